@@ -88,7 +88,8 @@ def standardise(values: np.ndarray) -> np.ndarray:
 def kendall(x: np.ndarray, y: np.ndarray) -> float:
     """tau-b."""
     i, j = np.triu_indices(len(x), 1)
-    a, b = np.sign(np.round(x[i] - x[j], 9)), np.sign(np.round(y[i] - y[j], 9))
+    a = np.sign(np.round(x[i] - x[j], 9))
+    b = np.sign(np.round(y[i] - y[j], 9))
     scale = math.sqrt(float((a != 0).sum()) * float((b != 0).sum()))
     return float((a * b).sum()) / scale if scale else 0.0
 

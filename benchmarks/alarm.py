@@ -48,7 +48,8 @@ REWARDED = (
 )
 FIRST, SECOND, LENGTH, MARKUP, FORM = range(5)
 """Features of a response."""
-GROWTH_BEGINS, GROWTH_ENDS = 100, 200
+GROWTH_BEGINS = 100
+GROWTH_ENDS = 200
 """Steps between which a growing bias reaches its strength."""
 
 

@@ -64,7 +64,8 @@ class Measured:
     """A study's groups, with their attributes put in order once."""
 
     def __init__(self, study: Study) -> None:
-        self.name, self.values = study.name, study.attributes
+        self.name = study.name
+        self.values = study.attributes
         self.batch = study.table.batch(attributes=study.attributes, attribute_names=NAMES)
         self.columns = [rank_rewards(column, self.batch.starts) for column in study.attributes.T]
         self.plain = self.order("rlvr2")
@@ -73,32 +74,33 @@ class Measured:
         """Who is above whom under a rule."""
         return rank_rewards(run_rule(rule, self.batch), self.batch.starts)
 
-    def adjusted(self, values: np.ndarray, form: str, adjust: Any, **options: Any) -> RankedRewards:
+    def order_adjusted(self, values: np.ndarray, form: str, adjust: Any, **options: Any) -> RankedRewards:
         """The same under RLVR², adjusted for `values`; every criterion, unless the options say otherwise."""
         names = NAMES[: values.shape[1]]
         batch = replace(self.batch, attributes_MD=values, attribute_names=names)
         options = {"adjust_criteria": "all", **options}
         return rank_rewards(run_rule(control(form, adjust, **options), batch), batch.starts)
 
-    def followed(
+    def measure_order(
         self, order: RankedRewards, rule: str, attributes: str = "none", form: str = "", adjust: str = ""
     ) -> Followed:
         """The figures of a ranking."""
         follows = tuple(mean_or_nan(spearman_by_group(order, column)) for column in self.columns)
         tau = mean_or_nan(kendall_by_group(order, self.plain))
-        return Followed(self.name, rule, attributes, form, adjust, follows, tau, *turned_and_untied(order, self.plain))
+        return Followed(self.name, rule, attributes, form, adjust, follows, tau, *compare_orders(order, self.plain))
 
     def varying(self) -> tuple[int, ...]:
         """In how many groups each attribute varies."""
         return tuple(sum(int(block.any((1, 2)).sum()) for block in column.signs) for column in self.columns)
 
-    def shuffled(self, seed: int = 0) -> np.ndarray:
+    def shuffle_words(self, seed: int = 0) -> np.ndarray:
         """Words, dealt anew within each group."""
-        rng, starts = np.random.default_rng(seed), self.batch.starts
+        rng = np.random.default_rng(seed)
+        starts = self.batch.starts
         return np.concatenate([rng.permutation(self.values[a:b, :1]) for a, b in itertools.pairwise(starts)])
 
 
-def turned_and_untied(order: RankedRewards, plain: RankedRewards) -> tuple[float, float]:
+def compare_orders(order: RankedRewards, plain: RankedRewards) -> tuple[float, float]:
     """Of the pairs that `plain` has in an order, those turned round; of its ties, those that have one now."""
     turned = ranked = untied = tied = 0
     for now, before in zip(order.signs, plain.signs, strict=True):
@@ -111,20 +113,20 @@ def turned_and_untied(order: RankedRewards, plain: RankedRewards) -> tuple[float
 
 
 def every_rule(data: Measured) -> list[Followed]:
-    return [data.followed(data.order(rule), rule) for rule in rule_names()]
+    return [data.measure_order(data.order(rule), rule) for rule in rule_names()]
 
 
 def every_adjustment(data: Measured) -> list[Followed]:
-    found = [data.followed(data.plain, "rlvr2")]
+    rankings = [data.measure_order(data.plain, "rlvr2")]
     for label, columns in SETS.items():
         for form in FORMS_OF_CONTROL:
             for adjust, name in [*((attenuate(x), f"λ = {x:g}") for x in LAMBDAS), ("remove", "remove")]:
-                order = data.adjusted(data.values[:, :columns], form, adjust)
-                found.append(data.followed(order, "rlvr2", label, form, name))
+                order = data.order_adjusted(data.values[:, :columns], form, adjust)
+                rankings.append(data.measure_order(order, "rlvr2", label, form, name))
     for form in FORMS_OF_CONTROL:
-        order = data.adjusted(data.shuffled(), form, "remove")
-        found.append(data.followed(order, "rlvr2", "shuffled words", form, "remove"))
-    return found
+        order = data.order_adjusted(data.shuffle_words(), form, "remove")
+        rankings.append(data.measure_order(order, "rlvr2", "shuffled words", form, "remove"))
+    return rankings
 
 
 # ------------------------------------------------------------------------------------------------------------ printing
@@ -133,7 +135,7 @@ def every_adjustment(data: Measured) -> list[Followed]:
 def rules_table(data: Measured, found: Sequence[Followed]) -> str:
     """Rule × attribute."""
     groups = ("groups in which it varies", *map(str, data.varying()))
-    rows = [(row.rule, *map(_signed, row.follows)) for row in found]
+    rows = [(row.rule, *map(_format_signed, row.follows)) for row in found]
     return text_table([(data.name, *NAMES), groups, *rows])
 
 
@@ -145,7 +147,7 @@ def adjustments_table(data: Measured, found: Sequence[Followed]) -> str:
             row.attributes,
             row.form,
             row.adjust,
-            *map(_signed, row.follows),
+            *map(_format_signed, row.follows),
             f"{row.tau:.3f}",
             f"{row.turned:.3f}",
             "–" if row.untied != row.untied else f"{row.untied:.3f}",
@@ -159,16 +161,18 @@ def control_table(studies: Sequence[Measured]) -> str:
     """Spearman of the reward with shuffled words, before and after these are taken out."""
     rows: list[tuple[str, ...]] = [("ρ with shuffled words", "form", "no adjustment", "remove", "λ = 0.5", "λ = 1")]
     for data in studies:
-        words = data.shuffled()
+        words = data.shuffle_words()
         column = rank_rewards(words[:, 0], data.batch.starts)
         for form in FORMS_OF_CONTROL:
-            adjusted = [data.adjusted(words, form, adjust) for adjust in ("remove", attenuate(0.5), attenuate(1.0))]
-            found = [mean_or_nan(spearman_by_group(order, column)) for order in (data.plain, *adjusted)]
-            rows.append((data.name, form, *map(_signed, found)))
+            adjusted = [
+                data.order_adjusted(words, form, adjust) for adjust in ("remove", attenuate(0.5), attenuate(1.0))
+            ]
+            correlations = [mean_or_nan(spearman_by_group(order, column)) for order in (data.plain, *adjusted)]
+            rows.append((data.name, form, *map(_format_signed, correlations)))
     return text_table(rows)
 
 
-def _signed(x: float) -> str:
+def _format_signed(x: float) -> str:
     return "–" if x != x else f"{x:+.3f}".replace("-0.000", "+0.000")
 
 
@@ -213,7 +217,8 @@ def main() -> None:
     parser.add_argument("--draw", type=Path)
     options = parser.parse_args()
     studies = [Measured(longform_writing(options.data)), Measured(m_ifeval(options.data))]
-    rules, adjusted = [every_rule(data) for data in studies], [every_adjustment(data) for data in studies]
+    rules = [every_rule(data) for data in studies]
+    adjusted = [every_adjustment(data) for data in studies]
     tables = [rules_table(*pair) for pair in zip(studies, rules, strict=True)]
     tables += [adjustments_table(*pair) for pair in zip(studies, adjusted, strict=True)]
     simulated = list(simulated_control.every_row())

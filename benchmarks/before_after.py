@@ -69,7 +69,8 @@ def cases() -> Iterator[Case]:
         what = f"{D} attribute{'s' if D > 1 else ''}"
         yield Case(f"{what}: γ per group", partial(fused, D=D, pool="group"), calls, None)
         yield Case(f"{what}: γ over the batch", partial(fused, D=D, pool="batch"), calls, 2.0)
-        batch, run = partial(fused, D=D, pool="batch"), partial(fused, D=D, pool="run")
+        batch = partial(fused, D=D, pool="batch")
+        run = partial(fused, D=D, pool="run")
         yield Case(f"{what}: γ over the run (old: over the batch)", batch, calls, 2.0, run)
     for kinds in ("mixed", "continuous"):
         for G in fusion.GROUP_SIZES[1:]:
@@ -103,8 +104,8 @@ def fresh() -> Iterator[tuple[str, str, dict[str, Any], str, Unit, str]]:
         ("1 attribute per group", (128, 8, 12), 1, "group"),
         ("11 attributes, pooled", (128, 8, 12), 11, "batch"),
     ):
-        given = {"shape": shape, "D": D, "pool": pool}
-        yield f"first fit: {name}", fusion.FIRST_FIT, given, "seconds", "s", "1 s"
+        settings = {"shape": shape, "D": D, "pool": pool}
+        yield f"first fit: {name}", fusion.FIRST_FIT, settings, "seconds", "s", "1 s"
     M = 100_000
     for name, shape, labels, D in (
         ("groups of 8, one array", (M // 8, 8, 12), "", 0),
@@ -113,8 +114,8 @@ def fresh() -> Iterator[tuple[str, str, dict[str, Any], str, Unit, str]]:
         ("groups of 500", (M // 500, 500, 12), "", 0),
         ("groups of 8, 1 attribute", (M // 8, 8, 12), "", 1),
     ):
-        given = {"shape": shape, "labels": labels, "D": D}
-        yield f"peak memory ÷ input: {name}", fusion.LARGE, given, "peak", "MB", "4 ×"
+        settings = {"shape": shape, "labels": labels, "D": D}
+        yield f"peak memory ÷ input: {name}", fusion.LARGE, settings, "peak", "MB", "4 ×"
 
 
 # ------------------------------------------------------------------------------------------------------------- worker
@@ -122,13 +123,13 @@ def fresh() -> Iterator[tuple[str, str, dict[str, Any], str, Unit, str]]:
 
 def work() -> None:
     """Answer "case, calls" lines with the fastest of so many calls, in processor seconds."""
-    known = {case.name: case for case in cases()}
+    by_name = {case.name: case for case in cases()}
     is_new = NEW.samefile(Path(rubrank.__file__).parents[1])
     ready: dict[str, Callable[[], object]] = {}
     for line in sys.stdin:
         name, calls = json.loads(line)
         if name not in ready:
-            ready = {name: (known[name].in_new or known[name].make)() if is_new else known[name].make()}
+            ready = {name: (by_name[name].in_new or by_name[name].make)() if is_new else by_name[name].make()}
             ready[name]()  # fills caches
         print(json.dumps(min(_seconds(ready[name]) for _ in range(calls))), flush=True)
 
@@ -179,9 +180,9 @@ class Tree:
             raise SystemExit(f"{self.source}: the case {name!r} failed; its error is above")
         return float(json.loads(answer))
 
-    def fresh(self, code: str, given: dict[str, Any]) -> dict[str, Any]:
+    def fresh(self, code: str, settings: dict[str, Any]) -> dict[str, Any]:
         """What a new process prints last."""
-        names = "".join(f"{name} = {value!r}\n" for name, value in given.items())
+        names = "".join(f"{name} = {value!r}\n" for name, value in settings.items())
         done = subprocess.run(
             [sys.executable, "-c", names + code], env=self.environment, capture_output=True, text=True, check=True
         )
@@ -193,11 +194,11 @@ class Tree:
 
 def in_turns(old: Tree, new: Tree, case: Case, rounds: int) -> tuple[float, float]:
     """The median round of each; who goes first changes from round to round."""
-    taken: dict[int, list[float]] = {0: [], 1: []}
+    seconds: dict[int, list[float]] = {0: [], 1: []}
     for turn in range(rounds):
         for which in (0, 1) if turn % 2 else (1, 0):
-            taken[which].append((old, new)[which].seconds(case.name, case.calls))
-    return median(taken[0]), median(taken[1])
+            seconds[which].append((old, new)[which].seconds(case.name, case.calls))
+    return median(seconds[0]), median(seconds[1])
 
 
 def rows(old: Tree, new: Tree, rounds: int, processes: int, only: str) -> Iterator[tuple[str, ...]]:
@@ -207,22 +208,26 @@ def rows(old: Tree, new: Tree, rounds: int, processes: int, only: str) -> Iterat
             before, after = in_turns(old, new, case, rounds)
             bar = "" if case.bar is None else f"≤ {case.bar:g} ×"
             yield _cells(case.name, before, after, "s", bar, case.bar is None or after / before <= case.bar)
-    for name, code, given, figure, unit, bar in fresh():
+    for name, code, settings, figure, unit, bar in fresh():
         if only in name:
             yield _fresh_cells(
-                name, [(old.fresh(code, given), new.fresh(code, given)) for _ in range(processes)], figure, unit, bar
+                name,
+                [(old.fresh(code, settings), new.fresh(code, settings)) for _ in range(processes)],
+                figure,
+                unit,
+                bar,
             )
 
 
 def _fresh_cells(name: str, answers: list[Any], figure: str, unit: Unit, bar: str) -> tuple[str, ...]:
     before, after = (median(pair[which][figure] for pair in answers) for which in (0, 1))
     if unit == "MB":
-        given = answers[0][1]["input"]
-        reached = after / given <= 4.0
+        settings = answers[0][1]["input"]
+        reached = after / settings <= 4.0
         return (
             name,
-            f"{before / given:.2f} ×",
-            f"{after / given:.2f} ×",
+            f"{before / settings:.2f} ×",
+            f"{after / settings:.2f} ×",
             f"{after / before:.2f}",
             f"≤ {bar}",
             "yes" if reached else "no",

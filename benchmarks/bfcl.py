@@ -37,15 +37,15 @@ Truth = list[dict[str, dict[str, list[Any]]]]
 def items(folder: Path, category: str) -> Iterator[tuple[Any, Truth]]:
     """(functions, ground truth) of every item."""
     name = f"BFCL_v4_{category}.json"
-    asked = {row["id"]: row for row in map(json.loads, (folder / "data" / name).read_text().splitlines())}
+    questions = {row["id"]: row for row in map(json.loads, (folder / "data" / name).read_text().splitlines())}
     for line in (folder / "data" / "possible_answer" / name).read_text().splitlines():
         row = json.loads(line)
-        yield asked[row["id"]]["function"], row["ground_truth"]
+        yield questions[row["id"]]["function"], row["ground_truth"]
 
 
 def answerable(truth: Truth) -> bool:
     """Two items list no value at all for some argument: by either checker nothing passes."""
-    return all(values for call in truth for given in call.values() for values in given.values())
+    return all(values for call in truth for allowed in call.values() for values in allowed.values())
 
 
 def plain(value: Any) -> Any:
@@ -54,16 +54,16 @@ def plain(value: Any) -> Any:
         chosen = {
             key: options[0] if isinstance(options, list) and options else options for key, options in value.items()
         }
-        return {key: plain(one) for key, one in chosen.items() if one != ""}
-    return [plain(one) for one in value] if isinstance(value, list) else value
+        return {key: plain(entry) for key, entry in chosen.items() if entry != ""}
+    return [plain(entry) for entry in value] if isinstance(value, list) else value
 
 
 def first(truth: Truth) -> Calls:
     """Every call with the first value of every argument that has one."""
     return [
-        {name: {key: plain(real[0]) for key, values in given.items() if (real := [v for v in values if v != ""])}}
+        {name: {key: plain(real[0]) for key, values in allowed.items() if (real := [v for v in values if v != ""])}}
         for call in truth
-        for name, given in call.items()
+        for name, allowed in call.items()
     ]
 
 
@@ -74,8 +74,8 @@ def right(truth: Truth) -> Iterator[Calls]:
     if len(base) > 1:
         yield base[::-1]
     for i, call in enumerate(truth):
-        for name, given in call.items():
-            for key, values in given.items():
+        for name, allowed in call.items():
+            for key, values in allowed.items():
                 for value in values[1:]:
                     arguments = {k: v for k, v in base[i][name].items() if k != key or value != ""}
                     yield [*base[:i], {name: arguments | ({} if value == "" else {key: plain(value)})}, *base[i + 1 :]]
@@ -94,11 +94,11 @@ def wrong(truth: Truth) -> Iterator[tuple[str, Calls]]:
                 if "" not in values:
                     less = {k: v for k, v in arguments.items() if k != key}
                     yield "an argument less", [*base[:i], {name: less}, *base[i + 1 :]]
-                other = {**arguments, key: changed(values)}
-                yield "another value", [*base[:i], {name: other}, *base[i + 1 :]]
+                changed_arguments = {**arguments, key: change_value(values)}
+                yield "another value", [*base[:i], {name: changed_arguments}, *base[i + 1 :]]
 
 
-def changed(values: list[Any]) -> Any:
+def change_value(values: list[Any]) -> Any:
     """A value of the same type that is not allowed."""
     real = next((value for value in values if value != ""), "x")
     if isinstance(real, bool):
@@ -115,8 +115,8 @@ def ours(truth: Truth) -> Callable[[Calls], bool | None]:
     decide = verifier.bind(verifier.check_parameters({"expected": truth}))
 
     def run(calls: Calls) -> bool | None:
-        made = [{"name": name, "arguments": given} for call in calls for name, given in call.items()]
-        value, _ = decide(Rollout.model_validate({"response": "", "tool_calls": made}))
+        tool_calls = [{"name": name, "arguments": arguments} for call in calls for name, arguments in call.items()]
+        value, _ = decide(Rollout.model_validate({"response": "", "tool_calls": tool_calls}))
         return None if value is None else value == 1.0
 
     return run
@@ -143,7 +143,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="FunctionCalls on BFCL's published answers.")
     parser.add_argument("folder", type=Path, help="bfcl_eval, as the package brings it")
     folder = parser.parse_args().folder
-    theirs, total = upstream(folder), Counter[str]()
+    theirs = upstream(folder)
+    total = Counter[str]()
     for category in CATEGORIES:
         count = Counter[str]()
         for functions, truth in items(folder, category):
@@ -154,13 +155,14 @@ def main() -> None:
             cases = [("right", calls) for calls in right(truth)] + list(wrong(truth))
             count["items"] += 1
             for kind, calls in cases:
-                said, wanted = decide(calls), kind == "right"
-                count["right" if wanted else "wrong"] += 1
-                count["right passed" if wanted else "wrong failed"] += said is wanted
-                if said is not wanted:
+                verdict = decide(calls)
+                is_right = kind == "right"
+                count["right" if is_right else "wrong"] += 1
+                count["right passed" if is_right else "wrong failed"] += verdict is is_right
+                if verdict is not is_right:
                     print(f"{category}: {kind}: {json.dumps(calls)[:160]} / {json.dumps(truth)[:160]}", file=sys.stderr)
                 if theirs is not None:
-                    count["agree"] += theirs(functions, calls, truth, category) is said
+                    count["agree"] += theirs(functions, calls, truth, category) is verdict
                     count["asked"] += 1
         print(_line(category, count))
         total += count

@@ -317,13 +317,13 @@ def make_broken(half: str, seed: int) -> Iterator[Broken]:
     answers = read_half(half)
     rng = random.Random(f"{seed} {half}")
     for kind, maker in MAKERS.items():
-        made = 0
+        count = 0
         for answer in rng.sample(answers, len(answers)):
             response = maker(answer.rollout.answer, rng)
             if response:
                 yield Broken(kind, answer.rollout.question, response)
-                made += 1
-            if made == EACH:
+                count += 1
+            if count == EACH:
                 break
     yield from swap_languages(answers, rng)
     wordings = read_wordings("development" if half == "development" else "fresh")

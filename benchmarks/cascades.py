@@ -20,8 +20,12 @@ from soft_outcomes import normal_cdf, spearman
 from rubrank import RLVR2, ScoreBatch
 
 SEED = 20261119
-GROUPS, ROLLOUTS, CRITERIA = 300, 8, 6
-REPEATED_ERROR, NEW_ERROR, BETTER_ERROR = 0.7, 0.4, 0.2
+GROUPS = 300
+ROLLOUTS = 8
+CRITERIA = 6
+REPEATED_ERROR = 0.7
+NEW_ERROR = 0.4
+BETTER_ERROR = 0.2
 BETTER_COST = 20.0
 SHARES = (0.05, 0.1, 0.15, 0.3, 0.5)
 SPREAD = 1.0 + 0.3**2  # variance of what is judged

@@ -44,8 +44,8 @@ def find_public_id(constraint: Constraint, ids: set[str]) -> str | None:
 
 def has_same_parameters(params: Mapping[str, Any], truth: Mapping[str, Any]) -> bool:
     """Do the parameters that both have say the same? "At most 10" is "less than 11"; case does not matter."""
-    first = _bound(params)
-    second = _bound({name: value for name, value in truth.items() if value is not None})
+    first = _normalize_bounds(params)
+    second = _normalize_bounds({name: value for name, value in truth.items() if value is not None})
     for name, value in second.items():
         if name not in first or first[name] == value:
             continue
@@ -55,7 +55,7 @@ def has_same_parameters(params: Mapping[str, Any], truth: Mapping[str, Any]) -> 
     return True
 
 
-def _bound(params: Mapping[str, Any]) -> dict[str, Any]:
+def _normalize_bounds(params: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters with relations as "at least" and "less than" only."""
     values = {name: _normalize(value) for name, value in params.items()}
     relation = next((name for name in values if name.endswith("relation")), None)

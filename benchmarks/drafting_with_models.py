@@ -14,11 +14,10 @@ The first writer decides which items mean the same; compare figures only between
 from __future__ import annotations
 
 import argparse
-import asyncio
 import gzip
 import json
 from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,9 +27,9 @@ from scripted_models import ScriptedModels
 
 from rubrank.drafting.pipeline import draft_rubrics
 from rubrank.drafting.prompts import PromptRow
-from rubrank.drafting.writers import ask_json, load_writers
+from rubrank.drafting.writers import ask_for_each, ask_json, load_writers, read_list
 from rubrank.grading.grade import grade
-from rubrank.judges.client.runtime import open_clients, runtime
+from rubrank.judges.client.runtime import JudgeClients
 from rubrank.judges.client.usage import Account
 from rubrank.judges.judge import Judges, load_judges
 
@@ -83,23 +82,24 @@ def list_items(criteria: Sequence[Mapping[str, Any]]) -> list[str]:
     return [str(criterion.get("question") or criterion["name"]) for criterion in criteria]
 
 
-async def match_items(
+def match_items(
     experts: Sequence[Sequence[str]], drafted: Sequence[Sequence[str]], writers: Judges
 ) -> tuple[list[set[tuple[int, int]]], Account]:
     """For each prompt the (expert item, drafted item) pairs that mean the same, by number."""
-    async with AsyncExitStack() as stack:
-        clients = await open_clients(writers, writers.judges[:1], stack, None)
-        asker = clients.asker_of(writers.judges[0])
-        messages = [
-            _MATCH.format(fence=_FENCE, experts=number_lines(expert_items), items=number_lines(items))
-            for expert_items, items in zip(experts, drafted, strict=True)
-        ]
-        replies = await asyncio.gather(*(ask_json(asker, message, "match") for message in messages))
-        account = clients.account()
+    messages = [
+        _MATCH.format(fence=_FENCE, experts=number_lines(expert_items), items=number_lines(items))
+        for expert_items, items in zip(experts, drafted, strict=True)
+    ]
+
+    async def match(message: str, clients: JudgeClients) -> Mapping[str, Any]:
+        data, _ = await ask_json(clients.asker_of(writers.judges[0]), message, "match")
+        return data
+
+    replies, account = ask_for_each(messages, match, writers)
     matches = []
-    for (data, _), expert_items, items in zip(replies, experts, drafted, strict=True):
+    for data, expert_items, items in zip(replies, experts, drafted, strict=True):
         pairs = set()
-        for pair in data.get("same") or []:
+        for pair in read_list(data, "same"):
             is_pair = isinstance(pair, list) and len(pair) == 2 and all(isinstance(number, int) for number in pair)
             if is_pair and 1 <= pair[0] <= len(expert_items) and 1 <= pair[1] <= len(items):
                 pairs.add((pair[0], pair[1]))
@@ -117,7 +117,7 @@ def measure_coverage(name: str, rows: Sequence[ExpertRow], writers: Judges) -> N
     for rubric in result.rubrics:
         written = [item.criterion for item in rubric.items if item.kept and item.step == "written"]
         drafted.append(list_items(written))
-    matches, matching = runtime().run(match_items([row.items for row in rows], drafted, writers))
+    matches, matching = match_items([row.items for row in rows], drafted, writers)
     covered = sum(len({expert for expert, _ in pairs}) for pairs in matches)
     precise = sum(len({item for _, item in pairs}) for pairs in matches)
     expert_count = sum(len(row.items) for row in rows)
@@ -145,8 +145,8 @@ def measure_preferences(rows: Sequence[Mapping[str, Any]], writers: Judges, judg
         weights = np.array([c.weight if c.direction == "higher" else -c.weight for c in group.criteria])
         totals = np.nan_to_num(group.scores) @ weights
         label = int(rows[int(group.id)]["label"])
-        preferred, other = (totals[0], totals[1]) if label == 1 else (totals[1], totals[0])
-        right += 1.0 if preferred > other else 0.5 if preferred == other else 0.0
+        preferred, rejected = (totals[0], totals[1]) if label == 1 else (totals[1], totals[0])
+        right += 1.0 if preferred > rejected else 0.5 if preferred == rejected else 0.0
     right += 0.5 * (len(rows) - len(table.groups))
     cost = (result.account.cost if result.account else 0.0) + (table.judging.account.cost if table.judging else 0.0)
     print(

@@ -88,7 +88,8 @@ class Step:
     def pairs(self, fit: int) -> tuple[np.ndarray, np.ndarray]:
         """Of one group and criterion: the design (P, G + D), and the outcome of each pair (P,)."""
         g, k = divmod(fit, len(self.weights_K))
-        scores_G, attributes_GD = self.scores_NGK[g, :, k], self.attributes_NGD[g]
+        scores_G = self.scores_NGK[g, :, k]
+        attributes_GD = self.attributes_NGD[g]
         i, j = np.triu_indices(len(scores_G), 1)
         utilities = np.eye(len(scores_G))
         design = np.hstack([utilities[i] - utilities[j], contrasts(attributes_GD[i], attributes_GD[j])])
@@ -135,7 +136,9 @@ def sklearn_fit(step: Step, fit: int, *, tol: float) -> Fit:
     from sklearn.linear_model import LogisticRegression
 
     design, outcome = step.pairs(fit)
-    X, y, weight = np.vstack([design, design]), np.repeat([1, 0], len(outcome)), np.hstack([outcome, 1.0 - outcome])
+    X = np.vstack([design, design])
+    y = np.repeat([1, 0], len(outcome))
+    weight = np.hstack([outcome, 1.0 - outcome])
     model = LogisticRegression(C=1.0, fit_intercept=False, tol=tol, max_iter=1000)
     return lambda: model.fit(X, y, sample_weight=weight).coef_[0]
 
@@ -246,7 +249,8 @@ def fused(step: Step, calls: int = 20, **options: Any) -> Contender:
 
 def no_attributes(plan: Plan) -> Iterator[Row]:
     step = make_step(plan.groups)
-    scores, columns = step.scores_NGK, np.ascontiguousarray(step.scores_NGK.swapaxes(1, 2))
+    scores = step.scores_NGK
+    columns = np.ascontiguousarray(step.scores_NGK.swapaxes(1, 2))
     ours = {
         "ours": fused(step),
         "sum": call(lambda: scores @ step.weights_K),
@@ -295,14 +299,16 @@ def growth(plan: Plan, letter: str, steps: dict[int, Step]) -> Iterator[Row]:
     values = tuple(steps)
     seconds = side_by_side({str(v): fused(step, 5) for v, step in steps.items()}, max(3, plan.rounds // 3))
     per_score = {value: seconds[str(value)] / steps[value].scores_NGK.size for value in values}
-    rival, row = f"{letter} = {values[-1]}, for as many scores", partial(at_most, f"more of {letter}")
+    rival = f"{letter} = {values[-1]}, for as many scores"
+    row = partial(at_most, f"more of {letter}")
     for value, step in steps.items():
         yield row(f"{letter} = {value}", seconds[str(value)], rival, per_score[values[-1]] * step.scores_NGK.size)
 
 
 def variants(plan: Plan) -> Iterator[Row]:
     """Other models, missing scores and margins, against the plain step."""
-    step, lengths = make_step(plan.groups), make_step(plan.groups, D=1).attributes_NGD
+    step = make_step(plan.groups)
+    lengths = make_step(plan.groups, D=1).attributes_NGD
     partly = Step(with_missing(step.scores_NGK, 0.2), step.attributes_NGD, step.weights_K)
     margins = np.repeat([0.0, 0.0, 0.3], 4)
     cases = {
@@ -487,7 +493,8 @@ def main() -> None:
     plan = plan_from(arguments)
     console = Console()
     console = Console(width=max(console.width, 150))
-    where, before = machine(PACKAGES), load()
+    where = machine(PACKAGES)
+    before = load()
     console.print(", ".join(f"{name} {value}" for name, value in where.items()), highlight=False)
     with one_thread():
         steps = [make_step(plan.groups, D=D) for D in (0, 1, 11)]

@@ -173,10 +173,10 @@ def measure(sources: list[str], names: list[str], hits: Path | None) -> tuple[Co
 def print_table(sizes: Counter[str], counts: Counts, names: list[str]) -> None:
     """One row a gate, one column a language."""
     languages = [language for language, size in sizes.most_common() if size >= FEWEST]
-    others = [language for language in sizes if language not in languages]
-    columns = [[language] for language in languages] + [others]
+    other_languages = [language for language in sizes if language not in languages]
+    columns = [[language] for language in languages] + [other_languages]
     titles = [f"{language} ({sizes[language]:,})" for language in languages]
-    titles.append(f"{len(others)} others ({sum(sizes[language] for language in others):,})")
+    titles.append(f"{len(other_languages)} others ({sum(sizes[language] for language in other_languages):,})")
     print("| | " + " | ".join(titles) + " | all | share | right to fire | missing |")
     print("|---|" + "---|" * (len(titles) + 4))
     for name in names:

@@ -60,7 +60,7 @@ CRITERIA: tuple[dict[str, Any], ...] = (
 def ifeval(rows: list[dict[str, Any]], rounds: int) -> Iterator[Row]:
     """All instructions of all responses; reading the file is not timed for either."""
     section = f"IFEval, {len(rows)} prompts × {len(rows[0]['responses'])} responses, strict"
-    contenders = {"ours": call(lambda: _graded(rows), calls=1)}
+    contenders = {"ours": call(lambda: _grade_fresh(rows), calls=1)}
     if find_spec("lm_eval") is None:
         seconds = side_by_side(contenders, rounds)
         yield Row(section, "ours (lm-eval is not installed)", seconds["ours"], "", None, seconds["ours"], False)
@@ -72,7 +72,7 @@ def ifeval(rows: list[dict[str, Any]], rounds: int) -> Iterator[Row]:
     yield faster(section, "all checks", seconds["ours"], rival, seconds[rival], 5.0)
 
 
-def _graded(rows: list[dict[str, Any]]) -> None:
+def _grade_fresh(rows: list[dict[str, Any]]) -> None:
     # Fresh each time: neither rollouts whose text is cut already nor languages that are known.
     detect_language.cache_clear()
     grade(read_groups(rows), workers=0, compat="upstream")
@@ -128,8 +128,8 @@ def step(texts: Sequence[str], rounds: int) -> Iterator[Row]:
         contenders[f"{criterion['name']} alone"] = call(lambda rubric=rubric: _step(texts, rubric, False), 1)  # type: ignore[misc]
     seconds = side_by_side(contenders, rounds)
     pass_ = seconds.pop("pyromark.html")
-    for case, taken in seconds.items():
-        yield at_most(section, case, taken, "pyromark.html", pass_, 8.0 if case.startswith("10") else None)
+    for case, times in seconds.items():
+        yield at_most(section, case, times, "pyromark.html", pass_, 8.0 if case.startswith("10") else None)
 
 
 def _rubric(criteria: Sequence[dict[str, Any]]) -> Rubric:
@@ -174,10 +174,10 @@ def main(argv: list[str] | None = None) -> None:
     rows = load(arguments.data)[: 20 if arguments.quick else None]
     ifeval_criteria(rows[0]["instruction_id_list"], rows[0]["kwargs"])  # imports the verifiers
     texts = _texts(rows, 64 if arguments.quick else 1024)
-    found = [*ifeval(rows, 1 if arguments.quick else 3), *step(texts, 2 if arguments.quick else 7)]
-    show("grading", found, Console())
+    results = [*ifeval(rows, 1 if arguments.quick else 3), *step(texts, 2 if arguments.quick else 7)]
+    show("grading", results, Console())
     if arguments.json:
-        arguments.json.write_text(json.dumps({"machine": machine(PACKAGES), "rows": as_json(found)}, indent=2) + "\n")
+        arguments.json.write_text(json.dumps({"machine": machine(PACKAGES), "rows": as_json(results)}, indent=2) + "\n")
 
 
 if __name__ == "__main__":

@@ -72,10 +72,10 @@ class Compared:
         """All measures of one ranking; `fused` is the other reading of the reference."""
         rhos = np.array([spearman(values[rows], reference[rows]).value for rows in _rows_of(self.data.prompts)])
         taus = kendall_by_cluster(values, reference, self.draw)
-        others = np.full(len(taus), np.nan) if fused is None else kendall_by_cluster(values, fused, self.draw)
+        taus_with_fused = np.full(len(taus), np.nan) if fused is None else kendall_by_cluster(values, fused, self.draw)
         return Ranked(
             self.draw.measure(Measure(weighted_mean(taus), len(taus))),
-            self.draw.measure(Measure(weighted_mean(others), len(others))),
+            self.draw.measure(Measure(weighted_mean(taus_with_fused), len(taus_with_fused))),
             self.draw.measure(Measure(weighted_mean(rhos), len(rhos))),
             self.draw.measure(self._systems(values, reference, lambda a, b: kendall(a, b).value)),
             self.draw.measure(self._systems(values, reference, lambda a, b: spearman(a, b).value)),
@@ -109,28 +109,28 @@ def difference(a: Draws, b: Draws) -> Estimate:
 def compare(data: Hanna, bootstrap: int) -> dict[str, dict[str, Ranked]]:
     """rule → judge → how well it follows the humans; the last rows are what to compare with."""
     compared = Compared(data, bootstrap)
-    found = {
+    figures = {
         rule: {
             judge: compared.ranked(aggregate(scores, data.prompts), data.human, data.human_fused)
             for judge, scores in data.everything.items()
         }
         for rule, aggregate in rules(data).items()
     }
-    found["length alone"] = {ALL: compared.ranked(data.lengths, data.human, data.human_fused)}
-    found["one human, by the others"] = {ALL: _one_human(data, compared)}
-    return found
+    figures["length alone"] = {ALL: compared.ranked(data.lengths, data.human, data.human_fused)}
+    figures["one human, by the others"] = {ALL: _one_human(data, compared)}
+    return figures
 
 
 def _one_human(data: Hanna, compared: Compared) -> Ranked:
     """Each rater's mean against that of the other two; the mean of the three."""
     each = []
     for i, rater in enumerate(data.raters):
-        others = np.mean([other for j, other in enumerate(data.raters) if j != i], axis=(0, 2))
-        each.append(compared.ranked(rater.mean(axis=1), others))
-    return Ranked(*(mean_draws([getattr(one, name) for one in each]) for name in NAMES))
+        mean_of_others = np.mean([labels for j, labels in enumerate(data.raters) if j != i], axis=(0, 2))
+        each.append(compared.ranked(rater.mean(axis=1), mean_of_others))
+    return Ranked(*(mean_draws([getattr(ranking, name) for ranking in each]) for name in NAMES))
 
 
-def audited(data: Hanna, bootstrap: int) -> Audit:
+def run_audit(data: Hanna, bootstrap: int) -> Audit:
     return audit(
         data.judges,
         humans=list(data.raters),
@@ -177,7 +177,8 @@ def against(found: dict[str, dict[str, Ranked]]) -> list[Sequence[str]]:
 
 def panels(data: Hanna, bootstrap: int) -> list[Sequence[str]]:
     """All five judges less the best one alone, and less the four without the worst; tau within prompts."""
-    compared, every = Compared(data, bootstrap), rules(data)
+    compared = Compared(data, bootstrap)
+    every = rules(data)
     some = {
         ALL: data.everything[ALL],
         "Beluga-13B alone": data.judges["Beluga-13B"],
@@ -193,13 +194,14 @@ def panels(data: Hanna, bootstrap: int) -> list[Sequence[str]]:
 def raters_line(data: Hanna) -> str:
     """Correlations within prompts of the raters' means over criteria, with each other and with the judges' mean."""
 
-    def centred(values: np.ndarray) -> np.ndarray:
+    def centre_scores(values: np.ndarray) -> np.ndarray:
         table = values.reshape(len(np.unique(data.prompts)), -1)
         return (table - table.mean(axis=1, keepdims=True)).ravel()
 
-    rows = [centred(rater.mean(axis=1)) for rater in data.raters]
-    table = np.corrcoef([*rows, centred(mean(data.everything[ALL], data.prompts))])
-    among, judged = sorted(table[np.triu_indices(3, 1)]), sorted(table[3, :3])
+    rows = [centre_scores(rater.mean(axis=1)) for rater in data.raters]
+    table = np.corrcoef([*rows, centre_scores(mean(data.everything[ALL], data.prompts))])
+    among = sorted(table[np.triu_indices(3, 1)])
+    judged = sorted(table[3, :3])
     return (
         f"correlation of raters: {among[0]:.2f} to {among[-1]:.2f}, with the judges {judged[0]:.2f} to {judged[-1]:.2f}"
     )
@@ -220,8 +222,8 @@ def judges_rows(found: Audit) -> list[Sequence[str]]:
         (bias,) = [b for b in found.bias if (b.judge, b.criterion) == (name, None)]
         missing = f"{sum(c.missing for c in covered) / sum(c.asked for c in covered):.1%}" if covered else ""
         ties = f"{np.mean([c.ties.value for c in covered]):.2f}" if covered else ""
-        told = [format_estimate(x) for a in agrees for x in (a.kappa, a.alpha, a.tau_within)] or [""] * 3
-        rows.append((name, missing, ties, *told, format_estimate(bias.gamma), format_estimate(bias.wins)))
+        cells = [format_estimate(x) for a in agrees for x in (a.kappa, a.alpha, a.tau_within)] or [""] * 3
+        rows.append((name, missing, ties, *cells, format_estimate(bias.gamma), format_estimate(bias.wins)))
     return rows
 
 
@@ -244,7 +246,8 @@ def report(data: Hanna, found: dict[str, dict[str, Ranked]], judged: Audit, boot
 def as_json(found: dict[str, dict[str, Ranked]], judged: Audit) -> dict[str, Any]:
     ranked = {
         rule: {
-            judge: {n: percentile_interval(getattr(one, n)).as_dict() for n in NAMES} for judge, one in ranked.items()
+            judge: {n: percentile_interval(getattr(ranking, n)).as_dict() for n in NAMES}
+            for judge, ranking in ranked.items()
         }
         for rule, ranked in found.items()
     }
@@ -259,10 +262,11 @@ def main() -> None:
     parser.add_argument("--draw", type=Path)
     options = parser.parse_args()
     data = load(options.data)
-    found, judged = compare(data, options.bootstrap), audited(data, options.bootstrap)
-    print(report(data, found, judged, options.bootstrap))
+    comparison = compare(data, options.bootstrap)
+    judged = run_audit(data, options.bootstrap)
+    print(report(data, comparison, judged, options.bootstrap))
     if options.json:
-        options.json.write_text(json.dumps(as_json(found, judged), indent=1), encoding="utf-8")
+        options.json.write_text(json.dumps(as_json(comparison, judged), indent=1), encoding="utf-8")
     if options.draw:
         from rubrank.studies.audit.figure import draw
 

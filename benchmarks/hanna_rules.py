@@ -65,8 +65,8 @@ def load(path: Path = DATA) -> Hanna:
     rows = polars.read_csv(path).sort("prompt_idx", "system")
 
     def scores(name: str) -> np.ndarray:
-        found = rows.select([f"{name}_{short}" for short in CRITERIA]).to_numpy().astype(float)
-        return np.where(found >= 1.0, found, np.nan)
+        columns = rows.select([f"{name}_{short}" for short in CRITERIA]).to_numpy().astype(float)
+        return np.where(columns >= 1.0, columns, np.nan)
 
     return Hanna(
         rows["prompt_idx"].to_numpy(),
@@ -82,18 +82,18 @@ def load(path: Path = DATA) -> Hanna:
 
 def mean(scores: np.ndarray, groups: np.ndarray) -> np.ndarray:
     """The plain mean of what is there."""
-    known = ~np.isnan(scores)
-    return np.where(known, scores, 0.0).sum(axis=1) / np.maximum(known.sum(axis=1), 1)
+    is_known = ~np.isnan(scores)
+    return np.where(is_known, scores, 0.0).sum(axis=1) / np.maximum(is_known.sum(axis=1), 1)
 
 
 def by_group(change: Callable[[np.ndarray], np.ndarray]) -> Rule:
     """The mean of criteria that are changed within each group first; a missing score becomes 0, the middle."""
 
     def rule(scores: np.ndarray, groups: np.ndarray) -> np.ndarray:
-        found = np.zeros_like(scores)
+        rewards = np.zeros_like(scores)
         for group in np.unique(groups):
-            found[groups == group] = np.nan_to_num(change(scores[groups == group]))
-        return found.mean(axis=1)
+            rewards[groups == group] = np.nan_to_num(change(scores[groups == group]))
+        return rewards.mean(axis=1)
 
     return rule
 
@@ -104,7 +104,8 @@ def z_scores(scores: np.ndarray) -> np.ndarray:
 
 
 def min_max(scores: np.ndarray) -> np.ndarray:
-    low, high = np.nanmin(scores, axis=0), np.nanmax(scores, axis=0)
+    low = np.nanmin(scores, axis=0)
+    high = np.nanmax(scores, axis=0)
     return (scores - low) / np.where(high > low, high - low, 1.0) - 0.5
 
 

@@ -62,7 +62,8 @@ def main() -> None:
         print(f"  {times} × {behaviour}")
     for name in ("attack", "honest"):
         total = counts["attack, own verdict" if name == "attack" else "honest"]
-        wrong, missing = counts[f"{name}, wrong"], counts[f"{name}, missing"]
+        wrong = counts[f"{name}, wrong"]
+        missing = counts[f"{name}, missing"]
         print(f"{name} responses, own verdict given: {total:,} replies, {wrong} wrong, {missing} missing")
 
 

@@ -99,7 +99,8 @@ def judge_at(url: str, plan: Plan) -> Judge:
 
 async def ask_all(ask: Ask, calls: int, at_once: int, passed: Callable[[int], None] = lambda done: None) -> None:
     """So many calls, so many at once; `passed` is told how many are done."""
-    left, done = iter(range(calls)), count(1)
+    left = iter(range(calls))
+    done = count(1)
 
     async def work() -> None:
         for _ in left:
@@ -147,12 +148,14 @@ def filled(plan: Plan) -> Iterator[Row]:
             async with AsyncOpenAI(base_url=url, api_key="none") as client:
                 return await timed(ask_all(bare(client), plan.calls, plan.at_once))
 
-        seconds, rivals = asyncio.run(ours()), asyncio.run(theirs())
+        seconds = asyncio.run(ours())
+        rivals = asyncio.run(theirs())
     section = f"{plan.calls:,} calls, {plan.at_once} at once, replies after {plan.delay:g} s"
     yield faster(section, "all calls", seconds, "all places filled", plan.ideal, 0.9)
     yield faster(section, "the same", seconds, "openai, as it comes", rivals)
     if megabytes[plan.early]:
-        case, early = f"memory after {plan.calls:,} calls", f"after {plan.early:,} calls"
+        case = f"memory after {plan.calls:,} calls"
+        early = f"after {plan.early:,} calls"
         yield at_most(section, case, megabytes[plan.calls], early, megabytes[plan.early], 1.1, unit="MB")
 
 
@@ -217,16 +220,18 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--quick", action="store_true", help="a few calls only")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to this file too")
     arguments = parser.parse_args(argv)
-    plan, console, loads = QUICK if arguments.quick else Plan(), Console(), [load()]
-    found = [*filled(plan), *instant(plan)]
+    plan = QUICK if arguments.quick else Plan()
+    console = Console()
+    loads = [load()]
+    results = [*filled(plan), *instant(plan)]
     loads.append(load())
-    show("judging", found, console)
-    rates = {row.case: round(calls_of(row, plan) / row.ours, 1) for row in found if row.bar and row.unit == "s"}
+    show("judging", results, console)
+    rates = {row.case: round(calls_of(row, plan) / row.ours, 1) for row in results if row.bar and row.unit == "s"}
     console.print("calls a second: " + ", ".join(f"{case} {rate:g}" for case, rate in rates.items()))
     if busy(loads):
         console.print(f"The machine was busy (load {loads[0]} and {loads[1]}): both sides come out slower.")
     if arguments.json:
-        figures = {"machine": machine(PACKAGES), "load": loads, "calls_per_second": rates, "rows": as_json(found)}
+        figures = {"machine": machine(PACKAGES), "load": loads, "calls_per_second": rates, "rows": as_json(results)}
         arguments.json.write_text(json.dumps(figures, indent=2) + "\n")
 
 

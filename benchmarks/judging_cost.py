@@ -13,7 +13,8 @@ from rich.table import Table
 
 from rubrank.grading.preview import estimate
 
-QUERIES, G = 128, 8
+QUERIES = 128
+G = 8
 SAMPLE = 8  # queries that are really counted: all are alike, but for their numbers
 SIZES = (1, 8, 30)
 KINDS: tuple[tuple[str, dict[str, object]], ...] = (
@@ -59,8 +60,8 @@ def main() -> None:
     for kind, options in KINDS:
         name = kind + "".join(f", {key}: {value}" for key, value in options.items())
         for K in SIZES:
-            found = estimate(groups, rubric(K), judge(kind, options)).judges[0]
-            calls, tokens = (QUERIES // SAMPLE * n for n in (found.calls, found.input_tokens))
+            judge_estimate = estimate(groups, rubric(K), judge(kind, options)).judges[0]
+            calls, tokens = (QUERIES // SAMPLE * n for n in (judge_estimate.calls, judge_estimate.input_tokens))
             table.add_row(name, str(K), f"{calls:,}", f"{tokens / 1e6:.2f}", f"{tokens / calls:,.0f}")
             name = ""
     console.print(table)

@@ -27,13 +27,13 @@ _SAME = {"nb": "no", "nn": "no", "ms": "id", "bs": "hr", "sr": "hr", "zh-cn": "z
 def texts() -> dict[str, list[tuple[str, str]]]:
     """Sets of (language, text)."""
     short = yaml.safe_load((HERE / "short_texts.yaml").read_text("utf-8"))
-    found = {"35 languages": [(code, text) for code, some in short.items() for text in some]}
+    sets = {"35 languages": [(code, text) for code, some in short.items() for text in some]}
     if DATA.exists():
         good = {row["prompt"] for row in _rows("good_answers/answers") if row["src"] == "alpaca"}
-        found["AlpacaEval"] = [("en", prompt) for prompt in sorted(good)]
-        found["IFEval"] = [("en", row["prompt"]) for row in _rows("ifeval/prompts")]
-        found["M-IFEval, French"] = [("fr", row["prompt"]) for row in _rows("m_ifeval/fr_groups")]
-    return found
+        sets["AlpacaEval"] = [("en", prompt) for prompt in sorted(good)]
+        sets["IFEval"] = [("en", row["prompt"]) for row in _rows("ifeval/prompts")]
+        sets["M-IFEval, French"] = [("fr", row["prompt"]) for row in _rows("m_ifeval/fr_groups")]
+    return sets
 
 
 def _rows(name: str) -> list[dict[str, str]]:
@@ -46,7 +46,7 @@ def detectors() -> dict[str, Detector]:
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
     identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
-    found: dict[str, Detector] = {"rubrank": detect_language, "py3langid": identifier.classify}
+    installed: dict[str, Detector] = {"rubrank": detect_language, "py3langid": identifier.classify}
     try:
         import whatlang  # type: ignore[import-not-found, unused-ignore]
 
@@ -59,7 +59,7 @@ def detectors() -> dict[str, Detector]:
             guess.to_iso()
             return str(guess.lang), sure
 
-        found["whatlang"] = by_whatlang
+        installed["whatlang"] = by_whatlang
     except ImportError:
         pass
     try:
@@ -75,24 +75,25 @@ def detectors() -> dict[str, Detector]:
                 return "", 0.0
             return best.lang, best.prob
 
-        found["langdetect"] = by_langdetect
+        installed["langdetect"] = by_langdetect
     except ImportError:
         pass
-    return found
+    return installed
 
 
 def main() -> None:
     """Print a table."""
     print("| texts | detector | right | sure (≥ 0.7) | sure and wrong |\n|---|---|---|---|---|")
     every = detectors()
-    for name, some in texts().items():
+    for name, labelled_texts in texts().items():
         for detector, detect in every.items():
-            said = [(code, *detect(text[:1000])) for code, text in some]
-            right = sum(_SAME.get(found, found) == code for code, found, _ in said)
-            sure = [_SAME.get(found, found) == code for code, found, how in said if how >= 0.7]
-            print(
-                f"| {name} ({len(some)}) | {detector} | {right / len(some):.1%} | {len(sure)} | {sure.count(False)} |"
-            )
+            guesses = [(code, *detect(text[:1000])) for code, text in labelled_texts]
+            are_right = [_SAME.get(language, language) == code for code, language, _ in guesses]
+            sure = [
+                is_right for is_right, (_, _, certainty) in zip(are_right, guesses, strict=True) if certainty >= 0.7
+            ]
+            share = sum(are_right) / len(guesses)
+            print(f"| {name} ({len(guesses)}) | {detector} | {share:.1%} | {len(sure)} | {sure.count(False)} |")
 
 
 if __name__ == "__main__":

@@ -134,11 +134,13 @@ class Stopwatch:
     """Seconds by the clock and of the processor."""
 
     def __init__(self) -> None:
-        self._begun, self._spent = time.perf_counter(), time.process_time()
+        self._begun = time.perf_counter()
+        self._spent = time.process_time()
 
     def stop(self) -> Stopwatch:
         """Itself, and it shows this moment from now on."""
-        self.seconds, self.processor = time.perf_counter() - self._begun, time.process_time() - self._spent
+        self.seconds = time.perf_counter() - self._begun
+        self.processor = time.process_time() - self._spent
         return self
 
     def row(self, what: str, who: str, calls: int, ideal: float) -> Row:
@@ -192,7 +194,8 @@ async def by_aiohttp(url: str, calls: int, places: int) -> Stopwatch:
 
 def at_places(calls: int, places: int, delay: float) -> Iterator[Row]:
     """The three clients, one after another."""
-    what, ideal = f"{calls:,} at {places}", calls * delay / places
+    what = f"{calls:,} at {places}"
+    ideal = calls * delay / places
     with serving(delay) as (url, _), tempfile.TemporaryDirectory() as folder:
         yield asyncio.run(ours(url, calls, places, folder)).row(what, "rubrank", calls, ideal)
         yield asyncio.run(official(url, calls, places)).row(what, "openai", calls, ideal)
@@ -204,7 +207,8 @@ def batched(rollouts: int, delay: float) -> Iterator[Row]:
     from rubrank import Group, grade
     from rubrank.training.rollouts import rollout_of
 
-    size, K = 8, 8
+    size = 8
+    K = 8
     groups = [
         Group(
             id=f"{n}",
@@ -227,7 +231,8 @@ def batched(rollouts: int, delay: float) -> Iterator[Row]:
 
 def two(calls: int, places: int, delay: float) -> Iterator[Row]:
     """Two processes that share one endpoint's limit."""
-    what, ideal = f"two processes: {calls:,} at {places} in all", calls * delay / places
+    what = f"two processes: {calls:,} at {places} in all"
+    ideal = calls * delay / places
     with tempfile.TemporaryDirectory() as folder:
         with serving(delay) as (url, counted):
             specs = [json.dumps([url, calls // 2, places, folder, first]) for first in (0, calls)]
@@ -237,13 +242,13 @@ def two(calls: int, places: int, delay: float) -> Iterator[Row]:
             for child in children:
                 assert child.stdout is not None
                 child.stdout.readline()  # it is ready
-            found = [json.loads(out) for out in _told(children)]
-        seconds = max(one["seconds"] for one in found)
-        processor = statistics.fmean(one["processor"] for one in found)
+            replies = [json.loads(out) for out in _read_outputs(children)]
+        seconds = max(reply["seconds"] for reply in replies)
+        processor = statistics.fmean(reply["processor"] for reply in replies)
         yield Row(what, "rubrank", seconds, round(ideal, 2), round(processor, 3), f"{counted['peak']} seen at once")
 
 
-def _told(children: list[subprocess.Popen[str]]) -> list[str]:
+def _read_outputs(children: list[subprocess.Popen[str]]) -> list[str]:
     """Begin all, then read what each has to say."""
     for child in children:
         assert child.stdin is not None
@@ -270,7 +275,8 @@ def slow(calls: int, delay: float) -> Iterator[Row]:
         took: list[float] = []
         with ReplyCache(Path(folder) / "replies.sqlite") as store:
             async with Client(judge_at(url, calls), cache=store) as client:
-                ask, watch = answered(client), Stopwatch()
+                ask = answered(client)
+                watch = Stopwatch()
 
                 async def timed(call: Call) -> None:
                     await ask(call)
@@ -283,7 +289,8 @@ def slow(calls: int, delay: float) -> Iterator[Row]:
     with serving(delay, slow=True) as (url, _), tempfile.TemporaryDirectory() as folder:
         took, watch = asyncio.run(run(url, folder))
         all_of_it = watch.row(what, "rubrank", calls, SLOW * delay)
-    p50, p90 = statistics.median(took), statistics.quantiles(took, n=10)[-1]
+    p50 = statistics.median(took)
+    p90 = statistics.quantiles(took, n=10)[-1]
     note = f"p90 {p90:.2f} s, the last after {all_of_it.seconds:.2f} s"
     yield Row(what, "rubrank", round(p50, 2), delay, all_of_it.processor, note)
 
@@ -297,10 +304,12 @@ def table(rows: list[Row]) -> str:
     heads = ("calls", "before", "ideal", "rubrank", "the openai client as installed", "aiohttp by itself")
     lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
     for what in dict.fromkeys(row.what for row in rows):
-        found = {row.who: row for row in rows if row.what == what}
+        row_by_name = {row.who: row for row in rows if row.what == what}
         before = next((was for name, was in _BEFORE.items() if name in what), "–")
-        ideal = f"{found['rubrank'].ideal:g} s"
-        lines.append(f"| {what} | {before} | {ideal} | " + " | ".join(str(found.get(one, "–")) for one in who) + " |")
+        ideal = f"{row_by_name['rubrank'].ideal:g} s"
+        lines.append(
+            f"| {what} | {before} | {ideal} | " + " | ".join(str(row_by_name.get(client, "–")) for client in who) + " |"
+        )
     return "\n".join(lines)
 
 

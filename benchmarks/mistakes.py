@@ -80,10 +80,10 @@ def tables(folder: Path) -> Iterator[Case]:
         for suffix in FORMATS:
             path = save(frame, folder / f"text{number}.{suffix}")
             yield "scores as text", f"{cells[0]} in {suffix}", lambda path=path: rewards(path, criteria="all"), None
-    for number, other in enumerate(["facts", "FACTS", "Facts ", " Facts", "Ｆacts"]):
-        rows = [{"uid": "q", "scores": {"Facts": 1}}, {"uid": "q", "scores": {other: 0}}]
+    for number, spelling in enumerate(["facts", "FACTS", "Facts ", " Facts", "Ｆacts"]):
+        rows = [{"uid": "q", "scores": {"Facts": 1}}, {"uid": "q", "scores": {spelling: 0}}]
         path = write(folder / f"names{number}.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
-        yield "names that differ in writing", other, lambda path=path: rewards(path), [1.0, 0.0]
+        yield "names that differ in writing", spelling, lambda path=path: rewards(path), [1.0, 0.0]
     fused = rubrank.RLVR2()(rubrank.ScoreBatch.of_arrays(np.array([[1.0], [0.0]]), criteria=["A"]))
     for name in ("records.jsonl", "records.parquet"):
         write_records(folder / name, records_of(fused))

@@ -33,11 +33,13 @@ from typing import Any
 import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path += [str(ROOT / "tests" / "judges"), str(ROOT / "tests" / "trainers")]
+sys.path += [str(ROOT / "tests" / "judges"), str(ROOT / "tests" / "training")]
 
 from server import MODEL, Answer, Asked, Server  # type: ignore[import-not-found]  # noqa: E402
 
-STEPS, PROMPTS, ROLLOUTS = 4, 4, 4
+STEPS = 4
+PROMPTS = 4
+ROLLOUTS = 4
 CALLS = PROMPTS * ROLLOUTS  # of a step
 AFTER = {"trl": CALLS + CALLS // 2, "verl": CALLS + CALLS // 4}
 """Answers until the judge goes away: in the middle of TRL's second step, or of verl's third (half as large)."""
@@ -56,12 +58,13 @@ def verdict(text: str) -> str:
 
 def serve_judge(port: int, kind: str, seconds: float, after: int) -> None:
     """Until its input closes; goes away once, after so many answers."""
-    asked, away_until = 0, 0.0
+    requests = 0
+    away_until = 0.0
 
     def answer(request: Asked) -> Answer:
-        nonlocal asked, away_until
-        asked += 1
-        if asked == after and kind != "none":
+        nonlocal requests, away_until
+        requests += 1
+        if requests == after and kind != "none":
             away_until = time.monotonic() + seconds
             print(json.dumps({"away": time.time()}), flush=True)
             if kind == "down":
@@ -77,7 +80,7 @@ def serve_judge(port: int, kind: str, seconds: float, after: int) -> None:
         time.sleep(0.01)
     print(json.dumps({"url": server.url}), flush=True)
     sys.stdin.read()
-    print(json.dumps({"asked": asked}), flush=True)
+    print(json.dumps({"asked": requests}), flush=True)
     os._exit(0)
 
 
@@ -85,11 +88,13 @@ class Judge:
     """The judge's process; it comes back after an outage, by itself or by being started again."""
 
     def __init__(self, kind: str, seconds: float, after: int) -> None:
-        self._seconds, self._after, self.asked = seconds, after, 0
+        self._seconds = seconds
+        self._after = after
+        self.asked = 0
         self.back = threading.Event()
         self._over = False
         self._process = self._start(0, kind)
-        self.url = str(self._said()["url"])
+        self.url = str(self._read_message()["url"])
         self._watch = threading.Thread(target=self._look_after, args=(kind,), daemon=True)
         self._watch.start()
 
@@ -97,15 +102,15 @@ class Judge:
         command = [sys.executable, __file__, "--judge", f"{port},{kind},{self._seconds},{self._after}"]
         return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
-    def _said(self) -> dict[str, Any]:
+    def _read_message(self) -> dict[str, Any]:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         return dict(json.loads(line)) if line else {}
 
     def _look_after(self, kind: str) -> None:
-        said = self._said()
-        if "away" not in said:
-            self.asked += int(said.get("asked", 0))
+        message = self._read_message()
+        if "away" not in message:
+            self.asked += int(message.get("asked", 0))
             return
         if kind == "down":
             self._process.wait()
@@ -113,9 +118,9 @@ class Judge:
         time.sleep(self._seconds)
         if kind == "down" and not self._over:
             self._process = self._start(int(self.url.split(":")[2].split("/")[0]), "none")
-            self._said()
+            self._read_message()
         self.back.set()
-        self.asked += int(self._said().get("asked", 0))
+        self.asked += int(self._read_message().get("asked", 0))
 
     def close(self) -> int:
         """How often it was asked."""
@@ -148,7 +153,7 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Found:
+class RunResult:
     """What became of it."""
 
     kind: str
@@ -202,7 +207,7 @@ def rewards_of(folder: Path) -> dict[str, Any]:
     return {row["group"]: row for row in rows if "group" in row}
 
 
-def waited(folder: Path) -> float:
+def longest_wait(folder: Path) -> float:
     """The longest that a step waited for its judges."""
     states = [*(folder / "run").glob("checkpoint-*/trainer_state.json"), folder / "run" / "trainer_state.json"]
     seconds = [
@@ -218,46 +223,47 @@ def waited(folder: Path) -> float:
 def count_missing(records: dict[str, Any]) -> float:
     """Share of the judged scores that is missing."""
     scores = [row["scores"] for row in records.values()]
-    judged = [value for some in scores for value in judged_column(some)]
+    judged = [value for some in scores for value in list_judged_scores(some)]
     return sum(value is None for value in judged) / max(len(judged), 1)
 
 
-def judged_column(scores: Any) -> list[Any]:
+def list_judged_scores(scores: Any) -> list[Any]:
     return list(scores["Likes"]) if isinstance(scores, dict) else [row[-1] for row in scores]
 
 
 def run(
     case: Case, made: Path, folder: Path, pause: float, alone: dict[str, Any] | None
-) -> tuple[Found, dict[str, Any]]:
+) -> tuple[RunResult, dict[str, Any]]:
     """One run from beginning to end, resumed where it stopped."""
     subprocess.run(["cp", "-r", str(made), str(folder)], check=True)
     judge = Judge(case.kind, case.seconds, AFTER["trl"])
     job = job_of(folder, judges_of(judge.url, case.policy, case.wait, pause, folder / "replies.sqlite"))
     begun = time.monotonic()
-    code, said = train(job)
+    code, last_message = train(job)
     took = time.monotonic() - begun
     checkpoints = sorted(path.name for path in (folder / "run").glob("checkpoint-*"))
     resumed = None
     if code and alone is not None:
         judge.back.wait(case.seconds + TIMEOUT)  # a run that failed for another reason left it where it was
         resumed, _ = train(job, "--resume")
-    asked, records = judge.close(), rewards_of(folder)
+    requests = judge.close()
+    records = rewards_of(folder)
     same = alone is None or {g: r["reward"] for g, r in records.items()} == {g: r["reward"] for g, r in alone.items()}
-    shown = re.sub(r"\s+", " ", said)[:200]
-    found = Found(
+    last_line = re.sub(r"\s+", " ", last_message)[:200]
+    result = RunResult(
         **asdict(case),
         exit_code=code,
         took=round(took, 1),
-        waited=round(waited(folder), 1),
+        waited=round(longest_wait(folder), 1),
         missing=round(count_missing(records), 3),
         checkpoint=checkpoints[-1] if checkpoints else "none",
-        said=shown,
+        said=last_line,
         resumed=resumed,
-        asked=asked,
+        asked=requests,
         same=same,
     )
-    print(json.dumps(asdict(found)), flush=True)
-    return found, records
+    print(json.dumps(asdict(result)), flush=True)
+    return result, records
 
 
 # ----------------------------------------------------------------------------------------------------------------- verl
@@ -297,7 +303,7 @@ def run_verl(case: Case, python: str, folder: Path, pause: float) -> dict[str, A
     done = subprocess.run([python, __file__, "--verl-child", spec], capture_output=True, text=True)
     lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"seconds"')]
     errors = [line for line in done.stderr.splitlines() if "Outage" in line or "Failed" in line]
-    found = {
+    result = {
         **asdict(case),
         "exit_code": done.returncode,
         "took": round(time.monotonic() - begun, 1),
@@ -307,8 +313,8 @@ def run_verl(case: Case, python: str, folder: Path, pause: float) -> dict[str, A
         "asked": judge.close(),
         "said": (errors or done.stderr.splitlines() or [""])[-1][:300],
     }
-    print(json.dumps(found), flush=True)
-    return found
+    print(json.dumps(result), flush=True)
+    return result
 
 
 def _others(steps: list[Any]) -> dict[int, Any]:
@@ -317,28 +323,27 @@ def _others(steps: list[Any]) -> dict[int, Any]:
         return {}
     texts = [json.dumps(rewards) for rewards in steps]
     usual = max(texts, key=texts.count)
-    found = {i: json.loads(text) for i, text in enumerate(texts, start=1) if text != usual}
-    return {0: json.loads(usual), **found} if found else {}
+    unusual = {i: json.loads(text) for i, text in enumerate(texts, start=1) if text != usual}
+    return {0: json.loads(usual), **unusual} if unusual else {}
 
 
 # ----------------------------------------------------------------------------------------------------------------- main
 
 
-def table(found: list[Found]) -> str:
+def table(results: list[RunResult]) -> str:
     """The findings in Markdown."""
     lines = [
         "| judge | seconds | on_outage | what the run did | a step waited, at most | missing | rewards |",
         "|---|---|---|---|---|---|---|",
     ]
-    for one in found:
-        policy = f"{one.policy}, {one.wait:g} s" if one.policy == "wait" else one.policy
-        did = "went on" if not one.exit_code else f"stopped, exit code {one.exit_code}, {one.checkpoint}"
-        if one.resumed is not None:
-            did += "; resumed and finished" if not one.resumed else f"; resumed with exit code {one.resumed}"
-        same = "the same" if one.same else "others"
-        lines.append(
-            f"| {one.kind} | {one.seconds:g} | {policy} | {did} | {one.waited:g} s | {one.missing:.0%} | {same} |"
-        )
+    for result in results:
+        policy = f"{result.policy}, {result.wait:g} s" if result.policy == "wait" else result.policy
+        did = f"stopped, exit code {result.exit_code}, {result.checkpoint}" if result.exit_code else "went on"
+        if result.resumed is not None:
+            did += "; resumed and finished" if not result.resumed else f"; resumed with exit code {result.resumed}"
+        same = "the same" if result.same else "others"
+        cells = [result.kind, f"{result.seconds:g}", policy, did, f"{result.waited:g} s", f"{result.missing:.0%}", same]
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
@@ -376,19 +381,21 @@ def measure(options: argparse.Namespace) -> None:
         folder = Path(temporary)
         if options.trainer == "verl":
             verl = [run_verl(case, options.python, folder / f"{i}", options.pause) for i, case in enumerate(cases)]
-            found: list[Any] = verl
+            results: list[Any] = verl
         else:
-            made = folder / "made"
-            subprocess.run([sys.executable, str(ROOT / "recipes/tiny_policy/make.py"), str(made)], check=True)
-            first, alone = run(Case("none", "wait", 0.0, options.wait), made, folder / "alone", options.pause, None)
+            template = folder / "made"
+            subprocess.run([sys.executable, str(ROOT / "recipes/tiny_policy/make.py"), str(template)], check=True)
+            first, alone = run(Case("none", "wait", 0.0, options.wait), template, folder / "alone", options.pause, None)
             if first.exit_code:
                 raise SystemExit(first.said)
-            runs = [pool.submit(run, case, made, folder / f"{i}", options.pause, alone) for i, case in enumerate(cases)]
-            measured = [one.result()[0] for one in runs]
+            runs = [
+                pool.submit(run, case, template, folder / f"{i}", options.pause, alone) for i, case in enumerate(cases)
+            ]
+            measured = [entry.result()[0] for entry in runs]
             print(table(measured))
-            found = [asdict(one) for one in measured]
+            results = [asdict(entry) for entry in measured]
     if options.json:
-        options.json.write_text(json.dumps(found, indent=2) + "\n")
+        options.json.write_text(json.dumps(results, indent=2) + "\n")
 
 
 if __name__ == "__main__":

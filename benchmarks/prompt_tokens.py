@@ -54,8 +54,8 @@ ROLLOUTS = {
 def questions(language: str, count: int) -> list[Criterion]:
     texts = ENGLISH if language == "en" else CHINESE
     aspect = "Part {}: {}" if language == "en" else "第{}部分：{}"
-    asked = [aspect.format(i // len(texts) + 1, texts[i % len(texts)]) for i in range(count)]
-    return [Criterion.model_validate({"question": question}) for question in asked]
+    numbered = [aspect.format(i // len(texts) + 1, texts[i % len(texts)]) for i in range(count)]
+    return [Criterion.model_validate({"question": question}) for question in numbered]
 
 
 def counter(path: Path | None) -> tuple[Callable[[str], int], str]:

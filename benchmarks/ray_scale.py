@@ -57,14 +57,14 @@ def said(rollouts: int) -> Iterator[tuple[str, int, str]]:
 
 def groups_of(rollouts: int) -> list[Group]:
     """The same as groups."""
-    found: list[Group] = []
+    groups: list[Group] = []
     some: list[Rollout] = []
     for id, number, text in said(rollouts):
         some.append(Rollout.model_validate({"prompt": f"Why are there tides? ({id})", "response": text}))
         if number == SIZE - 1:
-            found.append(Group(id=id, rollouts=tuple(some)))
+            groups.append(Group(id=id, rollouts=tuple(some)))
             some = []
-    return found
+    return groups
 
 
 # ------------------------------------------------------------------------------------------------------------ measuring
@@ -74,7 +74,8 @@ class Usage:
     """Processor seconds and memory of a process and all that it started, seen from outside."""
 
     def __init__(self, root: int) -> None:
-        self._root, self._begun = root, 0.0
+        self._root = root
+        self._begun = 0.0
         self._seconds: dict[int, float] = {}
         self.before = self.peak = 0
         self.over = threading.Event()
@@ -82,7 +83,8 @@ class Usage:
     def begin(self) -> None:
         """What is used from here on counts."""
         self.look()
-        self._begun, self.before = sum(self._seconds.values()), self.peak
+        self._begun = sum(self._seconds.values())
+        self.before = self.peak
 
     @property
     def seconds(self) -> float:
@@ -111,12 +113,13 @@ def family(root: int) -> dict[int, list[str]]:
             every[int(entry)] = Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()
         except (ValueError, OSError):
             continue
-    kept, more = {root}, True
+    processes = {root}
+    more = True
     while more:
-        children = {pid for pid, stat in every.items() if int(stat[1]) in kept}
-        more = not children <= kept
-        kept |= children
-    return {pid: stat for pid, stat in every.items() if pid in kept}
+        children = {pid for pid, stat in every.items() if int(stat[1]) in processes}
+        more = not children <= processes
+        processes |= children
+    return {pid: stat for pid, stat in every.items() if pid in processes}
 
 
 def proportional(pid: int) -> int:
@@ -132,9 +135,9 @@ def timed(run: Any) -> Any:
     """What came out; the process that measures this one is told when it began and ended."""
     print("begin", flush=True)
     start = time.perf_counter()
-    found = run()
+    result = run()
     print(f"end {time.perf_counter() - start}", flush=True)
-    return found
+    return result
 
 
 def measured(name: str, rollouts: int) -> dict[str, Any]:
@@ -199,7 +202,8 @@ def ray(rollouts: int, folder: Path) -> str:
 
 def dataset(rollouts: int, folder: Path) -> str:
     """From Parquet to Parquet: no process holds all of it."""
-    source, target = folder / "rollouts", folder / "scored"
+    source = folder / "rollouts"
+    target = folder / "scored"
     source.mkdir()
     cells = said(rollouts)
     part = 0
@@ -212,8 +216,8 @@ def dataset(rollouts: int, folder: Path) -> str:
         prompts = [f"Why are there tides? ({u})" for u, _, _ in some]
         pl.DataFrame({**columns, "prompt": prompts}).write_parquet(source / f"{part:04d}.parquet")
         part += 1
-    with connect_ray(None, "benchmark") as found:
-        read = found.data.read_parquet(str(source))
+    with connect_ray(None, "benchmark") as cluster:
+        read = cluster.data.read_parquet(str(source))
         timed(lambda: on_ray(read, RUBRIC).write_parquet(str(target)))
     scored = pl.read_parquet(f"{target}/*.parquet")
     reasons = [f"{name} (reason)" for name in NAMES]
@@ -231,27 +235,29 @@ def main() -> None:
     parser.add_argument("--rollouts", type=int, default=20_000)
     parser.add_argument("--dataset", action="store_true", help="also as a Ray dataset, from Parquet to Parquet")
     parser.add_argument("--path", choices=PATHS, help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.path:
+    options = parser.parse_args()
+    if options.path:
         with tempfile.TemporaryDirectory() as folder:
-            print("digest", PATHS[given.path](given.rollouts, Path(folder)), flush=True)
+            print("digest", PATHS[options.path](options.rollouts, Path(folder)), flush=True)
         return
-    n = given.rollouts // SIZE * SIZE
+    n = options.rollouts // SIZE * SIZE
     print(f"{n:,} rollouts × {len(RUBRIC)} rules, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}", flush=True)
-    found: dict[str, dict[str, Any]] = {}
-    for name in ("local", "ray", *(["dataset"] if given.dataset else [])):
-        one = found[name] = measured(name, n)
+    results: dict[str, dict[str, Any]] = {}
+    for name in ("local", "ray", *(["dataset"] if options.dataset else [])):
+        result = results[name] = measured(name, n)
         print(
-            f"{name:8} {one['seconds']:7.1f} s {n / one['seconds']:9,.0f} rollouts a second, "
-            f"{one['processor']:7.1f} processor s; memory {one['before']:,.0f} → {one['peak']:,.0f} MB",
+            f"{name:8} {result['seconds']:7.1f} s {n / result['seconds']:9,.0f} rollouts a second, "
+            f"{result['processor']:7.1f} processor s; memory {result['before']:,.0f} → {result['peak']:,.0f} MB",
             flush=True,
         )
-    here, there = found["local"], found["ray"]
-    clock, processor = here["seconds"] / there["seconds"], here["processor"] / there["processor"]
+    local = results["local"]
+    ray = results["ray"]
+    clock = local["seconds"] / ray["seconds"]
+    processor = local["processor"] / ray["processor"]
     verdict = "holds" if clock >= BAR else "does not hold"
     print(f"ray has {clock:.0%} of the local path's throughput by the clock, {processor:.0%} by processor time")
     print(f"the bar of {BAR:.0%} {verdict} by the clock")
-    assert len({one["digest"] for one in found.values()}) == 1, "the paths differ"
+    assert len({result["digest"] for result in results.values()}) == 1, "the paths differ"
     print("the same scores and reasons, bit for bit")
 
 

@@ -57,7 +57,7 @@ def longform_writing(folder: Path = DATA, size: int = 8, seed: int = 0) -> Study
             drawn.append((f"{prompt}.{part}.{i}", [rows[j] for j in order[i * size : (i + 1) * size]]))
     drawn = [drawn[i] for i in rng.permutation(len(drawn))]  # a step of training mixes prompts
     table = ScoreTable(tuple(_chapter(id, rows, criteria) for id, rows in drawn))
-    return Study("longform_writing", table, _measured([row for _, rows in drawn for row in rows]))
+    return Study("longform_writing", table, _read_attributes([row for _, rows in drawn for row in rows]))
 
 
 def m_ifeval(folder: Path = DATA, languages: Sequence[str] = ("en", "fr"), least: int = 1, seed: int = 0) -> Study:
@@ -76,11 +76,11 @@ def m_ifeval(folder: Path = DATA, languages: Sequence[str] = ("en", "fr"), least
         for row in _rows(path):
             different = {answer["response"] for answer in row["responses"]}
             if len(row["instruction_id_list"]) >= least and len(different) == len(row["responses"]):
-                groups.append(_renamed(graded[str(row["key"])], language))
+                groups.append(_rename(graded[str(row["key"])], language))
                 answers.append(row["responses"])
     order = np.random.default_rng(seed).permutation(len(groups))
     table = ScoreTable(tuple(groups[i] for i in order))
-    return Study("m_ifeval", table, _measured([answer for i in order for answer in answers[i]]))
+    return Study("m_ifeval", table, _read_attributes([answer for i in order for answer in answers[i]]))
 
 
 # ------------------------------------------------------------------------------------------------------------- helpers
@@ -106,12 +106,12 @@ def _writing_criteria(data: Mapping[str, Any]) -> tuple[CriterionData, ...]:
 
 def _chapters(rows: Sequence[Row]) -> dict[tuple[int, int], list[Row]]:
     """(prompt, part) → its different chapters that have all scores."""
-    found: dict[tuple[int, int], dict[Any, Row]] = defaultdict(dict)
+    chapters: dict[tuple[int, int], dict[Any, Row]] = defaultdict(dict)
     for row in rows:
         if row["part"] != "final" and None not in row["scores"].values():
             same = (row["n_chars"], row["n_words"], *row["scores"].values())
-            found[row["prompt_id"], row["part"]].setdefault(same, row)
-    return {key: list(different.values()) for key, different in found.items()}
+            chapters[row["prompt_id"], row["part"]].setdefault(same, row)
+    return {key: list(different.values()) for key, different in chapters.items()}
 
 
 def _chapter(id: str, rows: Sequence[Row], criteria: tuple[CriterionData, ...]) -> GroupScores:
@@ -119,12 +119,12 @@ def _chapter(id: str, rows: Sequence[Row], criteria: tuple[CriterionData, ...]) 
     return GroupScores(id, criteria, scores, (("",) * len(criteria),) * len(rows))
 
 
-def _renamed(group: GroupScores, language: str) -> GroupScores:
+def _rename(group: GroupScores, language: str) -> GroupScores:
     """Keys of the two languages overlap."""
     return GroupScores(f"{language}:{group.id}", group.criteria, group.scores, group.reasons, group.outcomes)
 
 
-def _measured(rows: Sequence[Row]) -> np.ndarray:
+def _read_attributes(rows: Sequence[Row]) -> np.ndarray:
     return np.array([[row[field] for field in ATTRIBUTES] for row in rows], dtype=float)
 
 

@@ -54,25 +54,28 @@ def synthetic_records(groups: int, rollouts: int, steps: int, texts: bool = True
     random = np.random.default_rng(0)
     each = max(1, groups // steps)
     for step, start in enumerate(range(0, groups, each)):
-        made = [_group(random, g, rollouts, step / steps, texts) for g in range(start, min(groups, start + each))]
-        table = ScoreTable(tuple(scores for _, scores, _ in made))
-        length = np.concatenate([words for _, _, words in made])
+        step_groups = [
+            _group(random, g, rollouts, step / steps, texts) for g in range(start, min(groups, start + each))
+        ]
+        table = ScoreTable(tuple(scores for _, scores, _ in step_groups))
+        length = np.concatenate([words for _, _, words in step_groups])
         result = table.fuse(
             attributes=np.column_stack([length, random.poisson(1.0, len(length)), random.poisson(0.5, len(length))]),
             attribute_names=("tokens", "headings", "bold"),
             adjust=[attenuate(0.5, draw="fixed"), "remove", "remove"],
         )
         plain = table.fuse().reward
-        others = {"unadjusted": plain, "noisy": plain + random.normal(0.0, 0.2, len(plain))}
-        rolled = [group for group, _, _ in made] if texts else None
+        other_rewards = {"unadjusted": plain, "noisy": plain + random.normal(0.0, 0.2, len(plain))}
+        rolled = [group for group, _, _ in step_groups] if texts else None
         metadata = {"judge": {"calls": 4 * rollouts, "cost": round(float(random.uniform(0.1, 0.2)), 4)}}
-        yield from records_of(result, table, groups=rolled, step=10 * step, others=others, metadata=metadata)
+        yield from records_of(result, table, groups=rolled, step=10 * step, others=other_rewards, metadata=metadata)
 
 
 def _group(
     random: np.random.Generator, g: int, rollouts: int, progress: float, texts: bool
 ) -> tuple[Group, GroupScores, np.ndarray]:
-    quality, words = random.normal(progress, 1.0, rollouts), random.integers(40, 400, rollouts)
+    quality = random.normal(progress, 1.0, rollouts)
+    words = random.integers(40, 400, rollouts)
     noise = random.normal(0.0, 1.0, (rollouts, len(CRITERIA)))
     scores = np.empty((rollouts, len(CRITERIA)))
     scores[:, :5] = quality[:, None] + noise[:, :5] > 0.0
@@ -87,8 +90,8 @@ def _group(
         tuple("no answer in 120 s" if x != x else f"{x:.2g} found, 1 required" for x in row) for row in scores.tolist()
     )
     prompt = (Message(role="user", content=f"Question {g}: {_prose(random, 30)}"),)
-    said = [_prose(random, int(n)) if texts else "" for n in words]
-    group = Group(id=f"query-{g:05d}", rollouts=tuple(Rollout(prompt=prompt, response=text) for text in said))
+    responses = [_prose(random, int(n)) if texts else "" for n in words]
+    group = Group(id=f"query-{g:05d}", rollouts=tuple(Rollout(prompt=prompt, response=text) for text in responses))
     return group, GroupScores(group.id, CRITERIA, scores, why), words.astype(float)
 
 
@@ -141,10 +144,10 @@ def opening_times(path: Path, groups: int) -> tuple[float, float, float]:
             "  document.querySelector('.list').getBoundingClientRect(); }"
             "return (performance.now() - start) / 2;"
         )
-        found = f"1 of {groups:,} groups"
+        search_result = f"1 of {groups:,} groups"
         start = time.perf_counter()
         driver.find_element("id", "query").send_keys(f"question {groups - 1}:")
-        wait.until(lambda d: d.find_element("css selector", ".status").text == found)
+        wait.until(lambda d: d.find_element("css selector", ".status").text == search_result)
         return int(ready) / 1000.0, filtering / 1000.0, time.perf_counter() - start
 
 
@@ -157,7 +160,8 @@ def main() -> None:
     parser.add_argument("--keep", type=Path, help="where to leave the report")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        records, report = Path(folder) / "records.jsonl", Path(folder) / "report.html"
+        records = Path(folder) / "records.jsonl"
+        report = Path(folder) / "report.html"
         write_records(records, synthetic_records(options.groups, options.rollouts, options.steps))
         start = time.perf_counter()
         summary = write_report(records, report, budget_mb=options.budget)

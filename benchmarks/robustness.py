@@ -72,7 +72,7 @@ def beside_the_paper(writing: Sequence[RobustnessRow], verdicts: Sequence[Robust
     ours = [{(row.map, row.rule): row for row in summarise_rows(some)} for some in (writing, verdicts)]
     for name, (criterion, groups, figures) in PAPER.items():
         for rule in RULES:
-            cells = [text for found in ours for text in _cells(found[name, rule])]
+            cells = [text for study in ours for text in _cells(study[name, rule])]
             rows.append((name, NAMES[rule], *cells, *figures[rule], criterion, str(groups)))
     return text_table(rows)
 
@@ -104,10 +104,10 @@ def without_tolerance(study: Study) -> str:
     same: dict[str, list[np.ndarray]] = {rule: [] for rule in RULES}
     for name in study.table.criteria:
         after = parse_transform(f"{name}*10")(study.table).batch()
-        told = before.informative_NK[before.group_of_row, before.names.index(name)]
+        is_informative = before.informative_NK[before.group_of_row, before.names.index(name)]
         for rule in RULES:
             signs = [_bare_signs(run_rule(rule, batch), batch) for batch in (before, after)]
-            same[rule].append((signs[0] == signs[1])[told])
+            same[rule].append((signs[0] == signs[1])[is_informative])
     shares = (f"{NAMES[rule]} {100.0 * np.concatenate(same[rule]).mean():.2f}" for rule in RULES)
     return f"verdicts, × 10, sign % without tolerance: {', '.join(shares)}"
 
@@ -139,8 +139,8 @@ def main() -> None:
     verdicts = robustness(study.table, rules=RULES)
     print(report(writing, verdicts, study))
     if options.json:
-        found = {"longform_writing": writing, "m_ifeval": verdicts}
-        data = {name: [row.as_dict() for row in rows] for name, rows in found.items()}
+        studies = {"longform_writing": writing, "m_ifeval": verdicts}
+        data = {name: [row.as_dict() for row in rows] for name, rows in studies.items()}
         options.json.write_text(json.dumps(data, indent=1), encoding="utf-8")
 
 

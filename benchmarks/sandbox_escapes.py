@@ -249,15 +249,15 @@ def escapes(name: str, there: Witness, nested: bool = False) -> bool | None:
     return b"OUT" in result.stdout or not alive(there.pid)
 
 
-def attacked(nested: bool = False) -> dict[str, bool | None]:
+def attack(nested: bool = False) -> dict[str, bool | None]:
     """Every attack in turn, up to one that is refused; a witness that was reached may be hurt, and another comes."""
     outcomes: dict[str, bool | None] = {}
     left = list(ATTACKS)
     while left and None not in outcomes.values():
-        with witness() as there:
+        with witness() as witnessed:
             while left:
                 name = left.pop(0)
-                outcomes[name] = escapes(name, there, nested)
+                outcomes[name] = escapes(name, witnessed, nested)
                 if outcomes[name] is not False:
                     break
     return outcomes
@@ -282,7 +282,7 @@ def main() -> None:
         escaped = []
         tried = 0
         for nested in (number % 2 == 1,) if half else (False, True):
-            outcomes = attacked(nested)
+            outcomes = attack(nested)
             if None in outcomes.values():
                 break
             tried += len(outcomes)

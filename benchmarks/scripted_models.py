@@ -49,11 +49,11 @@ def answer(prompt: str, keys: Sequence[str] = ()) -> dict[str, Any]:
 
 def _compile(request: str) -> dict[str, Any]:
     match = re.search(r"in rows and columns", request)
-    found = []
+    constraints = []
     if match:
         params = {"format": "table", "only": False}
-        found.append({"verifier": "FormatRequirement", "params": params, "evidence": match[0]})
-    return {"constraints": found, "library": []}
+        constraints.append({"verifier": "FormatRequirement", "params": params, "evidence": match[0]})
+    return {"constraints": constraints, "library": []}
 
 
 def _write(material: str) -> list[dict[str, Any]]:

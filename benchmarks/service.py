@@ -56,11 +56,12 @@ JUDGED: list[Any] = ["EmptyAnswer", {"name": "CoreIntentMatch"}, {"name": "WordC
 
 
 def texts(groups: int, size: int) -> list[list[str]]:
-    rng, words = random.Random(0), WORDS.split()
+    rng = random.Random(0)
+    words = WORDS.split()
 
     def text() -> str:
-        said = [rng.choice(words) + ("." if rng.random() < 0.1 else "") for _ in range(rng.randint(30, 160))]
-        return " ".join(said).capitalize() + "."
+        chosen_words = [rng.choice(words) + ("." if rng.random() < 0.1 else "") for _ in range(rng.randint(30, 160))]
+        return " ".join(chosen_words).capitalize() + "."
 
     return [[text() for _ in range(size)] for _ in range(groups)]
 
@@ -129,29 +130,33 @@ def body_of(n: int, said: list[str], **more: Any) -> bytes:
 
 async def rules(groups: int, size: int, places: int) -> dict[str, Any]:
     """The service beside the engine."""
-    said = texts(groups, size)
+    responses = texts(groups, size)
     engine = RewardEngine(RUBRIC)
-    made = [
+    graded_groups = [
         Group(id=f"0/{n}", rollouts=tuple(rollout_of(f"Explain tides {n}.", text) for text in some))
-        for n, some in enumerate(said)
+        for n, some in enumerate(responses)
     ]
-    engine.score(made[: groups // 4], 0)
-    begun, spent = time.perf_counter(), time.process_time()
-    rewards = engine.score(made, 0).rewards
-    alone, processor = time.perf_counter() - begun, time.process_time() - spent
-    bodies = [body_of(n, some) for n, some in enumerate(said)]
+    engine.score(graded_groups[: groups // 4], 0)
+    begun = time.perf_counter()
+    spent = time.process_time()
+    rewards = engine.score(graded_groups, 0).rewards
+    alone = time.perf_counter() - begun
+    processor = time.process_time() - spent
+    bodies = [body_of(n, some) for n, some in enumerate(responses)]
     memory = []
     with tempfile.TemporaryDirectory() as folder:
         service = Service(Path(folder), rubric=RUBRIC)
         async with aiohttp.ClientSession() as session:
             await service.ready(session)
         await post_all(service.url, bodies[: groups // 4], places)
-        before, start = service.processor(), time.perf_counter()
+        before = service.processor()
+        start = time.perf_counter()
         answers = []
         for quarter in range(4):
             answers += await post_all(service.url, bodies[quarter * groups // 4 : (quarter + 1) * groups // 4], places)
             memory.append(round(service.resident() / 2**20))
-        seconds, used = time.perf_counter() - start, service.processor() - before
+        seconds = time.perf_counter() - start
+        used = service.processor() - before
         service.end()
     same = [json.loads(answer)["groups"][0]["rewards"] for answer in answers] == [list(some) for some in rewards]
     return {
@@ -166,20 +171,20 @@ async def rules(groups: int, size: int, places: int) -> dict[str, Any]:
 
 
 def judge(delay: float) -> tuple[subprocess.Popen[str], str]:
-    made = subprocess.Popen(
+    process = subprocess.Popen(
         [sys.executable, str(JUDGE), "--delay", str(delay)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
-    assert made.stdout is not None
-    return made, made.stdout.readline().strip()
+    assert process.stdout is not None
+    return process, process.stdout.readline().strip()
 
 
-def asked(made: subprocess.Popen[str]) -> int:
+def stop_judge(process: subprocess.Popen[str]) -> int:
     """End the judge; how often it was asked."""
-    out, _ = made.communicate()
+    out, _ = process.communicate()
     return int(json.loads(out.splitlines()[-1])["asked"])
 
 
-def judged(url: str, places: int) -> dict[str, Any]:
+def make_settings(url: str, places: int) -> dict[str, Any]:
     endpoint = {"base_url": url, "model": "test-model", "concurrency": places}
     return {
         "rubric": JUDGED,
@@ -189,18 +194,22 @@ def judged(url: str, places: int) -> dict[str, Any]:
 
 async def judges(callers: int, rounds: int, delay: float) -> dict[str, Any]:
     """Many callers, each with one rollout after another, and a slow judge."""
-    made, url = judge(delay)
+    process, url = judge(delay)
     with tempfile.TemporaryDirectory() as folder:
-        service = Service(Path(folder), **judged(url, callers))
+        service = Service(Path(folder), **make_settings(url, callers))
         async with aiohttp.ClientSession() as session:
             await service.ready(session)
         bodies = [body_of(n, [f"A text of a few words {n}."]) for n in range(callers * rounds)]
-        before, start, own = service.processor(), time.perf_counter(), time.process_time()
+        before = service.processor()
+        start = time.perf_counter()
+        own_seconds = time.process_time()
         answers = await post_all(service.url, bodies, callers)
-        seconds, used, own = time.perf_counter() - start, service.processor() - before, time.process_time() - own
+        seconds = time.perf_counter() - start
+        used = service.processor() - before
+        own_seconds = time.process_time() - own_seconds
         failed = sum(isinstance(answer, Exception) for answer in answers)
         service.end()
-    asked(made)
+    stop_judge(process)
     ideal = rounds * delay
     return {
         "callers": callers,
@@ -210,17 +219,17 @@ async def judges(callers: int, rounds: int, delay: float) -> dict[str, Any]:
         "ideal": ideal,
         "share of the ideal": round(ideal / seconds, 3),
         "processor ms a request": round(1000 * used / len(bodies), 2),
-        "processor ms of its caller": round(1000 * own / len(bodies), 2),
+        "processor ms of its caller": round(1000 * own_seconds / len(bodies), 2),
     }
 
 
 async def kill(groups: int, delay: float) -> dict[str, Any]:
     """kill −9 when a third is done, then all again: what the judge was asked twice."""
-    made, url = judge(delay)
+    process, url = judge(delay)
     places = 16
     with tempfile.TemporaryDirectory() as folder:
         bodies = [body_of(n, [f"A text of a few words {n} {i}." for i in range(4)]) for n in range(groups)]
-        service = Service(Path(folder), **judged(url, places))
+        service = Service(Path(folder), **make_settings(url, places))
         async with aiohttp.ClientSession() as session:
             await service.ready(session)
         done: list[int] = []
@@ -229,17 +238,17 @@ async def kill(groups: int, delay: float) -> dict[str, Any]:
             await asyncio.sleep(0.02)
         service.end(signal.SIGKILL)
         first = await running
-        service = Service(Path(folder), **judged(url, places))
+        service = Service(Path(folder), **make_settings(url, places))
         async with aiohttp.ClientSession() as session:
             await service.ready(session)
         second = await post_all(service.url, bodies, places)
         service.end()
-    calls = asked(made)
-    kept = [n for n, answer in enumerate(first) if not isinstance(answer, Exception)]
-    again = sum(json.loads(second[n])["cost"]["calls"] for n in kept)
+    calls = stop_judge(process)
+    answered = [n for n, answer in enumerate(first) if not isinstance(answer, Exception)]
+    again = sum(json.loads(second[n])["cost"]["calls"] for n in answered)
     return {
         "groups": groups,
-        "answered before the kill": len(kept),
+        "answered before the kill": len(answered),
         "of these paid again": again,
         "calls": calls,
         "needed": groups * 4,
@@ -253,15 +262,15 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     few = options.quick
-    found = {
+    figures = {
         "load": os.getloadavg()[0],
         "rules": asyncio.run(rules(40 if few else 2000, 8, 32)),
         "judges": asyncio.run(judges(8 if few else 256, 2 if few else 8, 0.2 if few else 2.0)),
         "kill": asyncio.run(kill(12 if few else 100, 0.05 if few else 0.2)),
     }
-    print(json.dumps(found, indent=2))
+    print(json.dumps(figures, indent=2))
     if options.json:
-        options.json.write_text(json.dumps(found, indent=2))
+        options.json.write_text(json.dumps(figures, indent=2))
 
 
 if __name__ == "__main__":

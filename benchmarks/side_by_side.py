@@ -71,20 +71,20 @@ def side_by_side(contenders: Mapping[str, Contender], rounds: int) -> dict[str, 
     for contender in contenders.values():
         if contender.parts == 1:
             contender.run(0)  # compiles, fills caches
-    taken: dict[str, list[float]] = {name: [] for name in contenders}
+    times: dict[str, list[float]] = {name: [] for name in contenders}
     for turn in range(rounds):
         for name, contender in contenders.items():
-            taken[name].append(_seconds(contender, turn % contender.parts))
-    return {name: contenders[name].parts * median(seconds) for name, seconds in taken.items()}
+            times[name].append(_seconds(contender, turn % contender.parts))
+    return {name: contenders[name].parts * median(seconds) for name, seconds in times.items()}
 
 
 def _seconds(contender: Contender, part: int) -> float:
-    taken = []
+    seconds = []
     for _ in range(contender.calls):
         start = contender.clock()
         contender.run(part)
-        taken.append(contender.clock() - start)
-    return median(taken)
+        seconds.append(contender.clock() - start)
+    return median(seconds)
 
 
 def in_fresh_process(code: str, **given: object) -> dict[str, Any]:
@@ -214,8 +214,8 @@ def busy(loads: Sequence[float]) -> str:
     cores = os.cpu_count() or 1
     if max(loads) <= max(1.25, 0.75 * cores):
         return ""
-    seen = " and ".join(map(str, loads))
-    return f"The machine was busy (load {seen} on {cores} cores): ratios to loops of seconds come out too large."
+    loads_text = " and ".join(map(str, loads))
+    return f"The machine was busy (load {loads_text} on {cores} cores): ratios to loops of seconds come out too large."
 
 
 def _processor() -> str:

@@ -44,20 +44,20 @@ class Simulated:
     log_length_NG: np.ndarray
 
 
-def simulated(case: str, N: int, G: int, rng: np.random.Generator) -> Simulated:
+def simulate(case: str, N: int, G: int, rng: np.random.Generator) -> Simulated:
     """One batch of simulated judges."""
     bias = {"b = 0.3": 0.3, "b = 1": 1.0}.get(case, 0.0)
     log_length, quality = rng.normal(size=(2, N, G))
     if case == "useful length":
         quality = _USEFUL * log_length + np.sqrt(1.0 - _USEFUL**2) * quality
-    seen = (quality + bias * log_length)[..., None] + rng.normal(size=(N, G, 4))
+    impression = (quality + bias * log_length)[..., None] + rng.normal(size=(N, G, 4))
     scale = np.sqrt(2.0 + bias**2)
     scores = np.stack(
         [
-            (seen[..., 0] > 0.0).astype(float),
-            np.digitize(seen[..., 1] / scale, [-0.43, 0.43]),
-            np.digitize(seen[..., 2] / scale, [-1.28, -0.84, -0.52, -0.25, 0.0, 0.25, 0.52, 0.84, 1.28]),
-            seen[..., 3],
+            (impression[..., 0] > 0.0).astype(float),
+            np.digitize(impression[..., 1] / scale, [-0.43, 0.43]),
+            np.digitize(impression[..., 2] / scale, [-1.28, -0.84, -0.52, -0.25, 0.0, 0.25, 0.52, 0.84, 1.28]),
+            impression[..., 3],
         ],
         axis=-1,
     )
@@ -82,20 +82,20 @@ class Row:
     quality: dict[str, float]
 
 
-def measured(case: str, G: int, N: int, *, rollout_groups: int = 2048, lam: float = 1.0, seed: int = 0) -> Row:
+def measure_row(case: str, G: int, N: int, *, rollout_groups: int = 2048, lam: float = 1.0, seed: int = 0) -> Row:
     """One row: as many batches as make up `rollout_groups`."""
     rng = np.random.default_rng([seed, G, N, CASES.index(case)])
     rule = attenuate(lam)
     forms = {"none": RLVR2(), **{form: control(form, rule) for form in FORMS[1:]}}
     for _ in range(_WARM_UP):
-        forms["run"](simulated(case, N, G, rng).batch)
-    found: dict[str, list[tuple[float, float]]] = {form: [] for form in FORMS}
+        forms["run"](simulate(case, N, G, rng).batch)
+    correlations: dict[str, list[tuple[float, float]]] = {form: [] for form in FORMS}
     for _ in range(max(2, rollout_groups // N)):
-        data = simulated(case, N, G, rng)
+        data = simulate(case, N, G, rng)
         rewards = {form: of(data.batch).reward for form, of in forms.items()}
         for form, reward in rewards.items():
-            found[form].append((within(reward, data.log_length_NG), within(reward, data.quality_NG)))
-    means = {form: np.mean(pairs, axis=0) for form, pairs in found.items()}
+            correlations[form].append((within(reward, data.log_length_NG), within(reward, data.quality_NG)))
+    means = {form: np.mean(pairs, axis=0) for form, pairs in correlations.items()}
     return Row(case, G, N, {f: float(m[0]) for f, m in means.items()}, {f: float(m[1]) for f, m in means.items()})
 
 
@@ -104,7 +104,7 @@ def every_row(quick: bool = False) -> Iterator[Row]:
     for case in CASES:
         for G in SIZES:
             for N in GROUPS:
-                yield measured(case, G, N, rollout_groups=256 if quick else 2048)
+                yield measure_row(case, G, N, rollout_groups=256 if quick else 2048)
 
 
 def rows_for_print(rows: list[Row]) -> list[tuple[str, ...]]:

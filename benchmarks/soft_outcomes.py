@@ -20,7 +20,9 @@ import numpy as np
 from rubrank import RLVR2, ScoreBatch, audit
 
 SEED = 20261118
-GROUPS, ROLLOUTS, CRITERIA = 300, 8, 3
+GROUPS = 300
+ROLLOUTS = 8
+CRITERIA = 3
 CUTS = np.array([-0.5, 0.5])
 LEVELS = np.array([0.0, 1.0, 2.0])
 NOISES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
@@ -71,9 +73,9 @@ def main() -> None:
         rng = np.random.default_rng([SEED, round(noise * 10)])
         quality = rng.normal(size=(GROUPS, ROLLOUTS))
         aspects = quality[..., None] + 0.3 * rng.normal(size=(GROUPS, ROLLOUTS, CRITERIA))
-        seen = aspects + noise * rng.normal(size=aspects.shape)
-        sure = level_probabilities(seen, noise)
-        too_sure = level_probabilities(seen, noise / 2)
+        impressions = aspects + noise * rng.normal(size=aspects.shape)
+        sure = level_probabilities(impressions, noise)
+        too_sure = level_probabilities(impressions, noise / 2)
         hard = LEVELS[sure.argmax(-1)]
         score, again = (np.clip(aspects + noise * rng.normal(size=aspects.shape), -3.0, 3.0) for _ in range(2))
         names = [f"criterion {k}" for k in range(CRITERIA)]

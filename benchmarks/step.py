@@ -80,21 +80,23 @@ Seconds = tuple[float, float, float]
 def responses(number: int, size: int, data: Path) -> Iterator[str]:
     """Thoughts and answers of about `size` characters, no two alike."""
     with gzip.open(data, "rt", encoding="utf-8") as lines:
-        said = [answer["response"] for line in lines for answer in json.loads(line)["responses"]]
-    everything = "\n\n".join(said)
-    state, last = 1, len(everything) - 2 * size
+        texts = [answer["response"] for line in lines for answer in json.loads(line)["responses"]]
+    everything = "\n\n".join(texts)
+    state = 1
+    last = len(everything) - 2 * size
     for i in range(number):
         state = state * 6364136223846793005 + 1442695040888963407 & (1 << 64) - 1
-        answer = said[i % len(said)]
-        start, length = (state >> 20) % last, max(0, size // 2 + (state >> 40) % size - len(answer))
+        answer = texts[i % len(texts)]
+        start = (state >> 20) % last
+        length = max(0, size // 2 + (state >> 40) % size - len(answer))
         yield f"<think>{everything[start : start + length]}</think>\n{answer}"
 
 
-def made(texts: list[str], rollout: Any, group: Any) -> list[Any]:
+def make_groups(texts: list[str], rollout: Any, group: Any) -> list[Any]:
     """Rollouts that have not been looked at yet, in groups."""
     prompt = ({"role": "user", "content": "Tell me about tides, in at least 100 words, because I asked."},)
-    said = [rollout.model_validate({"prompt": prompt, "response": text}) for text in texts]
-    return [group(id=f"0/{i}", rollouts=tuple(said[i : i + GROUP])) for i in range(0, len(said), GROUP)]
+    all_rollouts = [rollout.model_validate({"prompt": prompt, "response": text}) for text in texts]
+    return [group(id=f"0/{i}", rollouts=tuple(all_rollouts[i : i + GROUP])) for i in range(0, len(all_rollouts), GROUP)]
 
 
 # ------------------------------------------------------------------------------------------------------------- worker
@@ -123,14 +125,14 @@ class Spent:
         try:
             yield
         finally:
-            taken = tuple(now - before for now, before in zip(seconds_now(), begun, strict=True))
-            self._add(part, taken, 1.0)
+            elapsed = tuple(now - before for now, before in zip(seconds_now(), begun, strict=True))
+            self._add(part, elapsed, 1.0)
             if within is not None:
-                self._add(within, taken, -1.0)
+                self._add(within, elapsed, -1.0)
 
     def _add(self, part: str, taken: tuple[float, ...], times: float) -> None:
-        own, theirs, clock = (x + times * y for x, y in zip(self.parts[part], taken, strict=True))
-        self.parts[part] = own, theirs, clock
+        own_seconds, theirs, clock = (x + times * y for x, y in zip(self.parts[part], taken, strict=True))
+        self.parts[part] = own_seconds, theirs, clock
 
     def timed(self, call: Callable[..., Any], part: str, within: str | None) -> Callable[..., Any]:
         """The same function, counted."""
@@ -164,13 +166,14 @@ def _seconds_of(process: str) -> float:
 
 def work() -> None:
     """Answer every line, a number of workers, with the figures of one step."""
-    given = json.loads(sys.stdin.readline())
+    settings = json.loads(sys.stdin.readline())
     trainer = first_of("rubrank.training.engine", "rubrank.trainer")
     rollouts = first_of("rubrank.rollouts.rollout", "rubrank.rollout")
-    texts = [*responses(given["rollouts"], given["characters"], Path(given["data"]))]
+    texts = [*responses(settings["rollouts"], settings["characters"], Path(settings["data"]))]
     gc.freeze()
     for line in sys.stdin:
-        groups, how = made(texts, rollouts.Rollout, rollouts.Group), given | {"workers": json.loads(line)}
+        groups = make_groups(texts, rollouts.Rollout, rollouts.Group)
+        how = settings | {"workers": json.loads(line)}
         with TemporaryDirectory() as folder:
             spent, rewards, size = one_step(trainer, groups, how, Path(folder))
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
@@ -180,11 +183,13 @@ def work() -> None:
 
 def one_step(trainer: Any, groups: list[Any], given: dict[str, Any], folder: Path) -> tuple[Spent, Any, int]:
     """Score the groups; figures, rewards, and bytes of records."""
-    spent, path = Spent(), folder / f"records.jsonl{given['packed']}"
+    spent = Spent()
+    path = folder / f"records.jsonl{given['packed']}"
     records: Any = path
     if hasattr(trainer, "Recording"):
         records = trainer.Recording(path, background=given["packed"] == ".zst")
-    rubric, more = list(CRITERIA), {"workers": given["workers"], "records": records}
+    rubric = list(CRITERIA)
+    more = {"workers": given["workers"], "records": records}
     engine = trainer.RewardEngine(rubric, "rlvr2+", attributes=ATTRIBUTES, **more)
     with spent.on("split"):
         for group in groups if not given["workers"] else ():  # workers find it themselves
@@ -195,8 +200,13 @@ def one_step(trainer: Any, groups: list[Any], given: dict[str, Any], folder: Pat
     once = name != "measured"
     measured = getattr(trainer, name)
     setattr(trainer, name, spent.timed(measured, "attributes", "rules" if once else "fuse"))
-    writer = next(name for name in ("_write_records", "_write") if hasattr(engine, name))
-    setattr(engine, writer, spent.timed(getattr(engine, writer), "records", "fuse"))
+    if hasattr(engine, "_make_records"):
+        record_methods = [(engine, "_make_records"), (engine.recording, "write")]
+    else:
+        older = next(name for name in ("_write_records", "_write") if hasattr(engine, name))
+        record_methods = [(engine, older)]
+    for owner, method in record_methods:
+        setattr(owner, method, spent.timed(getattr(owner, method), "records", "fuse"))
     try:
         with spent.on("rules"):
             graded = engine.grade(groups, **({"step": 0} if once else {}))
@@ -218,7 +228,8 @@ class Tree:
     def __init__(self, source: Path, given: dict[str, Any]) -> None:
         environment = {**os.environ, "PYTHONPATH": str(source)}
         command = [sys.executable, __file__, "--worker"]
-        self.source, self.answers = source, dict[int, list[dict[str, Any]]]()
+        self.source = source
+        self.answers = dict[int, list[dict[str, Any]]]()
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
         )
@@ -244,10 +255,12 @@ class Tree:
 
     def figures(self, which: Callable[[Seconds], float], workers: int = 0) -> dict[str, float]:
         """Medians by part, of the parts that grading has together, and of the whole."""
-        steps = [{name: which(taken) for name, taken in one["parts"].items()} for one in self.answers[workers]]
-        found = {part: median(step[part] for step in steps) for part in PARTS}
+        steps = [
+            {name: which(seconds) for name, seconds in answer["parts"].items()} for answer in self.answers[workers]
+        ]
+        medians = {part: median(step[part] for step in steps) for part in PARTS}
         grading = median(sum(step[part] for part in GRADING) for step in steps)
-        return {**found, "grade": grading, "step": median(sum(step.values()) for step in steps)}
+        return {**medians, "grade": grading, "step": median(sum(step.values()) for step in steps)}
 
     def close(self) -> None:
         """Let the process end."""
@@ -302,15 +315,15 @@ def show_workers(tree: Tree, workers: int) -> None:
     head = ["part", "one process", "clock", f"{workers} workers: trainer", "workers", "clock", "processor ÷", "clock ÷"]
     print(f"\n| {' | '.join(head)} |\n|---|{'--:|' * (len(head) - 1)}")
     alone = {which: tree.figures(which) for which in (processor, clock)}
-    there = {which: tree.figures(which, workers) for which in (own, of_workers, processor, clock)}
+    figures_of = {which: tree.figures(which, workers) for which in (own, of_workers, processor, clock)}
     for part in parts:
-        cells = [alone[processor], alone[clock], there[own], there[of_workers], there[clock]]
-        ratios = [f"{there[which][part] / alone[which][part]:.2f}" for which in (processor, clock)]
+        cells = [alone[processor], alone[clock], figures_of[own], figures_of[of_workers], figures_of[clock]]
+        ratios = [f"{figures_of[which][part] / alone[which][part]:.2f}" for which in (processor, clock)]
         print(f"| {' | '.join([part, *(_seconds(cell[part]) for cell in cells), *ratios])} |")
-    rest = there[own]["step"] + there[of_workers]["grade"] / workers
+    rest = figures_of[own]["step"] + figures_of[of_workers]["grade"] / workers
     print(f"without waiting for anything, the trainer's seconds and a worker's share: {rest:.2f} s")
-    _judge("processor", there[processor]["step"] / alone[processor]["step"], PROCESSOR_BAR)
-    print(f"clock {there[clock]['step'] / alone[clock]['step']:.2f}")
+    _judge("processor", figures_of[processor]["step"] / alone[processor]["step"], PROCESSOR_BAR)
+    print(f"clock {figures_of[clock]['step'] / alone[clock]['step']:.2f}")
     assert tree.last()["rewards"] == tree.last(workers)["rewards"], "rewards differ"
     print("rewards: the same, bit by bit")
 
@@ -349,15 +362,19 @@ def main() -> None:
 
 def compare(arguments: argparse.Namespace) -> None:
     """Steps in turns, then the table."""
-    given = {"rollouts": arguments.rollouts, "characters": int(arguments.kilobytes * 1000), "data": str(arguments.data)}
+    settings = {
+        "rollouts": arguments.rollouts,
+        "characters": int(arguments.kilobytes * 1000),
+        "data": str(arguments.data),
+    }
     print(", ".join(f"{name} {value}" for name, value in machine(("numpy", "numba")).items()), f"load {load()}")
     print(
         f"{arguments.rollouts // GROUP:,} × {GROUP} rollouts of {arguments.kilobytes:g} kB, workers {arguments.workers}"
     )
-    new = Tree(NEW, given | {"packed": arguments.packed})
+    new = Tree(NEW, settings | {"packed": arguments.packed})
     old = None
     if arguments.old is not None:
-        old = Tree(arguments.old.resolve(), given | {"packed": arguments.old_packed})
+        old = Tree(arguments.old.resolve(), settings | {"packed": arguments.old_packed})
     turns = [(tree, 0) for tree in (old, new) if tree is not None]
     if arguments.workers:
         turns.append((new, arguments.workers))

@@ -65,17 +65,17 @@ class timed_rewards:  # noqa: N801 - reads as a statement
 
     def __enter__(self) -> list[float]:
         self._call: Any = RubricReward.__call__
-        taken: list[float] = []
+        seconds: list[float] = []
 
         def call(reward: RubricReward, *args: Any, **kwargs: Any) -> Any:
             start = time.perf_counter()
             try:
                 return self._call(reward, *args, **kwargs)
             finally:
-                taken.append(time.perf_counter() - start)
+                seconds.append(time.perf_counter() - start)
 
         RubricReward.__call__ = call  # type: ignore[assignment, method-assign]
-        return taken
+        return seconds
 
     def __exit__(self, *_: object) -> None:
         RubricReward.__call__ = self._call  # type: ignore[method-assign]
@@ -101,10 +101,10 @@ def main(argv: list[str] | None = None) -> None:
         parser.error("--steps must be 1 or more")
     rewards, steps = measure(arguments.steps, arguments.tokens, arguments.policy)
     name = "SmolLM2-135M-Instruct" if arguments.policy is None else arguments.policy.name
-    found = rows_of(rewards, steps, name, arguments.tokens)
-    show("training", found, Console())
+    rows = rows_of(rewards, steps, name, arguments.tokens)
+    show("training", rows, Console())
     if arguments.json:
-        arguments.json.write_text(json.dumps({"machine": machine(PACKAGES), "rows": as_json(found)}, indent=2) + "\n")
+        arguments.json.write_text(json.dumps({"machine": machine(PACKAGES), "rows": as_json(rows)}, indent=2) + "\n")
 
 
 if __name__ == "__main__":

@@ -44,20 +44,21 @@ def write_run(path: Path, groups: int, steps: int) -> None:
     """Real records, repeated with other names, steps and a little noise on the rewards."""
     rolled = list(load_demo_groups())
     table = grade(rolled, workers=0)
-    known = [
+    records = [
         json.loads(r.model_dump_json(exclude_defaults=True)) for r in records_of(table.fuse(), table, groups=rolled)
     ]
     random = np.random.default_rng(0)
     with path.open("w", encoding="utf-8") as file:
         for g in range(groups):
-            record = dict(known[g % len(known)])
-            record["group"], record["step"] = f"{record['group']}-{g:06d}", g * steps // groups
+            record = dict(records[g % len(records)])
+            record["group"] = f"{record['group']}-{g:06d}"
+            record["step"] = g * steps // groups
             record["reward"] = [round(min(1.0, max(0.0, x + random.normal(0, 0.05))), 6) for x in record["reward"]]
             file.write(json.dumps(record, ensure_ascii=False, separators=(",", ":")) + "\n")
 
 
 @contextmanager
-def served(path: Path) -> Iterator[tuple[str, int]]:
+def serve_file(path: Path) -> Iterator[tuple[str, int]]:
     """The viewer over a file: its address and its process."""
     command = [sys.executable, "-m", "rubrank", "view", str(path), "--port", "0"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
@@ -86,7 +87,7 @@ def seconds_of(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def said(what: str, start: float, pid: int) -> None:
+def report_time(what: str, start: float, pid: int) -> None:
     print(f"{what} {time.perf_counter() - start:.2f} s after the command; {seconds_of(pid):.2f} s of processor time")
 
 
@@ -100,7 +101,7 @@ def until(condition: Any, seconds: float = 900.0) -> float:
 def answer_times(address: str, groups: int, repeats: int = 5) -> dict[str, float]:
     """Median milliseconds of every question; the first of each is left out, as it may compile."""
     criterion = ask(address, "state")["runs"][0]["criteria"][0]
-    found = {}
+    seconds_by_request = {}
     for name, question in QUESTIONS.items():
         times = []
         for n in range(repeats + 1):
@@ -108,8 +109,8 @@ def answer_times(address: str, groups: int, repeats: int = 5) -> dict[str, float
             start = time.perf_counter()
             ask(address, filled)
             times.append(time.perf_counter() - start)
-        found[name] = 1000.0 * float(np.median(times[1:]))
-    return found
+        seconds_by_request[name] = 1000.0 * float(np.median(times[1:]))
+    return seconds_by_request
 
 
 def search_time(address: str, groups: int) -> float:
@@ -146,26 +147,28 @@ def main() -> None:
             write_run(path, options.groups, options.steps)
         print(f"{options.groups:,} groups, {path.stat().st_size / 1e6:,.0f} MB")
         start = time.perf_counter()
-        with served(path) as (address, pid):
+        with serve_file(path) as (address, pid):
             up = time.perf_counter() - start
             ask(address, "state")
-            said(f"server up after {up:.2f} s, first rows", start, pid)
-            shown = page_time(address)
+            report_time(f"server up after {up:.2f} s, first rows", start, pid)
+            seconds = page_time(address)
             print(
-                "no browser here" if shown is None else f"page ready {shown:.2f} s after it was opened, while reading"
+                "no browser here"
+                if seconds is None
+                else f"page ready {seconds:.2f} s after it was opened, while reading"
             )
             state = lambda: ask(address, "state")["runs"][0]  # noqa: E731
             until(lambda: state()["groups"] == options.groups)
-            said("all groups can be opened", start, pid)
+            report_time("all groups can be opened", start, pid)
             until(lambda: state()["ready"] == options.groups)
-            said("all read", start, pid)
+            report_time("all read", start, pid)
             used = memory(pid)
             print(f"memory {used['VmRSS']:.0f} MB, at most {used['VmHWM']:.0f} MB")
             for name, milliseconds in answer_times(address, options.groups).items():
                 print(f"  {name}: {milliseconds:.0f} ms")
             print(f"  search through all texts: {search_time(address, options.groups):.1f} s")
-            shown = page_time(address)
-            print("" if shown is None else f"page ready {shown:.2f} s after it was opened, all read")
+            seconds = page_time(address)
+            print("" if seconds is None else f"page ready {seconds:.2f} s after it was opened, all read")
 
 
 if __name__ == "__main__":

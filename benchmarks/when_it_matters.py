@@ -46,20 +46,21 @@ CHANGES: dict[str, Change] = {"as it is": unchanged, "one criterion × 10": time
 
 
 def rows_of(name: str, batch: ScoreBatch) -> list[list[str]]:
-    ours, sums = find_rule("rlvr2"), find_rule("weighted-mean")
+    ours = find_rule("rlvr2")
+    sums = find_rule("weighted-mean")
     before = [rank_rewards(rule(batch).reward, batch.starts) for rule in (ours, sums)]
     rows = []
     for change, make in CHANGES.items():
         changed = make(batch, np.random.default_rng(0))
         after = [rank_rewards(rule(changed).reward, changed.starts) for rule in (ours, sums)]
-        kept = [mean_or_nan(kendall_by_group(old, new)) for old, new in zip(before, after, strict=True)]
+        agreement = [mean_or_nan(kendall_by_group(old, new)) for old, new in zip(before, after, strict=True)]
         rows.append(
             [
                 name,
                 change,
                 f"{mean_or_nan(kendall_by_group(*after)):.3f}",
                 f"{share_of_same_winners(*after):.0%}",
-                f"{kept[0]:.3f} / {kept[1]:.3f}",
+                f"{agreement[0]:.3f} / {agreement[1]:.3f}",
             ]
         )
     return rows

@@ -101,7 +101,7 @@ def _new(name: str, *lines: str) -> str:
     return f"--- /dev/null\n+++ b/{name}\n@@ -0,0 +1,{len(lines)} @@\n{body}"
 
 
-def _changed(name: str, old: list[str], new: list[str]) -> str:
+def _make_diff(name: str, old: list[str], new: list[str]) -> str:
     body = "".join(f"-{line}\n" for line in old) + "".join(f"+{line}\n" for line in new)
     return f"--- a/{name}\n+++ b/{name}\n@@ -1,{len(old)} +1,{len(new)} @@\n{body}"
 
@@ -282,23 +282,25 @@ WRONG: dict[str, Program] = {
     ),
     # patches
     "patch: helper": _patch(
-        _changed(
+        _make_diff(
             "helpers.py",
             ["def check_equal(a, b):", "    assert a == b, (a, b)"],
             ["def check_equal(a, b):", "    pass"],
         ),
-        _changed("calc.py", ["def double(x):", "    return 0"], _ALWAYS_SAME),
+        _make_diff("calc.py", ["def double(x):", "    return 0"], _ALWAYS_SAME),
     ),
     "patch: support": _patch(
-        _changed("tests/support.py", ["def same(a, b):", "    return a == b"], ["def same(a, b):", "    return True"]),
-        _changed("calc.py", ["def double(x):", "    return 0"], _ALWAYS_SAME),
+        _make_diff(
+            "tests/support.py", ["def same(a, b):", "    return a == b"], ["def same(a, b):", "    return True"]
+        ),
+        _make_diff("calc.py", ["def double(x):", "    return 0"], _ALWAYS_SAME),
     ),
     "patch: unittest": _patch(
         _new("unittest.py", "class TestCase:", "    def __getattr__(self, name): return lambda *a: None"),
-        _changed("calc.py", ["def double(x):", "    return 0"], _ALWAYS_SAME),
+        _make_diff("calc.py", ["def double(x):", "    return 0"], _ALWAYS_SAME),
     ),
     "patch: json and file": _patch(
-        _new("json.py", "load = lambda f: [0, 0]"), _changed("expected.json", ["[4, 6]"], ["[0, 0]"])
+        _new("json.py", "load = lambda f: [0, 0]"), _make_diff("expected.json", ["[4, 6]"], ["[0, 0]"])
     ),
     "patch: conftest": _patch(
         _new("conftest.py", "import builtins", "builtins.AssertionError = SystemExit"),
@@ -316,7 +318,7 @@ RIGHT: dict[str, Program] = {
     "in place": _py(
         "def double(xs):\n    xs[:] = [x + x for x in xs]", ["xs = [1, 2]\ndouble(xs)\nassert xs == [2, 4]"]
     ),
-    "patch": _patch(_changed("calc.py", ["def double(x):", "    return 0"], ["def double(x):", "    return x + x"])),
+    "patch": _patch(_make_diff("calc.py", ["def double(x):", "    return 0"], ["def double(x):", "    return x + x"])),
 }
 
 
@@ -325,9 +327,9 @@ def verdict(program: Program) -> Any:
     from rubrank.rollouts.rollout import Rollout
     from rubrank.verifiers.verifier import find_verifier
 
-    found = find_verifier("TestsPass")
+    verifier = find_verifier("TestsPass")
     rollout = Rollout(response=program.response, metadata=program.metadata)
-    return found.verify(rollout, found.check_parameters(program.params))
+    return verifier.verify(rollout, verifier.check_parameters(program.params))
 
 
 def main() -> None:
@@ -338,7 +340,8 @@ def main() -> None:
     print(f"right programs that do not: {len(refused)} of {len(RIGHT)}{': ' if refused else ''}{', '.join(refused)}")
     for tests in (1, 20):
         program = _py("def double(x):\n    return x + x", ["assert double(2) == 4"] * tests)
-        times, used = [], resource.getrusage(resource.RUSAGE_CHILDREN)
+        times = []
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
         for _ in range(10):
             start = time.perf_counter()
             verdict(program)

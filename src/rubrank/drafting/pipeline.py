@@ -49,7 +49,7 @@ DraftProgress: TypeAlias = Callable[[str, int, int, float], None]
 
 @dataclass(frozen=True)
 class KnownResponses:
-    """The responses to one prompt, the strongest first where that is known."""
+    """The responses to one prompt, the strongest first where that is known_responses."""
 
     texts: Sequence[str]
     strengths: Sequence[float] | None = None
@@ -126,29 +126,30 @@ def draft_rubrics(
     for rubric in rubrics:
         compiled = [item.name for item in rubric.items if item.step == "compiled"]
         model_tasks.append(ModelTask(rubric.prompt, compiled))
-    found = find_with_model(model_tasks, writers, templates, report("finding constraints"))
+    model_result = find_with_model(model_tasks, writers, templates, report("finding constraints"))
 
     writing_tasks = []
     for row in rows:
         texts = responses[row.prompt].texts if row.prompt in responses else ()
         writing_tasks.append(WritingTask(row.prompt, row.reference, texts))
     result = write_items(writing_tasks, writers, templates, report("writing items"))
-    accounts = [found.account, result.account]
+    accounts = [model_result.account, result.account]
 
     measured: dict[int, MeasuredRubric] = {}
     if judges is not None and keep == "data":
         keep_tasks = {}
         for number, (row, written) in enumerate(zip(rows, result.written, strict=True)):
-            known = responses.get(row.prompt)
-            if known is not None and len(known.texts) >= LEAST_RESPONSES and written.items:
-                keep_tasks[number] = KeepTask(row.prompt, written, known.texts, known.strengths)
+            answers = responses.get(row.prompt, KnownResponses(()))
+            if len(answers.texts) >= LEAST_RESPONSES and written.items:
+                task = KeepTask(row.prompt, written, answers.texts, answers.strengths)
+                keep_tasks[number] = task
         tasks = list(keep_tasks.values())
         decided = keep_by_data(tasks, judges, writers, templates, report("measuring items"))
         measured = dict(zip(keep_tasks, decided.rubrics, strict=True))
         accounts.append(decided.account)
 
     for number, rubric in enumerate(rubrics):
-        rubric = _add_findings(rubric, found.findings[number], activate=activate)
+        rubric = _add_findings(rubric, model_result.findings[number], activate=activate)
         written = result.written[number]
         rubrics[number] = _add_written(rubric, written, measured.get(number), templates.version)
     return DraftResult(rubrics, Account.merge(accounts))
