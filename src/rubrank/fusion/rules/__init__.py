@@ -1,4 +1,4 @@
-"""The aggregation rules: scores of a batch → one number per rollout. One file per rule; docs/rules.md has the table.
+"""The aggregation rules: scores of a batch → one number per rollout; docs/rules.md has the table.
 
     >>> from rubrank import ScoreBatch, find_rule
     >>> batch = ScoreBatch.of_arrays([[1, 0.5], [1, 1.0], [0, 1.0]])
@@ -16,10 +16,10 @@ A name is a small expression:
     rlvr2*gear           RLVR² of the scores that gear makes: credit where prerequisites are met
     rlvr2*focal+         both
 
-How to add a rule: write a file with a frozen dataclass whose fields are the constants, with `name`, `bounded` and a
-`__call__` that takes a `ScoreBatch` and returns a `Fused` (also `weights` if it re-weights, `scores` if it changes
-scores first, `state` and `restore` if it learns from batch to batch), and add a line to `RULES`. A rule of your own
-needs no change here:
+How to add a rule: write a frozen dataclass whose fields are the constants, in the file of its kind, with `name`,
+`bounded` and a `__call__` that takes a `ScoreBatch` and returns a `Fused` (also `weights` if it re-weights, `scores`
+if it changes scores first, `state` and `restore` if it learns from batch to batch), and add a line to `RULES`. A rule
+of your own needs no change here:
 
     @rubrank.rule
     @dataclass(frozen=True)
@@ -57,29 +57,29 @@ if TYPE_CHECKING:
 
 # "module.Class", or the class itself. Modules are imported when a rule is first looked up: importing all is slow.
 RULES: dict[str, str | type] = {
-    "weighted-mean": "weighted_mean.WeightedMean",
-    "z-score": "z_score.ZScore",
+    "weighted-mean": "means.WeightedMean",
+    "z-score": "means.ZScore",
     "rule-fusion": "rule_fusion.RuleFusion",
     "rar-explicit": "rar_explicit.RarExplicit",
     "healthbench": "healthbench.HealthBench",
-    "all-or-nothing": "all_or_nothing.AllOrNothing",
+    "all-or-nothing": "means.AllOrNothing",
     "gdpo": "gdpo.GDPO",
     "gear": "gear.GEAR",
-    "focal": "focal.Focal",
-    "sa-mrpo": "sa_mrpo.SAMRPO",
-    "dvao": "dvao.DVAO",
+    "focal": "weights.Focal",
+    "sa-mrpo": "weights.SAMRPO",
+    "dvao": "weights.DVAO",
     "amrp": "amrp.AMRP",
     "pow3r": "pow3r.POW3R",
-    "rlrr": "rlrr.RLRR",
-    "rvpo": "rvpo.RVPO",
-    "worst-case": "worst_case.WorstCase",
-    "mean-variance": "mean_variance.MeanVariance",
-    "chebyshev": "chebyshev.Chebyshev",
-    "geometric": "geometric.Geometric",
-    "log-sigmoid": "log_sigmoid.LogSigmoid",
-    "lexicographic": "lexicographic.Lexicographic",
-    "borda": "borda.Borda",
-    "copeland": "copeland.Copeland",
+    "rlrr": "ranks.RLRR",
+    "rvpo": "means.RVPO",
+    "worst-case": "means.WorstCase",
+    "mean-variance": "means.MeanVariance",
+    "chebyshev": "means.Chebyshev",
+    "geometric": "means.Geometric",
+    "log-sigmoid": "means.LogSigmoid",
+    "lexicographic": "means.Lexicographic",
+    "borda": "ranks.Borda",
+    "copeland": "ranks.Copeland",
     "run-quantile": "run_quantile.RunQuantile",
     "rlvr2": "rlvr2.RLVR2",
 }

@@ -25,7 +25,7 @@ import numpy as np
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rules import checks
 from rubrank.fusion.rules.group_math import mask_weights, weighted_mean
-from rubrank.fusion.rules.sa_mrpo import batch_means
+from rubrank.fusion.rules.weights import batch_means
 from rubrank.scores.batch import ScoreBatch
 
 _VERSION = 1

@@ -1,0 +1,362 @@
+"""Rules that combine the scores of one rollout: means of several kinds, the worst score, thresholds, priorities."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from rubrank.errors import InvalidInput, UnknownName
+from rubrank.fusion.result import Fused
+from rubrank.fusion.rules import checks
+from rubrank.fusion.rules.checks import LocalRule
+from rubrank.fusion.rules.group_math import (
+    dense_ranks,
+    expand_rows,
+    fill_unknown,
+    mask_weights,
+    normalise_weights,
+    rank_shares,
+    row_sums,
+    weighted_mean,
+    z_scores,
+    zero_missing,
+)
+from rubrank.scores.batch import ScoreBatch
+from rubrank.scores.spread import SPREAD
+
+
+@dataclass(frozen=True)
+class WeightedMean(LocalRule):
+    """Weighted mean ("cardinal"): add up what was scored.
+
+        scores 1, 0.5 with weights 2, 1      R = (2 · 1 + 1 · 0.5) / 3 = 0.83
+
+        R = Σ w s / Σ w          grade A
+
+    Missing: the criterion is left out for that rollout, and the weights of the others are divided by their own sum. A
+    rollout without any score gets the mean of its group; 0.5 where no rollout has one.
+    """
+
+    name: ClassVar[str] = "weighted-mean"
+    bounded: ClassVar[bool] = True
+
+    def __call__(self, batch: ScoreBatch) -> Fused:
+        """The mean of each rollout's scores."""
+        return Fused(batch, self.name, weighted_mean(batch.unit_MK, batch.weights_NK, batch))
+
+
+@dataclass(frozen=True)
+class ZScore(checks.LocalRule):
+    """Weighted sum of z-scores ("normalised cardinal"): every criterion on the scale of its group.
+
+        scores 1, 0, 0, 1 of a group      mean 0.5, std 0.5 → z = 1, −1, −1, 1; times its weight
+
+        R = Σ w (s − mean)/std within the group, ddof 0; std 0 → 0          grade A
+
+    `floor`: a std of at most this much (of a domain's width) counts as 0, so that a judge's noise of 1e-6 has no
+    effect.
+    Missing: not part of mean and std, and counts as the group's mean: z = 0.
+    """
+
+    name: ClassVar[str] = "z-score"
+    bounded: ClassVar[bool] = False
+
+    floor: float = checks.number(1e-5)
+
+    def __call__(self, batch: ScoreBatch) -> Fused:
+        """The weighted sum of each rollout's z-scores."""
+        z_MK = z_scores(batch.unit_MK, batch, ddof=0, eps=0.0, floor=self.floor)
+        return Fused(batch, self.name, row_sums(z_MK, expand_rows(batch.weights_NK, batch)))
+
+
+@dataclass(frozen=True)
+class Geometric(checks.LocalRule):
+    """Geometric mean (Nash): a score near 0 drags everything down.
+
+        scores 1 and 0.25, equal weights      R = √(1 · 0.25) = 0.5, where the weighted mean is 0.63
+
+        R = exp( Σ w ln(s + ε) / Σ w )          grade A; ε = 1e-3 is ours: how far a score of 0 reaches (1 + ε at most)
+
+    Missing: left out, as in the weighted mean.
+    """
+
+    name: ClassVar[str] = "geometric"
+    bounded: ClassVar[bool] = True
+
+    eps: float = checks.number(1e-3, above=True)
+
+    def __call__(self, batch: ScoreBatch) -> Fused:
+        """The geometric mean of each rollout's scores."""
+        logs_MK = np.log(np.maximum(batch.unit_MK, 0.0) + self.eps)
+        value_M = np.exp(weighted_mean(logs_MK, batch.weights_NK, batch))
+        if not batch.complete:  # fill with the mean of means, not of logs
+            value_M = fill_unknown(np.where(batch.missing_MK.all(1), np.nan, value_M), batch, 0.5)
+        return Fused(batch, self.name, value_M)
+
+
+@dataclass(frozen=True)
+class MeanVariance(checks.LocalRule):
+    """Mean minus variance: even strength is worth more than a mix of highs and lows.
+
+        scores 1, 0 (equal weights)      mean 0.5, variance 0.25      R = 0.5 − 1 · 0.25 = 0.25
+
+        R = mean − λ var over the criteria, both weighted          grade A; λ = 1 is ours
+
+    Missing: left out of both. A rollout without any score gets its group's mean.
+    """
+
+    name: ClassVar[str] = "mean-variance"
+    bounded: ClassVar[bool] = False
+
+    lam: float = checks.number(1.0)
+
+    def __call__(self, batch: ScoreBatch) -> Fused:
+        """Mean minus variance of each rollout's scores."""
+        mean_M = weighted_mean(batch.unit_MK, batch.weights_NK, batch)
+        around_MK = batch.unit_MK - mean_M[:, None]
+        variance_M = weighted_mean(around_MK * around_MK, batch.weights_NK, batch, empty=0.0)
+        return Fused(batch, self.name, mean_M - self.lam * variance_M)
+
+
+@dataclass(frozen=True)
+class WorstCase(LocalRule):
+    """Worst case: a rollout is as good as its worst criterion.
+
+        scores 1, 0.8, 0.3      R = 0.3
+
+        R = min_k s          grade A
+
+    Weights do not count. Missing: left out; a rollout without any score gets its group's mean; 0.5 where none has one.
+    """
+
+    name: ClassVar[str] = "worst-case"
+    bounded: ClassVar[bool] = True
+
+    def __call__(self, batch: ScoreBatch) -> Fused:
+        """The worst score of each rollout."""
+        return Fused(
+            batch, self.name, fill_unknown(np.fmin.reduce(batch.unit_MK, axis=1), batch, 0.5)
+        )
+
+
+@dataclass(frozen=True)
+class AllOrNothing(checks.LocalRule):
+    """All or nothing (RIFL): one failed criterion is a failed rollout.
+
+        scores 1, 1, 1 → 1        scores 1, 1, 0.9 → 0
+
+        R = 1 if every criterion reaches `threshold` of its domain (1 = its maximum), else 0          grade A
+
+    Missing: left out; a rollout without any score gets the mean of its group, 0.5 where no rollout has one.
+    """
+
+    name: ClassVar[str] = "all-or-nothing"
+    bounded: ClassVar[bool] = True
+    controllable: ClassVar[bool] = False
+
+    threshold: float = checks.number(1.0, high=1.0)
+
+    def __call__(self, batch: ScoreBatch) -> Fused:
+        """1 or 0 for each rollout."""
+        value_M = np.where(
+            (batch.unit_MK < self.threshold).any(1), 0.0, 1.0
+        )  # NaN is not below anything
+        if not batch.complete:
+            value_M[batch.missing_MK.all(1)] = np.nan
+        return Fused(batch, self.name, fill_unknown(value_M, batch, 0.5))
+
+
+_VERSION = 1
+
+
+@dataclass
+class ChebyshevMemory:
+    """The best score of each criterion."""
+
+    best: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Chebyshev(checks.CheckedRule):
+    """Chebyshev: minus the largest weighted distance from the best scores so far.
+
+        best so far 1 and 0.6, τ = 0.05, weights 1; scores 0.9 and 0.2      −max(1.05 − 0.9, 0.65 − 0.2) = −0.45
+
+        R = −max_k w_k |z*_k − s_k|,  z*_k = best score so far + τ          grade A; τ = 0.05 is ours
+
+    **Stateful**: the best score of each criterion, by name, over all batches, this one included. A criterion that a
+    batch does not have keeps its best.
+    Missing: left out; a rollout without any score gets its group's mean.
+    """
+
+    name: ClassVar[str] = "chebyshev"
+    bounded: ClassVar[bool] = False
+
+    tau: float = checks.number(0.05)
+    memory: ChebyshevMemory = field(
+        init=False, repr=False, compare=False, default_factory=ChebyshevMemory
+    )
+
+    def __call__(self, batch: ScoreBatch) -> Fused:
+        """Learn the best of the batch; then minus the largest distance."""
+        utopia_K = self._learn(batch) + self.tau
+        distance_MK = expand_rows(batch.weights_NK, batch) * np.abs(utopia_K - batch.unit_MK)
+        value_M = fill_unknown(-np.fmax.reduce(distance_MK, axis=1), batch, 0.0)
+        return Fused(batch, self.name, value_M, details={"utopia": utopia_K})
+
+    def _learn(self, batch: ScoreBatch) -> np.ndarray:
+        """(K,): the best scores so far, this batch included."""
+        best = self.memory.best
+        unit_MK = batch.unit_MK
+        highest_K = np.fmax.reduce(unit_MK, axis=0) if len(unit_MK) else np.full(batch.K, np.nan)
+        for name, highest in zip(batch.names, highest_K.tolist(), strict=True):
+            if not np.isnan(highest):  # some rollout has a score
+                best[name] = max(highest, best.get(name, highest))
+        return np.array([best.get(name, 0.0) for name in batch.names])
+
+    def state(self) -> dict[str, Any]:
+        """The best scores."""
+        return {"rule": self.name, "version": _VERSION, "best": dict(self.memory.best)}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Continue from a saved state."""
+        saved = checks.check_state(self, _VERSION, state)["best"]
+        self.memory.best = {name: float(best) for name, best in saved.items()}
+
+
+_REFERENCE = 0.5
+
+
+@dataclass(frozen=True)
+class LogSigmoid(checks.LocalRule):
+    """Log-sigmoid sum (soft AND): every criterion must clear its reference.
+
+        one criterion, reference 0.5, T = 0.1      score 0.5 → ln ½ = −0.69;  0.9 → −0.02;  0.1 → −4.02
+
+        R = Σ w log σ((s − ref_k)/T)          grade A; ref = 0.5 and T = 0.1 are ours
+
+    `reference` is one number on the scale from 0 to 1, or one for each criterion by name (0.5 for the others).
+    Missing: left out, and the sum over the others is scaled up to the whole weight. A rollout without any score gets
+    its group's mean.
+    """
+
+    name: ClassVar[str] = "log-sigmoid"
+    bounded: ClassVar[bool] = False
+
+    reference: float | Mapping[str, float] = _REFERENCE
+    temperature: float = checks.number(0.1, above=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        references = (
+            self.reference.values() if isinstance(self.reference, Mapping) else [self.reference]
+        )
+        if not all(
+            isinstance(reference, int | float) and np.isfinite(reference)
+            for reference in references
+        ):
+            allowed = "a number, or one for each criterion by name"
+            raise InvalidInput(self.name, "reference", allowed, repr(self.reference), "Use 0.5.")
+
+    def __call__(self, batch: ScoreBatch) -> Fused:
+        """The sum of each rollout's log-sigmoids."""
+        margin_MK = zero_missing(
+            (batch.unit_MK - self._references(batch)) / self.temperature, batch
+        )
+        logs_MK = -np.logaddexp(0.0, -margin_MK)
+        weight = expand_rows(mask_weights(batch, batch.weights_NK).sum(1), batch)
+        value_M = weight * weighted_mean(logs_MK, batch.weights_NK, batch, empty=0.0)
+        return Fused(batch, self.name, value_M)
+
+    def _references(self, batch: ScoreBatch) -> np.ndarray:
+        """(K,), or one number for all criteria."""
+        if not isinstance(self.reference, Mapping):
+            return np.array(self.reference)
+        for name in self.reference:
+            if name not in batch.names:
+                raise UnknownName.of(self.name, "reference", name, batch.names)
+        return np.array([self.reference.get(name, _REFERENCE) for name in batch.names])
+
+
+@dataclass(frozen=True)
+class RVPO(checks.LocalRule):
+    """RVPO: a soft minimum over criteria, so that strength in one does not pay for weakness in another.
+
+        z = +1 and −1, κ = 1      −ln((e^{−1} + e^{1})/2) = −0.43: below their mean 0, above their minimum −1
+
+        R = −(1/κ) ln( Σ_k b_k e^{−κ z_k} ) on GDPO's z-scores          grade B
+
+    b are the weights divided by their sum: equal weights give the mean over criteria. κ = 0 is the mean, κ = ∞ the
+    minimum; the default κ = 1 is ours. `eps` and `floor` as in GDPO.
+    Missing: counts as the group's mean, z = 0.
+    """
+
+    name: ClassVar[str] = "rvpo"
+    bounded: ClassVar[bool] = False
+
+    kappa: float = checks.number(1.0)
+    eps: float = checks.number(1e-4, above=True)
+    floor: float = checks.number(1e-5)
+
+    def __call__(self, batch: ScoreBatch) -> Fused:
+        """The soft minimum of each rollout."""
+        z_MK = z_scores(batch.unit_MK, batch, ddof=1, eps=self.eps, floor=self.floor)
+        share = expand_rows(normalise_weights(batch, batch.weights_NK), batch)
+        return Fused(batch, self.name, self._soft_minimum(z_MK, share))
+
+    def _soft_minimum(self, z_MK: np.ndarray, share: np.ndarray) -> np.ndarray:
+        if self.kappa == 0.0:
+            return row_sums(z_MK, share)
+        lowest = np.where(share > 0.0, z_MK, np.inf).min(1, initial=np.inf)
+        lowest = np.where(np.isinf(lowest), 0.0, lowest)  # a group without any score
+        if np.isinf(self.kappa):
+            return lowest
+        # Relative to the lowest, no exponent is above 0; expm1 and log1p stay exact for κ → 0.
+        beyond = row_sums(np.expm1(-self.kappa * np.maximum(z_MK - lowest[:, None], 0.0)), share)
+        return np.asarray(lowest - np.log1p(beyond) / self.kappa)
+
+
+_EXACT = 2.0**52  # integers beyond it are not all doubles
+
+
+@dataclass(frozen=True)
+class Lexicographic(checks.LocalRule):
+    """Lexicographic: a tier decides only between rollouts that tie on all tiers before it.
+
+        tier 1: 1, 1, 0, 1      tier 2: 0.2, 0.9, 1, 0.9
+        order: second and fourth, then first, then third      R = 0.5, 1, 0, 1
+
+    Rollouts are compared by the weighted mean of tier 1 (the smallest number), ties by that of tier 2, and so on; R is
+    the dense rank as a share from 0 (worst) to 1 (best), 0.5 for all where nothing tells them apart. Ours.
+
+    Criteria without a tier come last. `tie`: means that differ by at most this much are equal.
+    Missing: left out of its tier's mean; a rollout without any score in a tier has the group's mean there.
+    """
+
+    name: ClassVar[str] = "lexicographic"
+    bounded: ClassVar[bool] = True
+
+    tie: float = checks.number(SPREAD)
+
+    def __call__(self, batch: ScoreBatch) -> Fused:
+        """The place of each rollout."""
+        tiers_NK = batch.read(lambda c: np.inf if c.tier is None else float(c.tier))
+        base = batch.sizes.max(initial=0) + 1.0
+        places_M = np.zeros(len(batch.unit_MK))
+        largest = 1.0
+        for tier in np.unique(tiers_NK):
+            weights_NK = mask_weights(batch, batch.weights_NK) * (tiers_NK == tier)
+            place_M = dense_ranks(weighted_mean(batch.unit_MK, weights_NK, batch), batch, self.tie)
+            if (
+                largest * base > _EXACT
+            ):  # replace places by their ranks, which are small numbers in the same order
+                places_M = dense_ranks(-places_M, batch, 0.0).astype(float)
+                largest = base
+            # Like digits of a number: earlier tiers decide, and this tier breaks their ties.
+            places_M = places_M * base + place_M
+            largest *= base
+        ranks_M = dense_ranks(-places_M, batch, 0.0)
+        return Fused(batch, self.name, rank_shares(ranks_M, batch, 0.5), details={"rank": ranks_M})

@@ -1,0 +1,123 @@
+"""Rules that rank the rollouts of a group on each criterion, without a model: Borda, Copeland, RLRR."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from rubrank.fusion.result import Fused
+from rubrank.fusion.rules import checks
+from rubrank.fusion.rules.checks import LocalRule
+from rubrank.fusion.rules.group_math import (
+    dense_ranks,
+    expand_rows,
+    mask_weights,
+    rank_shares,
+    row_sums,
+    weighted_mean,
+    wins_minus_losses,
+)
+from rubrank.scores.batch import ScoreBatch
+from rubrank.scores.spread import SPREAD
+
+
+@dataclass(frozen=True)
+class Borda(LocalRule):
+    """Borda: count how many rollouts a rollout beats on each criterion.
+
+        scores 1, 0.5, 0.5 on one criterion of weight 2      wins + ½ ties = 2, 0.5, 0.5      R = 4, 1, 1
+
+        R = Σ w (wins + ½ ties)          grade A: ordinal, without a model
+
+    Differences of at most a criterion's margin are ties.
+    Missing: a pair that cannot be compared counts ½ for both, so that a missing score neither helps nor hurts.
+    """
+
+    name: ClassVar[str] = "borda"
+    bounded: ClassVar[bool] = False
+
+    def __call__(self, batch: ScoreBatch) -> Fused:
+        """Wins of each rollout."""
+        return self.fuse_values(batch, self.values(batch))
+
+    def values(self, batch: ScoreBatch) -> np.ndarray:
+        """(M, K): wins + ½ ties."""
+        opponents_M = expand_rows(batch.sizes - 1.0, batch)
+        # wins + ½ ties = ½ (opponents + wins − losses)
+        return np.asarray(0.5 * (opponents_M[:, None] + wins_minus_losses(batch)))
+
+    def fuse_values(self, batch: ScoreBatch, values_MK: np.ndarray) -> Fused:
+        """The weighted sum of such points."""
+        weights = expand_rows(mask_weights(batch, batch.weights_NK), batch)
+        return Fused(batch, self.name, row_sums(values_MK, weights))
+
+
+@dataclass(frozen=True)
+class Copeland(LocalRule):
+    """Copeland: on each criterion, does a rollout beat more of the group than beat it?
+
+        scores 1, 0.5, 0.2 on one criterion of weight 2      wins − losses = 2, 0, −2      R = 2, 0, −2
+
+        R = Σ w sign(wins − losses)          grade A: ordinal, without a model
+
+    Differences of at most a criterion's margin are ties. Missing: not compared, 0.
+    """
+
+    name: ClassVar[str] = "copeland"
+    bounded: ClassVar[bool] = False
+
+    def __call__(self, batch: ScoreBatch) -> Fused:
+        """Majorities of each rollout."""
+        return self.fuse_values(batch, self.values(batch))
+
+    def values(self, batch: ScoreBatch) -> np.ndarray:
+        """(M, K): sign(wins − losses)."""
+        return np.sign(wins_minus_losses(batch))
+
+    def fuse_values(self, batch: ScoreBatch, values_MK: np.ndarray) -> Fused:
+        """The weighted sum of such signs."""
+        return Fused(batch, self.name, row_sums(values_MK, expand_rows(batch.weights_NK, batch)))
+
+
+@dataclass(frozen=True)
+class RLRR(checks.LocalRule):
+    """RLRR: the rank in the group instead of the score.
+
+        weighted means 0.9, 0.4, 0.9, 0.1      dense ranks 1, 2, 1, 3      R = (3 − r)/(3 − 1) = 1, 0.5, 1, 0
+
+        R = (r_max − r)/(r_max − 1), 1 = best; a single rank → 0          grade B
+        hybrid:  R = rule + scale · tanh(r_max/r − 1)                       scale 0.1
+
+    In the hybrid form "rule" is the weighted mean of the criteria that a program decides, or of all where none is.
+    `tie`: means that differ by at most this much share a rank, so that rounding errors make no ranks.
+    Missing: left out of the mean that is ranked.
+    """
+
+    name: ClassVar[str] = "rlrr"
+
+    hybrid: bool = checks.flag(False)
+    scale: float = checks.number(0.1)
+    tie: float = checks.number(SPREAD)
+
+    @property
+    def bounded(self) -> bool:
+        """Ranks are; the hybrid form goes beyond 1."""
+        return not self.hybrid
+
+    def __call__(self, batch: ScoreBatch) -> Fused:
+        """The rank of each rollout, as a share."""
+        ranks_M = dense_ranks(
+            weighted_mean(batch.unit_MK, batch.weights_NK, batch), batch, self.tie
+        )
+        value_M = self._hybrid(batch, ranks_M) if self.hybrid else rank_shares(ranks_M, batch, 0.0)
+        return Fused(batch, self.name, value_M, details={"rank": ranks_M})
+
+    def _hybrid(self, batch: ScoreBatch, ranks_M: np.ndarray) -> np.ndarray:
+        verified = np.array([c.verifier is not None for c in batch.criteria], bool)
+        weights_NK = batch.weights_NK * verified if verified.any() else batch.weights_NK
+        last = expand_rows(np.maximum.reduceat(ranks_M, batch.starts[:-1]), batch)
+        return weighted_mean(batch.unit_MK, weights_NK, batch) + self.scale * np.tanh(
+            last / ranks_M - 1.0
+        )
