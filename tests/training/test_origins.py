@@ -6,8 +6,7 @@ from types import SimpleNamespace as Plain
 
 import numpy as np
 
-from rubrank.training.job.data import SOURCE, STAGE, to_dataset
-from rubrank.training.job.plan import SourcePlan, StagePlan
+from rubrank.training.job.data import SOURCE, STAGE, SourcePlan, StagePlan, to_dataset
 from rubrank.training.job.run import add_stages
 
 

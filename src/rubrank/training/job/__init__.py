@@ -5,7 +5,7 @@ plan.py            checks everything before a model is loaded, and describes the
 run.py             makes the trainer and runs it
 benchmarks.py      benchmarks during the run
 
-data.py            rows of files and hub datasets → prompts with rubrics, their order, and batches split over devices
+data.py            rows of files and hub datasets → prompts with rubrics; their order in the stages of the run; batches
 policy.py          checks of the model before it is loaded: its files, prompts, options, adapters and precision
 components.py      modules, tools, environments and rollout functions by their dotted paths
 trl_config.py      a plan as TRL's GRPOConfig, tried before the model is loaded

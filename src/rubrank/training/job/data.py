@@ -32,6 +32,8 @@ import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
 from itertools import islice
 from typing import Any
 
@@ -41,9 +43,10 @@ from rubrank._files import require_file
 from rubrank._plain import word_set
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.rollouts.messages import are_messages, convert_message, parse_json_cell
+from rubrank.rubrics.rubric import Rubric
 from rubrank.tables.columns import COLUMNS
 from rubrank.tables.rows import Row, read_rows
-from rubrank.training.job.config import HeldOut, Job, Source, Training
+from rubrank.training.job.config import HeldOut, Job, Source, Stage, Training
 from rubrank.training.queries import INSTRUCTION_COLUMNS
 
 ENVIRONMENT = "environment"
@@ -157,34 +160,95 @@ def _read_prompt(cell: Any, where: str) -> Any:
         content = message.get("content")
         for part in content if isinstance(content, list | tuple) else ():
             if isinstance(part, Mapping) and part.get("type") not in (None, "text"):
-                raise InvalidInput(
-                    where, "prompt", "of texts", f"a part of type {part['type']!r}", ""
-                )
+                got = f"a part of type {part['type']!r}"
+                raise InvalidInput(where, "prompt", "of texts", got, "")
     messages = [convert_message(message) for message in prompt]
     for message in messages:
         if not isinstance(message["content"], str):
-            raise InvalidInput(
-                where,
-                "prompt",
-                "messages whose content is a text",
-                repr(message["content"])[:80],
-                "",
-            )
+            got = repr(message["content"])[:80]
+            raise InvalidInput(where, "prompt", "messages whose content is a text", got, "")
     if messages[-1]["role"] == "assistant":
+        allowed = "messages that end before the answer"
         remedy = "Remove the answer: the policy will give its own."
-        raise InvalidInput(
-            where,
-            "prompt",
-            "messages that end before the answer",
-            "one of the assistant last",
-            remedy,
-        )
+        raise InvalidInput(where, "prompt", allowed, "one of the assistant last", remedy)
     return messages
 
 
 def is_chat(row: Mapping[str, Any]) -> bool:
     """Whether the prompt of a row consists of messages."""
     return not isinstance(row["prompt"], str)
+
+
+@dataclass(frozen=True, eq=False)
+class JobData:
+    """All rows that were read; a source that several stages name is read once."""
+
+    trained: Mapping[Any, SourceRows]
+    """Key of a source (`source_key`) → its rows."""
+    held_out: Sequence[SourceRows]
+
+    @cached_property
+    def rows(self) -> tuple[Mapping[str, Any], ...]:
+        """The rows of all sources that are trained on, each with the path of its source."""
+        return _name_sources(self.trained.values())
+
+    @cached_property
+    def held_out_rows(self) -> tuple[Mapping[str, Any], ...]:
+        """The same of the held-out prompts."""
+        return _name_sources(self.held_out)
+
+    @property
+    def counts(self) -> list[int]:
+        """The number of rows of each source that is trained on."""
+        return [len(source.rows) for source in self.trained.values()]
+
+    def sizes(self, rubric: Rubric | None) -> dict[str, Any]:
+        """Numbers of rows, and digests of the data and the rubric, by which a resumed run is recognised."""
+        rows_of = {}
+        for source in (*self.trained.values(), *self.held_out):
+            limit = source.source.limit
+            name = f"{source.path}[:{limit}]" if limit else source.path
+            rows_of[name] = source.rows
+        return {
+            "rows": {name: len(rows) for name, rows in rows_of.items()},
+            "contents": {
+                "rubric": None if rubric is None else _digest(rubric.model_dump(mode="json")),
+                "sources": {name: _digest(rows) for name, rows in rows_of.items()},
+            },
+        }
+
+
+def _name_sources(sources: Iterable[SourceRows]) -> tuple[Mapping[str, Any], ...]:
+    return tuple({**row, SOURCE: source.path} for source in sources for row in source.rows)
+
+
+def _digest(data: Any) -> str:
+    text = json.dumps(data, sort_keys=True)
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def read_data(job: Job) -> JobData:
+    """Read all sources; raises for a held-out prompt that is also trained on."""
+    trained: dict[Any, SourceRows] = {}
+    for stage in job.config.stages:
+        for source in stage.sources:
+            key = source_key(source)
+            if key not in trained:
+                trained[key] = read_source(job, source)
+    held_out = []
+    if job.config.held_out is not None:
+        held_out = [read_source(job, source) for source in job.config.held_out.sources]
+    path_of_prompt = {
+        repr(row["prompt"]): source.path for source in trained.values() for row in source.rows
+    }
+    for held_out_source in held_out:
+        for number, row in enumerate(held_out_source.rows, start=1):
+            path = path_of_prompt.get(repr(row["prompt"]))
+            if path is not None:
+                got = f"row {number} of {held_out_source.path}, which is in {path} too"
+                remedy = "Remove it from one of them."
+                raise job.invalid("held_out", "prompts that are not trained on", got, remedy)
+    return JobData(trained, held_out)
 
 
 def to_dataset(rows: Iterable[Mapping[str, Any]], chat: bool) -> Any:
@@ -203,6 +267,31 @@ def to_dataset(rows: Iterable[Mapping[str, Any]], chat: bool) -> Any:
 
 
 # --------------------------------------------------------------------------------------------------------------- order
+
+
+@dataclass(frozen=True)
+class SourcePlan:
+    """How many prompts a stage takes from a source."""
+
+    path: str
+    rows: int
+    share: float
+    prompts: int
+
+    @property
+    def passes(self) -> float:
+        """How often each row is used."""
+        return self.prompts / self.rows
+
+
+@dataclass(frozen=True)
+class StagePlan:
+    """A stage: steps from `first` to `last`."""
+
+    name: str
+    first: int
+    last: int
+    sources: tuple[SourcePlan, ...]
 
 
 @dataclass(frozen=True)
@@ -247,6 +336,41 @@ def _take_turns(shares: Sequence[float]) -> Iterator[int]:
         source = int(np.argmax(shares_array * turn - prompts_taken))
         prompts_taken[source] += 1
         yield source
+
+
+def mix_stage(stage: Stage, updates: int, data: JobData) -> MixStage:
+    """A stage in batches, with its sources as numbers; without shares, sources count by their rows."""
+    numbers = {key: number for number, key in enumerate(data.trained)}
+    sources = tuple(numbers[source_key(source)] for source in stage.sources)
+    row_counts = [data.counts[number] for number in sources]
+    shares = []
+    for source, row_count in zip(stage.sources, row_counts, strict=True):
+        shares.append(row_count / sum(row_counts) if source.share is None else source.share)
+    return MixStage(stage.steps // updates, sources, tuple(shares))
+
+
+def plan_stages(
+    job: Job, stages: Sequence[MixStage], order: np.ndarray, counts: Sequence[int]
+) -> tuple[StagePlan, ...]:
+    """How many prompts each stage takes from its sources, counted in the order of the run."""
+    source_ends = np.cumsum(counts)
+    first_step = 0
+    first_prompt = 0
+    plans = []
+    for stage, mix in zip(job.config.stages, stages, strict=True):
+        end_prompt = first_prompt + mix.batches * job.config.training.prompts_per_batch
+        source_of_prompt = np.searchsorted(
+            source_ends, order[first_prompt:end_prompt], side="right"
+        )
+        prompts = np.bincount(source_of_prompt, minlength=len(counts))
+        sources = tuple(
+            SourcePlan(source.path, counts[number], share, int(prompts[number]))
+            for source, number, share in zip(stage.sources, mix.sources, mix.shares, strict=True)
+        )
+        plans.append(StagePlan(stage.name, first_step, first_step + stage.steps - 1, sources))
+        first_step += stage.steps
+        first_prompt = end_prompt
+    return tuple(plans)
 
 
 # ------------------------------------------------------------------------------------------------------------- batches

@@ -12,12 +12,9 @@ row, the model's config and tokenizer, the output folder; last a health check of
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from functools import cached_property
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,22 +26,21 @@ from rubrank.judges.judge import load_judges
 from rubrank.options import EngineOptions
 from rubrank.records.writer import Recording
 from rubrank.rubrics.files import presets
-from rubrank.rubrics.rubric import Rubric
 from rubrank.training.controls import Control, control_of
 from rubrank.training.engine import RewardEngine
 from rubrank.training.job.benchmarks import check_evaluation
 from rubrank.training.job.checks import check_installed, check_known
 from rubrank.training.job.components import check_environments, import_modules, load_components
-from rubrank.training.job.config import PRESETS, Job, Stage
+from rubrank.training.job.config import PRESETS, Job
 from rubrank.training.job.data import (
-    SOURCE,
     BatchSplit,
-    MixStage,
-    SourceRows,
+    JobData,
+    StagePlan,
     count_processes,
     lay_out,
-    read_source,
-    source_key,
+    mix_stage,
+    plan_stages,
+    read_data,
     split_batch,
 )
 from rubrank.training.job.folder import Branch, find_start
@@ -58,31 +54,6 @@ from rubrank.training.job.trl_config import check_arguments, make_arguments, try
 
 if TYPE_CHECKING:
     from rubrank.training.frameworks.trl import RubricReward
-
-
-@dataclass(frozen=True)
-class SourcePlan:
-    """How many prompts a stage takes from a source."""
-
-    path: str
-    rows: int
-    share: float
-    prompts: int
-
-    @property
-    def passes(self) -> float:
-        """How often each row is used."""
-        return self.prompts / self.rows
-
-
-@dataclass(frozen=True)
-class StagePlan:
-    """A stage: steps from `first` to `last`."""
-
-    name: str
-    first: int
-    last: int
-    sources: tuple[SourcePlan, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +118,7 @@ def make_plan(job: Job, *, resume: bool = False, branch: Path | None = None) -> 
     _check_steps(job)
     check_evaluation(job)
     reward = _make_reward(job)
-    data = _read_data(job)
+    data = read_data(job)
     reward.engine.check_rubrics(
         (row["rubric"], f"{source.path}: row {number}")
         for source in [*data.trained.values(), *data.held_out]
@@ -159,7 +130,7 @@ def make_plan(job: Job, *, resume: bool = False, branch: Path | None = None) -> 
     all_rows = (*data.rows, *data.held_out_rows)
     check_environments(job, load_components(job).environments, all_rows)
     chat = check_model(job, all_rows)
-    stages = [_mix_stage(stage, config.training.updates_per_batch, data) for stage in config.stages]
+    stages = [mix_stage(stage, config.training.updates_per_batch, data) for stage in config.stages]
     order = lay_out(stages, data.counts, config.training.prompts_per_batch, config.seed)
     sizes = data.sizes(reward.engine.rubric)
     start = find_start(job, sizes, resume, branch)
@@ -172,7 +143,7 @@ def make_plan(job: Job, *, resume: bool = False, branch: Path | None = None) -> 
         job=job,
         split=split,
         processes=processes,
-        stages=_plan_stages(job, stages, order, data.counts),
+        stages=plan_stages(job, stages, order, data.counts),
         controls=reward.engine.controls,
         chat=chat,
         checkpoint=start.checkpoint,
@@ -220,7 +191,7 @@ def _check_steps(job: Job) -> None:
             raise job.invalid(parameter, allowed, repr(attribute.start), "Such as 70%.")
 
 
-def _check_adjusted_criteria(job: Job, engine: RewardEngine, data: _Data) -> None:
+def _check_adjusted_criteria(job: Job, engine: RewardEngine, data: JobData) -> None:
     """Raise if `adjust_criteria` names a criterion that no row has."""
     names = job.config.adjust_criteria
     if not isinstance(names, tuple) or not names:
@@ -307,115 +278,6 @@ def _find_file(job: Job, value: Any) -> Any:
     if isinstance(value, str) and value not in presets():
         return str(job.path(value))
     return value
-
-
-# ---------------------------------------------------------------------------------------------------------------- data
-
-
-@dataclass(frozen=True, eq=False)
-class _Data:
-    """All rows that were read; a source that several stages name is read once."""
-
-    trained: Mapping[Any, SourceRows]
-    """Key of a source (`source_key`) → its rows."""
-    held_out: Sequence[SourceRows]
-
-    @cached_property
-    def rows(self) -> tuple[Mapping[str, Any], ...]:
-        """The rows of all sources that are trained on, each with the path of its source."""
-        return _name_sources(self.trained.values())
-
-    @cached_property
-    def held_out_rows(self) -> tuple[Mapping[str, Any], ...]:
-        return _name_sources(self.held_out)
-
-    @property
-    def counts(self) -> list[int]:
-        """The number of rows of each source that is trained on."""
-        return [len(source.rows) for source in self.trained.values()]
-
-    def sizes(self, rubric: Rubric | None) -> dict[str, Any]:
-        """Numbers of rows, and digests of the data and the rubric, by which a resumed run is recognised."""
-        rows_of = {}
-        for source in (*self.trained.values(), *self.held_out):
-            limit = source.source.limit
-            name = f"{source.path}[:{limit}]" if limit else source.path
-            rows_of[name] = source.rows
-        return {
-            "rows": {name: len(rows) for name, rows in rows_of.items()},
-            "contents": {
-                "rubric": None if rubric is None else _digest(rubric.model_dump(mode="json")),
-                "sources": {name: _digest(rows) for name, rows in rows_of.items()},
-            },
-        }
-
-
-def _name_sources(sources: Iterable[SourceRows]) -> tuple[Mapping[str, Any], ...]:
-    return tuple({**row, SOURCE: source.path} for source in sources for row in source.rows)
-
-
-def _digest(data: Any) -> str:
-    text = json.dumps(data, sort_keys=True)
-    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-
-
-def _read_data(job: Job) -> _Data:
-    """Read all sources; raises for a held-out prompt that is also trained on."""
-    trained: dict[Any, SourceRows] = {}
-    for stage in job.config.stages:
-        for source in stage.sources:
-            key = source_key(source)
-            if key not in trained:
-                trained[key] = read_source(job, source)
-    held_out = []
-    if job.config.held_out is not None:
-        held_out = [read_source(job, source) for source in job.config.held_out.sources]
-    path_of_prompt = {
-        repr(row["prompt"]): source.path for source in trained.values() for row in source.rows
-    }
-    for held_out_source in held_out:
-        for number, row in enumerate(held_out_source.rows, start=1):
-            path = path_of_prompt.get(repr(row["prompt"]))
-            if path is not None:
-                got = f"row {number} of {held_out_source.path}, which is in {path} too"
-                remedy = "Remove it from one of them."
-                raise job.invalid("held_out", "prompts that are not trained on", got, remedy)
-    return _Data(trained, held_out)
-
-
-def _mix_stage(stage: Stage, updates: int, data: _Data) -> MixStage:
-    """A stage in batches, with its sources as numbers; without shares, sources count by their rows."""
-    numbers = {key: number for number, key in enumerate(data.trained)}
-    sources = tuple(numbers[source_key(source)] for source in stage.sources)
-    row_counts = [data.counts[number] for number in sources]
-    shares = []
-    for source, row_count in zip(stage.sources, row_counts, strict=True):
-        shares.append(row_count / sum(row_counts) if source.share is None else source.share)
-    return MixStage(stage.steps // updates, sources, tuple(shares))
-
-
-def _plan_stages(
-    job: Job, stages: Sequence[MixStage], order: np.ndarray, counts: Sequence[int]
-) -> tuple[StagePlan, ...]:
-    """How many prompts each stage takes from its sources, counted in the order of the run."""
-    source_ends = np.cumsum(counts)
-    first_step = 0
-    first_prompt = 0
-    plans = []
-    for stage, mix in zip(job.config.stages, stages, strict=True):
-        end_prompt = first_prompt + mix.batches * job.config.training.prompts_per_batch
-        source_of_prompt = np.searchsorted(
-            source_ends, order[first_prompt:end_prompt], side="right"
-        )
-        prompts = np.bincount(source_of_prompt, minlength=len(counts))
-        sources = tuple(
-            SourcePlan(source.path, counts[number], share, int(prompts[number]))
-            for source, number, share in zip(stage.sources, mix.sources, mix.shares, strict=True)
-        )
-        plans.append(StagePlan(stage.name, first_step, first_step + stage.steps - 1, sources))
-        first_step += stage.steps
-        first_prompt = end_prompt
-    return tuple(plans)
 
 
 # -------------------------------------------------------------------------------------------------------- description
