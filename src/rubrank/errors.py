@@ -166,11 +166,9 @@ class GradingFailed(RubrankError, RuntimeError):  # noqa: N818
 
     def __str__(self) -> str:
         why = ", ".join(f"{count:,} × {reason}" for reason, count in self.reasons)
-        limit = (
-            "all of them"
-            if self.missing == self.asked
-            else f"`most_missing` allows {self.ceiling:.1%}"
-        )
+        limit = f"`most_missing` allows {self.ceiling:.1%}"
+        if self.missing == self.asked:
+            limit = "all of them"
         share = f"{self.missing / self.asked:.1%}"
         return f"grade: {self.missing:,} of {self.asked:,} scores are missing ({share}; {limit}); most often: {why}."
 
@@ -380,9 +378,8 @@ def refuses_wrong_kinds(cls: _C) -> _C:
         except InvalidInput as error:
             if error.owner != "__init__":
                 raise
-            raise error.with_owner(
-                cls.__name__
-            ) from error.__cause__  # the message should name the class
+            # The message names the class instead.
+            raise error.with_owner(cls.__name__) from error.__cause__
 
     cls.__init__ = init  # type: ignore[misc]
     return cls
@@ -403,14 +400,10 @@ def _was_raised_inside(error: BaseException) -> bool:
 
 def is_library_file(name: str) -> bool:
     """Does this file belong to rubrank, Python or an installed package?"""
-    is_compiled = not os.path.isabs(
-        name
-    )  # extension modules, such as numpy.random, have relative names
-    return (
-        is_compiled
-        or name.startswith((_RUBRANK_FOLDER, _STANDARD_LIBRARY))
-        or "site-packages" in name
-    )
+    # Extension modules, such as numpy.random, have relative names.
+    is_compiled = not os.path.isabs(name)
+    is_ours_or_python = name.startswith((_RUBRANK_FOLDER, _STANDARD_LIBRARY))
+    return is_compiled or is_ours_or_python or "site-packages" in name
 
 
 def counted(number: int, noun: str) -> str:

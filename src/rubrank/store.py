@@ -217,9 +217,8 @@ class Store:
             outcomes += [
                 (waiter, result, None) for waiter, result in zip(waiters, results, strict=True)
             ]
-        except (
-            Exception
-        ):  # a full disk, a bad value, …: each caller gets the error of its own request
+        except Exception:
+            # A full disk, a bad value: each caller gets the error of its own request.
             for request, waiter in zip(requests, waiters, strict=True):
                 try:
                     result = self._commit([request])[0]
@@ -452,9 +451,8 @@ if hasattr(os, "register_at_fork"):
 
 def is_damaged(path: str | Path, error: Exception) -> bool:
     """Does this error mean that a SQLite file is damaged? False for a text file, which never was a database."""
-    if not isinstance(error, sqlite3.DatabaseError) or not any(
-        word in str(error) for word in _DAMAGE
-    ):
+    says_damaged = any(word in str(error) for word in _DAMAGE)
+    if not says_damaged or not isinstance(error, sqlite3.DatabaseError):
         return False
     try:
         with open(path, "rb") as file:
@@ -464,9 +462,8 @@ def is_damaged(path: str | Path, error: Exception) -> bool:
     if b"\x00" in start:
         return True
     try:
-        codecs.getincrementaldecoder("utf-8")().decode(
-            start
-        )  # incremental: a character may be cut off at the end
+        # Incremental, because a character may be cut off at the end.
+        codecs.getincrementaldecoder("utf-8")().decode(start)
     except UnicodeDecodeError:
         return True
     return False

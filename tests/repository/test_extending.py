@@ -21,7 +21,7 @@ from rubrank.fusion.models import model
 from rubrank.judges.judge import Call, Judge, Judges, Judgment, Reply, Usage
 from rubrank.judges.step import judge_groups
 from rubrank.rollouts.rollout import Group, Rollout
-from rubrank.rubrics.catalogue import list_judged
+from rubrank.rubrics.catalogue import KNOWN
 from rubrank.verifiers import verifier
 
 ROOT = Path(__file__).parents[2]
@@ -127,7 +127,7 @@ def test_a_name_of_the_library_is_refused_at_once(name):
 
 
 def test_names_of_judged_criteria_are_those_of_the_catalogue():
-    assert {known.name for known in list_judged()} == verifier.JUDGED_NAMES
+    assert {name for name, known in KNOWN.items() if known.how == "judge"} == verifier.JUDGED_NAMES
 
 
 @pytest.mark.slow

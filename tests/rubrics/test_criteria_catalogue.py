@@ -1,6 +1,6 @@
 from cases import folded
 
-from rubrank.rubrics.catalogue import KNOWN, list_judged
+from rubrank.rubrics.catalogue import KNOWN
 from rubrank.verifiers import load
 from rubrank.verifiers.verifier import VERIFIERS
 
@@ -23,8 +23,9 @@ def test_what_a_program_decides_has_a_verifier_that_agrees(name):
 
 
 def test_what_only_a_judge_decides_has_no_verifier():
-    assert len(list_judged()) == 16 + BEYOND_THE_PAPER
-    assert not [criterion.name for criterion in list_judged() if criterion.name in VERIFIERS]
+    judged = [name for name, criterion in KNOWN.items() if criterion.how == "judge"]
+    assert len(judged) == 16 + BEYOND_THE_PAPER
+    assert not [name for name in judged if name in VERIFIERS]
 
 
 def test_every_docstring_says_what_it_does_not_decide():

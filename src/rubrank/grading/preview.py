@@ -306,7 +306,7 @@ def show_calls(
             id="placeholder", rollouts=tuple(map(Rollout.model_validate, responses))
         )
     else:
-        groups = {shown.id: shown for shown in read_groups(rollouts, columns)}
+        groups = {candidate.id: candidate for candidate in read_groups(rollouts, columns)}
         id = next(iter(groups)) if group is None else group
         if id not in groups:
             raise UnknownName.of(_OWNER, "group", id, groups)

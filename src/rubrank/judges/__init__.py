@@ -76,23 +76,17 @@ def judge_kind(name: Any = None, *, compares: bool = False) -> Any:
         judge = getattr(kind, "judge", None) if isinstance(kind, type) else kind
         if not inspect.iscoroutinefunction(judge):
             allowed = "a class with `async judge(question, judge, asker)`, or such a function"
-            raise InvalidInput(
-                "judge_kind",
-                "kind",
-                allowed,
-                describe_object(kind),
-                "See `rubrank help extending`.",
-            )
+            remedy = "See `rubrank help extending`."
+            raise InvalidInput("judge_kind", "kind", allowed, describe_object(kind), remedy)
         if isinstance(kind, type):
             check_call("judge_kind", kind)
             check_call("judge_kind", judge, "self", "question", "judge", "asker")
         else:
             check_call("judge_kind", judge, "question", "judge", "asker")
         KINDS[checked_name] = _make_kind_class(checked_name, kind)
+        COMPARES.discard(checked_name)  # it may be registered again, as another kind
         if compares:
             COMPARES.add(checked_name)
-        else:
-            COMPARES.discard(checked_name)
         return kind
 
     return make_decorator(register, name)

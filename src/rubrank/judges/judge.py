@@ -144,13 +144,8 @@ class Endpoint(_Confidential):
     @classmethod
     def _check_url(cls, value: str) -> str:
         if not value.startswith(("http://", "https://")):
-            raise InvalidInput(
-                "endpoint",
-                "base_url",
-                "a URL",
-                repr(public_url(value)),
-                "Such as http://localhost:8000/v1 for vLLM.",
-            )
+            remedy = "Such as http://localhost:8000/v1 for vLLM."
+            raise InvalidInput("endpoint", "base_url", "a URL", repr(public_url(value)), remedy)
         return value.rstrip("/")
 
     @property
@@ -273,16 +268,15 @@ class Judge(_Confidential):
     @classmethod
     def _pass_kind_to_members(cls, data: Any) -> Any:
         """Give members without a kind the kind of the panel."""
-        if (
-            not isinstance(data, Mapping)
-            or "kind" not in data
-            or not isinstance(data.get("members"), Sequence)
-        ):
+        if not isinstance(data, Mapping) or not isinstance(data.get("members"), Sequence):
             return data
-        members = [
-            {"kind": data["kind"], **member} if isinstance(member, Mapping) else member
-            for member in data["members"]
-        ]
+        if "kind" not in data:
+            return data
+        members = []
+        for member in data["members"]:
+            if isinstance(member, Mapping):
+                member = {"kind": data["kind"], **member}
+            members.append(member)
         return {**data, "members": members}
 
     @field_validator("prompt", mode="before")
@@ -303,19 +297,15 @@ class Judge(_Confidential):
     @model_validator(mode="after")
     def _check_settings(self) -> Self:
         if not self.endpoints and not self.members:
-            raise self.wrong(
-                "endpoints", "at least one, or members that have some", "none", "Add an endpoint."
-            )
+            allowed = "at least one, or members that have some"
+            raise self.wrong("endpoints", allowed, "none", "Add an endpoint.")
         if self.endpoints and self.members:
-            raise self.wrong(
-                "members", "left out if endpoints are given", "both", "A panel asks its members."
-            )
+            allowed = "left out if endpoints are given"
+            raise self.wrong("members", allowed, "both", "A panel asks its members.")
+        is_library_kind = isinstance(KINDS[self.kind], str)  # a user's own may use any setting
         for setting, kinds in _KINDS_OF_SETTING.items():
-            is_set = getattr(self, setting) != type(self).model_fields[setting].get_default(
-                call_default_factory=True
-            )
-            # A user's own kind may use any setting.
-            if is_set and self.kind not in kinds and isinstance(KINDS[self.kind], str):
+            is_set = getattr(self, setting) != type(self).model_fields[setting].default
+            if is_set and self.kind not in kinds and is_library_kind:
                 names = " or ".join(f'"{kind}"' for kind in kinds)
                 remedy = f"Leave it out, or set kind: {kinds[0]}."
                 raise self.wrong(setting, f"used with kind {names}", f"kind {self.kind!r}", remedy)
@@ -327,54 +317,41 @@ class Judge(_Confidential):
             probabilities = [p for pair in pairs for p in pair]
             rises = all(x1 <= x2 and y1 <= y2 for (x1, y1), (x2, y2) in pairwise(pairs))
             if not pairs or not rises or not all(0.0 <= p <= 1.0 for p in probabilities):
+                where = f"calibration of {name!r}"
                 allowed = "pairs of probabilities that do not fall"
-                raise self.wrong(
-                    f"calibration of {name!r}",
-                    allowed,
-                    repr(pairs)[:80],
-                    "See rubrank judge calibrate.",
-                )
+                got = repr(pairs)[:80]
+                raise self.wrong(where, allowed, got, "See rubrank judge calibrate.")
         if self.prompt is not None:
             self.prompt.check(self.kind, f"judge {self.name!r}")
         other_kinds = sorted({member.kind for member in self.members} - {self.kind})
         if other_kinds or any(member.members for member in self.members):
+            allowed = f"judges of the panel's kind {self.kind!r}"
             got = f"kind {other_kinds[0]!r}" if other_kinds else "a panel in a panel"
-            raise self.wrong(
-                "members",
-                f"judges of the panel's kind {self.kind!r}",
-                got,
-                "Give all the same kind.",
-            )
+            raise self.wrong("members", allowed, got, "Give all the same kind.")
         return self
 
     def _check_cascade(self) -> None:
+        """Check that `fallback` and `escalate` come together, and that both judges can be in a cascade."""
         fallback = self.fallback
         if fallback is None:
             if self.escalate is not None:
-                raise self.wrong(
-                    "fallback", "given with escalate", "none", "Name the better judge."
-                )
+                remedy = "Name the better judge."
+                raise self.wrong("fallback", "given with escalate", "none", remedy)
             return
         for judge in (self, fallback):
             if judge.kind in COMPARES:
                 allowed = "a kind that scores, in a cascade"
-                raise self.wrong(
-                    "kind",
-                    allowed,
-                    repr(judge.kind),
-                    "Comparisons say how sure they are by themselves.",
-                )
+                remedy = "Comparisons say how sure they are by themselves."
+                raise self.wrong("kind", allowed, repr(judge.kind), remedy)
         if fallback.fallback is not None or fallback.criteria is not None:
             got = "a fallback of its own" if fallback.fallback is not None else "criteria"
-            raise self.wrong(
-                "fallback", "a plain judge", got, "It is asked what this judge is unsure of."
-            )
+            remedy = "It is asked what this judge is unsure of."
+            raise self.wrong("fallback", "a plain judge", got, remedy)
         if not (self.kind == "decision" or self.is_panel or self.probabilities or self.expected):
             allowed = "used by a judge that says how sure it is"
+            got = f"kind {self.kind!r} without probabilities"
             remedy = "Set probabilities: true, samples, members, or kind: decision."
-            raise self.wrong(
-                "fallback", allowed, f"kind {self.kind!r} without probabilities", remedy
-            )
+            raise self.wrong("fallback", allowed, got, remedy)
         if self.escalate is None:
             raise self.wrong("escalate", "given with a fallback", "none", "Such as escalate: 0.15.")
 
@@ -433,48 +410,33 @@ class Judges(_Confidential):
         return self._spending
 
     @model_validator(mode="after")
-    def _check_prices(self) -> Self:
-        endpoints = [
-            endpoint
-            for judge in self.judges
-            for leaf in judge.leaves
-            for endpoint in leaf.endpoints
-        ]
-        if self.most_cost is not None and not any(
-            e.price.input or e.price.output for e in endpoints
-        ):
+    def _check_together(self) -> Self:
+        """Check what depends on several judges or settings."""
+        leaves = [leaf for judge in self.judges for leaf in judge.leaves]
+        prices = [endpoint.price for leaf in leaves for endpoint in leaf.endpoints]
+        has_price = any(price.input or price.output for price in prices)
+        if self.most_cost is not None and not has_price:
+            got = "no endpoint with a price"
             remedy = "Give each endpoint that costs something its price: price: {input: 0.25, output: 2}."
-            raise InvalidInput(
-                "judges", "most_cost", "used with prices", "no endpoint with a price", remedy
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _check_overlap(self) -> Self:
+            raise InvalidInput("judges", "most_cost", "used with prices", got, remedy)
         names = [judge.name for judge in self.judges]
         if len(set(names)) < len(names):
             raise InvalidInput("judges", "judges", "of different names", repr(names), "")
         general = [judge.name for judge in self.judges if judge.criteria is None]
         if len(general) > 1:
             allowed = "given for all judges but one"
-            raise InvalidInput(
-                "judges",
-                "criteria",
-                allowed,
-                f"none for {general}",
-                "Name the criteria of each judge.",
-            )
+            remedy = "Name the criteria of each judge."
+            raise InvalidInput("judges", "criteria", allowed, f"none for {general}", remedy)
         criteria = [name for judge in self.judges for name in judge.criteria or ()]
         repeated = sorted({name for name in criteria if criteria.count(name) > 1})
         if repeated:
-            got = f"{repeated} of two"
+            remedy = "Use members for a panel."
             raise InvalidInput(
-                "judges", "criteria", "each of one judge", got, "Use members for a panel."
+                "judges", "criteria", "each of one judge", f"{repeated} of two", remedy
             )
         if self.cache_only and self.cache is None:
-            raise InvalidInput(
-                "judges", "cache_only", "used with a cache", "no cache", "Set cache: FILE."
-            )
+            remedy = "Set cache: FILE."
+            raise InvalidInput("judges", "cache_only", "used with a cache", "no cache", remedy)
         return self
 
     def judge_of(self, criterion: str) -> Judge | None:
@@ -504,13 +466,8 @@ def load_judges(
         return Judges(judges=(source,))
     if not isinstance(source, Mapping | str | Path):
         allowed = "a file, or what one holds"
-        raise InvalidInput(
-            "judges",
-            "source",
-            allowed,
-            type(source).__name__,
-            "List several judges under `judges:`.",
-        )
+        remedy = "List several judges under `judges:`."
+        raise InvalidInput("judges", "source", allowed, type(source).__name__, remedy)
     if isinstance(source, Mapping):
         data: Any = source
         where = "judges"

@@ -112,22 +112,12 @@ class Template(Strict):
         for choice in _NEEDED.get(kind, ()):
             if not set(choice) & set(self.slots):
                 names = " or ".join(f"{{{name}}}" for name in choice)
-                raise InvalidInput(
-                    owner,
-                    where,
-                    f"a text with {names}",
-                    "none",
-                    f"A judge of kind {kind} needs it.",
-                )
+                remedy = f"A judge of kind {kind} needs it."
+                raise InvalidInput(owner, where, f"a text with {names}", "none", remedy)
         headers = _HEADER.findall(self.text)
         if headers and (headers.count("user") != 1 or headers.count("system") > 1):
-            raise InvalidInput(
-                owner,
-                where,
-                "one [user] part and at most one [system] part",
-                ", ".join(headers),
-                "",
-            )
+            allowed = "one [user] part and at most one [system] part"
+            raise InvalidInput(owner, where, allowed, ", ".join(headers), "")
         if headers and self.text[: next(_HEADER.finditer(self.text)).start()].strip():
             raise InvalidInput(
                 owner, where, "a text that begins with [system] or [user]", "text before it", ""
@@ -141,9 +131,8 @@ class Template(Strict):
     @cached_property
     def version(self) -> str:
         """A digest of the text; part of `Call.prompt_version`."""
-        return (
-            f"template {blake2b(self.text.encode('utf-8', 'replace'), digest_size=6).hexdigest()}"
-        )
+        data = self.text.encode("utf-8", "replace")
+        return f"template {blake2b(data, digest_size=6).hexdigest()}"
 
     def messages(self, values: Mapping[str, str]) -> list[dict[str, str]]:
         """The messages with all slots filled. This is one pass, so that a slot in the text of a value is not filled."""

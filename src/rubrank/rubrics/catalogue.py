@@ -69,11 +69,6 @@ PROMPTED = frozenset(name for name, criterion in KNOWN.items() if criterion.how 
 """Criteria with a prompt in `judges/prompts/`: a judge can be asked about them without a question in the rubric."""
 
 
-def list_judged() -> tuple[KnownCriterion, ...]:
-    """The criteria that only a judge can decide."""
-    return tuple(criterion for criterion in KNOWN.values() if criterion.how == "judge")
-
-
 _SIMILAR = 0.8  # of `get_close_matches`: a slip of a letter or two
 _ONE_WORD = re.compile(r"[A-Za-z][\w:.-]*")
 _COMPOUND = re.compile(r"[a-z][A-Z]|\w:\w")  # WordCount, keywords:existence

@@ -40,13 +40,8 @@ def check_edges(depends: Mapping[str, Sequence[Dependency]], rubric: str) -> Non
         {name: [edge.on for edge in edges] for name, edges in depends.items()}
     )
     if cyclic_names:
-        raise InvalidInput(
-            rubric,
-            "depends",
-            "without cycles",
-            f"a cycle among {cyclic_names}",
-            "Cut one of the edges.",
-        )
+        got = f"a cycle among {cyclic_names}"
+        raise InvalidInput(rubric, "depends", "without cycles", got, "Cut one of the edges.")
 
 
 def find_cyclic_names(prerequisites: Mapping[str, Sequence[str]]) -> list[str]:

@@ -471,8 +471,8 @@ def merge_extended(
             if wrong is None:
                 raise
             wrong.append(error)
-    kept = [criterion for name, criterion in inherited.items() if name not in replaced]
-    merged["criteria"] = [*kept, *own_criteria]
+    not_replaced = [criterion for name, criterion in inherited.items() if name not in replaced]
+    merged["criteria"] = [*not_replaced, *own_criteria]
     return merged
 
 

@@ -81,13 +81,8 @@ def _scale_of_values(asked: tuple[float, ...], domain: Domain, owner: str) -> Sc
     allowed = (
         f"for values of the domain ({_join_numbers(domain.values)}), or a scale of as many steps"
     )
-    raise InvalidInput(
-        owner,
-        "anchors",
-        allowed,
-        _join_numbers(asked),
-        "Without a domain, the numbers of the anchors are the scores.",
-    )
+    remedy = "Without a domain, the numbers of the anchors are the scores."
+    raise InvalidInput(owner, "anchors", allowed, _join_numbers(asked), remedy)
 
 
 def _map_to_domain(numbers: tuple[float, ...], domain: Domain) -> list[float]:
@@ -140,24 +135,14 @@ def read_anchors(given: Any, owner: str) -> dict[float, str]:
 def read_findings(given: Any, owner: str) -> dict[str | float, str]:
     """{high: cites, low: does not cite}, or a word for every value; InvalidInput otherwise."""
     if not isinstance(given, Mapping) or not given:
-        raise InvalidInput(
-            owner,
-            "findings",
-            "a mapping from high, between, low or from values to a word each",
-            repr(given)[:80],
-            "",
-        )
+        allowed = "a mapping from high, between, low or from values to a word each"
+        raise InvalidInput(owner, "findings", allowed, repr(given)[:80], "")
     findings: dict[str | float, str] = {}
     for key, text in given.items():
         level = key if key in LEVELS else _read_number(key)
         if level is None:
-            raise InvalidInput(
-                owner,
-                "findings",
-                "given by high, between and low, or by values",
-                repr(key)[:80],
-                "",
-            )
+            allowed = "given by high, between and low, or by values"
+            raise InvalidInput(owner, "findings", allowed, repr(key)[:80], "")
         findings[level] = _read_text(owner, "findings", key, text)
     if len({isinstance(key, str) for key in findings}) > 1:
         raise InvalidInput(
@@ -191,13 +176,8 @@ def check_findings(findings: Mapping[str | float, str], scale: Scale, owner: str
         return
     numbers = sorted(float(key) for key in findings)
     if len(numbers) != len(scale.asked) or any(scale.score(number) is None for number in numbers):
-        raise InvalidInput(
-            owner,
-            "findings",
-            f"given for every value of the scale: {_join_numbers(scale.asked)}",
-            _join_numbers(numbers),
-            "",
-        )
+        allowed = f"given for every value of the scale: {_join_numbers(scale.asked)}"
+        raise InvalidInput(owner, "findings", allowed, _join_numbers(numbers), "")
 
 
 def _read_text(owner: str, parameter: str, key: object, text: Any) -> str:

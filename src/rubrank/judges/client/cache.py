@@ -144,13 +144,8 @@ class CallKeys:
 
     def key(self, call: Call) -> bytes:
         """The key of a call."""
-        parts: list[Any] = [
-            call.prompt_version,
-            call.messages,
-            call.schema,
-            call.sample,
-            call.logprobs,
-        ]
+        request = (call.messages, call.schema, call.sample, call.logprobs)
+        parts: list[Any] = [call.prompt_version, *request]
         if call.schema is not None and self._structured:
             parts.append(self._structured)
         digest = self._judge_digest.copy()
@@ -267,19 +262,9 @@ class ReplyCache:
         self.flush()
         columns = "purpose, model, endpoint, failure, input_tokens, output_tokens, cached_tokens, cost, latency"
         for row in self._store.read(f"SELECT {columns}, requests, final FROM ledger ORDER BY id"):
-            (
-                purpose,
-                model,
-                endpoint,
-                failure,
-                input_tokens,
-                output_tokens,
-                cached_tokens,
-                cost,
-                latency,
-            ) = row[:9]
-            requests, final = row[9:]
-            usage = Usage(input_tokens, output_tokens, cached_tokens, cost)
+            purpose, model, endpoint, failure = row[:4]
+            usage = Usage(*row[4:8])
+            latency, requests, final = row[8:]
             reply = Reply(None, _decode(failure), usage, latency, model=model, endpoint=endpoint)
             yield Call((), purpose=purpose), reply, requests, bool(final)
 

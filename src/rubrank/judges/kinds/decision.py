@@ -104,7 +104,7 @@ class Decision:
 
         async def ask_part(part: _DecisionRequest) -> dict[str, Verdict]:
             if part.call is None:
-                return {asked.criterion.name: missing(part.problem) for asked in part.questions}
+                return {q.criterion.name: missing(part.problem) for q in part.questions}
             reply = await asker.ask(part.call)
             verdicts = _read_answers(reply, part.questions, judge.expected)
             report_if_unreadable(asker, part.call, reply, verdicts.values())
@@ -151,8 +151,8 @@ def _split_request(question: Question, request: Request, judge: Judge) -> list[_
         batches[-1].append(criterion_question)
         batch_tokens += tokens
     for batch in batches:
-        body = {"state": state, "questions": {asked.key: asked.body for asked in batch}}
-        names = ", ".join(asked.criterion.name for asked in batch)
+        body = {"state": state, "questions": {q.key: q.body for q in batch}}
+        names = ", ".join(q.criterion.name for q in batch)
         call = Call(
             ({"role": "user", "content": json.dumps(body, ensure_ascii=False)},),
             prompt_version=_VERSION,
