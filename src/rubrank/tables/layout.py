@@ -209,6 +209,7 @@ def join_cells(frame: pl.DataFrame, names: Sequence[str]) -> pl.Series:
 
 
 def _find_group_columns(table: Table, columns: Columns) -> tuple[str, ...]:
+    """The columns that name the groups; raises if they are missing, incomplete or ambiguous."""
     present = table.frame.columns
     groups = tuple(columns.group)
     if not groups:
@@ -231,12 +232,23 @@ def _find_group_columns(table: Table, columns: Columns) -> tuple[str, ...]:
         _check_labels(table, name)
     if columns.group:
         return groups
-    _refuse_two_groupings(table, groups[0])
+    frame = table.frame
+    chosen = groups[0]
+    for other in GROUP_NAMES if chosen in GROUP_NAMES else ():
+        if other == chosen or other not in present:
+            continue
+        if frame.schema[other].is_nested() or frame.get_column(other).null_count():
+            continue
+        # Two columns group the rows alike if each alone has as many distinct values as both together.
+        counts = {frame.select(names).n_unique() for names in ([chosen], [other], [chosen, other])}
+        if len(counts) > 1:
+            got = f"two readings: by {chosen!r} and by {other!r}"
+            remedy = f"Choose one: `group_column={chosen}`."
+            raise BadTable(str(table.path), "the group", "in one column", got, remedy)
     step = next((name for name in STEP_NAMES if name in present and name not in groups), None)
     if step is None or columns.batch:
         return groups
     # The same query in two training steps is two groups.
-    frame = table.frame
     if (
         groups == ("prompt",)
         or frame.select(step, *groups).n_unique() != frame.select(*groups).n_unique()
@@ -279,24 +291,6 @@ def _check_labels(table: Table, name: str) -> None:
     ):
         remedy = "Remove the row of totals or means, or give the group another name."
         raise table.cell_error(len(cells) - 1, (name,), "the group of a rollout", remedy)
-
-
-def _refuse_two_groupings(table: Table, chosen: str) -> None:
-    """Raise if another column names groups too, and groups the rows differently."""
-    frame = table.frame
-    if chosen not in GROUP_NAMES:
-        return
-    for other in GROUP_NAMES:
-        if other == chosen or other not in frame.columns:
-            continue
-        if frame.schema[other].is_nested() or frame.get_column(other).null_count():
-            continue
-        # Two columns group the rows alike if each alone has as many distinct values as both together.
-        counts = {frame.select(names).n_unique() for names in ([chosen], [other], [chosen, other])}
-        if len(counts) > 1:
-            got = f"two readings: by {chosen!r} and by {other!r}"
-            remedy = f"Choose one: `group_column={chosen}`."
-            raise BadTable(str(table.path), "the group", "in one column", got, remedy)
 
 
 def _make_labels(table: Table, groups: tuple[str, ...], batch: str | None) -> pl.Series:
@@ -372,22 +366,17 @@ def _choose_criteria(
         raise BadTable(
             str(table.path), "the criteria", "at least one column of numbers", got, remedy
         )
-    if columns.criteria is None:
-        _refuse_undeclared(table, [path[0] for path in criteria], columns.declared)
+    candidates = [path[0] for path in criteria]
+    if columns.criteria is None and any(name not in columns.declared for name in candidates):
+        # One of these columns of numbers may be a temperature or a cost.
+        names = tuple(candidates[:_NAMED_COLUMNS])
+        got = ", ".join(map(repr, names))
+        if len(candidates) > len(names):
+            got += f" and {len(candidates) - len(names)} more"
+        allowed = "named, because a column of numbers may be something else"
+        remedy = f"Name those that are criteria: `criteria={','.join(names)}`; for all of these use `criteria=all`."
+        raise BadTable(str(table.path), "the criteria", allowed, got, remedy)
     return criteria, tuple(left_out)
-
-
-def _refuse_undeclared(table: Table, candidates: Sequence[str], declared: Sequence[str]) -> None:
-    """Raise if these columns of numbers were not declared as criteria: one of them may be a temperature or a cost."""
-    if all(name in declared for name in candidates):
-        return
-    names = candidates[:_NAMED_COLUMNS]
-    more = f" and {len(candidates) - len(names)} more" if len(candidates) > len(names) else ""
-    allowed = "named, because a column of numbers may be something else"
-    remedy = f"Name those that are criteria: `criteria={','.join(names)}`; for all of these use `criteria=all`."
-    raise BadTable(
-        str(table.path), "the criteria", allowed, f"{', '.join(map(repr, names))}{more}", remedy
-    )
 
 
 def _refuse_scores_as_text(table: Table, path: ColumnPath) -> None:

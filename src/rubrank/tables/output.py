@@ -78,7 +78,9 @@ def write_table(target: Path | IO[bytes], output: str, table: Table, added: Adde
             # Without a file name and a time in the header, equal tables give equal files.
             file: Any = gzip.GzipFile("", "wb", fileobj=raw, mtime=0) if is_compressed else raw
             if output == "csv":
-                _write_csv(file, table, added)
+                frame = _side_by_side(table, added, typed=False)
+                nested = [column for column in frame.get_columns() if column.dtype.is_nested()]
+                frame.with_columns(_encode_as_json(column) for column in nested).write_csv(file)
             else:
                 file.write(_as_json_lines(table, added))
             if is_compressed:
@@ -88,24 +90,19 @@ def write_table(target: Path | IO[bytes], output: str, table: Table, added: Adde
 def _as_json_lines(table: Table, added: AddedColumns) -> bytes:
     if table.json_lines is None:
         frame = _side_by_side(table, added)
-        if table.ragged_scores is not None:
-            return _as_ragged_lines(table, frame)
-        return frame.write_ndjson().encode()
+        if table.ragged_scores is None:
+            return frame.write_ndjson().encode()
+        # A long table with too many criteria for columns: each line has the scores of its own row.
+        ragged_lines = []
+        for row, scores in zip(frame.iter_rows(named=True), table.ragged_scores, strict=True):
+            values = {name: value for name, value in row.items() if value is not None}
+            ragged_lines.append(json.dumps({**values, SCORES: scores}, default=str) + "\n")
+        return "".join(ragged_lines).encode()
     lines = pl.Series(table.lines)
     if len({tuple(columns.columns) for _, columns in added}) == 1:
         added = [(np.arange(len(lines)), _in_row_order(added))]  # one frame for all rows is faster
     texts = [(rows, _append_keys(lines[rows], columns)) for rows, columns in added]
     return "".join(_in_row_order(texts).to_list()).encode()
-
-
-def _as_ragged_lines(table: Table, frame: pl.DataFrame) -> bytes:
-    """A long table with too many criteria for columns: each line has the scores of its own row."""
-    assert table.ragged_scores is not None
-    lines = []
-    for row, scores in zip(frame.iter_rows(named=True), table.ragged_scores, strict=True):
-        values = {name: value for name, value in row.items() if value is not None}
-        lines.append(json.dumps({**values, SCORES: scores}, default=str) + "\n")
-    return "".join(lines).encode()
 
 
 def _append_keys(lines: pl.Series, added: pl.DataFrame) -> pl.Series:
@@ -116,12 +113,6 @@ def _append_keys(lines: pl.Series, added: pl.DataFrame) -> pl.Series:
         text = pl.format(",{}:{}", pl.lit(json.dumps(name)), name)
         keys.append(pl.when(pl.col(name).is_null()).then(pl.lit("")).otherwise(text))
     return added.select(pl.concat_str(heads.alias("\0line"), *keys, pl.lit("}\n"))).to_series()
-
-
-def _write_csv(file: IO[bytes], table: Table, added: AddedColumns) -> None:
-    frame = _side_by_side(table, added, typed=False)
-    nested = [column for column in frame.get_columns() if column.dtype.is_nested()]
-    frame.with_columns(_encode_as_json(column) for column in nested).write_csv(file)
 
 
 def _encode_as_json(column: pl.Series) -> pl.Series:

@@ -106,7 +106,10 @@ def _rows_of_object(source: Any) -> Iterable[Row]:
     if hasattr(source, "to_pylist") and hasattr(source, "column_names"):  # Arrow
         return source.to_pylist()
     if hasattr(source, "to_dict") and hasattr(source, "columns"):  # pandas
-        return (_without_nan(row) for row in source.to_dict("records"))
+        return (
+            {name: None if _is_pandas_missing(value) else value for name, value in row.items()}
+            for row in source.to_dict("records")
+        )
     if isinstance(source, bytes) or not isinstance(source, Iterable):
         raise InvalidInput(
             "rollouts",
@@ -120,16 +123,10 @@ def _rows_of_object(source: Any) -> Iterable[Row]:
     )
 
 
-def _without_nan(row: Row) -> Row:
-    """The row with None for empty cells, which pandas writes as NaN, NA or NaT."""
-
-    def is_empty(value: Any) -> bool:
-        return (isinstance(value, float) and value != value) or type(value).__name__ in (
-            "NAType",
-            "NaTType",
-        )
-
-    return {name: None if is_empty(value) else value for name, value in row.items()}
+def _is_pandas_missing(value: Any) -> bool:
+    """Is it one of the values that pandas writes for an empty cell: NaN, NA or NaT?"""
+    is_nan = isinstance(value, float) and value != value
+    return is_nan or type(value).__name__ in ("NAType", "NaTType")
 
 
 def _rows_of_columns(source: Mapping[Any, Any]) -> Iterator[Row]:

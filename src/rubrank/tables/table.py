@@ -397,7 +397,18 @@ def _parse_carefully(
     objects = []
     for number, line in enumerate(split_lines(data, path), first_line):
         if line.strip():
-            objects.append(_parse_object(line, f"line {number}", path))
+            try:
+                value = json.loads(line)
+            except (ValueError, RecursionError) as error:
+                remedy = "Repair the line, or remove it if the file was cut off there."
+                raise BadTable(
+                    str(path), f"line {number}", "one JSON object", str(error), remedy
+                ) from None
+            if not isinstance(value, dict):
+                got = f"{line[:40]!r}"
+                remedy = 'Write {"group": …, "scores": {…}}.'
+                raise BadTable(str(path), f"line {number}", "one JSON object", got, remedy)
+            objects.append(value)
     ragged_scores = None
     if apart:
         ragged_scores = []
@@ -413,23 +424,6 @@ def _parse_carefully(
     except PolarsError as error:
         reason = str(error).splitlines()[0]
         raise BadTable(str(path), "the lines", "of one type for each key", reason, "") from None
-
-
-def _parse_object(line: str, where: str, path: Path) -> dict[str, Any]:
-    try:
-        value = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        remedy = "Repair the line, or remove it if the file was cut off there."
-        raise BadTable(str(path), where, "one JSON object", str(error), remedy) from None
-    if not isinstance(value, dict):
-        raise BadTable(
-            str(path),
-            where,
-            "one JSON object",
-            f"{line[:40]!r}",
-            'Write {"group": …, "scores": {…}}.',
-        )
-    return value
 
 
 def _with_one_type_per_key(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
