@@ -248,7 +248,7 @@ def test_light_dark_and_still(page: Page) -> None:
         seen[page.run("return document.documentElement.dataset.theme")] = ground
     assert (seen["light"], seen["dark"]) == ("rgb(247, 247, 245)", "rgb(21, 23, 27)")
     page.press("r")
-    page.becomes("#live", "Still")
+    page.becomes("#live", "Paused")
     page.press("r")
     page.becomes("#live", "Live")
 

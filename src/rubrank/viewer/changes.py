@@ -34,16 +34,8 @@ from rubrank.records.record import GroupRecord, record_table, to_array, to_score
 
 Layer: TypeAlias = Literal["quality", "global_quality", "low_quality", "watch"]
 _CLOSE = 1e-6  # rewards that differ by less are the same
-_UNCHANGED_FIELDS = (
-    "group",
-    "step",
-    "prompt",
-    "turns",
-    "responses",
-    "reasoning",
-    "tokens",
-    "metadata",
-)
+_TEXT_FIELDS = ("prompt", "turns", "responses", "reasoning", "tokens")
+_UNCHANGED_FIELDS = ("group", "step", *_TEXT_FIELDS, "metadata")
 """What a group that is fused again has in common with its record."""
 
 
@@ -85,27 +77,29 @@ def read_changes(text: str) -> Changes:
 def fuse_changed(record: GroupRecord, changes: Changes) -> ChangedGroup:
     """The group with the changes."""
     _check_names(record, changes)
-    rule, difference = _find_recorded_rule(record)
     notes = []
+    recorded_rule, difference = _find_recorded_rule(record)
     if difference is None:
         notes.append(f"The recorded rule {record.rule} is not known here.")
     elif difference > _CLOSE:
         notes.append(
-            f"The record does not hold all options of its rule: fused again without any change, rewards differ by up "
-            f"to {difference:.2g}."
+            "The record does not hold all options of its rule: fused again without any change, "
+            f"rewards differ by up to {difference:.2g}."
         )
-    is_other_rule = changes.rule not in ("", record.rule)
-    if is_other_rule or rule is None:
-        other_rule = find_rule(changes.rule or record.rule)
+
+    rule = recorded_rule
+    if rule is None or changes.rule not in ("", record.rule):
+        rule = find_rule(changes.rule or record.rule)
         # γ of an ordinal fit is on another scale than γ of a rule that adds up scores.
-        is_same_kind = rule is not None and has_rlvr2(other_rule) == has_rlvr2(rule)
-        if record.attribute_names and not is_same_kind:
+        if recorded_rule is not None and has_rlvr2(rule) == has_rlvr2(recorded_rule):
+            rule = _with_control(rule, record, changes.lam)
+        elif record.attribute_names:
             notes.append(
                 "Attributes are not taken out: the record has no estimate for this kind of rule."
             )
-        rule = _with_control(other_rule, record, changes.lam) if is_same_kind else other_rule
     elif changes.lam is not None:
         rule = _with_control(rule, record, changes.lam)
+
     if changes.lam is not None and not record.attribute_names:
         notes.append("λ changes nothing: the record has no attributes.")
     elif changes.lam is not None and record.shrunk is not None and record.pool != "group":
@@ -151,15 +145,12 @@ def _fuse(record: GroupRecord, rule: Rule, changes: Mapping[str, Mapping[str, An
     table = to_score_table([record]).with_changes(changes)
     ranked = [criterion for criterion in table.groups[0].criteria if criterion.layer == "quality"]
     if not ranked:
+        allowed = "such that a criterion ranks the rollouts"
         remedy = "Give one of them a weight."
-        raise InvalidInput(
-            "view", "changes", "such that a criterion ranks the rollouts", "none does", remedy
-        )
-    attributes = (
-        None
-        if record.attributes is None
-        else to_array(record.attributes, _shape_of_attributes(record))
-    )
+        raise InvalidInput("view", "changes", allowed, "none does", remedy)
+    attributes = None
+    if record.attributes is not None:
+        attributes = to_array(record.attributes, _shape_of_attributes(record))
     batch = table.batch(attributes=attributes, attribute_names=record.attribute_names)
     (fused,) = record_table(table, rule, batch=batch)
     other_rewards = {f"{record.rule}, as recorded": record.reward}
@@ -188,7 +179,8 @@ def _find_recorded_rule(record: GroupRecord) -> tuple[Rule | None, float | None]
         reward = np.array(_fuse(record, rule, {}).reward)
         difference = float(np.abs(reward - np.array(record.reward)).max(initial=0.0))
         if smallest is None or difference < smallest:
-            best, smallest = rule, difference
+            best = rule
+            smallest = difference
         if difference <= _CLOSE:
             break
     return best, smallest
@@ -231,10 +223,8 @@ def _with_control(rule: Rule, record: GroupRecord, lam: float | None) -> Rule:
         return with_options(rule, "view", adjust=adjust, pool="group")
     shape = (len(record.weights), len(record.attribute_names))
     names = [criterion.name for criterion in record.ranked]
-    gamma, error = (
-        to_array(table, shape)
-        for table in (record.gamma or record.shrunk, record.se or record.shrunk)
-    )
+    gamma = to_array(record.gamma or record.shrunk, shape)
+    error = to_array(record.se or record.shrunk, shape)
     counts = np.ones(len(names)) if record.n is None else np.array(record.n, dtype=float)
     # With "remove", all of the given coefficients is taken out: those of the record, or the shrunk ones that λ scales.
     coefficients = to_array(record.taken if lam is None else record.shrunk, shape)
@@ -273,6 +263,6 @@ def _find_scale(record: GroupRecord) -> np.ndarray:
         return np.ones(attributes)
     recorded = to_array(record.mean_contrasts, _shape_of_attributes(record))
     squares = (unscaled * unscaled).sum(0)
-    return np.where(
-        squares > 0.0, (recorded * unscaled).sum(0) / np.where(squares > 0.0, squares, 1.0), 1.0
-    )
+    differs = squares > 0.0
+    scale = (recorded * unscaled).sum(0) / np.where(differs, squares, 1.0)
+    return np.where(differs, scale, 1.0)

@@ -82,7 +82,7 @@ class App {
     button.addEventListener("click", () => {
       this.isFollowing = !this.isFollowing;
       button.setAttribute("aria-pressed", String(this.isFollowing));
-      button.textContent = this.isFollowing ? "Live" : "Still";
+      button.textContent = this.isFollowing ? "Live" : "Paused";
     });
   }
 

@@ -39,8 +39,8 @@ function chosenRuns({ address, runs }) {
 
 /** Second minus first on the same prompts, with intervals: what is surely different comes first. */
 function differenceView({ prompts, rows }, firstName, secondName) {
-  if (!prompts) return h("p", { class: "muted" }, "The two runs share no prompt, in what is read so far: only their curves can be compared.");
-  const lead = `${secondName} less ${firstName}: mean over ${plural(prompts, "shared prompt")}, each at the last step that asked it, with its 95% interval.`;
+  if (!prompts) return h("p", { class: "muted" }, "The two runs share no prompt so far, so only their curves can be compared.");
+  const lead = `${secondName} minus ${firstName}: mean over ${plural(prompts, "shared prompt")}, each at the last step that used it, with its 95% interval.`;
   // How many half intervals the difference is away from 0.
   const certainty = (row) => (row.half ? Math.abs(row.difference) / row.half : 0);
   const sorted = rows.slice().sort((a, b) => certainty(b) - certainty(a));
@@ -65,12 +65,12 @@ function differenceView({ prompts, rows }, firstName, secondName) {
 }
 
 function sharedView({ common, total }, runs, first, second) {
-  const lead = "Mean scores of all criteria, at the last step at which each run was asked: what differs most comes first.";
+  const lead = "Mean scores over all criteria at the last step that used the prompt; the largest differences come first.";
   const isCut = total > common.length;
   return [
     h("h3", {}, "The same prompts"),
     h("p", { class: "lead" }, lead),
-    common.length ? sharedTable(common, runs, first, second) : h("p", { class: "muted" }, "No prompt is in both, in what is read so far."),
+    common.length ? sharedTable(common, runs, first, second) : h("p", { class: "muted" }, "No prompt is in both runs so far."),
     isCut && h("p", { class: "muted" }, `The first ${plural(common.length, "prompt")} of ${total}.`),
   ];
 }

@@ -40,7 +40,7 @@ function lambdaField(changes, change) {
     if (text !== "") event.target.value = Math.min(1, Math.max(0, Number(text)));
     change({ lam: text === "" ? undefined : Number(event.target.value) });
   };
-  const hint = "The share of the attributes' positive influence that is taken out: 0 nothing, 1 all of it";
+  const hint = "Share of the attributes' positive influence that is removed: 0 none, 1 all";
   const input = h("input", {
     type: "number", min: 0, max: 1, step: 0.05, value: changes.lam ?? "", placeholder: "as recorded", "data-key": "lam", onchange: set,
   });

@@ -17,7 +17,7 @@ export const STATE_CHOICES = [
   ["", "any state"],
   ["signal", "with signal"],
   ["noSignal", "no signal"],
-  ["gated", "touched by a gate"],
+  ["gated", "affected by a gate"],
   ["stopped", "stopped by a gate"],
   ["softened", "softened by a gate"],
   ["missing", "scores missing"],
@@ -38,7 +38,7 @@ export const SORT_CHOICES = [
   ["id", "name"],
 ];
 export const SCORE_CHOICES = [
-  ["any", "asked for"],
+  ["any", "any"],
   ["low", "a rollout at most"],
   ["high", "a rollout at least"],
   ["differs", "tells apart"],

@@ -326,7 +326,7 @@ function sameView(app, g) {
     const { groups } = await app.data.same(app.address.run, g);
     const mine = groups.find((other) => other.run === app.address.run && other.g === g);
     if (groups.length < 2 || !mine) {
-      replaceChildren(body, h("p", { class: "muted" }, "Nowhere else, in what is read so far."));
+      replaceChildren(body, h("p", { class: "muted" }, "Nowhere else so far."));
       return;
     }
     replaceChildren(body, sameTable(groups, mine), bestBeside(groups, mine));
@@ -348,7 +348,7 @@ function sameTable(groups, mine) {
     h("td", {}, group.rule),
     names.map((name) => h("td", { class: "number" }, number(group.means[name] ?? null))));
   return scrolled("The same prompt elsewhere", h("table", { class: "verdicts" },
-    h("caption", { class: "quiet-caption" }, "Mean score of each criterion where the same was asked"),
+    h("caption", { class: "quiet-caption" }, "Mean score of each criterion for the same prompt"),
     h("thead", {}, h("tr", {}, heads.map(([title, kind]) => h("th", { scope: "col", class: kind || null }, title)))),
     h("tbody", {}, groups.map(row))));
 }

@@ -8,16 +8,16 @@ const KEYS = [
   ["c", "compare with the best of the others, or stop comparing"],
   ["/", "search"],
   ["1, 2, 3, 4, 5", "summary, steps, groups, runs compared, benchmarks"],
-  ["r", "live or still"],
+  ["r", "follow new records, or pause"],
   ["t", "theme"],
   ["?", "these keys"],
   ["Esc", "leave a field, close this card"],
 ];
 const COLOURS = [
-  ["plus", "wins, agrees, adds to the reward"],
-  ["minus", "loses, contradicts, takes from the reward"],
+  ["plus", "wins, agrees, raises the reward"],
+  ["minus", "loses, contradicts, lowers the reward"],
   ["bad", "stopped, failed"],
-  ["warn", "deserves a look"],
+  ["warn", "worth a look"],
   ["quantity", "how much or how many"],
 ];
 const GROUP_KEYS = ["j", "k", "l", "h", "c"];

@@ -5,7 +5,7 @@ import { count, isNumber, number, signed } from "./numbers.js";
 import { conversation, lengthOf, marked, reasoningView, textBlock, turnsTitle } from "./texts.js";
 
 export const LAYER_NAMES = {
-  quality: "ranked by",
+  quality: "ranks rollouts",
   global_quality: "hard gate",
   low_quality: "soft gate",
   watch: "watched",

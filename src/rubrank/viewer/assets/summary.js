@@ -65,7 +65,7 @@ function drawFirstLook(section, data, showGroups) {
   add(section,
     findings.length > 0
       ? h("ol", { class: "findings" }, findings.slice(0, FIRST_FINDINGS).map(finding))
-      : h("p", { class: "muted" }, "Nothing stands out: no criterion is useless, redundant or follows length."),
+      : h("p", { class: "muted" }, "Nothing stands out: no criterion is useless, redundant or tied to length."),
     others.length > 0 && h("details", {}, h("summary", {}, plural(others.length, "other finding")), h("ul", {}, others.map(finding))),
     looks.length > 0 && h("div", { class: "actions looks" }, h("span", { class: "muted" }, "Show the groups with"), looks.map(look)));
 }
@@ -99,7 +99,7 @@ function overviewTiles(data) {
   return [
     tile("Groups", count(overview.groups), steps),
     tile("Rollouts", count(overview.rollouts), size),
-    tile("Criteria", count(overview.criteria), `${count(ranked)} ranked by`),
+    tile("Criteria", count(overview.criteria), `${count(ranked)} rank the rollouts`),
     ruleTile(data),
     tile("Without signal", percent(overview.no_signal / overview.groups, 1), `${plural(overview.no_signal, "group")}: all rewards equal`),
     hasGate
@@ -120,7 +120,7 @@ function ruleTile(data) {
 
 /** Criteria as replicates: how far they say the same, and the standard error of what they say together. */
 function agreementTile({ agreement, agreement_groups: groups, error }) {
-  if (!groups) return tile("Agreement", "–", "needs two that tell rollouts apart");
+  if (!groups) return tile("Agreement", "–", "needs two criteria that tell rollouts apart");
   return tile("Agreement", number(agreement, 2), `mean of ${plural(groups, "group")}; standard error of the sum ${number(error, 2)}`);
 }
 
@@ -135,7 +135,7 @@ function judgingFacts(judging) {
   const { asked, missing = 0, calls, hits, cost, input_tokens: read = 0, output_tokens: wrote = 0, failures } = judging;
   const failureCounts = Object.entries(failures || {}).map(([why, n]) => `${why} (${count(n)})`);
   const rows = [
-    asked && ["Answers asked for", `${count(asked)}, ${missing ? `${count(missing)} missing` : "none missing"}`],
+    asked && ["Answers requested", `${count(asked)}, ${missing ? `${count(missing)} missing` : "none missing"}`],
     calls !== undefined && ["Calls", `${count(calls)}${hits ? `, and ${count(hits)} answered from the cache` : ""}`],
     read + wrote > 0 && ["Tokens", `${count(read)} read, ${count(wrote)} written`],
     cost !== undefined && ["Cost", number(cost)],
@@ -163,7 +163,7 @@ function metadataFacts({ metadata, judging }) {
 /** Numbers as sum, mean and range; texts as one value, or a few with their groups. */
 function metadataText(row) {
   if (row.values === undefined) {
-    return `${number(row.total)} in all; ${number(row.mean)} a group, from ${number(row.low)} to ${number(row.high)}`;
+    return `${number(row.total)} in total; ${number(row.mean)} per group, from ${number(row.low)} to ${number(row.high)}`;
   }
   if (row.values.length === 1 && !row.more) return row.values[0][0];
   const listed = row.values.map(([value, n]) => `${value} (${plural(n, "group")})`).join(", ");
@@ -173,11 +173,11 @@ function metadataText(row) {
 function textsNote(data) {
   if (!data.texts) return null;
   const { limit, limit_asked: asked, cut } = data.texts;
-  let note = "All texts are whole.";
+  let note = "All texts are complete.";
   if (!data.overview.with_texts) note = "The records hold no texts: groups show numbers and reasons.";
   else if (cut && !limit) note = "Texts were left out to keep the file small.";
   else if (cut) {
-    const why = limit < asked ? `, less than the ${count(asked)} asked for, to keep the file small` : "";
+    const why = limit < asked ? `, fewer than the ${count(asked)} requested, to keep the file small` : "";
     note = `${plural(cut, "text")} cut to ${count(limit)} characters${why}.`;
   }
   return h("p", { class: "muted" }, note);
@@ -199,14 +199,14 @@ function drawCriteria(section, data, showGroups) {
     { title: "Has signal", key: (row) => row.signal, cell: (row) => meter(row.signal), hint: "Share of groups in which it tells rollouts apart" },
     { title: "Ties", key: (row) => row.ties, cell: (row) => percent(row.ties), class: "number", hint: "Share of the compared pairs that tie" },
     { title: "Missing", key: (row) => row.missing / row.rollouts, cell: (row) => (row.missing ? percent(row.missing / row.rollouts, 1) : "0"), class: "number" },
-    { title: "Weight", key: (row) => row.effective, cell: (row) => weightBars(row, largest), hint: "Nominal: share of the weights. Effective: share of the variance of what was added up" },
+    { title: "Weight", key: (row) => row.effective, cell: (row) => weightBars(row, largest), hint: "Nominal: share of the weights. Effective: share of the variance of the weighted sum" },
     { title: "With reward", key: (row) => row.with_reward, cell: (row) => signed(row.with_reward), class: "number", hint: "Kendall's τ-b with the ranking before the gate, mean over groups" },
   ];
   const share = effectiveBy === "parts"
     ? "each group's variance of the weighted sum"
     : "the variance of rewards within groups that scores explain";
   add(section,
-    h("p", { class: "lead" }, `A criterion that ties all rollouts costs nothing and says nothing. Its effective weight is its share of ${share}: it may differ much from the weight it was given.`),
+    h("p", { class: "lead" }, `A criterion that ties all rollouts has no effect. Its effective weight is its share of ${share}, which may differ a lot from its nominal weight.`),
     sortableTable({ caption: "Criteria", columns, rows, detail: (row) => criterionDetail(row, showGroups) }),
     leftOut > 0 && h("p", { class: "muted" }, `${count(leftOut)} criteria that fewer groups ask for are not shown.`));
 }
@@ -261,7 +261,7 @@ function drawConflicts(section, { names, tau, groups, left_out: leftOut }, allGr
   const start = String(thresholds.filter((n) => n <= Math.max(5, allGroups / 100)).pop());
   const draw = (least) => replaceChildren(body, conflictView(names, tau, groups, Number(least)));
   const lead = "Kendall's τ-b within groups, averaged over the groups in which both criteria tell rollouts apart: −1 when one "
-    + "always prefers what the other rejects, +1 when they order alike, 0 when they have nothing to do with each other.";
+    + "always prefers what the other rejects, +1 when they rank alike, 0 when they are unrelated.";
   add(section,
     h("p", { class: "lead" }, lead),
     choice("Pairs seen in at least", thresholds.map((n) => [String(n), plural(n, "group")]), start, draw),
@@ -299,7 +299,7 @@ function conflictView(names, tau, groups, least) {
     if (whole.open && whole.children.length === 1) whole.append(matrix(everything));
   });
   return [
-    h("div", { class: "pair" }, card("Pull against each other", conflicts), card("Say nearly the same", copies)),
+    h("div", { class: "pair" }, card("Often disagree", conflicts), card("Nearly always agree", copies)),
     involved.length > 1 && matrix(involved),
     everything.length > Math.max(1, involved.length) && whole,
   ];
@@ -379,9 +379,9 @@ function gammaCard({ attributes, criteria, points, taken, shares }) {
     + "rollouts apart in a group, or that a program decided, do not count there.";
   const options = criteria.map((name, k) => [String(k), name || "all criteria, by weight"]);
   return h("div", { class: "card" },
-    h("h3", {}, "What winning goes with: γ"),
+    h("h3", {}, "Attributes of winning responses: γ"),
     h("p", { class: "lead" }, lead),
-    shares.length > 0 && h("p", {}, `Control takes out ${listedShares} (of its variance within groups). If these differences are quality, control is wrong.`),
+    shares.length > 0 && h("p", {}, `Control takes out ${listedShares} (of its variance within groups). If longer or formatted responses are really better here, do not control them.`),
     choice("On", options, "0", (k) => draw(Number(k))),
     body);
 }
@@ -416,10 +416,10 @@ function drawGates(section, gates, showGroups) {
     h("dl", { class: "tiles" },
       tile("Stopped", share(gates.stopped), `${plural(gates.stopped, "rollout")}: reward 0`),
       tile("Softened", share(gates.softened), `${plural(gates.softened, "rollout")}: reward multiplied`),
-      tile("Groups touched", percent(gates.touched / gates.groups, 1), `${count(gates.touched)} of ${count(gates.groups)}`),
-      tile("Reward taken", isNumber(gates.lost) ? gates.lost.toFixed(3) : "–", "mean over rollouts")),
+      tile("Groups affected", percent(gates.touched / gates.groups, 1), `${count(gates.touched)} of ${count(gates.groups)}`),
+      tile("Reward lost", isNumber(gates.lost) ? gates.lost.toFixed(3) : "–", "mean over rollouts")),
     h("div", { class: "actions" },
-      h("button", { type: "button", onclick: () => showGroups({ state: "gated" }) }, "Show the groups touched")),
+      h("button", { type: "button", onclick: () => showGroups({ state: "gated" }) }, "Show the groups affected")),
     h("ul", { class: "gates" }, rows.map((row) => gateRow(row, rateOf(row), largest))));
 }
 
