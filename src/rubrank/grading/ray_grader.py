@@ -241,25 +241,22 @@ def _check_setting(setting: ActorSetting, plans: Iterable[GroupPlan]) -> ActorSe
                 modules.add(check.verifier.home)
     judges = setting.judges
     if judges is not None:
-        _check_judges(judges)
+        if judges.deadline is not None:
+            allowed = "left out on Ray, where the parts of a run are judged at different times"
+            got = f"{judges.deadline:g}"
+            raise InvalidInput(OWNER, "deadline of the judges", allowed, got, "")
+        # Kinds of the library are registered by the name of their module, those of a user as a class.
+        library = [name for name, kind in KINDS.items() if isinstance(kind, str)]
+        for judge in judges.judges:
+            for member in (judge, *judge.leaves):
+                if member.kind not in library:
+                    where = f"kind of judge {judge.name!r}"
+                    allowed = f"of the library ({', '.join(library)})"
+                    raise InvalidInput(OWNER, where, allowed, repr(member.kind), "")
         judges = judges.model_copy(update={"cache": _absolute(judges.cache)})
     return replace(
         setting, modules=tuple(sorted(modules)), options=replace(setting.options, judges=judges)
     )
-
-
-def _check_judges(judges: Judges) -> None:
-    if judges.deadline is not None:
-        allowed = "left out on Ray, where the parts of a run are judged at different times"
-        raise InvalidInput(OWNER, "deadline of the judges", allowed, f"{judges.deadline:g}", "")
-    # Kinds of the library are registered by the name of their module, those of a user as a function.
-    library = [name for name, kind in KINDS.items() if isinstance(kind, str)]
-    for judge in judges.judges:
-        for member in (judge, *judge.leaves):
-            if member.kind not in library:
-                where = f"kind of judge {judge.name!r}"
-                allowed = f"of the library ({', '.join(library)})"
-                raise InvalidInput(OWNER, where, allowed, repr(member.kind), "")
 
 
 # ------------------------------------------------------------------------------------------------------------- actors

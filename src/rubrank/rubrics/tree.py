@@ -19,7 +19,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rubrank._plain import describe_type
+from rubrank._plain import describe_type, shortened
 from rubrank.errors import InvalidInput
 
 CHILDREN = ("sub_tasks", "children", "subcriteria")
@@ -45,7 +45,11 @@ def list_leaves(data: Mapping[str, Any], where: str) -> list[dict[str, Any]]:
         children = _read_children(node, where)
         text = _read_text(node, where)
         if not children:
-            leaves.append(_make_leaf(node, text, share, above))
+            leaf: dict[str, Any] = {"name": shortened(text, 80), "question": text, "weight": share}
+            if len(above) > 1:  # the requirements between the root and the leaf
+                leaf["question"] = f"{text} (part of: {' › '.join(above[1:])})"
+                leaf["category"] = above[1]
+            leaves.append(leaf)
             if len(leaves) > _MOST_LEAVES:
                 raise InvalidInput(where, "leaves", f"at most {_MOST_LEAVES:,}", "more", "")
             continue
@@ -67,11 +71,8 @@ def list_leaves(data: Mapping[str, Any], where: str) -> list[dict[str, Any]]:
 
 def _read_children(node: Mapping[str, Any], where: str) -> list[Mapping[str, Any]]:
     listed = next((node[key] for key in CHILDREN if node.get(key)), ())
-    if (
-        isinstance(listed, str)
-        or not isinstance(listed, Sequence)
-        or not all(isinstance(c, Mapping) for c in listed)
-    ):
+    is_list = isinstance(listed, Sequence) and not isinstance(listed, str)
+    if not is_list or not all(isinstance(child, Mapping) for child in listed):
         raise InvalidInput(where, CHILDREN[0], "a list of requirements", describe_type(listed), "")
     return list(listed)
 
@@ -90,15 +91,3 @@ def _read_weight(node: Mapping[str, Any], where: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 <= value < math.inf:
         raise InvalidInput(where, "weight", "a number ≥ 0", repr(value), "")
     return float(value)
-
-
-def _make_leaf(
-    node: Mapping[str, Any], text: str, share: float, above: tuple[str, ...]
-) -> dict[str, Any]:
-    context = " › ".join(above[1:])
-    return {
-        "name": text if len(text) <= 80 else text[:79] + "…",
-        "question": f"{text} (part of: {context})" if context else text,
-        "weight": share,
-        **({"category": above[1]} if len(above) > 1 else {}),
-    }
