@@ -68,9 +68,7 @@ def import_module(name: str) -> None:
     _packages.add(name.partition(".")[0])
     try:
         importlib.import_module(name)
-    except (
-        InvalidInput
-    ):  # the module registers something that is refused; the message already names it
+    except InvalidInput:  # the module registers something that is refused, which the message names
         raise
     except (Exception, SystemExit) as error:
         got = f"{name!r}: {type(error).__name__}: {error}"

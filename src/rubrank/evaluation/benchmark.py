@@ -245,6 +245,18 @@ def mean(values: Iterable[float]) -> float:
     return math.fsum(numbers) / len(numbers) if numbers else math.nan
 
 
+def divide(part: float, total: float) -> float:
+    """A share; NaN of nothing."""
+    return part / total if total else math.nan
+
+
+def harmonic_mean(precision: float, recall: float) -> float:
+    """F1; 0 if both are 0."""
+    if precision + recall == 0.0:
+        return 0.0
+    return 2 * precision * recall / (precision + recall)
+
+
 def mean_by_label(scores: Sequence[ItemScore], label: str, value: str, prefix: str = "") -> Metrics:
     """The mean of a value for each label, such as `accuracy/hard`."""
     by_name: dict[str, list[float]] = {}

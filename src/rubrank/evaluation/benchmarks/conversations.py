@@ -23,17 +23,13 @@ from rubrank.evaluation.benchmark import (
     Metrics,
     Row,
     Setting,
+    divide,
     first_value,
     mean,
     mean_by_label,
     to_text,
 )
 from rubrank.evaluation.judge import fill_prompt, find_last_word, parse_json_object
-
-
-def _divide(part: float, total: float) -> float:
-    """A share; NaN of nothing."""
-    return part / total if total else float("nan")
 
 
 def _format_messages(messages: Messages) -> str:
@@ -157,7 +153,7 @@ class SysBench(Benchmark):
         constraints = sum(score.values["constraints"] for score in scores)
         return {
             "ISR": mean(score.values["all"] for score in scores),
-            "CSR": _divide(followed, constraints),
+            "CSR": divide(followed, constraints),
             "SSR": mean(_list_stable_shares(scores)),
             **mean_by_label(scores, "alignment", "all", "ISR/"),
         }
@@ -281,7 +277,7 @@ class AdvancedIF(Benchmark):
         criteria = sum(score.values["criteria"] for score in scores)
         return {
             "all satisfied": mean(score.values["all"] for score in scores),
-            "criteria met": _divide(met, criteria),
+            "criteria met": divide(met, criteria),
             **mean_by_label(scores, "category", "all", "all satisfied/"),
         }
 

@@ -34,6 +34,7 @@ from rubrank.evaluation.benchmark import (
     Row,
     Setting,
     first_value,
+    harmonic_mean,
     mean,
 )
 from rubrank.evaluation.judge import fill_prompt, parse_json_object
@@ -237,13 +238,6 @@ def _compare(text: str, gold: str) -> dict[str, float]:
         "rougeL_f1": harmonic_mean(precision, recall),
         "rougeL_recall": recall,
     }
-
-
-def harmonic_mean(precision: float, recall: float) -> float:
-    """F1; 0 if both are 0."""
-    if precision + recall == 0.0:
-        return 0.0
-    return 2 * precision * recall / (precision + recall)
 
 
 def _f1(got: list[str], gold: list[str]) -> float:

@@ -19,6 +19,7 @@ from rubrank.evaluation.benchmark import (
     Metrics,
     Row,
     Setting,
+    divide,
     mean,
 )
 from rubrank.rollouts.rollout import to_rollout
@@ -102,9 +103,7 @@ class IFEval(Benchmark):
         for mode in _MODES:
             metrics[f"prompt {mode}"] = mean(score.values[f"prompt {mode}"] for score in scores)
             followed = sum(score.values[f"followed {mode}"] for score in scores)
-            metrics[f"instruction {mode}"] = (
-                followed / instructions if instructions else float("nan")
-            )
+            metrics[f"instruction {mode}"] = divide(followed, instructions)
         return {self.headline: metrics[self.headline], **metrics}
 
 

@@ -23,6 +23,7 @@ from rubrank.evaluation.benchmark import (
     Row,
     Setting,
     first_value,
+    harmonic_mean,
     mean,
     mean_by_label,
 )
@@ -157,17 +158,9 @@ class SimpleQA(JudgedQuestion):
         """F1, correct, attempted, correct given attempted; by category if items have one."""
         correct = mean(score.values["correct"] for score in scores)
         attempted = mean(score.values["attempted"] for score in scores)
-        attempted_count = sum(score.values["attempted"] for score in scores)
-        correct_of_attempted = 0.0
-        if attempted_count:
-            correct_of_attempted = (
-                sum(score.values["correct"] for score in scores) / attempted_count
-            )
-        f1 = 0.0
-        if correct + correct_of_attempted > 0.0:
-            f1 = 2.0 * correct * correct_of_attempted / (correct + correct_of_attempted)
+        correct_of_attempted = correct / attempted if attempted else 0.0
         return {
-            "F1": f1,
+            "F1": harmonic_mean(correct, correct_of_attempted),
             "correct": correct,
             "attempted": attempted,
             "correct given attempted": correct_of_attempted,

@@ -30,9 +30,10 @@ from rubrank.evaluation.benchmark import (
     Metrics,
     Row,
     Setting,
+    harmonic_mean,
     mean,
 )
-from rubrank.evaluation.benchmarks.helmet import harmonic_mean, normalise
+from rubrank.evaluation.benchmarks.helmet import normalise
 from rubrank.verifiers.shared import sandbox
 
 Values: TypeAlias = dict[str, float]

@@ -21,7 +21,6 @@ import json
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -189,22 +188,21 @@ def audit_files(
             for group in match_rollouts(first, rollouts)
             for rollout in group.rollouts
         ]
+    position_counts = None
+    if positions is not None:
+        text = read_text(positions)
+        try:
+            position_counts = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            got = f"{positions} ({error})"
+            remedy = "See audit_files."
+            raise InvalidInput(_OWNER, "positions", "a JSON file", got, remedy) from None
     return audit(
         tables,
         humans=labels,
         criteria=criteria,
         texts=texts,
-        positions=None if positions is None else _load_positions(Path(positions)),
+        positions=position_counts,
         bootstrap=bootstrap,
         seed=seed,
     )
-
-
-def _load_positions(path: Path) -> Any:
-    text = read_text(path)
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InvalidInput(
-            _OWNER, "positions", "a JSON file", f"{path} ({error})", "See audit_files."
-        ) from None
