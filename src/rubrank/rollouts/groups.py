@@ -79,12 +79,10 @@ class Rollouts:
         """read 512 rollouts in 64 groups (CSV, by prompt_id)."""
         rollouts = sum(len(group.rollouts) for group in self.groups)
         size = f"{counted(rollouts, 'rollout')} in {counted(len(self.groups), 'group')}"
-        warning = (
-            " Every group has one rollout: is that meant?"
-            if rollouts == len(self.groups) > 1
-            else ""
-        )
-        return f"read {size} ({self.shape}, by {self.by}).{warning}"
+        text = f"read {size} ({self.shape}, by {self.by})."
+        if rollouts == len(self.groups) > 1:
+            text += " Every group has one rollout: is that meant?"
+        return text
 
 
 def read_groups(source: Source, columns: Mapping[str, Any] | None = None) -> list[Group]:
@@ -104,7 +102,12 @@ def read_rollouts(source: Source, columns: Mapping[str, Any] | None = None) -> R
     ):
         source = list(source)
         if source and all(isinstance(item, Group) for item in source):
-            _check_different_ids(source)
+            counts = Counter(group.id for group in source)
+            for group_id, count in counts.items():
+                if count > 1:
+                    got = f"{group_id!r} twice"
+                    remedy = "Put their rollouts together."
+                    raise InvalidInput("grade", "groups", "of different ids", got, remedy)
             return Rollouts(source, "groups", "group")
         if source and all(isinstance(item, Rollout) for item in source):
             return Rollouts(_group_rollouts(source), "rollouts", "prompt")
@@ -196,7 +199,11 @@ def _read_rows(
             row, {*column_of.values(), *keys.group}, values, column_of.get("response"), place
         )
         label, key = _find_label(row, keys, place, values.get("prompt", ""))
-        parts.append(_RowPart(place, key, label, key[0], rollouts, _find_rubric(row, values)))
+        rubric = values.get("rubric")
+        if "rubric" not in values and row.get("instruction_id_list") is not None:
+            # The instructions of IFEval become a rubric.
+            rubric = {name: row.get(name) for name in _INSTRUCTION_COLUMNS}
+        parts.append(_RowPart(place, key, label, key[0], rollouts, rubric))
     return _collect_groups(parts), list(shapes), str(keys)
 
 
@@ -217,15 +224,6 @@ def _with_dotted_columns(row: Row, columns: Mapping[str, Any] | None) -> Row:
         if value is not None:
             row = {**row, name: value}
     return row
-
-
-def _check_different_ids(groups: Sequence[Group]) -> None:
-    repeated = [id for id, count in Counter(group.id for group in groups).items() if count > 1]
-    if repeated:
-        got = f"{repeated[0]!r} twice"
-        raise InvalidInput(
-            "grade", "groups", "of different ids", got, "Put their rollouts together."
-        )
 
 
 # ------------------------------------------------------------------------------------------------------------- columns
@@ -285,15 +283,6 @@ def _read_fields(row: Row, column_of: Mapping[str, Any], where: str) -> dict[str
     return values
 
 
-def _find_rubric(row: Row, values: Row) -> Any:
-    """The rubric of a row, or its IFEval instructions, which become one; None if it has neither."""
-    if "rubric" in values:
-        return values["rubric"]
-    if row.get("instruction_id_list") is not None:
-        return {name: row.get(name) for name in _INSTRUCTION_COLUMNS}
-    return None
-
-
 # ------------------------------------------------------------------------------------------------------------ rollouts
 
 
@@ -323,8 +312,14 @@ def _make_rollouts(
     for field in _ROLLOUT_FIELDS:
         if field in values:
             shared[field] = _read_rollout_field(field, values[field])
-    answers = _split_answers(values.get("response", ""), response_column, where)
-    return [_make_rollout(answer, shared, where) for answer in answers]
+    rollouts = []
+    for answer in _split_answers(values.get("response", ""), response_column, where):
+        if isinstance(answer, Mapping) and "role" not in answer:
+            own_fields = _read_answer_object(answer, metadata, where)
+        else:
+            own_fields = {"response": _read_answer(answer, where)}
+        rollouts.append(to_rollout({**shared, **own_fields}, where))
+    return rollouts
 
 
 def _split_answers(value: Any, column: Any, where: str) -> list[Any]:
@@ -362,15 +357,6 @@ def _is_python_list(text: str) -> bool:
         return isinstance(ast.literal_eval(text.strip()), list | tuple)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return False
-
-
-def _make_rollout(answer: Any, shared: Mapping[str, Any], where: str) -> Rollout:
-    data = dict(shared)
-    if isinstance(answer, Mapping) and "role" not in answer:
-        data |= _read_answer_object(answer, shared["metadata"], where)
-    else:
-        data["response"] = _read_answer(answer, where)
-    return to_rollout(data, where)
 
 
 def _read_answer(answer: Any, where: str) -> Any:
