@@ -285,7 +285,7 @@ class Work:
     module: str
     files: Mapping[str, str] = field(default_factory=dict)
     """The solution's files."""
-    given: Mapping[str, str] = field(default_factory=dict)
+    original_files: Mapping[str, str] = field(default_factory=dict)
     """The files as they were before the policy changed them: those that the tests see."""
     test_files: frozenset[str] = frozenset()
     """Of these, the tests' own: imported beside the tests, not from the solution."""
@@ -345,7 +345,7 @@ def run_tests(work: Work, jobs: list[dict[str, Any]], options: RunOptions) -> li
             run_side, "solution_process", solution, work.files, (to_solution, from_solution)
         )
         try:
-            result = run_side("tests_process", tests, work.given, (to_tests, from_tests))
+            result = run_side("tests_process", tests, work.original_files, (to_tests, from_tests))
         finally:
             error = other_side.exception()
     if error is not None:
@@ -361,8 +361,9 @@ def _assign_modules(work: Work) -> dict[str, Any]:
         remote = set(modules_of(work.files)) - set(local)
     if work.code is not None:
         remote.add(work.module)
-    given = {name.partition(".")[0] for name in modules_of(work.given)} | {work.module}
-    return {"remote": sorted(remote), "local": local, "given": sorted(given)}
+    original = {name.partition(".")[0] for name in modules_of(work.original_files)}
+    original.add(work.module)
+    return {"remote": sorted(remote), "local": local, "original": sorted(original)}
 
 
 def find_test_files(

@@ -302,7 +302,7 @@ def title_case(text: Text, *, compat: Compat = "fixed") -> Answer:
     """
     if compat == "upstream":
         words = [word for word in public_tokens(text.raw) if word[0].islower()]
-        # The public checker overlooks words of mixed case ("iPhone") and with signs in them.
+        # The public checker overlooks words of mixed case ("iPhone") and a letter before digits ("x2").
         wrong = [word for word in words if not word[1:] or word[1:].islower() or word[1:].isupper()]
     else:
         words = [word for word in text.words if word[0].islower()]

@@ -243,8 +243,8 @@ def _check_count_upstream(
     if name not in (WORDS, SENTENCES):
         return None
     try:
-        instruction, given = public_params(instruction_id, kwargs)
-        params: Any = instruction.check_parameters(given)
+        instruction, arguments = public_params(instruction_id, kwargs)
+        params: Any = instruction.check_parameters(arguments)
     except RubrankError:
         return None  # whoever checks the instruction next says what is wrong with its arguments
     if answer.strip() and public_language(answer) == "th":

@@ -1,7 +1,7 @@
 """The tests' sandbox: one process per test, which calls the solution over the pipe and compares plain data.
 
-Reads {"jobs", "remote", "local", "given", "seconds", "stop", "live"} from standard input and writes one JSON line per
-job. A test has passed when its process writes a random word, made for it, after the last line of the test, and the
+Reads {"jobs", "remote", "local", "original", "seconds", "stop", "live"} from standard input and writes one JSON line
+per job. A test has passed when its process writes a random word, made for it, after the last line of the test, and the
 solution is still running: leaving early passes nothing.
 
 A function of the solution is called with plain data and returns plain data. Of the solution's objects, tests can call
@@ -316,7 +316,7 @@ class Finder:
         )
 
     def _hides_library(self, top: str) -> bool:
-        if top in self.request["given"]:
+        if top in self.request["original"]:
             return False
         if top in sys.stdlib_module_names:
             return True
