@@ -301,3 +301,32 @@ def test_conformance(files):
     shown = run("conformance", files / "c.jsonl").stdout
     assert "50.00%" in shown
     assert "published False, ours True" in shown
+
+
+@pytest.mark.parametrize(
+    ("search", "first"),
+    [
+        ("no emojis", "ForbiddenContent"),
+        ("keine Emojis", "ForbiddenContent"),
+        ("sin emojis", "ForbiddenContent"),
+        ("without markdown", "FormatRequirement"),
+        ("sans liste", "BulletCount"),
+        ("no bullet points", "BulletCount"),
+        ("no links", "ForbiddenContent"),
+        ("at most 100 words", "WordCount"),
+        ("response length", "WordCount"),
+        ("Länge", "WordCount"),
+        ("answer in French", "LanguageRequirement"),
+        ("idioma", "LanguageRequirement"),
+        ("answer relevancy", "AnswerRelevance"),
+        ("mentions the source", "Citations"),
+        ("引用", "Citations"),
+        ("repetition across turns", "TurnRepetition"),
+        ("标点", "count:punctuation"),
+        ("emoji", "format:emoji"),
+    ],
+)
+def test_the_criterion_that_is_meant_comes_first(search, first):
+    from rubrank.cli.catalogue import find_criteria
+
+    assert find_criteria(search=search)[0].name == first

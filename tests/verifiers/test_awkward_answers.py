@@ -43,6 +43,11 @@ CASES = [
     ("EditDistance", "", {"references": ["abc"]}, 0),
     ("Bleu", "我喜欢你", {"references": ["我喜欢你"]}, 1),
     ("CodeParses", "```py\nmatch x:\n    case 1: pass\n```", {}, 1),
+    ("CodeParses", "```python\n>>> for i in range(2):\n...     print(i)\n0\n1\n>>> x = {}\n```", {}, 1),
+    ("CodeParses", "```python\n>>> def f(:\n...     pass\n```", {}, 0),
+    ("CodeParses", "```python\n>>> 1 +\nTraceback\n```", {}, 0),
+    # (2/4 · 1/4 · 1/3 · 1/2)^(1/4) · exp(1 − 6/4), worked out by hand
+    ("Bleu", "the the the the", {"references": ["the cat is on the mat"]}, 0.2304),
     ("CodeParses", '```json\n{"a": 1,}\n```', {}, 0),
 ]
 
@@ -51,7 +56,7 @@ CASES = [
 def test_unusual_forms(name, response, params, value):
     verifier = find_verifier(name)
     verdict = verifier.verify(Rollout(response=response), verifier.check_parameters(params))
-    assert verdict.value == pytest.approx(value), verdict.reason
+    assert verdict.value == pytest.approx(value, abs=1e-4), verdict.reason
 
 
 @pytest.mark.parametrize("latency", ["1.2", float("nan"), -1, True, None])

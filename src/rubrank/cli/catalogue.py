@@ -20,7 +20,6 @@ from typing import Any
 
 import yaml
 
-from rubrank._plain import word_set
 from rubrank.errors import UnknownName
 from rubrank.rubrics.catalogue import KNOWN
 from rubrank.rubrics.files import load_yaml
@@ -73,7 +72,7 @@ def find_criteria(family: str | None = None, search: str | None = None) -> list[
         if family not in families:
             raise UnknownName.of("find_criteria", "family", family, families)
         entries = [entry for entry in entries if entry.family == family]
-    words = _stems(search or "")
+    words = [word for word in _stems(search or "") if word not in _SMALL_WORDS]
     if not words:
         return entries
     has_chinese_negation = re.search("不要|不能|禁止|没有|不得", search or "") is not None
@@ -82,21 +81,22 @@ def find_criteria(family: str | None = None, search: str | None = None) -> list[
     relevance = {entry.name: _relevance(subjects, entry) for entry in entries}
     if is_negated:  # "no emojis": criteria that forbid something come first
         for entry in entries:
-            if relevance[entry.name] and not _forbids(entry):
+            if relevance[entry.name] and not _forbids(entry, subjects):
                 relevance[entry.name] /= 10
     matches = [entry for entry in entries if relevance[entry.name] > 0.0]
-    return sorted(matches, key=lambda entry: -relevance[entry.name])
+    # Of equal matches, general criteria come before instructions of one benchmark ("count:words").
+    return sorted(matches, key=lambda entry: (-relevance[entry.name], ":" in entry.name))
 
 
-_NEGATIONS = word_set("no not without avoid never none don")
-
-
-def _forbids(entry: CriterionEntry) -> bool:
-    words = _stems(f"{entry.name} {' '.join(_keywords().get(entry.name, ()))}")
-    return (
-        not {"forbidden", "avoid", "no", "without", "exclud", "bann"}.isdisjoint(words)
-        or "Forbidden" in entry.name
-    )
+def _forbids(entry: CriterionEntry, subjects: Sequence[str]) -> bool:
+    """Does the criterion forbid one of the subjects: ForbiddenContent, no_comma, a keyword such as "no markdown"?"""
+    if "forbidden" in entry.name.casefold() or "no" in re.split(r"[_:]", entry.name):
+        return True
+    for keyword in _keywords().get(entry.name, ()):
+        stems = set(_stems(str(keyword)))
+        if not _NEGATIONS.isdisjoint(stems) and not stems.isdisjoint(subjects):
+            return True
+    return False
 
 
 def _relevance(words: Sequence[str], entry: CriterionEntry) -> float:
@@ -142,6 +142,21 @@ _ENDING = re.compile(
 def _stems(text: str) -> list[str]:
     """The words of a text in lower case, without the most common English endings."""
     return [_ENDING.sub("", word) or word for word in re.findall(r"\w+", text.casefold())]
+
+
+_NEGATIONS = frozenset(
+    _stems(
+        "no not without avoid never none don t kein keine ohne nicht sin sans pas senza non sem não zonder geen utan uden"
+        " bez без не"
+    )
+)
+# "At most 100 words" asks about words.
+_SMALL_WORDS = frozenset(
+    _stems(
+        "a an the of in on at to for is are be must should with and or it its my do does most least than more less"
+        " across exactly response use using der die das de la le les el los en du des"
+    )
+) | frozenset(map(str, range(1001)))
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import importlib.util
 import json
 import subprocess
@@ -45,6 +46,18 @@ def find_syntax_error(language: str, source: str) -> str | None:
     return None
 
 
+def drop_prompts(source: str) -> str:
+    """The statements of a Python session (lines behind >>> and ...), without its outputs; other sources unchanged."""
+    if not source.lstrip().startswith(">>>"):
+        return source
+    examples = doctest.DocTestParser().get_examples(source.replace("\t", "    "))
+    return "".join(example.source for example in examples)
+
+
+def _parse_python(source: str) -> None:
+    parse_python(drop_prompts(source))
+
+
 def _parse_yaml(source: str) -> None:
     for _ in yaml.parse(source, Loader=yaml.SafeLoader):
         pass
@@ -65,7 +78,7 @@ def _parse_sql(source: str) -> None:
 
 
 _PARSERS: dict[str, Callable[[str], Any]] = {
-    "python": parse_python,
+    "python": _parse_python,
     "json": json.loads,
     "yaml": _parse_yaml,
     "toml": tomllib.loads,
@@ -78,11 +91,12 @@ def _find_needs(params: Any) -> tuple[str, str] | None:
     return ("ruff", "lint") if params.lint else None
 
 
-@verifier("CodeParses", family="code", domain=BINARY, version=1, cost="process", needs=_find_needs)
+@verifier("CodeParses", family="code", domain=BINARY, version=2, cost="process", needs=_find_needs)
 def code_parses(text: Text, *, language: str | None = None, lint: bool = False) -> Answer:
     """Every code block of the answer parses: Python, JSON, YAML, TOML, XML, SQL (extra [sql]).
 
     `language` takes the blocks of that language, or without any the whole answer; blocks without a tag are read as it.
+    Of a Python session (`>>> 1 + 1`) the statements are read, and its outputs are not.
     `lint` also asks ruff (extra [lint]) for undefined names and the like (rules E9 and F).
     Passes: a block with `def f(): ...`.
     Fails: `def f(:`; no block; a block that never closes is read to its end.
@@ -108,7 +122,7 @@ def code_parses(text: Text, *, language: str | None = None, lint: bool = False) 
             unread = str(error)
             continue
         if problem is None and lint and _NAMES.get(tag, tag) == "python":
-            problem = _lint_python(code)
+            problem = _lint_python(drop_prompts(code))
         if problem:
             return False, problem
         parsed += 1
