@@ -310,7 +310,7 @@ def test_conformance(files):
         ("keine Emojis", "ForbiddenContent"),
         ("sin emojis", "ForbiddenContent"),
         ("without markdown", "FormatRequirement"),
-        ("sans liste", "BulletCount"),
+        ("sans liste", "ForbiddenContent"),
         ("no bullet points", "BulletCount"),
         ("no links", "ForbiddenContent"),
         ("at most 100 words", "WordCount"),

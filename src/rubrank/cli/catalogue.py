@@ -130,7 +130,8 @@ def _relevance(words: Sequence[str], entry: CriterionEntry) -> float:
             best = max(best, 2.0)  # 多语言 for 语言
         if not best:
             return 0.0
-        total += best
+        # Of equal matches, the one with the word itself as a keyword comes first.
+        total += best + 0.1 * (word in map(str.casefold, keywords))
     return total
 
 
@@ -146,8 +147,8 @@ def _stems(text: str) -> list[str]:
 
 _NEGATIONS = frozenset(
     _stems(
-        "no not without avoid never none don t kein keine ohne nicht sin sans pas senza non sem não zonder geen utan uden"
-        " bez без не"
+        "no not without avoid never none don t kein keine ohne nicht sin sans pas senza non sem não zonder geen"
+        " utan uden bez без не"
     )
 )
 # "At most 100 words" asks about words.
