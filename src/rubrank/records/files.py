@@ -274,6 +274,5 @@ def _validate_line(line: str) -> GroupRecord:
     except ValidationError as error:
         if "\\ud" not in line or error.errors()[0]["type"] != "json_invalid":
             raise
-        return GroupRecord.model_validate(
-            json.loads(line)
-        )  # the only parser that takes lone surrogates
+        # Only this parser accepts lone surrogates.
+        return GroupRecord.model_validate(json.loads(line))

@@ -167,9 +167,8 @@ class Index:
 
     def list_criteria(self, most: int) -> list[str]:
         """Names of criteria, in alphabetical order; those that most groups have if there are more than `most`."""
-        counts = Counter(
-            dict(self.criterion_groups)
-        )  # a copy, because another thread may add to it
+        # A copy, because another thread may add to it.
+        counts = Counter(dict(self.criterion_groups))
         return sorted(name for name, _ in counts.most_common(most))
 
     def _add_series(self, record: Any, measured: Mapping[str, np.ndarray]) -> None:

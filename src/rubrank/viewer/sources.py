@@ -217,9 +217,8 @@ def open_sources(
 
 
 def _open_source(path: Path, options: SourceOptions, cleanup: ExitStack) -> OpenedSource:
-    from rubrank.viewer.run import (
-        check_source,
-    )  # needs packages of the extra `serve`, unlike a report
+    # Imported here, because it needs packages of the extra `serve`, which a report does not.
+    from rubrank.viewer.run import check_source
 
     if not path.exists() and not record_files(path, missing_ok=True):
         require_file(path)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -89,7 +88,12 @@ def score(
     found_benchmark = find_benchmark(benchmark, **split_pairs(settings, "settings", "name=value"))
     if output:
         check_output_path(output, inputs=(outputs, judges), force=force, verb="eval score")
-    rows = _filter_rows(read_outputs(outputs), where)
+    values = split_pairs(where, "where", "column=value")
+    rows = (
+        row
+        for row in read_outputs(outputs)
+        if all(str(row.get(name)) == value for name, value in values.items())
+    )
     items = load_items(found_benchmark, data) if data else ()
     name = model or outputs.name.split(".")[0]
     with Bar("judging") as bar:
@@ -231,16 +235,6 @@ def run(
     # A benchmark of the default suite may lack its data; one that was named or started must be finished.
     if result.table is None or result.failed or (only is not None and result.skipped):
         raise typer.Exit(1)
-
-
-def _filter_rows(
-    rows: Iterable[Mapping[str, Any]], where: list[str] | None
-) -> Iterator[Mapping[str, Any]]:
-    """The rows that have the values of all column=value texts."""
-    values = split_pairs(where, "where", "column=value")
-    return (
-        row for row in rows if all(str(row.get(name)) == value for name, value in values.items())
-    )
 
 
 def _show_run(run: EvalRun, as_json: bool) -> None:

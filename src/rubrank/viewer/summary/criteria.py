@@ -10,7 +10,12 @@ import numpy as np
 
 from rubrank.scores.criterion import CriterionData
 from rubrank.viewer.summary.figures import Moments, ReasonCounts, make_distribution
-from rubrank.viewer.summary.group_arrays import GroupArrays, tau_between_criteria, tau_with_ranking
+from rubrank.viewer.summary.group_arrays import (
+    GroupArrays,
+    mean_of_present,
+    tau_between_criteria,
+    tau_with_ranking,
+)
 
 _MOST_ROWS = 2000  # where every query brings its own rubric, there are too many criteria to read
 _MOST_IN_MATRIX = 24
@@ -162,7 +167,9 @@ class _RewardRegression:
             growth = 2 * len(self._places) - size
             self._products = np.pad(self._products, (0, growth))
             self._with_reward = np.pad(self._with_reward, (0, growth))
-        scores = _center(group.scores[:, : group.ranked])
+        scores = group.scores[:, : group.ranked]
+        # Around the mean of the group; a missing score counts as that mean.
+        scores = np.where(np.isnan(scores), 0.0, scores - mean_of_present(scores))
         reward = group.ranking - group.ranking.mean()
         self._products[np.ix_(at, at)] += scores.T @ scores
         self._with_reward[at] += scores.T @ reward
@@ -182,13 +189,6 @@ class _RewardRegression:
         shares = np.zeros(size)
         shares[used] = slopes * covariance / self._variance
         return dict(zip(self._places, shares.tolist(), strict=True))
-
-
-def _center(scores: np.ndarray) -> np.ndarray:
-    """Scores around the mean of the group; a missing one counts as that mean."""
-    present = ~np.isnan(scores)
-    mean = np.where(present, scores, 0.0).sum(0) / np.maximum(present.sum(0), 1)
-    return np.where(present, scores - mean, 0.0)
 
 
 class ConflictSummary:
