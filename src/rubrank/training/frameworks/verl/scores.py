@@ -214,9 +214,8 @@ def unpack_groups(
                 raise InvalidInput(
                     f"group {group.id!r}", "criteria", f"the trainer's {names}", got, remedy
                 )
-        scores = np.array(
-            [rollout["scores"] for rollout in rollouts], dtype=float
-        )  # None becomes NaN
+        # None becomes NaN
+        scores = np.array([rollout["scores"] for rollout in rollouts], dtype=float)
         reasons = tuple(tuple(rollout["reasons"]) for rollout in rollouts)
         scored.append(GroupScores(group.id, criteria, scores, reasons))
         unpacked.append(rollouts)
