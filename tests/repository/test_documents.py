@@ -120,7 +120,8 @@ def broken_links(path: Path) -> list[str]:
 
 # ---------------------------------------------------------------------------------------------------- docstrings
 
-MODULES = sorted(path for path in PACKAGE.rglob("*.py") if ">>> " in path.read_text(encoding="utf-8"))
+HAS_EXAMPLE = re.compile(r"^\s*>>> ", re.MULTILINE)
+MODULES = sorted(path for path in PACKAGE.rglob("*.py") if HAS_EXAMPLE.search(path.read_text(encoding="utf-8")))
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name)
