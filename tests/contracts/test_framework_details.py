@@ -44,6 +44,39 @@ def test_rllm_asks_a_trajectory_that_has_a_prompt(tmp_path):
     assert [message["content"] for message in record.prompt or ()] == ["Name a lake."]
 
 
+def test_roll_reads_all_tokens_of_a_padded_batch(tmp_path):
+    """ROLL pads prompts at the beginning, and its masks belong to the sequence without that padding."""
+    from rubrank.training.frameworks.roll import RubricLoop
+
+    prompt_ids = Tokenizer().encode("Name a lake.")
+    items = []
+    for text in ("It is a lake", "no"):
+        response_ids = [*Tokenizer().encode(text), 0]
+        padding = 30 - len(response_ids)
+        batch = {
+            "prompts": np.array([[0] * 6 + prompt_ids]),
+            "responses": np.array([response_ids + [7] * padding]),
+            "prompt_mask": np.array([[1] * 12 + [0] * 36], dtype=bool),
+            "response_mask": np.array([[0] * 12 + [1] * len(response_ids) + [0] * (padding + 6)]),
+            "response_level_rewards": np.array([0.3]),
+        }
+        items.append(Plain(batch=batch, non_tensor_batch={}))
+
+    class Base:
+        async def process_new_prompt(self, context: Any) -> Any:
+            return items
+
+    class Loop(RubricLoop, Base):
+        rubrank = RewardEngine(RUBRIC, records=tmp_path / "r.jsonl")
+        tokenizer = Tokenizer()
+
+    asyncio.run(Loop().process_new_prompt(Plain(is_val=False, meta_info={})))
+    (record,) = read_records(tmp_path / "r.jsonl")
+    assert record.responses == ("It is a lake", "no")
+    assert [message["content"] for message in record.prompt or ()] == ["Name a lake."]
+    assert [float(item.batch["response_level_rewards"][0]) for item in items] == [1.0, 0.0]
+
+
 def test_nemo_rl_counts_what_the_policy_said_and_not_what_came_after():
     from rubrank.training.frameworks.nemo_rl import RubricEnvironment
 
@@ -88,11 +121,11 @@ def test_thoughts_closed_without_a_word_and_taken_out_by_a_renderer():
 
 def test_ms_swift_names_many_prompts_in_one_go():
     from rubrank.training.flat_batch import Sample
-    from rubrank.training.frameworks.swift import by_prompt_id
+    from rubrank.training.frameworks.swift import group_by_prompt_id
 
     rollout = rollout_of("?", "!")
     keys = [(f"p{i}", rubric) for i in range(3) for rubric in ("a", "b") for _ in range(2)] + [("q", "a")] * 4
-    found = by_prompt_id(2)([Sample(rollout, key) for key in keys])
+    found = group_by_prompt_id(2)([Sample(rollout, key) for key in keys])
     assert found[:4] == ["p0:0", "p0:0", "p0:1", "p0:1"]
     assert found[-4:] == ["q", "q", "q.1", "q.1"]
 

@@ -253,7 +253,7 @@ def begun(folder: Path, **changes: Any) -> Any:
     from rubrank.training.job.folder import write_config
 
     plan = make_plan(tiny.job(folder, **changes))
-    write_config(plan.job, plan.sizes)
+    write_config(plan.job, plan.fingerprint)
     for step, whole in ((9, True), (10, True), (11, False)):
         checkpoint = plan.job.output / f"checkpoint-{step}"
         checkpoint.mkdir()
@@ -473,7 +473,7 @@ def test_a_branch_that_is_resumed_before_its_first_checkpoint_begins_where_it_le
     left = begun(folder).job.output / "checkpoint-10"
     job = tiny.job(folder, output="branch", attributes=CONTROL)
     plan = make_plan(job, branch=left)
-    write_config(job, plan.sizes, plan.branch)
+    write_config(job, plan.fingerprint, plan.branch)
     again = make_plan(job, resume=True)
     assert again.checkpoint == left.resolve()
     assert again.branch == plan.branch

@@ -19,7 +19,7 @@ from rubrank.records.record import GroupRecord
 from rubrank.records.writer import Recording, RecordWriter
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.training.engine import RewardEngine
-from rubrank.training.state import rewind_records
+from rubrank.training.rewind import rewind_records
 
 RUBRIC = [{"name": "Words", "verifier": "WordCount", "params": {"low": 2}}]
 

@@ -24,7 +24,7 @@ from rubrank.records.files import read_records, record_files  # noqa: E402
 from rubrank.records.record import GroupRecord  # noqa: E402
 from rubrank.rollouts.rollout import Group, Rollout  # noqa: E402
 from rubrank.training.job.plan import make_plan  # noqa: E402
-from rubrank.training.job.run import RunDone, run  # noqa: E402
+from rubrank.training.job.run import RunResult, run  # noqa: E402
 
 NO_DIGITS = [{"name": "NoDigits", "verifier": "fr:detectable_content:no_digits"}]
 CLOCK = ("runtime", "per_second", "seconds", "share_of_step", "step_time", "total_flos")
@@ -52,7 +52,7 @@ def folder(made, tmp_path) -> Path:
     return Path(shutil.copytree(made, tmp_path / "job", ignore=shutil.ignore_patterns("run")))
 
 
-def records_of(done: RunDone, mode: str) -> list[GroupRecord]:
+def records_of(done: RunResult, mode: str) -> list[GroupRecord]:
     return [record for record in read_records(done.records) if record.metadata["mode"] == mode]
 
 
@@ -60,7 +60,7 @@ def records_of(done: RunDone, mode: str) -> list[GroupRecord]:
 
 
 @pytest.fixture(scope="module")
-def learnt(made) -> RunDone:
+def learnt(made) -> RunResult:
     """The recipe as it stands: 45 steps of GSPO."""
     return run(make_plan(tiny.load_job(made / "config.yaml")))
 

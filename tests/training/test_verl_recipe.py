@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from rubrank import RewardEngine
-from rubrank.training.frameworks.verl.settings import ResponseReader, Settings, is_held_out, step_of
+from rubrank.training.frameworks.verl.settings import ResponseReader, Settings, is_held_out, read_step
 
 ROOT = Path(__file__).parents[2]
 RECIPE = ROOT / "recipes" / "verl"
@@ -115,7 +115,7 @@ def test_templates_that_end_in_thoughts():
     [({"global_steps": 3}, {}, 3), ({}, {"global_steps": 4}, 4), ({}, {"global_steps": -1}, None), ({}, None, None)],
 )
 def test_steps_of_asynchronous_policies(row, meta, step):
-    assert step_of(row, meta) == step
+    assert read_step(row, meta) == step
 
 
 def test_loading_the_plugin_imports_nothing_heavy():

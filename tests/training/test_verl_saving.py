@@ -9,7 +9,13 @@ import pytest
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'rubrank[ray]'")
 
 from rubrank.errors import JudgeOutage
-from rubrank.training.frameworks.verl.checkpoint import MODES, SavesFirst, save_step, saving_mode, waits_in_barrier
+from rubrank.training.frameworks.verl.checkpoint import (
+    MODES,
+    CheckpointBeforeOutage,
+    save_step,
+    saving_mode,
+    uses_barrier,
+)
 
 
 class Trainer:
@@ -69,7 +75,7 @@ def test_what_cannot_be_saved_is_said_and_hides_nothing(tmp_path):
 @pytest.mark.parametrize(("name", "expected"), [("RubricBarrier", True), ("RubricScores", False), ("naive", False)])
 def test_who_waits(name, expected):
     config = SimpleNamespace(reward=SimpleNamespace(reward_manager=SimpleNamespace(name=name)))
-    assert waits_in_barrier(config) is expected
+    assert uses_barrier(config) is expected
 
 
 @pytest.mark.parametrize("mode", [*MODES, "rubrank_sync", "one_of_your_own"])
@@ -92,7 +98,7 @@ def test_a_queue_that_is_broken_too_does_not_hide_the_judges(tmp_path, monkeypat
             self._done_step = 7
             raise JudgeOutage("main", "http://judge/v1", "HTTP 503", 300.0)
 
-    class Ours(SavesFirst, Theirs):
+    class Ours(CheckpointBeforeOutage, Theirs):
         def _put_prompts_back(self) -> None:
             raise ConnectionError("no queue")
 

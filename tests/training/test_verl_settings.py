@@ -11,7 +11,7 @@ import pytest
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.fusion.control.adjustment import attenuate
 from rubrank.training.controls import Control
-from rubrank.training.frameworks.verl.settings import Settings, plain
+from rubrank.training.frameworks.verl.settings import Settings, to_plain_data
 
 RUBRIC = [{"name": "WordCount", "params": {"low": 3}}]
 OWN = [{"name": "Keyword", "params": {"keywords": ["moon"]}}]
@@ -115,11 +115,11 @@ def test_rows_are_checked_before_anything_is_loaded():
 def test_arrays_become_lists():
     messages = np.empty(1, dtype=object)
     messages[0] = {"role": "user", "content": "x", "n": np.int64(3)}
-    assert plain({"raw_prompt": messages, "scores": np.array([[1.0]])}) == {
+    assert to_plain_data({"raw_prompt": messages, "scores": np.array([[1.0]])}) == {
         "raw_prompt": [{"role": "user", "content": "x", "n": 3}],
         "scores": [[1.0]],
     }
-    assert plain((1, "ab", None)) == [1, "ab", None]
+    assert to_plain_data((1, "ab", None)) == [1, "ab", None]
 
 
 @pytest.mark.slow

@@ -33,8 +33,8 @@ from rubrank.service.schemas import GroupsRequest, to_json, write_cost, write_sc
 from rubrank.service.store import ServiceStore
 from rubrank.training.barrier import ArrivingPairs, merge_rollouts
 from rubrank.training.engine import Graded, RewardEngine, fill_unknown
+from rubrank.training.rewind import drop_half_record
 from rubrank.training.rollouts import rollout_of
-from rubrank.training.state import drop_half_record
 
 if TYPE_CHECKING:
     from rubrank.service.replicas import RemoteCohorts

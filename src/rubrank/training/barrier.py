@@ -405,7 +405,7 @@ class ArrivingPairs:
 
     @cached_property
     def _criteria(self) -> tuple[Criterion, ...]:
-        return tuple(self._engine.whole_rubric(self._rubric, f"group {self._id!r}").criteria)
+        return tuple(self._engine.combine_rubrics(self._rubric, f"group {self._id!r}").criteria)
 
     @cached_property
     def _arrivals(self) -> Arrivals | None:

@@ -87,7 +87,7 @@ def default_controls(options: RewardOptions) -> tuple[Control, ...]:
     """The controls of a trainer whose options do not name any: all positive influence is taken out."""
     if "adjust" in options.model_fields_set:
         return tuple(
-            control_of(options, AttributeOptions(name=name)) for name in DEFAULT_ATTRIBUTES
+            make_control(options, AttributeOptions(name=name)) for name in DEFAULT_ATTRIBUTES
         )
     return tuple(Control(name, attenuate(1.0)) for name in DEFAULT_ATTRIBUTES)
 
@@ -106,7 +106,7 @@ def list_shared_judged(groups: Sequence[GroupScores], shared: Collection[str] = 
     return [name for name, count in counts.items() if count > 1 or name in shared]
 
 
-def control_of(
+def make_control(
     options: RewardOptions, attribute: AttributeOptions, steps: int | None = None
 ) -> Control:
     """The control that the options describe. steps: of the whole run, if it is known."""

@@ -63,10 +63,10 @@ from rubrank.training.controls import (
     ActiveControls,
     TextFeatures,
     active_controls,
-    control_of,
     default_controls,
     is_linear,
     list_shared_judged,
+    make_control,
     measure_texts,
     parse_controls,
     remembers,
@@ -81,8 +81,8 @@ from rubrank.training.metrics import (
     judge_metrics,
     step_metrics,
 )
+from rubrank.training.rewind import drop_half_record, rewind_records
 from rubrank.training.rollouts import read_prefilled
-from rubrank.training.state import drop_half_record, rewind_records
 from rubrank.training.step_parts import FusedPart, fuse_in_parts
 from rubrank.verifiers.verifier import VERIFIERS
 
@@ -203,7 +203,7 @@ class RewardEngine:
         attributes: list[Any] = []  # attributes and controls themselves may be given, too
         for attribute in settings.attributes:
             is_options = isinstance(attribute, AttributeOptions)
-            attributes.append(control_of(settings, attribute) if is_options else attribute)
+            attributes.append(make_control(settings, attribute) if is_options else attribute)
         self.controls = parse_controls(attributes)
         self._uncontrolled_rule: Rule | None = None  # only if control is on by default
         # `attributes: []`, `edition: paper` and `pool: group` turn default control off.
@@ -228,7 +228,7 @@ class RewardEngine:
         self._lines: list[str] = []
         """Sources, categories … that have a score line of their own, oldest first."""
         self._calls: dict[tuple[bool, int], int] = {}  # (training?, step) → calls of `label`
-        self._ended: float | None = None  # when the last training step was fused
+        self._last_fused_at: float | None = None  # when the last training step was fused
         self._warned_of_single_group = False
         self._has_logged_control = False
         self.alarm = None if settings.alarm == "off" else RewardAlarm()
@@ -258,7 +258,7 @@ class RewardEngine:
         self, groups: Sequence[Group], step: int, *, train: bool = True, write: bool = True
     ) -> StepRewards:
         """Rewards of all groups of a step. `train=False`: an evaluation, from which no rule learns."""
-        groups = self._read(groups)  # once: what is measured on a rollout is cached on it
+        groups = self._apply_thinking(groups)  # once: what is measured on a rollout is cached on it
         return self.fuse(groups, self.grade(groups, step=step), step, train=train, write=write)
 
     async def score_async(
@@ -266,14 +266,14 @@ class RewardEngine:
     ) -> StepRewards:
         """`score` without blocking the event loop, however many judge calls are in flight."""
         started = time.perf_counter()
-        groups = self._read(groups)
+        groups = self._apply_thinking(groups)
         table = await asyncio.to_thread(self.decide, groups)
         graded = await self.ask(table, groups)
         self.check_judgments(graded)
         graded = replace(graded, seconds=time.perf_counter() - started)
         return await asyncio.to_thread(self.fuse, groups, graded, step, train=train)
 
-    def _read(self, groups: Sequence[Group]) -> Sequence[Group]:
+    def _apply_thinking(self, groups: Sequence[Group]) -> Sequence[Group]:
         """With thinking="prefilled", read responses as such; adapters have done so, other callers have not."""
         if self.thinking != "prefilled":
             return groups
@@ -295,7 +295,7 @@ class RewardEngine:
         judges = self.judges
         if judges is not None and processes > 1:
             judges = divide_limits(judges, processes)
-        groups = self._read(groups)
+        groups = self._apply_thinking(groups)
         worker_rows = None if step is None else WORKER_ROWS
         table, measured = grade_and_measure(
             groups, self.rubric, worker_rows, judges, self._workers, self._cache
@@ -312,12 +312,14 @@ class RewardEngine:
     def decide(self, groups: Sequence[Group]) -> ScoreTable:
         """The scores that verifiers give; `ask` adds those of judges."""
         return grade_by_programs(
-            self._read(groups), self.rubric, workers=self._workers, cache=self._cache
+            self._apply_thinking(groups), self.rubric, workers=self._workers, cache=self._cache
         )
 
     def decide_groups(self, table: ScoreTable, groups: Sequence[Group]) -> ScoreTable:
         """Rollouts that were graded one by one, with the scores of verifiers that need the whole group."""
-        return grade_group_criteria(table, self._read(groups), self._list_criteria(groups))
+        return grade_group_criteria(
+            table, self._apply_thinking(groups), self._list_criteria(groups)
+        )
 
     async def ask(
         self,
@@ -334,7 +336,7 @@ class RewardEngine:
         """
         if self.judges is None:
             return Graded(table.groups)
-        groups = self._read(groups)
+        groups = self._apply_thinking(groups)
         judged = await judge_table_async(
             table,
             groups,
@@ -355,7 +357,11 @@ class RewardEngine:
         """What judges say about groups of two, before all rollouts of their group are there."""
         assert self.judges is not None
         return await judge_groups_async(
-            self._read(pairs), [criteria] * len(pairs), cells, self.judges, arrived=arrived
+            self._apply_thinking(pairs),
+            [criteria] * len(pairs),
+            cells,
+            self.judges,
+            arrived=arrived,
         )
 
     def check_judgments(self, graded: Graded) -> None:
@@ -383,7 +389,7 @@ class RewardEngine:
         if not groups:
             return StepRewards(())
         started = time.perf_counter()
-        groups = self._read(groups)
+        groups = self._apply_thinking(groups)
         rollouts = [rollout for group in groups for rollout in group.rollouts]
         table = ScoreTable(graded.groups, graded.judging)
         features = graded.features or measure_texts(rollouts, self.controls, step)
@@ -438,10 +444,10 @@ class RewardEngine:
             now = time.perf_counter()
             metrics["rubrank/seconds"] = graded.seconds + now - started
             if train:
-                if self._ended is not None and now > self._ended:
-                    share = metrics["rubrank/seconds"] / (now - self._ended)
+                if self._last_fused_at is not None and now > self._last_fused_at:
+                    share = metrics["rubrank/seconds"] / (now - self._last_fused_at)
                     metrics["rubrank/share_of_step"] = min(share, 1.0)
-                self._ended = now
+                self._last_fused_at = now
         advantages = [standardise_rewards(np.array(group)) for group in rewards]
         return replace(
             step_rewards,
@@ -632,7 +638,7 @@ class RewardEngine:
 
     # ------------------------------------------------------------------------------------------------------- rubrics
 
-    def whole_rubric(self, own_rubric: Any, where: str) -> Rubric:
+    def combine_rubrics(self, own_rubric: Any, where: str) -> Rubric:
         """The shared rubric extended by a query's own, whose criteria replace shared ones of the same name."""
         if own_rubric is None:
             if self.rubric is None:
@@ -653,7 +659,7 @@ class RewardEngine:
 
     def check_rubric(self, own_rubric: Any, where: str = "rubric") -> None:
         """Raise if a query cannot be scored with the shared rubric and its own (None: it has none)."""
-        rubric = self.whole_rubric(own_rubric, where)
+        rubric = self.combine_rubrics(own_rubric, where)
         self._check_decidable(rubric, where)
         if all(criterion.value_layer != "quality" for criterion in rubric.criteria):
             allowed = 'some in the layer "quality"'
@@ -690,7 +696,7 @@ class RewardEngine:
     def _list_criteria(self, groups: Sequence[Group]) -> list[tuple[Criterion, ...]]:
         """The criteria of each group."""
         return [
-            tuple(self.whole_rubric(group.rubric, f"group {group.id!r}").criteria)
+            tuple(self.combine_rubrics(group.rubric, f"group {group.id!r}").criteria)
             for group in groups
         ]
 

@@ -11,7 +11,7 @@ import typer
 from rubrank.cli.terminal import print_json, say
 
 if TYPE_CHECKING:
-    from rubrank.training.job.run import RunDone
+    from rubrank.training.job.run import RunResult
 
 
 def train(
@@ -62,7 +62,7 @@ def train(
         _show(result)
 
 
-def _show(result: RunDone) -> None:
+def _show(result: RunResult) -> None:
     """Print the held-out metrics, the overall score first, and where records and policy are."""
     prefix = "eval_rubrank/"
     suffix = "/mean"

@@ -37,8 +37,11 @@ _OWNER = "AReaL"
 class RubricWorkflow:
     """Samples and rewards groups; `workflow_class` makes it a subclass of AReaL's workflow.
 
-    n: responses per prompt. template: options of the chat template, such as enable_thinking.
-    request: makes the argument of `engine.agenerate` from the prompt's tokens; by default AReaL's ModelRequest.
+    rubrank: an engine, or the path of a configuration; None: RUBRANK_CONFIG.
+    gconfig: AReaL's options of generation. n: responses per prompt. train: False for an evaluation.
+    template: options of the chat template, such as enable_thinking.
+    request: a function that makes the argument of `engine.agenerate` from the prompt's tokens; by default it makes
+        AReaL's ModelRequest.
     """
 
     def __init__(

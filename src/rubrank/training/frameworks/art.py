@@ -36,7 +36,7 @@ def score_trajectories(
 ) -> Callable[[Any], Awaitable[Any]]:
     """A function for `after_each`: a group → the same group with the rubric's rewards.
 
-    step: returns the step, such as a method of the model; by default the number of the group.
+    step: a function that returns the step of the run; by default the groups are counted instead.
     train: False for an evaluation.
     """
     reward_engine, rubric_column = load_engine(engine, _OWNER)
@@ -68,6 +68,7 @@ def score_trajectories(
 
 
 def _split_conversation(trajectory: Any) -> tuple[list[Any], list[Any]]:
+    """The messages of the prompt, and those after it."""
     messages = []
     for item in trajectory.messages_and_choices:
         message = getattr(item, "message", None)  # a choice holds a message
@@ -84,10 +85,10 @@ def _read_completion(trajectory: Any) -> Completion:
     _, completion = _split_conversation(trajectory)
     choices = [item for item in trajectory.messages_and_choices if hasattr(item, "finish_reason")]
     last_choice = choices[-1] if choices else None
-    sampled = getattr(getattr(last_choice, "logprobs", None), "content", None)
+    token_logprobs = getattr(getattr(last_choice, "logprobs", None), "content", None)
     tokens: int | None
-    if sampled:
-        tokens = len(sampled)
+    if token_logprobs:
+        tokens = len(token_logprobs)
     else:
         reported = trajectory.metrics.get("completion_tokens")
         is_number = isinstance(reported, int | float) and not isinstance(reported, bool)

@@ -6,8 +6,9 @@
 
 EasyR1 passes the whole batch as `{response, response_length, ground_truth}`: shape (b). It passes neither the prompt
 nor which rows belong together, so the ground truth must contain both: JSON with a `uid` that no other row of the
-dataset has, `prompt`, `rubric`, and what verifiers need. `ground_truth_of(row, uid)` writes it. Validation uses the
-same function without saying so; therefore rules with a memory are refused.
+dataset has, `prompt`, `rubric`, and what verifiers need. `ground_truth_of(row, uid)` writes it. EasyR1 calls the same
+function in validation without saying so. Rules that learn from step to step are refused, because they would learn from
+validation, too.
 """
 
 from __future__ import annotations
@@ -37,7 +38,11 @@ def compute_score(
     train: bool = True,
     **_: Any,
 ) -> list[dict[str, float]]:
-    """A score for every row. most_tokens: the limit of a response; one of that length was cut off."""
+    """A score for every row.
+
+    rubrank: an engine, or the path of a configuration; None: RUBRANK_CONFIG.
+    most_tokens: the limit of a response; a response of that length counts as cut off.
+    """
     engine, rubric_column = load_engine(rubrank, _OWNER, passes_step=False)
     if engine.remembers:
         allowed = "one without a memory: EasyR1 does not say when it validates"

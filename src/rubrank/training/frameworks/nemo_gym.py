@@ -6,10 +6,11 @@
         return await verify(body)
 
 NeMo Gym verifies one sample per call: shape (c). Samples of the same prompt and row wait for each other,
-`num_rollouts_per_prompt` of them. The answer is the request with its `reward`. If judges fail, the sample has no score:
-the answer is masked (`mask_sample`) with the failure kind `judge_failed` and the mean of the group as reward. If an
-agent asks, it has that failure class, too, and NeMo Gym tries the sample again. The other fields of the request are the
-row: `rubric`, what verifiers need. A field `group_id`, `uid` or `id` alone decides which samples belong together.
+`num_rollouts_per_prompt` of them. The answer is the request with its `reward`. If judges fail for a sample, its answer
+is masked (`mask_sample`) with the failure kind `judge_failed`, and its reward is the mean of the group, or 0 if the
+whole group failed. If an agent sent the request, the answer also has that failure class, and NeMo Gym tries the sample
+again. The other fields of the request are the row: `rubric`, what verifiers need. If there is a field `group_id`, `uid`
+or `id`, it alone decides which samples belong together.
 
 Prompts and responses are those of OpenAI's Responses API. `read_request` reads them for this adapter and for the
 service, so that a sample has the same reward wherever it is sent:
@@ -84,10 +85,10 @@ class RubricVerifier:
 
 
 def failure_fields(body: Mapping[str, Any], reason: str) -> dict[str, Any]:
-    """What an answer says about a sample on which judges failed: that it is masked, and why.
+    """Fields that mask a sample for which judges failed, and say why.
 
-    Requests of agents have private keys of NeMo Gym. Their answers get the failure class, too, by which the sample is
-    tried again. Environment servers refuse those keys, and use the mask.
+    Requests of agents have private keys of NeMo Gym; their answers also get a failure class, so that NeMo Gym tries the
+    sample again. Environment servers refuse private keys, and use the mask.
     """
     fields: dict[str, Any] = {
         "mask_sample": True,

@@ -62,7 +62,7 @@ class RubricEnvironment:
         self._barrier: Barrier | None = None
 
     def step(self, message_log_batch: Sequence[Any], metadata: Sequence[Any]) -> Any:
-        """The reward of every conversation; the episode ends."""
+        """The reward of every conversation, all of which end here."""
         pairs = zip(message_log_batch, metadata, strict=True)
         samples = [self.read_sample(log, info) for log, info in pairs]
         with self._lock:
@@ -101,14 +101,14 @@ class RubricEnvironment:
         row = dict(info) if isinstance(info, Mapping) else {"label": info}
         row_id = row.pop("id", None)
         query = make_query(prompt, row, rubric_column=self._rubric_column)
-        last: Mapping[str, Any] = {}
+        last_turn: Mapping[str, Any] = {}
         for message in log:
             if message.get("role") == "assistant":
-                last = message
-        reason = normalize_finish_reason(last.get("finish_reason"))
-        if last.get("truncated"):
+                last_turn = message
+        reason = normalize_finish_reason(last_turn.get("finish_reason"))
+        if last_turn.get("truncated"):
             reason = "length"
-        completion = Completion(completion_messages or "", reason, last.get("token_ids"))
+        completion = Completion(completion_messages or "", reason, last_turn.get("token_ids"))
         key = repr((query.prompt, query.rubric) if row_id is None else row_id)
         return Sample(completion.to_rollout(query, self.engine.thinking, _OWNER), key, query.rubric)
 
@@ -124,7 +124,7 @@ class RubricEnvironment:
         return keys
 
     def _wait_for_group(self, sample: Sample) -> float:
-        """The reward of a sample that came alone, in a thread of its own, once its siblings are there."""
+        """The reward of a sample that was passed alone; blocks its thread until its siblings have arrived."""
 
         def keep_metrics(result: StepRewards) -> None:
             self._metrics = dict(result.metrics)
@@ -153,7 +153,7 @@ def _make_return(metadata: list[Any], rewards: Sequence[float]) -> Any:
         EnvironmentReturn = EnvironmentResult
     number = len(rewards)
     return EnvironmentReturn(
-        observations=[{"role": "environment", "content": ""}] * number,
+        observations=[{"role": "environment", "content": ""} for _ in rewards],
         metadata=metadata,
         next_stop_strings=[None] * number,
         rewards=torch.tensor(list(rewards), dtype=torch.float32),

@@ -43,7 +43,11 @@ def make_rubric(
     source: RewardEngine | str | Path | None = None,
     read: Callable[[Any, Any], Mapping[str, Any]] | None = None,
 ) -> Any:
-    """A `Rubric` of OpenEnv. source: an engine, or the path of a configuration; None: RUBRANK_CONFIG."""
+    """A `Rubric` of OpenEnv.
+
+    source: an engine, or the path of a configuration; None: RUBRANK_CONFIG.
+    read: (action, observation) → what is graded; see above.
+    """
     from openenv.core.rubrics.base import Rubric  # type: ignore[import-not-found, unused-ignore]
 
     engine, rubric_column = load_engine(source, _OWNER)
@@ -53,13 +57,14 @@ def make_rubric(
             raise InvalidInput(
                 _OWNER, f"judge {judge.name!r}", "of a kind that scores", judge.kind, remedy
             )
-    engine.alarm = None  # episodes of training and evaluation look alike here
-    numbers = count()
+    engine.alarm = None  # it needs training steps, and episodes of evaluations look the same here
+    action_numbers = count()
 
     class RubrankRubric(Rubric):  # type: ignore[misc, unused-ignore]
         """Grades an action by rubrank's rubric."""
 
         async def forward(self, action: Any, observation: Any) -> float:
+            """The gated weighted mean of the scores, from 0 to 1; raises NoScore if every score is missing."""
             data = dict((read or _read_message)(action, observation))
             if not isinstance(data.get("response"), str | list):
                 allowed = "what `read` returns: a text or messages"
@@ -68,14 +73,14 @@ def make_rubric(
                 )
             response = data.pop("response")
             query = make_query(data.get("prompt", ""), data, rubric_column=rubric_column)
-            group_id = f"openenv-{next(numbers)}"
+            group_id = f"openenv-{next(action_numbers)}"
             step = await score_query(
                 engine, query, [response], step=0, where=_OWNER, id=group_id, train=False
             )
             score = float(np.concatenate([gated_means(result) for result in step.results])[0])
             if np.isnan(score):
                 raise NoScore(
-                    f"{_OWNER}: no criterion has a score for an action. Look at the judges."
+                    f"{_OWNER}: no criterion has a score for an action. Check the judges."
                 )
             return score
 

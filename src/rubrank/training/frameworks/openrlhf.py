@@ -4,11 +4,12 @@
     python -m openrlhf.cli.train_ppo_ray … \\
         --train.agent_func_path $(python -c "import rubrank.training.frameworks.openrlhf as m; print(m.__file__)")
 
-OpenRLHF samples a prompt in one rollout actor, by N concurrent calls of `AgentExecutor.execute`. It passes neither
-which calls belong together nor N. But it starts the N calls of a prompt at once, with the same object of sampling
-parameters, and every other prompt has its own object. So calls that enter in the same turn of the event loop with the
-same parameters are a group. Each call then samples and is graded, and the last one to finish fuses them all.
-Evaluations may have another N. If one call fails, all fail, and nothing is graded: OpenRLHF drops them together.
+OpenRLHF samples a prompt in one rollout actor, by N concurrent calls of `AgentExecutor.execute`. It does not say which
+calls belong together, or how many there are. But it starts the N calls of a prompt at once, with the same object of
+sampling parameters, and every other prompt has its own object. So calls that enter in the same turn of the event loop
+with the same parameters are a group. Each call samples a response, which is graded at once; the last call to finish
+fuses the scores of all. Evaluations may have another N. If one call fails, all calls of its group fail, and OpenRLHF
+drops them together.
 
 A multi-turn agent of yours:
 
@@ -42,7 +43,10 @@ _LOGGED = ("rubrank/unknown", "rubrank/groups/no_signal", "rubrank/seconds")
 
 
 class _Siblings:
-    """The calls of one prompt. Not a dataclass: those need their module in sys.modules, where OpenRLHF puts none."""
+    """The calls of one prompt.
+
+    Not a dataclass: dataclasses need their module in sys.modules, and OpenRLHF does not put agent files there.
+    """
 
     def __init__(self, engine: RewardEngine, step: int, query: Query) -> None:
         engine.check_rubric(query.rubric, _OWNER)
@@ -62,13 +66,13 @@ class RubricAgent:
     """Path of the configuration; None: RUBRANK_CONFIG."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        # Several actors sample, each in a process of its own with records of its own.
+        # Several actors sample, each in its own process, and each writes its own records file.
         process = f"{socket.gethostname()}-{os.getpid()}"
         self.engine, self._rubric_column = load_engine(
             self.config, _OWNER, process=process, passes_step=False
         )
         self._entering: dict[Hashable, _Siblings] = {}
-        self._groups = count()
+        self._group_numbers = count()
         super().__init__(*args, **kwargs)
 
     async def execute(
@@ -92,7 +96,7 @@ class RubricAgent:
                 siblings.query, self.engine.thinking, _OWNER, hf_tokenizer
             )
             siblings.rollouts[member] = rollout
-            siblings.grading.size = siblings.size  # all have entered
+            siblings.grading.size = siblings.size  # by now all siblings have entered
             siblings.grading.begin(member, rollout)
             if len(siblings.rollouts) == siblings.size:
                 members = list(range(siblings.size))
@@ -108,7 +112,7 @@ class RubricAgent:
             if not siblings.result.done():
                 if isinstance(error, Exception):
                     siblings.result.set_exception(error)
-                    siblings.result.exception()  # mark it as retrieved: it may be that nothing waits yet
+                    siblings.result.exception()  # marks it as retrieved, because no sibling may wait for it yet
                 else:
                     siblings.result.cancel()
             raise
@@ -118,11 +122,12 @@ class RubricAgent:
         return {**output, "reward": reward, "scores": reward, "extra_logs": logs}
 
     async def _enter(self, prompt: Any, label: Any, sampling_params: Any) -> tuple[_Siblings, int]:
+        """The group of a call and the call's number in it, once all siblings have entered."""
         key = (id(sampling_params), str(prompt))
         siblings = self._entering.get(key)
         if siblings is None:
             query = make_query(prompt, label, rubric_column=self._rubric_column)
-            siblings = _Siblings(self.engine, next(self._groups), query)
+            siblings = _Siblings(self.engine, next(self._group_numbers), query)
             self._entering[key] = siblings
         member = siblings.size
         siblings.size += 1
@@ -136,7 +141,7 @@ class RubricAgent:
 def read_completion(
     output: dict[str, Any], sampling_params: Any, max_length: int, tokenizer: Any
 ) -> Completion:
-    """Every turn of the policy as a message; what the environment said is between them, in tokens of the template."""
+    """Every turn of the policy as a message. What the environment said between them is left out."""
     tokens = output["observation_tokens"]
     messages = []
     for start, end in output["action_ranges"]:

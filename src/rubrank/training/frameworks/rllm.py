@@ -1,4 +1,4 @@
-"""rLLM: a rubric before the advantage.
+"""rLLM: an advantage estimator that replaces rewards by those of a rubric.
 
     from rubrank.training.frameworks.rllm import register
 
@@ -39,7 +39,10 @@ def estimator(
     *,
     report: Callable[[StepRewards], None] | None = None,
 ) -> Callable[..., Any]:
-    """An estimator that rewards by a rubric and returns the advantages of `base`. report: for logs."""
+    """An estimator that computes a rubric's rewards and returns the advantages of `base`.
+
+    report: called with the result of each step, for logs.
+    """
     reward_engine, rubric_column = load_engine(engine, _OWNER, passes_step=False)
     calls = count()
 
@@ -70,7 +73,7 @@ def estimator(
 def register(
     engine: RewardEngine | str | Path | None = None, base: str = "grpo", name: str = NAME
 ) -> None:
-    """Register the estimator with rLLM."""
+    """Register the estimator with rLLM. base: the name of the estimator that computes the advantages."""
     for module_name in _MODULES:
         try:
             module = import_module(module_name)
@@ -87,7 +90,7 @@ def _read_group(engine: RewardEngine, group: Any, rubric_column: str, step: int,
     group_name = getattr(group, "group_id", id)
     if not group.trajectories:
         raise InvalidInput(_OWNER, f"group {group_name!r}", "with trajectories", "none", "")
-    # A trajectory that failed early has no conversation; another one of the group shows the prompt.
+    # A trajectory that failed early has no conversation, so the prompt is taken from one that has.
     first = next(
         (item for item in group.trajectories if _read_conversation(item)), group.trajectories[0]
     )

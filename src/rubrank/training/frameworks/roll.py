@@ -15,7 +15,6 @@ In validation the responses stay as they are, and no rule learns. The columns of
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -84,7 +83,9 @@ class RubricLoop:
         return AutoTokenizer.from_pretrained(self.tokenizer_path)
 
     def _read_completion(self, item: Any) -> Completion:
-        ids = _remove_padding(item.batch["responses"][0], item.batch.get("response_mask"))
+        ids = _to_list(item.batch["responses"][0])
+        if item.batch.get("response_mask") is not None:
+            ids = ids[: _count_tokens(item.batch["response_mask"])]  # padded at the end
         params = None
         with suppress(KeyError, TypeError, ValueError):
             params = json.loads(item.non_tensor_batch["sampling_params"][0])
@@ -100,13 +101,21 @@ class RubricLoop:
 
 
 def _prompt_ids(item: Any) -> list[int]:
-    return _remove_padding(item.batch["prompts"][0], item.batch.get("prompt_mask"))
+    ids = _to_list(item.batch["prompts"][0])
+    if item.batch.get("prompt_mask") is None:
+        return ids
+    padding = len(ids) - _count_tokens(item.batch["prompt_mask"])
+    return ids[padding:]  # padded at the beginning
 
 
-def _remove_padding(ids: Any, mask: Any) -> list[int]:
-    """The tokens without padding; a mask over the whole sequence ends with that of the response."""
-    tokens = list(ids.tolist() if hasattr(ids, "tolist") else ids)
-    if mask is None:
-        return tokens
-    flags: Sequence[Any] = mask[0].tolist() if hasattr(mask[0], "tolist") else mask[0]
-    return [token for token, flag in zip(tokens, flags[-len(tokens) :], strict=True) if flag]
+def _count_tokens(mask: Any) -> int:
+    """The tokens that are not padding.
+
+    ROLL's masks cover prompt and response together, shifted to the left by the padding of the prompt. So they say how
+    many tokens there are, but not at which places of `prompts` and `responses`.
+    """
+    return int(sum(_to_list(mask[0])))
+
+
+def _to_list(values: Any) -> list[Any]:
+    return list(values.tolist() if hasattr(values, "tolist") else values)

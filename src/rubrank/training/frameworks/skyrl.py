@@ -11,9 +11,9 @@ from the row of the dataset whose number is the uid. The loss mask separates the
 training only the last step of a trajectory is rewarded, as in SkyRL. A rollout without any score gets the mean of its
 group.
 
-SkyRL's `evaluate` calls the generator directly, so evaluations do not come here. Their prompts are not remembered
-either, because their uids are row numbers of another dataset. Reward metrics are those of the rows that are trained on,
-even if the asynchronous trainer also counts groups that it dropped: those have no reward of the rubric.
+SkyRL's `evaluate` calls the generator directly, so evaluations are not rewarded here. Their prompts are not remembered
+either, because their uids are row numbers of another dataset. Reward metrics cover the rows that are trained on, but
+not groups that the asynchronous trainer dropped: those have no rewards of the rubric.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ class RubricRewards:
     _queries: dict[str, Query]
 
     async def generate(self, input_batch: Any) -> Any:
-        """What SkyRL generates; the queries that are trained on are remembered."""
+        """Call SkyRL's generator, and remember the queries that are trained on."""
         phase = getattr(input_batch.get("batch_metadata"), "training_phase", "train")
         if phase == "eval":
             return await super().generate(input_batch)  # type: ignore[misc]
         _, rubric_column = load_engine(self.rubrank, _OWNER)
-        # A mixin cannot rely on `__init__`: SkyRL's trainers need not call that of their other bases.
+        # Not set in `__init__`, which SkyRL's trainers need not call for their other bases.
         queries = self.__dict__.setdefault("_queries", {})
         trajectory_ids: Sequence[Any] = input_batch.get("trajectory_ids") or ()
         extras = input_batch.get("env_extras") or [None] * len(trajectory_ids)
@@ -120,7 +120,7 @@ def _read_sample(
     ids = output["response_ids"][i]
     mask = output["loss_masks"][i] if output.get("loss_masks") else None
     if not mask or not any(mask):
-        mask = None  # a row that is not trained on was sampled nevertheless
+        mask = None  # a row that is masked as a whole is not trained on, but has a response
     reason = output["stop_reasons"][i] if output.get("stop_reasons") else None
     if query is None:
         query = make_query(decode(prompt_ids))

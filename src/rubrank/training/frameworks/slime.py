@@ -35,14 +35,14 @@ async def reward(args: Any, samples: Sequence[Any], **_: Any) -> list[float]:
         raise InvalidInput(_OWNER, "samples", "all samples of a prompt", got, remedy)
     if not samples or any(isinstance(sample, Sequence) for sample in samples):
         got = f"a list of {type(samples[0]).__name__ if samples else 'none'}"
-        remedy = "--group-rm does not work with a generate function that returns several samples for one."
+        remedy = "--group-rm does not work with a generate function that returns several samples per call."
         raise InvalidInput(_OWNER, "samples", "one for each rollout", got, remedy)
     engine, rubric_column = load_engine(getattr(args, "rubrank_config", None), _OWNER)
     first = samples[0]
     batch_size = getattr(args, "rollout_batch_size", None)
-    drawn = getattr(args, "over_sampling_batch_size", None) or batch_size
+    groups_drawn = getattr(args, "over_sampling_batch_size", None) or batch_size
     is_filtered = bool(getattr(args, "dynamic_sampling_filter_path", None))
-    if not batch_size or drawn != batch_size or is_filtered or first.group_index is None:
+    if not batch_size or groups_drawn != batch_size or is_filtered or first.group_index is None:
         refuse_late_controls(engine, _OWNER)
     step = (first.group_index or 0) // batch_size if batch_size else 0
     query = make_query(first.prompt, first.label, first.metadata, rubric_column=rubric_column)
@@ -61,6 +61,6 @@ def _read_completion(sample: Any) -> Completion:
     reason = {"truncated": "length", "completed": "stop"}.get(status_name)
     tokens = getattr(sample, "tokens", None)
     length = getattr(sample, "response_length", None)
-    # The tokens of the response are behind those of the prompt.
+    # The tokens of the response follow those of the prompt.
     response_ids = tokens[-length:] if tokens and length else None
     return Completion(sample.response, reason, response_ids)

@@ -4,14 +4,16 @@
     swift rlhf --rlhf_type grpo … --reward_funcs rubrank --num_generations 8 \\
         --external_plugins $(python -c "import rubrank.training.frameworks.swift as m; print(m.__file__)")
 
-ms-swift calls a reward function with the rows of each process, which may differ in number: shape (b), gathered here. It
-passes `prompt_id`, the same for all rows with the same messages. If two rows of the dataset have the same prompt, rows
-with different rubrics are separate groups; the others are cut by their order, `num_generations` at a time.
+ms-swift calls a reward function in each process with the rows of that process, whose number may differ: shape (b), with
+the rows of all processes gathered here. It passes `prompt_id`, which is the same for all rows with the same messages.
+If two rows of the dataset have the same prompt, rows with different rubrics are separate groups; rows with the same
+rubric are split by their order, `num_generations` at a time.
 
 ms-swift sums rewards with missing ones as 0, so a rollout without any score gets the mean of its group.
 
-A reward function is not told whether ms-swift evaluates. Its trainers know (their model is not in training mode), so
-their scoring method is wrapped (`watch`). A rule with a memory is refused if a run evaluates and cannot be watched.
+ms-swift does not tell a reward function whether it evaluates. Its trainers know (their model is not in training mode),
+so their scoring method is wrapped (`watch`). If that is not possible and the run evaluates, rules that learn from step
+to step are refused.
 """
 
 from __future__ import annotations
@@ -56,12 +58,12 @@ class RubricORM:
         self.args = args
         self.engine, self._rubric_column = load_engine(self.rubrank, _OWNER)
         evaluates = getattr(args, "eval_strategy", "no") not in (None, "no")
-        if not watch_loaded() and self.engine.remembers and evaluates:
+        if not watch_loaded_trainers() and self.engine.remembers and evaluates:
             allowed = (
                 "one without a memory: this trainer of ms-swift does not say when it evaluates"
             )
             raise InvalidInput(
-                _OWNER, "rule", allowed, repr(self.engine.rule.name), "Or --eval_strategy no."
+                _OWNER, "rule", allowed, repr(self.engine.rule.name), "Or set --eval_strategy no."
             )
 
     def __call__(self, completions: Sequence[str], **kwargs: Any) -> list[float]:
@@ -75,14 +77,14 @@ class RubricORM:
             lambda: _read_samples(self.engine, completions, kwargs, self._rubric_column),
             step=int(getattr(kwargs.get("trainer_state"), "global_step", 0) or 0),
             train=train,
-            group_of=by_prompt_id(size),
+            group_of=group_by_prompt_id(size),
             processes=current_processes(),
             means=True,
         )
         return result.rewards
 
 
-def watch_loaded() -> bool:
+def watch_loaded_trainers() -> bool:
     """Watch the trainers of ms-swift that are loaded; returns whether there are any."""
     is_watched = False
     for module, (name, method) in _TRAINERS.items():
@@ -102,7 +104,7 @@ def watch(trainer: type, method: str = "_compute_rewards_per_func") -> bool:
 
     @wraps(original)
     def score(self: Any, *args: Any, **kwargs: Any) -> Any:
-        # As ms-swift itself asks: its model, or the first of Megatron's.
+        # ms-swift looks at the same attribute: of its model, or of the first of Megatron's models.
         models = getattr(self, "unwrapped_models", None) or [getattr(self, "model", None)]
         token = _evaluating.set(not getattr(models[0], "training", True))
         try:
@@ -115,7 +117,7 @@ def watch(trainer: type, method: str = "_compute_rewards_per_func") -> bool:
     return True
 
 
-def by_prompt_id(size: int | None) -> GroupOf:
+def group_by_prompt_id(size: int | None) -> GroupOf:
     """Groups of `size` among the rows with the same key, in their order; one group if `size` does not divide them."""
 
     def group_of(samples: Sequence[Sample]) -> list[Hashable]:
@@ -151,7 +153,7 @@ def _read_samples(
     engine: RewardEngine, completions: Sequence[str], kwargs: Mapping[str, Any], rubric_column: str
 ) -> list[Sample]:
     number = len(completions)
-    if not number:  # this process has no rows; those of the others are gathered nevertheless
+    if not number:  # other processes may have rows
         return []
     columns = {
         name: values

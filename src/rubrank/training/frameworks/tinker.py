@@ -38,7 +38,7 @@ class RubricGroupBuilder:
     builder: makes the environments. prompt: text or messages, for judges and verifiers.
     renderer: decodes actions; not needed with `completion_of`.
     row: what else is known about the query: its `rubric`, reference answers.
-    step: of the run, such as the index of the batch. train: False for an evaluation.
+    step: the step of the run, such as the index of the batch. train: False for an evaluation.
     """
 
     builder: Any
@@ -98,15 +98,16 @@ class RubricGroupBuilder:
             content = [to_messages(message) for message in parsed]
         if not transitions:
             return Completion(content)
-        last = transitions[-1]
+        last_transition = transitions[-1]
+        action = last_transition.ac
         opened = None
         tokenizer = getattr(self.renderer, "tokenizer", None)
-        observation: Any = getattr(last, "ob", None)  # what the last action was sampled from
+        observation: Any = getattr(last_transition, "ob", None)  # what the action was sampled from
         if tokenizer is not None and hasattr(observation, "to_ints"):
             opened = token_opening_tag(tokenizer, observation.to_ints())
-        # What the sampler reported, else whether the renderer found the end of the action.
-        reason = normalize_finish_reason(getattr(last.ac, "stop_reason", None))
+        # If the sampler reported no reason, the renderer knows whether it found the end of the action.
+        reason = normalize_finish_reason(getattr(action, "stop_reason", None))
         if reason is None and self.renderer is not None:
-            _, has_ended = self.renderer.parse_response(last.ac.tokens)
+            _, has_ended = self.renderer.parse_response(action.tokens)
             reason = {True: "stop", False: "length"}.get(has_ended)
-        return Completion(content, reason, last.ac.tokens, opened=opened)
+        return Completion(content, reason, action.tokens, opened=opened)

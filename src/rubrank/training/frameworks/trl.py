@@ -11,8 +11,8 @@ Its sampler repeats a prompt `num_generations` times in a row, in the order of a
 `flat_batch.py`). In AsyncGRPO a call has one group, in a process of its own.
 
 The trainer knows the group size (`num_generations`, in evaluations `num_generations_eval`) and whether it is training.
-It is found through `log_metric`, which is one of its methods, or through the callback. Without a trainer the group size
-is the option `num_generations`, or else the number of times that prompts repeat.
+The reward function finds the trainer through `log_metric`, which is one of its methods, or through the callback.
+Without a trainer the group size is the option `num_generations`, or else the number of times that prompts repeat.
 """
 
 from __future__ import annotations
@@ -51,15 +51,15 @@ if TYPE_CHECKING:
     from rubrank.training.metrics import DisputedRollout
 
 MESSAGES_COLUMN = "completion_messages"
-"""A rollout function may return it: the messages of each completion, which TRL itself decodes into one text."""
+"""Column that a rollout function may return: the messages of each completion, which TRL decodes into one text."""
 _OWNER = "RubricReward"
-# Columns that are large, or passed otherwise.
+# Columns that are large, or that reach the rollout in another way.
 _NOT_METADATA = ("image", "images", "video", "videos", "audio", "tools", MESSAGES_COLUMN)
 
 
 @dataclass(frozen=True, eq=False)
 class TrainerInfo:
-    """The arguments, the model and the tokenizer of the trainer that calls."""
+    """The arguments, the model and the tokenizer of the trainer that calls the reward function."""
 
     args: Any
     model: Any
@@ -86,8 +86,8 @@ class RubricReward:
     rubric_column: the column with a row's own rubric, in any shape of docs/rubrics.md. None: "rubric", or
         `instruction_id_list` and `kwargs`, if the dataset has them.
     num_generations: rollouts per query, only needed without a trainer.
-    name: in the trainer's log.
-    options: judges, attributes, records and all others of `rubrank.training.engine.RewardEngine`.
+    name: the name of the reward in the trainer's log.
+    options: judges, attributes, records and all other options of `rubrank.training.engine.RewardEngine`.
     """
 
     def __init__(
@@ -128,13 +128,16 @@ class RubricReward:
 
     @cached_property
     def callback(self) -> RubricCallback:
-        """For `GRPOTrainer(callbacks=[…])`: saves the memory of the rule with each checkpoint, and restores it."""
+        """For `GRPOTrainer(callbacks=[…])`: saves what the rule has learnt with each checkpoint, and restores it."""
         from rubrank.training.frameworks.trl_callback import RubricCallback
 
         return RubricCallback(self)
 
     def attach(self, args: Any, model: Any) -> None:
-        """Remember the trainer's arguments and its model; called by the callback."""
+        """Remember the trainer's arguments and its model; raises if it would scale advantages twice.
+
+        Called by the callback.
+        """
         scale_rewards = getattr(args, "scale_rewards", "group")
         self.engine.check_scaling(_OWNER, "scale_rewards", scale_rewards not in (False, "none"))
         self.trainer = TrainerInfo(args, model)
@@ -153,7 +156,7 @@ class RubricReward:
         environments: Any = None,
         **columns: Any,
     ) -> list[float | None]:
-        """The reward of every completion; None: nothing is known about it, and TRL leaves it out."""
+        """The reward of every completion; None if it has no score, so that TRL leaves it out."""
         if self.trainer is None:
             # Without the callback no checkpoint would contain what is estimated and learnt.
             self.engine.leave_out_default_control()
@@ -182,7 +185,7 @@ class RubricReward:
             return samples
 
         def group_samples(samples: Sequence[Sample]) -> Sequence[Any]:
-            size = self._group_size(samples, trainer, train)
+            size = self._find_group_size(samples, trainer, train)
             # Environments may add to the prompt of each rollout.
             return by_position(size, same_prompt=False)(samples)
 
@@ -266,7 +269,7 @@ class RubricReward:
         return samples
 
     def _read_rubric(self, row: Mapping[str, Any]) -> Any:
-        """A row's own rubric, or None. Raises if it lacks a column that it must have."""
+        """A row's own rubric, or None. Raises if the row must have a rubric column, and has none."""
         column = self.rubric_column or "rubric"
         has_own = column in row or (self.rubric_column is None and "instruction_id_list" in row)
         is_needed = self.rubric_column is not None or self.engine.rubric is None
@@ -277,9 +280,10 @@ class RubricReward:
         # The sources of a mixture may have a rubric or instructions, each in columns of its own.
         return row[column] if self.rubric_column is not None else find_own_rubric(row)
 
-    def _group_size(
+    def _find_group_size(
         self, samples: Sequence[Sample], trainer: TrainerInfo | None, train: bool
     ) -> int:
+        """Rollouts per query: the trainer's number; without a trainer, found from prompts that repeat."""
         if trainer is not None:
             size = int(trainer.args.num_generations)
             if self.num_generations not in (None, size):
@@ -289,7 +293,7 @@ class RubricReward:
                     _OWNER, "num_generations", allowed, str(self.num_generations), remedy
                 )
             return size if train else int(trainer.args.num_generations_eval or size)
-        # Without a trainer: rows in a row, but never of different prompts.
+        # A group may not contain different prompts, so its size divides the length of every run of equal prompts.
         run_lengths = [
             len(list(run)) for _, run in groupby(sample.rollout.prompt for sample in samples)
         ]
@@ -297,7 +301,9 @@ class RubricReward:
         if self.num_generations is not None and repeats % self.num_generations == 0:
             return self.num_generations
         if repeats > 1 or len(samples) == 1:
-            return repeats  # evaluations may have another number, and AsyncGRPO may lose some
+            return (
+                repeats  # evaluations may have another group size, and AsyncGRPO may lose rollouts
+            )
         raise InvalidInput(
             _OWNER,
             "num_generations",
@@ -335,7 +341,7 @@ def log_distributions(
 ) -> None:
     """Histograms, and the rollouts about which criteria disagree most, to TensorBoard and Weights & Biases.
 
-    A trainer's log takes numbers only, so that these go to the loggers themselves.
+    A trainer's log takes numbers only, so these go to the loggers directly.
     """
     values = {name: array[~np.isnan(array)] for name, array in distributions.items()}
     texts = [
@@ -400,7 +406,9 @@ def checkpoint_before_outage(
     try:
         yield
     except RubrankError as error:
-        reason = error.__cause__ or error  # with several processes, another one may have met it
+        reason = (
+            error.__cause__ or error
+        )  # with several processes, it may be the error of another one
         is_outage = isinstance(reason, JudgeOutage | JudgingFailed)
         save = getattr(trainer, "_save_checkpoint", None)
         if is_outage and save is not None and trainer.state.global_step:

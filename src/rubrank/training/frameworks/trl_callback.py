@@ -1,10 +1,10 @@
-"""What a run with `RubricReward` keeps between its steps: the memory of the rule, in the trainer's state.
+"""The callback that saves what the rule of a `RubricReward` has learnt in TRL's checkpoints, and restores it.
 
     GRPOTrainer(…, reward_funcs=reward, callbacks=[reward.callback])
 
-Before a checkpoint is written the memory is put into `TrainerState.stateful_callbacks` under "rubrank/<name>", so it is
-part of the checkpoint's trainer_state.json. A resumed run restores it in every process, and removes the records of
-steps that it will make again.
+After every step the state of the engine is put into `TrainerState.stateful_callbacks` under "rubrank/<name>", so it is
+part of the trainer_state.json of a checkpoint. A resumed run restores it in every process, and removes the records of
+steps that it will repeat.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class RubricCallback(TrainerCallback):
 
     @property
     def key(self) -> str:
-        """The key of the state."""
+        """The key of the engine's state in the trainer's state."""
         return f"rubrank/{self.reward.__name__}"
 
     @property
@@ -57,17 +57,19 @@ class RubricCallback(TrainerCallback):
         if saved is not None:
             engine.load_state_dict(saved)
         elif engine.remembers:
-            message = f"the checkpoint lacks the state of {engine.rule.name!r}, which starts anew"
+            message = (
+                f"the checkpoint lacks the state of {engine.rule.name!r}, which starts without one"
+            )
             warnings.warn(f"{self.key}: {message}", RuntimeWarning, stacklevel=2)
         if state.is_world_process_zero:
             engine.rewind(state.global_step, (saved or {}).get(_RECORDS_PLACE))
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Remember the random state: a step that the judges interrupt is repeated from here."""
+        """Remember the random state, because a step that fails for lack of judges is repeated from here."""
         self.reward.rewind_random_state = RandomState().restore
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Have the state ready: a checkpoint may follow. An alarm may end the run here, with a checkpoint."""
+        """Update the saved state, because a checkpoint may follow. An alarm may end the run here, with a checkpoint."""
         if self.reward.engine.alarm_stops:
             control.should_training_stop = True
             control.should_save = True
@@ -75,25 +77,25 @@ class RubricCallback(TrainerCallback):
         self._save_records_place(state, control)
 
     def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """The records of an evaluation come before a checkpoint, too."""
+        """An evaluation before a checkpoint writes records, too, which belong to the checkpoint."""
         self._save_records_place(state, control)
 
     def _save_records_place(self, state: Any, control: Any) -> None:
-        """So that a resumed run has the records of all steps before the checkpoint, and none after."""
+        """Note where the records end, so that a resumed run keeps those before the checkpoint and drops the others."""
         if control.should_save and state.is_world_process_zero:
             engine = self.reward.engine
             saved = state.stateful_callbacks.get(self.key) or engine.state_dict()
             state.stateful_callbacks[self.key] = {**saved, _RECORDS_PLACE: engine.records_place()}
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """All records are on disk when training is over, and the last findings are logged."""
+        """Wait until all records are on disk, and log the last findings."""
         self.reward.engine.finish_records()
         if state.is_world_process_zero:
             self.reward.engine.log_last_findings(state.global_step)
 
 
 class RandomState:
-    """The state of all generators that sampling draws from, at the moment when it is made."""
+    """A snapshot of all random generators that sampling draws from."""
 
     def __init__(self) -> None:
         import torch
@@ -104,7 +106,7 @@ class RandomState:
         self._cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else None
 
     def restore(self) -> None:
-        """Bring the generators back to that state."""
+        """Set the generators back to the snapshot."""
         import torch
 
         random.setstate(self._python)

@@ -20,9 +20,9 @@ verifiers 0.4 has no Rubric. `Env.finalize(task, episode)` sees the finished tra
 n attempts, as in its best-of-n environment. An error raised there fails the episode, and verifiers tries it again. In
 prime-rl a group is several episodes; see `prime_rl.py`.
 
-Traces of the same agent are a group: a proposer is not compared with a solver. Agents that do not train the policy are
-left alone, and so are traces that ended in an error. The rubric's reward replaces that of the task, which is kept as
-the metric `task/<name>`.
+Traces of the same agent are a group: a proposer is not compared with a solver. Traces of agents that are not trained,
+and traces that ended in an error, get no reward. The rubric's reward replaces that of the task, which is kept as the
+metric `task/<name>`.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ def group_reward(
 
     engine: an engine, or the path of a configuration; None: RUBRANK_CONFIG.
     rubric_column: the key of a row's `info` with its own rubric; by default the configuration's, or "rubric".
-    name: among the metrics of verifiers. report: called with the result of each group, for logs.
+    name: the name of the reward among the metrics of verifiers.
+    report: called with the result of each group, for logs.
     """
     reward_engine, configured_column = load_engine(engine, _OWNER, passes_step=False)
     column = rubric_column or configured_column
@@ -104,7 +105,7 @@ def read_completion(completion: Any, state: Any) -> Completion:
         reason = "length"
     else:
         choices = _get(response, "choices")
-        # An endpoint's response has choices, one of verifiers has a message.
+        # The response of an endpoint has choices, the response class of verifiers has a message.
         holder = choices[0] if choices else _get(response, "message")
         reason = _get(holder, "finish_reason")
     usage = _get(response, "usage")
@@ -169,7 +170,8 @@ async def reward_episodes(
 ) -> list[StepRewards]:
     """Record a reward on every trace of one task, however many episodes it has; returns the result of each group.
 
-    step: by default the one at which an episode was dispatched. replace: False keeps what the task rewarded beside it.
+    step: by default the step at which the episodes were dispatched.
+    replace: False adds the rubric's reward to the task's instead of replacing it.
     """
     traces_of_agent: dict[str, list[Any]] = {}
     for episode in episodes:
@@ -236,5 +238,5 @@ def _read_trace(trace: Any) -> Completion:
 
 
 def _read_conversation(trace: Any) -> list[Any]:
-    """The last branch: compacting the context begins a new one."""
+    """The messages of the last branch. Compacting the context begins a new branch."""
     return list(trace.branches[-1].messages) if trace.branches else []

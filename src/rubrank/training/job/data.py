@@ -202,7 +202,7 @@ class JobData:
         """The number of rows of each source that is trained on."""
         return [len(source.rows) for source in self.trained.values()]
 
-    def sizes(self, rubric: Rubric | None) -> dict[str, Any]:
+    def fingerprint(self, rubric: Rubric | None) -> dict[str, Any]:
         """Numbers of rows, and digests of the data and the rubric, by which a resumed run is recognised."""
         rows_of = {}
         for source in (*self.trained.values(), *self.held_out):

@@ -79,17 +79,19 @@ class Start:
     branch: Branch | None = None
 
 
-def find_start(job: Job, sizes: Mapping[str, Any], resume: bool, branch: Path | None) -> Start:
+def find_start(
+    job: Job, fingerprint: Mapping[str, Any], resume: bool, branch: Path | None
+) -> Start:
     """Where to begin; raises if a run would be overwritten, or continued with other settings."""
     if branch is not None:
         if resume:
             raise InvalidInput(
                 "train", "branch", "given without `resume`", "both", "A branch is a new run."
             )
-        find_checkpoint(job, sizes, resume=False)
-        new_branch = make_branch(job, sizes, branch)
+        find_checkpoint(job, fingerprint, resume=False)
+        new_branch = make_branch(job, fingerprint, branch)
         return Start(new_branch.checkpoint, new_branch)
-    checkpoint = find_checkpoint(job, sizes, resume)
+    checkpoint = find_checkpoint(job, fingerprint, resume)
     if not resume:
         return Start(checkpoint)
     data = (_read_json(job.output / CONFIG) or {}).get("branch")
@@ -101,7 +103,7 @@ def find_start(job: Job, sizes: Mapping[str, Any], resume: bool, branch: Path | 
     return Start(checkpoint or earlier_branch.checkpoint, earlier_branch)
 
 
-def make_branch(job: Job, sizes: Mapping[str, Any], checkpoint: Path) -> Branch:
+def make_branch(job: Job, fingerprint: Mapping[str, Any], checkpoint: Path) -> Branch:
     """A branch off a checkpoint; raises if it changes more than control settings."""
     if not checkpoint.is_dir():
         raise InvalidInput(
@@ -116,7 +118,7 @@ def make_branch(job: Job, sizes: Mapping[str, Any], checkpoint: Path) -> Branch:
         allowed = f"a checkpoint before step {job.config.steps}, the last of the run"
         raise InvalidInput("train", "branch", allowed, str(checkpoint), "")
     before = _read_run(job, checkpoint.parent)
-    now = _flat_config(job, sizes)
+    now = _flat_config(job, fingerprint)
     changed = {}
     for name in _find_changes(before, now, _MAY_CHANGE):
         if not _is_among(name, _CONTROL_SETTINGS):
@@ -129,7 +131,7 @@ def make_branch(job: Job, sizes: Mapping[str, Any], checkpoint: Path) -> Branch:
 # --------------------------------------------------------------------------------------------------------- checkpoints
 
 
-def find_checkpoint(job: Job, sizes: Mapping[str, Any], resume: bool) -> Path | None:
+def find_checkpoint(job: Job, fingerprint: Mapping[str, Any], resume: bool) -> Path | None:
     """The checkpoint to resume from; None: begin at step 0.
 
     Raises if a run would be overwritten, or continued with other settings.
@@ -152,7 +154,7 @@ def find_checkpoint(job: Job, sizes: Mapping[str, Any], resume: bool) -> Path | 
             raise job.invalid("output", "a folder without a run", str(folder), remedy)
         return None
     if checkpoint is not None:
-        _check_same_run(job, sizes)
+        _check_same_run(job, fingerprint)
     elif damaged := _list_checkpoints(folder):
         got = f"{damaged[-1].name}, whose {STATE} cannot be read"
         remedy = "Remove them to begin again."
@@ -198,10 +200,10 @@ def _check_foreign_files(job: Job, folder: Path) -> None:
 # --------------------------------------------------------------------------------------------------------- config.json
 
 
-def write_config(job: Job, sizes: Mapping[str, Any], branch: Branch | None = None) -> None:
+def write_config(job: Job, fingerprint: Mapping[str, Any], branch: Branch | None = None) -> None:
     """Write the settings of the run to its folder."""
     job.output.mkdir(parents=True, exist_ok=True)
-    data: dict[str, Any] = {**job.config.model_dump(mode="json"), **sizes}
+    data: dict[str, Any] = {**job.config.model_dump(mode="json"), **fingerprint}
     if branch is not None:
         data["branch"] = branch.as_dict()
     text = json.dumps(data, ensure_ascii=False, indent=1)
@@ -238,9 +240,9 @@ def _read_run(job: Job, folder: Path) -> dict[str, Any]:
     return {name: value for name, value in flat.items() if not name.startswith("branch.")}
 
 
-def _flat_config(job: Job, sizes: Mapping[str, Any]) -> dict[str, Any]:
+def _flat_config(job: Job, fingerprint: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of this run: dotted name → value."""
-    data = {**job.config.model_dump(mode="json"), **sizes}
+    data = {**job.config.model_dump(mode="json"), **fingerprint}
     return dict(_flatten(json.loads(json.dumps(data))))
 
 
@@ -256,11 +258,11 @@ def _flatten(data: Any, name: str = "") -> Iterator[tuple[str, Any]]:
         yield name, data
 
 
-def _check_same_run(job: Job, sizes: Mapping[str, Any]) -> None:
+def _check_same_run(job: Job, fingerprint: Mapping[str, Any]) -> None:
     """Raise if a resumed run has other settings than the run that it continues."""
     config = job.config
     before = _read_run(job, job.output)
-    now = _flat_config(job, sizes)
+    now = _flat_config(job, fingerprint)
     # The starts of attributes are compared as steps: "70%" of a longer run is another step.
     stage_steps = [name for name in before if re.fullmatch(r"stages\.\d+\.steps", name)]
     steps_before = sum(before[name] for name in stage_steps)

@@ -26,7 +26,7 @@ from rubrank.judges.judge import load_judges
 from rubrank.options import EngineOptions
 from rubrank.records.writer import Recording
 from rubrank.rubrics.files import presets
-from rubrank.training.controls import Control, control_of
+from rubrank.training.controls import Control, make_control
 from rubrank.training.engine import RewardEngine
 from rubrank.training.job.benchmarks import check_evaluation
 from rubrank.training.job.checks import check_installed, check_known
@@ -75,7 +75,7 @@ class Plan:
     order: np.ndarray = field(repr=False)
     """Indices into `rows`, in the order in which the run takes them."""
     held_out: tuple[Mapping[str, Any], ...] = field(repr=False)
-    sizes: Mapping[str, Any] = field(repr=False)
+    fingerprint: Mapping[str, Any] = field(repr=False)
     """Numbers of rows, and digests of the data and the rubric; a resumed run must have the same."""
 
     def describe(self) -> str:
@@ -132,8 +132,8 @@ def make_plan(job: Job, *, resume: bool = False, branch: Path | None = None) -> 
     chat = check_model(job, all_rows)
     stages = [mix_stage(stage, config.training.updates_per_batch, data) for stage in config.stages]
     order = lay_out(stages, data.counts, config.training.prompts_per_batch, config.seed)
-    sizes = data.sizes(reward.engine.rubric)
-    start = find_start(job, sizes, resume, branch)
+    fingerprint = data.fingerprint(reward.engine.rubric)
+    start = find_start(job, fingerprint, resume, branch)
     judges = reward.engine.judges
     if judges is not None and not judges.cache_only:
         from rubrank.judges.client.runtime import check_judges
@@ -152,7 +152,7 @@ def make_plan(job: Job, *, resume: bool = False, branch: Path | None = None) -> 
         rows=data.rows,
         order=order,
         held_out=data.held_out_rows,
-        sizes=sizes,
+        fingerprint=fingerprint,
     )
     # GRPOConfig joins the distributed run. Without a launcher it would wait for processes that nobody started.
     if processes == 1 or "LOCAL_RANK" in os.environ:
@@ -197,7 +197,7 @@ def _check_adjusted_criteria(job: Job, engine: RewardEngine, data: JobData) -> N
     if not isinstance(names, tuple) or not names:
         return
     distinct_rubrics = {repr(row["rubric"]): row["rubric"] for row in data.rows}
-    rubrics = [engine.whole_rubric(rubric, "") for rubric in distinct_rubrics.values()]
+    rubrics = [engine.combine_rubrics(rubric, "") for rubric in distinct_rubrics.values()]
     criterion_names = {criterion.name for rubric in rubrics for criterion in rubric.criteria}
     check_known(job, "adjust_criteria", names, criterion_names)
 
@@ -228,7 +228,7 @@ def _make_reward(job: Job) -> RubricReward:
         raise job.invalid("judges", allowed, repr(source), remedy)
     if "attributes" in config.model_fields_set:
         options["attributes"] = [
-            control_of(config, attribute, config.steps) for attribute in config.attributes
+            make_control(config, attribute, config.steps) for attribute in config.attributes
         ]
     records = config.records
     options["records"] = Recording(

@@ -205,7 +205,7 @@ def _check_lengths(
     job: Job, tokenizer: Any, config: Any, chat: bool, rows: Sequence[Mapping[str, Any]]
 ) -> None:
     """Raise if a prompt and a completion of full length do not fit into the model. TRL does not truncate prompts."""
-    limit, limit_name = _find_most_tokens(job, config)
+    limit, limit_name = _find_token_limit(job, config)
     if limit is None:
         return
     completion = job.config.training.max_completion_length
@@ -239,7 +239,7 @@ def _check_lengths(
             )
 
 
-def _find_most_tokens(job: Job, config: Any) -> tuple[int | None, str]:
+def _find_token_limit(job: Job, config: Any) -> tuple[int | None, str]:
     """The tokens that fit into the model, None if there is no limit, and the setting that limits them."""
     text_config = config.get_text_config()
     positions = getattr(text_config, "max_position_embeddings", None) or getattr(

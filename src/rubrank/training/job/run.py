@@ -36,7 +36,7 @@ _MOST_CRITERIA = 6  # criteria in the line that is printed for a step
 
 
 @dataclass(frozen=True)
-class RunDone:
+class RunResult:
     """The result of a run."""
 
     steps: int
@@ -51,11 +51,11 @@ class RunDone:
 
 
 @only_our_errors
-def run(plan: Plan, callbacks: Sequence[Any] = ()) -> RunDone:
+def run(plan: Plan, callbacks: Sequence[Any] = ()) -> RunResult:
     """Train, evaluate and save. callbacks: more callbacks for the trainer."""
     trainer = make_trainer(plan, callbacks)
     if trainer.is_world_process_zero():
-        write_config(plan.job, plan.sizes, plan.branch)
+        write_config(plan.job, plan.fingerprint, plan.branch)
         if plan.checkpoint is None:
             # Drop the records of a run that did not reach its first checkpoint.
             plan.reward.engine.rewind(0)
@@ -76,7 +76,7 @@ def run(plan: Plan, callbacks: Sequence[Any] = ()) -> RunDone:
     log = tuple(trainer.state.log_history)
     evaluated = [line for line in log if any(name.startswith("eval_") for name in line)]
     first = [line for line in evaluated if line["step"] == 0]
-    return RunDone(
+    return RunResult(
         trainer.state.global_step,
         plan.job.records,
         plan.job.output / MODEL,

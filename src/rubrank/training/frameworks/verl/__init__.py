@@ -4,8 +4,8 @@ __main__.py      `python -m verl.trainer.main_ppo` with a checkpoint and a clear
 plugin.py        loaded by verl in every process; registers our trainer modes when verl's trainer is imported
 trainer.py       the trainer modes `rubrank_…`: fuse the scores of a whole batch
 ray_trainer.py   verl's older trainer
-checkpoint.py    save the last whole step before a run ends because of its judges
+checkpoint.py    save the last complete step before a run ends because its judges failed
 reward_loop.py   the reward managers `RubricScores` and `RubricBarrier`
-scores.py        grading single rollouts, and their scores as text and back
+scores.py        grade single rollouts; write their scores as text and read them back
 settings.py      verl's configuration and rows, read for rubrank
 """

@@ -2,11 +2,11 @@
 
     python -m rubrank.training.verl trainer.v1.trainer_mode=rubrank_sync …        the arguments are verl's
 
-Configuration, trainers and everything else are verl's, with rubrank's plug-ins. What it adds:
+Configuration, trainers and everything else are verl's, with rubrank's plug-ins. Two things are added:
 
-    a run that rubrank ends says why in one line, below the log of Ray, and its exit code is 2
-    it saves a checkpoint first, in the v1 modes rubrank_… and in verl's older trainer (`trainer.use_v1=false`); with
-    the reward manager `RubricBarrier`, verl's own v1 modes are replaced by ours
+    If rubrank ends the run, the reason is printed in one line below the log of Ray, and the exit code is 2.
+    A checkpoint is saved first, in the v1 modes rubrank_… and in verl's older trainer (`trainer.use_v1=false`). With
+    the reward manager `RubricBarrier`, verl's own v1 modes are replaced by ours.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rubrank.errors import RubrankError
 from rubrank.training.frameworks.verl.checkpoint import saving_mode
 
 EXIT_CODE = 2
-"""The same as that of `rubrank train`."""
+"""The same exit code as that of `rubrank train`."""
 
 try:
     import hydra  # type: ignore[import-not-found, unused-ignore]
@@ -34,9 +34,9 @@ except ImportError as error:
 
 
 def find_own_error(error: BaseException | None) -> RubrankError | None:
-    """The error of rubrank that another process raised; None if it is not an error of rubrank."""
+    """The error of rubrank behind an error of Ray; None if there is none."""
     while error is not None:
-        # Ray's errors have the class of the original, and hold it here.
+        # An error of Ray is also an instance of the original's class; the original itself is its `cause`.
         cause = getattr(error, "cause", None)
         if isinstance(error, RubrankError) and cause is None:
             return error
@@ -60,7 +60,7 @@ def run(config: Any, runner: Any = None) -> None:
         mode = saving_mode(config)
         verl_mode = config.trainer.v1.trainer_mode
         if mode != verl_mode:
-            message = f"rubrank: using {mode} instead of {verl_mode}: it saves before a run ends because of its judges"
+            message = f"rubrank: using {mode} instead of {verl_mode}: it saves a checkpoint if the judges fail"
             print(message, file=sys.stderr)
             with open_dict(config):
                 config.trainer.v1.trainer_mode = mode

@@ -1,26 +1,26 @@
-"""Save the last whole step before a run ends because of its judges; the next run repeats the step that failed.
+"""Save the last complete step before a run ends because its judges failed; the next run repeats the failed step.
 
     steps 1 to 7 are done; in step 8 no judge answers any more, and `on_outage` says not to continue
-    →  global_step_7, from which the same command continues with the prompts of step 8
-    →  JudgeOutage, with a note that says so
+    →  global_step_7 is saved; the same command resumes from there with the prompts of step 8
+    →  JudgeOutage is raised, with a note that says so
 
 When a step fails, an ordinary checkpoint of verl would be wrong: the data loader has already handed out the prompts of
-the step. So the state of the loader before the step is saved. Asynchronous modes save their queue; there, prompts that
-were taken from the loader and not trained on are put back into the queue, to be sampled again.
+the step. So the state of the loader before the step is saved. Asynchronous modes save their queue instead: prompts that
+were taken from the loader and not trained on are put back into the queue, so that they are sampled again.
 
-`SavesFirst` overrides these methods of verl's v1 trainer:
+`CheckpointBeforeOutage` overrides these methods of verl's v1 trainer:
 
     on_step_begin                    remembers the state of the data loader
     _submit_batch_to_rollout         remembers the prompts that are in flight (asynchronous modes)
-    on_sample_begin, on_sample_end   remember whether the servers are sampling; the end raises an outage of the barrier
+    on_sample_begin, on_sample_end   remember whether the servers are sampling; then raises an outage of the barrier
     _add_prompts_to_generate         raises an outage of the barrier, before lost groups are replaced
-    on_step_end                      the step is done: this is the one to save
-    fit                              saves that step if the judges end the run
+    on_step_end                      remembers that the step is complete
+    fit                              saves the last complete step if the judges end the run
     _reissue_inflight_prompts        in the resumed run: prompts that may not have been judged are sampled again
 
-Errors of `RubricScores` are raised by the trainer itself. `RubricBarrier` raises in an actor; verl then loses the
-rollouts of a group and learns nothing about the reason. So the trainer asks the actor, after sampling and before it
-replaces lost groups, which it would do until the judges answer again.
+With `RubricScores`, the trainer itself raises the errors of judges. `RubricBarrier` raises them in an actor: verl then
+loses the rollouts of a group, does not see the reason, and would sample new groups until the judges answer again. So
+the trainer asks the actor for errors after sampling, and before it replaces lost groups.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ _LATEST = "latest_checkpointed_iteration.txt"
 _ACTOR_TIMEOUT = 60.0  # seconds; the actor only returns an attribute
 
 
-def waits_in_barrier(config: Any) -> bool:
+def uses_barrier(config: Any) -> bool:
     """Whether `RubricBarrier` is the reward manager."""
     return bool(config.reward.reward_manager.name == BARRIER)
 
 
 def saving_mode(config: Any) -> str:
-    """The mode of verl's v1 trainer to run: with the barrier, our counterpart of verl's, which saves before it ends.
+    """The mode of verl's v1 trainer to run: with the barrier, our counterpart of verl's mode.
 
     >>> from types import SimpleNamespace as S
     >>> manager, v1 = S(reward_manager=S(name="RubricBarrier")), S(trainer_mode="sync")
@@ -64,11 +64,11 @@ def saving_mode(config: Any) -> str:
     'rubrank_sync'
     """
     mode = str(config.trainer.v1.trainer_mode)
-    return f"rubrank_{mode}" if waits_in_barrier(config) and mode in MODES else mode
+    return f"rubrank_{mode}" if uses_barrier(config) and mode in MODES else mode
 
 
-def fault_of_barrier() -> Fault | None:
-    """Why groups failed, preferably an outage; None: not because of the judges, or there is no barrier."""
+def find_barrier_fault() -> Fault | None:
+    """The error of judges because of which groups failed, preferably an outage; None: no such error, or no barrier."""
     import ray  # type: ignore[import-not-found, unused-ignore]
 
     with suppress(ValueError, ray.exceptions.RayError):
@@ -108,15 +108,17 @@ def save_step(trainer: Any, step: int, loader: Any = None) -> str:
     return f"Saved {folder}: {command} resumes from there."
 
 
-class SavesFirst(_Trainer):
+class CheckpointBeforeOutage(_Trainer):
     """A mixin; put it before one of verl's v1 trainers."""
 
     # Class attributes, because verl's trainers restore a checkpoint from within their own `__init__`.
-    _done_step = 0  # the last whole step; if a step has several updates, some of the next may be in the weights
+    _done_step = 0
+    """The last complete step. If a step has several updates, the weights may contain some updates of the next one."""
     _loader_state: Any = None
+    """The state of the data loader before the current step; of the synchronous mode."""
     _is_sampling = False
-    # from a checkpoint: the prompts in its queue may not have been judged, even if marked as done
     _sample_again = False
+    """Whether the prompts in a checkpoint's queue must be sampled again: some may be marked as done, but not judged."""
 
     def fit(self, agent_loop_manager: Any) -> None:
         """verl's `fit`, which saves before it ends because of the judges."""
@@ -135,7 +137,7 @@ class SavesFirst(_Trainer):
             raise fault from error
 
     def _find_fault(self) -> Fault | None:
-        return fault_of_barrier() if waits_in_barrier(self.config) else None
+        return find_barrier_fault() if uses_barrier(self.config) else None
 
     def _raise_outage(self) -> None:
         fault = self._find_fault()
@@ -153,8 +155,9 @@ class SavesFirst(_Trainer):
         try:
             self._put_prompts_back()
         except Exception as error:
-            loss = f"{type(error).__name__}: {error}"
-            return f"{save_step(self, self._done_step)} Prompts in flight could not be saved, and are lost: {loss}."
+            saved = save_step(self, self._done_step)
+            reason = f"{type(error).__name__}: {error}"
+            return f"{saved} Prompts in flight could not be saved, and are lost: {reason}."
         return save_step(self, self._done_step)
 
     # ------------------------------------------------------------------------------------------------ hooks of verl
@@ -166,7 +169,7 @@ class SavesFirst(_Trainer):
         super().on_step_begin()
 
     def on_step_end(self) -> None:
-        """The step is in the weights."""
+        """The step is complete: its update is in the weights."""
         self._done_step = self.global_steps
         if self.trainer_mode != "sync":
             queued = set(_queued_prompts())
@@ -179,13 +182,13 @@ class SavesFirst(_Trainer):
         super().on_sample_begin()
 
     def on_sample_end(self) -> None:
-        """The first place after rewards were asked for."""
+        """Raise an outage of the barrier: sampling, and with it judging, is over."""
         super().on_sample_end()
         self._is_sampling = False
         self._raise_outage()
 
     def _add_prompts_to_generate(self, num_prompts: int) -> int:
-        """Called to replace groups that failed, among others."""
+        """Raise an outage of the barrier: verl calls this also to replace groups that failed."""
         self._raise_outage()
         return int(super()._add_prompts_to_generate(num_prompts))
 
@@ -212,7 +215,7 @@ class SavesFirst(_Trainer):
             return
         from tensordict.tensorclass import NonTensorData  # type: ignore[import-not-found, unused-ignore]
 
-        # Values that all rows share, such as the step, are set anew by the run that continues, as when verl saves.
+        # Values that all rows share, such as the step, are left out, as in verl's checkpoints: a resumed run sets them.
         row_fields = [
             name for name, values in batch.items() if not isinstance(values, NonTensorData)
         ]
@@ -221,7 +224,7 @@ class SavesFirst(_Trainer):
             self._issued[str(uid)] = (rows, i)
 
     def _put_prompts_back(self) -> None:
-        """Make prompts that were not trained on pending again: a resumed run samples them anew."""
+        """Mark prompts that were not trained on as pending, so that a resumed run samples them again."""
         import transfer_queue as tq
         from verl.utils import tensordict_utils as tu  # type: ignore[import-not-found, unused-ignore]
 

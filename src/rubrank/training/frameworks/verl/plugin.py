@@ -4,7 +4,7 @@
     import verl.trainer.ppo.v1        imports `trainer.py`, which registers the modes `rubrank_…`
 
 verl imports all plug-ins of the entry point `verl.plugins` in every process, rollout workers included. If the modes
-cannot be registered, a warning says why: verl itself would stay silent.
+cannot be registered, a warning says why, because verl reports nothing.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""verl's older trainer (`trainer.use_v1=false`) with `RubricBarrier`: it saves before it ends because of its judges.
+"""verl's older trainer (`trainer.use_v1=false`) with `RubricBarrier`: it saves a checkpoint if its judges fail.
 
     python -m rubrank.training.verl trainer.use_v1=false reward.reward_manager.name=RubricBarrier …
 
-verl has no setting that names another trainer for this one. The runner here is verl's; it replaces the trainer class
-for the duration of its run, in a process that exists for that run alone.
+verl has no setting for the class of this trainer. So the runner here, a subclass of verl's, replaces the class in
+verl's module while it runs; its process exists for that run alone.
 """
 
 from __future__ import annotations
@@ -16,22 +16,24 @@ import ray  # type: ignore[import-not-found, unused-ignore]
 from verl.trainer import main_ppo_v0  # type: ignore[import-not-found, unused-ignore]
 from verl.trainer.ppo.ray_trainer import RayPPOTrainer  # type: ignore[import-not-found, unused-ignore]
 
-from rubrank.training.frameworks.verl.checkpoint import fault_of_barrier, save_step
+from rubrank.training.frameworks.verl.checkpoint import find_barrier_fault, save_step
 
 
 class OlderTrainer(RayPPOTrainer):  # type: ignore[misc, unused-ignore]
     """verl's older trainer; `checkpoint.py` says what is saved."""
 
-    _done_step = 0
-    _loader_before: Any = None
+    _done_step = 0  # the last complete step
+    _loader_before: Any = (
+        None  # the state of the data loader before and after it handed out the current prompts
+    )
     _loader_after: Any = None
 
     def fit(self) -> None:
-        """verl's `fit`, which saves before it ends because of the judges."""
+        """verl's `fit`, which saves a checkpoint before it raises an error of the judges."""
         try:
             super().fit()
         except Exception as error:
-            fault = fault_of_barrier()
+            fault = find_barrier_fault()
             if fault is None:
                 raise
             # The servers release the memory in which the checkpoint is assembled.

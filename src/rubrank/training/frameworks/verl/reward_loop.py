@@ -1,19 +1,19 @@
-"""Reward managers for verl's reward loop, which asks about one rollout at a time.
+"""Reward managers for verl's reward loop, which scores one rollout at a time.
 
     reward.reward_manager.source=importlib
     reward.reward_manager.module.path=pkg://rubrank.training.verl.reward_loop
     reward.reward_manager.name=RubricScores        grades; the trainer fuses (trainer_mode=rubrank_sync, trainer.py)
     reward.reward_manager.name=RubricBarrier       waits for the group, and returns fused rewards to any trainer
 
-`RubricScores` works while other rollouts are still being generated. The scores go to the trainer as text; the trainer
-makes the rewards of training from them.
+`RubricScores` grades rollouts while others are still being generated. The scores go to the trainer as text, and the
+trainer fuses them into rewards.
 
-`RubricBarrier` is shape (c): all reward workers send their rollouts to one named actor, which holds the barrier of
-`training/barrier.py` with its timeouts, lost and late siblings, and repeated calls.
+`RubricBarrier` is shape (c): all reward workers send their rollouts to one named actor, which holds a `Barrier`
+(`training/barrier.py`). The barrier deals with timeouts, lost and late rollouts, and repeated calls.
 
-In validation both return the gated weighted mean of the criteria, and the score on each. Fused rewards rank the
-rollouts of a group, so their mean would say nothing about the policy. No rollout waits in validation. The partition of
-the TransferQueue in which verl registers a prompt says whether it is held out.
+In validation both return the gated weighted mean of the criteria, and the score on each criterion. Fused rewards rank
+the rollouts of a group, so their mean would say nothing about the policy. No rollout waits in validation. The partition
+of the TransferQueue in which verl registers a prompt says whether it is held out.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ from rubrank.training.frameworks.verl.settings import (
     ResponseReader,
     Settings,
     is_held_out,
-    plain,
-    step_of,
+    read_step,
+    to_plain_data,
 )
 
 try:
@@ -55,7 +55,9 @@ except ImportError as error:
 _log = logging.getLogger("rubrank")
 _ACTOR_CALLS = 1_000_000  # calls that may wait in the actor: every rollout of a step does
 WORKER_CALLS = 1000  # Ray's limit of concurrent calls in a reward worker
-_WORKER_LOAD = 0.8  # a higher load could by chance fill one worker before the others
+_WORKER_LOAD = (
+    0.8  # calls are spread at random, so a higher load could fill one worker before the others
+)
 
 
 class _RubricManager(RewardManagerBase):
@@ -80,12 +82,13 @@ class _RubricManager(RewardManagerBase):
                 remedy,
             )
         self.settings = Settings.of(config)
+        self.reader = ResponseReader(self.settings, tokenizer, config)
 
     async def _read(self, data: Any) -> tuple[dict[str, Any], Rollout, Any]:
         """The row, its rollout and its own rubric; of several outputs the last one counts, as in verl."""
         item = data[-1:][0]
         row = {
-            name: plain(value)
+            name: to_plain_data(value)
             for name, value in item.non_tensor_batch.items()
             if name != "multi_modal_data"
         }
@@ -94,8 +97,7 @@ class _RubricManager(RewardManagerBase):
         if length is None:
             length = int(item.batch["attention_mask"][-len(ids) :].sum())
         where = f"rollout {row.get('session_id', '?')} of {row.get('uid', '?')}"
-        reader = ResponseReader(self.settings, self.tokenizer, self.config)
-        rollout = await asyncio.to_thread(reader.rollout, row, ids[:length], where)
+        rollout = await asyncio.to_thread(self.reader.rollout, row, ids[:length], where)
         return row, rollout, self.settings.own_rubric(row)
 
 
@@ -128,7 +130,9 @@ class RubricBarrier(_RubricManager):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         check_workers(self.config)
-        self.engine = stateless_engine(self.settings)  # raises here rather than in the actor
+        self.engine = stateless_engine(
+            self.settings
+        )  # a wrong setting is reported here, not in the actor
         if not has_queue():
             check_held_out(self.config)
         judges = self.engine.judges
@@ -140,7 +144,7 @@ class RubricBarrier(_RubricManager):
         actor_class: Any = ray.remote(BarrierActor).options(
             name=ACTOR, get_if_exists=True, max_concurrency=_ACTOR_CALLS, num_cpus=0
         )
-        section = plain(self.config.get("rubrank") or {})
+        section = to_plain_data(self.config.get("rubrank") or {})
         self.actor: Any = actor_class.remote(section, int(self.config.actor_rollout_ref.rollout.n))
 
     async def run_single(self, data: Any) -> dict[str, Any]:
@@ -151,7 +155,7 @@ class RubricBarrier(_RubricManager):
             raise InvalidInput(
                 "RubricBarrier", "uid", "passed by verl", ", ".join(sorted(row)), remedy
             )
-        step = step_of(row, getattr(data, "meta_info", None))
+        step = read_step(row, getattr(data, "meta_info", None))
         if step is None:
             refuse_late_controls(self.engine, "RubricBarrier")
         reward, info = await self.actor.reward.remote(
@@ -193,7 +197,7 @@ class SingleScorer:
 
 
 def check_workers(config: Any) -> None:
-    """Refuse a deadlock: waiting rollouts would fill the reward workers, and their siblings would not get in."""
+    """Raise if waiting rollouts could fill all reward workers, so that those they wait for could not enter."""
     mode = config.trainer.v1.get(config.trainer.v1.trainer_mode, {}) or {}
     batches = 1 + float(mode.get("num_warmup_batches", 0))
     waiting = config.data.train_batch_size * config.actor_rollout_ref.rollout.n * batches
@@ -216,7 +220,7 @@ def has_queue() -> bool:
 
 
 def check_held_out(config: Any) -> None:
-    """Refuse validation rows that look like training rows, for runs without a TransferQueue.
+    """Raise for validation rows that look like training rows, in runs without a TransferQueue.
 
     Without a queue, only a row itself says whether it is held out. A row that does not say so would wait for siblings
     that never come, and the rule would learn from it.
@@ -226,7 +230,7 @@ def check_held_out(config: Any) -> None:
     trainer = config.trainer
     if not (trainer.get("val_before_train", True) or trainer.get("test_freq", -1) > 0):
         return
-    files = plain(config.data.get("val_files")) or []
+    files = to_plain_data(config.data.get("val_files")) or []
     for path in [files] if isinstance(files, str) else files:
         if not str(path).endswith(".parquet") or not Path(path).is_file():
             continue  # another format, or on another machine
@@ -286,31 +290,36 @@ class BarrierActor:
                 uid, rollout, step=step, rubric=rubric, member=session
             )
         except (JudgeOutage, JudgingFailed) as error:
-            if not isinstance(self._fault, JudgeOutage):  # an outage is the graver fault
+            if not isinstance(
+                self._fault, JudgeOutage
+            ):  # an outage is kept, because it ends the run
                 self._fault = error
             raise
-        if not isinstance(self._fault, JudgeOutage):  # the judges answer after all
+        if not isinstance(self._fault, JudgeOutage):  # the judges answer again
             self._fault = None
         return sample.filled, {"rubrank/unknown": float(not sample.is_known)}
 
     async def fault(self) -> Fault | None:
-        """Why groups failed, if the judges are the reason; see `checkpoint.py`."""
+        """The error of judges because of which groups failed, or None; `checkpoint.py` asks for it."""
         return self._fault
 
     async def counts(self) -> Counter[str]:
-        """Groups complete and short, calls late and repeated."""
+        """Numbers of complete and short groups, and of late and repeated calls."""
         return self.barrier.counts
 
 
 class Partitions:
-    """The partition of the TransferQueue of a prompt: "train" or "val". verl registers all prompts before it begins."""
+    """Finds the partition of the TransferQueue that a prompt is in: "train" or "val".
+
+    verl registers all prompts before it samples.
+    """
 
     def __init__(self) -> None:
         self._partition_of: dict[str, str] = {}
         self._is_connected = False
 
     async def find(self, uid: str) -> str | None:
-        """None: the queue does not know the prompt, or there is no queue."""
+        """The partition; None if the queue does not know the prompt, or there is no queue."""
         if uid not in self._partition_of and self._connect():
             import transfer_queue as tq  # type: ignore[import-not-found, unused-ignore]
 

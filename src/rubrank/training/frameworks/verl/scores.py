@@ -1,4 +1,4 @@
-"""Grading single rollouts, and their scores as text and back: how criteria travel through verl's queue.
+"""Grade single rollouts in reward workers, and send their scores to the trainer as text, through verl's queue.
 
     grader = SingleGrader(engine)                                                    in a reward worker
     graded = await grader.grade(Group(id="uid-7", rollouts=(rollout,)))
@@ -6,10 +6,11 @@
 
     graded = unpack_groups(groups, [[text, …], …], engine)                           in the trainer, before it fuses
 
-verl makes arrays and JSON of what a reward function returns, and takes the mean of everything that is not text.
+Scores are sent as text because verl turns what a reward function returns into arrays and JSON, and takes the mean of
+everything that is not text.
 
-Rollouts arrive one at a time. Verifiers look at as many of them as arrived while they looked at the last ones. Judge
-calls start and end one by one: a slow one delays its own rollout only.
+Rollouts arrive one at a time. Those that arrive while verifiers are busy are verified together in the next batch. Judge
+calls are made for each rollout by itself, so a slow call delays only its own rollout.
 """
 
 from __future__ import annotations
@@ -50,14 +51,17 @@ class SingleScores:
     """The reward and the scores of one rollout by itself."""
 
     reward: float
-    """By the engine's rule, in a group of one; NaN: nothing is known."""
+    """By the engine's rule, in a group of one; NaN if the rollout has no score."""
     scores: Mapping[str, float | None]
     text: str
-    """The scores, for `unpack_groups`."""
+    """The scores as text, for `unpack_groups`."""
 
 
 class SingleGrader:
-    """Grades rollouts one by one; belongs to one event loop. The engine's rule must make sense of a single rollout."""
+    """Grades rollouts one by one; belongs to one event loop.
+
+    The engine's rule must give a meaningful reward in a group of one, such as the weighted mean.
+    """
 
     def __init__(self, engine: RewardEngine) -> None:
         self.engine = engine
@@ -72,8 +76,8 @@ class SingleGrader:
         try:
             graded = await self.engine.ask(table, [group])
         except JudgeOutage as outage:
-            # verl drops a rollout for which a worker raises, and learns nothing from it. So the rollout gets the scores
-            # that it has, and the outage travels to the trainer, which raises it after it has saved a checkpoint.
+            # verl would drop a rollout for which a worker raises, and hide the reason. So the rollout keeps the scores
+            # that it has, and the outage is sent to the trainer, which saves a checkpoint and raises it.
             graded = await self._tolerant_engine.ask(table, [group])
             scores = await self._finish((group, graded))
             return replace(scores, text=add_outage(scores.text, outage))
@@ -81,7 +85,7 @@ class SingleGrader:
 
     @cached_property
     def _tolerant_engine(self) -> RewardEngine:
-        """The engine, with judges whose answers are missing during an outage."""
+        """The engine, with judges that leave answers out during an outage instead of raising."""
         engine = copy(self.engine)
         assert engine.judges is not None
         engine.judges = engine.judges.model_copy(update={"on_outage": "continue"})
@@ -92,9 +96,9 @@ class SingleGrader:
         scored = []
         for group, (_, graded) in zip(groups, pairs, strict=True):
             scored.append(replace(graded.groups[0], id=group.id))
-        rewards = self.engine.fuse(groups, Graded(tuple(scored)), 0, write=False).rewards
+        fused = self.engine.fuse(groups, Graded(tuple(scored)), 0, write=False, logged=False)
         results = []
-        for (reward,), group_scores, (_, graded) in zip(rewards, scored, pairs, strict=True):
+        for (reward,), group_scores, (_, graded) in zip(fused.rewards, scored, pairs, strict=True):
             values = _nan_to_none(group_scores.scores[0].tolist())
             scores = dict(zip(group_scores.names, values, strict=True))
             results.append(SingleScores(reward, scores, pack_scores(graded)[0]))
@@ -102,7 +106,7 @@ class SingleGrader:
 
 
 class _Batcher(Generic[A, B]):
-    """A function of many items, for callers with one item each: calls that arrive meanwhile share the next batch."""
+    """Calls a function of many items for callers with one item each; calls during a batch share the next one."""
 
     def __init__(self, work: Callable[[Sequence[A]], Sequence[B]]) -> None:
         self._work = work
@@ -142,7 +146,7 @@ class _Batcher(Generic[A, B]):
 
 
 def _number_groups(groups: Sequence[Group]) -> list[Group]:
-    """Groups of one batch need different ids."""
+    """The groups with their numbers as ids: the groups of one batch need different ids."""
     return [group.model_copy(update={"id": str(i)}) for i, group in enumerate(groups)]
 
 
@@ -178,7 +182,7 @@ def pack_scores(graded: Graded) -> list[str]:
 
 
 def add_outage(text: str, outage: JudgeOutage) -> str:
-    """The text of a rollout whose judges were given up; `unpack_groups` raises the outage."""
+    """The text of a rollout, with the outage that its judges met; `unpack_groups` raises it."""
     return json.dumps({**json.loads(text), "outage": outage.args}, ensure_ascii=False)
 
 
@@ -198,7 +202,7 @@ def unpack_groups(
     for group, group_texts in zip(groups, texts, strict=True):
         key = repr(group.rubric)
         if key not in criteria_of:
-            rubric = engine.whole_rubric(group.rubric, f"group {group.id!r}")
+            rubric = engine.combine_rubrics(group.rubric, f"group {group.id!r}")
             criteria_of[key] = tuple(CriterionData.of(criterion) for criterion in rubric.criteria)
         criteria = criteria_of[key]
         names = [criterion.name for criterion in criteria]
@@ -226,7 +230,7 @@ def unpack_groups(
 def _unpack_judgments(
     groups: Sequence[Sequence[dict[str, Any]]], engine: RewardEngine
 ) -> Judgments | None:
-    """The usage of all judges; None if none was called."""
+    """How many answers were requested and lost, and what they cost; None if no judge was called."""
     judgments = []
     usages = []
     for rollouts in groups:

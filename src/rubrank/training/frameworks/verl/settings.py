@@ -48,8 +48,8 @@ class Settings:
         "extra_info.rubric", "reward_model.rubric" that it has, else `instruction_id_list` and `kwargs`.
     columns: further columns of the dataset, for verifiers; `extra_info` and `reward_model` are always passed.
     timeout, keep: of the barrier (`rubrank.training.barrier`). A group waits for its slowest rollout.
-    fusing: set by our trainer for the reward workers: the trainer makes rewards of their scores.
-    saving: set by our trainer: it saves a checkpoint before it ends because of the judges.
+    fusing: set by our trainer, to tell the reward workers that the trainer fuses their scores.
+    saving: set by our trainer, to tell the reward workers that it saves a checkpoint if the judges fail.
     """
 
     reward: RewardConfig = field(default_factory=RewardConfig)
@@ -63,7 +63,7 @@ class Settings:
     @classmethod
     def of(cls, config: Any) -> Self:
         """Read verl's configuration; unknown keys are refused."""
-        section = plain(config.get("rubrank") or {})
+        section = to_plain_data(config.get("rubrank") or {})
         section = {name: value for name, value in section.items() if value is not None}
         known_keys = {*RewardConfig.model_fields, *_OWN_KEYS}
         for name in section:
@@ -82,13 +82,13 @@ class Settings:
     def single_engine(self) -> RewardEngine:
         """An engine that scores single rollouts: the gated weighted mean of the criteria, without records."""
         reward = self.reward
-        # Only options of grading: the others are of a rule that ranks groups.
+        # Only the options of grading are taken over: the others belong to a rule that ranks groups.
         options = {
             name: getattr(reward, name)
             for name in _GRADING_OPTIONS
             if name in reward.model_fields_set
         }
-        # A single rollout has no others to be stretched among: its mean as it is, times the gate's factor.
+        # The gate's lift spreads the rewards of a group. A single rollout gets its mean times the gate's factor.
         gate = reward.gate.model_copy(update={"lift": 0.0})
         return RewardConfig(rule="weighted-mean+", gate=gate, attributes=(), **options).engine()
 
@@ -100,7 +100,7 @@ class Settings:
         return tuple(dict.fromkeys([*_USUAL_COLUMNS, *rubric_columns, *self.columns]))
 
     def own_rubric(self, row: Mapping[str, Any]) -> Any:
-        """The query's own rubric; None: it has none."""
+        """The query's own rubric, or None. Raises if the row lacks the place that `rubric_column` names."""
         if self.rubric_column is not None:
             rubric = _get_at(row, self.rubric_column)
             if rubric is _ABSENT:
@@ -123,7 +123,7 @@ class Settings:
     def check(self, engine: RewardEngine, rows: Iterable[Mapping[str, Any]], where: str) -> int:
         """Check the rubric of every row before anything is loaded; returns how many rows there are."""
         return engine.check_rubrics(
-            (self.own_rubric(plain(row)), f"{where}, row {number}")
+            (self.own_rubric(to_plain_data(row)), f"{where}, row {number}")
             for number, row in enumerate(rows, start=1)
         )
 
@@ -153,21 +153,21 @@ class Settings:
 
 
 class ResponseReader:
-    """Tokens of verl → rollouts.
+    """Makes rollouts of verl's tokens.
 
-    Agent loops put the turns of the policy and the results of tools into one row of tokens; here they become messages
-    again, calls with their results. The chat template, with verl's own options for it, says whether responses begin
-    inside the reasoning.
+    Agent loops put the turns of the policy and the results of tools into one row of tokens. The reader splits them into
+    messages again. Whether responses begin inside the reasoning follows from the chat template, applied with verl's
+    options for it.
     """
 
     def __init__(self, settings: Settings, tokenizer: Any, config: Any) -> None:
         self.settings = settings
         self.tokenizer = tokenizer
         self.end_ids = end_token_ids(tokenizer)
-        self.max_tokens = most_tokens(config)
+        self.max_tokens = find_token_limit(config)
         data: Any = config.get("data") if hasattr(config, "get") else None
         template_options = data.get("apply_chat_template_kwargs") if hasattr(data, "get") else None
-        self.opened = template_opening_tag(tokenizer, **plain(template_options or {}))
+        self.opened = template_opening_tag(tokenizer, **to_plain_data(template_options or {}))
 
     def rollout(self, row: Mapping[str, Any], ids: Any, where: str) -> Rollout:
         """One rollout; `ids` are the tokens of the response, without padding."""
@@ -187,8 +187,8 @@ class ResponseReader:
         return count_tokens(rollout, last_ids, self.tokenizer)
 
 
-def most_tokens(config: Any) -> int | None:
-    """The limit of a response in tokens; None: verl does not say."""
+def find_token_limit(config: Any) -> int | None:
+    """The most tokens that a response may have; None if verl's configuration does not say."""
     for place in _LENGTH_PLACES:
         value: Any = config
         for name in place.split("."):
@@ -198,8 +198,8 @@ def most_tokens(config: Any) -> int | None:
     return None
 
 
-def step_of(row: Mapping[str, Any], meta: Any) -> int | None:
-    """The step: in the row, or, under fully_async_policy and one_step_off_policy, in meta_info; None: unknown."""
+def read_step(row: Mapping[str, Any], meta: Any) -> int | None:
+    """The step of a row, None if unknown. fully_async_policy and one_step_off_policy put it into `meta` (meta_info)."""
     step = row.get("global_steps")
     if step is None and isinstance(meta, Mapping):
         step = meta.get("global_steps")
@@ -213,7 +213,7 @@ def is_held_out(row: Mapping[str, Any]) -> bool:
 
 
 def _get_at(row: Mapping[str, Any], place: str) -> Any:
-    """The value at a dotted place."""
+    """The value at a dotted place such as "extra_info.rubric", or `_ABSENT`."""
     value: Any = row
     for name in place.split("."):
         if not isinstance(value, Mapping) or name not in value:
@@ -222,12 +222,12 @@ def _get_at(row: Mapping[str, Any], place: str) -> Any:
     return value
 
 
-def plain(value: Any) -> Any:
-    """Configurations, arrays and stacks as dicts, lists and numbers, as data files hold them."""
+def to_plain_data(value: Any) -> Any:
+    """Configurations, arrays and tensordict's stacks as dicts, lists and numbers."""
     if isinstance(value, Mapping):
-        return {name: plain(item) for name, item in value.items()}
+        return {name: to_plain_data(item) for name, item in value.items()}
     if hasattr(value, "tolist"):  # numpy's arrays and numbers, tensors, tensordict's stacks
         value = value.tolist()
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
-        return [plain(item) for item in value]
+        return [to_plain_data(item) for item in value]
     return value

@@ -5,15 +5,15 @@
                                whole batch, `rm_scores` written back
                             →  verl's own advantage
 
-Shape (b), in the one process that controls the run. verl loads `plugin.py` by the entry point `verl.plugins`, which
-imports this module together with verl's trainer; this module registers the modes below; docs/verl.md has the command.
-If a judge compares rollouts, or rollouts bring no scores, the trainer grades them itself.
+Shape (b), in the one process that controls the run. verl loads `plugin.py` by the entry point `verl.plugins`; the
+plug-in imports this module together with verl's trainer, and this module registers the modes below. docs/verl.md has
+the command. If a judge compares rollouts, or the reward workers sent no scores, the trainer grades the rollouts itself.
 
-With `RubricBarrier` rewards are fused when they arrive, and stay as they are. The modes then only add that a run which
-ends because of its judges saves a checkpoint first (`checkpoint.py`), as it does with `RubricScores`.
+With `RubricBarrier` rewards arrive fused, and stay as they are. The modes then only add that a run whose judges fail
+saves a checkpoint before it ends (`checkpoint.py`), as it does with `RubricScores`.
 
-A rollout without any score gets the mean of its group, so that its advantage is 0 if advantages are measured from that
-mean. If a session has several outputs, the last one is graded, and all get its reward, as in verl.
+A rollout without any score gets the mean of its group, so its advantage is 0 if the group's mean is the baseline. If a
+session has several outputs, the last one is graded, and all get its reward, as in verl.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from rubrank.errors import RubrankError
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.training.engine import Graded, fill_unknown
-from rubrank.training.frameworks.verl.checkpoint import SavesFirst, waits_in_barrier
+from rubrank.training.frameworks.verl.checkpoint import CheckpointBeforeOutage, uses_barrier
 from rubrank.training.frameworks.verl.scores import unpack_groups
-from rubrank.training.frameworks.verl.settings import ResponseReader, Settings, plain
+from rubrank.training.frameworks.verl.settings import ResponseReader, Settings, to_plain_data
 
 INSTALL = (
     "needs verl 0.9.1 and its queue: pip install verl==0.9.1 'TransferQueue>=0.1.10' pyzmq msgspec cachetools fastapi"
@@ -70,15 +70,16 @@ class _Session:
     rows: tuple[int, ...]
 
 
-class RubricAdvantage(SavesFirst):
-    """A mixin; put it before one of verl's trainers, whose mode is `base_mode`."""
+class RubricAdvantage(CheckpointBeforeOutage):
+    """A mixin; put it before one of verl's trainers."""
 
     base_mode: ClassVar[str]
+    """The mode of verl's trainer."""
 
     def __init__(self, config: Any) -> None:
-        self.fuses = not waits_in_barrier(config)
+        self.fuses = not uses_barrier(config)
         with open_dict(config):
-            # verl compares the mode with its own names.
+            # verl's code compares the mode with the names of its own modes.
             config.trainer.v1.trainer_mode = self.base_mode
             config.rubrank = OmegaConf.merge(
                 config.get("rubrank") or {}, {"fusing": self.fuses, "saving": True}
@@ -100,7 +101,7 @@ class RubricAdvantage(SavesFirst):
     # ------------------------------------------------------------------------------------------------------- rewards
 
     def _compute_advantage(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
-        """Fused rewards first, then verl's advantage."""
+        """Fuse the rewards, then compute verl's advantages."""
         if self.fuses:
             self._fuse(batch, metrics)
         return super()._compute_advantage(batch, metrics)
@@ -111,7 +112,7 @@ class RubricAdvantage(SavesFirst):
         if not keys:
             return
         sessions, lengths = self._read_sessions(keys, batch.partition_id)
-        # In the order in which uids appear: verl has sorted the batch by length.
+        # verl has sorted the batch by length, so the sessions of a group need not be consecutive.
         sessions_of: dict[str, list[_Session]] = {}
         for session in sessions:
             sessions_of.setdefault(session.uid, []).append(session)
@@ -138,7 +139,7 @@ class RubricAdvantage(SavesFirst):
         data = tq.kv_batch_get(keys=keys, partition_id=partition, select_fields=columns_to_read)
         responses = list(data["responses"].unbind())
         columns = {
-            name: [plain(value) for value in data[name]]
+            name: [to_plain_data(value) for value in data[name]]
             for name in data.keys()  # noqa: SIM118
             if name != "responses"
         }
@@ -163,7 +164,7 @@ class RubricAdvantage(SavesFirst):
         return sessions, [len(response) for response in responses]
 
     def _grade(self, groups: Sequence[Group], members: Sequence[Sequence[_Session]]) -> Graded:
-        """The scores from the queue if every rollout has brought them, else made here."""
+        """The scores from the queue; if a rollout has none, all rollouts are graded here."""
         texts: list[list[str]] = []
         for group in members:
             group_texts = [session.scores for session in group if session.scores is not None]
@@ -175,7 +176,7 @@ class RubricAdvantage(SavesFirst):
     # --------------------------------------------------------------------------------------------------- checkpoints
 
     def _save_checkpoint(self) -> None:
-        """The state of the rule goes into the checkpoint's folder before verl calls it complete."""
+        """Write the state of the rule into the checkpoint's folder before verl marks it as complete."""
         folder = Path(self.config.trainer.default_local_dir) / f"global_step_{self.global_steps}"
         folder.mkdir(parents=True, exist_ok=True)
         state = {**self.engine.state_dict(), "sample_again": self._sample_again}
@@ -183,7 +184,7 @@ class RubricAdvantage(SavesFirst):
         super()._save_checkpoint()
 
     def _load_checkpoint(self) -> None:
-        """Continue from the checkpoint; records of steps that will be made again are removed."""
+        """Continue from the checkpoint, and remove the records of steps that will be repeated."""
         super()._load_checkpoint()
         step = self.global_steps
         if not step:
