@@ -161,3 +161,24 @@ def test_the_schema_takes_what_the_verifiers_take():
     validator = jsonschema.Draft202012Validator(make_schema())
     assert validator.is_valid({"constraints": [NUMBERED], "library": ["CoreIntentMatch"]})
     assert not validator.is_valid({"constraints": [{**NUMBERED, "verifier": "os.system"}], "library": []})
+
+
+@pytest.mark.parametrize(
+    ("verifier", "params", "name"),
+    [
+        ("WordCount", {"count": 30}, "at least 30 words"),
+        ("WordCount", {}, "WordCount"),
+        ("WordCount", {"low": 3}, "WordCount"),
+        ("Keyword", {"keywords": [1]}, "Keyword"),
+        ("CaseFormat", {}, "CaseFormat"),
+        ("first_word:first_word_answer", {}, "first_word:first_word_answer"),
+        ("os.system", {"count": 30}, "os.system"),
+    ],
+)
+def test_parameters_that_a_model_leaves_out_or_makes_up_do_not_end_the_run(tmp_path, verifier, params, name):
+    entry = {"verifier": verifier, "params": params, "evidence": "as an enumeration"}
+    with Server(script([entry])) as server:
+        result = draft_rubrics([PromptRow(PROMPT)], writers=writers_at(tmp_path, server), activate=False)
+    (item,) = [item for item in result.rubrics[0].items if item.step == "compiled by a model"]
+    assert item.name == name
+    assert not item.kept

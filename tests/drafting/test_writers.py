@@ -69,7 +69,10 @@ def test_items_that_cannot_be_used_are_refused_with_a_reason(tmp_path, entry, re
     assert [refused.reason for refused in written.refused] == [reason]
 
 
-@pytest.mark.parametrize("text", ["no JSON at all", '{"items": [', "[1, 2]", "", '{"items": 7}'])
+NESTED = '{"items": ' + "[" * 100_000 + "]" * 100_000 + "}"
+
+
+@pytest.mark.parametrize("text", ["no JSON at all", '{"items": [', "[1, 2]", "", '{"items": 7}', NESTED])
 def test_a_broken_reply_costs_only_that_writer(tmp_path, text):
     with Server(lambda asked: Answer(text)) as broken, Server(script([item(MOON)])) as sound:
         (written,) = write_items(
@@ -350,3 +353,12 @@ def test_items_that_the_breaker_fulfils_are_dropped_while_it_wins(tmp_path):
     gamed = [entry["reason"] for entry in written if not entry["kept"]]
     assert gamed
     assert all("breaker's text fulfils it" in reason for reason in gamed), gamed
+
+
+def test_responses_belong_to_the_prompt_with_its_system_prompt(tmp_path):
+    messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Explain tides."}]
+    rows = write_rows(tmp_path / "responses.jsonl", [{"prompt": messages, "responses": ["The moon.", "The sun."]}])
+    (prompt,) = read_prompts(write_rows(tmp_path / "prompts.jsonl", [{"messages": messages}]))
+    responses = read_responses(rows)
+    assert responses[prompt.prompt].texts == ["The moon.", "The sun."]
+    assert responses["Explain tides."] == responses[prompt.prompt]

@@ -11,6 +11,8 @@ from rubrank.evaluation.benchmarks import BENCHMARKS, benchmark_class, find_benc
 from rubrank.evaluation.benchmarks.judged_questions import read_grade
 from rubrank.evaluation.benchmarks.longproc import solves
 from rubrank.evaluation.benchmarks.open_ended import read_label
+from rubrank.evaluation.comparison import compare
+from rubrank.evaluation.generation import ask_items
 from rubrank.evaluation.runs import score_rows
 from rubrank.evaluation.table import capability_table
 
@@ -367,3 +369,80 @@ def test_helmet_reads_rankings_without_signs(output, ids):
 
     scores = parse_ranking(output)
     assert sorted(scores, key=lambda id: -scores[id]) == ids
+
+
+def test_helmet_an_empty_summary_scores_zero_and_a_reply_without_numbers_is_missing():
+    helmet = find_benchmark("helmet")
+    item = {"id": "1", "dataset": "multi_lexsum", "keypoints": ["The moon pulls."], "summary": "The moon pulls."}
+    reply = {"fluency": 1, "supported_key_points": 0, "supported_sentences": 0, "sentence_count": 0}
+    assert helmet.score(item, "", [Answer(json.dumps(reply))]).values == {"score": 0.0}
+    assert helmet.score(item, "", [Answer(json.dumps({**reply, "sentence_count": math.inf}))]).missing
+
+
+PAIR = {"test_model": "a", "neighbor_model": "b"}
+COMPARISONS = [
+    {"scenario_id": str(i), "pair": PAIR, "order": "A1:test/A2:other", "judge_response": {"correctness": "A1++"}}
+    for i in range(3)
+]
+
+
+def test_eqbench_comparisons_have_ratings_and_no_points():
+    run = score_rows(COMPARISONS, find_benchmark("eqbench3", form="pairwise"))
+    assert run.metrics["rating/a"] == -run.metrics["rating/b"] > 0
+    (row,) = capability_table([run], intervals=True).rows
+    assert math.isnan(row.overall)
+    assert not row.intervals
+    assert math.isnan(compare(run, run).estimate)
+
+
+def test_eqbench_comparisons_and_grades_may_stand_in_one_file():
+    graded = {"scenario_id": "9", "rubric_scores": {"correctness": 10}}
+    metrics = score_rows([*COMPARISONS, graded], find_benchmark("eqbench3")).metrics
+    assert metrics["rubric score"] == 50.0
+    assert metrics["plus counts"] == 6
+
+
+def test_an_output_that_looks_like_nested_json_is_text():
+    output = "[" * 100_000
+    assert find_benchmark("advancedif").output({"response": output}) == output
+
+
+def test_multichallenge_reads_pass_criteria_of_all_rows_alike():
+    multichallenge = find_benchmark("multichallenge")
+    item = {"QUESTION_ID": "1", "PASS_CRITERIA": "Yes.", "AXIS": "memory", "TARGET_QUESTION": "Is it so?"}
+    reply = Answer(json.dumps({"reasoning": "", "verdict": "YES"}))
+    assert multichallenge.score(item, "It is.", [reply]).values == {"passed": 1.0}
+    assert multichallenge.published_score(item, {**item, "verdict": "YES"}).values == {"passed": 1.0}
+    with pytest.raises(InvalidInput, match="got 'perhaps'"):
+        multichallenge.score({**item, "PASS_CRITERIA": "perhaps"}, "It is.", [reply])
+
+
+@pytest.mark.parametrize(
+    ("task", "output"),
+    [
+        ("html_to_tsv_2k", "```tsv\na\tb\n1\r2\t3\n```"),
+        ("html_to_tsv_2k", "```tsv\na\tb\n" + "1" * 140_000 + "\t3\n```"),
+        ("countdown_2k", "<Solution>\n" + "1" * 5000 + " + 1 = 2\n1 + 1 = 2\n1 + 1 = 2\n</Solution>"),
+        ("travel_planning_2k", "<Plan>\nDay " + "1" * 5000 + ": fly from A to B\nDay 1-" + "1" * 5000 + "\n</Plan>"),
+    ],
+)
+def test_longproc_scores_outputs_that_python_refuses_to_read(task, output):
+    example = {
+        "reference_output": "a\tb\n1\t2",
+        "nums": [1, 2],
+        "target": 3,
+        "ground_truth_cities": "A**B",
+        "ground_truth_durations": "2**3",
+    }
+    score = find_benchmark("longproc").score({"task": task, "index": 1, "example": example}, output, ())
+    assert score.values["accuracy"] == 0.0
+
+
+def test_a_dialogue_keeps_the_history_that_its_first_row_has():
+    before = [{"role": "user", "content": "Hi."}, {"role": "assistant", "content": "Hello."}]
+    turns = [
+        {"system_id": "s", "turn": 2, "system_prompt": "Be kind.", "prompt": "Two?", "history": before},
+        {"system_id": "s", "turn": 3, "system_prompt": "Be kind.", "prompt": "Three?"},
+    ]
+    rows = ask_items(find_benchmark("sysbench"), turns, lambda prompts: ["yes"] * len(prompts))
+    assert [message["content"] for message in rows[1]["history"]] == ["Hi.", "Hello.", "Two?", "yes"]

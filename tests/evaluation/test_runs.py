@@ -10,7 +10,7 @@ from rubrank.cli.app import app
 from rubrank.evaluation.benchmark import ItemScore
 from rubrank.evaluation.benchmarks import find_benchmark
 from rubrank.evaluation.comparison import compare, compare_runs
-from rubrank.evaluation.ratings import ratings
+from rubrank.evaluation.ratings import fit_ratings
 from rubrank.evaluation.runs import EvalRun, read_run, score_rows, write_run
 from rubrank.evaluation.table import capability_table
 
@@ -92,7 +92,7 @@ def test_ratings_agree_with_a_general_optimiser():
     names = list("abcd")
     games = [(*rng.choice(names, 2, replace=False), float(rng.integers(0, 3)) / 2) for _ in range(60)]
     z = rng.normal(size=(60, 2))
-    ours = ratings(games, contrasts=z, prior=0.5, attribute_prior=0.2)
+    ours = fit_ratings(games, contrasts=z, prior=0.5, attribute_prior=0.2)
 
     def loss(theta):
         u = dict(zip(names, theta[:4], strict=True))

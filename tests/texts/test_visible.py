@@ -119,6 +119,14 @@ def test_an_ordinary_text_is_the_same_object(text):
     assert whole.shown is whole
 
 
+def test_code_that_opens_and_closes_on_one_line_is_no_fence():
+    assert visible("```x``` It is b<!-- not -->ad.") == "```x``` It is bad."
+    assert visible("```\n<!-- code -->\n```\n```x``` b<!-- not -->ad") == "```\n<!-- code -->\n```\n```x``` bad"
+    assert (
+        visible("```x``` bad\n```\n<!-- code that stays open -->") == "```x``` bad\n```\n<!-- code that stays open -->"
+    )
+
+
 def test_html_stands_as_its_markdown():
     assert [i.text for i in Text("<ul><li>a<li>b</ul>").shown.markdown.bullets] == ["a", "b"]
     assert Text("<h2>Plan</h2><p>One.<p>Two.").shown.paragraphs == ("## Plan", "One.", "Two.")

@@ -12,9 +12,10 @@ from typing import Any
 
 import yaml
 
+from rubrank.errors import RubrankError
 from rubrank.verifiers.verifier import find_verifier
 
-_LONGEST = 60
+_LONGEST = 60  # characters of a name
 
 
 @cache
@@ -25,30 +26,41 @@ def _read_names() -> dict[str, dict[str, str]]:
 
 
 def name_criterion(verifier: str, params: Mapping[str, Any]) -> str:
-    """A name that a reader understands without the parameters."""
+    """A name that a reader understands without the parameters.
+
+    It is the verifier's own name if there is no phrase for it, or if the parameters do not fit: a model may name any
+    verifier with any parameters.
+    """
+    try:
+        checked = find_verifier(verifier).check_parameters(dict(params))
+    except RubrankError:
+        return verifier
+    # A parameter that was left out has its default.
+    values = {**checked.model_dump(exclude_none=True), **params}
     phrases = _read_names()["phrases"]
     units = _read_names()["units"]
     if verifier in phrases:
-        return phrases[verifier].format(**params)[:_LONGEST]
+        return phrases[verifier].format(**values)[:_LONGEST]
     if verifier in units:
-        unit = params.get("unit", units[verifier])
-        if "low" in params:
-            return f"{params['low']} to {params['high']} {unit}"
-        return f"{params['relation']} {params['count']} {unit}"
+        unit = values.get("unit", units[verifier])
+        if "low" in values and "high" in values:
+            return f"{values['low']} to {values['high']} {unit}"
+        if "count" in values:
+            return f"{values['relation']} {values['count']} {unit}"
     for key, phrase in (("keywords", "mentions"), ("forbidden_words", "does not mention")):
-        if key in params:
-            return f"{phrase} {', '.join(params[key])}"[:_LONGEST]
-    if verifier == "FormatRequirement" and "format" in params:
-        return f"in the format {params['format']}"
+        if values.get(key):
+            return f"{phrase} {', '.join(values[key])}"[:_LONGEST]
+    if verifier == "FormatRequirement" and "format" in values:
+        return f"in the format {values['format']}"
     if verifier == "CaseFormat":
-        return _read_names()["cases"].get(params["case"], f"{params['case']} case")
+        return _read_names()["cases"].get(values["case"], f"{values['case']} case")
     if verifier == "LanguageRequirement":
-        return f"in the language {params['language']}"
-    if verifier == "ConstrainedResponse" and "options" in params:
-        return f"one of: {', '.join(params['options'])}"[:_LONGEST]
+        return f"in the language {values['language']}"
+    if verifier == "ConstrainedResponse":
+        return f"one of: {', '.join(values['options'])}"[:_LONGEST]
     if verifier.startswith(("first_word:", "last_word:")):
         place = "begins" if verifier.startswith("first") else "ends"
-        return f"{place} with {next(iter(params.values()))}"[:_LONGEST]
+        return f"{place} with {next(iter(values.values()))}"[:_LONGEST]
     return verifier
 
 

@@ -28,7 +28,7 @@ from rubrank.drafting.draft import (
 from rubrank.drafting.keep import LEAST_RESPONSES, KeepTask, MeasuredRubric, keep_by_data
 from rubrank.drafting.model import ModelFindings, ModelTask, find_with_model
 from rubrank.drafting.names import name_question
-from rubrank.drafting.prompts import PromptRow
+from rubrank.drafting.prompts import PromptRow, join_prompt
 from rubrank.drafting.writers import (
     Progress,
     WritingTask,
@@ -44,15 +44,16 @@ from rubrank.rollouts.groups import read_groups
 
 Keep = Literal["data", "all"]
 DraftProgress: TypeAlias = Callable[[str, int, int, float], None]
-"""Called with (what is done, done, total, cost so far)."""
+"""Called with (name of the work, done, total, cost so far)."""
 
 
 @dataclass(frozen=True)
 class KnownResponses:
-    """The responses to one prompt, the strongest first where that is known_responses."""
+    """The responses to one prompt, the strongest first if their strength is known."""
 
     texts: Sequence[str]
     strengths: Sequence[float] | None = None
+    """How good each response is; None if that is not known."""
 
 
 @dataclass(frozen=True)
@@ -64,20 +65,24 @@ class DraftResult:
 
 
 def read_responses(source: Any) -> dict[str, KnownResponses]:
-    """Prompt → its responses, from any file that `grade` reads; a column `strength` says how good each is."""
-    responses = {}
+    """Prompt → its responses, from any file that `grade` reads; a column `strength` says how good each is.
+
+    A prompt is written as in `PromptRow`, after its system prompt; the prompt alone is a key as well.
+    """
+    responses: dict[str, KnownResponses] = {}
     for group in read_groups(source):
-        user_turns = [m.content for m in group.rollouts[0].prompt if m.role == "user"]
-        prompt = user_turns[-1] if user_turns else ""
         texts = [rollout.response for rollout in group.rollouts]
         strengths: list[Any] = [rollout.metadata.get("strength") for rollout in group.rollouts]
         if all(isinstance(s, int | float) and not isinstance(s, bool) for s in strengths):
             order = sorted(range(len(texts)), key=lambda i: -strengths[i])
-            responses[prompt] = KnownResponses(
-                [texts[i] for i in order], [float(strengths[i]) for i in order]
-            )
+            known = KnownResponses([texts[i] for i in order], [float(strengths[i]) for i in order])
         else:
-            responses[prompt] = KnownResponses(texts)
+            known = KnownResponses(texts)
+        messages = [(message.role, message.content) for message in group.rollouts[0].prompt]
+        prompt, user_turns = join_prompt(messages)
+        responses[prompt] = known
+        if user_turns:
+            responses.setdefault(user_turns[-1], known)
     return responses
 
 
@@ -94,8 +99,10 @@ def draft_rubrics(
 ) -> DraftResult:
     """Draft a rubric for every row.
 
-    writers: models that write judged items. responses, judges: with both, an item is kept only if the figures of
-    `keep.py` support it; keep="all" keeps every item. prompts: a folder with own prompts for the writers.
+    writers: models that write judged items.
+    responses, judges: with both, an item is kept only if the figures of `keep.py` support it.
+    keep: "all" keeps every item.
+    prompts: a folder with own prompts for the writers.
     progress: called while models work, with what they do and what has been done and spent.
     """
     if judges is not None and writers is None:
@@ -225,7 +232,7 @@ def _add_written(
 def _add_dependencies(
     written: Sequence[WrittenItem], drafted: Sequence[DraftedItem]
 ) -> list[DraftedItem]:
-    """The items with `depends` by name, where the item that one builds on was kept, too."""
+    """The items, with `depends` on the name of the item that they build on, if both were kept."""
     name_of_question = {}
     for item, entry in zip(written, drafted, strict=True):
         if entry.kept:

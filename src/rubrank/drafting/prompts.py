@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -66,17 +66,29 @@ def _read_row(row: Mapping[str, Any], place: str) -> PromptRow:
 
 
 def _read_messages(messages: Sequence[Any], place: str) -> tuple[str, int]:
-    """The system prompt and the last turn of the user as one text, and the number of the user's turns."""
-    system = ""
-    users = []
+    """The prompt in a list of messages, and the number of the user's turns."""
     for message in messages:
         if not isinstance(message, Mapping) or not isinstance(message.get("content"), str):
             got = repr(message)[:80]
             raise InvalidInput(place, "messages", "a list of {role, content}", got, "")
-        if message.get("role") in ("system", "developer"):
-            system = message["content"] + "\n\n"
-        elif message.get("role") == "user":
-            users.append(message["content"])
-    if not users:
+    prompt, user_turns = join_prompt(
+        [(str(message.get("role")), message["content"]) for message in messages]
+    )
+    if not user_turns:
         raise InvalidInput(place, "messages", "with a turn of the user", "none", "")
-    return system + users[-1], len(users)
+    return prompt, len(user_turns)
+
+
+def join_prompt(messages: Iterable[tuple[str, str]]) -> tuple[str, list[str]]:
+    """The system prompt and the user's last turn as one text, and all turns of the user.
+
+    messages: (role, content) of each message.
+    """
+    system = ""
+    user_turns = []
+    for role, content in messages:
+        if role in ("system", "developer"):
+            system = content + "\n\n"
+        elif role == "user":
+            user_turns.append(content)
+    return system + "".join(user_turns[-1:]), user_turns

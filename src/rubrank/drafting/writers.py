@@ -259,10 +259,10 @@ async def ask_json(
     end = reply.text.rfind("}")
     try:
         data = json.loads(reply.text[start : end + 1])
-    except ValueError:
-        return {}, "the reply is no JSON"
+    except (ValueError, RecursionError):
+        return {}, "the reply is not JSON"
     if not isinstance(data, dict):
-        return {}, "the reply is no JSON object"
+        return {}, "the reply is not a JSON object"
     return data, None
 
 

@@ -53,6 +53,7 @@ class _Comparison:
     first: float
     second: float
     differences: np.ndarray
+    """One for each resample; NaN if a run has no headline metric."""
     items: int
 
     def summarise(self) -> Difference:
@@ -85,13 +86,16 @@ def compare_runs(
         got = f"{', '.join(run.benchmark for run in first)} and {', '.join(second_by_name)}"
         raise InvalidInput("eval compare", "runs", "with a benchmark in common", got, "")
     differences = [comparison.summarise() for comparison in comparisons]
-    if len(comparisons) > 1:
+    defined = [
+        comparison for comparison in comparisons if not np.isnan(comparison.differences).any()
+    ]
+    if len(defined) > 1:
         by_capability: dict[str, list[_Comparison]] = {}
-        for comparison in comparisons:
+        for comparison in defined:
             by_capability.setdefault(comparison.capability, []).append(comparison)
         for capability, members in by_capability.items():
             differences.append(_average(f"= {capability}", members).summarise())
-        differences.append(_average("= overall", comparisons).summarise())
+        differences.append(_average("= overall", defined).summarise())
     return differences
 
 
@@ -177,4 +181,6 @@ def _points(
             if "dialogue" in labels:
                 labels["dialogue"] += f"\0{number}"
             scores.append(replace(score, id=f"{score.id}\0{number}", labels=labels))
-    return benchmark.metrics(scores)[benchmark.headline] * benchmark.per_cent
+    # Comparisons of EQ-Bench give ratings of several models, and no headline of one.
+    headline = benchmark.metrics(scores).get(benchmark.headline, float("nan"))
+    return headline * benchmark.per_cent

@@ -36,7 +36,7 @@ def group_dialogues(benchmark: Benchmark, items: Iterable[Row]) -> dict[str, lis
 def extend_history(
     benchmark: Benchmark, turn: Row, history: Sequence[Any], output: str
 ) -> list[dict[str, str]]:
-    """The history for the turn after this one."""
+    """The history for the turn after this one; history: what came before this turn."""
     answer = split_reasoning(output)[1]
     if benchmark.options.get("history") == "reference" and turn.get("reference_answer"):
         answer = str(turn["reference_answer"])
@@ -64,9 +64,7 @@ def ask_items(
         outputs = generate([benchmark.prompt(item) for item in asked_items])
         for index, item, output in zip(indices, asked_items, outputs, strict=True):
             rows.append({**item, "output": output})
-            histories[index] = extend_history(
-                benchmark, dialogues[index][number], histories[index], output
-            )
+            histories[index] = extend_history(benchmark, item, item["history"], output)
     return rows
 
 

@@ -87,7 +87,7 @@ def _ask_turns(benchmark: Benchmark) -> Solver:
             state = await generate(state)
             outputs.append(state.output.completion)
             reasoning_words.append(_count_reasoning_words(state))
-            history = extend_history(benchmark, turn, history, state.output.completion)
+            history = extend_history(benchmark, turn, item["history"], state.output.completion)
         state.metadata |= {"asked": items, "outputs": outputs, "thoughts": reasoning_words}
         return state
 

@@ -1,12 +1,12 @@
 """Bradley–Terry ratings of models from games, with or without attributes of the answers (style control).
 
-    >>> ratings([("a", "b", 1.0), ("b", "c", 1.0), ("a", "c", 1.0)], prior=1.0).strength["a"] > 0
+    >>> fit_ratings([("a", "b", 1.0), ("b", "c", 1.0), ("a", "c", 1.0)], prior=1.0).strength["a"] > 0
     True
 
     maximise  Σ w [ o log σ(e) + (1 − o) log σ(−e) ] − (α/2)|u|² − (β/2)|γ|²,    e = u_i − u_j + γᵀz
 
-One game is (i, j, outcome for i), the same model of a criterion's utilities as in fusion, with models in place of
-rollouts and one rating over all prompts.
+One game is (i, j, outcome for i), and z are the attributes of i's answer against j's. Fusion fits the same model to the
+scores of a criterion; here models take the place of rollouts, and each has one rating u over all prompts.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class ModelRatings:
         return 1.0 / (1.0 + math.exp(self.strength[j] - self.strength[i]))
 
 
-def ratings(
+def fit_ratings(
     games: Sequence[tuple[str, str, float]],
     *,
     weights: Sequence[float] | None = None,
@@ -44,7 +44,12 @@ def ratings(
     prior: float = 0.1,
     attribute_prior: float = 1e-3,
 ) -> ModelRatings:
-    """Fit by Newton's method; `contrasts` (games, D) are attributes of i's answer against j's."""
+    """The ratings that maximise the objective above, by Newton's method.
+
+    games: (i, j, outcome for i), where 1 is a win of i, 0.5 a tie. weights: how many games each of them counts as.
+    contrasts: (games, D), attributes of i's answer against j's. prior, attribute_prior: α and β.
+    Raises SolverError if the fit does not converge.
+    """
     if not games:
         raise InvalidInput("ratings", "games", "at least one", "none", "")
     names = sorted({name for i, j, _ in games for name in (i, j)})

@@ -127,8 +127,10 @@ def visible(text: str) -> str:
         return text
     if "```" not in text and "~~~" not in text:
         return _render_outside_code(text)
-    pieces = ["".join(lines) for lines in _split_fences(text)]
-    return "".join(piece if FENCE.match(piece) else _render_outside_code(piece) for piece in pieces)
+    pieces = [
+        piece if is_code else _render_outside_code(piece) for is_code, piece in _split_fences(text)
+    ]
+    return "".join(pieces)
 
 
 def remove_invisible(text: str) -> str:
@@ -156,22 +158,26 @@ def _has_star_between_letters(text: str) -> bool:
     return any(before[-1:].isalpha() and after[:1].isalpha() for before, after in pairwise(pieces))
 
 
-def _split_fences(text: str) -> list[list[str]]:
-    """Split the lines into code fences and the text between them, in order."""
-    parts: list[list[str]] = [[]]
+def _split_fences(text: str) -> list[tuple[bool, str]]:
+    """Split the text into (is it code?, lines): code fences, and the text between them, in order."""
+    pieces: list[tuple[bool, str]] = []
+    lines: list[str] = []
     open_mark = ""
     for line in text.splitlines(keepends=True):
         fence = FENCE.match(line) if "`" in line or "~" in line else None
+        # A line such as "```x``` is code" only begins like a fence.
         if fence and not open_mark and fence[1][0] not in fence[2]:
-            parts.append([line])
+            pieces.append((False, "".join(lines)))
+            lines = [line]
             open_mark = fence[1]
         elif fence and open_mark and fence[1].startswith(open_mark) and not fence[2].strip():
-            parts[-1].append(line)
-            parts.append([])
+            pieces.append((True, "".join([*lines, line])))
+            lines = []
             open_mark = ""
         else:
-            parts[-1].append(line)
-    return parts
+            lines.append(line)
+    pieces.append((bool(open_mark), "".join(lines)))
+    return pieces
 
 
 def _render_outside_code(text: str) -> str:

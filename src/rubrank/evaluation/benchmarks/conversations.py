@@ -291,12 +291,13 @@ def _read_rubric(item: Row) -> list[str]:
 
 
 def _decode_json(value: Any) -> Any:
-    if isinstance(value, str) and value[:1] in "[{":
-        try:
-            return json.loads(value)
-        except ValueError:
-            return value
-    return value
+    """The data of a text in JSON; any other value as it is, also a text that only looks like JSON."""
+    if not isinstance(value, str) or not value.startswith(("[", "{")):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return value
 
 
 def _parse_yes_no(text: str) -> bool | None:
@@ -349,19 +350,13 @@ class MultiChallenge(Benchmark):
             if "verdict" not in row and "judge_verdict" not in row:
                 return None
             attempts = [row]
-        pass_text = str(first_value(item, ("pass_criteria", "PASS_CRITERIA"))).upper()
-        pass_criterion = find_last_word(pass_text, ("YES", "NO"))
-        if pass_criterion is None:
-            raise InvalidInput(
-                "row", "pass_criteria", "YES or NO", repr(item.get("PASS_CRITERIA")), ""
-            )
         verdicts = [
             str(attempt.get("verdict") or attempt.get("judge_verdict", "")).strip().upper()
             for attempt in attempts
         ]
         if "YES" not in verdicts and "NO" not in verdicts:
             return self.missing_score(row, f"no verdict: {verdicts[0][:80]!r}")
-        return self._make_score({**item, **row}, pass_criterion in verdicts, "")
+        return self._make_score({**item, **row}, _read_pass_criterion(item) in verdicts, "")
 
     def prompt(self, item: Row) -> Messages:
         """The conversation so far."""
@@ -381,7 +376,7 @@ class MultiChallenge(Benchmark):
             return self.missing_score(
                 item, answer.reason or "the judge's reply contains no verdict"
             )
-        passed = verdict == str(item["PASS_CRITERIA"]).upper()
+        passed = verdict == _read_pass_criterion(item)
         return self._make_score(item, passed, str(reply.get("reasoning", "")))
 
     def _make_score(self, row: Row, passed: bool, reason: str) -> ItemScore:
@@ -398,3 +393,12 @@ class MultiChallenge(Benchmark):
             items[score.id] = max(items.get(score.id, 0.0), score.values["passed"])
         axes = {axis: 100.0 * mean(passed[axis].values()) for axis in sorted(passed)}
         return {"overall": mean(axes.values()), **axes}
+
+
+def _read_pass_criterion(item: Row) -> str:
+    """The verdict with which an item passes: YES or NO."""
+    text = str(first_value(item, ("pass_criteria", "PASS_CRITERIA")))
+    criterion = find_last_word(text.upper(), ("YES", "NO"))
+    if criterion is None:
+        raise InvalidInput("row", "pass_criteria", "YES or NO", repr(text)[:80], "")
+    return criterion

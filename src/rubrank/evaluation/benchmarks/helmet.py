@@ -96,9 +96,8 @@ class Helmet(Benchmark):
     def questions(self, item: Row, output: str) -> list[Messages]:
         """A judge grades narrative questions and summaries."""
         dataset = dataset_of(item)
-        if dataset not in JUDGED or (
-            self.options["longqa"] == "rouge" and dataset == "narrativeqa"
-        ):
+        is_rouge = dataset == "narrativeqa" and self.options["longqa"] == "rouge"
+        if dataset not in JUDGED or is_rouge:
             return []
         if CATEGORY_OF[dataset] == "longqa":
             target = " / ".join(_read_answers(item))
@@ -144,12 +143,15 @@ class Helmet(Benchmark):
             if category == "longqa":
                 value *= _read_grade(reply["correctness"], 3) / 3.0
             else:
-                points = len(item["keypoints"])
+                key_points = len(item["keypoints"])
                 sentences = int(reply["sentence_count"])
-                recall = _read_grade(reply["supported_key_points"], points) / points
-                precision = _read_grade(reply["supported_sentences"], sentences) / sentences
+                found_points = _read_grade(reply["supported_key_points"], key_points)
+                supported_sentences = _read_grade(reply["supported_sentences"], sentences)
+                # An empty summary has no sentences; as upstream, its precision is 0.
+                recall = found_points / key_points if key_points else 0.0
+                precision = supported_sentences / sentences if sentences else 0.0
                 value *= harmonic_mean(precision, recall)
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, OverflowError):
             reason = answer.reason or "the judge's reply contains no grades"
             return self.missing_score(item, reason, labels=labels)
         return ItemScore(self.item_id(item), {"score": value}, labels=labels)

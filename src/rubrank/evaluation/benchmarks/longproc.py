@@ -105,9 +105,11 @@ _SMALL_WORDS = re.compile(
     r"\b(?:a|an|the|on|in|at|step|thinks|think|believes|believe|is|are|of|location|know|knows|belief)\b"
 )
 _WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation + "\u2019")
-_EQUATION = re.compile(r"\s*(-?\d+)\s*([-+*/])\s*(-?\d+)\s*=\s*(-?\d+)\s*")
-_FLIGHT = re.compile(r"Day (\d+).*from (\w+) to (\w+)")
-_SPAN = re.compile(r"\d+-(\d+)")
+# Numbers are limited, because Python refuses to read one of thousands of digits.
+_NUMBER = r"(-?\d{1,18})"
+_EQUATION = re.compile(rf"\s*{_NUMBER}\s*([-+*/])\s*{_NUMBER}\s*=\s*{_NUMBER}\s*")
+_FLIGHT = re.compile(r"Day (\d{1,9}).*from (\w+) to (\w+)")
+_SPAN = re.compile(r"\d+-(\d{1,9})")
 
 
 def _find_tag(text: str, tag: str) -> str | None:
@@ -299,11 +301,14 @@ def html_to_tsv(prediction: str, example: Row) -> Values:
 
 
 def _parse_table(text: str) -> tuple[int, list[tuple[str, ...]]] | None:
-    """The number of columns, and the rows with cells in a loose form.
+    """The number of columns, and the rows with cells in a loose form; None if the text is no table.
 
     A row of another width matches no other row; if it is the last one, it is dropped.
     """
-    header, *rows = csv.reader(text.strip().split("\n"), delimiter="\t")
+    try:
+        header, *rows = csv.reader(text.strip().split("\n"), delimiter="\t")
+    except csv.Error:  # a carriage return within a line, or a cell of more than 128 kB
+        return None
     if not header:
         return None
     width = len(header)

@@ -22,7 +22,7 @@ from rubrank.evaluation.benchmark import (
     mean,
 )
 from rubrank.evaluation.judge import fill_prompt, parse_json_object
-from rubrank.evaluation.ratings import ratings
+from rubrank.evaluation.ratings import fit_ratings
 
 # -------------------------------------------------------------------------------------------------------- Arena-Hard
 
@@ -42,8 +42,9 @@ GAMES: dict[str, tuple[float, int]] = {
 """Label → (outcome for A, games that it counts as)."""
 STYLES = ("token_len", "header_count", "list_count", "bold_count")
 _BOOTSTRAPS = 100
-# precision of the prior on the ratings; small, because there are only two models
-_STYLE_PRIOR = 1e-3
+_STYLE_PRIOR = (
+    1e-3  # precision of the prior on the ratings; small, because there are only two models
+)
 
 
 def read_label(reply: str) -> str | None:
@@ -84,7 +85,7 @@ class ArenaHard(Benchmark):
         return super().output(row)
 
     def published_score(self, item: Row, row: Row) -> ItemScore | None:
-        """Published games."""
+        """The score from the labels of published games."""
         games = row.get("games")
         if not games:
             return None
@@ -150,7 +151,7 @@ class ArenaHard(Benchmark):
             ("model", "baseline", score.values["won"] / score.values["games"]) for score in scores
         ]
         weights = [score.values["games"] for score in scores]
-        fitted = ratings(games, weights=weights, contrasts=contrasts, prior=_STYLE_PRIOR)
+        fitted = fit_ratings(games, weights=weights, contrasts=contrasts, prior=_STYLE_PRIOR)
         return 100.0 * fitted.win_rate("model", "baseline")
 
 
@@ -179,15 +180,14 @@ CRITERIA = word_list("""
     depth_of_insight authentic_eu causal_attribution theory_of_mind incisiveness reading_between_lines correctness
     overall_eq
 """)
-PRIOR = 1.0
-"""Precision of the prior on the ratings of models."""
 COUNTED = word_list("""
     demonstrated_empathy pragmatic_ei depth_of_insight social_dexterity emotional_reasoning message_tailoring
     theory_of_mind subtext_identification intellectual_grounding correctness
 """)
-"""Criteria on which more is better; the others describe a style."""
+"""Criteria of the rubric on which more is better; the others describe a style."""
+_RATING_PRIOR = 1.0  # precision of the prior on the ratings of models
 _MOST_PLUSES = 5
-_WINNER = re.compile(r"\s*(A?\w+?)\s*(\+{1,5})\s*")
+_WINNER = re.compile(r"\s*(\w+?)\s*(\+{1,5})\s*")
 _ORDER = re.compile(r"\s*(\w+)\s*:\s*(test|other)\s*/\s*(\w+)\s*:\s*(test|other)\s*")
 
 
@@ -198,11 +198,11 @@ class Comparison:
     test: str
     other: str
     pluses: tuple[int, int]
-    """For the test model, and for the other, over all criteria."""
+    """Pluses for the test model, and for the other, over all criteria."""
 
     @property
     def share(self) -> float:
-        """From 0 to 1: a half, moved by the difference of the pluses over the most that there can be."""
+        """The win of the test model from 0 to 1: 0.5 for equally many pluses, 1 if it has all that can be given."""
         won, lost = self.pluses
         return 0.5 + 0.5 * (won - lost) / (_MOST_PLUSES * len(CRITERIA))
 
@@ -256,7 +256,7 @@ class EQBench(Benchmark):
     }
 
     def item_id(self, row: Row) -> str:
-        """The scenario; for a comparison with the models and the order."""
+        """The scenario; for a comparison, with the models and the order."""
         if "pair" in row:
             pair: Any = row["pair"]
             return f"{row['scenario_id']}/{pair['test_model']}/{pair['neighbor_model']}/{row.get('order')}"
@@ -308,20 +308,21 @@ class EQBench(Benchmark):
 
     def metrics(self, scores: Sequence[ItemScore]) -> Metrics:
         """The mean rubric score, or the ratings of the models."""
-        games = [
-            (score.labels["test"], score.labels["other"], score.values["share"])
-            for score in scores
-            if "test" in score.labels
-        ]
         metrics: Metrics = {}
-        graded = [score.values["rubric"] for score in scores if "rubric" in score.values]
-        if graded:
-            metrics["rubric score"] = mean(graded)
-        if games:
-            fitted = ratings(games, prior=PRIOR)
+        rubric_scores = [score.values["rubric"] for score in scores if "rubric" in score.values]
+        if rubric_scores:
+            metrics["rubric score"] = mean(rubric_scores)
+        comparisons = [score for score in scores if "share" in score.values]
+        if comparisons:
+            games = [
+                (score.labels["test"], score.labels["other"], score.values["share"])
+                for score in comparisons
+            ]
+            fitted = fit_ratings(games, prior=_RATING_PRIOR)
             ordered = sorted(fitted.strength.items(), key=lambda pair: -pair[1])
             metrics |= {f"rating/{name}": value for name, value in ordered}
             metrics["plus counts"] = sum(
-                score.values["plus for test"] + score.values["plus for other"] for score in scores
+                score.values["plus for test"] + score.values["plus for other"]
+                for score in comparisons
             )
         return metrics
