@@ -185,6 +185,21 @@ def test_a_question_beyond_the_limit_of_a_request_is_missing_without_a_call():
     assert judgment.verdicts[0, "Clear"].reason.endswith("at most 10 (request_tokens)")
 
 
+def test_a_criterion_that_is_too_long_leaves_the_others_in_one_request():
+    first, last = (Criterion(name=name, question="Is it good?") for name in ("First", "Last"))
+    long = Criterion(name="Long", question="Is it " + "very " * 3000 + "good?")
+    about = question(1, (first, long, last))
+    small = judge(kind="decision", state_tokens=1500)
+    asker = Decider(0.1, 0.9)
+    judgment = asyncio.run(Decision().judge(about, small, asker))
+    (call,) = asker.calls
+    assert list(json.loads(call.messages[0]["content"])["questions"]) == ["First", "Last"]
+    assert Decision().calls(about, small) == 1
+    assert judgment.verdicts[0, "Long"].reason.startswith("too long for the judge: about ")
+    assert [judgment.verdicts[0, name].value for name in ("First", "Last")] == [1.0, 1.0]
+    assert (judgment.asked, judgment.lost) == (3, 1)
+
+
 def test_duplicates_share_a_call():
     asker = Decider(0.1, 0.9)
     assert ask(asker, (CRITERION,), group("a", "a", "b")).asked == 3

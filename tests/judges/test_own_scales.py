@@ -78,6 +78,46 @@ def test_findings_of_ones_own():
     assert read_absolute(entry(2, finding="w2"), by_value).value == 2
 
 
+@pytest.mark.parametrize("middle", [0.1, 0.3, 0.5, 0.7, 0.9])
+@pytest.mark.parametrize("findings", [None, {"high": "all", "between": "some", "low": "none"}])
+def test_the_middle_of_three_values_has_the_finding_between_wherever_it_lies(middle, findings):
+    criterion = Criterion(name="Cites", question="Does it cite?", domain=[0, middle, 1], findings=findings)
+    words = absolute_call(criterion, rollout(), language="en").schema["properties"]["finding"]["enum"][:3]
+    assert words == (["all", "some", "none"] if findings else ["holds", "holds in part", "does not hold"])
+    text = system(absolute_call(criterion, rollout(), language="en"))
+    for number, word in zip((1, middle, 0), words, strict=True):
+        assert f'\n{number} ("{word}"): ' in text
+        assert read_absolute(entry(number, finding=word), criterion).value == number
+        for other in {0, middle, 1} - {number}:
+            assert read_absolute(entry(other, finding=word), criterion).reason.startswith("verdict contradicts")
+
+
+@pytest.mark.parametrize(
+    ("domain", "low", "between", "high"),
+    [
+        ([1, 2, 3, 4], [1], [2, 3], [4]),
+        ([1, 2, 3, 4, 5], [1, 2], [3], [4, 5]),
+        ({"low": 0, "high": 1}, [0, 1, 2, 3], [4, 5, 6], [7, 8, 9, 10]),
+    ],
+)
+def test_findings_by_level_divide_a_longer_scale_into_thirds(domain, low, between, high):
+    findings = {"high": "good", "between": "fair", "low": "bad"}
+    criterion = Criterion(name="Depth", question="How deep is it?", domain=domain, findings=findings)
+    word_of = {**dict.fromkeys(low, "bad"), **dict.fromkeys(between, "fair"), **dict.fromkeys(high, "good")}
+    for number, right in word_of.items():
+        for word in ("good", "fair", "bad"):
+            assert (read_absolute(entry(number, finding=word), criterion).value is not None) == (word == right)
+
+
+def test_findings_by_value_may_be_given_with_the_four_digits_that_a_judge_reads():
+    findings = {0: "none", 0.3333: "some", 1: "all"}
+    criterion = Criterion(name="Cites", question="Does it cite?", domain=[0, 1 / 3, 1], findings=findings)
+    schema = absolute_call(criterion, rollout()).schema["properties"]
+    assert schema["finding"]["enum"][:3] == ["all", "some", "none"]
+    assert read_absolute(entry(0.3333, finding="some"), criterion).value == 1 / 3
+    assert read_absolute(entry(0.3333, finding="all"), criterion).value is None
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
@@ -95,6 +135,11 @@ def test_findings_of_ones_own():
         ({"findings": {"high": "x", 0: "y"}}, "not by both"),
         ({"findings": {"high": "x", "low": "X"}}, "findings must be of different words"),
         ({"findings": {0: "x", 2: "y"}}, "findings must be given for every value of the scale: 0, 1; got 0, 2"),
+        ({"findings": {0: "x", "0.0": "y", 1: "z"}}, "findings must be given once for every value; got 0 twice"),
+        (
+            {"findings": {0: "x", 0.00001: "y"}},
+            "findings must be given for every value of the scale: 0, 1; got 0, 1e-05",
+        ),
         ({"findings": []}, "findings must be a mapping"),
     ],
 )

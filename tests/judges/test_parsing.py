@@ -10,7 +10,6 @@ from cases import folded
 from rubrank.judges.judge import Reply
 from rubrank.judges.parsing import read_absolute, read_batched, read_expected, read_listwise, read_pairwise
 from rubrank.judges.prompting.prompt_files import LANGUAGES, load_prompt
-from rubrank.judges.prompting.reply_form import agrees, levels
 from rubrank.rubrics.catalogue import KNOWN
 from rubrank.rubrics.rubric import Criterion
 
@@ -258,13 +257,12 @@ def test_a_verdict_that_contradicts_its_reasoning(criterion, finding, value):
 def test_honest_judges_do_not_trip(name, tongue):
     """Whatever pair the prompt allows is read as it is, in either language, capitals and full stops aside."""
     criterion, prompt = Criterion(name=name), load_prompt(name, tongue)
-    asked = criterion.scale.asked
-    for number in asked:
-        for level in levels(asked):
-            if agrees(level, number, asked):
-                for finding in (prompt.findings[level], prompt.findings[level].upper() + "."):
-                    value = read_absolute(said(entry(number, finding)), criterion).value
-                    assert value == criterion.scale.score(number)
+    scale = criterion.scale
+    for number in scale.numbers:
+        word = prompt.findings[scale.level(number)]
+        for finding in (word, word.upper() + "."):
+            value = read_absolute(said(entry(number, finding)), criterion).value
+            assert value == scale.score(number)
 
 
 def test_a_finding_in_other_words_is_no_contradiction():

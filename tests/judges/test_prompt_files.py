@@ -13,8 +13,8 @@ from prompted import JUDGED, criterion, rollout, system
 
 from rubrank.judges.prompting import absolute_call, has_prompt
 from rubrank.judges.prompting.prompt_files import FOLDER, LANGUAGES, load_prompt
-from rubrank.judges.prompting.reply_form import agrees, levels
 from rubrank.rubrics.catalogue import KNOWN
+from rubrank.rubrics.rubric import Criterion
 
 FRAMES = ("_common", "_question", "_absolute", "_batched", "_pairwise", "_listwise")
 VERSIONS = Path(__file__).parent / "prompt_versions.json"
@@ -108,13 +108,13 @@ def recorded() -> dict[str, list[object]]:
 
 @folded("name", [*JUDGED, "_question"])
 def test_every_value_has_a_finding_and_every_finding_a_value(name):
-    asked = criterion(name).scale.asked if name in KNOWN else (0.0, 1.0)
-    for number in asked:
-        assert any(agrees(level, number, asked) for level in levels(asked))
-    for level in levels(asked):
-        assert any(agrees(level, number, asked) for number in asked)
-    assert not agrees("high", asked[0], asked)
-    assert not agrees("low", asked[-1], asked)
+    judged = criterion(name) if name in KNOWN else Criterion(name="Kind", question="Is it kind?")
+    scale = judged.scale
+    levels = [scale.level(number) for number in scale.numbers]
+    assert (levels[0], levels[-1]) == ("low", "high")
+    assert set(levels) == ({"low", "high"} if len(levels) == 2 else {"low", "between", "high"})
+    for language in LANGUAGES:
+        assert set(levels) <= set(load_prompt(name, language).findings)
 
 
 @pytest.mark.parametrize("tongue", LANGUAGES)

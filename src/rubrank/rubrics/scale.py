@@ -1,13 +1,14 @@
 """The scale of a judge's answers: the numbers that it may write, and the scores they stand for.
 
-    domain [0, 0.5, 1]                          asked 0, 0.5 or 1                     as they stand
-    domain {low: 0, high: 1}                    asked an integer from 0 to 10         7 is 0.7
-    anchors {0: bad, 1: neutral, 2: good}       asked 0, 1 or 2                       as they stand, and the domain
-    anchors {1: …, …, 5: …}, domain 0 to 1      asked 1 to 5                          1 is 0, 3 is 0.5, 5 is 1
+    criterion                                   the judge writes          score
+    domain [0, 0.5, 1]                          0, 0.5 or 1               the number itself
+    domain {low: 0, high: 1}                    0, 1, 2 … or 10           7 is 0.7
+    anchors {0: bad, 1: neutral, 2: good}       0, 1 or 2                 the number itself; the domain is 0, 1, 2
+    anchors {1: …, …, 5: …}, domain 0 to 1      1, 2, 3, 4 or 5           1 is 0, 3 is 0.5, 5 is 1
 
-Models grade worse in decimals than in a few whole numbers, so a range is never asked as such. A user's anchors are the
-scale, whatever the library would have asked: those inside the domain are scores as they stand, those of another scale
-are mapped, its ends to the ends of the domain.
+Models grade worse in decimals than in a few whole numbers, so for a range they are asked for whole numbers. If the user
+gives anchors, their numbers are the scale. Numbers inside the domain are scores; numbers outside of it are mapped, so
+that the lowest and the highest of them become the ends of the domain.
 """
 
 from __future__ import annotations
@@ -25,86 +26,111 @@ MOST_ANCHORS = 101
 LEVELS = ("high", "between", "low")
 _STEPS = 10  # of a range
 _NEAR = 1e-9
+_WRITTEN_PRECISION = 5e-5  # judges read and write numbers with four digits after the point
 
 
 @dataclass(frozen=True)
 class Scale:
-    """What may be written, lowest first, and the score of each."""
+    """The numbers that a judge may write, and the score of each."""
 
-    asked: tuple[float, ...]
+    numbers: tuple[float, ...]
+    """Lowest first."""
     scores: tuple[float, ...]
     steps: bool = False
-    """Is it a range that is asked in steps?"""
+    """Do the numbers divide a range into equal steps?"""
+
+    def find(self, number: float) -> float | None:
+        """The number of the scale that a judge means; None if it is not on the scale."""
+        for allowed in self.numbers:
+            if abs(allowed - number) <= _WRITTEN_PRECISION:
+                return allowed
+        return None
 
     def score(self, number: float) -> float | None:
-        """The score that a number stands for; None if it is not on the scale. Numbers are written with four digits."""
-        pairs = zip(self.asked, self.scores, strict=True)
-        return next((score for written, score in pairs if abs(written - number) <= 5e-5), None)
+        """The score that a number stands for; None if it is not on the scale."""
+        allowed = self.find(number)
+        return None if allowed is None else self.scores[self.numbers.index(allowed)]
 
     def number(self, score: float) -> float | None:
-        """What is written for a score: the nearest step of a range, else exactly it; None outside of the domain."""
-        if self.steps and self.scores[0] <= score <= self.scores[-1]:
-            return min(self.asked, key=lambda n: abs(self.score(n) - score))  # type: ignore[operator]
-        pairs = zip(self.asked, self.scores, strict=True)
-        return next(
-            (written for written, own_score in pairs if abs(own_score - score) <= 5e-5), None
-        )
+        """The number that stands for a score, on a range the nearest one; None if there is none."""
+        nearest = min(range(len(self.scores)), key=lambda i: abs(self.scores[i] - score))
+        is_in_range = self.steps and self.scores[0] <= score <= self.scores[-1]
+        if is_in_range or abs(self.scores[nearest] - score) <= _WRITTEN_PRECISION:
+            return self.numbers[nearest]
+        return None
+
+    def level(self, number: float) -> str:
+        """The level of a number of the scale: "high", "between" or "low".
+
+        Of two or three numbers the ends are high and low, and the one in the middle is between, wherever it lies. A
+        longer scale is divided into thirds.
+        """
+        low, high = self.numbers[0], self.numbers[-1]
+        if low < number < high and len(self.numbers) == 3:
+            return "between"
+        share = (number - low) / (high - low)
+        if share > 2 / 3:
+            return "high"
+        return "low" if share < 1 / 3 else "between"
 
 
 def scale_of(domain: Domain, anchors: Mapping[float, str] | None, owner: str) -> Scale:
-    """The scale of a domain, or that of the user's anchors in it; InvalidInput if they do not go together."""
+    """The scale of a domain, or of the user's anchors in that domain; InvalidInput if these do not go together."""
     if not anchors:
         if domain.values:
             return Scale(domain.values, domain.values)
         numbers = tuple(map(float, range(_STEPS + 1)))
-        return Scale(numbers, tuple(_map_to_domain(numbers, domain)), steps=True)
-    anchor_scores = tuple(sorted(anchors))
+        return Scale(numbers, _map_to_domain(numbers, domain), steps=True)
+    numbers = tuple(sorted(anchors))
     if domain.values:
-        return _scale_of_values(anchor_scores, domain, owner)
-    inside = all(domain.low <= number <= domain.high for number in anchor_scores)
-    return Scale(
-        anchor_scores, anchor_scores if inside else tuple(_map_to_domain(anchor_scores, domain))
+        return _scale_of_values(numbers, domain, owner)
+    if all(domain.low <= number <= domain.high for number in numbers):
+        return Scale(numbers, numbers)
+    return Scale(numbers, _map_to_domain(numbers, domain))
+
+
+def _scale_of_values(numbers: tuple[float, ...], domain: Domain, owner: str) -> Scale:
+    """The scale of anchors with these numbers, in a domain that is a list of values."""
+    are_values = all(
+        any(abs(number - value) <= _NEAR for value in domain.values) for number in numbers
     )
-
-
-def _scale_of_values(asked: tuple[float, ...], domain: Domain, owner: str) -> Scale:
-    if all(any(abs(number - value) <= _NEAR for value in domain.values) for number in asked):
-        if asked[0] > domain.low + _NEAR or asked[-1] < domain.high - _NEAR:
+    if are_values:
+        if numbers[0] > domain.low + _NEAR or numbers[-1] < domain.high - _NEAR:
             allowed = f"given for the lowest and the highest value of the domain, {domain.low:g} and {domain.high:g}"
-            raise InvalidInput(owner, "anchors", allowed, _join_numbers(asked), "")
+            raise InvalidInput(owner, "anchors", allowed, _join_numbers(numbers), "")
         return Scale(domain.values, domain.values)
-    mapped = _map_to_domain(asked, domain)
-    if len(asked) == len(domain.values) and all(
-        abs(score - other) <= 1e-6 for score, other in zip(mapped, domain.values, strict=True)
-    ):
-        return Scale(asked, domain.values)
+    mapped = _map_to_domain(numbers, domain)
+    if len(mapped) == len(domain.values):
+        differences = [abs(a - b) for a, b in zip(mapped, domain.values, strict=True)]
+        if max(differences) <= 1e-6:
+            return Scale(numbers, domain.values)
     allowed = (
         f"for values of the domain ({_join_numbers(domain.values)}), or a scale of as many steps"
     )
     remedy = "Without a domain, the numbers of the anchors are the scores."
-    raise InvalidInput(owner, "anchors", allowed, _join_numbers(asked), remedy)
+    raise InvalidInput(owner, "anchors", allowed, _join_numbers(numbers), remedy)
 
 
-def _map_to_domain(numbers: tuple[float, ...], domain: Domain) -> list[float]:
-    """Ends to ends, in proportion between."""
-    low = numbers[0]
+def _map_to_domain(numbers: tuple[float, ...], domain: Domain) -> tuple[float, ...]:
+    """Map the lowest number to the low end of the domain, the highest to its high end, and the others in proportion."""
     span = numbers[-1] - numbers[0]
-    # Rounded to eight digits, so that 3 of 10 is 0.3.
-    return [
-        round(domain.low + (domain.high - domain.low) * (number - low) / span, 8)
-        for number in numbers
-    ]
+    scores = []
+    for number in numbers:
+        share = (number - numbers[0]) / span
+        # Rounded to eight digits, so that 3 of 10 is 0.3.
+        scores.append(round(domain.low + (domain.high - domain.low) * share, 8))
+    return tuple(scores)
 
 
 def _join_numbers(numbers: Iterable[float]) -> str:
     return ", ".join(f"{number:g}" for number in numbers)
 
 
-# ---------------------------------------------------------------------------------------------------- as a user writes
+# ---------------------------------------------------------------------------------------------- anchors and findings
 
 
 def read_anchors(given: Any, owner: str) -> dict[float, str]:
-    """{0: bad, "1": neutral, 2: good} with numbers as keys; InvalidInput if it is no scale."""
+    """Read a user's anchors, such as {0: bad, "1": neutral, 2: good}, by number; InvalidInput if they are no scale."""
     if not isinstance(given, Mapping):
         raise InvalidInput(
             owner, "anchors", "a mapping from values to what they mean", repr(given)[:80], ""
@@ -133,7 +159,7 @@ def read_anchors(given: Any, owner: str) -> dict[float, str]:
 
 
 def read_findings(given: Any, owner: str) -> dict[str | float, str]:
-    """{high: cites, low: does not cite}, or a word for every value; InvalidInput otherwise."""
+    """Read a user's findings, by level ({high: cites, low: does not cite}) or by number; InvalidInput otherwise."""
     if not isinstance(given, Mapping) or not given:
         allowed = "a mapping from high, between, low or from values to a word each"
         raise InvalidInput(owner, "findings", allowed, repr(given)[:80], "")
@@ -143,6 +169,11 @@ def read_findings(given: Any, owner: str) -> dict[str | float, str]:
         if level is None:
             allowed = "given by high, between and low, or by values"
             raise InvalidInput(owner, "findings", allowed, repr(key)[:80], "")
+        if level in findings:
+            got = (
+                f"{level:g} twice"  # a level cannot come twice, but 0 and "0.0" are the same number
+            )
+            raise InvalidInput(owner, "findings", "given once for every value", got, "")
         findings[level] = _read_text(owner, "findings", key, text)
     if len({isinstance(key, str) for key in findings}) > 1:
         raise InvalidInput(
@@ -165,18 +196,16 @@ def _all_differ(texts: Iterable[str]) -> bool:
 
 
 def check_findings(findings: Mapping[str | float, str], scale: Scale, owner: str) -> None:
-    """Do they fit the scale?"""
+    """Raise InvalidInput if a level or a number of the scale has no finding, or a finding no number."""
     if all(isinstance(key, str) for key in findings):
-        needed = {"high", "low"} | ({"between"} if len(scale.asked) > 2 else set())
-        if not needed <= set(findings):
-            names = ", ".join(name for name in LEVELS if name in needed)
-            raise InvalidInput(
-                owner, "findings", f"given for {names}", ", ".join(map(str, findings)), ""
-            )
+        needed = [level for level in LEVELS if level in map(scale.level, scale.numbers)]
+        if not set(needed) <= set(findings):
+            got = ", ".join(map(str, findings))
+            raise InvalidInput(owner, "findings", f"given for {', '.join(needed)}", got, "")
         return
     numbers = sorted(float(key) for key in findings)
-    if len(numbers) != len(scale.asked) or any(scale.score(number) is None for number in numbers):
-        allowed = f"given for every value of the scale: {_join_numbers(scale.asked)}"
+    if tuple(map(scale.find, numbers)) != scale.numbers:
+        allowed = f"given for every value of the scale: {_join_numbers(scale.numbers)}"
         raise InvalidInput(owner, "findings", allowed, _join_numbers(numbers), "")
 
 
@@ -199,6 +228,7 @@ def _read_number(key: Any) -> float | None:
 def domain_of(anchors: Mapping[float, str]) -> Domain:
     """The domain whose values are the anchors' numbers."""
     values = tuple(sorted(anchors))
-    return next(
-        (domain for domain in (BINARY, TERNARY) if domain.values == values), None
-    ) or discrete(*values)
+    for domain in (BINARY, TERNARY):
+        if domain.values == values:
+            return domain
+    return discrete(*values)

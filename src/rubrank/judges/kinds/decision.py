@@ -26,7 +26,8 @@ or the judge is asked for expected values. An answer that is missing, of another
 those of the levels is missing with a reason.
 
 Requests are limited in size (`Judge.request_tokens`, `Judge.state_tokens`): criteria that do not fit into one request
-are asked in several, each with the whole state. A response that is too long by itself is missing, without a call.
+are asked in several, each with the whole state. If the response and a single question are too long together, that
+verdict is missing, without a call; the other criteria are asked as usual.
 Duplicate rollouts that are judged on the same criteria share a call.
 """
 
@@ -226,13 +227,13 @@ def _list_levels(criterion: Criterion, form: ReplyForm) -> list[tuple[float, str
         meanings = [text for _, text in reversed(form.lines)]
         return [
             (value, spell(n), text)
-            for n, value, text in zip(scale.asked, scale.scores, meanings, strict=True)
+            for n, value, text in zip(scale.numbers, scale.scores, meanings, strict=True)
         ]
     domain = criterion.value_domain
     levels = []
     for label, text in reversed(form.lines):  # such as ("7–8", "good, with lapses")
         numbers = [float(number) for number in label.split("–")]
-        share = math.fsum(numbers) / len(numbers) / scale.asked[-1]
+        share = math.fsum(numbers) / len(numbers) / scale.numbers[-1]
         levels.append((round(domain.low + share * (domain.high - domain.low), 8), label, text))
     return levels
 

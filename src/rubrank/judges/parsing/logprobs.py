@@ -52,7 +52,7 @@ def read_distribution(
         f"{spell(value)}: {probability / total:.2f}" for value, probability in likeliest
     )
     distribution = []
-    for number, score in zip(scale.asked, scale.scores, strict=True):
+    for number, score in zip(scale.numbers, scale.scores, strict=True):
         distribution.append((score, probabilities.get(number, 0.0) / total))
     return tuple(distribution), listing
 
@@ -86,10 +86,10 @@ def _parse_number(literal: str, scale: Scale) -> float | None:
     try:
         number = float(literal)
     except ValueError:
-        if scale.asked != (0.0, 1.0) or literal.lower() not in ("true", "false"):
+        if scale.numbers != (0.0, 1.0) or literal.lower() not in ("true", "false"):
             return None
         number = float(literal.lower() == "true")
-    return next((allowed for allowed in scale.asked if abs(allowed - number) <= 5e-5), None)
+    return scale.find(number)
 
 
 def _follow(
@@ -138,4 +138,4 @@ def _possible_values(text: str, scale: Scale) -> list[float]:
     if is_complete:
         value = _parse_number(literal, scale)
         return [] if value is None else [value]
-    return [value for value in scale.asked if literal and spell(value).startswith(literal)]
+    return [value for value in scale.numbers if literal and spell(value).startswith(literal)]

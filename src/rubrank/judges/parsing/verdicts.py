@@ -4,7 +4,7 @@
     ```json {"reasoning": "…", "verdict": 0.5,} ```            0.5
     The tone is right.\n**Verdict:** 1                         1.0
     The tone is right: {"verdict": 1}, I think.                missing: no verdict at the end of the reply
-    Verdict: 1 — no, wait, zero                                missing: no number
+    Verdict: 1 — no, wait, zero                                missing: no verdict in the line
     {"verdict": 1, "Verdict": 0}                               missing: two different verdicts
     {"reasoning": "…", "finding": "fails", "verdict": 1}       missing: the verdict contradicts its reasoning
     {"reasoning": "…", "verdict": 7}                           missing: 7 is not one of 0, 1 (0.7 for a range)
@@ -204,18 +204,21 @@ def parse_ranks(reply: Reply, n: int, call: Call | None) -> tuple[tuple[int, ...
     statements = find_statements(reply, _has_verdict, call)
     if not all(isinstance(value, dict) for value in statements.values):
         raise NoVerdict(f"no JSON in the reply: {statements.text}")
-    rankings: list[tuple[tuple[int, ...], str] | NoVerdict] = []
+    rankings: set[tuple[int, ...] | None] = set()  # None: a statement without usable ranks
+    reason = ""
+    last_problem: NoVerdict | None = None
     for value in statements.values:
         try:
-            rankings.append(_read_ranks(_read_object(cast(Mapping[str, Any], value)), n))
+            ranks, reason = _read_ranks(_read_object(cast(Mapping[str, Any], value)), n)
+            rankings.add(ranks)
         except NoVerdict as problem:
-            rankings.append(problem)
-    if len({None if isinstance(ranking, NoVerdict) else ranking[0] for ranking in rankings}) > 1:
+            rankings.add(None)
+            last_problem = problem
+    if len(rankings) > 1:
         raise NoVerdict(f"two different verdicts: {statements.text}")
-    last = rankings[-1]
-    if isinstance(last, NoVerdict):
-        raise last
-    return last
+    if last_problem is not None:
+        raise last_problem
+    return ranks, reason
 
 
 # ------------------------------------------------------------------------------------------------ statement → entry
@@ -254,11 +257,11 @@ def _read_object(value: Mapping[str, Any]) -> _Entry:
     if is_refusal(reasoning):
         raise NoVerdict(f"{REFUSED}: {reasoning}", declined=True)
     return _Entry(
-        fields.get("verdict"),
-        fields.get("finding"),
-        reasoning,
-        "items" in fields,
-        fields.get("items"),
+        verdict=fields.get("verdict"),
+        finding=fields.get("finding"),
+        reasoning=reasoning,
+        has_items="items" in fields,
+        items=fields.get("items"),
     )
 
 
@@ -320,10 +323,13 @@ def _score_entry(
         return Verdict(value, shorten_reason(f"{explanation}: {entry.reasoning}".rstrip(": ")))
     _refuse_null(entry.verdict, entry)
     scale = criterion.scale
-    number = _parse_number(entry.verdict, criterion.value_domain)
+    written = _parse_number(entry.verdict, criterion.value_domain)
+    number = None if written is None else scale.find(written)
     value = None if number is None else scale.score(number)
     if number is None or value is None:
-        allowed = "0 to 10 in whole numbers" if scale.steps else ", ".join(map(spell, scale.asked))
+        allowed = (
+            "0 to 10 in whole numbers" if scale.steps else ", ".join(map(spell, scale.numbers))
+        )
         raise NoVerdict(
             f"verdict {shortened(str(entry.verdict), 60)} is not one of {allowed}: {entry.reasoning}"
         )
@@ -402,7 +408,7 @@ def _check_finding(entry: _Entry, number: float, numbers: NumbersOfFindings) -> 
     agreeing_numbers = numbers.get(fold_word(entry.finding)) if entry.finding else None
     if agreeing_numbers is None:
         return
-    if not any(abs(number - agreeing) <= 5e-5 for agreeing in agreeing_numbers):
+    if number not in agreeing_numbers:
         contradiction = f"found “{shortened(str(entry.finding), 40)}”, said {entry.verdict}"
         raise NoVerdict(f"verdict contradicts its reasoning: {contradiction}: {entry.reasoning}")
 

@@ -28,7 +28,7 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from reprlib import repr as brief
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 from rubrank._plain import encodable
 from rubrank.errors import InvalidInput
@@ -45,8 +45,6 @@ from rubrank.judges.prompting.prompt_files import (
 from rubrank.rubrics.rubric import Criterion
 from rubrank.rubrics.scale import Scale
 
-Level: TypeAlias = Literal["high", "between", "low"]
-_LEVELS: tuple[Level, ...] = ("high", "between", "low")
 _MAX_VALUES_WITH_FINDINGS = 3
 _MAX_FINDING = 40  # characters of an anchor that can serve as a finding
 # Names that can be fields of a reply. "c3" cannot: it is the key of a criterion without such a name (`batch_keys`).
@@ -61,22 +59,6 @@ def spell(value: float) -> str:
 def fold_word(word: object) -> str:
     """A finding without case, spaces and punctuation."""
     return re.sub(r"[\W_]+", "", unicodedata.normalize("NFKC", str(word)).casefold())
-
-
-def agrees(level: Level, number: float, asked: Sequence[float]) -> bool:
-    """Does a number of the scale agree with a finding of this level?"""
-    low, high = asked[0], asked[-1]
-    if level == "between":
-        return low < number < high
-    middle = (low + high) / 2
-    return number > middle if level == "high" else number < middle
-
-
-def levels(asked: Sequence[float]) -> tuple[Level, ...]:
-    """The levels for which the scale has numbers, best first."""
-    return tuple(
-        level for level in _LEVELS if any(agrees(level, number, asked) for number in asked)
-    )
 
 
 # ---------------------------------------------------------------------------------------------------- one criterion
@@ -122,7 +104,7 @@ def make_form(
 
 def _scale_lines(criterion: Criterion, prompt: Prompt) -> tuple[tuple[str, str], ...]:
     """What the values mean, best first: by the user's anchors, or by those of the prompt file."""
-    numbers = criterion.scale.asked
+    numbers = criterion.scale.numbers
     anchors = criterion.anchors
     lines: list[tuple[str, str]] = []
     if not anchors:
@@ -151,21 +133,15 @@ def _scale_lines(criterion: Criterion, prompt: Prompt) -> tuple[tuple[str, str],
 
 def _words_by_number(criterion: Criterion, prompts: Sequence[Prompt]) -> dict[float, list[str]]:
     """Number → the words of its finding, one of each prompt; empty if no finding is asked for."""
-    numbers = criterion.scale.asked
-    findings = criterion.findings
-    if findings and all(isinstance(key, str) for key in findings):  # the user's, by level
-        return {
-            number: [findings[next(level for level in _LEVELS if agrees(level, number, numbers))]]
-            for number in numbers
-        }
-    if findings:  # the user's, by number
-        return {
-            number: [word]
-            for number in numbers
-            for key, word in findings.items()
-            if abs(float(key) - number) < 1e-6
-        }
-    if criterion.scale.steps or len(numbers) > _MAX_VALUES_WITH_FINDINGS:
+    scale = criterion.scale
+    numbers = scale.numbers
+    if criterion.findings:  # the user's words, by level or by number
+        words_by_key: dict[str | float | None, str] = {}
+        for key, word in criterion.findings.items():
+            words_by_key[key if isinstance(key, str) else scale.find(key)] = word
+        by_level = any(isinstance(key, str) for key in words_by_key)
+        return {n: [words_by_key[scale.level(n) if by_level else n]] for n in numbers}
+    if scale.steps or len(numbers) > _MAX_VALUES_WITH_FINDINGS:
         return {}
     if criterion.anchors:
         anchors = [criterion.anchors.get(number, "") for number in numbers]
@@ -174,9 +150,9 @@ def _words_by_number(criterion: Criterion, prompts: Sequence[Prompt]) -> dict[fl
         if not all_short or not all_different:
             return {}
         return {number: [anchor] for number, anchor in zip(numbers, anchors, strict=True)}
-    # Two or three values: each end has its word, and so has the value between them.
-    level_of = dict.fromkeys(numbers, "between") | {numbers[0]: "low", numbers[-1]: "high"}
-    return {n: [prompt.findings[level_of[n]] for prompt in prompts] for n in numbers}
+    return {
+        number: [prompt.findings[scale.level(number)] for prompt in prompts] for number in numbers
+    }
 
 
 def numbers_of_findings(criterion: Criterion) -> dict[str, tuple[float, ...]]:
@@ -225,9 +201,9 @@ def join_options(options: Sequence[str], language: PromptLanguage) -> str:
 def describe_numbers(scale: Scale, language: PromptLanguage) -> str:
     """What the verdict may be."""
     if not scale.steps:
-        return join_options([spell(number) for number in scale.asked], language)
-    low = spell(scale.asked[0])
-    high = spell(scale.asked[-1])
+        return join_options([spell(number) for number in scale.numbers], language)
+    low = spell(scale.numbers[0])
+    high = spell(scale.numbers[-1])
     return f"{low} 到 {high} 的整数" if language == "zh" else f"a whole number from {low} to {high}"
 
 
@@ -262,7 +238,7 @@ def entry_schema(form: ReplyForm, language: PromptLanguage) -> dict[str, Any]:
         if form.cannot_judge:
             items = {"anyOf": [items, {"type": "null"}]}
         return strict_object({"reasoning": _TEXT, "items": items})
-    numbers: list[Any] = [int(n) if n == int(n) else round(n, 4) for n in form.scale.asked]
+    numbers: list[Any] = [int(n) if n == int(n) else round(n, 4) for n in form.scale.numbers]
     verdict: dict[str, Any] = {"type": "number", "enum": numbers}
     if form.cannot_judge:
         verdict = {"type": ["number", "null"], "enum": [*numbers, None]}
@@ -348,9 +324,9 @@ def _number_of(criterion: Criterion, verdict: Any) -> float:
     is_number = isinstance(verdict, int | float) and not isinstance(verdict, bool)
     number = None
     if criterion.anchors:
-        allowed = f"one of the anchors {', '.join(f'{n:g}' for n in scale.asked)}"
+        allowed = f"one of the anchors {', '.join(f'{n:g}' for n in scale.numbers)}"
         if is_number:
-            number = next((n for n in scale.asked if abs(n - verdict) <= 5e-5), None)
+            number = scale.find(verdict)
     else:
         allowed = f"a value of its domain ({criterion.value_domain.description})"
         if is_number:
