@@ -9,17 +9,21 @@ none; Chain makes a task depend on the one before; Selection makes a branch depe
 
 A rule is one or more lines `name:argument`, as the public file writes them; all must hold:
 
-    keyword[a,b], forbidden_word[a,b]     contains all of them; none of them
-    keyword_num[1,2,a,b,c]                contains 1 to 2 of them
-    startswith:x, endswith:x, not_…       begins, ends so (a full stop or question mark may follow)
-    length[1,100], length_word[1,100]     so many characters; words
-    match:x                               is x
-    Json[a,b]                             holds a JSON object with exactly these keys; any keys if none is named
-    constraint_punc[，,。]                 no punctuation but this
-    number_each[3,5], starts_with_list_each[a,b]   so many pieces; the pieces begin so, in order
+    keyword:[a,b]                   contains all of them
+    forbidden_word:[a,b]            contains none of them
+    keyword_num:[1,2,a,b,c]         contains 1 to 2 of them
+    startswith:x, endswith:x        begins or ends with x (a full stop or question mark may follow the end)
+    match:x                         is x
+    length:[1,100]                  has 1 to 100 characters
+    length_word:[1,100]             has 1 to 100 words
+    Json:[a,b]                      holds a JSON object with exactly these keys; any keys if none is named
+    constraint_punc:[，,。]          has no other punctuation
+    number_each:[3,5]               there are 3 to 5 pieces
+    starts_with_list_each:[a,b]     there are as many pieces as texts, and each piece begins with its text
 
-`model_` before the name says that a model must first cut the piece out of the answer, `_each` after it that there are
-several pieces and the rule holds for each. Widths of characters (， and ,) and case make no difference.
+`not_` before the name negates the rule. `model_` before it says that a model must first cut the piece out of the
+answer; `_each` after it says that there are several pieces and that the rule must hold for each. Case and the width of
+characters (， and ,) make no difference.
 """
 
 from __future__ import annotations

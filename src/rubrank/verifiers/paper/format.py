@@ -230,7 +230,7 @@ _TITLES: dict[str, re.Pattern[str]] = {
 }
 
 
-@verifier("TitleFormat", family="format", domain=BINARY, version=1)
+@verifier("TitleFormat", family="format", domain=BINARY, version=2)
 def title_format(
     text: Text,
     *,
@@ -258,8 +258,11 @@ def title_format(
     if not titles:
         where = "first line" if first else "any line"
         return False, f"no title ({style}) in the {where}"
-    if title is not None and fold_phrase(title) not in map(fold_phrase, titles):
-        return False, f"title {titles[0]!r} found, {title!r} required"
+    if title is not None:
+        right_titles = [line for line in titles if fold_phrase(line) == fold_phrase(title)]
+        if not right_titles:
+            return False, f"title {titles[0]!r} found, {title!r} required"
+        titles = right_titles
     words = len(Text(titles[0]).words)
     reason = f"title {titles[0][:60]!r} found, {words} words"
     return most_words is None or words <= most_words, reason

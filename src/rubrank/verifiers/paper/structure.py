@@ -235,10 +235,11 @@ def _check_markup(raw: str, format: str) -> tuple[bool, str]:
         if _LATEX.search(raw):
             return True, "LaTeX found"
         return False, "no LaTeX"
+    if not raw.strip():
+        return False, "the answer is empty"
     sign = _MARKUP.search(raw)
     reason = f"Markdown sign {sign[0].strip()!r} found" if sign else "no Markdown"
-    is_right = bool(sign) == (format == "markdown")
-    return is_right and bool(raw.strip()), reason
+    return bool(sign) == (format == "markdown"), reason
 
 
 @verifier("GeneralFormatCompliance", family="format", domain=BINARY, version=1, how="both")

@@ -19,10 +19,11 @@ _REFERENCE_AFTER = re.compile(r"[.,;:]?\s{0,3}\[(\d{1,3})\]")
 _REFERENCE = re.compile(r"(?<![\w\]])\[(\d{1,3}(?:\s*[,;–-]\s*\d{1,3})*)\](?!\()")
 _NUMBER = re.compile(r"(?<![\w.,])\d+(?:[.,]\d+)*(?![\w])")
 _SHORTEST = 12  # characters: shorter quotations are words that are mentioned, not passages
-_SHORTEST_WIDE = 5  # in Chinese and Japanese
+_SHORTEST_WIDE = 5  # in Chinese, Japanese, Korean and Thai
+_WIDE = re.compile("[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 
 
-@verifier("Citations", family="faithfulness", domain=UNIT, version=4)
+@verifier("Citations", family="faithfulness", domain=UNIT, version=5)
 def check_citations(
     rollout: Rollout,
     *,
@@ -93,7 +94,8 @@ def _find_quotations(answer: str) -> list[tuple[str, int | None]]:
             quotations.append((text, None))
     long_enough = []
     for quotation, number in quotations:
-        if len(quotation) >= (_SHORTEST if quotation.isascii() else _SHORTEST_WIDE):
+        shortest = _SHORTEST_WIDE if _WIDE.search(quotation) else _SHORTEST
+        if len(quotation) >= shortest:
             long_enough.append((quotation, number))
     return long_enough
 

@@ -71,22 +71,25 @@ def valid_markup(text: Text, *, kind: Kind) -> Answer:
     Passes: <p>a<br><li>b (HTML5 closes it); \\begin{a}…\\end{a} with balanced braces; "graph TD" and lines with
         balanced brackets; "*/5 9-17 * * mon-fri".
     Fails: </b> that nothing opened, <b> that nothing closes; braces or environments that cross; a diagram of no known
-        kind; a field out of range.
-    Missing: nothing of that kind in the answer.
+        kind; a field out of range; nothing of that kind in the answer.
+    Missing: an empty answer.
     Not covered: unknown commands and tags.
     """
-    markup = _find_markup(text.raw, kind)
     if not text.raw.strip():
         return missing("the answer is empty")
+    markup = _find_markup(text.raw, kind)
     if not markup.strip():
         return False, f"no {kind} in the answer"
-    checks = {
-        "html": _check_html,
-        "latex": _check_latex,
-        "mermaid": _check_mermaid,
-        "cron": _check_cron,
-    }
-    problem = checks[kind](markup)
+    if kind == "html":
+        problem, names = check_html(markup)
+        if problem is None and not names:
+            problem = "there is no tag"
+    elif kind == "latex":
+        problem = _check_latex(markup)
+    elif kind == "mermaid":
+        problem = _check_mermaid(markup)
+    else:
+        problem = _check_cron(markup)
     return problem is None, problem or f"well-formed {kind}"
 
 
@@ -98,13 +101,6 @@ def _find_markup(raw: str, kind: Kind) -> str:
         if blocks:
             return blocks[-1]
     return raw.strip().strip("`") if kind == "cron" else raw
-
-
-def _check_html(text: str) -> str | None:
-    problem, names = check_html(text)
-    if problem is None and not names:
-        return "there is no tag"
-    return problem
 
 
 def check_html(text: str) -> tuple[str | None, set[str]]:

@@ -32,7 +32,7 @@ def _check_pattern(params: Any) -> str | None:
     return None
 
 
-@verifier("Regex", family="presence", domain=BINARY, version=1, check=_check_pattern)
+@verifier("Regex", family="presence", domain=BINARY, version=2, check=_check_pattern)
 def regex(
     text: Text,
     *,
@@ -55,19 +55,21 @@ def regex(
     except re2.error as error:
         return missing(f"RE2 does not know the pattern: {error}")
     raw = clean(text.raw)
-    if where == "whole":
-        matches = compiled.fullmatch(raw.strip()) is not None
-        subject = "the whole answer"
-    elif where == "every line":
-        lines = [line.strip() for line in raw.split("\n") if line.strip()]
-        matches = bool(lines) and all(compiled.fullmatch(line) for line in lines)
-        subject = "every line"
-    else:
-        # One match more than asked decides every relation, so no more are looked for.
-        number = sum(1 for _ in islice(compiled.finditer(raw), max(count, 1) + 2))
+    if where == "anywhere":
+        # Twice as many matches as `count` and two more decide every relation, so the search ends there.
+        number = sum(1 for _ in islice(compiled.finditer(raw), 2 * count + 2))
         matches = holds(number, relation, count)
-        subject = f"{number} match(es), {relation} {count} required:"
-    reason = f"{subject} {'matches' if matches else 'does not match'} {pattern[:60]!r}"
+        expectation = "required" if must == "match" else "forbidden"
+        reason = f"{number} match(es) of {pattern[:60]!r}, {relation} {count} {expectation}"
+    elif where == "whole":
+        matches = compiled.fullmatch(raw.strip()) is not None
+        verb = "matches" if matches else "does not match"
+        reason = f"the whole answer {verb} {pattern[:60]!r}"
+    else:
+        lines = [line.strip() for line in raw.split("\n") if line.strip()]
+        matching = sum(compiled.fullmatch(line) is not None for line in lines)
+        matches = bool(lines) and matching == len(lines)
+        reason = f"{matching} of {len(lines)} lines match {pattern[:60]!r}"
     return matches == (must == "match"), reason
 
 
