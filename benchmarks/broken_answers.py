@@ -66,7 +66,8 @@ def cut_text(text: str, rng: random.Random) -> str | None:
     for _ in range(20):
         at = rng.randrange(len(text) // 5, len(text) - 10)
         line = text[text.rfind("\n", 0, at) + 1 : at]
-        goes_on = text[at] not in "\n" and not _SENTENCE_END.match(text[at - 1])
+        # Nobody can tell that a whole sentence was cut, so that at least one letter must be missing from it.
+        goes_on = not _SENTENCE_END.match(text[at - 1]) and text[at] not in "\n.!?。！？"
         if goes_on and len(line) > 30 and not is_heading(line):
             return text[:at]
     return None
@@ -80,7 +81,10 @@ def cut_list(text: str, rng: random.Random) -> str | None:
         return None
     last = rng.choice(items[2:])
     at = rng.randrange(8, len(lines[last]) - 5)
-    return "\n".join([*lines[:last], lines[last][:at].rstrip(" .。,，")])
+    entry = lines[last][:at].rstrip(" .。,，")
+    if lines[last][len(entry)] in ".!?。！？":
+        return None  # a whole sentence is left
+    return "\n".join([*lines[:last], entry])
 
 
 def cut_table(text: str, rng: random.Random) -> str | None:
@@ -286,7 +290,13 @@ def swap_languages(answers: list[GoodAnswer], rng: random.Random) -> Iterator[Br
     by_language: dict[str, list[GoodAnswer]] = defaultdict(list)
     for answer in answers:
         code, sure = detect_language(answer.rollout.answer)
-        if sure > 0.9 and len(answer.rollout.answer) > 200 and detect_language(answer.rollout.question)[0] == code:
+        is_prose = "```" not in answer.rollout.answer  # code and JSON in a fence have no language
+        if (
+            is_prose
+            and sure > 0.9
+            and len(answer.rollout.answer) > 200
+            and detect_language(answer.rollout.question)[0] == code
+        ):
             by_language[code].append(answer)
     main = [code for code in ("en", "zh", "fr") if len(by_language[code]) > 50]
     for _ in range(EACH):

@@ -13,6 +13,7 @@ from rubrank.verifiers.shared.language_shares import (
     Accepted,
     extract_prose,
     find_accepted,
+    find_switch,
     fits,
     measure_languages,
     measure_others,
@@ -29,17 +30,22 @@ _OPEN = re.compile(
     r"|(?:其他|其它|另一种|不同的?|别的|任何)(?:一种)?语言",
     re.IGNORECASE,
 )
+_ABOUT_TRANSLATION = re.compile(
+    r"translat|(?:bi|multi)lingual|languages\b|tradu[cit]|übersetz|перев[оеё]д|翻译|译成|译文|双语|多语|訳|번역",
+    re.IGNORECASE,
+)
 _SHORT = 30  # with fewer letters, only the script tells the language
 _QUOTED = 0.3  # share in the expected language from which on the answer may be a translation with remarks about it
 
 
-@verifier("WrongLanguage", family="gate", domain=BINARY, version=3, layer="global_quality")
+@verifier("WrongLanguage", family="gate", domain=BINARY, version=4, layer="global_quality")
 def wrong_language(rollout: Rollout, *, language: str | None = None, most: Share = 0.4) -> Answer:
     """The answer is in the language expected: `language`, else what the prompt asks for, is written in, or names.
 
     Passes: English for "Write it in English", "译成英文", or an English prompt; answers without words ("42").
     Fails: more than `most` of the sentences are surely in another, also in a code fence; a word of another
-        script in the midst of a sentence ("the 模型 learns"). Code, quotations and addresses do not count.
+        script in the midst of a sentence ("the 模型 learns"); a change to another language half-way. Code,
+        quotations and addresses do not count.
     Missing: too little text to tell; a few words are enough where the script shows the language (Chinese, Thai …).
     Not covered: dialects; Simplified or Traditional; a condition in the prompt that decides for one of two languages
         (both are accepted).
@@ -63,6 +69,10 @@ def wrong_language(rollout: Rollout, *, language: str | None = None, most: Share
     stray_word = find_stray_word(rollout, prose, accepted)
     if stray_word:
         return False, f"{stray_word!r} in the midst of a sentence"
+    switched_to = find_switch(rollout.answer, accepted.languages)
+    prompt = "\n".join(message.content for message in rollout.prompt)
+    if switched_to and not _ABOUT_TRANSLATION.search(prompt):
+        return False, f"it changes to {switched_to} half-way, and stays there"
     return _compare_shares(rollout.answer, main, accepted, most)
 
 

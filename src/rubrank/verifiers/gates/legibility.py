@@ -77,11 +77,13 @@ _CIPHER = re.compile(
 )
 _SPELLED = re.compile(r"(?<![^\W_])(?:[A-Z]?[a-z]{3,}|[A-Z]{12,})(?![^\W_])")
 _FEW_PAIRS = 45  # with fewer pairs of letters, random letters cannot be told from words
+_STRETCH = 150  # pairs, about 35 words, among which the unknown ones are counted
+_SPACE = ord(" ")
 _KNOWN_SHARE = 0.75  # share of pairs that must occur in some language; of random pairs half do
 _LOOKED_AT = 4_500  # characters of the beginning and the end in which random letters are looked for
 
 
-@verifier("GarbledText", family="gate", domain=BINARY, version=3, layer="global_quality")
+@verifier("GarbledText", family="gate", domain=BINARY, version=4, layer="global_quality")
 def garbled_text(rollout: Rollout) -> Answer:
     """The text can be read.
 
@@ -264,11 +266,20 @@ def _known_pairs() -> np.ndarray:
 
 
 def _count_random_words(text: str) -> int:
-    """The number of words in Latin letters if their pairs of letters occur in no language, else 0."""
+    """The number of words in Latin letters if their pairs of letters occur in no language, else 0.
+
+    Random letters may follow good text, so that every stretch of `_STRETCH` pairs is looked at.
+    """
     if len(text) > _LOOKED_AT:
         text = text[:3000] + " " + text[-1500:]
     words = _SPELLED.findall(_MATHS.sub(" ", text))
     letters = np.frombuffer(" ".join(words).lower().encode(), dtype=np.uint8)
-    known_pairs = int(np.count_nonzero(_known_pairs()[letters[:-1], letters[1:]]))
-    pairs = len(letters) - 2 * len(words) + 1  # pairs with a space do not count
-    return len(words) if pairs >= _FEW_PAIRS and known_pairs < _KNOWN_SHARE * pairs else 0
+    is_pair = (letters[:-1] != _SPACE) & (letters[1:] != _SPACE)
+    is_known = _known_pairs()[letters[:-1], letters[1:]][is_pair]
+    pairs = len(is_known)
+    if pairs < _FEW_PAIRS:
+        return 0
+    size = min(pairs, _STRETCH)
+    known_before = np.concatenate(([0], np.cumsum(is_known)))
+    known_in_stretch = known_before[size:] - known_before[:-size]
+    return len(words) if known_in_stretch.min() < _KNOWN_SHARE * size else 0

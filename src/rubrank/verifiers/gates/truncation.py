@@ -17,9 +17,15 @@ import re
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.prose import HAN, is_heading, is_item, is_rule, split_code
 from rubrank.verifiers.shared.language import detect_language
-from rubrank.verifiers.shared.sentence_ends import is_cut
+from rubrank.verifiers.shared.sentence_ends import (
+    ENTRY_MARK,
+    Kind,
+    is_cut,
+    is_half_word,
+)
 from rubrank.verifiers.shared.unclosed import (
     find_half_name,
+    find_open_comment,
     find_unclosed_code,
     find_unclosed_formula,
     find_unclosed_json,
@@ -65,7 +71,7 @@ _CITATION = ('"', "”", "」", "-", "—", "–")  # what follows a quotation i
 _TAIL = 20_000  # characters at the end that are examined
 
 
-@verifier("Truncated", family="gate", domain=BINARY, version=5, layer="global_quality")
+@verifier("Truncated", family="gate", domain=BINARY, version=6, layer="global_quality")
 def truncated(rollout: Rollout) -> Answer:
     """The answer is complete.
 
@@ -120,9 +126,12 @@ def _find_open_code(text: str) -> str | None:
     sql = find_unclosed_sql(text)
     if sql:
         return sql
+    comment = find_open_comment(text[-_TAIL:])
+    if comment:
+        return comment
     code = take_code(text[-_TAIL:])
-    if not code:
-        return None
+    if not code or text.lstrip().startswith(("{", "[")):
+        return None  # prose, or JSON
     return find_unclosed_code(code) or find_unclosed_python(code) or find_half_name(code)
 
 
@@ -304,47 +313,87 @@ def _is_half_row(lines: list[str]) -> bool:
 
 # ---- the last sentence ----------------------------------------------------------------------------------------------
 
+# A sentence ends: not the initials and abbreviations of "J. R. Smith" and "Dr. Smith", nor the "6." of a date.
+_SENTENCE_BREAK = re.compile(r"(?:(?<=[^\W\d_]{3}[.!?])|(?<=[)\]\"”’%][.!?]))[\"”’]?\s|[。！？…]")
+# The prompt sets how the answer ends, or forbids full stops.
+_END_ASKED = re.compile(
+    r"punctuation|full stops?|\bperiods?\b|ponctuation|puntuación|标点|句号|结尾|末尾"
+    r"|\b(?:end|ends|ending|finish|conclude)\w* (?:with|by|the|your|in)\b|last (?:word|line|sentence)",
+    re.IGNORECASE,
+)
+
 
 def _judge_last_sentence(rollout: Rollout) -> Answer:
-    """The verdict on a last line without a full stop: it fails if no sentence ends like that."""
+    """The verdict on a last line without a full stop.
+
+    It fails if the other entries of its list have full stops, or if no sentence (or line) ends like that.
+    """
     answer = rollout.answer[-_TAIL:]
     lines = [line.strip() for line in split_code(answer)[0] if line.strip()]
-    if (
-        not lines
-        or is_heading(lines[-1])
-        or is_rule(lines[-1])
-        or answer.rstrip().endswith(("```", "~~~"))
-    ):
+    ends_otherwise = answer.rstrip().endswith(("```", "~~~"))
+    if not lines or ends_otherwise or not _is_text_line(lines[-1]):
         return True, "it ends"
-    end = lines[-1]
-    tail = end[max(map(end.rfind, ".!?。！？")) + 1 :].strip()  # the last sentence of the last line
-    is_signature = len(lines) > 1 and lines[-2].endswith((",", "，")) and _count_words(end) <= 6
-    is_sentence = end[-1:].isalpha() and not end.startswith("|") and not _SIGNS.search(tail[-200:])
-    if not is_sentence or is_signature or _LABEL.match(tail):
+    last = lines[-1]
+    body = ENTRY_MARK.sub("", last).replace("*", "")
+    tail = _SENTENCE_BREAK.split(body)[-1].strip()
+    is_marked = last.endswith(("*", "_")) or tail.startswith(_CITATION)
+    if not tail[-1:].isalpha() or is_marked or _SIGNS.search(tail[-200:]):
         return True, "it ends"
-    lines_without_stop = 0
-    for line in lines[:-1]:
-        is_prose = _count_words(line) >= 6 and not is_heading(line)
-        if is_prose and not line.rstrip(_CLOSERS).endswith(_FULL_STOPS):
-            lines_without_stop += 1
-    full_stops = len(re.findall(r"[.!?](?=\s)|[。！？]", answer))
-    # Verse, notes and signatures have no full stops. An answer may also end with words that the prompt asks for.
-    if (
-        _count_words(tail) < 3
-        or 2 * lines_without_stop >= full_stops
-        or _is_in_prompt(tail, rollout)
-    ):
-        return True, "it ends"
+    if _is_in_prompt(tail, rollout) or _is_in_prompt(body, rollout):
+        return True, "it ends with words of the prompt"
+    in_list = is_item(last)
+    if in_list:
+        siblings = [line for line in lines[:-1] if is_item(line)][-12:]
+    else:
+        siblings = [line for line in lines[:-1] if _is_text_line(line) and _count_words(line) >= 6]
+        siblings = [line for line in siblings if not is_item(line) and line[-1] not in ":："]
+    with_stop = sum(map(_has_stop, siblings))
+    have_stops = len(siblings) >= 2 and 4 * with_stop >= 3 * len(siblings)
+    follows_sentence = len(body) > len(tail) + 3 and len(_SENTENCE_BREAK.findall(answer)) >= 2
+    words = _count_words(tail)
+    last_word = _WORD.findall(tail)[-1]
+    is_name = last_word[0].isupper()
+    language = detect_language(answer)[0]
     unfinished = f"no full stop at the end: {tail[-40:]!r}"
-    is_name = tail.split()[-1][:1].isupper() or tail.startswith(_CITATION)
-    # A short line of its own may be a signature, an entry or a verse; in a paragraph it is a sentence.
-    is_in_paragraph = _count_words(end) - _count_words(tail) >= 3 or _count_words(tail) >= (
-        8 if is_item(end) else 5
-    )
-    is_prose = is_in_paragraph and full_stops >= 2 and not is_name
-    if is_prose and is_cut(tail, detect_language(answer)[0]):
-        return False, f"{unfinished}, and no sentence ends like this"
-    return missing(f"{unfinished}, and it is not known why sampling ended: pass finish_reason")
+    prompt = "\n".join(message.content for message in rollout.prompt)
+    is_unsure = follows_sentence and words >= 3
+    if len(answer) > 100 and is_half_word(last_word, language):
+        return False, f"half a word at the end: {last_word!r}"
+    if _END_ASKED.search(prompt):
+        return _abstain_if(is_unsure, unfinished)
+    if in_list and (have_stops or (follows_sentence and not is_name)):
+        return False, f"{unfinished}, and the other entries have one"
+    is_below_paragraph = len(lines) > 1 and (_has_stop(lines[-2]) or is_heading(lines[-2]))
+    is_alone = with_stop == len(siblings) and _SENTENCE_BREAK.search(answer) is not None
+    is_paragraph = (have_stops or is_alone) and not is_name and not _LABEL.match(tail)
+    is_paragraph = is_paragraph and words >= (6 if is_below_paragraph else 10)
+    if follows_sentence or is_paragraph:
+        kind: Kind = "sentence"
+        is_long = words >= 4
+    elif have_stops or is_name or words < (3 if in_list else 5) or len(lines) < 3:
+        return True, "it ends"  # a signature, a title, a name, a note
+    else:
+        kind = "line"
+        is_long = True
+    # "Good luck" and "Enjoy the trip" may do without a full stop.
+    if is_cut(tail, language, kind, margin=0.0 if is_long else 2.0):
+        return False, f"{unfinished}, and no {kind} ends like this"
+    return _abstain_if(is_unsure or is_paragraph, unfinished)
+
+
+def _has_stop(line: str) -> bool:
+    return line.rstrip(_CLOSERS).endswith(_FULL_STOPS)
+
+
+def _is_text_line(line: str) -> bool:
+    """Is it neither a heading, nor a rule, nor a row of a table?"""
+    return not (is_heading(line) or is_rule(line) or line.startswith("|"))
+
+
+def _abstain_if(is_unsure: bool, unfinished: str) -> Answer:
+    if is_unsure:
+        return missing(f"{unfinished}, and it is not known why sampling ended: pass finish_reason")
+    return True, "it ends"
 
 
 def _is_in_prompt(words: str, rollout: Rollout) -> bool:

@@ -31,6 +31,9 @@ _DENSE = re.compile(f"[{HAN}\u3040-\u30ff\uac00-\ud7af]")
 LEAST = 12
 """Letters from which a sentence shows its language; a Chinese character is worth three."""
 _CLEAR = 0.25
+_BLOCK = 100  # letters of a block of lines, see `find_switch`
+_SURE_OF_BLOCK = 0.8
+_LEAST_SWITCHED = 180  # letters in another language that are more than a quotation
 _SHORT_RULES = 200  # characters: a shorter system prompt only greets
 _MOST_CHARACTERS = 200_000
 _CODE = re.compile(
@@ -112,6 +115,44 @@ def quotes_language(text: str, languages: Collection[str]) -> bool:
         if code in languages and sure >= 0.5:
             return True
     return False
+
+
+def find_switch(text: str, languages: Collection[str]) -> str:
+    """The language that a text changes to and stays in, after a beginning in one of these languages; "" if none.
+
+    Both parts must be long enough to be sure, so that a foreign title or quotation is no change.
+    """
+    blocks = _merge_lines(extract_prose(text[:_MOST_CHARACTERS]))
+    sizes: dict[str, int] = {}  # letters of each other language at the end
+    while blocks and is_other(blocks[-1], languages):
+        code, sure = detect_language(blocks[-1])
+        if sure < _SURE_OF_BLOCK:
+            break
+        sizes[code] = sizes.get(code, 0) + weigh(blocks.pop())
+    if not sizes:
+        return ""
+    language = max(sizes, key=sizes.__getitem__)
+    has_beginning = False
+    for block in blocks:
+        code, sure = detect_language(block)
+        has_beginning = has_beginning or (code in languages and sure >= _SURE_OF_BLOCK)
+    is_one_language = sizes[language] >= 0.9 * sum(sizes.values())
+    is_long = sizes[language] >= max(_LEAST_SWITCHED, 0.15 * weigh(text[:_MOST_CHARACTERS]))
+    return language if has_beginning and is_one_language and is_long else ""
+
+
+def _merge_lines(prose: str) -> list[str]:
+    """Lines joined with their neighbours until each block is long enough to be sure of its language."""
+    blocks: list[str] = []
+    size = _BLOCK
+    for line in filter(str.strip, prose.splitlines()):
+        if size >= _BLOCK:
+            blocks.append(line)
+            size = 0
+        else:
+            blocks[-1] += "\n" + line
+        size += weigh(line)
+    return blocks
 
 
 def _split_pieces(text: str) -> list[str]:

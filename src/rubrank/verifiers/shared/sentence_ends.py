@@ -1,37 +1,57 @@
-"""Tells whether a sentence without a full stop was cut: "… where it goes through the" and "… and we went home".
+"""Tells whether a text without a full stop was cut: "… where it goes through the" and "… and we went home".
 
-A linear model adds up weights of what stands at the end (the last words, the last letters) and of the sentence's shape
-(its length, the length of its last clause, its first word). The weights are in data/sentence_ends.tsv;
-benchmarks/sentence_ends.py learns them from sentences that end, and from the same sentences cut somewhere. Languages
-without weights are left to data/open_words.tsv.
+A linear model adds up weights of what stands at the end (the last words, the last letters, whether the last word is
+half a word) and of the shape of the passage (its length, the length of its last clause, its first word). Two kinds of
+passages have thresholds of their own: sentences of a paragraph, and lines that have no full stops anyway, such as
+entries of a list and verses.
+
+The weights are in data/sentence_ends.tsv, the vocabulary in data/known_words.tsv. benchmarks/sentence_ends.py learns
+both from passages that end, and from the same passages cut somewhere. Languages without weights are left to
+data/open_words.tsv.
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
 from functools import cache
+from typing import Literal
 
-from rubrank.verifiers.shared.word_tables import read_table
+from rubrank.verifiers.shared.word_tables import read_table, read_words
 
-THRESHOLD = "threshold"
-"""The row of the table that holds the sum from which on a sentence counts as cut."""
+Kind = Literal["sentence", "line"]
+
+_CLAUSE_END = re.compile("[,;—–，、；:：]_?")
+_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
+ENTRY_MARK = re.compile(r"\A\s*(?:[-*+•]|\d{1,3}[.)、]|[(（]\d{1,3}[)）])\s*")
+"""The sign or number before an entry of a list."""
+_LONGEST = 1000  # characters of a passage that are looked at
 
 
-def list_features(sentence: str, language: str) -> Iterator[str]:
-    """What the model looks at: "-ing" is an ending, "of_the" the last words, "#words4" a property of the sentence."""
-    text = "_".join(sentence.lower().split())[-1000:]
+def list_features(passage: str, language: str, kind: Kind) -> Iterator[str]:
+    """What the model looks at: "-ing" is an ending, "of_the" the last words, "#words4" a property of the passage."""
+    text = "_".join(passage.lower().split())[-_LONGEST:]
+    clause = _CLAUSE_END.split(text)[-1]
+    yield f"#{kind}"
     if language == "zh":
-        yield f"#characters{min(len(text) // 8, 8)}"
-        yield f"#clause{min(len(re.split('[，、,]', text)[-1]), 12)}"
+        yield f"#{kind}_characters{min(len(text) // 4, 12)}"
+        yield f"#clause{min(len(clause), 14)}"
+        yield f"#from_{clause[:1]}{min(len(clause) // 3, 3)}"
+        yield f"#from_{clause[:2]}{min(len(clause) // 3, 3)}"
         for size in (1, 2, 3, 4):
             yield "-" + text[-size:]
         return
     words = text.split("_")
-    yield f"#words{min(len(words) // 3, 10)}"
-    yield f"#clause{min(len(re.split('[,—–]_?', text)[-1].split('_')), 8)}"
+    clause_words = clause.split("_")
+    yield f"#{kind}_words{min(len(words) // 2, 12)}"
+    yield f"#clause{min(len(clause_words), 8)}"
     yield f"#letters{min(len(words[-1]), 10)}"
     yield f"#first_{words[0]}{',' if ',' in text else ''}"
+    yield f"#from_{clause_words[0]}{min(len(clause_words), 4)}"
+    last_word = _WORD.findall(passage)[-1:]
+    if last_word:
+        yield f"#{_compare_word(last_word[0], language)}"
     for size in range(1, 8):
         yield "-" + text[-size:]
     for size in (1, 2, 3):
@@ -43,6 +63,31 @@ def list_features(sentence: str, language: str) -> Iterator[str]:
         yield f"{words[-3]}_*_*"
 
 
+def _compare_word(word: str, language: str) -> str:
+    """Whether the vocabulary has the word, has longer words that begin with it, or does not know it."""
+    if word[0].isupper():
+        return "capital"
+    if word in read_vocabulary(language)[0]:
+        return "known"
+    return "half" if _find_longer_word(word, language) else "unknown"
+
+
+def _find_longer_word(beginning: str, language: str) -> str:
+    """The first word of the vocabulary that begins like this; "" if there is none."""
+    ordered = read_vocabulary(language)[1]
+    place = bisect_left(ordered, beginning)
+    if place < len(ordered) and ordered[place].startswith(beginning):
+        return ordered[place]
+    return ""
+
+
+@cache
+def read_vocabulary(language: str) -> tuple[frozenset[str], list[str]]:
+    """The known words of a language, as a set and in alphabetical order."""
+    words = read_words("known_words").get(language, ())
+    return frozenset(words), sorted(words)
+
+
 @cache
 def _read_weights(language: str) -> dict[str, float]:
     return {
@@ -52,12 +97,23 @@ def _read_weights(language: str) -> dict[str, float]:
     }
 
 
-def is_cut(sentence: str, language: str) -> bool | None:
-    """Does no sentence end like this? None if the language has no weights."""
+def is_half_word(word: str, language: str) -> bool:
+    """Is it no word of the vocabulary, but the beginning of one? A name must be long to be taken for half a word."""
+    if word[0].isupper():
+        if len(word) < 6:
+            return False
+        longer = _find_longer_word(word.lower(), language)
+        return word.lower() not in read_vocabulary(language)[0] and len(longer) > len(word) + 1
+    return _compare_word(word, language) == "half"
+
+
+def is_cut(passage: str, language: str, kind: Kind, margin: float = 0.0) -> bool | None:
+    """Does no passage of this kind end like this? None if the language has no weights.
+
+    margin: how far the sum must be above the threshold.
+    """
     weights = _read_weights(language)
     if not weights:
         return None
-    return (
-        sum(weights.get(feature, 0.0) for feature in list_features(sentence, language))
-        > weights[THRESHOLD]
-    )
+    total = sum(weights.get(feature, 0.0) for feature in list_features(passage, language, kind))
+    return total > weights[f"threshold_{kind}"] + margin

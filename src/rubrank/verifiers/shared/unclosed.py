@@ -64,7 +64,7 @@ _CODE_LINE = re.compile(
     r"|return\b|(?:public|private|static|void|int|var|let|const|auto|double|float|String) \w|using \w+;"
     r"|(?:if|elif|for|while|with|switch|except|try|else|case|}) ?.{0,200}[:({]$|@\w+$|@\w+\()"
     r"|^\s*(?:[\w.\[\]\"']+\s*(?:[-+*/|&]?=|:=|<-)\s*\S|[\w.]+\(\S*\)?,?$|[\w.]+\(.*[\"'=,(\[])"
-    r"|[=-]>|[(\[]$|^\s*[)\]}]+[;,]?$",
+    r"|[=-]>|[(\[]$|^\s*[)\]}]+[;,]?$|^\s*([\"'])[^\"'\n]{1,80}\1\s*:\s*\S",
 )
 _SQL_START = re.compile(
     r"\s*(?:--[^\n]*\n\s*)*(?:SELECT\s|(?i:INSERT\s+INTO|UPDATE\s+\S+\s+SET|DELETE\s+FROM|ALTER\s+TABLE"
@@ -83,8 +83,24 @@ _WORDS = re.compile(r"[^\W\d_]{2,} [^\W\d_]{2,}")
 _ENTRY = re.compile(r"\s*(?:[-*•#]|\d{1,4}[.)])\s")
 _WIDE_PROSE = re.compile("[\u3040-\u30ff\u4e00-\u9fff]{4}")
 _STATEMENTS = word_set("pass break continue return end else fi done endif next exit quit")
+_BUILTIN_NAMES = word_set(
+    "True False None print len range list str int float dict set sorted enumerate zip tuple return import lambda"
+)
+_SQL_KEYWORDS = word_set("""
+    SELECT FROM WHERE AND OR ON JOIN INNER LEFT RIGHT OUTER GROUP ORDER BY HAVING AS IN NOT VALUES INTO SET UNION LIKE
+    BETWEEN WHEN THEN ELSE CASE END IS NULL LIMIT OFFSET DISTINCT COUNT SUM AVG MIN MAX DESC ASC TABLE PRIMARY KEY
+""")
+_SQL_BRACKETS = re.compile(r"\([^()]{0,2000}\)")
+_SQL_CLAUSE = re.compile(r"\b(SELECT|FROM|WHERE|ON|HAVING|GROUP|ORDER|LIMIT|SET|VALUES|INTO)\b")
+_NAME = re.compile(r"\w+")
+_IN_COMMENT = re.compile(r"#|//|--")
+_COMMENT_TEXT = re.compile(r"(\s*)(?:#|//|--)\s?(.*)$")
+_TELLS_OUTPUT = re.compile(
+    r"output|print|result|return|example|usage|etc|more|your|todo|here|end\b|done|[\d=>:;{}()\[\]]|\.\.",
+    re.IGNORECASE,
+)
 _OPERATOR_END = re.compile(
-    r"(?:[=+*/%&|<^,(\[{]|(?<![-\w])-|\b(?:and|or|not|in|is|return|import|def|class|new|lambda|if))$"
+    r"(?:[=+*/%&|<^,(\[{]|[a-z_)\]]\.|(?<![-\w])-|\b(?:and|or|not|in|is|return|import|def|class|new|lambda|if))$"
 )
 
 
@@ -111,7 +127,8 @@ def take_code(text: str) -> str:
     if code_lines < fewest:
         return ""
     last_line = lines[-1]
-    if _ends_sentence(last_line) or _ENTRY.match(last_line) or _WIDE_PROSE.search(last_line):
+    is_prose = _ends_sentence(last_line) and not _CODE_LINE.search(last_line)
+    if is_prose or _ENTRY.match(last_line) or _WIDE_PROSE.search(last_line):
         return ""
     return "\n".join(lines[start:])
 
@@ -168,23 +185,45 @@ def find_unclosed_python(code: str) -> str | None:
 
 
 def find_half_name(code: str) -> str | None:
-    """A new name at the end that is the beginning of an earlier name, or that stands alone on the last line."""
-    names = re.findall(r"\w+", code)
-    if len(names) < 10 or not (code[-1].isalnum() or code[-1] == "_"):
+    """A last name that no statement ends with: half of another name, or a call without its brackets.
+
+    A name that stands alone on the last line counts as well, unless it was used before.
+    """
+    names = _NAME.findall(code)
+    last_line = code.rpartition("\n")[2].strip()
+    if len(names) < 10 or not _NAME.fullmatch(code[-1]) or _IN_COMMENT.search(last_line):
         return None
     last_name = names[-1]
     earlier = set(names[:-1])
-    last_line = code.rpartition("\n")[2].strip()
-    if last_name in earlier or last_name.isdigit() or re.search(r"#|//|--", last_line):
+    if last_name.isdigit() or last_name in _STATEMENTS:
         return None
-    if last_line == last_name and last_name not in _STATEMENTS:
+    calls = len(re.findall(rf"\b{last_name}\s?\(", code))
+    if calls and calls == names.count(last_name) - 1:
+        return f"a call without its brackets: {last_name!r}"
+    if last_name in earlier:
+        return None
+    if last_line == last_name:
         return f"a name without a statement: {last_name!r}"
-    longer = next(
-        (name for name in earlier if name.startswith(last_name) and len(name) > len(last_name) + 1),
-        None,
-    )
-    if longer and len(last_name) >= 2:
-        return f"half a name at the end: {last_name!r}, {longer!r} before"
+    for name in sorted(earlier | _BUILTIN_NAMES):
+        is_longer = name.startswith(last_name) and len(name) > len(last_name) + 1
+        if is_longer and last_name not in _BUILTIN_NAMES:
+            return f"half a name at the end: {last_name!r}, {name!r} before"
+    return None
+
+
+def find_open_comment(code: str) -> str | None:
+    """A comment on a line of its own that announces code, and no code follows.
+
+    Such a comment stands after an empty line or inside a block. One that tells the output may end the code.
+    """
+    lines = code.rstrip().splitlines()
+    comment = _COMMENT_TEXT.match(lines[-1]) if len(lines) >= 3 else None
+    if not comment or _TELLS_OUTPUT.search(comment[2]):
+        return None
+    previous = lines[-2]
+    is_announcing = not previous.strip() or (comment[1] != "" and not _COMMENT_LINE.match(previous))
+    if is_announcing and comment[2][-1:].isalpha() and take_code("\n".join(lines[:-1])):
+        return f"no code follows the comment: {lines[-1].strip()[-40:]!r}"
     return None
 
 
@@ -194,11 +233,46 @@ def find_unclosed_sql(code: str) -> str | None:
     if not _SQL_START.match(code) or end.endswith((".", "!", "?")):
         return None
     last_line = end.rpartition("\n")[2]
-    if _SQL_OPEN_END.search(end) and "--" not in last_line:
+    if last_line.lstrip().startswith("--"):
+        return f"no statement follows the comment: {last_line.strip()[-30:]!r}"
+    if "--" in last_line:
+        return find_unclosed_code(end)
+    if _SQL_OPEN_END.search(end):
         return f"a statement breaks off: {end[-30:]!r}"
-    if ";" in end and not end.endswith(";") and "--" not in last_line:
+    if ";" in end and not end.endswith(";"):
         return f"the last statement has no end: {end[-30:]!r}"
-    return find_unclosed_code(end)
+    unclosed = find_unclosed_code(end)
+    if unclosed or end.endswith(";"):
+        return unclosed
+    return _find_half_clause(end) or find_half_name(end)
+
+
+def _find_half_clause(statement: str) -> str | None:
+    """What the last clause of a statement of SQL lacks: the rest of a keyword, a table, a comparison."""
+    words = _NAME.findall(statement)
+    last_word = words[-1]
+    is_new = last_word not in words[:-1]
+    if is_new and last_word.isupper() and last_word not in _SQL_KEYWORDS:
+        keyword = next((word for word in sorted(_SQL_KEYWORDS) if word.startswith(last_word)), None)
+        if keyword:
+            return f"half a keyword at the end: {last_word!r}"
+    flat = statement
+    for _ in range(5):  # subqueries and calls, from the innermost to the outermost
+        flat = _SQL_BRACKETS.sub("x", flat)
+    flat = flat.upper()
+    if flat.lstrip().startswith("WITH") and not re.search(
+        r"\b(?:SELECT|INSERT|UPDATE|DELETE)\b", flat
+    ):
+        return "no statement follows WITH"
+    clauses = _SQL_CLAUSE.split(flat)
+    last_keyword = clauses[-2] if len(clauses) > 1 else ""
+    if last_keyword == "SELECT" and re.search(r"[A-Z_]", clauses[-1]) and statement.count("\n") > 0:
+        return "SELECT without FROM"
+    if last_keyword in ("WHERE", "ON", "HAVING"):
+        condition = re.split(r"\b(?:AND|OR)\b", clauses[-1])[-1]
+        if not re.search(r"[=<>]|\b(?:IN|LIKE|IS|BETWEEN|EXISTS|NOT)\b", condition):
+            return f"a condition breaks off: {statement[-30:]!r}"
+    return None
 
 
 # ---- markup ---------------------------------------------------------------------------------------------------------
