@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from rubrank.errors import InvalidInput
 from rubrank.records.record import describe_texts
@@ -81,3 +82,17 @@ def test_content_in_parts_and_results_of_tools_are_text() -> None:
         assert rollout_of("Why?", [{"role": "assistant", "content": content}]).response == "The moon."
     rollout = rollout_of("Why?", [SAID[0], {"role": "tool", "tool_call_id": "c1", "content": 3}, SAID[2]])
     assert rollout.tool_calls[0].result == "3"
+
+
+def test_a_call_whose_function_is_only_a_name_is_refused_without_a_crash() -> None:
+    call = {"id": "c1", "function": "search", "arguments": {"q": "tides"}}
+    with pytest.raises(ValidationError, match="name"):
+        Rollout.model_validate({"response": [{"role": "assistant", "content": "x", "tool_calls": [call]}]})
+
+
+@pytest.mark.parametrize("mark", [{"is_error": True}, {"isError": True}, {"status": "error"}, {"status": "failed"}])
+def test_a_failed_call_is_recognised_by_the_same_marks_in_rows_and_in_rollouts(mark: dict[str, Any]) -> None:
+    messages = [SAID[0], {**SAID[1], **mark}, SAID[2]]
+    (group,) = read_groups([{"prompt": "Why?", "response": messages}])
+    assert group.rollouts[0].tool_calls[0].error
+    assert Rollout.model_validate({"prompt": "Why?", "response": messages}).tool_calls[0].error

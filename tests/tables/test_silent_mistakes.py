@@ -99,6 +99,13 @@ def test_scores_written_as_text_are_named(tmp_path, cells):
     assert fuse_file(path, columns=Columns(criteria=["Facts"])).rollouts == 2
 
 
+@pytest.mark.parametrize("cell", ["          yes", "nan      of them", "none     at all"])
+def test_a_text_among_scores_is_refused_whatever_blanks_it_has(tmp_path, cell):
+    path = table(tmp_path / "t.csv", "uid,Facts", "q,1", "q,0", f"q,{cell}")
+    with pytest.raises(BadTable, match="row 3, column 'Facts'"):
+        fuse_file(path)
+
+
 def test_numbers_in_quotes_are_named_and_answers_are_not(tmp_path):
     rows = [{"uid": "q", "Facts": i, "Style": str(i)} for i in range(2)]
     path = tmp_path / "t.jsonl"

@@ -113,11 +113,8 @@ def read_rollouts(source: Source, columns: Mapping[str, Any] | None = None) -> R
             return Rollouts(_group_rollouts(source), "rollouts", "prompt")
     rows: Iterable[Row] = read_rows(source)
     is_file = isinstance(source, str | Path) and not is_dataset(source)
-    if (
-        is_file
-        and "response" not in (columns or {})
-        and format_of(find_files(source)[0]) in ("CSV", "TSV")
-    ):
+    is_csv = is_file and format_of(find_files(source)[0]) in ("CSV", "TSV")
+    if is_csv and "response" not in (columns or {}):
         rows = list(rows)
         _refuse_lists_as_text(rows, where)
     groups, shapes, by = _read_rows(rows, where, columns)
@@ -127,13 +124,10 @@ def read_rollouts(source: Source, columns: Mapping[str, Any] | None = None) -> R
 def _refuse_lists_as_text(rows: Sequence[Row], where: str) -> None:
     """Raise if every cell of a CSV column for one response holds a list: several responses must be meant."""
     for name in COLUMNS["response"]:
-        if (
-            name in _LIST_COLUMNS
-            or not rows
-            or not all(isinstance(row.get(name), str) for row in rows)
-        ):
+        cells = [row.get(name) for row in rows]
+        if name in _LIST_COLUMNS or not cells:
             continue
-        if all(_is_python_list(row[name]) for row in rows):
+        if all(isinstance(cell, str) and _is_python_list(cell) for cell in cells):
             remedy = "For several responses, name the column `responses` and write JSON lists. For texts: "
             remedy += f"`column.response={name}`."
             raise InvalidInput(
@@ -194,10 +188,17 @@ def _read_rows(
     for number, row in enumerate(converted, start=1):
         column_of = _with_new_columns(column_of, row)
         place = f"{where}: row {number}"
-        values = _read_fields(row, column_of, place)
-        rollouts = _make_rollouts(
-            row, {*column_of.values(), *keys.group}, values, column_of.get("response"), place
-        )
+        values = {}
+        for field, column in column_of.items():
+            value = row.get(column)
+            # An empty cell of a CSV is a missing value, but an empty response is a response.
+            if value is not None and (value != "" or field in ("response", "prompt")):
+                values[field] = value
+        if "response" not in values and values.get("tool_calls") is None:
+            got = f"nothing in {column_of['response']!r}"
+            raise InvalidInput(place, "response", "given", got, "Use '' for no answer.")
+        used_columns = {*column_of.values(), *keys.group}
+        rollouts = _make_rollouts(row, used_columns, values, column_of.get("response"), place)
         label, key = _find_label(row, keys, place, values.get("prompt", ""))
         rubric = values.get("rubric")
         if "rubric" not in values and row.get("instruction_id_list") is not None:
@@ -270,43 +271,33 @@ def _with_new_columns(column_of: dict[str, Any], row: Row) -> dict[str, Any]:
     return extended
 
 
-def _read_fields(row: Row, column_of: Mapping[str, Any], where: str) -> dict[str, Any]:
-    values = {}
-    for field, column in column_of.items():
-        value = row.get(column)
-        # An empty cell of a CSV is a missing value, but an empty response is a response.
-        if value is not None and (value != "" or field in ("response", "prompt")):
-            values[field] = value
-    if "response" not in values and values.get("tool_calls") is None:
-        got = f"nothing in {column_of['response']!r}"
-        raise InvalidInput(where, "response", "given", got, "Use '' for no answer.")
-    return values
-
-
 # ------------------------------------------------------------------------------------------------------------ rollouts
 
 
 def _make_rollouts(
-    row: Row, used: set[str], values: Row, response_column: Any, where: str
+    row: Row, used_columns: set[str], values: Row, response_column: Any, where: str
 ) -> list[Rollout]:
-    """The rollouts of a row: one, or one for each response of a list."""
+    """The rollouts of a row: one, or one for each response of a list.
+
+    values: the values of the row by field. All columns that are not in used_columns become metadata.
+    """
     metadata = {
-        str(key): value for key, value in row.items() if key not in used and value is not None
+        str(column): value
+        for column, value in row.items()
+        if column not in used_columns and value is not None
     }
     metadata |= _read_metadata(values.get("metadata"))
     shared: dict[str, Any] = {"metadata": metadata}
     if "prompt" in values:
         prompt = parse_json_cell(values["prompt"])
         if isinstance(values["prompt"], Mapping) and "role" not in prompt:
-            remedy = (
-                f"Name the one with the text: `column.prompt=NAME.{next(iter(prompt), 'text')}`."
-            )
+            first_key = next(iter(prompt), "text")
+            remedy = f"Name the one with the text: `column.prompt=NAME.{first_key}`."
             got = f"an object with {', '.join(map(str, prompt)) or 'no keys'}"
             raise InvalidInput(where, "the prompt", "a text or a list of messages", got, remedy)
-        is_chat = are_messages(prompt)
-        shared["prompt"] = (
-            [convert_message(message) for message in prompt] if is_chat else values["prompt"]
-        )
+        shared["prompt"] = values["prompt"]
+        if are_messages(prompt):
+            shared["prompt"] = [convert_message(message) for message in prompt]
     if "tools" in values:
         shared["tools"] = parse_json_cell(values["tools"])
     for field in _ROLLOUT_FIELDS:
@@ -315,10 +306,10 @@ def _make_rollouts(
     rollouts = []
     for answer in _split_answers(values.get("response", ""), response_column, where):
         if isinstance(answer, Mapping) and "role" not in answer:
-            own_fields = _read_answer_object(answer, metadata, where)
+            fields = _read_answer_object(answer, metadata, where)
         else:
-            own_fields = {"response": _read_answer(answer, where)}
-        rollouts.append(to_rollout({**shared, **own_fields}, where))
+            fields = {"response": _read_answer(answer, where)}
+        rollouts.append(to_rollout({**shared, **fields}, where))
     return rollouts
 
 
@@ -377,27 +368,26 @@ def _read_answer(answer: Any, where: str) -> Any:
 
 def _read_answer_object(answer: Row, metadata: Mapping[str, Any], where: str) -> dict[str, Any]:
     """A response given as an object: its text, the fields of a rollout, and the rest as metadata."""
-    text = next(
-        (name for name in (*COLUMNS["response"], "content", "text") if name in answer), None
-    )
-    if text is None:
+    text_keys = [name for name in (*COLUMNS["response"], "content", "text") if name in answer]
+    if not text_keys:
         allowed = "a text, messages, or an object with `response`"
         got = f"the keys {', '.join(answer)}"
         raise InvalidInput(where, "response", allowed, got, "Name its text `response`.")
-    data: dict[str, Any] = {}
-    used = {text, "metadata"}
+    fields: dict[str, Any] = {}
+    used = {text_keys[0], "metadata"}
     for field in _ROLLOUT_FIELDS:
         name = next((name for name in COLUMNS[field] if answer.get(name) is not None), None)
         if name is not None:
-            data[field] = _read_rollout_field(field, answer[name])
+            fields[field] = _read_rollout_field(field, answer[name])
             used.add(name)
     rest = {key: value for key, value in answer.items() if key not in used and value is not None}
-    data["response"] = _read_answer(answer[text], where)
-    data["metadata"] = {**metadata, **rest, **_read_metadata(answer.get("metadata"))}
-    return data
+    fields["response"] = _read_answer(answer[text_keys[0]], where)
+    fields["metadata"] = {**metadata, **rest, **_read_metadata(answer.get("metadata"))}
+    return fields
 
 
 def _read_rollout_field(field: str, value: Any) -> Any:
+    """The value of a field other than the prompt and the response; JSON in a text is parsed."""
     if field in _STRUCTURED_FIELDS:
         value = parse_json_cell(value)
     if field == "tool_calls" and isinstance(value, list | tuple):
@@ -492,25 +482,23 @@ def _find_label(
     """The name that a row gives its group, if any, and a key that is equal for rows of the same group."""
     step = None if keys.step is None else str(_read_key_cell(row, keys.step, where, "step"))
     if not keys.group:
-        return None, (step, "prompt", as_key(prompt))
+        return None, (step, "prompt", _as_key(prompt))
     label = "/".join(str(_read_key_cell(row, name, where, "group")) for name in keys.group)
     return label, (step, "label", label)
 
 
 def _read_key_cell(row: Row, name: str, where: str, what: str) -> Any:
+    """The name of the group or step in a row; raises if the cell is empty or holds an object or a list."""
     value = row.get(name)
     if not _is_filled(value) or isinstance(value, Mapping | list):
-        got = (
-            f"{shortened(repr(value), 60)} in {name!r}"
-            if _is_filled(value)
-            else f"nothing in {name!r}"
-        )
+        content = shortened(repr(value), 60) if _is_filled(value) else "nothing"
+        got = f"{content} in {name!r}"
         remedy = f"Every row names its {what}, or none does."
         raise InvalidInput(where, f"the {what}", "given, as in other rows", got, remedy)
     return value
 
 
-def as_key(value: Any) -> str:
+def _as_key(value: Any) -> str:
     """A text that is equal for equal prompts or rubrics, in any order of their keys."""
     return json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
 
@@ -530,33 +518,38 @@ def _collect_groups(parts: Sequence[_RowPart]) -> list[Group]:
         elif label_counts[label] == 1:
             name = label
         else:
-            name = f"{label} (step {rows[0].step})"  # the same query in another step has the same label
+            # The same query in another step has the same label.
+            name = f"{label} (step {rows[0].step})"
         if label is not None and bare_labels.setdefault(label.strip(), label) != label:
             allowed = f"{bare_labels[label.strip()]!r} as before, or another name: blanks do not tell groups apart"
             raise InvalidInput(
                 rows[0].where, "the group", allowed, repr(label), "Remove the blanks."
             )
-        _check_one_prompt(name, rows)
+        prompts = []
+        for row in rows:
+            prompt = row.rollouts[0].prompt if row.rollouts else ()
+            has_text = any(message.content for message in prompt)
+            prompts.append(prompt if has_text else None)
+        remedy = "Give different prompts different ids, or name the column of the group: `group_column=NAME`."
+        _check_equal(rows, prompts, f"the prompt of group {name!r}", remedy)
         _check_rollouts_once(name, rows)
+        rubrics = [None if row.rubric is None else _as_key(row.rubric) for row in rows]
+        remedy = "A group has one rubric: put rows with another rubric into another group."
+        _check_equal(rows, rubrics, f"the rubric of group {name!r}", remedy)
         rollouts = tuple(rollout for row in rows for rollout in row.rollouts)
-        groups.append(Group(id=name, rollouts=rollouts, rubric=_find_common_rubric(name, rows)))
+        rubric = next((row.rubric for row in rows if row.rubric is not None), None)
+        groups.append(Group(id=name, rollouts=rollouts, rubric=rubric))
     return groups
 
 
-def _check_one_prompt(name: str, rows: Sequence[_RowPart]) -> None:
-    """Raise if rows of a group have different prompts: their responses answer different questions."""
-    with_prompt = [
-        row
-        for row in rows
-        if row.rollouts and any(message.content for message in row.rollouts[0].prompt)
-    ]
-    for row in with_prompt[1:]:
-        if row.rollouts[0].prompt != with_prompt[0].rollouts[0].prompt:
-            got = f"another than {with_prompt[0].where.rpartition(': ')[2]} has"
-            remedy = "Give different prompts different ids, or name the column of the group: `group_column=NAME`."
-            raise InvalidInput(
-                row.where, f"the prompt of group {name!r}", "the same in all rows", got, remedy
-            )
+def _check_equal(rows: Sequence[_RowPart], values: Sequence[Any], what: str, remedy: str) -> None:
+    """Raise if two rows of a group have different values. A row whose value is None is left out."""
+    with_value = [pair for pair in zip(rows, values, strict=True) if pair[1] is not None]
+    for row, value in with_value[1:]:
+        first_row, first_value = with_value[0]
+        if value != first_value:
+            got = f"another than {first_row.where.rpartition(': ')[2]} has"
+            raise InvalidInput(row.where, what, "the same in all rows", got, remedy)
 
 
 def _check_rollouts_once(name: str, rows: Sequence[_RowPart]) -> None:
@@ -589,25 +582,11 @@ def _check_rollouts_once(name: str, rows: Sequence[_RowPart]) -> None:
         if rollout_id in first_row_of:
             repeated.append((row, rollout_id))
         first_row_of.setdefault(rollout_id, row.where.rpartition(": ")[2])
-    if repeated and len(first_row_of) > 1:  # one id for the whole group does not identify rollouts
+    # A single id for the whole group does not identify rollouts.
+    if repeated and len(first_row_of) > 1:
         row, rollout_id = repeated[0]
         got = f"{columns[0]} {rollout_id} of group {name!r} again, as in {first_row_of[rollout_id]}"
         raise InvalidInput(row.where, "the rollout", "there once", got, "Remove the copies.")
-
-
-def _find_common_rubric(name: str, rows: Sequence[_RowPart]) -> Any:
-    with_rubric = [row for row in rows if row.rubric is not None]
-    if not with_rubric:
-        return None
-    first = with_rubric[0]
-    for row in with_rubric[1:]:
-        if as_key(row.rubric) != as_key(first.rubric):
-            got = f"another than {first.where.rpartition(': ')[2]} has"
-            remedy = "A group has one rubric: put rows with another rubric into another group."
-            raise InvalidInput(
-                row.where, f"the rubric of group {name!r}", "the same in all rows", got, remedy
-            )
-    return first.rubric
 
 
 def _group_rollouts(rollouts: Sequence[Rollout]) -> list[Group]:

@@ -1,7 +1,7 @@
 """Convert chat messages and tool calls from the shapes of APIs and datasets to the keys of `Message`.
 
 convert_response_message({"role": "tool", "tool_call_id": "c1", "content": "no such file", "is_error": True})
-{"role": "tool", "content": "no such file", "tool_call_id": "c1", "error": True}
+→ {"role": "tool", "content": "no such file", "tool_call_id": "c1", "error": True}
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def convert_message(message: Row) -> dict[str, Any]:
         converted["reasoning"] = reasoning
     if message.get("tool_call_id") is not None:
         converted["tool_call_id"] = str(message["tool_call_id"])
-    if role == "tool" and _has_failed(message):
+    if role == "tool" and has_failed(message):
         converted["error"] = True
     return converted
 
@@ -76,23 +76,26 @@ def convert_response_message(message: Row) -> dict[str, Any]:
 
 def convert_tool_calls(calls: Iterable[Any]) -> list[Any]:
     """Tool calls in the flat form, from {"id": …, "function": {"name": …, "arguments": …}} or the flat form."""
-    return [_convert_tool_call(call) if isinstance(call, Mapping) else call for call in calls]
+    converted_calls: list[Any] = []
+    for call in calls:
+        if not isinstance(call, Mapping):
+            # Left unchanged, so that `ToolCall` refuses it.
+            converted_calls.append(call)
+            continue
+        function = call.get("function")
+        flat = {**call, **function} if isinstance(function, Mapping) else call
+        converted = {name: flat[name] for name in ("name", "result") if flat.get(name) is not None}
+        if flat.get("id") is not None:
+            converted["id"] = str(flat["id"])
+        if has_failed(flat):
+            converted["error"] = True
+        arguments = parse_json_cell(flat.get("arguments", {}))
+        converted["arguments"] = {} if arguments is None else arguments
+        converted_calls.append(converted)
+    return converted_calls
 
 
-def _convert_tool_call(call: Row) -> dict[str, Any]:
-    function = call.get("function")
-    flat = {**call, **function} if isinstance(function, Mapping) else call
-    converted = {name: flat[name] for name in ("name", "result") if flat.get(name) is not None}
-    if flat.get("id") is not None:
-        converted["id"] = str(flat["id"])
-    if _has_failed(flat):
-        converted["error"] = True
-    arguments = parse_json_cell(flat.get("arguments", {}))
-    converted["arguments"] = {} if arguments is None else arguments
-    return converted
-
-
-def _has_failed(data: Row) -> bool:
+def has_failed(data: Row) -> bool:
     """Is a tool message, or a call with its result, marked as failed in one of the usual ways?"""
     is_marked = any(data.get(name) for name in ("error", "is_error", "isError"))
     return is_marked or str(data.get("status") or "").lower() in ("error", "failed", "failure")

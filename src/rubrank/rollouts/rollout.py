@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from rubrank._plain import validate_model
-from rubrank.rollouts.messages import reasoning_in
+from rubrank.rollouts.messages import has_failed, reasoning_in
 from rubrank.texts.reasoning import reopen_reasoning, split_reasoning
 
 if TYPE_CHECKING:
@@ -89,7 +89,27 @@ class Rollout(_Frozen):
             return data
         if not isinstance(data.get("tool_calls") or (), list | tuple):
             return data
-        return {**data, **_read_messages(response, data)}
+        answers = [
+            i
+            for i, message in enumerate(response)
+            if message.get("role", "assistant") == "assistant"
+        ]
+        last_answer = response[answers[-1]] if answers else {}
+        earlier = response[: answers[-1]] if answers else response
+        calls = data.get("tool_calls")
+        if not calls:
+            calls = [call for i in answers for call in response[i].get("tool_calls") or ()]
+        reasoning = data.get("reasoning")
+        if reasoning is None:
+            reasoning = reasoning_in(last_answer)
+        tool_messages = [message for message in response if message.get("role") == "tool"]
+        return {
+            **data,
+            "response": last_answer.get("content") or "",
+            "reasoning": reasoning,
+            "tool_calls": _add_results(calls, tool_messages),
+            "messages": tuple(_convert_earlier_message(message) for message in earlier),
+        }
 
     def __getstate__(self) -> dict[Any, Any]:
         """The fields without cached properties, which would be several times the size of the text."""
@@ -102,11 +122,9 @@ class Rollout(_Frozen):
     @cached_property
     def _parts(self) -> tuple[str, str]:
         """Reasoning and answer."""
-        return (
-            split_reasoning(self.response)
-            if self.reasoning is None
-            else (self.reasoning, self.response)
-        )
+        if self.reasoning is None:
+            return split_reasoning(self.response)
+        return self.reasoning, self.response
 
     def keep_parts(self, thoughts: slice, answer: slice) -> None:
         """Set where reasoning and answer are in the response, so that tags need not be searched again."""
@@ -181,62 +199,40 @@ def digest_response(response: str, reasoning: str | None = None) -> str:
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
-def _read_messages(messages: Sequence[Any], data: Mapping[str, Any]) -> dict[str, Any]:
-    """The last text of the assistant with its reasoning, and the tool calls of all messages with their results."""
-    answers = [
-        i for i, message in enumerate(messages) if message.get("role", "assistant") == "assistant"
-    ]
-    last = messages[answers[-1]] if answers else {}
-    calls = data.get("tool_calls")
-    if not calls:
-        calls = [call for i in answers for call in messages[i].get("tool_calls") or ()]
-    reasoning = data.get("reasoning")
-    earlier = messages[: answers[-1]] if answers else messages
-    return {
-        "response": last.get("content") or "",
-        "reasoning": reasoning_in(last) if reasoning is None else reasoning,
-        "tool_calls": _add_results(
-            calls, [message for message in messages if message.get("role") == "tool"]
-        ),
-        "messages": tuple(_convert_earlier_message(message) for message in earlier),
-    }
-
-
 def _convert_earlier_message(message: Mapping[str, Any]) -> dict[str, Any]:
     """A message before the answer. It is only displayed, so unusual content is converted instead of refused."""
     role = message.get("role", "assistant")
     content = message.get("content") or ""
-    calls = message.get("tool_calls")
     call_id = message.get("tool_call_id")
+    calls = message.get("tool_calls")
+    if not isinstance(calls, list | tuple):
+        calls = ()
+    shown_calls = []
+    for call in calls:
+        flat = _flatten_call(call)
+        name = ""
+        arguments = flat
+        if isinstance(flat, Mapping):
+            name = str(flat.get("name") or "")
+            arguments = flat.get("arguments", {})
+        has_text_keys = isinstance(arguments, Mapping) and all(
+            isinstance(k, str) for k in arguments
+        )
+        if not has_text_keys and not isinstance(arguments, str):
+            arguments = _as_json(arguments)
+        shown_calls.append({"name": name, "arguments": arguments})
     return {
         "role": role if role in get_args(Role) else "tool",
         "content": content if isinstance(content, str) else _as_json(content),
-        "tool_calls": tuple(_convert_shown_call(call) for call in calls)
-        if isinstance(calls, list | tuple)
-        else (),
+        "tool_calls": tuple(shown_calls),
         "reasoning": reasoning_in(message),
         "tool_call_id": None if call_id is None else str(call_id),
-        "error": _is_error(message),
+        "error": has_failed(message),
     }
-
-
-def _convert_shown_call(call: Any) -> dict[str, Any]:
-    flat = _flatten_call(call)
-    if not isinstance(flat, Mapping):
-        return {"name": "", "arguments": _as_json(flat)}
-    arguments = flat.get("arguments", {})
-    is_object = isinstance(arguments, Mapping) and all(isinstance(key, str) for key in arguments)
-    if not is_object and not isinstance(arguments, str):
-        arguments = _as_json(arguments)
-    return {"name": str(flat.get("name") or ""), "arguments": arguments}
 
 
 def _as_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)
-
-
-def _is_error(message: Mapping[str, Any]) -> bool:
-    return bool(message.get("error") or message.get("is_error") or message.get("status") == "error")
 
 
 def _add_results(
@@ -258,16 +254,19 @@ def _add_results(
         if isinstance(call, Mapping) and call.get("result") is None:
             message = by_id.get(call.get("id") or "") or next(without_id, None)
             if message is not None:
-                has_failed = bool(call.get("error")) or _is_error(message)
-                call = {**call, "result": message.get("content"), "error": has_failed}
+                is_error = bool(call.get("error")) or has_failed(message)
+                call = {**call, "result": message.get("content"), "error": is_error}
         answered.append(call)
     return tuple(answered)
 
 
 def _flatten_call(call: Any) -> Any:
-    """{"id": …, "type": …, "function": {"name": …, "arguments": …}} → the flat form."""
+    """{"id": …, "type": …, "function": {"name": …, "arguments": …}} as {"id": …, "name": …, "arguments": …}.
+
+    Anything else is returned unchanged.
+    """
     function = call.get("function") if isinstance(call, Mapping) else None
-    return call if function is None else {"id": call.get("id"), **function}
+    return {"id": call.get("id"), **function} if isinstance(function, Mapping) else call
 
 
 def to_rollout(data: Mapping[str, Any], where: str) -> Rollout:

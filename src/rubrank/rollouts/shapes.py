@@ -52,58 +52,70 @@ def convert_shape(
 ) -> tuple[Row, str]:
     """The row with its responses under a usual name, and the name of its format; "" if nothing was converted.
 
-    Exports of tools (`_EXPORTS`) are recognised by keys of their own. Of the other formats (`_DATASETS`) the first that
-    fits is used, if there is only one place where responses could be.
+    Exports of tools (`_EXPORTS`) have keys of their own, which no other format has. The other formats are tried in
+    order, after a check that there is only one place where responses could be.
     """
-    row, shape = _move_ground_truth(row)
+    shape = ""
+    # The ground truth of verl is in `reward_model` or, in logged rollouts, in `gts`.
+    reward_model = parse_json_cell(row.get("reward_model"))
+    if isinstance(reward_model, Mapping) and "ground_truth" in reward_model:
+        row = {"ground_truth": reward_model["ground_truth"], **row, "reward_model": reward_model}
+        shape = "verl"
+    elif "gts" in row and "output" in row:
+        row = {"ground_truth": row["gts"], **row}
+        shape = "verl"
     if columns and "response" in columns:
         return row, shape
+
     for name, convert in _EXPORTS.items():
         converted = convert(row, where)
         if converted is not None:
             return converted, name
-    places = _find_responses(row)
-    if len(places) > 1:
-        remedy = "Choose one: `column.response=NAME`."
-        got = f"two readings: {' and '.join(places)}"
-        raise InvalidInput(where, "the responses", "in one place", got, remedy)
-    for name, convert in _DATASETS.items():
-        converted = convert(row, where)
-        if converted is not None:
-            return converted, name
-    return row, shape
 
-
-def _find_responses(row: Row) -> list[str]:
-    """The places where responses could be."""
     places = []
     for name in COLUMNS["response"]:
         value = row.get(name)
         if value is not None and not isinstance(value, bool | int | float):
             places.append(f"`{name}`")
-    if _is_preference(row):
+    is_preference = all(row.get(name) is not None for name in _PREFERENCE_COLUMNS)
+    if is_preference:
         places.append("chosen and rejected")
-    if _read_sharegpt_turns(row):
+    sharegpt_messages = _read_sharegpt(row, where)
+    if sharegpt_messages:
         places.append(_SHAREGPT_COLUMN)
-    return places
+    if len(places) > 1:
+        remedy = "Choose one: `column.response=NAME`."
+        got = f"two readings: {' and '.join(places)}"
+        raise InvalidInput(where, "the responses", "in one place", got, remedy)
+
+    if sharegpt_messages:
+        return _split_conversation(row, _SHAREGPT_COLUMN, sharegpt_messages), "ShareGPT"
+    if is_preference:
+        return _convert_preference(row), "preferences"
+    if not places:
+        for name in CONVERSATION_COLUMNS:
+            messages = _as_list(parse_json_cell(row.get(name)))
+            if are_messages(messages) and messages[-1]["role"] == "assistant":
+                return _split_conversation(row, name, messages), "conversations"
+    is_alpaca = all(isinstance(row.get(name), str) for name in ("instruction", "input", "output"))
+    if is_alpaca and "prompt" not in row:
+        rest = {key: value for key, value in row.items() if key not in ("instruction", "input")}
+        prompt = "\n\n".join(filter(None, (row["instruction"], row["input"])))
+        return {**rest, "prompt": prompt}, "Alpaca"
+    return row, shape
 
 
 def _as_list(value: Any) -> Any:
     return value.tolist() if hasattr(value, "tolist") else value
 
 
-def _read_sharegpt_turns(row: Row) -> Sequence[Mapping[str, Any]]:
-    """The turns of a ShareGPT conversation; none if the row has no such conversation."""
+def _read_sharegpt(row: Row, where: str) -> list[dict[str, Any]]:
+    """The turns of a ShareGPT conversation as chat messages; none if the row has no such conversation."""
     turns = _as_list(parse_json_cell(row.get(_SHAREGPT_COLUMN)))
     if not isinstance(turns, list | tuple):
-        return ()
-    return turns if all(isinstance(turn, Mapping) and "from" in turn for turn in turns) else ()
-
-
-def _convert_sharegpt(row: Row, where: str) -> Row | None:
-    turns = _read_sharegpt_turns(row)
-    if not turns:
-        return None
+        return []
+    if not all(isinstance(turn, Mapping) and "from" in turn for turn in turns):
+        return []
     messages = []
     for turn in turns:
         role = _SHAREGPT_ROLES.get(str(turn["from"]).lower())
@@ -111,47 +123,22 @@ def _convert_sharegpt(row: Row, where: str) -> Row | None:
             allowed = f"one of {', '.join(_SHAREGPT_ROLES)}"
             raise InvalidInput(where, "conversations: from", allowed, repr(turn["from"]), "")
         messages.append({"role": role, "content": turn.get("value")})
-    return _split_conversation(row, _SHAREGPT_COLUMN, messages)
-
-
-def _convert_conversation(row: Row, where: str) -> Row | None:
-    """Messages that end with one of the assistant, in a row that has no responses elsewhere."""
-    if _find_responses(row):
-        return None
-    for name in CONVERSATION_COLUMNS:
-        messages = _as_list(parse_json_cell(row.get(name)))
-        if are_messages(messages) and messages[-1]["role"] == "assistant":
-            return _split_conversation(row, name, messages)
-    return None
-
-
-def _convert_alpaca(row: Row, where: str) -> Row | None:
-    is_alpaca = all(isinstance(row.get(name), str) for name in ("instruction", "input", "output"))
-    if not is_alpaca or "prompt" in row:
-        return None
-    rest = {key: value for key, value in row.items() if key not in ("instruction", "input")}
-    prompt = "\n\n".join(filter(None, (row["instruction"], row["input"])))
-    return {**rest, "prompt": prompt}
+    return messages
 
 
 def _split_conversation(row: Row, column: str, messages: Sequence[Mapping[str, Any]]) -> Row:
-    """Everything after the last turn of the user is the response."""
-    end_of_prompt = (
-        max((i for i, message in enumerate(messages) if message["role"] == "user"), default=-1) + 1
-    )
+    """The row with the messages of a column as prompt and response, which is everything after the last user turn."""
+    end_of_prompt = 0
+    for i, message in enumerate(messages):
+        if message["role"] == "user":
+            end_of_prompt = i + 1
     rest = {key: value for key, value in row.items() if key != column}
     prompt = rest.get("prompt") or list(messages[:end_of_prompt])
     return {**rest, "prompt": prompt, "response": list(messages[end_of_prompt:])}
 
 
-def _is_preference(row: Row) -> bool:
-    return all(row.get(name) is not None for name in _PREFERENCE_COLUMNS)
-
-
-def _convert_preference(row: Row, where: str) -> Row | None:
-    """The chosen and the rejected response of a prompt; scores of theirs become metadata."""
-    if not _is_preference(row):
-        return None
+def _convert_preference(row: Row) -> Row:
+    """The chosen and the rejected response of a prompt become two responses; their scores become metadata."""
     used = {*_PREFERENCE_COLUMNS, *(f"score_{name}" for name in _PREFERENCE_COLUMNS)}
     converted = {key: value for key, value in row.items() if key not in used}
     answers = []
@@ -169,17 +156,6 @@ def _convert_preference(row: Row, where: str) -> Row | None:
     return {**converted, "responses": answers}
 
 
-def _move_ground_truth(row: Row) -> tuple[Row, str]:
-    """Copy verl's ground truth, in `reward_model` or (in logged rollouts) in `gts`, to the key `ground_truth`."""
-    model = parse_json_cell(row.get("reward_model"))
-    if isinstance(model, Mapping) and "ground_truth" in model:
-        rest = {key: value for key, value in row.items() if key != "reward_model"}
-        return {"ground_truth": model["ground_truth"], **rest, "reward_model": model}, "verl"
-    if "gts" in row and "output" in row:
-        return {"ground_truth": row["gts"], **row}, "verl"
-    return row, ""
-
-
 def _convert_lettered(row: Row, where: str) -> Row | None:
     """response_a, response_b … (or response_1, response_2 …) are the responses of one prompt."""
     for prefix in ("response", "completion", "output"):
@@ -188,18 +164,11 @@ def _convert_lettered(row: Row, where: str) -> Row | None:
             names = [name for name in possible if isinstance(row.get(name), str | list | tuple)]
             if len(names) < 2:
                 continue
-            other = next(
-                (
-                    name
-                    for name in COLUMNS["response"]
-                    if isinstance(row.get(name), str | list | tuple)
-                ),
-                None,
-            )
-            if other is not None:
-                remedy = "Choose one: `column.response=NAME`."
-                got = f"two readings: `{other}` and {', '.join(names)}"
-                raise InvalidInput(where, "the responses", "in one place", got, remedy)
+            for column in COLUMNS["response"]:
+                if isinstance(row.get(column), str | list | tuple):
+                    remedy = "Choose one: `column.response=NAME`."
+                    got = f"two readings: `{column}` and {', '.join(names)}"
+                    raise InvalidInput(where, "the responses", "in one place", got, remedy)
             rest = {key: value for key, value in row.items() if key not in names}
             return {**rest, "responses": [{"response": row[name], "place": name} for name in names]}
     return None
@@ -247,9 +216,8 @@ def _convert_lm_eval(row: Row, where: str) -> Row | None:
     if not all(isinstance(text, str) for text in texts):
         remedy = "Samples of multiple-choice tasks hold likelihoods, and no texts to grade."
         raise InvalidInput(where, "resps", "generated texts", repr(texts[0])[:80], remedy)
-    arguments = row.get("arguments")
-    prompt = arguments
-    # [[prompt, options]], or {"gen_args_0": {"arg_0": …}}
+    # The prompt is the first text in [[prompt, options]], or in {"gen_args_0": {"arg_0": prompt, …}}.
+    prompt = row.get("arguments")
     while isinstance(prompt, list | tuple | Mapping) and prompt:
         prompt = next(iter(prompt.values())) if isinstance(prompt, Mapping) else prompt[0]
     rest = {
@@ -306,10 +274,4 @@ _EXPORTS = {
     "OpenAI batch": _convert_openai_batch,
     "lm-eval samples": _convert_lm_eval,
     "promptfoo": _convert_promptfoo,
-}
-_DATASETS = {
-    "ShareGPT": _convert_sharegpt,
-    "preferences": _convert_preference,
-    "conversations": _convert_conversation,
-    "Alpaca": _convert_alpaca,
 }

@@ -165,9 +165,8 @@ def _parse_json_numbers(table: Table, cells: pl.Series, path: ColumnPath) -> pl.
     candidates = looks_like_number.arg_true()
     sample = candidates.gather_every(len(candidates) // _SAMPLED_CELLS + 1).to_list()
     if all(isinstance(cell, str) for cell in table.json_cells(sample, path)):
-        return parse_numbers(
-            cells, text_is_number=False
-        )  # text that looks like numbers, such as answers "42"
+        # The column holds texts that look like numbers, such as the answer "42".
+        return parse_numbers(cells, text_is_number=False)
     indices = candidates.to_list()
     is_number = looks_like_number.to_numpy().copy()
     for index, cell in zip(indices, table.json_cells(indices, path), strict=True):
@@ -177,9 +176,10 @@ def _parse_json_numbers(table: Table, cells: pl.Series, path: ColumnPath) -> pl.
 
 
 def _find_filled(cells: pl.Series, text_is_number: bool) -> pl.Series:
-    """Which cells are not empty; in a CSV also "nan", "null", … are empty."""
+    """Which cells are not empty; in a CSV "nan", "null" … count as empty too."""
     if cells.dtype == pl.String and text_is_number:
-        start = cells.str.slice(0, 8).str.strip_chars().str.to_lowercase()
+        # Eight characters are enough to recognise them, and long texts need not be converted.
+        start = cells.str.strip_chars().str.slice(0, 8).str.to_lowercase()
         return cells.is_not_null() & ~start.is_in(UNSCORED_TEXTS).fill_null(False)
     return cells.is_not_null()
 

@@ -2,7 +2,7 @@
 
     make_html_table("Fused(…)", ["rollout", "reward"], [["0", Shaded("1.00", 0.8)], ["1", Shaded("0.25", -0.3)]])
 
-Every text is escaped. Colours are those of the viewer, and half transparent: they fit light and dark notebooks.
+Every text is escaped. The colours are those of the viewer, half transparent so that they fit light and dark notebooks.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 _BETTER = "91, 147, 220"
 _WORSE = "224, 146, 74"
 _AMOUNT = "139, 147, 161"
-_STRONGEST = 0.55  # how opaque the colour of strength 1 is
+_HIGHEST_OPACITY = 0.55  # of a cell with strength 1 or −1
 _MARKS = {"bad": "179, 38, 30", "warn": "200, 150, 30"}
 
 
@@ -30,7 +30,7 @@ class Shaded:
     def style(self) -> str:
         """As CSS."""
         colour = _BETTER if self.strength > 0.0 else _WORSE
-        return f"background: rgba({colour}, {_STRONGEST * min(1.0, abs(self.strength)):.2f})"
+        return f"background: rgba({colour}, {_HIGHEST_OPACITY * min(1.0, abs(self.strength)):.2f})"
 
 
 @dataclass(frozen=True)
@@ -83,15 +83,17 @@ def shade_column(values: Sequence[float | None]) -> list[Any]:
 def make_html_table(
     title: str, headings: Iterable[Any], rows: Iterable[Sequence[Any]], more: int = 0
 ) -> str:
-    """A table; cells are texts, or have a colour. more: how many rows are not shown."""
+    """A table with a title; a cell is a text, or has a colour. more: how many rows are not shown."""
     head = "".join(f"<th>{escape(str(heading))}</th>" for heading in headings)
-    body = "".join(f"<tr>{''.join(map(_make_cell, row))}</tr>" for row in rows)
+    body = ""
+    for row in rows:
+        cells = ""
+        for cell in row:
+            if isinstance(cell, Shaded | Bar | Marked):
+                cells += f'<td style="{cell.style}">{escape(cell.text)}</td>'
+            else:
+                cells += f"<td>{escape(str(cell))}</td>"
+        body += f"<tr>{cells}</tr>"
     rest = f"<p>… and {more:,} more</p>" if more > 0 else ""
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
     return f"<div><p><b>{escape(title)}</b></p>{table}{rest}</div>"
-
-
-def _make_cell(cell: Any) -> str:
-    if isinstance(cell, Shaded | Bar | Marked):
-        return f'<td style="{cell.style}">{escape(cell.text)}</td>'
-    return f"<td>{escape(str(cell))}</td>"

@@ -32,7 +32,7 @@ class LogRow(dict[str, Any]):
 
 
 def is_log(data: Any) -> bool:
-    """Is it the content of a log in JSON?"""
+    """Is it the parsed content of a log in JSON?"""
     return isinstance(data, Mapping) and isinstance(data.get("eval"), Mapping) and "samples" in data
 
 
@@ -55,7 +55,7 @@ def zipped_log_rows(path: Path) -> Iterator[LogRow]:
     try:
         with zipfile.ZipFile(path) as archive:
             members = [info for info in archive.infolist() if info.filename.startswith("samples/")]
-            for info in sorted(members, key=lambda info: _sample_and_epoch(info.filename)):
+            for info in sorted(members, key=_sample_and_epoch):
                 sample = json.loads(_read_member(archive, info, path))
                 if not _has_failed(sample):
                     yield _make_row(sample)
@@ -74,12 +74,14 @@ def zipped_log_rows(path: Path) -> Iterator[LogRow]:
         ) from None
 
 
-def _sample_and_epoch(name: str) -> tuple[str, int]:
-    sample, _, epoch = name.removesuffix(".json").rpartition("_epoch_")
+def _sample_and_epoch(member: zipfile.ZipInfo) -> tuple[str, int]:
+    """The sort key of samples/<id>_epoch_<n>.json, so that epoch 10 comes after epoch 9."""
+    sample, _, epoch = member.filename.removesuffix(".json").rpartition("_epoch_")
     return sample, int(epoch) if epoch.isdigit() else 0
 
 
 def _read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path) -> bytes:
+    """The decompressed bytes of a file in the archive; newer logs use zstd, which zipfile cannot read."""
     if info.compress_type != _ZSTD_METHOD:
         return archive.read(info)
     with path.open("rb") as file:
@@ -92,6 +94,7 @@ def _read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path) ->
 
 
 def _has_failed(sample: Mapping[str, Any]) -> bool:
+    """Did the sample end with an error, without a response?"""
     output = sample.get("output") or {}
     has_choices = isinstance(output, Mapping) and bool(output.get("choices"))
     return bool(sample.get("error")) and not has_choices
@@ -123,33 +126,34 @@ def _read_response(
     sample: Mapping[str, Any], choice: Mapping[str, Any], output: Mapping[str, Any]
 ) -> Any:
     """All messages after the input if tools were called, else the last text."""
-    messages = [message for message in sample.get("messages") or () if isinstance(message, Mapping)]
-    replies = [
-        m for m in messages if m.get("source") != "input" and m.get("role") in ("assistant", "tool")
-    ]
-    if any(message.get("tool_calls") for message in replies):
-        return [_convert_message(message) for message in replies]
-    last = choice.get("message") or {}
-    return output.get("completion") or last.get("content") or ""
-
-
-def _convert_message(message: Mapping[str, Any]) -> dict[str, Any]:
-    converted = {
-        name: message[name]
-        for name in ("role", "content", "tool_call_id", "error")
-        if message.get(name)
-    }
-    calls = [
-        {"id": call.get("id"), "name": call.get("function"), "arguments": call.get("arguments")}
-        for call in message.get("tool_calls") or ()
-    ]
-    if calls:
-        converted["tool_calls"] = calls
-    return converted
+    replies = []
+    for message in sample.get("messages") or ():
+        if not isinstance(message, Mapping) or message.get("source") == "input":
+            continue
+        if message.get("role") in ("assistant", "tool"):
+            replies.append(message)
+    if not any(message.get("tool_calls") for message in replies):
+        last = choice.get("message") or {}
+        return output.get("completion") or last.get("content") or ""
+    converted_messages = []
+    for message in replies:
+        names = ("role", "content", "tool_call_id", "error")
+        converted = {name: message[name] for name in names if message.get(name)}
+        if message.get("tool_calls"):
+            converted["tool_calls"] = [
+                {
+                    "id": call.get("id"),
+                    "name": call.get("function"),
+                    "arguments": call.get("arguments"),
+                }
+                for call in message["tool_calls"]
+            ]
+        converted_messages.append(converted)
+    return converted_messages
 
 
 def _read_scores(scorers: Mapping[str, Any]) -> tuple[dict[str, float | None], dict[str, str]]:
-    """The value of every scorer, or of each of its parts, and the explanation."""
+    """The scores and the reasons by criterion: one for each scorer, or for each part of its value."""
     scores: dict[str, float | None] = {}
     reasons: dict[str, str] = {}
     for scorer, score in scorers.items():
@@ -168,6 +172,7 @@ def _read_scores(scorers: Mapping[str, Any]) -> tuple[dict[str, float | None], d
 
 
 def _parse_grade(value: Any) -> float | None:
+    """A number, a boolean or a letter as a score; None if it is none of them."""
     if isinstance(value, str) and value.strip().upper() in GRADES:
         return GRADES[value.strip().upper()]
     try:

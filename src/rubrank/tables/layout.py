@@ -85,7 +85,7 @@ class Layout:
         if self.scores_MK is not None:
             if len(rows) == len(self.labels) and tuple(names) == self.names:
                 return self.scores_MK
-            columns = np.array([self._column[name] for name in names], dtype=np.intp)
+            columns = np.array([self._column_number_of[name] for name in names], dtype=np.intp)
             return self.scores_MK[np.ix_(rows, columns)]
         assert self.table.ragged_scores is not None
         return make_matrix([self.table.ragged_scores[row] for row in rows], names)
@@ -104,7 +104,7 @@ class Layout:
         return [name for name in self.names if name in scored_names]
 
     @cached_property
-    def _column(self) -> dict[str, int]:
+    def _column_number_of(self) -> dict[str, int]:
         return {name: k for k, name in enumerate(self.names)}
 
     @cached_property
@@ -217,13 +217,8 @@ def _find_group_columns(table: Table, columns: Columns) -> tuple[str, ...]:
     if not groups:
         allowed = f"a column {', '.join(map(repr, GROUP_NAMES))}, or a prompt"
         remedy = "Name the column of the group: `group_column=NAME`."
-        raise BadTable(
-            str(table.path),
-            "the group",
-            allowed,
-            f"columns {', '.join(map(repr, present))}",
-            remedy,
-        )
+        got = f"columns {', '.join(map(repr, present))}"
+        raise BadTable(str(table.path), "the group", allowed, got, remedy)
     for name in (columns.batch, *groups) if columns.batch else groups:
         if name not in present:
             field = "batch_column" if name == columns.batch else "group_column"
@@ -234,15 +229,16 @@ def _find_group_columns(table: Table, columns: Columns) -> tuple[str, ...]:
         return groups
     frame = table.frame
     chosen = groups[0]
-    for other in GROUP_NAMES if chosen in GROUP_NAMES else ():
-        if other == chosen or other not in present:
+    for second in GROUP_NAMES if chosen in GROUP_NAMES else ():
+        if second == chosen or second not in present:
             continue
-        if frame.schema[other].is_nested() or frame.get_column(other).null_count():
+        if frame.schema[second].is_nested() or frame.get_column(second).null_count():
             continue
         # Two columns group the rows alike if each alone has as many distinct values as both together.
-        counts = {frame.select(names).n_unique() for names in ([chosen], [other], [chosen, other])}
+        choices = ([chosen], [second], [chosen, second])
+        counts = {frame.select(names).n_unique() for names in choices}
         if len(counts) > 1:
-            got = f"two readings: by {chosen!r} and by {other!r}"
+            got = f"two readings: by {chosen!r} and by {second!r}"
             remedy = f"Choose one: `group_column={chosen}`."
             raise BadTable(str(table.path), "the group", "in one column", got, remedy)
     step = next((name for name in STEP_NAMES if name in present and name not in groups), None)
@@ -272,7 +268,7 @@ def _check_labels(table: Table, name: str) -> None:
         raise table.cell_error(first_true(cells.is_null()), (name,), "a number or a text", remedy)
     if cells.dtype != pl.String:
         return
-    # Rows of a group are usually adjacent, so the first row of every run of equal labels has them all.
+    # Rows of a group are usually adjacent. The first row of every run of equal labels has all labels in few rows.
     first_rows = (cells != cells.shift()).fill_null(True).arg_true()
     labels = pl.DataFrame({"row": first_rows, "label": cells.gather(first_rows)})
     labels = labels.with_columns(stripped=pl.col("label").str.strip_chars())
@@ -294,6 +290,7 @@ def _check_labels(table: Table, name: str) -> None:
 
 
 def _make_labels(table: Table, groups: tuple[str, ...], batch: str | None) -> pl.Series:
+    """The group of every row: integers if a single column of integers names it, else the joined cells as text."""
     if len(groups) == 1 and batch is None:
         cells = table.frame.get_column(groups[0])
         if table.text_is_number:

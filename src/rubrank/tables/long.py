@@ -56,19 +56,14 @@ def read_table(source: Any, columns: Columns | None = None) -> Table:
         raise BadTable(str(table.path), "the table", "at least one row", "none", "")
     if any(names <= set(table.frame.columns) for names in RECORD_COLUMNS):
         remedy = "Read it with `rubrank record`, `replay` or `view`, or name the score file that it was made of."
-        raise BadTable(
-            str(table.path),
-            "the table",
-            "scores of rollouts",
-            "records of groups that were fused",
-            remedy,
-        )
+        got = "records of groups that were fused"
+        raise BadTable(str(table.path), "the table", "scores of rollouts", got, remedy)
     names = find_long_columns(table, columns or Columns())
     return table if names is None else widen(table, names)
 
 
 def find_long_columns(table: Table, columns: Columns) -> LongColumns | None:
-    """The columns of a long table; None if it is wide. Raises where both readings fit."""
+    """The columns of a long table; None if it is wide. Raises if it could be either."""
     if columns.long is False:
         return None
     schema = table.frame.schema
@@ -85,7 +80,15 @@ def find_long_columns(table: Table, columns: Columns) -> LongColumns | None:
         is_named_wide = named is not None and all(name in schema for name in named)
         if is_named_wide or schema[criterion].is_numeric():
             return None
-    group = _find_group(columns, table.frame.columns)
+    present = table.frame.columns
+    if columns.group:
+        group = tuple(name for name in columns.group if name in present)
+    else:
+        group = tuple(name for name in (*GROUP_NAMES, "prompt") if name in present)[:1]
+        steps = [name for name in STEP_NAMES if name in present]
+        # The same query in two training steps is two groups.
+        if group and steps and not columns.batch:
+            group = (steps[0], *group)
     response = _find_column(
         table, columns, "response", RESPONSE_NAMES, excluded=(*group, criterion, score)
     )
@@ -117,18 +120,6 @@ def _find_column(
             )
         return name
     return next((name for name in usual_names if name in present and name not in excluded), None)
-
-
-def _find_group(columns: Columns, present: Sequence[str]) -> tuple[str, ...]:
-    if columns.group:
-        return tuple(name for name in columns.group if name in present)
-    name = next((name for name in (*GROUP_NAMES, "prompt") if name in present), None)
-    if name is None:
-        return ()
-    step = next((step for step in STEP_NAMES if step in present), None)
-    if step is None or columns.batch:
-        return (name,)
-    return (step, name)
 
 
 def _missing_column(table: Table, field: str, remedy: str) -> BadTable:

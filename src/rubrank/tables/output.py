@@ -1,6 +1,6 @@
 """Write a table with added columns, as JSON Lines, CSV or Parquet.
 
-    write_table(target, table, [(rows, frame), …])        each frame holds the new columns of some of the rows
+    write_table(target, "jsonl", table, [(rows, frame), …])        each frame holds the new columns of some of the rows
 
 A file appears only when it is complete. Lines of a JSON Lines file are copied unchanged, with the new keys at the
 end; the cells of a CSV are copied as text.
@@ -31,9 +31,9 @@ _Rows = TypeVar("_Rows", pl.DataFrame, pl.Series)
 
 
 def check_output(source: Any, output: Path, force: bool, owner: str) -> tuple[Path, str]:
-    """The path to write to and its format, "jsonl", "csv" or "parquet".
+    """The path to write to and its format: "jsonl", "csv" or "parquet".
 
-    Raises if it cannot be written, or if something would be overwritten.
+    Raises if the path cannot be written, or if something would be overwritten. owner: the caller, for the message.
     """
     name = output.name.lower()
     target = check_output_path(output, OUTPUT_SUFFIXES, inputs=(source,), force=force, verb=owner)
@@ -47,7 +47,10 @@ def check_output(source: Any, output: Path, force: bool, owner: str) -> tuple[Pa
 
 
 def check_added_names(table: Table, names: Sequence[str], output: str, owner: str) -> None:
-    """Raise if the columns cannot be added in this format: there are too many, or the table has such a column."""
+    """Raise if the columns cannot be added: too many criteria for the output format, or a name that is taken.
+
+    output: "jsonl", "csv" or "parquet".
+    """
     if table.ragged_scores is not None and output != "jsonl":
         count = len(set().union(*table.ragged_scores))
         remedy = "Write JSON lines, which hold only those of each row."
@@ -88,6 +91,7 @@ def write_table(target: Path | IO[bytes], output: str, table: Table, added: Adde
 
 
 def _as_json_lines(table: Table, added: AddedColumns) -> bytes:
+    """The table as JSON Lines: the lines of the file with the new keys, or new lines for another format."""
     if table.json_lines is None:
         frame = _side_by_side(table, added)
         if table.ragged_scores is None:
@@ -100,23 +104,25 @@ def _as_json_lines(table: Table, added: AddedColumns) -> bytes:
         return "".join(ragged_lines).encode()
     lines = pl.Series(table.lines)
     if len({tuple(columns.columns) for _, columns in added}) == 1:
-        added = [(np.arange(len(lines)), _in_row_order(added))]  # one frame for all rows is faster
-    texts = [(rows, _append_keys(lines[rows], columns)) for rows, columns in added]
-    return "".join(_in_row_order(texts).to_list()).encode()
-
-
-def _append_keys(lines: pl.Series, added: pl.DataFrame) -> pl.Series:
-    """Each line up to its closing brace, then the keys that have a value, then the brace."""
-    heads = lines.str.strip_chars_end().str.strip_suffix("}").str.strip_chars_end()
-    keys = []
-    for name in added.columns:
-        text = pl.format(",{}:{}", pl.lit(json.dumps(name)), name)
-        keys.append(pl.when(pl.col(name).is_null()).then(pl.lit("")).otherwise(text))
-    return added.select(pl.concat_str(heads.alias("\0line"), *keys, pl.lit("}\n"))).to_series()
+        # All rows get the same columns, and one frame for all of them is faster.
+        added = [(np.arange(len(lines)), _in_row_order(added))]
+    extended_lines = []
+    for rows, columns in added:
+        # Each line up to its closing brace, then the keys that have a value, then the brace.
+        heads = lines[rows].str.strip_chars_end().str.strip_suffix("}").str.strip_chars_end()
+        keys = []
+        for name in columns.columns:
+            text = pl.format(",{}:{}", pl.lit(json.dumps(name)), name)
+            keys.append(pl.when(pl.col(name).is_null()).then(pl.lit("")).otherwise(text))
+        line = pl.concat_str(heads.alias("\0line"), *keys, pl.lit("}\n"))
+        extended_lines.append((rows, columns.select(line).to_series()))
+    return "".join(_in_row_order(extended_lines).to_list()).encode()
 
 
 def _encode_as_json(column: pl.Series) -> pl.Series:
-    objects = column.alias("x").to_frame().to_struct("x").struct.json_encode()  # {"x":…}
+    """Each cell of a column of lists or structs as JSON text; null stays null."""
+    # polars encodes only structs: put each cell into {"x":…} and cut that off again.
+    objects = column.alias("x").to_frame().to_struct("x").struct.json_encode()
     texts = objects.str.slice(5).str.head(-1)
     return (
         texts.to_frame("text")

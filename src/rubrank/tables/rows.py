@@ -31,8 +31,14 @@ def read_rows(source: Source) -> Iterator[Row]:
     if isinstance(source, str | Path):
         if is_dataset(source):
             yield from read_rows(_load_dataset(str(source)))
-        else:
-            yield from _read_files(find_files(source))
+            return
+        files = find_files(source)
+        for path in files:
+            for row in read_file_rows(path):
+                if len(files) > 1 and isinstance(row, LogRow):
+                    # The same sample in two Inspect logs was answered in two runs: these are two groups.
+                    row = {**row, "group": f"{path.name.split('.')[0]}/{row['group']}"}
+                yield row
     elif isinstance(source, Mapping):
         yield from _rows_of_columns(source)
     else:
@@ -40,17 +46,35 @@ def read_rows(source: Source) -> Iterator[Row]:
 
 
 def read_file_rows(path: Path) -> Iterator[Row]:
-    """The rows of one file, by its suffix."""
-    name = format_of(path)
-    if name == "JSON Lines":
-        return _read_json_lines(path)
-    if name == "JSON":
-        return _read_json(path)
-    if name in ("CSV", "TSV"):
-        return _read_csv(path)
-    if name == "Inspect log":
-        return zipped_log_rows(path)
-    return _read_columnar(path)
+    """The rows of one file; its suffix tells the format."""
+    file_format = format_of(path)
+    if file_format == "Inspect log":
+        yield from zipped_log_rows(path)
+    elif file_format == "JSON":
+        yield from _read_json(path)
+    elif file_format in ("CSV", "TSV"):
+        yield from _read_csv(path)
+    elif file_format == "JSON Lines":
+        with open_text(path) as lines:
+            for number, line in enumerate(lines, start=1):
+                if line.strip():
+                    where = f"{path}: line {number}"
+                    yield _check_object(_parse_json(line, where), where)
+    else:
+        # Imported here: files of the other formats can be read without it.
+        import polars
+
+        try:
+            with explain_read_errors(path), path.open("rb") as file:
+                # glob=False, and an open file: otherwise polars reads brackets in a file name as a pattern.
+                if file_format == "Parquet":
+                    frame = polars.read_parquet(path, glob=False)
+                else:
+                    frame = polars.read_ipc(file)
+        except (polars.exceptions.PolarsError, OSError) as error:
+            reason = str(error).splitlines()[0]
+            raise InvalidInput(str(path), "the file", file_format, reason, "") from None
+        yield from frame.iter_rows(named=True)
 
 
 def check_csv_header(
@@ -98,46 +122,41 @@ def check_quotes(
 # ------------------------------------------------------------------------------------------------------------- objects
 
 
-def _rows_of_object(source: Any) -> Iterable[Row]:
+def _rows_of_object(source: Any) -> Iterator[Row]:
+    """The rows of a frame, which is recognised by its methods, or of any iterable of mappings."""
     if hasattr(source, "collect_schema") and hasattr(source, "collect"):  # a lazy polars frame
         source = source.collect()
     if hasattr(source, "iter_rows"):  # polars
-        return source.iter_rows(named=True)
-    if hasattr(source, "to_pylist") and hasattr(source, "column_names"):  # Arrow
-        return source.to_pylist()
-    if hasattr(source, "to_dict") and hasattr(source, "columns"):  # pandas
-        return (
-            {name: None if _is_pandas_missing(value) else value for name, value in row.items()}
-            for row in source.to_dict("records")
-        )
-    if isinstance(source, bytes) or not isinstance(source, Iterable):
-        raise InvalidInput(
-            "rollouts",
-            "source",
-            "a path, a table, or rows",
-            type(source).__name__,
-            "See `rubrank help data`.",
-        )
-    return (
-        _check_object(row, f"rollouts: row {number}") for number, row in enumerate(source, start=1)
-    )
-
-
-def _is_pandas_missing(value: Any) -> bool:
-    """Is it one of the values that pandas writes for an empty cell: NaN, NA or NaT?"""
-    is_nan = isinstance(value, float) and value != value
-    return is_nan or type(value).__name__ in ("NAType", "NaTType")
+        yield from source.iter_rows(named=True)
+    elif hasattr(source, "to_pylist") and hasattr(source, "column_names"):  # Arrow
+        yield from source.to_pylist()
+    elif hasattr(source, "to_dict") and hasattr(source, "columns"):  # pandas
+        for row in source.to_dict("records"):
+            for name, value in row.items():
+                # NaN, NA and NaT: what pandas writes for an empty cell.
+                is_nan = isinstance(value, float) and value != value
+                if is_nan or type(value).__name__ in ("NAType", "NaTType"):
+                    row[name] = None
+            yield row
+    elif isinstance(source, bytes) or not isinstance(source, Iterable):
+        allowed = "a path, a table, or rows"
+        remedy = "See `rubrank help data`."
+        raise InvalidInput("rollouts", "source", allowed, type(source).__name__, remedy)
+    else:
+        for number, row in enumerate(source, start=1):
+            yield _check_object(row, f"rollouts: row {number}")
 
 
 def _rows_of_columns(source: Mapping[Any, Any]) -> Iterator[Row]:
-    """Columns by name. A `DatasetDict` holds several tables, and only the caller knows which one is meant."""
+    """The rows of a mapping from names to columns."""
     if not source or any(is_table(value) for value in source.values()):
+        # A `DatasetDict` holds several tables, and only the caller knows which one is meant.
         names = ", ".join(map(str, source)) or "nothing"
         raise InvalidInput(
             "rollouts", "source", "one table", f"several ({names})", "Choose a split."
         )
-    lengths = {len(value) if isinstance(value, list | tuple) else -1 for value in source.values()}
-    if len(lengths) > 1 or -1 in lengths:
+    are_lists = all(isinstance(value, list | tuple) for value in source.values())
+    if not are_lists or len({len(value) for value in source.values()}) > 1:
         remedy = "Write a single row as lists of one."
         raise InvalidInput(
             "rollouts", "source", "columns of one length", "different lengths", remedy
@@ -166,24 +185,8 @@ def _load_dataset(source: str) -> Any:
 # --------------------------------------------------------------------------------------------------------------- files
 
 
-def _read_files(files: list[Path]) -> Iterator[Row]:
-    for path in files:
-        for row in read_file_rows(path):
-            if len(files) > 1 and isinstance(row, LogRow):
-                # The same sample in two Inspect logs was answered in two runs: these are two groups.
-                row = {**row, "group": f"{path.name.split('.')[0]}/{row['group']}"}
-            yield row
-
-
-def _read_json_lines(path: Path) -> Iterator[Row]:
-    with open_text(path) as lines:
-        for number, line in enumerate(lines, start=1):
-            if line.strip():
-                where = f"{path}: line {number}"
-                yield _check_object(_parse_json(line, where), where)
-
-
 def _read_json(path: Path) -> Iterator[Row]:
+    """The rows of a JSON file: a list of objects, one object, an Inspect log, or an export of promptfoo."""
     data = _parse_json(read_text(path), str(path))
     if is_log(data):
         yield from log_rows(data, str(path))
@@ -212,6 +215,7 @@ def _check_object(row: Any, where: str) -> Row:
 
 
 def _read_csv(path: Path) -> Iterator[Row]:
+    """The rows of a CSV or TSV file; every cell is a text."""
     csv.field_size_limit(LONGEST_CSV_FIELD)
     delimiter = "\t" if format_of(path) == "TSV" else ","
     text = read_text(path)
@@ -229,21 +233,3 @@ def _read_csv(path: Path) -> Iterator[Row]:
             yield row
     except csv.Error as error:
         raise InvalidInput(str(path), "the file", "CSV", str(error), "Check its quotes.") from None
-
-
-def _read_columnar(path: Path) -> Iterator[Row]:
-    """A Parquet or Arrow file."""
-    import polars
-
-    name = format_of(path)
-    try:
-        # glob=False, and an open file: otherwise polars reads brackets in a file name as a pattern.
-        with explain_read_errors(path), path.open("rb") as file:
-            frame = (
-                polars.read_parquet(path, glob=False)
-                if name == "Parquet"
-                else polars.read_ipc(file)
-            )
-    except (polars.exceptions.PolarsError, OSError) as error:
-        raise InvalidInput(str(path), "the file", name, str(error).splitlines()[0], "") from None
-    yield from frame.iter_rows(named=True)

@@ -1,8 +1,10 @@
 """Find the files of a source: a file, a pattern, a folder, or standard input.
 
-find_files("completions/")            every file of the folder, all of one format: what TRL's log_completions writes
-find_files("logs/*.eval")             the files that match the pattern, sorted by name
-find_files("-")                       standard input, copied to a temporary file
+    find_files("completions/")            every file of the folder, such as those that TRL's log_completions writes
+    find_files("logs/*.eval")             the files that match the pattern, sorted by name
+    find_files("-")                       standard input, copied to a temporary file
+
+All files of a source must have the same format.
 """
 
 from __future__ import annotations
@@ -57,7 +59,17 @@ def find_files(source: str | Path) -> list[Path]:
         matches = sorted(Path(name) for name in glob.glob(str(source), recursive=True))
         return _check_one_format([match for match in matches if match.is_file()], source)
     if os.path.isdir(path):  # Path.is_dir raises for names that are too long
-        return _check_one_format(_files_in_folder(path), source)
+        # TRL writes its logs to a subfolder `completions`.
+        for folder in (path, path / "completions"):
+            files = sorted(folder.iterdir()) if folder.is_dir() else []
+            readable = []
+            for file in files:
+                is_hidden = file.name.startswith((".", "_"))
+                if data_suffix(file) in FORMATS and file.is_file() and not is_hidden:
+                    readable.append(file)
+            if readable:
+                return _check_one_format(readable, source)
+        return _check_one_format([], source)
     if not exists and (parts := find_rotated(path)):
         return _check_one_format(parts, source)
     format_of(require_file(path))
@@ -65,7 +77,7 @@ def find_files(source: str | Path) -> list[Path]:
 
 
 def format_of(path: Path) -> str:
-    """The format of a file, by its suffix; raises for an unknown one."""
+    """The format of a file, by its suffix; raises if the suffix is unknown."""
     suffix = data_suffix(path)
     if suffix not in FORMATS:
         raise suffix_error(
@@ -103,23 +115,8 @@ def describe_source(source: Any) -> str:
     return f"{len(files)} {format_of(files[0])} files"
 
 
-def _files_in_folder(folder: Path) -> list[Path]:
-    """The readable files of a folder, or of its subfolder `completions`, where TRL writes its logs."""
-    for place in (folder, folder / "completions"):
-        if not place.is_dir():
-            continue
-        files = sorted(
-            path
-            for path in place.iterdir()
-            if path.is_file() and not path.name.startswith((".", "_"))
-        )
-        readable = [path for path in files if data_suffix(path) in FORMATS]
-        if readable:
-            return readable
-    return []
-
-
 def _check_one_format(files: list[Path], source: str | Path) -> list[Path]:
+    """The files unchanged; raises if there are none, or if they have different formats."""
     if not files:
         raise InvalidInput(
             str(source), "the files", f"at least one of {', '.join(FORMATS)}", "none", ""
@@ -179,18 +176,16 @@ def _guess_suffix(path: Path) -> str:
 
 
 def _guess_text_suffix(start: bytes) -> str:
+    """The suffix for a text file, from its first bytes."""
     text = start.decode("utf-8-sig", "replace").lstrip()
     first_line = text.split("\n", 1)[0]
     if text.startswith("{"):
-        return ".jsonl" if _is_json(first_line) or "\n" not in text else ".json"
+        # One object in the first line: JSON Lines. A line that was cut off where reading stopped may be one too.
+        try:
+            json.loads(first_line)
+        except (ValueError, RecursionError):
+            return ".json" if "\n" in text else ".jsonl"
+        return ".jsonl"
     if text.startswith("["):
         return ".json"
     return ".tsv" if first_line.count("\t") > first_line.count(",") else ".csv"
-
-
-def _is_json(text: str) -> bool:
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError):
-        return False
-    return True

@@ -38,9 +38,9 @@ ColumnPath: TypeAlias = tuple[str, ...]
 
 MOST_CRITERION_COLUMNS = 256
 """With more distinct criteria (each query has its own) a column for each would be mostly empty."""
-# about so many lines are looked at to guess whether there are too many criteria
+# About so many lines are looked at to guess whether there are too many criteria.
 _SAMPLED_LINES = 512
-# a program that writes a key twice does so from the start; checking more takes seconds
+# A program that writes a key twice does so from the start; checking more lines takes seconds.
 _CHECKED_LINES = 20_000
 _LARGEST_DOUBLE = 2**1023  # integers from here on may exceed the range of doubles
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -436,7 +436,11 @@ def _with_one_type_per_key(objects: list[dict[str, Any]]) -> list[dict[str, Any]
             inner = iter(_with_one_type_per_key([value for value in values if value is not None]))
             values[:] = [None if value is None else next(inner) for value in values]
         elif types <= {bool, int, float} and types != {bool}:
-            values[:] = [_as_one_number_type(value, float in types) for value in values]
+            for i, value in enumerate(values):
+                if value is not None:
+                    # Beyond 64-bit integers only a float is left.
+                    is_float = float in types or abs(value) >= 2**63
+                    values[i] = float(value) if is_float else int(value)
         elif len(types) > 1:
             values[:] = [
                 value if value is None or isinstance(value, str) else json.dumps(value)
@@ -458,10 +462,3 @@ def _replace_special_numbers(value: Any) -> Any:
     if isinstance(value, list):
         return [_replace_special_numbers(inner) for inner in value]
     return value
-
-
-def _as_one_number_type(value: Any, is_float: bool) -> Any:
-    """A float if asked, or if it exceeds 64-bit integers; else an int."""
-    if value is None:
-        return None
-    return float(value) if is_float or abs(value) >= 2**63 else int(value)
