@@ -15,7 +15,7 @@ from rubrank.cli.app import app
 from rubrank.errors import InvalidInput
 from rubrank.grading.cache import VerdictCache
 from rubrank.rubrics.claims import Contains, Interval, Lacks, OneOf
-from rubrank.rubrics.contradiction import clashes
+from rubrank.rubrics.contradiction import compare_claims
 from rubrank.rubrics.dependencies import find_cyclic_names
 from rubrank.rubrics.rubric import MOST_CRITERIA, load_rubric
 from rubrank.store import Store
@@ -106,10 +106,10 @@ def test_bounds(value, why):
 def test_contradictions_among_a_thousand_claims():
     claims = [(f"c{i}", Contains(f"w{i} and more")) for i in range(1000)]
     claims += [(f"i{i}", Interval("words", low=i)) for i in range(1000)]
-    assert clashes(claims) == ()
+    assert compare_claims(claims) == ()
     more = [("max", Interval("words", high=998)), ("word", Lacks("W77", is_word=True)), ("letter", Lacks("Q"))]
     more += [("phrase", Lacks("w99 and")), ("a", OneOf("case", frozenset("a"))), ("b", OneOf("case", frozenset("b")))]
-    found = {contradiction.criteria for contradiction in clashes([*claims, *more])}
+    found = {contradiction.criteria for contradiction in compare_claims([*claims, *more])}
     assert found == {("i999", "max"), ("c77", "word"), ("c99", "phrase"), ("a", "b")}
 
 

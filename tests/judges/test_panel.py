@@ -164,6 +164,11 @@ def test_a_panel_of_batched_judges() -> None:
     assert (judgment.asked, judgment.lost) == (4, 1)
 
 
+def test_members_that_are_no_list_are_refused_as_a_whole() -> None:
+    with pytest.raises(InvalidInput, match="members must be a list; got 'abc'"):
+        load_judges({"kind": "absolute", "members": "abc"})
+
+
 def test_a_member_that_names_no_kind_has_the_panels() -> None:
     members: list[dict[str, Any]] = [
         {"name": name, "endpoints": [{"base_url": "http://127.0.0.1:1/v1", "model": "m"}]} for name in ("a", "b")

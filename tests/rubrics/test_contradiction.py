@@ -14,7 +14,7 @@ import rubrank.verifiers.paper.language
 import rubrank.verifiers.paper.length
 import rubrank.verifiers.paper.presence  # noqa: F401 - all register verifiers
 from rubrank.rubrics.claims import CLAIMS, Contains, Interval, Lacks, OneOf, bounds, claims
-from rubrank.rubrics.contradiction import clashes, contradictions
+from rubrank.rubrics.contradiction import compare_claims, find_contradictions
 from rubrank.rubrics.rubric import Criterion
 from rubrank.verifiers.verifier import VERIFIERS, verifier
 
@@ -95,19 +95,19 @@ FINE = [
 
 @folded("pair", CONTRADICTIONS)
 def test_found(pair):
-    found = contradictions(criteria(*pair))
+    found = find_contradictions(criteria(*pair))
     assert len(found) == 1
     assert set(found[0].criteria) == {f"{i} {name}" for i, (name, _) in enumerate(pair)}
-    assert contradictions(criteria(*reversed(pair)))
+    assert find_contradictions(criteria(*reversed(pair)))
 
 
 @folded("pair", FINE)
 def test_left_alone(pair):
-    assert contradictions(criteria(*pair)) == ()
+    assert find_contradictions(criteria(*pair)) == ()
 
 
 def test_the_message_says_who_asks_for_what():
-    found = contradictions(
+    found = find_contradictions(
         criteria(
             ("WordCount", {"relation": "at most", "count": 50}), ("WordCount", {"relation": "at least", "count": 100})
         )
@@ -116,9 +116,9 @@ def test_the_message_says_who_asks_for_what():
 
 
 def test_one_criterion_can_contradict_itself():
-    found = contradictions(criteria(("count:word_count_range", {"min_words": 50, "max_words": 20})))
+    found = find_contradictions(criteria(("count:word_count_range", {"min_words": 50, "max_words": 20})))
     assert found[0].criteria == ("0 count:word_count_range",)
-    found = contradictions(
+    found = find_contradictions(
         criteria(
             (
                 "length_constraints:nth_paragraph_first_word",
@@ -126,19 +126,25 @@ def test_one_criterion_can_contradict_itself():
             )
         )
     )
-    assert "impossible" in found[0].message
+    assert found[0].message.startswith("paragraphs (number 3 is required): “0 length_constraints")
+    assert found[0].message.endswith("asks for at least 3 and at most 2, which is impossible")
+
+
+def test_a_choice_without_values_is_impossible():
+    (found,) = compare_claims([("Tongue", OneOf("language", frozenset()))])
+    assert found.message == "language: “Tongue” asks for none, which is impossible"
 
 
 def test_the_constraints_of_an_item_are_seen():
     ids = ["change_case:english_capital", "change_case:english_lowercase"]
-    found = contradictions([Criterion(name="IFBench", params={"instruction_id_list": ids})])
+    found = find_contradictions([Criterion(name="IFBench", params={"instruction_id_list": ids})])
     assert found[0].criteria == ("IFBench",)
 
 
 def test_judged_and_reversed_criteria_claim_nothing():
     long = Criterion(name="long", verifier="WordCount", params={"low": 100}, direction="lower")
     short = Criterion(name="short", verifier="WordCount", params={"high": 50})
-    assert contradictions([long, short, Criterion(name="A", question="?")]) == ()
+    assert find_contradictions([long, short, Criterion(name="A", question="?")]) == ()
 
 
 def test_a_family_adds_its_own_line():
@@ -152,13 +158,13 @@ def test_a_family_adds_its_own_line():
 
     try:
         pair = criteria(("contradiction-test limit", {"most": 3}), ("WordCount", {"low": 4}))
-        assert len(contradictions(pair)) == 1
+        assert len(find_contradictions(pair)) == 1
     finally:
         del VERIFIERS["contradiction-test limit"], CLAIMS["contradiction-test limit"]
 
 
 def test_every_line_of_the_table_is_of_a_verifier():
-    contradictions([])
+    find_contradictions([])
     import importlib
     import pkgutil
 
@@ -189,11 +195,11 @@ def test_relations_as_intervals(relation, low, high):
 
 def test_claims_compare_only_what_is_the_same():
     fine = [("a", Interval("x", high=1)), ("b", Interval("y", low=2)), ("c", OneOf("z", frozenset("p")))]
-    assert clashes(fine) == ()
+    assert compare_claims(fine) == ()
     clash = [
         ("a", Contains("sea, side")),
         ("b", Lacks(",")),
         ("c", Lacks("side", is_word=True)),
         ("d", Lacks("sid", True)),
     ]
-    assert [found.criteria for found in clashes(clash)] == [("a", "b"), ("a", "c")]
+    assert [found.criteria for found in compare_claims(clash)] == [("a", "b"), ("a", "c")]

@@ -62,11 +62,9 @@ def start_ray(ray: Any, address: str | None, owner: str, **options: Any) -> None
     try:
         ray.init(address=address, **common)
     except (ConnectionError, ValueError, RuntimeError) as error:
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [
-            type(error).__name__
-        ]
-        text = lines[0]
-        if text.endswith(":") and len(lines) > 1:
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        text = lines[0] if lines else type(error).__name__
+        if text.endswith(":") and len(lines) > 1:  # a heading: the last line says what happened
             text = f"{text} {lines[-1]}"
         raise _no_cluster(owner, address, text) from None
 

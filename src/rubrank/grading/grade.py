@@ -21,12 +21,12 @@ import queue
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import numpy as np
 
@@ -42,7 +42,7 @@ from rubrank.grading.plan import (
     plan_checks,
     plan_groups,
 )
-from rubrank.grading.progress import Bar
+from rubrank.grading.progress import Progress, open_progress
 from rubrank.judges.judge import Judges, load_judges
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.rubrics.rubric import Criterion, Rubric
@@ -52,9 +52,6 @@ from rubrank.verifiers.verifier import NEEDS_JUDGE, Compat, Found, Mode
 _log = logging.getLogger("rubrank")
 _failures_logged: set[str] = set()
 """Criteria whose failure has been logged in this process; a run has many steps."""
-
-Progress: TypeAlias = Callable[[int, int], None]
-"""Called with how many verdicts are done, and how many there are."""
 
 TIMEOUT = 60.0
 """Seconds that a verdict may take in a worker process, unless `timeout` says otherwise."""
@@ -175,18 +172,22 @@ def _grade(
         ask = partial(judge_in_batches, wait=batch == "wait")
     groups, plans = plan_groups(rollouts, rubric, columns, options)
     with ExitStack() as stack:
-        report = stack.enter_context(Bar("grading")) if progress is True else progress or None
-        cache = None if options.cache is None else stack.enter_context(VerdictCache(options.cache))
+        report = stack.enter_context(open_progress(progress, "grading"))
+        cache = None
+        if options.cache is not None:
+            cache = stack.enter_context(VerdictCache(options.cache))
         run = _GradeRun(groups, plans, options, cache, report, measure)
         run.decide_all()
     table = run.make_table()
-    if options.most_missing is None:  # else the caller hears of it by the share of missing scores
+    if (
+        options.most_missing is None
+    ):  # otherwise failures count as missing scores, which are checked below
         _log_failures(table)
     if options.judges is not None:
         from rubrank.grading.judge_table import judge_table
 
         criteria = [plan.rubric.criteria for plan in plans]
-        with Bar("judging") if progress is True else nullcontext(progress or None) as report:
+        with open_progress(progress, "judging") as report:
             table = judge_table(table, groups, criteria, options.judges, report, ask)
     if options.most_missing is not None:
         count_missing(table).check(options.most_missing)
@@ -309,6 +310,7 @@ class _GradeRun:
         return [task for task in tasks if task.checks]
 
     def _record_thread_result(self, future: Future[Found]) -> None:
+        """Record the verdict of a check that ran in a thread."""
         task, check = self._in_threads.pop(future)
         self._record(task, (check,), [future.result()])
 
@@ -324,8 +326,9 @@ class _GradeRun:
             self._decide_here(tasks)
             return
         local, portable = _divide(tasks, lambda check: check.is_local)
-        number = os.cpu_count() or 1 if workers is None else workers
-        if workers is None:
+        number = workers
+        if number is None:
+            number = os.cpu_count() or 1
             # Only workers can stop a verifier. So with a time limit, verifiers of users run there from the start.
             is_limited = self._options.timeout not in (None, "auto")
             foreign, ours = _divide(portable, lambda check: is_limited and not check.is_ours)
@@ -388,6 +391,7 @@ class _GradeRun:
         verdicts: Sequence[Found],
         keep: bool = True,
     ) -> None:
+        """Record the verdicts of some checks of a task. keep: write them to the cache, if there is one."""
         scores = self._scores[task.group]
         reasons = self._reasons[task.group][task.row]
         for check, verdict in zip(checks, verdicts, strict=True):

@@ -125,15 +125,16 @@ def estimate(
                 loaded_judges is None or not loaded_judges.judge_of(criterion.name)
             ):
                 undecided.add(criterion.name)
+    judge_estimates: tuple[JudgeEstimate, ...] = ()
+    if loaded_judges is not None:
+        judge_estimates = _count_calls(groups, criteria, loaded_judges, batch)
     return RunEstimate(
         rollouts=sum(len(group.rollouts) for group in groups),
         groups=len(groups),
         verdicts=verdicts,
         judged=judged,
         undecided=tuple(sorted(undecided)),
-        judges=()
-        if loaded_judges is None
-        else _count_calls(groups, criteria, loaded_judges, batch),
+        judges=judge_estimates,
     )
 
 

@@ -12,8 +12,12 @@ It appears only on a terminal, and only when the work has taken a moment. Nothin
 from __future__ import annotations
 
 import time
-from contextlib import AbstractContextManager
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, TypeAlias
+
+Progress: TypeAlias = Callable[[int, int], None]
+"""Called with how much is done, and how much there is in all."""
 
 SECONDS_BEFORE_BAR = 0.7
 """Shorter work shows no bar."""
@@ -78,3 +82,13 @@ class Bar(AbstractContextManager["Bar"]):
     def __exit__(self, *_: object) -> None:
         if self._progress is not None:
             self._progress.stop()
+
+
+@contextmanager
+def open_progress(progress: Progress | bool, label: str) -> Iterator[Progress | None]:
+    """The function to report progress to: a bar for True, none for False, else the caller's own function."""
+    if progress is True:
+        with Bar(label) as bar:
+            yield bar
+    else:
+        yield progress or None

@@ -39,7 +39,7 @@ from rubrank.grading.cluster import (
     pause_garbage_collection,
     silence_ray_data,
 )
-from rubrank.grading.grade import Progress, grade
+from rubrank.grading.grade import grade
 from rubrank.grading.judge_table import judge_table_async
 from rubrank.grading.missing import count_missing
 from rubrank.grading.plan import (
@@ -51,7 +51,7 @@ from rubrank.grading.plan import (
     plan_rubric,
     read_rubric,
 )
-from rubrank.grading.progress import Bar
+from rubrank.grading.progress import Progress, open_progress
 from rubrank.judges import COMPARES, KINDS
 from rubrank.judges.judge import Judges, load_judges
 from rubrank.judges.judgments import Judgments
@@ -198,11 +198,9 @@ def grade_on_ray(
             connect_ray(address, OWNER) as ray,
             silence_ray_data(ray),
             pause_garbage_collection(),
-            Bar("grading") as bar,
+            open_progress(progress, "grading") as report,
         ):
-            table = _grade_with_actors(
-                ray, setting, groups, workers, bar if progress is True else progress or None
-            )
+            table = _grade_with_actors(ray, setting, groups, workers, report)
     except KeyboardInterrupt:
         replies = None if setting.judges is None else setting.judges.cache
         files = [str(path) for path in (setting.options.cache, replies) if path is not None]

@@ -257,6 +257,7 @@ class _CallerState:
 
     @classmethod
     def current(cls, number: int, modules: tuple[str, ...]) -> _CallerState:
+        """The state of this process now."""
         functions = tuple(
             verifier.function for verifier in VERIFIERS.copy().values() if verifier.home in modules
         )
@@ -289,6 +290,7 @@ def _take_idle_pool(state: _CallerState) -> ProcessPool:
 
 
 def _keep_idle_pool(state: _CallerState, pool: ProcessPool) -> None:
+    """Keep a pool for the next call, unless another thread has kept one in the meantime."""
     global _idle
     with _idle_lock:
         if _idle is None:
@@ -320,7 +322,7 @@ os.register_at_fork(after_in_child=_forget_pool)
 
 
 class _CheckTimeout(BaseException):
-    """Not an Exception, so that `except Exception` in a verifier does not catch it."""
+    """A check has taken too long. Not an Exception, so that `except Exception` in a verifier does not catch it."""
 
 
 class _Watch:
@@ -361,6 +363,7 @@ _watch: _Watch | None = None
 
 
 def _prepare_worker() -> None:
+    """In a new worker process, before its first chunk."""
     global _watch
     restore_environment()
     # What verifiers print goes to standard error, not into the output of a command.

@@ -215,9 +215,11 @@ class BatchAsker:
                 "grade", "batch", f"requests of at most {limits.megabytes:g} MB", got, ""
             )
         last = self.files[-1] if self.files else None
-        if last is not None:
-            is_full = len(last.purposes) >= limits.requests or last.size + len(line) > max_size
-        if last is None or is_full:
+        if (
+            last is None
+            or len(last.purposes) >= limits.requests
+            or last.size + len(line) > max_size
+        ):
             token = uuid4().hex
             last = _RequestFile(folder / f"rubrank-{token}.jsonl", token)
             self.files.append(last)

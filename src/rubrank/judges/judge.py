@@ -268,9 +268,9 @@ class Judge(_Confidential):
     @classmethod
     def _pass_kind_to_members(cls, data: Any) -> Any:
         """Give members without a kind the kind of the panel."""
-        if not isinstance(data, Mapping) or not isinstance(data.get("members"), Sequence):
+        if not isinstance(data, Mapping) or "kind" not in data:
             return data
-        if "kind" not in data:
+        if not isinstance(data.get("members"), list | tuple):
             return data
         members = []
         for member in data["members"]:

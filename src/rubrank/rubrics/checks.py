@@ -35,7 +35,7 @@ YES_NO = (
     "all criteria are yes/no: with every score there, ranking gives the weighted sum, stretched to 0–1 in each group "
     "(rubrank help when_it_matters)"
 )
-_RUBRICS = (".yaml", ".yml", ".toml", ".json")
+_RUBRIC_SUFFIXES = (".yaml", ".yml", ".toml", ".json")
 _MOST_COLUMNS = 8  # named in a problem
 
 
@@ -50,9 +50,12 @@ class Problem:
     criterion: str | None = None
 
     def __str__(self) -> str:
-        parts = [self.file, None if self.row is None else f"row {self.row}"]
-        parts.append(None if self.criterion is None else f"criterion {self.criterion}")
-        return ": ".join([*filter(None, parts), self.message])
+        parts = [self.file]
+        if self.row is not None:
+            parts.append(f"row {self.row}")
+        if self.criterion is not None:
+            parts.append(f"criterion {self.criterion}")
+        return ": ".join([*parts, self.message])
 
 
 @only_our_errors
@@ -63,7 +66,7 @@ def check_file(path: str | Path) -> list[Problem]:
     try:
         if source in presets():
             return list(check_rubric_data(source, source))
-        if path.suffix in _RUBRICS and _is_rubric(data := read_data(path), path):
+        if path.suffix in _RUBRIC_SUFFIXES and _is_rubric(data := read_data(path), path):
             return list(check_rubric_data(data, str(path), path.parent))
         return list(_check_rows(source))
     except RubrankError as error:
@@ -71,11 +74,11 @@ def check_file(path: str | Path) -> list[Problem]:
 
 
 def note_on(source: str | Path) -> str | None:
-    """What is worth knowing about a rubric without problems; None for datasets, and where there is nothing."""
+    """A note for the user about a rubric without problems; None if there is nothing to say, and for datasets."""
     path = Path(source)
     if str(source) in presets():
         criteria = to_rubric(str(source)).criteria
-    elif path.suffix in _RUBRICS and _is_rubric(data := read_data(path), path):
+    elif path.suffix in _RUBRIC_SUFFIXES and _is_rubric(data := read_data(path), path):
         criteria = to_rubric(data, str(path), path.parent).criteria
     else:
         return None
@@ -90,7 +93,7 @@ def yes_no_only(criteria: Iterable[tuple[Layer, Domain]]) -> bool:
 
 
 def _is_rubric(data: Any, path: Path) -> bool:
-    """YAML and TOML hold rubrics; JSON may hold rows."""
+    """Is it one rubric? A YAML or TOML file always is; a JSON file may hold the rows of a dataset."""
     if path.suffix != ".json":
         return True
     row = data[0] if isinstance(data, Sequence) and data else data
@@ -107,13 +110,13 @@ def check_rubric_data(
     data: Any, file: str, folder: Path = Path(), row: int | None = None
 ) -> Iterator[Problem]:
     """All problems of one rubric, in our own shape or a public one."""
-    wrong: list[InvalidInput] = []
+    errors: list[InvalidInput] = []
     try:
-        merged = merge_extended(rubric_data(data, file), file, folder, wrong=wrong)
+        merged = merge_extended(rubric_data(data, file), file, folder, errors=errors)
     except RubrankError as error:
         yield Problem(file, _short_message(error, file), row)
         return
-    yield from (Problem(file, _short_message(error, file), row) for error in wrong)
+    yield from (Problem(file, _short_message(error, file), row) for error in errors)
     items = merged.get("criteria")
     if not isinstance(items, Sequence) or isinstance(items, str) or not items:
         yield Problem(file, "criteria must be a list with at least one criterion", row)
@@ -123,7 +126,7 @@ def check_rubric_data(
             file, f"criteria must be a list of at most {MOST_CRITERIA:,}; got {len(items):,}", row
         )
         return
-    # What is outside of the criteria is checked with a criterion that has no problems.
+    # The other fields are checked together with a valid criterion; the criteria are checked one by one below.
     stand_in = {"name": "stand-in", "question": "?"}
     try:
         Rubric.model_validate({**merged, "criteria": [stand_in]})
@@ -139,7 +142,7 @@ def check_rubric_data(
             for complaint in explain_complaints(error, file, Criterion):
                 yield Problem(file, _short_message(complaint, file, name), row, name)
     names = [_name(item) for item in items]
-    yield from _check_together(valid_criteria, names, file, row, has_all_names=not wrong)
+    yield from _check_together(valid_criteria, names, file, row, has_all_names=not errors)
 
 
 def _check_together(
@@ -165,9 +168,9 @@ def _check_together(
                 )
     for cycle in _find_cycles(criteria):
         yield Problem(file, f"it depends on itself: {' → '.join(cycle)}", row, cycle[0])
-    from rubrank.rubrics.contradiction import contradictions
+    from rubrank.rubrics.contradiction import find_contradictions
 
-    for contradiction in contradictions(criteria):
+    for contradiction in find_contradictions(criteria):
         names_of_both = " and ".join(contradiction.criteria)
         yield Problem(file, f"it cannot be met: {contradiction.message}", row, names_of_both)
 
@@ -212,7 +215,7 @@ def _name(item: Any) -> str:
 
 
 def _short_message(error: RubrankError, file: str, criterion: str | None = None) -> str:
-    """The message without what the problem says already."""
+    """The message of an error without the file and the criterion, which a `Problem` names by itself."""
     text = str(error)
     for prefix in (f"{file}: ", f"criterion {criterion!r}: "):
         text = text.removeprefix(prefix)
@@ -222,10 +225,16 @@ def _short_message(error: RubrankError, file: str, criterion: str | None = None)
 # --------------------------------------------------------------------------------------------------------- a dataset
 
 
-_CHECKED = {*COLUMNS["rubric"], *COLUMNS["response"], *COLUMNS["prompt"], "instruction_id_list"}
+_CHECKED_COLUMNS = {
+    *COLUMNS["rubric"],
+    *COLUMNS["response"],
+    *COLUMNS["prompt"],
+    "instruction_id_list",
+}
 
 
 def _check_rows(path: str) -> Iterator[Problem]:
+    """All problems of a dataset, row by row."""
     checked_rubrics: set[str] = set()
     rows = read_rows(path)
     number = 0
@@ -235,12 +244,14 @@ def _check_rows(path: str) -> Iterator[Problem]:
         number += 1
         try:
             row = next(rows, None)
-        except InvalidInput as error:  # what follows a line that cannot be read is not known
+        except InvalidInput as error:  # a line that cannot be read: no more rows come after it
             yield Problem(path, _short_message(error, path), number)
             return
         if row is None:
             break
-        has_known_column = has_known_column or any(row.get(name) is not None for name in _CHECKED)
+        has_known_column = has_known_column or any(
+            row.get(name) is not None for name in _CHECKED_COLUMNS
+        )
         first_columns = first_columns or tuple(row)
         yield from _check_row(row, path, number, checked_rubrics)
     if number == 1:

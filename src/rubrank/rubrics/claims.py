@@ -48,7 +48,7 @@ class OneOf:
     values: frozenset[str]
 
     def __str__(self) -> str:
-        return " or ".join(sorted(self.values))
+        return " or ".join(sorted(self.values)) or "none"
 
 
 @dataclass(frozen=True)
@@ -68,8 +68,7 @@ class Lacks:
 
 Params: TypeAlias = Mapping[str, Any]
 Claim: TypeAlias = Interval | OneOf | Contains | Lacks
-Claims: TypeAlias = Callable[[Mapping[str, Any]], Iterable[Claim]]
-
+Claims: TypeAlias = Callable[[Params], Iterable[Claim]]
 
 CLAIMS: dict[str, Claims] = {}
 """Verifier → its claims, given its parameters."""
@@ -169,7 +168,7 @@ def _occurrences(
 def _nth_paragraph(p: Params) -> Iterator[Claim]:
     yield Interval("paragraphs", p["num_paragraphs"], p["num_paragraphs"])
     yield Interval(
-        f"paragraphs (the {p['nth_paragraph']}. is asked for)",
+        f"paragraphs (number {p['nth_paragraph']} is required)",
         p["nth_paragraph"],
         p["num_paragraphs"],
     )
@@ -177,9 +176,14 @@ def _nth_paragraph(p: Params) -> Iterator[Claim]:
 
 
 def _bullet_count(p: Params) -> Iterator[Claim]:
-    return count_claims(
-        "bullets" if p.get("kind") == "bullet" and p.get("nested") else f"bullets ({p})", p
-    )
+    # Other bullets are counted if the parameters differ, so only equal ones are compared.
+    counts_all_bullets = p.get("kind") == "bullet" and p.get("nested")
+    return count_claims("bullets" if counts_all_bullets else f"bullets ({p})", p)
+
+
+def _highlight_count(p: Params) -> Iterator[Claim]:
+    kind = p.get("kind")
+    return count_claims("highlights" if kind == "any" else f"highlights ({kind})", p)
 
 
 def _keywords_multiple(p: Params) -> Iterator[Claim]:
@@ -189,16 +193,17 @@ def _keywords_multiple(p: Params) -> Iterator[Claim]:
 
 def _forbidden_content(p: Params) -> Iterator[Claim]:
     for forbidden in p.get("words", ()):
-        yield from (
-            word_claims(forbidden, high=0) if p.get("whole_words", True) else [Lacks(forbidden)]
-        )
+        if p.get("whole_words", True):
+            yield from word_claims(forbidden, high=0)
+        else:
+            yield Lacks(forbidden)
     yield from map(Lacks, p.get("characters", ""))
 
 
 def _letter_frequency(p: Params) -> Iterator[Claim]:
-    exact = bool(p.get("case_sensitive"))
-    letter = p["letter"] if exact else p["letter"].casefold()
-    return count_claims(f"letters “{letter}”" + (" in this case" if exact else ""), p)
+    if p.get("case_sensitive"):
+        return count_claims(f"letters “{p['letter']}” in this case", p)
+    return count_claims(f"letters “{p['letter'].casefold()}”", p)
 
 
 def _case(p: Params) -> Iterator[Claim]:
@@ -261,9 +266,7 @@ _FORMAT: dict[str, Claims] = {
     "detectable_format:number_highlighted_sections": lambda p: bounds(
         "highlights", "at least", p["num_highlights"]
     ),
-    "HighlightCount": lambda p: count_claims(
-        "highlights" + (f" ({k})" if (k := p.get("kind")) != "any" else ""), p
-    ),
+    "HighlightCount": _highlight_count,
     "detectable_content:number_placeholders": lambda p: bounds(
         "placeholders", "at least", p["num_placeholders"]
     ),

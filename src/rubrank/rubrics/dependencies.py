@@ -24,7 +24,10 @@ class Dependency(Strict):
 
 
 def check_edges(depends: Mapping[str, Sequence[Dependency]], rubric: str) -> None:
-    """Refuse an edge given twice, one to a criterion that is not there, and cycles; `depends` by criterion."""
+    """Raise InvalidInput for an edge given twice, an edge to an unknown criterion, or a cycle.
+
+    depends: the edges of each criterion, by its name. rubric: its name, for errors.
+    """
     for name, edges in depends.items():
         twice = sorted(on for on, times in Counter(edge.on for edge in edges).items() if times > 1)
         if twice:
@@ -45,7 +48,7 @@ def check_edges(depends: Mapping[str, Sequence[Dependency]], rubric: str) -> Non
 
 
 def find_cyclic_names(prerequisites: Mapping[str, Sequence[str]]) -> list[str]:
-    """Names on a cycle, or that need one that is. Each edge is looked at once (a topological sort)."""
+    """The names on a cycle, and those that depend on one; found by a topological sort, which takes linear time."""
     waiting = {
         name: sum(on in prerequisites for on in names) for name, names in prerequisites.items()
     }

@@ -22,20 +22,17 @@ from rubrank._plain import MOST_DEPTH, MOST_VALUES, check_bounds, check_unique_k
 from rubrank.errors import InvalidInput
 
 _MOST_TEXT = 4 << 20  # characters of a YAML or TOML file, whose parsers are slow
-
-
-def presets() -> tuple[str, ...]:
-    """Names that `extends` knows: of presets, and within `refuse_files` also those that the operator gave."""
-    names = {path.name.removesuffix(".yaml") for path in _preset_folder().iterdir()}
-    return tuple(sorted(names.union(_operators_rubrics.get() or {})))
-
+_MERGE_TAG = "tag:yaml.org,2002:merge"
 
 # The parser in C reads ten times as fast.
-_Safe: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-class _Loader(_Safe):
-    """YAML in which only true and false are yes-or-no values: `on` is a key here, `yes` a word to look for."""
+# --------------------------------------------------------------------------------------------------------------- YAML
+
+
+class _Loader(_SafeLoader):
+    """YAML in which only true and false are truth values: `on` is a key here, and `yes` a word to look for."""
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -51,7 +48,7 @@ def _construct_unique_mapping(
     loader: _Loader, node: yaml.MappingNode, deep: bool = False
 ) -> dict[Any, Any]:
     """Build a mapping; refuse a key given twice, of which YAML would silently drop the first value."""
-    written_keys = [key for key, _ in node.value if key.tag != _MERGE]
+    written_keys = [key for key, _ in node.value if key.tag != _MERGE_TAG]
     keys = Counter(str(loader.construct_object(key, deep=True)) for key in written_keys)
     twice = sorted(key for key, times in keys.items() if times > 1)
     if twice:
@@ -61,12 +58,11 @@ def _construct_unique_mapping(
     return loader.construct_mapping(node, deep=True)
 
 
-_MERGE = "tag:yaml.org,2002:merge"
 _Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _construct_unique_mapping)
 
 
 def load_yaml(text: str) -> Any:
-    """YAML as rubric files are written; what aliases make of it is counted before it is made."""
+    """The data of a YAML text; raises yaml.YAMLError if it is not valid, or too large once its aliases are expanded."""
     loader = _Loader(text)
     try:
         node = loader.get_single_node()
@@ -80,30 +76,32 @@ def load_yaml(text: str) -> Any:
 
 def _refuse_bombs(root: yaml.Node) -> None:
     """Refuse aliases that multiply: nine aliases of nine aliases of … are 500 bytes in a file, gigabytes in memory."""
-    sizes: dict[int, int] = {}
-    open_: set[int] = set()
-    stack: list[tuple[yaml.Node, bool]] = [(root, False)]
+    sizes: dict[int, int] = {}  # values below a node, with all aliases expanded; by the node's id
+    ancestors: set[int] = set()
+    stack: list[tuple[yaml.Node, bool]] = [(root, False)]  # True: its children have been counted
     while stack:
-        node, done = stack.pop()
+        node, is_counted = stack.pop()
         children: list[yaml.Node] = []
         if isinstance(node, yaml.MappingNode):
             children = [part for pair in node.value for part in pair]
         elif isinstance(node, yaml.SequenceNode):
             children = list(node.value)
-        if done:
+        if is_counted:
             sizes[id(node)] = 1 + sum(sizes[id(child)] for child in children)
-            open_.discard(id(node))
-            if sizes[id(node)] > MOST_VALUES or len(open_) > MOST_DEPTH:
+            ancestors.discard(id(node))
+            if sizes[id(node)] > MOST_VALUES or len(ancestors) > MOST_DEPTH:
                 raise yaml.YAMLError(
                     f"more than {MOST_VALUES:,} values, or nested more than {MOST_DEPTH} deep"
                 )
-        elif id(node) in open_:
+        elif id(node) in ancestors:
             raise yaml.YAMLError("a value that contains itself")
         elif id(node) not in sizes:
-            open_.add(id(node))
+            ancestors.add(id(node))
             stack.append((node, True))
             stack.extend((child, False) for child in children)
 
+
+# ------------------------------------------------------------------------------------------------- presets and files
 
 _LOADERS: dict[str, Callable[[str], Any]] = {
     ".yaml": load_yaml,
@@ -112,15 +110,20 @@ _LOADERS: dict[str, Callable[[str], Any]] = {
     ".toml": tomllib.loads,
 }
 
+_operators_rubrics: ContextVar[Mapping[str, Any] | None] = ContextVar(
+    "operators_rubrics", default=None
+)
+"""Within `refuse_files`: the data of the rubrics that may be named. None: files may be read."""
+
 
 def _preset_folder() -> Any:
     return files("rubrank") / "rubrics" / "presets"
 
 
-_operators_rubrics: ContextVar[Mapping[str, Any] | None] = ContextVar(
-    "operators_rubrics", default=None
-)
-"""Within `refuse_files`: the data of the rubrics that may be named. None: files may be read."""
+def presets() -> tuple[str, ...]:
+    """The names that `extends` knows: of presets, and within `refuse_files` also of the operator's rubrics."""
+    names = {path.name.removesuffix(".yaml") for path in _preset_folder().iterdir()}
+    return tuple(sorted(names.union(_operators_rubrics.get() or {})))
 
 
 @contextmanager
@@ -134,7 +137,7 @@ def refuse_files(rubrics: Mapping[str, Any] = MappingProxyType({})) -> Iterator[
 
 
 def check_may_read(source: str | Path, where: str = "rubric") -> None:
-    """Raise within `refuse_files`, in the same words whether or not the file exists."""
+    """Raise InvalidInput within `refuse_files`. The message does not reveal whether the file exists."""
     if _operators_rubrics.get() is not None:
         allowed = f"the content of a rubric, or a preset ({', '.join(presets())})"
         got = shortened(repr(str(source)), 80)
@@ -144,7 +147,7 @@ def check_may_read(source: str | Path, where: str = "rubric") -> None:
 
 
 def read_data(source: str | Path) -> Any:
-    """What a rubric file, or a preset, holds."""
+    """The data of a rubric file or a preset."""
     if isinstance(source, str) and source in presets():
         operators_rubrics = _operators_rubrics.get() or {}
         if source in operators_rubrics:
@@ -155,7 +158,7 @@ def read_data(source: str | Path) -> Any:
 
 
 def read_settings(source: str | Path, remedy: str = "") -> Any:
-    """What a YAML, TOML or JSON file holds. remedy: what else could be named, where its suffix is another one."""
+    """The data of a YAML, TOML or JSON file. remedy: of the error about a file with another suffix."""
     path = Path(source)
     if path.suffix not in _LOADERS:
         raise suffix_error(source, tuple(_LOADERS), remedy=remedy)
@@ -168,9 +171,9 @@ def read_settings(source: str | Path, remedy: str = "") -> Any:
         data = _LOADERS[path.suffix](text)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         message = shortened(" ".join(str(error).split()), 500)
-        allowed = f"valid {path.suffix[1:].upper().replace('YML', 'YAML')}"
-        raise InvalidInput(str(path), "the file", allowed, message, "") from None
-    # A list may be a dataset, of whatever size: only its items are limited.
+        language = "YAML" if path.suffix == ".yml" else path.suffix[1:].upper()
+        raise InvalidInput(str(path), "the file", f"valid {language}", message, "") from None
+    # A list may be a dataset of any size: only its items are limited.
     for part in data if isinstance(data, list) else [data]:
         check_bounds(part, str(path), "the file")
     return data

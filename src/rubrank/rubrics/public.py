@@ -44,19 +44,32 @@ _TEXT_KEYS = (
     "name",
 )
 _WEIGHT_KEYS = ("points", "weight", "score", "importance")
-_FOREIGN = frozenset(
+_FOREIGN_KEYS = frozenset(
     {"criterion", "criteria", "description", "rubric", "text", "requirement", "title"}
 )
-"""Keys that only other shapes have: a criterion with none of them is ours, whatever else it holds."""
-_KEPT = ("domain", "direction", "family", "layer", "margin", "tier", "depends")
-_UNDERSTOOD = {*Criterion.model_fields, *_TEXT_KEYS, *_WEIGHT_KEYS, "tags"}
-_TELLING = (*_WEIGHT_KEYS, *_KEPT, "params", "verifier", "category", "reference", "question")
-_NEAR = 0.8
+"""Keys that only other shapes have: a criterion without any of them is in our own shape."""
+# Keys of our own shape that a criterion of another shape may have, too.
+_COPIED_KEYS = ("domain", "direction", "family", "layer", "margin", "tier", "depends")
+_KNOWN_KEYS = {*Criterion.model_fields, *_TEXT_KEYS, *_WEIGHT_KEYS, "tags"}
+# Keys that a misspelt key may have been meant to be.
+_SUGGESTED_KEYS = (
+    *_WEIGHT_KEYS,
+    *_COPIED_KEYS,
+    "params",
+    "verifier",
+    "category",
+    "reference",
+    "question",
+)
+_MIN_SIMILARITY = 0.8  # of a misspelt key to the one that was meant
 
 
 @only_our_errors
 def to_rubric(data: Any, where: str = "rubric", folder: Path = Path()) -> Rubric:
-    """A rubric from whatever a dataset's column holds; see the top of this file."""
+    """A rubric from what the column of a dataset holds; the top of this file lists the shapes.
+
+    where: the file or row, for errors. folder: where files that it extends are looked for.
+    """
     if isinstance(data, Rubric):
         return data
     if _is_path(data):  # errors name the file
@@ -69,8 +82,8 @@ def _is_path(data: Any) -> bool:
 
 
 def rubric_data(data: Any, where: str = "rubric") -> dict[str, Any]:
-    """The same in our own shape, not checked yet."""
-    data = _decode(without_nulls(data), where)
+    """The data of a rubric in our own shape; its criteria are not checked yet."""
+    data = _decode(remove_nulls(data), where)
     if isinstance(data, Mapping):
         return _from_mapping(data, where)
     if isinstance(data, Sequence) and not isinstance(data, str):
@@ -80,15 +93,17 @@ def rubric_data(data: Any, where: str = "rubric") -> dict[str, Any]:
     raise InvalidInput(where, "rubric", allowed, describe_type(data), remedy)
 
 
-def without_nulls(data: Any) -> Any:
-    """Parquet and `datasets` fill what a row does not have with nulls; they are taken away at every depth."""
+def remove_nulls(data: Any) -> Any:
+    """The data without keys whose value is null, at every depth: Parquet and `datasets` add them to all rows."""
     if isinstance(data, Mapping):
-        return {key: without_nulls(value) for key, value in data.items() if value is not None}
-    return [without_nulls(item) for item in data] if isinstance(data, list | tuple) else data
+        return {key: remove_nulls(value) for key, value in data.items() if value is not None}
+    if isinstance(data, list | tuple):
+        return [remove_nulls(item) for item in data]
+    return data
 
 
 def _decode(data: Any, where: str) -> Any:
-    """Text as JSON, as a preset, or as a file."""
+    """The data that a text stands for: JSON, the name of a preset, or a file. Other data is returned unchanged."""
     if not isinstance(data, str):
         return data
     if _is_path(data):
@@ -96,7 +111,7 @@ def _decode(data: Any, where: str) -> Any:
     if data in presets():
         return {"extends": data}
     try:
-        return without_nulls(json.loads(data))
+        return remove_nulls(json.loads(data))
     except ValueError as error:
         raise InvalidInput(where, "rubric", "valid JSON", str(error), "") from None
 
@@ -133,27 +148,26 @@ def ifeval_criteria(
 
 
 def ifeval_data(ids: Any, kwargs: Any, where: str = "rubric") -> list[dict[str, Any]]:
-    """Their data. Arguments that are null are left out: public files are full of them. Others are checked as any."""
+    """The same criteria as data in our own shape, not checked yet. ids, kwargs: lists, or JSON."""
     from rubrank.verifiers.ifeval.ids import public_params
 
-    ids = _decode(ids, where) if isinstance(ids, str) else ids
-    kwargs = _decode(kwargs, where) if isinstance(kwargs, str) else kwargs
-    kwargs = kwargs or [{}] * len(ids)
+    ids = _decode(ids, where)
+    kwargs = _decode(kwargs, where) or [{}] * len(ids)
     if len(kwargs) != len(ids):
         raise InvalidInput(
             where, "kwargs", f"{len(ids)}, one for each instruction", str(len(kwargs)), ""
         )
     criteria = []
     for name, arguments in zip(ids, kwargs, strict=True):
-        arguments = _decode(arguments, where) if isinstance(arguments, str) else arguments
         try:
-            verifier, params = public_params(name, arguments)
+            verifier, params = public_params(name, _decode(arguments, where))
         except InvalidInput:
             # An unknown id is reported when the criterion is checked, together with the mistakes of others.
             criteria.append({"name": name, "verifier": name})
             continue
-        decided = {"verifier": verifier.name, "params": params, "family": verifier.family}
-        criteria.append({"name": name, **decided})
+        criteria.append(
+            {"name": name, "verifier": verifier.name, "params": params, "family": verifier.family}
+        )
     return _number_names(criteria)
 
 
@@ -161,10 +175,13 @@ def ifeval_data(ids: Any, kwargs: Any, where: str = "rubric") -> list[dict[str, 
 
 
 def _read_item(item: Any) -> Any:
-    """A criterion in our own shape; one that is in it already, or in none that is known, is left to be checked."""
+    """A criterion of a public rubric in our own shape.
+
+    An item in our own shape, or in an unknown one, is returned unchanged: checking it later says what is wrong.
+    """
     if isinstance(item, str):
         return name_or_question(item, foreign=True)
-    if not isinstance(item, Mapping) or not set(item) & _FOREIGN:
+    if not isinstance(item, Mapping) or not set(item) & _FOREIGN_KEYS:
         return item
     texts = [k for k in _TEXT_KEYS if k != "title" and isinstance(item.get(k), str) and item[k]]
     key = texts[0] if texts else "title"  # a title is the text only if there is no other
@@ -178,16 +195,18 @@ def _read_item(item: Any) -> Any:
     fields = {**_question_fields(item, text), **_weight_fields(item, text)}
     for name, value in item.items():
         # A misspelt key such as `wieght` is carried along: checking the criterion says what was meant.
-        is_misspelt = name not in _UNDERSTOOD and get_close_matches(str(name), _TELLING, 1, _NEAR)
-        if name in _KEPT or is_misspelt:
+        is_misspelt = name not in _KNOWN_KEYS and get_close_matches(
+            str(name), _SUGGESTED_KEYS, 1, _MIN_SIMILARITY
+        )
+        if name in _COPIED_KEYS or is_misspelt:
             fields[name] = value
     return fields
 
 
 def _question_fields(item: Mapping[str, Any], text: str) -> dict[str, Any]:
     """Name, question, category."""
-    category = item.get("category") or _category(text) or _axis(item.get("tags"))
-    question = _CATEGORY.sub("", text, count=1).strip() if _category(text) else text
+    category = item.get("category") or _read_category(text) or _read_axis(item.get("tags"))
+    question = _CATEGORY.sub("", text, count=1).strip() if _read_category(text) else text
     name = str(item.get("title") or item.get("name") or question)
     fields: dict[str, Any] = {"name": short_name(name), "question": question or name}
     if category:
@@ -201,7 +220,7 @@ def _weight_fields(item: Mapping[str, Any], text: str) -> dict[str, Any]:
     """Points, weight and direction."""
     value = next((item[key] for key in _WEIGHT_KEYS if item.get(key) is not None), None)
     if value is None:
-        category = str(item.get("category") or _category(text) or "").capitalize()
+        category = str(item.get("category") or _read_category(text) or "").capitalize()
         return {"weight": CATEGORY_WEIGHTS.get(category, 1.0)}
     if isinstance(value, str):
         named = CATEGORY_WEIGHTS.get(value.strip().capitalize())
@@ -218,12 +237,12 @@ def _weight_fields(item: Mapping[str, Any], text: str) -> dict[str, Any]:
     return fields
 
 
-def _category(text: str) -> str | None:
+def _read_category(text: str) -> str | None:
     match = _CATEGORY.match(text)
     return match[1].capitalize() if match else None
 
 
-def _axis(tags: Any) -> str | None:
+def _read_axis(tags: Any) -> str | None:
     """HealthBench tags a criterion with its axis: "axis:accuracy"."""
     axes = [str(tag) for tag in tags or () if str(tag).startswith("axis:")]
     return axes[0].removeprefix("axis:") if axes else None
@@ -238,7 +257,8 @@ def _number_names(items: Iterable[Any]) -> list[Any]:
             name = str(item["name"])
             counts[name] = counts.get(name, 0) + 1
             if counts[name] > 1:
-                decided = {} if item.get("question") else {"verifier": item.get("verifier", name)}
-                item = {**item, **decided, "name": f"{name} ({counts[name]})"}
+                item = {**item, "name": f"{name} ({counts[name]})"}
+                if not item.get("question"):  # without a verifier, its own name names the verifier
+                    item.setdefault("verifier", name)
         named.append(item)
     return named

@@ -1,4 +1,4 @@
-"""What good means: a `Rubric` is a list of `Criterion`.
+"""Rubrics: a `Rubric` is a list of `Criterion`, which together say what a good response is.
 
     id: essay
     version: 3
@@ -66,7 +66,7 @@ JUDGE = "judge"
 """As the verifier of a criterion: no program decides."""
 
 _INVISIBLE = ("Cc", "Cf", "Zs", "Zl", "Zp")
-_HEAVIEST = 1e9  # a larger weight is a slip, and would drown everything else
+_HEAVIEST = 1e9  # a larger weight is a mistake, and no other criterion would count beside it
 
 
 def _is_zero(value: Any) -> bool:
@@ -80,7 +80,7 @@ def _is_zero(value: Any) -> bool:
 
 
 class Criterion(Strict):
-    """One thing that is asked of a response."""
+    """One requirement for a response, and who decides to what degree it is met."""
 
     name: str
     verifier: str | None = None
@@ -114,7 +114,7 @@ class Criterion(Strict):
     @model_validator(mode="before")
     @classmethod
     def _short_forms(cls, data: Any) -> Any:
-        """A text alone is a criterion's name or a question; points alone say weight and direction."""
+        """Expand short forms: a text is a name or a question; points without a weight give weight and direction."""
         if isinstance(data, str):
             return name_or_question(data)
         if not isinstance(data, Mapping):
@@ -140,7 +140,7 @@ class Criterion(Strict):
     @field_validator("weight", "points", mode="before")
     @classmethod
     def _not_zero(cls, value: Any, info: ValidationInfo) -> Any:
-        """A watched criterion does not come here with weight 0: `_short_forms` has removed it."""
+        """Refuse 0. `_short_forms` has removed the weight 0 of a watched criterion, for which it is allowed."""
         if _is_zero(value):
             owner = f"criterion {info.data.get('name', '')!r}"
             allowed = "> 0" if info.field_name == "weight" else "a number other than 0"
@@ -162,7 +162,7 @@ class Criterion(Strict):
     @field_validator("depends", mode="before")
     @classmethod
     def _short_dependencies(cls, value: Any) -> Any:
-        """A name alone is a weak prerequisite."""
+        """Expand short forms: a name is a weak prerequisite."""
         if isinstance(value, str):
             value = [value]
         if not isinstance(value, list | tuple):
@@ -262,7 +262,7 @@ class Criterion(Strict):
 
     @cached_property
     def _own_domain(self) -> Domain:
-        """The domain as the rubric gives it, by `domain` or by anchors."""
+        """The domain that the rubric sets, by `domain` or by anchors."""
         domain = self.domain
         if domain is None:
             assert self.anchors is not None
@@ -293,7 +293,7 @@ class Criterion(Strict):
 
     @property
     def value_layer(self) -> Layer:
-        """Where it acts: ranked by, a gate, or nowhere."""
+        """How its scores are used: for ranking, for a gate, or not at all ("watch")."""
         if self.layer is not None:
             return self.layer
         if not self.judged:
@@ -366,8 +366,12 @@ class Rubric(Strict):
             weight: Any = "–"
             if criterion.value_layer == "quality":
                 weight = Bar(f"{criterion.weight:g}", criterion.weight / heaviest)
-            asks = criterion.question or "" if criterion.judged else criterion.decided_by.name
-            decided_by = "judge" if criterion.judged else "program"
+            if criterion.judged:
+                decided_by = "judge"
+                asks = criterion.question or ""
+            else:
+                decided_by = "program"
+                asks = criterion.decided_by.name
             rows.append([criterion.name, decided_by, weight, uses[criterion.value_layer], asks])
         return make_html_table(
             f"Rubric {self.id!r}", ["criterion", "decided by", "weight", "use", "asks"], rows
@@ -375,9 +379,9 @@ class Rubric(Strict):
 
     def contradictions(self) -> tuple[Contradiction, ...]:
         """Constraints that no response can meet together."""
-        from rubrank.rubrics.contradiction import contradictions
+        from rubrank.rubrics.contradiction import find_contradictions
 
-        return contradictions(self.criteria)
+        return find_contradictions(self.criteria)
 
     def extended(self, more: Rubric) -> Rubric:
         """These criteria, then those of `more`; one of the same name is replaced."""
@@ -397,17 +401,22 @@ def load_rubric(source: str | Path | Mapping[str, Any] | list[Any] | tuple[Any, 
 
 
 def parse_rubric(data: Any, where: str, folder: Path = Path()) -> Rubric:
-    """A rubric from loaded data; `extends` is resolved, errors name the place."""
-    wrong: list[InvalidInput] = []
-    merged = merge_extended(data, where, folder, wrong=wrong)
+    """A rubric from the data of a file, with the rubrics that it extends.
+
+    where: the file or row, for errors. folder: where files that it extends are looked for.
+    """
+    errors: list[InvalidInput] = []
+    merged = merge_extended(data, where, folder, errors=errors)
     try:
         rubric = Rubric.model_validate(merged)
     except ValidationError as error:
-        # What depends on a criterion of a rubric that could not be read is no mistake of its own.
-        errors = explain_complaints(error, where, Rubric)
-        wrong += [problem for problem in errors if not wrong or problem.parameter != "depends"]
-    if wrong:
-        raise wrong[0].together_with(wrong[1:])
+        complaints = explain_complaints(error, where, Rubric)
+        if errors:
+            # The criterion that another depends on may be in the rubric that could not be read.
+            complaints = [c for c in complaints if c.parameter != "depends"]
+        errors += complaints
+    if errors:
+        raise errors[0].together_with(errors[1:])
     return rubric
 
 
@@ -437,11 +446,12 @@ def merge_extended(
     where: str,
     folder: Path,
     above: tuple[str, ...] = (),
-    wrong: list[InvalidInput] | None = None,
+    errors: list[InvalidInput] | None = None,
 ) -> dict[str, Any]:
-    """The data with the criteria of what it extends put first; one of the same name is replaced. Nothing is checked.
+    """The data with the criteria of the rubrics that it extends put first; its own replace those of the same name.
 
-    wrong: gets what cannot be extended, so that everything else can be looked at; None: that is raised.
+    Nothing is checked. above: the rubrics that led here, to find cycles.
+    errors: gets an error for each rubric that cannot be extended, so that the rest can be checked; None: it is raised.
     """
     if isinstance(data, Sequence) and not isinstance(data, str):
         data = {
@@ -468,9 +478,9 @@ def merge_extended(
             base_criteria = _base_criteria(base, where, folder, above)
             inherited |= {_name(criterion): criterion for criterion in base_criteria}
         except InvalidInput as error:
-            if wrong is None:
+            if errors is None:
                 raise
-            wrong.append(error)
+            errors.append(error)
     not_replaced = [criterion for name, criterion in inherited.items() if name not in replaced]
     merged["criteria"] = [*not_replaced, *own_criteria]
     return merged

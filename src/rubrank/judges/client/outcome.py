@@ -313,10 +313,9 @@ def classify_status(
     if wait is not None:
         wait = min(wait, max(MAX_RETRY_AFTER, retry.longest_wait))
     is_transient = (status in _TRANSIENT or status >= 500) and code != "insufficient_quota"
-    if 300 <= status < 400:
-        message = "a redirect, which is not followed"
     name = "rate limited" if status == 429 else f"HTTP {status}"
     if 300 <= status < 400:
+        message = "a redirect, which is not followed"
         kind = FailureKind.REDIRECTED
     elif status >= 500:
         kind = FailureKind.UNAVAILABLE

@@ -26,19 +26,15 @@ def _score_facts(verdicts: Sequence[str]) -> float:
     """1 if all are right. 0.5 if none is wrong, the first is there, and they get half of the credit (imprecise: ½)."""
     if set(verdicts) == {"right"}:
         return 1.0
-    credit = sum({"right": 1.0, "imprecise": 0.5}.get(verdict, 0.0) for verdict in verdicts) / len(
-        verdicts
-    )
-    if "wrong" in verdicts or verdicts[0] == "missing" or credit < 0.5:
+    credit = verdicts.count("right") + 0.5 * verdicts.count("imprecise")
+    if "wrong" in verdicts or verdicts[0] == "missing" or credit < 0.5 * len(verdicts):
         return 0.0
     return 0.5
 
 
 def _score_mean(verdicts: Sequence[str]) -> float:
     """The mean credit: 1 if stated, ½ if stated in part."""
-    return sum({"stated": 1.0, "part": 0.5}.get(verdict, 0.0) for verdict in verdicts) / len(
-        verdicts
-    )
+    return (verdicts.count("stated") + 0.5 * verdicts.count("part")) / len(verdicts)
 
 
 def _score_none_bad(verdicts: Sequence[str]) -> float:
@@ -48,7 +44,7 @@ def _score_none_bad(verdicts: Sequence[str]) -> float:
 
 def _score_share(verdicts: Sequence[str]) -> float:
     """The share of items with "yes"."""
-    return sum(verdict == "yes" for verdict in verdicts) / len(verdicts)
+    return verdicts.count("yes") / len(verdicts)
 
 
 def _score_composed(verdicts: Sequence[str]) -> float:
