@@ -9,7 +9,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from rubrank.cli.terminal import histogram, number
+from rubrank.cli.terminal import draw_histogram, format_number
 from rubrank.cli.verbs.replay import register, split_rules
 from rubrank.fusion.rules import rule_names
 from rubrank.grading.grade import grade
@@ -257,15 +257,15 @@ def test_bench_mistakes(scores, tmp_path):
 
 
 def test_histogram():
-    assert histogram([0.0, 0.0, 0.5, 1.0], bins=3) == "█▄▄"
-    assert histogram([0.0, 1.0], bins=4) == "█  █"
-    assert histogram([2.0, 2.0], bins=3) == " █ "
+    assert draw_histogram([0.0, 0.0, 0.5, 1.0], bins=3) == "█▄▄"
+    assert draw_histogram([0.0, 1.0], bins=4) == "█  █"
+    assert draw_histogram([2.0, 2.0], bins=3) == " █ "
 
 
 def test_numbers():
-    assert [number(x) for x in (0.5, -0.001, float("nan"))] == ["0.50", "0.00", "–"]
-    assert number(-0.001, "+.2f") == "+0.00"
-    assert number(-0.2, "+.2f") == "-0.20"
+    assert [format_number(x) for x in (0.5, -0.001, float("nan"))] == ["0.50", "0.00", "–"]
+    assert format_number(-0.001, "+.2f") == "+0.00"
+    assert format_number(-0.2, "+.2f") == "-0.20"
 
 
 def test_markup_in_names_is_text(tmp_path):

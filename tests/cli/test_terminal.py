@@ -11,7 +11,7 @@ from rich.cells import cell_len
 
 from rubrank.cli.command import errors_in_one_line
 from rubrank.cli.fusion_tables import show_group
-from rubrank.cli.terminal import matrix, print_json, print_line, say, table
+from rubrank.cli.terminal import print_json, print_line, print_matrix, print_table, say
 from rubrank.errors import RubrankError
 from rubrank.fusion.rlvr2 import RLVR2
 from rubrank.grading.progress import Bar
@@ -43,7 +43,9 @@ def test_an_explanation_keeps_names_and_numbers_at_every_width(G, width, monkeyp
 
 def test_words_fold_and_numbers_do_not(monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "40")
-    table("t", ["name", "n", "interval"], [["a long name of many words that folds", "1,000", "0.62 [0.60, 0.64]"]])
+    print_table(
+        "t", ["name", "n", "interval"], [["a long name of many words that folds", "1,000", "0.62 [0.60, 0.64]"]]
+    )
     lines = capsys.readouterr().out.splitlines()
     assert any("0.62 [0.60, 0.64]" in line for line in lines)
     assert any("1,000" in line for line in lines)
@@ -51,16 +53,16 @@ def test_words_fold_and_numbers_do_not(monkeypatch, capsys):
 
 
 def test_rows_beyond_the_limit_are_counted(capsys):
-    table("t", ["name"], [[str(i)] for i in range(50)], most=40)
+    print_table("t", ["name"], [[str(i)] for i in range(50)], most=40)
     assert "… and 10 more" in capsys.readouterr().out
-    table("t", ["name"], [[str(i)] for i in range(50)], most=None)
+    print_table("t", ["name"], [[str(i)] for i in range(50)], most=None)
     assert "more" not in capsys.readouterr().out
 
 
 def test_columns_get_numbers_where_their_names_do_not_fit(monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "60")
     rules = [f"a-rule-with-a-name-{i}" for i in range(12)]
-    matrix("m", rules, rules, [[f"{i * j:.2f}" for j in range(12)] for i in range(12)])
+    print_matrix("m", rules, rules, [[f"{i * j:.2f}" for j in range(12)] for i in range(12)])
     text = capsys.readouterr().out
     assert "m, continued" in text
     assert all(rule in text for rule in rules)
@@ -72,7 +74,7 @@ COMMANDS = [chr(c) for c in (*range(0x09), *range(0x0B, 0x20), *range(0x7F, 0xA0
 
 def test_no_text_commands_the_terminal(capsysbinary):
     text = "".join(COMMANDS) + "\x1b[2J\x1b]0;title\x07é深\t|"
-    table(text, [text, text], [[text, text], ["a", "1"]])
+    print_table(text, [text, text], [[text, text], ["a", "1"]])
     print_line(text)
     say(text)
     captured = capsysbinary.readouterr()

@@ -13,6 +13,7 @@ from concurrent.futures import wait
 
 import pytest
 
+from rubrank import store as store_module
 from rubrank.store import Store, lock_file
 
 SCHEMA = "CREATE TABLE IF NOT EXISTS entries (name TEXT PRIMARY KEY)"
@@ -109,6 +110,42 @@ def test_a_writer_waits_for_another_connection(tmp_path, store):
     other.close()
     future.result(30)
     assert names(store) == ["other", "ours"]
+
+
+NEEDS_LOCK = "INSERT INTO entries VALUES ('read') RETURNING name"
+"""A query that needs the lock of a writer, because plain queries are not blocked by one."""
+
+
+def test_an_event_loop_goes_on_while_a_query_waits_for_a_lock(tmp_path, store):
+    other = sqlite3.connect(tmp_path / "s.sqlite", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+
+    async def read_and_unlock():
+        reading = asyncio.create_task(store.read_async(NEEDS_LOCK))
+        for _ in range(5):  # the loop runs other tasks although the query is waiting
+            await asyncio.sleep(0.01)
+        assert not reading.done()
+        other.execute("COMMIT")
+        return await asyncio.wait_for(reading, 30)
+
+    assert asyncio.run(read_and_unlock()) == [("read",)]
+    other.close()
+
+
+def test_a_query_in_an_event_loop_gives_up_after_the_timeout(tmp_path, store, monkeypatch):
+    monkeypatch.setattr(store_module, "LOCK_TIMEOUT", 0.05)
+    other = sqlite3.connect(tmp_path / "s.sqlite", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(sqlite3.OperationalError, match="locked"):
+        asyncio.run(asyncio.wait_for(store.read_async(NEEDS_LOCK), 30))
+    other.execute("ROLLBACK")
+    other.close()
+    assert names(store) == []
+
+
+def test_a_query_in_an_event_loop_raises_other_errors_at_once(store):
+    with pytest.raises(sqlite3.OperationalError, match="no such table"):
+        asyncio.run(asyncio.wait_for(store.read_async("SELECT * FROM absent"), 30))
 
 
 # ------------------------------------------------------------------------------------------------------------- files

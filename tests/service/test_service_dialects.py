@@ -10,7 +10,8 @@ import pytest
 from service.calling import nemo_gym, openrlhf, slime
 from service.serving import RUBRIC, serving
 
-from rubrank import Group, RewardEngine, Rollout, read_records
+from rubrank import Group, InvalidInput, RewardEngine, Rollout, read_records
+from rubrank.service.schemas import SampleKeys
 
 SAID = [
     "The moon pulls the water. Tides follow it.",
@@ -275,6 +276,22 @@ def test_records_name_repeated_groups_apart_and_hold_the_rewards_of_the_engine_t
         said = [Rollout(prompt=PROMPT, response=text) for text in record.responses or ()]
         if len(record.criteria) == len(RUBRIC):
             assert record.reward == engine.score([Group(id="g", rollouts=tuple(said))], 0).rewards[0]
+
+
+@pytest.mark.parametrize(
+    ("keys", "allowed"),
+    [({"group_size": 0}, "a whole number ≥ 1"), ({"step": -1}, "a whole number ≥ 0"), ({"step": 2**63}, "≤ 92233720")],
+)
+def test_an_error_states_the_limit_of_its_key(keys, allowed):
+    with pytest.raises(InvalidInput, match=allowed):
+        SampleKeys.read(keys)
+
+
+def test_score_takes_one_response(served):
+    body = {"prompt": PROMPT, "response": SAID[0], "responses": SAID}
+    status, answer, _ = served.call("/v1/score", body)
+    assert status == 422
+    assert answer["error"]["allowed"] == "left out: one rollout is sent as `response`"
 
 
 def test_without_a_size_one_is_asked_for(tmp_path):

@@ -333,3 +333,24 @@ def test_the_library_grades_and_the_verbs_fuse(tmp_path: Path) -> None:
     table = rubrank.grade(rows, rubric, workers=0)
     table.write(tmp_path / "s.parquet")
     assert rewards(tmp_path / "s.parquet") == table.fuse().reward.tolist() == [1.0, 0.25, 0.0]
+
+
+def test_explain_does_not_call_what_judges_were_not_asked_missing(tmp_path: Path) -> None:
+    """Of two rollouts without a score for Facts, a gate stopped one: no judge was asked about it."""
+    scores = np.array([[1.0, 1.0], [math.nan, 1.0], [0.0, 1.0], [math.nan, 0.0]])
+    group = GroupScores("q", (FACTS, EMPTY), scores, (("", ""),) * 4)
+    path = tmp_path / "scores.parquet"
+    ScoreTable((group,)).write(path)
+    shown = run("explain", path, "--group", "q")
+    assert shown.exit_code == 0
+    assert "note: missing: Facts (1)\n" in shown.stdout
+    assert json.loads(run("explain", path, "--group", "q", "--json").stdout)["flags"] == ["missing: Facts (1)"]
+    assert shown.stderr.splitlines()[-1] == "using the weights and gates stored in the file"
+
+
+def test_explain_says_nothing_about_a_rubric_that_a_file_does_not_have(tmp_path: Path) -> None:
+    path = tmp_path / "scores.csv"
+    path.write_text("group,Facts\nq,1\nq,0\n")
+    shown = run("explain", path, "--group", "q", "--criteria", "Facts")
+    assert shown.exit_code == 0
+    assert "stored in the file" not in shown.output

@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("zstandard", reason="zstandard is not installed: pip install zstandard")
 
 from rubrank.errors import InvalidInput
-from rubrank.records.files import is_records, read_records, record_files, write_records
+from rubrank.records.files import find_record_files, is_records, read_records, write_records
 from rubrank.records.writer import Recording
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.studies.replay.log import read_logged
@@ -48,12 +48,12 @@ def test_files_begin_anew_and_are_read_as_one(tmp_path, suffix):
     train(Recording(one), range(7))
     train(Recording(many, rotate=3, background=True), range(7))
     names = [f"records.{step:06d}{suffix}" for step in (0, 3, 6)]
-    assert [file.name for file in record_files(many)] == names
+    assert [file.name for file in find_record_files(many)] == names
     expected = list(read_records(one))
     for source in (many, many.parent, many.parent / f"records.*{suffix}"):
         assert list(read_records(source)) == expected
         assert is_records(source)
-        assert [path.name for path in record_files(source)] == names
+        assert [path.name for path in find_record_files(source)] == names
         assert len(read_logged(source).table.groups) == len(read_logged(one).table.groups)
 
 
@@ -82,12 +82,12 @@ def test_a_resumed_run_cuts_in_place(tmp_path, suffix, rotate, known):
     first = train(to, range(3))
     first.score(groups(3), 3, train=False)  # evaluated before the checkpoint
     place = first.records_place()
-    inodes = {file.name: file.stat().st_ino for file in record_files(path)}
+    inodes = {file.name: file.stat().st_ino for file in find_record_files(path)}
     first.score(groups(3), 3)
     train(to, range(4, 6), first)
     resumed = RewardEngine(RUBRIC, records=to)
     assert resumed.rewind(3, place if known else None) == 2 + 2 * 4
-    assert {file.name: file.stat().st_ino for file in record_files(path)} == inodes
+    assert {file.name: file.stat().st_ino for file in find_record_files(path)} == inodes
     resumed.score(groups(3), 3)
     train(to, range(4, 6), resumed)
     made = list(read_records(path))
@@ -135,7 +135,7 @@ def test_kill_in_the_middle(tmp_path, suffix, rotate, caplog):
     process.send_signal(signal.SIGKILL)
     process.wait()
     process.stdout.close()
-    last = record_files(path)[-1]
+    last = find_record_files(path)[-1]
     os.truncate(last, last.stat().st_size - 3)  # whatever the moment was: torn
     to = Recording(path, rotate=rotate, background=True)
     resumed = RewardEngine(RUBRIC, records=to)

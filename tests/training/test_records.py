@@ -208,6 +208,26 @@ def test_a_full_disk_leaves_whole_batches_and_no_hole(tmp_path, suffix, backgrou
     assert steps_in(path) == [0, 0, 1, 1, 2, 2]
 
 
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), ValueError("not a number")])
+def test_after_a_reset_nothing_old_is_written_and_the_next_batch_is(tmp_path, monkeypatch, error):
+    path, may_fail = tmp_path / "records.jsonl", threading.Event()
+    writer = RecordWriter(Recording(path, background=True))
+
+    def fail(*args: Any, **kwargs: Any) -> int:
+        may_fail.wait(30)
+        raise error
+
+    with monkeypatch.context() as failing:
+        failing.setattr(writing, "write_records", fail)
+        writer.write([a_record()], step=0)
+        writer.write([a_record()], step=1)
+        may_fail.set()
+        writer.reset()
+    writer.write([a_record()], step=2)
+    writer.wait()
+    assert len(list(read_records(path))) == 1
+
+
 @pytest.mark.parametrize(
     "error", [OSError(28, "No space left on device"), PermissionError(13, "Permission denied"), KeyboardInterrupt()]
 )

@@ -20,7 +20,7 @@ from transformers import TrainerCallback  # noqa: E402
 
 from rubrank.errors import InvalidInput  # noqa: E402
 from rubrank.grading.grade import grade  # noqa: E402
-from rubrank.records.files import read_records, record_files  # noqa: E402
+from rubrank.records.files import find_record_files, read_records  # noqa: E402
 from rubrank.records.record import GroupRecord  # noqa: E402
 from rubrank.rollouts.rollout import Group, Rollout  # noqa: E402
 from rubrank.training.job.plan import make_plan  # noqa: E402
@@ -205,7 +205,7 @@ def test_a_run_that_was_interrupted_ends_as_if_it_had_not_been(folder, rule, rec
     resumed = run(plan)
     assert without_clock(resumed.log[:-1]) == without_clock(whole.log[:-1])
     assert list(read_records(resumed.records)) == list(read_records(whole.records))
-    parts, others = record_files(resumed.records), record_files(whole.records)
+    parts, others = find_record_files(resumed.records), find_record_files(whole.records)
     assert [(one.name, one.read_bytes()) for one in parts] == [(one.name, one.read_bytes()) for one in others]
     assert len(parts) == (1 if isinstance(records, str) else 4)  # of steps 0, 2 and 4, and the last evaluation's
     assert (resumed.model / "model.safetensors").read_bytes() == (whole.model / "model.safetensors").read_bytes()

@@ -58,6 +58,16 @@ def test_judges_failed_only_where_they_were_asked(record_of: Make, more: dict[st
         assert State.JUDGES_FAILED not in find_states(record)
 
 
+@pytest.mark.parametrize(("layer", "undecided"), [("global_quality", True), ("low_quality", True), ("watch", False)])
+def test_a_watched_criterion_without_a_score_leaves_no_gate_undecided(
+    record_of: Make, layer: str, undecided: bool
+) -> None:
+    criteria = (CriterionData("A"), CriterionData("B", layer=layer))  # type: ignore[arg-type]
+    record = record_of({"A": [1.0, 0.0], "B": [1.0, None]}, [1.0, 0.0], criteria=criteria, weights=(1.0,))
+    assert (State.GATE_MISSING in find_states(record)) is undecided
+    assert State.MISSING not in find_states(record)
+
+
 def test_titles() -> None:
     said = ({"role": "user", "content": "first"}, {"role": "user", "content": "  last \n one "}, {"role": "assistant"})
     assert make_title(said) == "last one"

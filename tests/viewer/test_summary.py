@@ -298,7 +298,8 @@ def test_evaluations_are_no_part_of_the_curves(record_of: Make) -> None:
 def test_many_steps_share_points(record_of: Make) -> None:
     found = curves_of(*(record_of({"A": [0.0, 1.0]}, [0.0, 1.0], step=step) for step in range(0, 5000, 5)))
     assert len(found["steps"]) <= 240
-    assert (found["width"], found["steps"][:2]) == (5, [0, 25])
+    assert (found["steps"][:2], found["last_steps"][:2]) == ([0, 25], [20, 45])
+    assert (found["steps"][-1], found["last_steps"][-1]) == (4975, 4995)
 
 
 def test_the_overview(record_of: Make) -> None:
@@ -318,6 +319,14 @@ def test_numbers_that_differ_in_every_group_are_summed_up(record_of: Make) -> No
     records = [record_of({"A": [1.0]}, [0.5], metadata={"cost": n / 10}) for n in range(20)]
     (row,) = counted(Overview(), *records).result()["metadata"]
     assert (row["mean"], row["low"], row["high"]) == (pytest.approx(0.95), 0.0, 1.9)
+
+
+def test_values_of_metadata_are_counted_in_all_groups(record_of: Make) -> None:
+    models = [*"abcdefghi", *"aaab"]
+    records = [record_of({"A": [1.0]}, [0.5], metadata={"model": name}) for name in models]
+    (row,) = counted(Overview(), *records).result()["metadata"]
+    assert row["values"] == [("a", 4), ("b", 2), ("c", 1), ("d", 1), ("e", 1), ("f", 1)]
+    assert row["more"]
 
 
 def test_groups_of_nobody_and_of_one_break_nothing(record_of: Make) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from rubrank._folders import sweep
 from rubrank.errors import InvalidInput
-from rubrank.records.files import record_in, write_records
+from rubrank.records.files import parse_record, write_records
 from rubrank.records.record import GroupRecord
 from rubrank.viewer.index import NO_STEP, find_common_prompts, make_curves, make_step_table
 from rubrank.viewer.run import LiveRun, check_source, decode_record
@@ -30,7 +30,7 @@ def line_of(record: GroupRecord) -> str:
 
 
 def parse(line: bytes) -> GroupRecord:
-    return record_in(line.decode("utf-8", "surrogatepass"), "line")
+    return parse_record(line.decode("utf-8", "surrogatepass"), "line")
 
 
 def read(path: Path) -> LiveRun:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rubrank._plain import plain
-from rubrank.cli.terminal import print_line, table
+from rubrank.cli.terminal import print_line, print_table
 from rubrank.errors import counted
 
 if TYPE_CHECKING:
@@ -28,7 +28,8 @@ def summary_lines(summary: Summary, target: str | None) -> list[str]:
     if target:
         lines.append(f"{_describe_size(summary)} → {target}")
     if summary.graded:
-        return lines + _describe_rubric(summary)
+        lines.append(_describe_rubric(summary))
+        return lines
     lines.append(f"criteria: {_name_some(summary.criteria)}")
     if summary.left_out:
         lines.append(f"not used: {_name_some(summary.left_out)}")
@@ -49,55 +50,44 @@ def _describe_source(summary: Summary) -> list[str]:
     return [f"read {size} ({summary.shape}, by {summary.by})."]
 
 
-def _describe_rubric(summary: Summary) -> list[str]:
-    if not summary.graded:
-        return []
-    return [f"{BY_RUBRIC}; gated by {', '.join(summary.gates)}" if summary.gates else BY_RUBRIC]
+def _describe_rubric(summary: Summary) -> str:
+    return f"{BY_RUBRIC}; gated by {', '.join(summary.gates)}" if summary.gates else BY_RUBRIC
+
+
+def _describe_size(summary: Summary) -> str:
+    rollouts = counted(summary.rollouts, "rollout")
+    groups = counted(summary.groups, "group")
+    return f"{rollouts} in {groups}, {summary.no_signal:,} without signal"
 
 
 def show_summary(summary: Summary) -> None:
     """Print the rewards of the first groups, then what each criterion did in the whole file."""
     for line in _describe_source(summary):
         print_line(line)
-    _show_first_rewards(summary)
-    _show_criteria(summary)
-    print_line(
-        f"{_describe_size(summary)}; mean reward {summary.reward_sum / summary.rollouts:.3f}"
-    )
-    for line in _describe_rubric(summary):
-        print_line(line)
-    if summary.left_out and not summary.graded:
-        print_line(f"not used: {_name_some(summary.left_out)}")
 
-
-def _describe_size(summary: Summary) -> str:
-    groups = f"{summary.groups:,} group{'s' * (summary.groups != 1)}"
-    return f"{summary.rollouts:,} rollouts in {groups}, {summary.no_signal:,} without signal"
-
-
-def _show_first_rewards(summary: Summary) -> None:
-    shown_groups = len(summary.first)
     title = "rewards"
-    if shown_groups < summary.groups:
-        title = f"rewards of the first {shown_groups} of {summary.groups:,} groups"
-    rows = [(str(group.label), _format_rewards(group)) for group in summary.first]
-    table(title, ("group", "rewards, rollout by rollout"), rows, words=2)
+    if len(summary.first) < summary.groups:
+        title = f"rewards of the first {len(summary.first)} of {summary.groups:,} groups"
+    reward_rows = []
+    for group in summary.first:
+        rewards = " ".join(f"{reward:.2f}" for reward in group.reward)
+        reward_rows.append((str(group.label), "no signal" if group.no_signal else rewards))
+    print_table(title, ("group", "rewards, rollout by rollout"), reward_rows, words=2)
 
+    criterion_rows = []
+    for k in np.argsort(-summary.deciding, kind="stable").tolist():
+        scored = f"{summary.scored[k] / summary.rollouts:.0%}"
+        tells_apart = f"{summary.deciding[k] / summary.groups:.0%}"
+        criterion_rows.append((summary.criteria[k], scored, tells_apart))
+    headings = ("criterion", "scored", "tells apart")
+    print_table("criteria", headings, criterion_rows, most=_MOST_CRITERIA)
 
-def _format_rewards(group: Any) -> str:
-    return "no signal" if group.no_signal else " ".join(f"{r:.2f}" for r in group.reward)
-
-
-def _show_criteria(summary: Summary) -> None:
-    rows = [
-        (
-            summary.criteria[k],
-            f"{summary.scored[k] / summary.rollouts:.0%}",
-            f"{summary.deciding[k] / summary.groups:.0%}",
-        )
-        for k in np.argsort(-summary.deciding, kind="stable").tolist()
-    ]
-    table("criteria", ("criterion", "scored", "tells apart"), rows, most=_MOST_CRITERIA)
+    mean_reward = summary.reward_sum / summary.rollouts
+    print_line(f"{_describe_size(summary)}; mean reward {mean_reward:.3f}")
+    if summary.graded:
+        print_line(_describe_rubric(summary))
+    elif summary.left_out:
+        print_line(f"not used: {_name_some(summary.left_out)}")
 
 
 def show_group(group: FusedGroup, rollout: int | None) -> None:
@@ -116,15 +106,18 @@ def _show_scores(group: FusedGroup, rollouts: list[int]) -> None:
     rows = []
     for k, name in _scored_criteria(group):
         cells = ["–" if math.isnan(s) else f"{s:.4g}" for s in group.scores[rollouts, k]]
-        outcome = group.outcomes[:, :, k]
-        pairs = int((~np.isnan(outcome)).sum() - (~np.isnan(np.diagonal(outcome))).sum()) // 2
-        wins = int((outcome > 0.5).sum())  # as a fraction, if several answers differ
-        rows.append([name + ("" if group.higher_is_better[k] else " ↓"), f"{wins}/{pairs}", *cells])
+        label = name if group.higher_is_better[k] else f"{name} ↓"
+        outcome = group.outcomes[:, :, k].copy()
+        np.fill_diagonal(outcome, np.nan)
+        compared_pairs = int((~np.isnan(outcome)).sum()) // 2
+        # Above 0.5 and not 1 alone: an outcome is a fraction if several verdicts about a pair differ.
+        decided_pairs = int((outcome > 0.5).sum())
+        rows.append([label, f"{decided_pairs}/{compared_pairs}", *cells])
     for d, name in enumerate(group.attribute_names):
         assert group.attributes is not None
         rows.append([name, "", *(f"{a:.4g}" for a in group.attributes[rollouts, d])])
     headings = ["criterion", "decided", *map(str, rollouts)]
-    table(f"group {group.label}: scores by rollout", headings, rows, most=None)
+    print_table(f"group {group.label}: scores by rollout", headings, rows, most=None)
 
 
 def _scored_criteria(group: FusedGroup) -> list[tuple[int, str]]:
@@ -140,7 +133,7 @@ def _show_utilities(group: FusedGroup, rollouts: list[int]) -> None:
     if group.gated is not None:
         rewards.insert(0, ["ranking", *(f"{r:.2f}" for r in group.ranking[rollouts])])
     if np.isnan(group.utilities).any():
-        table("rewards by rollout", ["", *map(str, rollouts)], rewards, most=None, total=1)
+        print_table("rewards by rollout", ["", *map(str, rollouts)], rewards, most=None, total=1)
         return
     rows = []
     for k, name in _scored_criteria(group):
@@ -159,7 +152,7 @@ def _show_utilities(group: FusedGroup, rollouts: list[int]) -> None:
     rows.append(["weighted sum", "", "", *map(_format_signed, group.fused[rollouts])])
     rows += [[name, "", "", *cells] for name, *cells in rewards]
     headings = ["criterion", "weight", "share", *map(str, rollouts)]
-    table("utilities by rollout", headings, rows, most=None, total=1)
+    print_table("utilities by rollout", headings, rows, most=None, total=1)
 
 
 def _is_decided(group: FusedGroup, rollout: int, criterion: int) -> bool:
@@ -174,42 +167,31 @@ def _format_signed(value: float) -> str:
 
 def group_as_json(group: FusedGroup, rollout: int | None) -> str:
     """What `show_group` shows, as JSON; null instead of NaN."""
-    names = group.criteria
-    data: dict[str, Any] = {
+    criteria = []
+    for k, name in enumerate(group.criteria):
+        criterion: dict[str, Any] = {
+            "name": name,
+            "weight": group.weights[k],
+            "margin": group.margins[k],
+            "higher_is_better": group.higher_is_better[k],
+            "effective_weight": group.effective_weights[k],
+        }
+        if group.gamma is not None and group.n is not None:
+            for figure in ("gamma", "se", "shrunk", "taken"):
+                values = getattr(group, figure)[k]
+                criterion[figure] = dict(zip(group.attribute_names, values, strict=True))
+            criterion["groups"] = group.n[k]
+            criterion["pool"] = group.pool
+        criteria.append(criterion)
+    rollouts = range(len(group.reward)) if rollout is None else (rollout,)
+    data = {
         "group": group.label,
         "no_signal": group.no_signal,
         "flags": group.flags,
-        "criteria": [
-            {
-                "name": name,
-                "weight": group.weights[k],
-                "margin": group.margins[k],
-                "higher_is_better": group.higher_is_better[k],
-                "effective_weight": group.effective_weights[k],
-                **_coefficients_as_json(group, k),
-            }
-            for k, name in enumerate(names)
-        ],
-        "rollouts": [
-            _rollout_as_json(group, i)
-            for i in (range(len(group.reward)) if rollout is None else (rollout,))
-        ],
+        "criteria": criteria,
+        "rollouts": [_rollout_as_json(group, i) for i in rollouts],
     }
     return json.dumps(plain(data), ensure_ascii=False)
-
-
-def _coefficients_as_json(group: FusedGroup, k: int) -> dict[str, Any]:
-    if group.gamma is None or group.n is None:
-        return {}
-    values_by_name = {name: getattr(group, name)[k] for name in ("gamma", "se", "shrunk", "taken")}
-    return {
-        **{
-            name: dict(zip(group.attribute_names, values, strict=True))
-            for name, values in values_by_name.items()
-        },
-        "groups": group.n[k],
-        "pool": group.pool,
-    }
 
 
 def _rollout_as_json(group: FusedGroup, i: int) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rubrank.cli.terminal import MOST_ROWS, histogram, matrix, number, table
+from rubrank.cli.terminal import MOST_ROWS, draw_histogram, format_number, print_matrix, print_table
 from rubrank.errors import counted
 
 if TYPE_CHECKING:
@@ -29,7 +29,9 @@ def show_replay(result: Replay, winners: bool) -> None:
         ("Same side of the group's mean", result.signs),
         ("Groups with the same winner", result.same_winner),
     ):
-        matrix(title, numbered, result.names, [[number(x) for x in row] for row in values])
+        print_matrix(
+            title, numbered, result.names, [[format_number(x) for x in row] for row in values]
+        )
     title = "Effective weights: share of the variance of the reward"
     effective = [rule.effective for rule in result.rules]
     _show_by_criterion(title, result, ["nominal", *result.names], [result.nominal, *effective])
@@ -37,10 +39,10 @@ def show_replay(result: Replay, winners: bool) -> None:
     _show_by_criterion(title, result, result.names, [rule.influence for rule in result.rules])
     if result.attributes:
         cells = [
-            [number(rule.follows[d], "+.2f") for rule in result.rules]
+            [format_number(rule.follows[d], "+.2f") for rule in result.rules]
             for d in range(len(result.attributes))
         ]
-        matrix(
+        print_matrix(
             "Correlation of rewards with attributes: Spearman within groups",
             result.attributes,
             result.names,
@@ -55,7 +57,7 @@ def _show_rewards(result: Replay) -> None:
     for i, rule in enumerate(result.rules):
         low, _, middle, _, high = (f"{x:.2f}" for x in rule.quantiles)
         flat = str(int(rule.no_signal.sum()))
-        shape = histogram(rule.reward.tolist())
+        shape = draw_histogram(rule.reward.tolist())
         rows.append(
             [str(i + 1), rule.rule, shape, low, middle, high, flat, f"{rule.seconds * 1e6:,.0f}"]
         )
@@ -63,7 +65,7 @@ def _show_rewards(result: Replay) -> None:
     rollouts = counted(len(result.rules[0].reward), "rollout")
     title = f"{groups}, {rollouts}, {counted(result.step, 'group')} per step"
     headings = ["", "rule", "rewards", "lowest", "median", "highest", "no signal", "µs per step"]
-    table(title, headings, rows, words=3)
+    print_table(title, headings, rows, words=3)
 
 
 def _show_by_criterion(
@@ -73,9 +75,9 @@ def _show_by_criterion(
     order = list(range(len(result.criteria)))
     if len(order) > MOST_ROWS:
         order = np.argsort(-result.nominal, kind="stable").tolist()
-    cells = [[number(column[k]) for column in columns] for k in order]
+    cells = [[format_number(column[k]) for column in columns] for k in order]
     extra = len(names) - len(result.names)  # columns before those of the rules keep their names
-    matrix(title, [result.criteria[k] for k in order], names, cells, named=extra)
+    print_matrix(title, [result.criteria[k] for k in order], names, cells, named=extra)
 
 
 def _show_winners(result: Replay) -> None:
@@ -88,7 +90,7 @@ def _show_winners(result: Replay) -> None:
             for g in disputed
         ]
         title = "Winners: the number of the rollout, – for a tie"
-        matrix(title, [result.groups[g] for g in disputed], result.names, cells)
+        print_matrix(title, [result.groups[g] for g in disputed], result.names, cells)
     same = len(result.groups) - len(disputed)
     print(f"{same} of {len(result.groups)} groups have the same winner under all rules")
 
@@ -97,12 +99,10 @@ def show_robustness(rows: Sequence[RobustnessRow], means: Sequence[RobustnessRow
     """Print the paper's table, and the means over criteria."""
     headings = ("criterion", "map", "rule", "groups", "same sign %", "Spearman")
     title = "Before and after one criterion is mapped"
-    table(
-        title, headings, _without_repeats([_cells(row) for row in rows]), words=3, most=_MOST_MAPPED
-    )
+    print_table(title, headings, _make_robustness_cells(rows), words=3, most=_MOST_MAPPED)
     if means:
-        cells = _without_repeats([_cells(row) for row in means])
-        table("Means over the groups of all criteria", headings, cells, words=3)
+        title = "Means over the groups of all criteria"
+        print_table(title, headings, _make_robustness_cells(means), words=3)
 
 
 def show_left_out(groups: int, tested: Filtered) -> None:
@@ -112,27 +112,27 @@ def show_left_out(groups: int, tested: Filtered) -> None:
         print(f"  left out {times:,} ×: {reason}")
 
 
-def _without_repeats(rows: Sequence[Sequence[str]]) -> list[list[str]]:
-    """The rows with each criterion and map shown once, in its first row."""
-    new_rows = []
-    previous: Sequence[str] = ("", "")
+def _make_robustness_cells(rows: Sequence[RobustnessRow]) -> list[list[str]]:
+    """The cells of the table; each criterion and each of its maps is named in its first row only."""
+    cells = []
+    last_criterion = ""
+    last_map = ""
     for row in rows:
-        criterion = "" if row[0] == previous[0] else row[0]
-        name_of_map = "" if tuple(row[:2]) == tuple(previous[:2]) else row[1]
-        new_rows.append([criterion, name_of_map, *row[2:]])
-        previous = row
-    return new_rows
-
-
-def _cells(row: RobustnessRow) -> tuple[str, ...]:
-    return (
-        row.criterion,
-        row.map,
-        row.rule,
-        str(row.groups),
-        number(100.0 * row.signs),
-        number(row.spearman, ".4f"),
-    )
+        is_new_criterion = row.criterion != last_criterion
+        is_new_map = is_new_criterion or row.map != last_map
+        cells.append(
+            [
+                row.criterion if is_new_criterion else "",
+                row.map if is_new_map else "",
+                row.rule,
+                str(row.groups),
+                format_number(100.0 * row.signs),
+                format_number(row.spearman, ".4f"),
+            ]
+        )
+        last_criterion = row.criterion
+        last_map = row.map
+    return cells
 
 
 def show_overhead(rows: Sequence[Overhead], batch: ScoreBatch) -> None:
@@ -141,4 +141,4 @@ def show_overhead(rows: Sequence[Overhead], batch: ScoreBatch) -> None:
     size = str(sizes[0]) if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
     title = f"Fusion of one step: {batch.N} groups of {size}, {batch.K} criteria"
     cells = [(row.case, f"{row.seconds * 1e6:,.1f}", f"{row.ratio:,.2f}") for row in rows]
-    table(title, ("rule", "µs", "× weighted mean"), cells)
+    print_table(title, ("rule", "µs", "× weighted mean"), cells)

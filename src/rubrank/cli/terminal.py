@@ -1,8 +1,8 @@
 """Output of the verbs: tables that stay readable at 80 columns, JSON, and one-line messages.
 
-    table(title, headings, rows)                 columns of numbers that do not fit continue in another table below
-    matrix("Kendall", rows, columns, cells)      the same; long column names are replaced by numbers
-    histogram([0, 0, 0.5, 1])                    bars made of ▁▂▃▄▅▆▇█
+    print_table(title, headings, rows)               columns of numbers that do not fit continue in another table
+    print_matrix("Kendall", rows, columns, cells)    the same; long column names are replaced by numbers
+    draw_histogram([0, 0, 0.5, 1])                   a text of bars: ▁▂▃▄▅▆▇█
 
 Everything printed goes through `visible`, because texts from data must not send commands to the terminal.
 """
@@ -93,7 +93,7 @@ def print_json(data: Any) -> None:
     _write(_CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text))
 
 
-def number(x: float, form: str = ".2f") -> str:
+def format_number(x: float, form: str = ".2f") -> str:
     """The number as text; a dash for NaN, and no minus sign in front of a zero."""
     if math.isnan(x):
         return "–"
@@ -104,7 +104,7 @@ def number(x: float, form: str = ".2f") -> str:
     return text
 
 
-def histogram(values: Sequence[float], bins: int = 10) -> str:
+def draw_histogram(values: Sequence[float], bins: int = 10) -> str:
     """A line of bars, from the smallest value to the largest. Equal values are one bar in the middle."""
     low = min(values)
     high = max(values)
@@ -118,7 +118,7 @@ def histogram(values: Sequence[float], bins: int = 10) -> str:
     return "".join(" " if not n else _BARS[math.ceil(n / top * len(_BARS)) - 1] for n in counts)
 
 
-def table(
+def print_table(
     title: str,
     headings: Sequence[str],
     rows: Sequence[Sequence[str]],
@@ -187,7 +187,7 @@ def _squeeze(widths: Sequence[int], room: int) -> list[int]:
     return new_widths
 
 
-def matrix(
+def print_matrix(
     title: str,
     rows: Sequence[str],
     columns: Sequence[str],
@@ -205,7 +205,9 @@ def matrix(
     if sum(width + _GAP for width in _column_widths(columns, cells)) > room:
         numbers = [str(i + 1) for i in range(len(columns) - named)]
         columns = [*columns[:named], *numbers]
-    table(title, ["", *columns], [[name, *row] for name, row in zip(rows, cells, strict=True)])
+    print_table(
+        title, ["", *columns], [[name, *row] for name, row in zip(rows, cells, strict=True)]
+    )
 
 
 def _column_widths(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:

@@ -8,8 +8,7 @@ Kernels are compiled on first use and cached in numba's folder (NUMBA_CACHE_DIR,
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -21,32 +20,29 @@ from rubrank.scores.batch import ScoreBatch
 
 def warm_up(progress: Callable[[int, int], None] | None = None) -> dict[str, float]:
     """Fit small batches of every shape with every model. Returns the seconds of each case."""
-    cases = dict(_cases())
+    batches = _make_batches()
+    with_attributes = _make_batches(attributes=True)
+    cases: dict[str, tuple[list[ScoreBatch], dict[str, Any]]] = {}
+    for model in model_names():
+        cases[f"{model}: no attributes"] = (batches, {"model": model})
+        if model == "borda":  # it counts wins, without a fit that could use attributes
+            continue
+        for pool in ("group", "batch", "run"):
+            controlled = {"model": model, "pool": pool, "adjust": "remove"}
+            cases[f"{model}: attributes, pool {pool}"] = (with_attributes, controlled)
+
     seconds: dict[str, float] = {}
-    for done, (name, run) in enumerate(cases.items()):
+    for name, (case_batches, options) in cases.items():
         began = time.perf_counter()
-        run()
+        for batch in case_batches:
+            RLVR2(**options)(batch)
         seconds[name] = time.perf_counter() - began
         if progress is not None:
-            progress(done + 1, len(cases))
+            progress(len(seconds), len(cases))
     return seconds
 
 
-def _cases() -> Iterator[tuple[str, Callable[[], Any]]]:
-    plain = _batches()
-    for model in model_names():
-        yield f"{model}: no attributes", partial(_fuse_all, plain, model=model)
-        for pool in ("group", "batch", "run"):
-            if model == "borda":  # it counts wins, without a fit that could use attributes
-                continue
-            with_lengths = _batches(attributes=True)
-            yield (
-                f"{model}: attributes, pool {pool}",
-                partial(_fuse_all, with_lengths, model=model, pool=pool, adjust="remove"),
-            )
-
-
-def _batches(attributes: bool = False) -> list[ScoreBatch]:
+def _make_batches(attributes: bool = False) -> list[ScoreBatch]:
     """Batches that use all code paths: small and large groups, with and without missing scores and margins."""
     rng = np.random.default_rng(0)
     batches = []
@@ -57,8 +53,3 @@ def _batches(attributes: bool = False) -> list[ScoreBatch]:
         batches.append(ScoreBatch.of_arrays(scores, **options))
         batches.append(ScoreBatch.of_arrays(with_missing, margins=0.1, **options))
     return batches
-
-
-def _fuse_all(batches: list[ScoreBatch], **options: Any) -> None:
-    for batch in batches:
-        RLVR2(**options)(batch)

@@ -41,9 +41,9 @@ _RECORD_KEYS = {"group", "criteria", "scores", "reward", "ranking"}
 
 @only_our_errors
 def write_records(path: str | Path, records: Iterable[GroupRecord], *, append: bool = False) -> int:
-    """Write .jsonl, .jsonl.gz, .jsonl.zst or .parquet; returns how many. `append` adds to lines, as a log does.
+    """Write records to a .jsonl, .jsonl.gz, .jsonl.zst or .parquet file; returns how many.
 
-    Without it the file appears when it is complete, or stays as it was.
+    append: add lines to the file. Without it, the file appears when it is complete, or stays as it was.
     """
     path = Path(path)
     if append and _is_parquet(path):
@@ -58,8 +58,8 @@ def write_records(path: str | Path, records: Iterable[GroupRecord], *, append: b
         return _write_lines(partial, records, "wb", path.suffix)
 
 
-def _write_lines(path: Path, records: Iterable[GroupRecord], mode: str, packed: str) -> int:
-    """Write one line per record. packed: ".gz", ".zst", or anything else for plain text."""
+def _write_lines(path: Path, records: Iterable[GroupRecord], mode: str, compression: str) -> int:
+    """Write one line per record; returns how many. mode and compression: those of `_open`."""
     lines = map(_to_json, records)
     # The first lines tell whether the file will be large, and threads are worth starting.
     first_lines: list[bytes] = []
@@ -70,7 +70,7 @@ def _write_lines(path: Path, records: Iterable[GroupRecord], mode: str, packed: 
         if size >= _LARGE:
             break
     count = 0
-    with _open(path, mode, packed, is_large=size >= _LARGE) as file:
+    with _open(path, mode, compression, is_large=size >= _LARGE) as file:
         for line in chain(first_lines, lines):
             file.write(line)
             file.write(b"\n")
@@ -79,7 +79,7 @@ def _write_lines(path: Path, records: Iterable[GroupRecord], mode: str, packed: 
 
 
 def append_lines(path: Path, lines: Iterable[bytes]) -> None:
-    """Add lines that are records already, with their breaks."""
+    """Append lines, which are records already and end with a line break, to a file of records."""
     text = b"".join(lines)
     if text:
         with _open(path, "ab", path.suffix) as file:
@@ -90,19 +90,19 @@ def append_lines(path: Path, lines: Iterable[bytes]) -> None:
 def read_records(path: str | Path) -> Iterator[GroupRecord]:
     """The records, one by one, of a file, of all files of a folder or a pattern, or of a name that is rotated.
 
-    A line that is not a record is an error that names it.
+    Raises at once if there is no such file, and BadTable with file and line for a line that is not a record.
     """
-    return _read_files(record_files(Path(path)))
+    return _read_files(find_record_files(Path(path)))
 
 
 def _read_files(paths: Iterable[Path]) -> Iterator[GroupRecord]:
     for path in paths:
-        lines = _parquet_lines(path) if _is_parquet(path) else _json_lines(path)
+        lines = _read_parquet_rows(path) if _is_parquet(path) else _read_json_lines(path)
         for number, line in lines:
-            yield record_in(line, f"{path}:{number}")
+            yield parse_record(line, f"{path}:{number}")
 
 
-def record_files(path: Path, missing_ok: bool = False) -> list[Path]:
+def find_record_files(path: Path, missing_ok: bool = False) -> list[Path]:
     """The files that a path means, in the order of their names, numbers read as numbers.
 
     A folder: its files called records.…, as training writes them; if there are none, all its files.
@@ -138,11 +138,13 @@ def name_runs(sources: Sequence[Path]) -> list[str]:
     if len(places) < 2:
         return [place.name or str(place) for place in places]
     # The last part of the paths in which they differ, such as a/seed0 and b/seed0: a and b.
-    at = 1
+    parts_from_end = 1
     shortest = min(len(place.parts) for place in places)
-    while at < shortest and len({place.parts[-at] for place in places}) == 1:
-        at += 1
-    names = [place.parts[-at] for place in places]
+    while (
+        parts_from_end < shortest and len({place.parts[-parts_from_end] for place in places}) == 1
+    ):
+        parts_from_end += 1
+    names = [place.parts[-parts_from_end] for place in places]
     if len(set(names)) < len(names):
         return [str(source) for source in sources]
     return names
@@ -156,15 +158,14 @@ def split_suffix(path: Path) -> tuple[str, str]:
 
 def _sort_key(path: Path) -> list[Any]:
     # Without its suffixes, so that records.jsonl comes before records.000100.jsonl.
-    return [
-        int(part) if part.isdigit() else part for part in re.split(r"(\d+)", split_suffix(path)[0])
-    ]
+    stem, _ = split_suffix(path)
+    return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", stem)]
 
 
 def is_records(path: Path) -> bool:
-    """Does the file hold records, rather than scores? The first line, or the columns, tell."""
+    """Does the file hold records rather than scores? Decided by its first line, or by its columns."""
     try:
-        path = record_files(path)[0]
+        path = find_record_files(path)[0]
         if not path.is_file() or not path.name.endswith(SUFFIXES):
             return False
         if _is_parquet(path):
@@ -186,26 +187,26 @@ def _is_parquet(path: Path) -> bool:
     raise suffix_error(path, SUFFIXES)
 
 
-def _open(path: Path, mode: str, packed: str, is_large: bool = False) -> IO[Any]:
-    if packed == ".zst":
-        return _open_zst(path, mode, _ZSTD_THREADS if is_large else 0)
-    opener: Any = gzip.open if packed == ".gz" else open
-    if "b" in mode:
-        return opener(path, mode)
-    return opener(path, mode, encoding="utf-8", errors="surrogatepass")
-
-
-def _open_zst(path: Path, mode: str, threads: int) -> IO[Any]:
-    """Each opening to write adds a frame; reading goes over all of them."""
+def _open(path: Path, mode: str, compression: str, is_large: bool = False) -> IO[Any]:
+    """Open a file of lines. mode: "wb", "ab" or "rt". compression: ".gz", ".zst", or anything else for none."""
+    encoding: dict[str, Any] = {}
+    if "b" not in mode:
+        encoding = {"encoding": "utf-8", "errors": "surrogatepass"}
+    if compression == ".gz":
+        return gzip.open(path, mode, **encoding)  # type: ignore[return-value]
+    if compression != ".zst":
+        return path.open(mode, **encoding)
     zstandard = import_zstandard(path)
-    file = path.open(f"{mode[0]}b")
-    if mode[0] != "r":
-        return zstandard.ZstdCompressor(level=_ZSTD_LEVEL, threads=threads).stream_writer(file)
-    return io.TextIOWrapper(decompress_file(file, path), encoding="utf-8", errors="surrogatepass")
+    if mode == "rt":
+        return io.TextIOWrapper(decompress_file(path.open("rb"), path), **encoding)
+    # Every time the file is opened to write, a frame is added; reading goes over all frames.
+    threads = _ZSTD_THREADS if is_large else 0
+    compressor = zstandard.ZstdCompressor(level=_ZSTD_LEVEL, threads=threads)
+    return compressor.stream_writer(path.open(mode))
 
 
 def _to_json(record: GroupRecord) -> bytes:
-    """A line, in UTF-8 as it is made: a text and its encoding would be two more copies of much text."""
+    """The record as one line of JSON. It is encoded directly, because a line may hold megabytes of texts."""
     try:
         return record.__pydantic_serializer__.to_json(record, exclude_defaults=True)
     except ValueError:  # lone surrogates in a response: JSON's own escapes can hold them
@@ -213,14 +214,16 @@ def _to_json(record: GroupRecord) -> bytes:
         return json.dumps(data, default=list).encode()
 
 
-def _json_lines(path: Path) -> Iterator[tuple[int, str]]:
+def _read_json_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """(line number, line), without empty lines."""
     with explain_read_errors(path), _open(path, "rt", path.suffix) as file:
         for number, line in enumerate(file, 1):
             if line.strip():
                 yield number, line
 
 
-def _parquet_lines(path: Path) -> Iterator[tuple[int, str]]:
+def _read_parquet_rows(path: Path) -> Iterator[tuple[int, str]]:
+    """(row number, the record of the row as JSON)."""
     import polars
 
     try:
@@ -252,10 +255,16 @@ def _write_parquet(path: Path, records: Iterable[GroupRecord]) -> int:
     return len(rows)
 
 
-def record_in(line: str, where: str) -> GroupRecord:
-    """The record that a line holds; raises one clear error, which says where, if it holds none."""
+def parse_record(line: str, where: str) -> GroupRecord:
+    """The record in a line of JSON; BadTable if it has none. where: file and line, for the error."""
     try:
-        record = _validate_line(line)
+        try:
+            record = GroupRecord.model_validate_json(line)
+        except ValidationError as error:
+            if "\\ud" not in line or error.errors()[0]["type"] != "json_invalid":
+                raise
+            # Only Python's own parser accepts lone surrogates.
+            record = GroupRecord.model_validate(json.loads(line))
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"])) or "line"
@@ -266,13 +275,3 @@ def record_in(line: str, where: str) -> GroupRecord:
         remedy = "Use a newer rubrank to read it."
         raise BadTable(where, "version", f"at most {VERSION}", str(record.version), remedy)
     return record
-
-
-def _validate_line(line: str) -> GroupRecord:
-    try:
-        return GroupRecord.model_validate_json(line)
-    except ValidationError as error:
-        if "\\ud" not in line or error.errors()[0]["type"] != "json_invalid":
-            raise
-        # Only this parser accepts lone surrogates.
-        return GroupRecord.model_validate(json.loads(line))

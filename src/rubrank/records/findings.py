@@ -146,7 +146,7 @@ class FindingCounts:
         """Names of a group's criteria → (2, K, K): pairs of rollouts that both criteria decide, and in the same way."""
 
     def add(self, record: GroupRecord) -> None:
-        """Add the counts of a group."""
+        """Add the counts of a recorded group."""
         self.add_figures(_read_record(record))
 
     def add_figures(self, group: GroupFigures) -> None:
@@ -209,10 +209,11 @@ class FindingCounts:
         """All findings, most important first."""
         if self.groups < LEAST_GROUPS:
             return []
-        findings = [*self._about_groups(), *self._about_criteria(), *self._about_pairs()]
+        findings = [*self._check_groups(), *self._check_criteria(), *self._check_pairs()]
         return sorted(findings, key=lambda finding: -finding.severity)
 
-    def _about_groups(self) -> Iterable[Finding]:
+    def _check_groups(self) -> Iterable[Finding]:
+        """Have many groups no signal? Does a gate stop many rollouts?"""
         share = self.without_signal / self.groups
         if share >= NO_SIGNAL:
             sentence = (
@@ -231,13 +232,13 @@ class FindingCounts:
                 action = f"Read some of them (rubrank view, filter “stopped by {name}”): is the gate right?"
                 yield Finding("gate", sentence, action, 0.8 * stopped, {"share": stopped}, name)
 
-    def _about_criteria(self) -> Iterable[Finding]:
+    def _check_criteria(self) -> Iterable[Finding]:
         total_weight = sum(counts.weight for counts in self.criteria.values())
         for name, counts in self.criteria.items():
             importance = counts.weight / max(total_weight, 1e-12)
             if counts.groups >= LEAST_GROUPS:
-                yield from self._about_scores(name, counts, importance)
-            yield from self._about_attributes(name, counts, importance)
+                yield from self._check_scores(name, counts, importance)
+            yield from self._check_attributes(name, counts, importance)
             effective = counts.effective / max(1, self.groups - self.without_signal)
             if effective >= DOMINATES and importance <= 0.5 and len(self.criteria) > 2:
                 sentence = f"{name} decides {effective:.0%} of the rewards with {importance:.0%} of the weight."
@@ -245,7 +246,7 @@ class FindingCounts:
                 evidence = {"effective": effective}
                 severity = effective - importance
                 yield Finding("dominates", sentence, action, severity, evidence, name)
-            yield from self._about_direction(name, counts, importance)
+            yield from self._check_direction(name, counts, importance)
             if len(counts.certainties) >= LEAST_PAIRS and np.mean(counts.certainties) < UNSURE:
                 certainty = float(np.mean(counts.certainties))
                 sentence = f"The judge of {name} is only {certainty:.0%} sure on average."
@@ -256,9 +257,10 @@ class FindingCounts:
                 severity = (1 - certainty) * importance
                 yield Finding("unsure", sentence, action, severity, {"certainty": certainty}, name)
 
-    def _about_scores(
+    def _check_scores(
         self, name: str, counts: _CriterionCounts, importance: float
     ) -> Iterable[Finding]:
+        """Are its scores missing, or tied? importance: its share of the weights."""
         missing = counts.missing / max(1, counts.rollouts)
         if missing >= MISSING:
             sentence = f"{missing:.0%} of the scores of {name} are missing."
@@ -271,9 +273,10 @@ class FindingCounts:
             action = "Drop it, or give it more levels."
             yield Finding("tied", sentence, action, tied * importance, {"share": tied}, name)
 
-    def _about_direction(
+    def _check_direction(
         self, name: str, counts: _CriterionCounts, importance: float
     ) -> Iterable[Finding]:
+        """Does it disagree with the other criteria?"""
         tau = float(np.mean(counts.rest_taus)) if len(counts.rest_taus) >= LEAST_GROUPS else 0.0
         if tau > REVERSED:
             return
@@ -288,9 +291,10 @@ class FindingCounts:
             action = "Are their directions right? A penalty needs `direction: lower`."
         yield Finding("reversed", sentence, action, -tau * importance, {"tau": tau}, name)
 
-    def _about_attributes(
+    def _check_attributes(
         self, name: str, counts: _CriterionCounts, importance: float
     ) -> Iterable[Finding]:
+        """Does a judge prefer long or formatted responses?"""
         if not counts.is_judged:
             return  # a program has no preference for long or formatted answers
         for attribute, gammas in counts.gammas.items():
@@ -311,7 +315,8 @@ class FindingCounts:
             )
             yield Finding("follows", sentence, action, tau * importance, {"tau": tau}, name)
 
-    def _about_pairs(self) -> Iterable[Finding]:
+    def _check_pairs(self) -> Iterable[Finding]:
+        """Do two criteria say the same?"""
         decided: Counter[tuple[str, str]] = Counter()
         agreeing: Counter[tuple[str, str]] = Counter()
         for names, (both_KK, same_KK) in self._pairs.items():
@@ -446,7 +451,8 @@ def _read_record(record: GroupRecord) -> GroupFigures:
     names = [criterion.name for criterion in criteria]
     stopped: Counter[str] = Counter()
     if record.gate is not None:
-        stopped.update(name for names in record.gate.stopped_by for name in names)
+        for gates in record.gate.stopped_by:
+            stopped.update(gates)
     gammas = None
     if record.shrunk is not None:
         shape = (len(criteria), len(record.attribute_names))

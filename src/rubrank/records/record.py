@@ -126,7 +126,7 @@ class GroupRecord(Immutable):
 
     @property
     def ranked(self) -> tuple[CriterionData, ...]:
-        """The criteria ranked by."""
+        """The criteria that rank the rollouts."""
         return self.criteria[: len(self.weights)]
 
 
@@ -150,7 +150,17 @@ def records_of(
         got = type(result).__name__
         allowed = "what a rule returns (Fused)"
         raise InvalidInput("records_of", "result", allowed, got, "For example table.fuse().")
-    _check_same_groups(result, table, groups)
+    labels = [str(label) for label in result.labels]
+    table_ids = labels if table is None else [group.id for group in table.groups]
+    group_ids = labels if groups is None else [group.id for group in groups]
+    if table_ids != labels or group_ids != labels:
+        raise InvalidInput(
+            "records_of",
+            "table and groups",
+            f"those that were fused: {len(labels)} groups, in order",
+            f"{len(table_ids)} and {len(group_ids)}",
+            "Pass what was graded and fused.",
+        )
     for g in range(len(result)) if only is None else only:
         rows = slice(int(result.batch.starts[g]), int(result.batch.starts[g + 1]))
         fields = result.record(g)
@@ -162,7 +172,12 @@ def records_of(
             columns = [scores.names.index(criterion.name) for criterion in fields["criteria"]]
             fields["reasons"] = tuple(tuple(row[k] for k in columns) for row in scores.reasons)
             fields["probabilities"] = scores.probabilities
-            group_metadata |= _describe_judging(table, g)
+            if table.judging is not None:
+                judgment = table.judging.groups[g]
+                group_metadata["judges"] = {"asked": judgment.asked, "missing": judgment.lost}
+            if g == 0 and table.provenance is not None and table.provenance.spent:
+                # What judging the whole table cost: in one record only, so that sums over records are right.
+                group_metadata["judging"] = dict(table.provenance.spent)
         if groups is not None:
             fields |= describe_texts(groups[g])
         other_rewards = {
@@ -215,33 +230,20 @@ def to_score_table(records: Iterable[GroupRecord]) -> ScoreTable:
 def describe_texts(group: Group) -> dict[str, Any]:
     """The fields of a record that hold texts: prompt, turns, responses, reasoning, and token counts."""
     prompt = group.rollouts[0].prompt if group.rollouts else ()
+    token_counts = [rollout.token_counts or {} for rollout in group.rollouts]
+    tokens = None
+    if all("reasoning" in counts and "answer" in counts for counts in token_counts):
+        tokens = tuple((counts["reasoning"], counts["answer"]) for counts in token_counts)
     texts: dict[str, Any] = {
         "prompt": tuple(_describe_message(message) for message in prompt),
         "responses": tuple(rollout.answer for rollout in group.rollouts),
         "reasoning": tuple(rollout.thoughts for rollout in group.rollouts),
-        "tokens": _count_tokens(group),
+        "tokens": tokens,
     }
     turns = tuple(_describe_turns(rollout) for rollout in group.rollouts)
     if any(turns):
         texts["turns"] = turns
     return texts
-
-
-def _check_same_groups(
-    result: Fused, table: ScoreTable | None, groups: Sequence[Group] | None
-) -> None:
-    """Raise unless table and groups are those that were fused."""
-    labels = [str(label) for label in result.labels]
-    table_ids = labels if table is None else [group.id for group in table.groups]
-    group_ids = labels if groups is None else [group.id for group in groups]
-    if table_ids != labels or group_ids != labels:
-        raise InvalidInput(
-            "records_of",
-            "table and groups",
-            f"those that were fused: {len(labels)} groups, in order",
-            f"{len(table_ids)} and {len(group_ids)}",
-            "Pass what was graded and fused.",
-        )
 
 
 def _add_watched(fields: dict[str, Any], scores: GroupScores) -> None:
@@ -254,20 +256,6 @@ def _add_watched(fields: dict[str, Any], scores: GroupScores) -> None:
     for row, watched in zip(fields["scores"], scores.scores[:, columns].tolist(), strict=True):
         rows.append(row + tuple(None if score != score else score for score in watched))
     fields["scores"] = tuple(rows)
-
-
-def _describe_judging(table: ScoreTable, g: int) -> dict[str, Any]:
-    """What judges were asked about this group; the first record also has what judging the whole table cost.
-
-    A cost that only one record carries adds up correctly over the records of a run.
-    """
-    metadata: dict[str, Any] = {}
-    if table.judging is not None:
-        judgment = table.judging.groups[g]
-        metadata["judges"] = {"asked": judgment.asked, "missing": judgment.lost}
-    if g == 0 and table.provenance is not None and table.provenance.spent:
-        metadata["judging"] = dict(table.provenance.spent)
-    return metadata
 
 
 def _describe_message(message: Message) -> dict[str, Any]:
@@ -286,17 +274,6 @@ def _describe_turns(rollout: Rollout) -> tuple[dict[str, Any], ...]:
     if rollout.tool_calls:
         return (_describe_message(Message(role="assistant", tool_calls=rollout.tool_calls)),)
     return ()
-
-
-def _count_tokens(group: Group) -> tuple[tuple[int, int], ...] | None:
-    """(reasoning, answer) of every rollout; None unless the trainer counted all of them."""
-    counts = []
-    for rollout in group.rollouts:
-        tokens = rollout.token_counts or {}
-        if "reasoning" not in tokens or "answer" not in tokens:
-            return None
-        counts.append((tokens["reasoning"], tokens["answer"]))
-    return tuple(counts)
 
 
 def to_array(table: Table, shape: tuple[int, int]) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Records → fused groups, so that a record can be asked what a fresh result can.
+"""Records → fused groups, which answer the same questions as the result of a rule.
 
     group = to_fused_group(record)
     group.outcomes[0, :, 2], group.effective_weights, group.explain(3)
@@ -29,9 +29,10 @@ def to_fused_group(record: GroupRecord) -> FusedGroup:
     gate = None
     gate_result = None
     if record.gate is not None:
-        soft_names = tuple(c.name for c in record.criteria if c.layer == "low_quality")
-        gate = Gate(global_quality=_list_hard_gates(record, record.gate), low_quality=soft_names)
-        gate_result = _to_gate_result(record, record.gate)
+        gate, gate_result = _restore_gate(record, record.gate)
+    ranked_scores = None
+    if record.ranked_scores is not None:
+        ranked_scores = to_array(record.ranked_scores, (size, ranked))
     return FusedGroup(
         label=record.group,
         criteria=names,
@@ -52,9 +53,7 @@ def to_fused_group(record: GroupRecord) -> FusedGroup:
         gated=gate_result,
         compared=_to_outcomes(record, record.outcomes),
         soft=_to_outcomes(record, record.soft_outcomes),
-        ranked_scores=None
-        if record.ranked_scores is None
-        else to_array(record.ranked_scores, (size, ranked)),
+        ranked_scores=ranked_scores,
         watched={
             c.name: scores_GK[:, k] for k, c in enumerate(record.criteria) if c.layer == "watch"
         },
@@ -63,7 +62,7 @@ def to_fused_group(record: GroupRecord) -> FusedGroup:
 
 
 def _to_outcomes(record: GroupRecord, tables: Mapping[str, Table]) -> dict[int, np.ndarray]:
-    """Column → outcomes, of the criteria ranked by."""
+    """Column → (G, G) outcomes, of the criteria that rank the rollouts."""
     names = [criterion.name for criterion in record.ranked]
     shape = (record.size, record.size)
     return {
@@ -77,30 +76,29 @@ def explain(record: GroupRecord, rollout: int) -> str:
     return to_fused_group(record).explain(rollout)
 
 
-def _list_hard_gates(record: GroupRecord, gate: GateRecord) -> tuple[str, ...]:
-    """Names of the criteria that can stop a rollout, in the record's order."""
-    names = [criterion.name for criterion in record.criteria if criterion.layer == "global_quality"]
-    # A criterion that stopped a rollout is one of them even if the record does not list it.
+def _restore_gate(record: GroupRecord, gate: GateRecord) -> tuple[Gate, GateResult]:
+    """The gate of a record, and what it did."""
+    hard_names = [c.name for c in record.criteria if c.layer == "global_quality"]
+    # A criterion that stopped a rollout is a hard gate even if the record does not list it.
     for stopped_by in gate.stopped_by:
-        names.extend(stopped_by)
-    return tuple(dict.fromkeys(names))
-
-
-def _to_gate_result(record: GroupRecord, gate: GateRecord) -> GateResult:
-    names = _list_hard_gates(record, gate)
-    stopped = [[name in stopped_by for name in names] for stopped_by in gate.stopped_by]
-    return GateResult(
+        hard_names.extend(stopped_by)
+    hard_names = list(dict.fromkeys(hard_names))
+    soft_names = [c.name for c in record.criteria if c.layer == "low_quality"]
+    is_stopped = [[name in stopped_by for name in hard_names] for stopped_by in gate.stopped_by]
+    result = GateResult(
         reward=np.array(record.reward, dtype=float),
         passed=np.array(gate.passed, dtype=bool),
         factor=np.array(gate.factor, dtype=float),
         low_quality=np.array(gate.low_quality, dtype=float),
-        stopped_by=np.array(stopped, dtype=bool).reshape(record.size, len(names)),
+        stopped_by=np.array(is_stopped, dtype=bool).reshape(record.size, len(hard_names)),
         missing=np.array(gate.missing, dtype=int),
         lifted=np.array(record.ranking if gate.lifted is None else gate.lifted, dtype=float),
     )
+    return Gate(global_quality=tuple(hard_names), low_quality=tuple(soft_names)), result
 
 
 def _to_attribute_fields(record: GroupRecord) -> dict[str, Any]:
+    """The fields of `FusedGroup` about attributes; None for what the record does not hold."""
     attributes = len(record.attribute_names)
     by_rollout = (record.size, attributes)
     by_criterion = (len(record.weights), attributes)

@@ -30,7 +30,7 @@ from typing import Any, TypeAlias
 
 from rubrank._files import atomic_write
 from rubrank.errors import InvalidInput
-from rubrank.records.files import record_files, split_suffix, write_records
+from rubrank.records.files import find_record_files, split_suffix, write_records
 from rubrank.records.record import GroupRecord
 
 _log = logging.getLogger("rubrank")
@@ -136,17 +136,17 @@ class RecordWriter:
         self._raise_failure()
 
     def reset(self) -> None:
-        """Write what can be written, and forget a failure: the file will be cut back, and written again from there."""
-        with suppress(InvalidInput):
-            self.wait()
-        self._pending.clear()
+        """Finish what is pending and forget a failure: the file will be cut back and written again from there."""
+        while self._pending:
+            with suppress(Exception):  # the records of a failed batch will be made again
+                self._pending.popleft().result()
         self._failure = None
         self._failed_groups = None
 
     def find_end(self) -> dict[str, Any]:
         """Folder, file and size at which the records end, once all are on disk: where a resumed run cuts them."""
         self.wait()
-        files = record_files(self.recording.path, missing_ok=True)
+        files = find_record_files(self.recording.path, missing_ok=True)
         last = self._last_file
         if last not in files:
             # Resuming may have removed the file that was written last.
@@ -161,7 +161,9 @@ class RecordWriter:
         recording = self.recording
         if recording.most_bytes is None and recording.most_bytes_a_day is None:
             return False
-        size = sum(file.stat().st_size for file in record_files(recording.path, missing_ok=True))
+        size = sum(
+            file.stat().st_size for file in find_record_files(recording.path, missing_ok=True)
+        )
         today = datetime.now(UTC).date()
         if self._day != today and recording.most_bytes_a_day is not None:
             self._day = today

@@ -207,18 +207,23 @@ _ALLOWED = {
     "string_type": "a text",
     "bool_type": "true or false",
     "int_type": "a whole number",
-    "greater_than_equal": "a whole number ≥ 0",
-    "less_than_equal": "a smaller number",
+    "greater_than_equal": "a whole number ≥ {ge}",
+    "less_than_equal": "a whole number ≤ {le}",
+    "too_long": "left out: one rollout is sent as `response`",
 }
+"""Type of a pydantic error → what is allowed instead; names in braces are those of the error's context."""
 
 
 def _explain(error: ValidationError) -> InvalidInput:
     first = error.errors(include_url=False)[0]
     what = ".".join(map(str, first["loc"])) or "body"
+    context = first.get("ctx", {})
     if first["type"] == "value_error":
-        allowed = str(first["ctx"]["error"])
+        allowed = str(context["error"])
+    elif first["type"] in _ALLOWED:
+        allowed = _ALLOWED[first["type"]].format(**context)
     else:
-        allowed = _ALLOWED.get(first["type"], first["msg"])
+        allowed = first["msg"]
     got = "nothing" if first["type"] == "missing" else _describe_value(first["input"])
     return InvalidInput(REQUEST, what, allowed, got, "")
 

@@ -22,7 +22,7 @@ from typing import Any
 
 from rubrank._files import import_zstandard
 from rubrank.errors import InvalidInput
-from rubrank.records.files import append_lines, record_files
+from rubrank.records.files import append_lines, find_record_files
 
 _log = logging.getLogger("rubrank")
 _BLOCK = 1 << 20
@@ -44,7 +44,7 @@ def rewind_records(path: Path, step: int, place: Mapping[str, Any] | None = None
     checkpoint: a run that begins at step 0 evaluates again, and everything is dropped.
     place: where the records ended at the checkpoint, from `RecordWriter.find_end`; None: it is searched for.
     """
-    files = record_files(path, missing_ok=True)
+    files = find_record_files(path, missing_ok=True)
     folder = str(path.parent.resolve())
     cuts: list[tuple[Path, int]] | None = None
     if step == 0:
@@ -68,7 +68,7 @@ def drop_half_record(path: Path) -> None:
 
     Otherwise the next record would continue the half line, and the file could not be read from there on.
     """
-    files = record_files(path, missing_ok=True)
+    files = find_record_files(path, missing_ok=True)
     if not files:
         return
     file = files[-1]

@@ -214,12 +214,14 @@ def _round(values: np.ndarray) -> list[float]:
 def make_curves(index: Index) -> dict[str, Any]:
     """Means over the groups of a step, with half of their 95% intervals.
 
-    {"steps": [0, 10], "width": 1, "curves": [{"kind": "run", "name": …, "points": [[step, mean, half width], …]}]}
+    {"steps": [0, 10], "last_steps": [0, 10],
+     "curves": [{"kind": "run", "name": …, "points": [[step, mean, half width], …]}]}
 
-    Kinds: "run", then "criterion" and "attribute" for those that most groups have. width: steps that share a point.
+    Kinds: "run", then "criterion" and "attribute" for those that most groups have. Beyond 240 steps, neighbours share a
+    point: `steps` has the first step of each point, `last_steps` the last one.
     """
     n = len(index)
-    places, steps, width = _assign_points(index, n)
+    places, steps, last_steps = _assign_points(index, n)
     used = places >= 0
     of_run = {**_rate_groups(index), "spread of rewards": index.facts["spread"].astype(float)}
     curves = []
@@ -229,7 +231,7 @@ def make_curves(index: Index) -> dict[str, Any]:
         if any(point[1] for point in points):
             curves.append({"kind": "run", "name": name, "points": points})
     curves += _make_series_curves(index, n, places, steps)
-    return {"steps": steps, "width": width, "curves": curves}
+    return {"steps": steps, "last_steps": last_steps, "curves": curves}
 
 
 def _rate_groups(index: Index) -> dict[str, np.ndarray]:
@@ -289,8 +291,8 @@ def _make_points(
     return points
 
 
-def _assign_points(index: Index, n: int) -> tuple[np.ndarray, list[int], int]:
-    """For every group the point of the curve that it belongs to (−1: none); the step of each point; steps per point."""
+def _assign_points(index: Index, n: int) -> tuple[np.ndarray, list[int], list[int]]:
+    """For each of the first n groups its point of a curve (−1: none); the first and the last step of each point."""
     step = index.facts["step"][:n]
     excluded = int(State.EVALUATION | State.UNREADABLE)
     used = (step != NO_STEP) & (index.facts["states"][:n] & excluded == 0)
@@ -298,15 +300,16 @@ def _assign_points(index: Index, n: int) -> tuple[np.ndarray, list[int], int]:
     width = max(1, -(-len(every) // _MOST_POINTS))
     places = np.full(n, -1)
     places[used] = np.searchsorted(every, step[used]) // width
-    return places, every[::width].tolist(), width
+    first_steps = every[::width].tolist()
+    last_steps = [int(every[min(at + width, len(every)) - 1]) for at in range(0, len(every), width)]
+    return places, first_steps, last_steps
 
 
 def make_step_table(index: Index) -> list[dict[str, Any]]:
     """One row per step: groups, rollouts, and the share of groups in each noteworthy state."""
-    readable = index.facts["states"] & int(State.UNREADABLE) == 0
-    step, states, size, stopped = (
-        column[readable] for column in index.facts.take("step", "states", "size", "stopped")
-    )
+    columns = index.facts.take("step", "states", "size", "stopped")
+    is_readable = columns[1] & int(State.UNREADABLE) == 0
+    step, states, size, stopped = (column[is_readable] for column in columns)
     every, at = np.unique(step, return_inverse=True)
     groups = np.bincount(at, minlength=len(every))
     rollouts = np.bincount(at, size, minlength=len(every))

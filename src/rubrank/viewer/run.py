@@ -35,7 +35,7 @@ import numpy as np
 from rubrank._files import explain_read_errors, import_zstandard, require_file, suffix_error
 from rubrank._folders import make_folder
 from rubrank.errors import InvalidInput, RubrankError
-from rubrank.records.files import SUFFIXES, record_files
+from rubrank.records.files import SUFFIXES, find_record_files
 from rubrank.viewer.index import Columns, Index
 
 if TYPE_CHECKING:
@@ -301,7 +301,7 @@ def open_growing(path: Path) -> GrowingFile:
 
 def check_source(source: Path) -> None:
     """Raise unless a path names at least one file whose first lines hold a record."""
-    paths = record_files(source, missing_ok=True)
+    paths = find_record_files(source, missing_ok=True)
     if not source.exists() and not paths:
         require_file(source)
     if source.is_dir() and not paths:
@@ -446,7 +446,7 @@ class LiveRun:
     def _refresh_files(self) -> bool:
         """Look at all files; False: one is no longer what was read."""
         open_paths = {file.path for file in self._files}
-        for path in record_files(self.source, missing_ok=True):
+        for path in find_record_files(self.source, missing_ok=True):
             if path not in open_paths:
                 self._files.append(open_growing(path))
                 self._scanned.append(0)

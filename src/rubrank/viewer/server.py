@@ -44,7 +44,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from rubrank.errors import InvalidInput, RubrankError
 from rubrank.evaluation.table import report_data
 from rubrank.fusion.rules import rule_names
-from rubrank.records.files import name_runs, record_in
+from rubrank.records.files import name_runs, parse_record
 from rubrank.records.record import GroupRecord
 from rubrank.viewer.changes import fuse_changed, read_changes
 from rubrank.viewer.group_data import make_group_data
@@ -543,7 +543,7 @@ def _describe_same(number: int, run: LiveRun, g: int) -> dict[str, Any]:
 
 
 def _parse_record(line: bytes) -> GroupRecord:
-    return record_in(line.decode("utf-8", "surrogatepass"), "the record")
+    return parse_record(line.decode("utf-8", "surrogatepass"), "the record")
 
 
 def mean_scores(record: GroupRecord) -> dict[str, float | None]:

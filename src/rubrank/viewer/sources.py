@@ -25,7 +25,7 @@ from rubrank.evaluation.runs import EvalRun, find_runs
 from rubrank.fusion.options import is_local, make_fuse_rule
 from rubrank.grading.grade import grade
 from rubrank.options import FuseOptions
-from rubrank.records.files import is_records, record_files, write_records
+from rubrank.records.files import find_record_files, is_records, write_records
 from rubrank.records.record import GroupRecord, record_table
 from rubrank.rollouts.groups import read_rollouts
 from rubrank.rollouts.rollout import Group
@@ -220,7 +220,7 @@ def _open_source(path: Path, options: SourceOptions, cleanup: ExitStack) -> Open
     # Imported here, because it needs packages of the extra `serve`, which a report does not.
     from rubrank.viewer.run import check_source
 
-    if not path.exists() and not record_files(path, missing_ok=True):
+    if not path.exists() and not find_record_files(path, missing_ok=True):
         require_file(path)
     try:
         check_source(path)

@@ -54,11 +54,10 @@ def find_states(record: Any) -> State:
     if record.no_signal:
         states |= State.NO_SIGNAL
     ranked = len(record.weights)
-    missing = [_is_missing_somewhere(record, k) for k in range(len(record.criteria))]
-    if any(missing[:ranked]):
-        states |= State.MISSING
-    if any(missing[ranked:]):
-        states |= State.GATE_MISSING
+    for k, criterion in enumerate(record.criteria):
+        # A criterion that is only watched decides nothing, so it may be missing.
+        if criterion.layer != "watch" and _is_missing_somewhere(record, k):
+            states |= State.MISSING if k < ranked else State.GATE_MISSING
     if record.gate is not None:
         if not all(record.gate.passed):
             states |= State.STOPPED
@@ -110,11 +109,11 @@ def _is_missing_somewhere(record: Any, k: int) -> bool:
     outcomes = record.outcomes.get(record.criteria[k].name)
     if outcomes is None:
         return any(row[k] is None or row[k] != row[k] for row in record.scores)
-    numbers_of_outcomes = [
-        sum(outcome is not None for j, outcome in enumerate(row) if j != i)
-        for i, row in enumerate(outcomes)
-    ]
-    return 0 in numbers_of_outcomes
+    for i, row in enumerate(outcomes):
+        against_others = [*row[:i], *row[i + 1 :]]
+        if all(outcome is None for outcome in against_others):
+            return True
+    return False
 
 
 def _rules_disagree(record: Any) -> bool:

@@ -18,7 +18,7 @@ import numpy as np
 from rubrank._files import check_output_path
 from rubrank.cli.demo.groups import load_demo_groups
 from rubrank.cli.demo.judge import NOTICE, demo_judges
-from rubrank.cli.terminal import print_line, table
+from rubrank.cli.terminal import print_line, print_table
 from rubrank.fusion.control.adjustment import attenuate
 from rubrank.fusion.control.length import lengths
 from rubrank.fusion.control.markdown import MARKERS, markdown_density
@@ -139,7 +139,7 @@ def _show_rewards(group: FusedGroup) -> None:
     rows.append(["R̃", *(f"{group.ranking[i]:.2f}" for i in order)])
     rows.append(["gate", *(_format_gate(group, i) for i in order)])
     rows.append(["reward", *(f"{group.reward[i]:.2f}" for i in order)])
-    table(
+    print_table(
         f"{group.label}: rollouts from best to worst", ["rollout", *map(str, order)], rows, total=1
     )
 
@@ -172,7 +172,7 @@ def _show_overview(result: Fused) -> None:
     title = (
         "all groups: rewards by rollout (%), and the criterion with the largest effective weight"
     )
-    table(title, ("group", "rewards", "largest weight"), rows, words=3)
+    print_table(title, ("group", "rewards", "largest weight"), rows, words=3)
 
 
 def _choose_examples(result: Fused) -> list[tuple[object, int]]:

@@ -9,7 +9,8 @@ import typer
 
 from rubrank.cli.command import add_verb
 from rubrank.cli.common import AsJson
-from rubrank.cli.terminal import print_json, print_line, say, table
+from rubrank.cli.terminal import print_json, print_line, print_table, say
+from rubrank.errors import counted
 
 if TYPE_CHECKING:
     from rubrank.cli.catalogue import CriterionEntry
@@ -42,8 +43,7 @@ def check(
     else:
         for problem in problems:
             print_line(str(problem))
-        noun = "problem" if len(problems) == 1 else "problems"
-        say(f"{file}: {len(problems)} {noun}" if problems else f"{file}: no problems")
+        say(f"{file}: {counted(len(problems), 'problem') if problems else 'no problems'}")
         if not problems and (note := note_on(file)):
             say(f"note: {note}")
     if problems:
@@ -72,8 +72,7 @@ def lint(
     else:
         for finding in findings:
             print_line(f"{finding.kind}: {finding}")
-        noun = "finding" if len(findings) == 1 else "findings"
-        say(f"{rubric}: {len(findings)} {noun}" if findings else f"{rubric}: nothing found")
+        say(f"{rubric}: {counted(len(findings), 'finding') if findings else 'nothing found'}")
     if findings:
         raise typer.Exit(1)
 
@@ -123,8 +122,8 @@ def criteria(
         print_json([criterion.to_dict() for criterion in matches])
     elif matches:
         rows = [(c.name, c.family, c.how, c.checks) for c in matches]
-        table("", ("name", "family", "by", "checks"), rows, words=4, most=None)
-        say("1 criterion" if len(rows) == 1 else f"{len(rows)} criteria")
+        print_table("", ("name", "family", "by", "checks"), rows, words=4, most=None)
+        say(counted(len(rows), "criterion"))
     else:
         say(f"no criterion matches {search!r}.")
         say("Try other or fewer words, write your own question for a judge (rubrank help rubrics),")
@@ -133,6 +132,7 @@ def criteria(
 
 
 def _show_criterion(criterion: CriterionEntry) -> None:
+    """Print what a criterion checks, a line for a rubric, its parameters and its examples."""
     from rubrank.cli.catalogue import write_yaml_line
 
     print(f"{criterion.name}: {criterion.checks}" if criterion.checks else criterion.name)

@@ -11,7 +11,7 @@ import typer
 
 from rubrank.cli.command import add_verb
 from rubrank.cli.common import AsJson, Force
-from rubrank.cli.terminal import print_json, say, table
+from rubrank.cli.terminal import print_json, print_table, say
 from rubrank.errors import InvalidInput, counted
 
 if TYPE_CHECKING:
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from rubrank.drafting.prompts import PromptRow
     from rubrank.drafting.writers import Templates
     from rubrank.judges.judge import Judges
+
+_EVENTS = ("added", "retired", "dropped", "refused", "problem", "failed")
+"""What can happen to an item when rubrics evolve, in the order of the JSON summary."""
 
 
 def register(app: typer.Typer) -> None:
@@ -137,7 +140,7 @@ def draft(
     with atomic_write(output) as temporary, temporary.open("w", encoding="utf-8") as file:
         for row, rubric in zip(rows, result.rubrics, strict=True):
             file.write(json.dumps({**row.fields, **rubric.to_row()}, ensure_ascii=False) + "\n")
-    counts = _count(result.rubrics)
+    counts = _count_items(result.rubrics)
     if result.account is not None:
         counts["calls"] = result.account.calls
         counts["cost"] = result.account.cost
@@ -147,18 +150,18 @@ def draft(
         print_json({"output": str(output), **counts})
         return
     for rubric in result.rubrics[:examples]:
-        _show(rubric)
+        _show_rubric(rubric)
     say(
         f"{counts['prompts']} prompts, {counts['with_compiled']} of them state constraints; "
         f"{counts['compiled']} criteria compiled, {counts['activated']} from the library, "
         f"{counts['written']} written, {counts['dropped']} dropped"
     )
     if result.account is not None:
-        kept = "no written item was kept"
+        cost_per_item = "no written item was kept"
         if counts["written"]:
-            kept = f"{counts['cost_per_item']:.4g} per written item that was kept"
+            cost_per_item = f"{counts['cost_per_item']:.4g} per written item that was kept"
         calls = counted(result.account.calls, "call")
-        say(f"writers and judges: {calls}, cost {result.account.cost:.4g}, {kept}")
+        say(f"writers and judges: {calls}, cost {result.account.cost:.4g}, {cost_per_item}")
     problems = sum("problems" in rubric.notes for rubric in result.rubrics)
     if problems:
         say(
@@ -175,7 +178,7 @@ def _show_estimate(
     templates: Templates,
     as_json: bool,
 ) -> None:
-    """Calls, tokens and cost: as usual, and at most."""
+    """Print calls, tokens and cost: for a usual number of items, and at most."""
     from rubrank.drafting.estimate import MOST, USUAL, estimate_draft
 
     if writers is None:
@@ -214,10 +217,11 @@ def _show_estimate(
         f"{estimate.cost:.4g}" if estimate.is_priced else "no price" for estimate in (usual, most)
     ]
     lines.append([f"cost{currency}, at most", *costs])
-    table(f"{counted(len(rows), 'prompt')}, before replies in the cache", headings, lines)
+    print_table(f"{counted(len(rows), 'prompt')}, before replies in the cache", headings, lines)
 
 
-def _count(drafted: Sequence[DraftedRubric]) -> dict[str, Any]:
+def _count_items(drafted: Sequence[DraftedRubric]) -> dict[str, Any]:
+    """How many prompts there are, and how many of their items were compiled, activated, written and dropped."""
     items = [item for rubric in drafted for item in rubric.items]
     kept_steps = Counter(item.step.removesuffix(" by a model") for item in items if item.kept)
     return {
@@ -233,13 +237,13 @@ def _count(drafted: Sequence[DraftedRubric]) -> dict[str, Any]:
     }
 
 
-def _show(rubric: DraftedRubric) -> None:
+def _show_rubric(rubric: DraftedRubric) -> None:
     """Print a drafted rubric with the words that each criterion comes from."""
     rows = []
     for item in rubric.items:
         source = item.evidence.strip().replace("\n", " ") or item.author.writer or item.step
         rows.append([item.name[:30], source if item.kept else f"dropped: {item.reason}"])
-    table(
+    print_table(
         f"{rubric.task}: {rubric.prompt.strip().splitlines()[0][:60]}",
         ["criterion", "from"],
         rows,
@@ -356,9 +360,6 @@ def evolve(
         if event["event"] in ("problem", "failed"):
             say(f"{event['event']}: {event['reason']}")
     say(f"rubrics: {output}")
-
-
-_EVENTS = ("added", "retired", "dropped", "refused", "problem", "failed")
 
 
 def _describe_evolved(draft: Any, query: QueryItems) -> dict[str, Any]:

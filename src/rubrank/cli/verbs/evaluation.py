@@ -10,7 +10,7 @@ import typer
 
 from rubrank.cli.command import add_verb, show_flags
 from rubrank.cli.common import AsJson, Force, split_pairs
-from rubrank.cli.terminal import number, print_json, print_line, table
+from rubrank.cli.terminal import format_number, print_json, print_line, print_table
 
 if TYPE_CHECKING:
     from rubrank.evaluation.runs import EvalRun
@@ -51,7 +51,7 @@ def list_benchmarks(data: _Data = None, as_json: AsJson = False) -> None:
         [b["name"], b["metric"], b["judge"] or "program", b["licence"], b["data"]]
         for b in benchmarks
     ]
-    table("Benchmarks", ["name", "metric", "judge", "licence", "data"], rows, words=5)
+    print_table("Benchmarks", ["name", "metric", "judge", "licence", "data"], rows, words=5)
     for benchmark in benchmarks:
         print(f"{benchmark['name']}: {benchmark['get']}")
 
@@ -85,7 +85,7 @@ def score(
     from rubrank.evaluation.runs import score_rows, write_run
     from rubrank.grading.progress import Bar
 
-    found_benchmark = find_benchmark(benchmark, **split_pairs(settings, "settings", "name=value"))
+    chosen_benchmark = find_benchmark(benchmark, **split_pairs(settings, "settings", "name=value"))
     if output:
         check_output_path(output, inputs=(outputs, judges), force=force, verb="eval score")
     values = split_pairs(where, "where", "column=value")
@@ -94,16 +94,19 @@ def score(
         for row in read_outputs(outputs)
         if all(str(row.get(name)) == value for name, value in values.items())
     )
-    items = load_items(found_benchmark, data) if data else ()
+    items = load_items(chosen_benchmark, data) if data else ()
     name = model or outputs.name.split(".")[0]
     with Bar("judging") as bar:
         ask_judge, judge_name = open_judge(judges, bar) if judges else (None, "")
         scored = score_rows(
-            rows, found_benchmark, items=items, judge=ask_judge, model=name, judge_name=judge_name
+            rows, chosen_benchmark, items=items, judge=ask_judge, model=name, judge_name=judge_name
         )
     if output:
         write_run(scored, output)
-    _show_run(scored, as_json)
+    if as_json:
+        print_json(scored.summary())
+    else:
+        _show_run(scored)
     if all(score.missing for score in scored.scores):
         typer.echo("rubrank: every score is missing; see the reasons above", err=True)
         raise typer.Exit(1)
@@ -163,15 +166,15 @@ def compare(
         [
             difference.name,
             difference.metric,
-            *(number(x) for x in (difference.first, difference.second)),
-            number(difference.estimate, "+.2f"),
-            f"[{number(difference.low, '+.2f')}, {number(difference.high, '+.2f')}]",
+            *(format_number(x) for x in (difference.first, difference.second)),
+            format_number(difference.estimate, "+.2f"),
+            f"[{format_number(difference.low, '+.2f')}, {format_number(difference.high, '+.2f')}]",
             str(difference.items),
         ]
         for difference in differences
     ]
     headings = ["", "metric", "first", "second", "difference", "95%", "items"]
-    table("Second minus first, in points out of 100", headings, rows, words=2)
+    print_table("Second minus first, in points out of 100", headings, rows, words=2)
 
 
 def run(
@@ -237,12 +240,10 @@ def run(
         raise typer.Exit(1)
 
 
-def _show_run(run: EvalRun, as_json: bool) -> None:
-    if as_json:
-        print_json(run.summary())
-        return
-    rows = [[name, number(value, ".4f")] for name, value in run.metrics.items()]
-    table(f"{run.benchmark}: {run.model}", ["metric", "value"], rows)
+def _show_run(run: EvalRun) -> None:
+    """Print the metrics, the settings, the notes and the reasons of missing scores."""
+    rows = [[name, format_number(value, ".4f")] for name, value in run.metrics.items()]
+    print_table(f"{run.benchmark}: {run.model}", ["metric", "value"], rows)
     settings = ", ".join(f"{name} {value}" for name, value in run.settings.items())
     print_line(f"{run.judged} scored; settings: {settings or 'none'}")
     for note in run.notes:
@@ -269,12 +270,13 @@ def _print_table(capabilities: CapabilityTable) -> None:
             interval = no_interval
             if name in row.intervals:
                 low, high = row.intervals[name]
-                interval = [f"[{number(low)}, {number(high)}]"]
+                interval = [f"[{format_number(low)}, {format_number(high)}]"]
             title = benchmark_class(name).title
-            cells.append([title, row.notes[name], number(row.cells[name]), *interval])
+            cells.append([title, row.notes[name], format_number(row.cells[name]), *interval])
         cells += [
-            [f"= {kind}", "", number(value), *no_interval] for kind, value in row.averages.items()
+            [f"= {kind}", "", format_number(value), *no_interval]
+            for kind, value in row.averages.items()
         ]
         coverage = f"over {len(benchmarks)} of {len(capabilities.benchmarks)} benchmarks"
-        cells.append(["= overall", coverage, number(row.overall), *no_interval])
-        table(row.model, headings, cells, words=2)
+        cells.append(["= overall", coverage, format_number(row.overall), *no_interval])
+        print_table(row.model, headings, cells, words=2)

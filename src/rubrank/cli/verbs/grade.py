@@ -21,14 +21,20 @@ from rubrank.cli.common import (
     check_address,
     rollout_columns,
 )
-from rubrank.cli.terminal import number, print_json, print_line, say, show_findings, table
+from rubrank.cli.terminal import (
+    format_number,
+    print_json,
+    print_line,
+    print_table,
+    say,
+    show_findings,
+)
 from rubrank.cli.verbs.judge import judging_dict, show_judging
 from rubrank.errors import BatchesPending, InvalidInput, counted
 
 if TYPE_CHECKING:
     from rubrank.judges.judge import Judges
     from rubrank.scores.table import ScoreTable
-    from rubrank.studies.conformance import Conformance
 
 _Compat: TypeAlias = Literal["fixed", "upstream"]
 _Mode: TypeAlias = Literal["strict", "loose"]
@@ -193,6 +199,7 @@ def load_judge_file(file: Path | None, cache_only: bool, dry_run: bool) -> Judge
 
 
 def _parse_timeout(text: str | None) -> float | Literal["auto"] | None:
+    """The value of --timeout: seconds, None for no limit, "auto" without the flag."""
     if text is None:
         return "auto"
     if text == "none":
@@ -232,9 +239,9 @@ def _show_graded(graded: ScoreTable, output: Path, as_json: bool, currency: str)
         rows = []
         for s in summaries:
             tied = f"{s.all_tied} of {s.groups}"
-            mean = number(s.mean, ".3g")
-            rows.append((s.name, mean, number(s.tie_rate, ".0%"), str(s.missing), tied))
-        table("", ("criterion", "mean", "ties", "missing", "groups all tied"), rows)
+            mean = format_number(s.mean, ".3g")
+            rows.append((s.name, mean, format_number(s.tie_rate, ".0%"), str(s.missing), tied))
+        print_table("", ("criterion", "mean", "ties", "missing", "groups all tied"), rows)
         if graded.judging is not None:
             show_judging(graded.judging, currency)
     say(str(count_missing(graded)))
@@ -276,7 +283,7 @@ def _show_estimate(
             numbers.append(f"{judge.batches:,}")
         rows.append([judge.judge, judge.kind, judge.model, *numbers])
     if rows:
-        table("at most, if no reply is cached", headings, rows, words=3)
+        print_table("at most, if no reply is cached", headings, rows, words=3)
     for name in run.undecided:
         typer.echo(f"no judge decides {name!r}: name one with --judges FILE")
 
@@ -294,22 +301,18 @@ def conformance(
     """Measure how often the verdicts of our verifiers agree with published ones."""
     from rubrank.studies.conformance import measure
 
-    result = measure(file, compat)
-    if as_json:
-        print_json(result.to_dict())
-    else:
-        _show_conformance(result)
-
-
-def _show_conformance(result: Conformance) -> None:
     def percent(share: float | None) -> str:
         return "–" if share is None else f"{share:.2%}"
 
+    result = measure(file, compat)
+    if as_json:
+        print_json(result.to_dict())
+        return
     rows = [
         (name, str(a.n), percent(a.strict), percent(a.loose)) for name, a in result.per_id.items()
     ]
     rows.append(("all", str(result.n), percent(result.strict), percent(result.loose)))
-    table(
+    print_table(
         "agreement with the published verdicts",
         ("id", "n", "strict", "loose"),
         rows,

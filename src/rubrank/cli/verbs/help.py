@@ -20,7 +20,7 @@ from typing import Annotated, Any
 import typer
 
 import rubrank
-from rubrank.cli.terminal import print_line, table
+from rubrank.cli.terminal import print_line, print_table
 from rubrank.errors import InvalidInput
 
 _LINK = re.compile(r"\[([^\]]*)\]\(([^)#\s]*\.md)?(#[^)]*)?\)")
@@ -45,14 +45,22 @@ def help_(
         _list_topics()
         return
     name = topic.removeprefix("docs/").removesuffix(".md")
-    path = pages_folder() / f"{name}.md"
     if name not in list_pages():
         _show_verb(context, name)
         return
-    markdown = path.read_text(encoding="utf-8")
+    markdown = (pages_folder() / f"{name}.md").read_text(encoding="utf-8")
     if section is not None:
         markdown = select_sections(markdown, section, name)
-    _show(_link_to_topics(markdown))
+    page = _link_to_topics(markdown)
+    if not sys.stdout.isatty():
+        print_line(page.rstrip())
+        return
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    console = Console()
+    with console.pager(styles=True):
+        console.print(Markdown(page))
 
 
 def pages_folder() -> Path:
@@ -106,7 +114,7 @@ def _list_topics() -> None:
             markdown = (pages_folder() / f"{name}.md").read_text(encoding="utf-8")
             _, _, title = _find_headings(markdown)[0]
             rows.append([name, title])
-    table("", ["topic", "page"], rows, words=2, most=None)
+    print_table("", ["topic", "page"], rows, words=2, most=None)
     print_line("rubrank help TOPIC shows a page, rubrank help TOPIC WORD a section of it.")
     print_line("rubrank VERB --help shows the options of a verb.")
 
@@ -133,15 +141,3 @@ def _link_to_topics(markdown: str) -> str:
         return f"{text} (`rubrank help {topic}`)" if topic in list_pages() else text
 
     return _LINK.sub(show, _PICTURE.sub("", markdown))
-
-
-def _show(markdown: str) -> None:
-    if not sys.stdout.isatty():
-        print_line(markdown.rstrip())
-        return
-    from rich.console import Console
-    from rich.markdown import Markdown
-
-    console = Console()
-    with console.pager(styles=True):
-        console.print(Markdown(markdown))

@@ -21,7 +21,7 @@ from rubrank.cli.common import (
     rollout_columns,
     table_columns,
 )
-from rubrank.cli.terminal import print_json, print_line, table
+from rubrank.cli.terminal import print_json, print_line, print_table
 from rubrank.errors import InvalidInput, counted
 
 if TYPE_CHECKING:
@@ -304,7 +304,7 @@ def _show_calibration(result: CascadeCalibration) -> None:
         "error",
         "calibrated",
     )
-    table(f"thresholds for an agreement of {result.agreement:g}", headings, rows, most=None)
+    print_table(f"thresholds for an agreement of {result.agreement:g}", headings, rows, most=None)
     points = []
     for point in result.curve:
         cost = "–" if point.cost is None else f"{point.cost:.0%}"
@@ -312,7 +312,7 @@ def _show_calibration(result: CascadeCalibration) -> None:
             (f"{point.escalated:.0%}", f"{point.threshold:.2f}", f"{point.agreement:.3f}", cost)
         )
     curve_headings = ("escalated", "threshold", "agreement", "cost, of the better judge alone")
-    table("all criteria, the least sure answers first", curve_headings, points, most=None)
+    print_table("all criteria, the least sure answers first", curve_headings, points, most=None)
 
 
 def show_audit(audit: Audit, details: bool = False) -> None:
@@ -323,7 +323,7 @@ def show_audit(audit: Audit, details: bool = False) -> None:
     print_line(f"{', '.join(audit.judges)}: {size}\n")
     for title, headings, rows, words in make_tables(audit, details):
         if rows:
-            table(title, headings, rows, words=words, most=None)
+            print_table(title, headings, rows, words=words, most=None)
     if audit.retest and details:
         print_line("for soft outcomes (rubrank help judges)\n  --set outcomes=soft")
         for name, deviation in audit.retest.items():
@@ -340,17 +340,17 @@ def show_audit(audit: Audit, details: bool = False) -> None:
 
 def show_account(account: Account) -> None:
     """Print the total, then the usage by model, purpose and endpoint, if there are several of them."""
-    rows = [_usage_row("all", account)]
+    rows = [_make_usage_row("all", account)]
     for lines in (account.models, account.purposes, account.endpoints):
         if len(lines) > 1:
-            rows += [_usage_row(name, line) for name, line in lines.items()]
+            rows += [_make_usage_row(name, line) for name, line in lines.items()]
     headings = ("", "calls", "hits", "failed", "tokens in", "out", "cost", "p50 s", "p99 s")
-    table("usage", headings, rows)
+    print_table("usage", headings, rows)
     for reason, times in account.failures.most_common():
         print_line(f"failed {times} times: {reason}")
 
 
-def _usage_row(name: str, line: UsageLine) -> tuple[str, ...]:
+def _make_usage_row(name: str, line: UsageLine) -> tuple[str, ...]:
     counts = (
         line.calls,
         line.hits,
@@ -380,17 +380,7 @@ def judging_dict(judging: Judgments) -> dict[str, Any]:
 
 
 def show_judging(judging: Judgments, currency: str = "") -> None:
-    """Print the same as text, in a few lines."""
-    print_line(f"\njudges: {_describe_judging(judging)} {currency}".rstrip())
-    _show_shares("disagreement", judging.disagreement)
-    _show_shares(
-        "the response shown first wins",
-        {name: share for name, (share, _) in judging.first_win_rate.items()},
-    )
-
-
-def _describe_judging(judging: Judgments) -> str:
-    """One line: how many answers were requested, how many are missing and why, and the cost."""
+    """Print answers, failures, cost and disagreement of the judges of one run, in a few lines."""
     missing = f"{judging.lost:,} missing"
     if judging.lost:
         top_reasons = judging.reasons.most_common(3)
@@ -401,11 +391,16 @@ def _describe_judging(judging: Judgments) -> str:
         missing += f" ({judging.missing:.1%}: {', '.join(reasons)})"
     account = judging.account
     usage = f"{account.calls:,} calls, {account.hits:,} from the cache, cost {account.cost:.4g}"
-    return f"{judging.asked:,} answers requested, {missing}; {usage}"
+    line = f"judges: {judging.asked:,} answers requested, {missing}; {usage} {currency}"
+    print_line(f"\n{line.rstrip()}")
+    _show_shares("disagreement", judging.disagreement)
+    _show_shares(
+        "the response shown first wins",
+        {name: share for name, (share, _) in judging.first_win_rate.items()},
+    )
 
 
 def _show_shares(title: str, shares: Mapping[str, float]) -> None:
     if shares:
-        print_line(
-            f"  {title}: " + ", ".join(f"{name} {share:.0%}" for name, share in shares.items())
-        )
+        cells = [f"{name} {share:.0%}" for name, share in shares.items()]
+        print_line(f"  {title}: {', '.join(cells)}")

@@ -6,7 +6,7 @@ import typer
 
 from rubrank.cli.command import add_verb
 from rubrank.cli.common import AsJson
-from rubrank.cli.terminal import print_json, table
+from rubrank.cli.terminal import print_json, print_table
 
 _ATTACKS = {
     "network": "connecting to a port of this machine",
@@ -47,7 +47,7 @@ def check(as_json: AsJson = False) -> None:
             for name, held in result.holds.items()
         ]
         if rows:
-            table("attacks from inside the sandbox", ("wall", "tried", "result"), rows)
+            print_table("attacks from inside the sandbox", ("wall", "tried", "result"), rows)
         print(f"sandbox made of: {', '.join(result.walls) or 'nothing'}")
         print("; ".join(f"{name}: {value}" for name, value in result.machine.items()))
         if result.refused:
@@ -68,4 +68,4 @@ def warm_up(as_json: AsJson = False) -> None:
         return
     rows = [(name, f"{duration:.2f}") for name, duration in seconds.items()]
     rows.append(("all", f"{sum(seconds.values()):.2f}"))
-    table("compiled and cached", ("kernels", "seconds"), rows, total=1)
+    print_table("compiled and cached", ("kernels", "seconds"), rows, total=1)

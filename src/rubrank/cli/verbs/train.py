@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from rubrank.cli.terminal import print_json, say
 
-if TYPE_CHECKING:
-    from rubrank.training.job.run import RunResult
+_HELD_OUT = "eval_rubrank/"  # prefix of the metrics on held-out prompts
 
 
 def train(
@@ -58,19 +56,14 @@ def train(
     except KeyboardInterrupt:
         say(f"rubrank: interrupted; continue with: rubrank train {config} --resume")
         raise typer.Exit(130) from None
-    if first:
-        _show(result)
-
-
-def _show(result: RunResult) -> None:
-    """Print the held-out metrics, the overall score first, and where records and policy are."""
-    prefix = "eval_rubrank/"
-    suffix = "/mean"
-    overall = f"{prefix}score"
-    criteria = [name for name in result.last if name.startswith(prefix) and name.endswith(suffix)]
-    for name in [name for name in (overall, *criteria) if name in result.last]:
+    if not first:
+        return
+    # The metrics on held-out prompts: the overall score, then the mean of each criterion.
+    names = [name for name in result.last if name == f"{_HELD_OUT}score"]
+    names += [name for name in result.last if name.startswith(_HELD_OUT) and name.endswith("/mean")]
+    for name in names:
         before = f"{result.first[name]:.3f} → " if name in result.first else ""
-        label = name.removeprefix(prefix).removesuffix(suffix)
-        print(f"held out: {label} {before}{result.last[name]:.3f}", file=sys.stderr)
-    print(f"records: {result.records}", file=sys.stderr)
-    print(f"policy:  {result.model}", file=sys.stderr)
+        label = name.removeprefix(_HELD_OUT).removesuffix("/mean")
+        say(f"held out: {label} {before}{result.last[name]:.3f}")
+    say(f"records: {result.records}")
+    say(f"policy:  {result.model}")

@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 from rubrank._files import atomic_write
 from rubrank._plain import shortened, word_list
 from rubrank.errors import InvalidInput
-from rubrank.records.files import record_files
+from rubrank.records.files import find_record_files
 from rubrank.training.job.config import Config, Job
 from rubrank.training.job.data import is_first_process
 
@@ -149,7 +149,7 @@ def find_checkpoint(job: Job, fingerprint: Mapping[str, Any], resume: bool) -> P
     checkpoint = last_checkpoint(folder)
     if not resume:
         _check_foreign_files(job, folder)
-        if checkpoint is not None or record_files(job.records, missing_ok=True):
+        if checkpoint is not None or find_record_files(job.records, missing_ok=True):
             remedy = "Use `resume=true`, or choose another one."
             raise job.invalid("output", "a folder without a run", str(folder), remedy)
         return None

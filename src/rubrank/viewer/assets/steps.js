@@ -22,8 +22,8 @@ export function drawSteps(section, run, app) {
 
 /** Keys of the address that list the groups behind a point of a curve. */
 export function groupsOfStep(step, run) {
-  const last = step + run.width - 1;
-  const steps = run.width > 1 ? `${step}-${last}` : String(step);
+  const last = run.last_steps[run.steps.indexOf(step)];
+  const steps = last > step ? `${step}-${last}` : String(step);
   return { step: steps, state: undefined, group: undefined, rollout: undefined, changes: undefined };
 }
 

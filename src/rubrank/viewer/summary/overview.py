@@ -14,7 +14,7 @@ from rubrank.viewer.summary.figures import Moments, ReasonCounts, make_distribut
 from rubrank.viewer.summary.group_arrays import GroupArrays
 
 _MOST_KEYS = 60
-_MOST_VALUES = 6  # of one metadata key, before its values are summed up instead of listed
+_MOST_VALUES = 6  # of one metadata key that are listed
 _JUDGE_KEYS = ("judges", "judging")
 
 
@@ -163,8 +163,10 @@ class _MetadataValues:
         self._count += 1
         if _is_number(value):
             self._numbers.append(float(value))
-        if len(self._values) <= _MOST_VALUES:
-            self._values[str(value)[:200]] += 1
+        text = str(value)[:200]
+        # One value more than is listed is kept, so that the page can say that there are others.
+        if text in self._values or len(self._values) <= _MOST_VALUES:
+            self._values[text] += 1
 
     def as_dict(self, key: str, groups: int) -> dict[str, Any]:
         """A few values with the groups that have them, or the sum and range of numbers."""
