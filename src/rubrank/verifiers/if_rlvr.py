@@ -198,8 +198,8 @@ def first_word_sent(text: Text, *, first_word: Word, compat: Compat = "fixed") -
     """Every sentence starts with `first_word`, ignoring case.
 
     Passes: "Tea is hot. Tea, again." for tea.
-    Fails: one sentence that does not. Marks around the word do not matter;
-    upstream requires it without them.
+    Fails: one sentence that does not. Marks around the word do not matter.
+    Upstream requires the word without marks.
     Not covered: list markers and headings, which may count as sentences.
     """
     if compat == "upstream":
@@ -214,8 +214,8 @@ def first_word_answer(text: Text, *, first_word: Word, compat: Compat = "fixed")
     """The answer starts with `first_word`, ignoring case.
 
     Passes: "Tea, then." for tea.
-    Fails: "The tea." Marks around the word do not matter;
-    upstream requires it without them.
+    Fails: "The tea." Marks around the word do not matter.
+    Upstream requires the word without marks.
     Not covered: words of several parts.
     """
     words = text.raw.split() if compat == "upstream" else text.words
@@ -525,8 +525,8 @@ def square_brackets(text: Text, *, compat: Compat = "fixed") -> Answer:
     """Every word is in square brackets.
 
     Passes: "[Tea] [is] [hot]."
-    Fails: "[Tea is] hot". Marks may stand inside or outside;
-    upstream requires every piece between spaces to start with [ and end with ].
+    Fails: "[Tea is] hot". Marks may stand inside or outside.
+    Upstream requires every piece between spaces to start with [ and end with ].
     Not covered: a bracket around several words fails.
     """
     for piece in text.raw.split():
@@ -577,8 +577,8 @@ def paragraphs2(text: Text, *, compat: Compat = "fixed") -> Answer:
     """Two paragraphs with a blank line between them, and no other blank lines.
 
     Passes: "One.\\n\\nTwo."
-    Fails: one or three. Blank lines may hold spaces and be several in a row;
-    upstream fails four line breaks in a row and sees no blank line that holds spaces.
+    Fails: one or three. Blank lines may hold spaces and be several in a row.
+    Upstream fails four line breaks in a row and sees no blank line that holds spaces.
     Not covered: headings and lists count as paragraphs.
     """
     if compat == "upstream":

@@ -75,8 +75,8 @@ def conjunctions(text: Text, *, small_n: Count, compat: Compat = "fixed") -> Ans
     """At least `small_n` different coordinating conjunctions (for, and, nor, but, or, yet, so).
 
     Passes: "salt and pepper, but no sugar" for 2.
-    Fails: "and … And … and" for 2;
-    upstream tells "And", "and" and "and," apart, so there it passes.
+    Fails: "and … And … and" for 2.
+    Upstream tells "And", "and" and "and," apart, so there it passes.
     Not covered: whether "for", "so" and "yet" join anything where they stand.
     """
     coordinators = word_list("coordinators")
@@ -144,8 +144,8 @@ def words_japanese(text: Text, *, N: Count, compat: Compat = "fixed") -> Answer:
     """Every `N`th word (between spaces) is in Japanese: it holds kana or kanji and no Latin letter.
 
     Passes: "one two 三 four five 六" for 3.
-    Fails: "one two three". Fewer than N words fail;
-    upstream passes them, lets a number stand for a Japanese word, and counts a lone dash as a word.
+    Fails: "one two three". Fewer than N words fail.
+    Upstream passes fewer than N words, lets a number stand for a Japanese word, and counts a lone dash as a word.
     Not covered: Japanese without spaces is one word; kanji may be Chinese.
     """
     if N < 1:
@@ -246,8 +246,8 @@ def sentence_type(text: Text, *, compat: Compat = "fixed") -> Answer:
 
     Passes: "A. B. C?"
     Fails: "A. B?"; no question at all, which upstream passes where there is no full stop either. A mark followed by a
-        closing quote, bracket, emoji or asterisks still counts;
-    upstream requires it at the very end.
+        closing quote, bracket, emoji or asterisks still counts.
+    Upstream requires the mark at the very end.
     Not covered: questions without a question mark.
     """
     kinds = _count_kinds(text, compat)

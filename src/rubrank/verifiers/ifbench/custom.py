@@ -57,8 +57,8 @@ def mcq_count_length(text: Text, *, compat: Compat = "fixed") -> Answer:
     """Four questions labelled "Question", each longer than the one before and with five options, nothing before.
 
     Passes: "Question 1: … A) … E) …" four times.
-    Fails: three questions, four options, a shorter question. "**Question 1**" is fine;
-    upstream requires "Question 1" plain.
+    Fails: three questions, four options, a shorter question. "**Question 1**" is fine.
+    Upstream requires "Question 1" plain.
     Not covered: the topic; text after the last option.
     """
     if compat == "upstream":
@@ -238,8 +238,8 @@ def repeat_change(text: Text, *, prompt_to_repeat: str, compat: Compat = "fixed"
     """The request again, with another first word and nothing else changed or added.
 
     Passes: "Compose a poem." for "Write a poem."
-    Fails: the request unchanged; an answer after it. Spaces and line breaks do not matter;
-    upstream accepts an unchanged first word if only they differ.
+    Fails: the request unchanged; an answer after it. Spaces and line breaks do not matter.
+    Upstream accepts an unchanged first word if spaces or line breaks differ.
     Not covered: deleting the first word.
     """
     request = prompt_to_repeat.split()

@@ -69,8 +69,8 @@ def newline(text: Text, *, compat: Compat = "fixed") -> Answer:
     """Every word is on its own line.
 
     Passes: "one\\ntwo\\n\\nthree".
-    Fails: "one two". A mark by itself is not a word;
-    upstream removes ASCII marks only and compares the numbers of lines and words.
+    Fails: "one two". A mark by itself is not a word.
+    Upstream removes ASCII marks only and compares the numbers of lines and words.
     Not covered: words joined by hyphens are one.
     """
     if compat == "upstream":
@@ -113,9 +113,8 @@ def line_indent(text: Text, *, compat: Compat = "fixed") -> Answer:
 
     Passes: "a\\n b\\n  c".
     Fails: two equal indents; a single line (upstream passes).
-    Upstream forgets some of several blank lines in a row, and counts those as lines.
-    Not covered: width of a tab (8 columns;
-    upstream: none).
+    Upstream forgets some of several blank lines in a row and counts those as lines; a tab has no width there.
+    Not covered: tabs of other widths than 8 columns.
     """
     lines = text.raw.split("\n")
     if compat == "upstream":
@@ -256,8 +255,8 @@ def no_bullets_bullets(text: Text, *, compat: Compat = "fixed") -> Answer:
     """At least two sentences that end in a full stop, followed by at least two bullet points with *.
 
     Passes: "Tea is old. It is good.\\n* green\\n* black".
-    Fails: bullets first; one bullet. Text may follow;
-    upstream fails that, a second paragraph before the bullets, and a blank line between them.
+    Fails: bullets first; one bullet. Text may follow.
+    Upstream fails text after the bullets, a second paragraph before them, and a blank line between them.
     Not covered: nested bullets.
     """
     if compat == "upstream":
@@ -431,8 +430,8 @@ def quotes(text: Text, *, compat: Compat = "fixed") -> Answer:
     """Quotes within quotes within quotes, double and single in turn, all three closed.
 
     Passes: He said, "She told me 'they cried "help" there' then".
-    Fails: two levels. An apostrophe inside a word is no quote;
-    upstream treats each as one.
+    Fails: two levels. An apostrophe inside a word is no quote.
+    Upstream treats every apostrophe as a quote.
     Not covered: a plural's apostrophe ("dogs'") may close a single quote.
     """
     if compat == "upstream":

@@ -56,8 +56,8 @@ def alphabet(text: Text, *, compat: Compat = "fixed") -> Answer:
 
     Passes: "Yes, Zoe ate bread."
     Fails: "A cat"; a number.
-    Not covered: other alphabets than a to z (accents are ignored;
-    upstream fails them).
+    Upstream fails letters with accents, which are otherwise read without them.
+    Not covered: other alphabets than a to z.
     """
     words = _lower_words(text, compat)
     first_letters = [
@@ -78,8 +78,8 @@ def vowel(text: Text, *, compat: Compat = "fixed") -> Answer:
     """One paragraph whose words hold at most three different vowels of a, e, i, o, u.
 
     Passes: "A red hen has slept in tall grass" (a, e, i).
-    Fails: four vowels; two paragraphs (upstream: two lines). Accents are ignored;
-    upstream does not know accented vowels.
+    Fails: four vowels; two paragraphs (upstream: two lines). Accents are ignored.
+    Upstream does not count vowels with accents.
     Not covered: y, which is no vowel here.
     """
     if compat == "upstream":
@@ -99,8 +99,8 @@ def consonants(text: Text, *, compat: Compat = "fixed") -> Answer:
     """Every word has two consonants together; y is one.
 
     Passes: "Strong winds blow".
-    Fails: "Strong winds are". Words without letters (numbers, dashes) are passed over;
-    upstream fails them.
+    Fails: "Strong winds are". Words without letters (numbers, dashes) are passed over.
+    Upstream fails words without letters.
     Not covered: sounds ("x" is one letter), other scripts (fail).
     """
     if compat == "upstream":

@@ -1,4 +1,8 @@
-"""Format that can be counted: BulletCount, HighlightCount, ParagraphCount, CaseFormat."""
+"""Format of parts and of the whole answer.
+
+Parts: BulletCount, HighlightCount, ParagraphCount, CaseFormat.
+The whole: TitleFormat, QuotationFormat, Postscript, PromptRepeat, ConstrainedResponse.
+"""
 
 from __future__ import annotations
 
@@ -139,11 +143,13 @@ def paragraph_count(
     was_list = False
     for block in blocks:
         lines = [line for line in block.splitlines() if not (is_rule(line) or is_heading(line))]
-        only_line = lines[0].strip() if len(lines) == 1 else ""
-        is_bold = only_line.startswith("**") and only_line.endswith("**")
-        is_title = is_bold and only_line.count("**") == 2
-        if is_title or not any(map(_WORDY.search, lines)):
+        if not any(map(_WORDY.search, lines)):
             continue
+        if len(lines) == 1:
+            line = lines[0].strip()
+            is_title = line.startswith("**") and line.endswith("**") and line.count("**") == 2
+            if is_title:
+                continue
         is_list = is_item(lines[0])
         # Several blocks of list items in a row are one list.
         if not (is_list and was_list):
@@ -193,7 +199,8 @@ def case_format(
         return False, "no letters that have case"
     if case in ("upper", "lower"):
         with_case = [char for char in letters if char.lower() != char.upper()]
-        wrong = sum(char.islower() if case == "upper" else not char.islower() for char in with_case)
+        small_letters = sum(map(str.islower, with_case))
+        wrong = small_letters if case == "upper" else len(with_case) - small_letters
         return not wrong, f"{wrong} of {len(letters)} letters are not {case} case"
     if case == "sentence":
         bad = [match[1] for match in _SENTENCE_START.finditer(prose) if match[1].islower()]

@@ -1,4 +1,4 @@
-"""The language of the answer: LanguageRequirement (one was asked for), LanguageDetection (it is the prompt's)."""
+"""The language of the answer: LanguageRequirement (a given language), LanguageDetection (that of the prompt)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from rubrank.verifiers.shared.relation import Share
 from rubrank.verifiers.verifier import BINARY, Answer, missing, verifier
 
 _HAN = re.compile(f"[{HAN}]")
-_QUOTED = 0.3  # of an answer, in quotations: a translation and words about it
+_MOSTLY_QUOTED = 0.3  # share of an answer in quotations: it may be a translation and words about it
 
 
 def _check_detectable(params: Any) -> str | None:
@@ -53,27 +53,24 @@ def language_requirement(
     Passes: at least `share` of it is; code, addresses and quotations aside.
     Fails: another language, too much of another, Simplified for Traditional characters (or the reverse); sentences of
         another in a code fence.
-    Missing: no words, too few that show a language (names, dates), or a language that cannot be detected.
+    Missing: no words, or too few that show a language (names, dates).
     Not covered: dialects, romanised text.
     """
     names = [language] if isinstance(language, str) else language
     codes = [language_code(name) for name in names]
     base_codes = {code.split("-")[0] for code in codes}
-    unknown = [code for code in codes if not is_detectable(code.split("-")[0])]
-    if unknown:
-        return missing(f"the language {unknown[0]!r} cannot be detected")
     shares = measure_languages(text.raw)
     if not shares:
         return missing("no words to tell a language by")
-    part = sum(shares.get(code, 0.0) for code in base_codes)
-    if part >= share and codes in (["zh-hans"], ["zh-hant"]):
+    right_share = sum(shares.get(code, 0.0) for code in base_codes)
+    if right_share >= share and codes in (["zh-hans"], ["zh-hant"]):
         return _check_variant(text.raw, simplified=codes == ["zh-hans"])
     main = max(shares, key=shares.__getitem__)
-    if part < share and measure_others(text.raw, base_codes) <= 1 - share:
-        return missing(
-            f"too few words that show a language: perhaps {main}, {'/'.join(codes)} required"
-        )
-    return part >= share, f"{part:.0%} in {'/'.join(codes)}, {share:.0%} required; mostly {main}"
+    required = "/".join(codes)
+    if right_share < share and measure_others(text.raw, base_codes) <= 1 - share:
+        return missing(f"too few words that show a language: perhaps {main}, {required} required")
+    reason = f"{right_share:.0%} in {required}, {share:.0%} required; mostly {main}"
+    return right_share >= share, reason
 
 
 @lru_cache(maxsize=2)
@@ -127,10 +124,10 @@ def language_detection(
     reason = f"the answer is in {main}, {'/'.join(sorted(expected.languages))} expected"
     if main in expected.languages:
         return True, reason
-    inside = sum(shares.get(code, 0.0) for code in expected.languages)
-    if fits(main, expected) or measure_others(rollout.answer, expected.languages) <= inside:
+    right_share = sum(shares.get(code, 0.0) for code in expected.languages)
+    if fits(main, expected) or measure_others(rollout.answer, expected.languages) <= right_share:
         return missing(f"too few words that show a language; perhaps {reason}")
     quoted_share = measure_within(rollout.answer, expected.languages)
-    if quoted_share >= _QUOTED or quotes_language(rollout.answer, expected.languages):
+    if quoted_share >= _MOSTLY_QUOTED or quotes_language(rollout.answer, expected.languages):
         return missing(f"what is quoted is in another language; perhaps {reason}")
     return False, reason

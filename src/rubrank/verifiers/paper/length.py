@@ -1,4 +1,4 @@
-"""How long, how many: WordCount, SentenceCount, EntryCount, LetterFrequency.
+"""Length in words, sentences, entries or letters: WordCount, SentenceCount, EntryCount, LetterFrequency.
 
 Each takes `relation` and `count` ("at least", 100), or `low` and `high` for a range.
 """
@@ -14,17 +14,17 @@ from rubrank.texts.prose import HAN, is_heading, list_items, sentences, split_co
 from rubrank.texts.text import Text
 from rubrank.texts.words import count_segmented_words
 from rubrank.verifiers.shared.relation import Count, Relation, check_count_parameters, compare_range
-from rubrank.verifiers.verifier import BINARY, Answer, missing, verifier
+from rubrank.verifiers.verifier import BINARY, Answer, verifier
 
 Unit: TypeAlias = Literal["words", "characters", "characters without spaces", "han"]
 Entries: TypeAlias = Literal["auto", "list", "lines", "separated", "table", "json"]
 
 _HAN = re.compile(f"[{HAN}]")
 _TABLE_ROW = re.compile(r"[ \t]*\|.*\|[ \t]*$")
-_TABLE_LINE = re.compile(r"[ \t]*+\|(?:[ \t]*+:?-++:?[ \t]*+\|)+[ \t]*+$")
-_UNDERLINE = re.compile(r"={3,}[ \t]*$")  # of a heading
+_TABLE_DELIMITER = re.compile(r"[ \t]*+\|(?:[ \t]*+:?-++:?[ \t]*+\|)+[ \t]*+$")
+_HEADING_UNDERLINE = re.compile(r"={3,}[ \t]*$")
 _SEPARATORS = re.compile(r"[,，、;；|]")
-_LAST_TWO = re.compile(
+_BEFORE_LAST_ENTRY = re.compile(  # "red, green or blue"
     r"(?<=\w)\s+(?:and|or|as well as|et|ou|und|oder|y|o|e|и|или|&)\s+(?=\w)|(?<=\w)(?:以及|和|或者|或|及|与)(?=\w)"
 )
 
@@ -97,7 +97,7 @@ def entry_count(
     """
     text = text.shown
     if entries == "auto":
-        entries = "separated" if separator else _guess_entries(text)
+        entries = "separated" if separator else _guess_kind_of_entries(text)
     if entries == "list":
         items = list_items(text.raw)
         top = min((item.indent for item in items), default=0)
@@ -113,14 +113,14 @@ def entry_count(
             pieces = text.raw.split(separator)
         else:
             *pieces, last = _SEPARATORS.split(text.raw)
-            # "red, green or blue". Without commas, "or" only divides a few words: "red or blue".
-            is_divided = pieces or len(last.split()) <= 5
-            pieces += _LAST_TWO.split(last) if is_divided else [last]
+            # Without commas, "or" divides only an answer of a few words: "red or blue".
+            is_enumeration = pieces or len(last.split()) <= 5
+            pieces += _BEFORE_LAST_ENTRY.split(last) if is_enumeration else [last]
         number = sum(any(map(str.isalnum, piece)) for piece in pieces)
     return compare_range(number, "entry", relation, count, low, high)
 
 
-def _guess_entries(text: Text) -> Entries:
+def _guess_kind_of_entries(text: Text) -> Entries:
     if _parse_json(text) is not None:
         return "json"
     if list_items(text.raw):
@@ -133,7 +133,7 @@ def _guess_entries(text: Text) -> Entries:
 def _count_lines(text: Text) -> int:
     """Count lines with words that are no headings."""
     lines = split_code(text.raw)[0]
-    underlined = {i - 1 for i, line in enumerate(lines) if _UNDERLINE.match(line)}
+    underlined = {i - 1 for i, line in enumerate(lines) if _HEADING_UNDERLINE.match(line)}
     entries = [line for i, line in enumerate(lines) if i not in underlined and not is_heading(line)]
     return sum(any(map(str.isalnum, line)) for line in entries)
 
@@ -141,7 +141,7 @@ def _count_lines(text: Text) -> int:
 def _count_table_rows(text: Text) -> int:
     """Count rows of Markdown tables, without their headers."""
     rows = [line for line in split_code(text.raw)[0] if _TABLE_ROW.match(line)]
-    delimiters = sum(_TABLE_LINE.match(row) is not None for row in rows)
+    delimiters = sum(_TABLE_DELIMITER.match(row) is not None for row in rows)
     if not delimiters:
         return 0
     return max(0, len(rows) - 2 * delimiters)  # each table has a header and a delimiter line
@@ -188,8 +188,6 @@ def letter_frequency(
     Not covered: several letters at once.
     """
     composed = unicodedata.normalize("NFC", letter)
-    if len(composed) != 1:
-        return missing(f"letter must be one character, not {letter!r}")
     forms = {composed} if case_sensitive else {composed, composed.lower(), composed.upper()}
     number = sum(map(text.shown.composed.count, forms))
     return compare_range(number, f"{composed!r}", relation, count, low, high)

@@ -1,4 +1,4 @@
-"""Low-quality behaviour that a rule can be sure of (1 = clean, 0 = caught): a judge decides what it leaves open."""
+"""Low-quality behaviour, as far as rules can be sure of it: 1 = clean, 0 = caught, otherwise a judge decides."""
 
 from __future__ import annotations
 
@@ -28,30 +28,32 @@ from rubrank.verifiers.verifier import BINARY, NEEDS_JUDGE, Answer, Verdict, mis
 
 _UNDECIDED = f"{NEEDS_JUDGE}: no sure sign either way"
 
-_SELF = re.compile(
+_SPEAKS_AS_MACHINE = re.compile(
     r"\bas an? (?:ai|artificial intelligence|large language|ai language|language)\b[\w ]{0,20}(?:model|assistant|ai)?"
     r"|\bmy (?:training data|knowledge cutoff)\b|作为(?:一个|一款|一名|一位)?(?:人工智能|AI|ai|大?语言模型)",
     re.IGNORECASE,
 )
-_STOCK = re.compile(
-    r"(?i:\b(?:certainly|sure|absolutely|of course|great question)[!,.]|\bi hope this (?:helps|email finds you well)"
+_STOCK_PHRASE = re.compile(
+    r"(?i:\b(?:certainly|sure|absolutely|of course|great question)[!,.]"
+    r"|\bi hope this (?:helps|email finds you well)"
     r"|\b(?:please )?(?:feel free|don'?t hesitate) to (?:ask|reach out|contact|let me know)"
     r"|\blet me know if you (?:have|need)"
-    r"|\bin (?:conclusion|summary|today's fast-paced world)\b|\bit(?:'s| is) (?:important|worth) (?:to note|noting)"
-    r"|\bhere(?:'s| is) (?:a|the|your)[^.\n]{0,60}:|\bdelve into\b|\ba testament to\b|\brich tapestry\b"
-    r"|\bever-evolving\b)"
-    r"|希望(?:这|以上|对您|对你|能)[^。\n]{0,12}(?:帮助|有用|帮到)|如(?:果|有)[^。\n]{0,14}(?:随时|请告诉我"
-    r"|欢迎)|综上所述|总而言之|总的来说|当然可以[!！，,。]"
+    r"|\bin (?:conclusion|summary|today's fast-paced world)\b"
+    r"|\bit(?:'s| is) (?:important|worth) (?:to note|noting)"
+    r"|\bhere(?:'s| is) (?:a|the|your)[^.\n]{0,60}:"
+    r"|\bdelve into\b|\ba testament to\b|\brich tapestry\b|\bever-evolving\b)"
+    # Chinese
+    r"|希望(?:这|以上|对您|对你|能)[^。\n]{0,12}(?:帮助|有用|帮到)"
+    r"|如(?:果|有)[^。\n]{0,14}(?:随时|请告诉我|欢迎)"
+    r"|综上所述|总而言之|总的来说|当然可以[!！，,。]"
     r"|在当今[^，。\n]{0,14}时代|值得注意的是|让我们一起",
 )
-
-
-_ABOUT_ITSELF = re.compile(
-    r"\bai\b|chatgpt|language model|assistant|人工智能|模型|助手|你是谁|你是什么|who are you|are you|(?:can|do"
-    r"|could|would) you"
-    r" (?:\w+ ){0,2}(?:think|feel|remember|see|hear|know|browse|access)|(?:current|today's) (?:date|time)"
-    r"|what (?:day|time)"
-    r"|(?:process|way)[^.?!]{0,40}\b(?:you|answers?)\b|\burls?\b|\blinks?\b|https?:|real[- ]time|\bfile\b|今天|现在几点"
+_ABOUT_ITSELF = re.compile(  # a prompt after which an answer may speak of itself as a machine
+    r"\bai\b|chatgpt|language model|assistant|人工智能|模型|助手|你是谁|你是什么|who are you|are you"
+    r"|(?:can|do|could|would) you (?:\w+ ){0,2}(?:think|feel|remember|see|hear|know|browse|access)"
+    r"|(?:current|today's) (?:date|time)|what (?:day|time)"
+    r"|(?:process|way)[^.?!]{0,40}\b(?:you|answers?)\b"
+    r"|\burls?\b|\blinks?\b|https?:|real[- ]time|\bfile\b|今天|现在几点"
 )
 
 
@@ -68,10 +70,10 @@ def robotic_template(rollout: Rollout, *, most: Annotated[int, Field(ge=0)] = 3)
     Not covered: dull but varied wording.
     """
     prose = without_code(rollout.answer)
-    self_talk = _SELF.search(prose)
+    self_talk = _SPEAKS_AS_MACHINE.search(prose)
     if self_talk and not _ABOUT_ITSELF.search(rollout.question.lower()):
         return False, f"speaks as a machine: {self_talk[0]!r}"
-    stock_phrases = {fold_phrase(match[0]) for match in _STOCK.finditer(prose[:200_000])}
+    stock_phrases = {fold_phrase(match[0]) for match in _STOCK_PHRASE.finditer(prose[:200_000])}
     if len(stock_phrases) > most:
         examples = ", ".join(map(repr, sorted(stock_phrases)[:4]))
         return False, f"{len(stock_phrases)} stock phrases: {examples}"
@@ -79,44 +81,46 @@ def robotic_template(rollout: Rollout, *, most: Annotated[int, Field(ge=0)] = 3)
 
 
 _SAY = (
-    "answer|respond|reply|explain|describe|summari[sz]e|define|tell|say|state|give|write|put|sum up|what|who|why"
-    "|how|where"
-    "|keep|be|make|is"
+    "answer|respond|reply|explain|describe|summari[sz]e|define|tell|say|state|give|write|put|sum up"
+    "|what|who|why|how|where|keep|be|make|is"
 )
-_ONE = re.compile(  # the whole answer in one word or sentence
-    rf"\b(?:{_SAY})\b[^.!?\n]{{0,100}}\b(?:in|with|using|just|only|to)\s+(?:just |only |exactly )?(?:one"
-    rf"|a single|1|one single)\s+"
-    r"(word|sentence|line)\b|^\W*(?:in|with|using)\s+(?:one|a single|1)\s+(word|sentence|line)\b"
+_ONE_UNIT = re.compile(  # asks for the whole answer in one word, sentence or line
+    # "Explain it in one sentence"
+    rf"\b(?:{_SAY})\b[^.!?\n]{{0,100}}\b(?:in|with|using|just|only|to)\s+"
+    r"(?:just |only |exactly )?(?:one|a single|1|one single)\s+(word|sentence|line)\b"
+    # "In one word: why?"
+    r"|^\W*(?:in|with|using)\s+(?:one|a single|1)\s+(word|sentence|line)\b"
+    # "a one-word answer"
     r"|\b(?:one|single)[- ](word|sentence)\s+(?:answer|reply|response|summary|explanation)\b"
-    r"|(?:请|只|就|仅)?(?:用|以)(?:一|1)(?:个)?(词|字|句话)(?:来|简短地?|简要地?)?(?:回答|概括|总结|说明|解释|介绍|描述|表达|形容|告诉|说)"
+    r"|(?:请|只|就|仅)?(?:用|以)(?:一|1)(?:个)?(词|字|句话)(?:来|简短地?|简要地?)?"
+    r"(?:回答|概括|总结|说明|解释|介绍|描述|表达|形容|告诉|说)"
     r"|(?:一)(句话)(?:概括|总结|回答|说明|解释|介绍|描述)|请用一(句话)(?=[。：:，,]|$)",
     re.IGNORECASE | re.MULTILINE,
 )
-_FEW = re.compile(  # the whole answer in few words
-    r"\b(?:answer|respond|reply|explain|describe|summari[sz]e|be|keep (?:it|your (?:answer|reply"
-    r"|response)))\s+(?:me\s+)?"
-    r"(?:very\s+)?(?:brief(?:ly)?|concise(?:ly)?|succinct(?:ly)?|short|in short|in brief)\b"
+_FEW_WORDS = re.compile(  # asks for the whole answer in few words
+    r"\b(?:answer|respond|reply|explain|describe|summari[sz]e|be|keep (?:it|your (?:answer|reply|response)))"
+    r"\s+(?:me\s+)?(?:very\s+)?(?:brief(?:ly)?|concise(?:ly)?|succinct(?:ly)?|short|in short|in brief)\b"
     r"|^\W*briefly\b|\bin a (?:few|couple of) words\b|\bshort answer\b|\btl;?dr\b"
     r"|(?:请|请你)?(?:简短|简要|简洁|简单)地?(?:回答|作答|回复|答复)(?!.{0,6}(?:不|否))",
     re.IGNORECASE | re.MULTILINE,
 )
-_NOT_WHOLE = re.compile(  # a part of the answer, or one case of several
+_NOT_WHOLE = re.compile(  # speaks of a part of the answer, or of one case of several
     r"\b(?:each|every|per|for all|then|if|when|first|last|final|opening|closing|title|headline|begin|start|end"
-    r"|also|and then"
-    r"|followed|bullet|paragraph|item|section|not|don['’]t|never|more than|at least)\b"
+    r"|also|and then|followed|bullet|paragraph|item|section|not|don['’]t|never|more than|at least)\b"
     r"|每|各|如果|若|否则|时[，,]|先|然后|最后|再|首|末|开头|结尾|标题|不要|不能|至少|以上|不少于|分别|并",
     re.IGNORECASE,
 )
-_ABOUT_OUTPUT = re.compile(  # the line is one that a program prints, or of a file
+_ABOUT_OUTPUT = re.compile(  # "one line" may be one that a program prints or a file has
     r"\b(?:print|output|input|program|code|function|script|stdout|stdin|file|csv|json|command|array|string)\b",
     re.IGNORECASE,
 )
-_PART_OF = re.compile(r"(?<=[.!?])\s+|(?<=[。！？；])|\n+")
-_SHORT = 25  # words: too few to ramble in
-_LIMITS = {"word": 25, "词": 40, "字": 40, "sentence": 60, "line": 60, "句话": 120}
+_END_OF_PART = re.compile(r"(?<=[.!?])\s+|(?<=[。！？；])|\n+")
+_SHORT = 25  # words: an answer of no more is never wordy
+# Words (Chinese: characters) that an answer in one of these units may have before it counts as wordy.
+_MOST_IN_ONE_UNIT = {"word": 25, "词": 40, "字": 40, "sentence": 60, "line": 60, "句话": 120}
 
 
-@verifier("Verbosity", family="penalty", domain=BINARY, version=2, layer="low_quality", how="both")
+@verifier("Verbosity", family="penalty", domain=BINARY, version=3, layer="low_quality", how="both")
 def verbosity(rollout: Rollout, *, most_words: Annotated[int, Field(ge=1)] | None = None) -> Answer:
     """The answer is not wordy.
 
@@ -144,10 +148,12 @@ def verbosity(rollout: Rollout, *, most_words: Annotated[int, Field(ge=1)] | Non
 
 
 class _Brevity(NamedTuple):
-    """How brief the whole answer is to be."""
+    """How brief the prompt asks the whole answer to be."""
 
     request: str
+    """The words of the prompt that say so."""
     words: int
+    """The most words; above them an answer is wordy if it also has more than `sentences`, far above them always."""
     sentences: int
 
 
@@ -155,25 +161,23 @@ def _find_brevity(question: str) -> _Brevity | None:
     """Return the limit that the prompt sets for the whole answer, if it does."""
     without_quotes = "\n".join(question[:20_000].split('"""')[::2])
     request = QUOTED.sub(" ", "\n".join(split_code(without_quotes)[0]))
-    parts = [part for part in _PART_OF.split(request) if part.strip()]
+    parts = [part for part in _END_OF_PART.split(request) if part.strip()]
     if len(request) > 1_500:  # a long prompt is mostly material; requests stand at its ends
         parts = parts[:2] + parts[-2:]
     for part in parts:
-        one_unit = _ONE.search(part)
-        few = _FEW.search(part)
-        if not (one_unit or few):
-            continue
-        if _NOT_WHOLE.search(part) or (
-            one_unit and "line" in one_unit.groups() and _ABOUT_OUTPUT.search(request)
-        ):
+        one_unit = _ONE_UNIT.search(part)
+        few_words = _FEW_WORDS.search(part)
+        if (one_unit or few_words) and _NOT_WHOLE.search(part):
             return None
         if one_unit:
             unit = next(filter(None, one_unit.groups())).lower()
-            sentences_allowed = 0 if unit in ("word", "词", "字") else 1
-            return _Brevity(one_unit[0], _LIMITS[unit], sentences_allowed)
-        if few:
-            is_chinese = re.search("[\u4e00-\u9fff]", few[0]) is not None
-            return _Brevity(few[0], 400 if is_chinese else 200, 12)
+            if unit == "line" and _ABOUT_OUTPUT.search(request):
+                return None
+            most_sentences = 0 if unit in ("word", "词", "字") else 1
+            return _Brevity(one_unit[0], _MOST_IN_ONE_UNIT[unit], most_sentences)
+        if few_words:
+            is_chinese = re.search("[\u4e00-\u9fff]", few_words[0]) is not None
+            return _Brevity(few_words[0], 400 if is_chinese else 200, 12)
     return None
 
 
@@ -230,7 +234,7 @@ _SECRETS = re.compile(
     r"|\bgh[pousr]_[A-Za-z0-9]{36}\b"
     r"|\bxox[baprs]-[0-9]{8,14}-[A-Za-z0-9-]{10,60}|\bsk-(?:proj-|ant-)?[A-Za-z0-9_-]{32,120}\b"
 )
-_LEAKED = 200  # characters of a system prompt that are not repeated by chance
+_LEAKED = 200  # characters: so long a passage of a system prompt is not repeated by chance
 
 
 @verifier(
@@ -282,11 +286,10 @@ def general_low_quality(rollout: Rollout) -> Answer:
     Not covered: anything subtler.
     """
     for gate in _GATES:
-        answer = gate(rollout)
-        if isinstance(answer, Verdict):
-            value, reason = answer.value, answer.reason
-        else:
-            value, reason = answer
-        if value is not None and not value:
-            return False, reason
+        verdict = gate(rollout)
+        if not isinstance(verdict, Verdict):
+            value, reason = verdict
+            verdict = Verdict(float(value), reason)
+        if verdict.value == 0:
+            return False, verdict.reason
     return missing(_UNDECIDED)

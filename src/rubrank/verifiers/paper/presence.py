@@ -1,4 +1,4 @@
-"""What must and must not occur: Keyword, ForbiddenContent, and the checkable part of DictionRequirement."""
+"""Words and kinds of content that must or must not occur: Keyword, ForbiddenContent, DictionRequirement."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ _KINDS: dict[str, re.Pattern[str]] = {
 _KINDS_OF_MARKUP = frozenset(("url", "email", "code", "bold", "heading", "list", "table"))
 
 
-def _asks_for_something(params: Any) -> str | None:
+def _check_keyword_parameters(params: Any) -> str | None:
     if not params.keywords:
         return "given: at least one keyword"
     if isinstance(params.need, int) and params.need > len(params.keywords):
@@ -95,7 +95,7 @@ def _asks_for_something(params: Any) -> str | None:
     return None
 
 
-@verifier("Keyword", family="presence", domain=BINARY, version=3, check=_asks_for_something)
+@verifier("Keyword", family="presence", domain=BINARY, version=3, check=_check_keyword_parameters)
 def keyword(
     text: Text,
     *,
@@ -130,9 +130,12 @@ def keyword(
     else:
         needed = need
     met = len(keywords) - len(failed)
-    reason = f"{met} of {len(keywords)} keywords occur {relation} {count} times ({where}), {need} required"
+    times = "once" if count == 1 else f"{count} times"
+    reason = (
+        f"{met} of {len(keywords)} keywords occur {relation} {times} ({where}), {need} required"
+    )
     if failed:
-        reason += f"; not so: {', '.join(map(repr, failed[:5]))}"
+        reason += f"; not met: {', '.join(map(repr, failed[:5]))}"
     return met >= needed, reason
 
 
@@ -168,7 +171,7 @@ def _count_at(place: str, phrase: str, whole: bool, where: Where, enough: int | 
     return count_phrase(place, phrase, whole=whole, enough=enough)
 
 
-def _forbids_something(params: Any) -> str | None:
+def _check_forbidden_parameters(params: Any) -> str | None:
     if not (params.words or params.patterns or params.characters or params.kinds):
         return "given: words, patterns, characters or kinds"
     for pattern in params.patterns:
@@ -179,7 +182,13 @@ def _forbids_something(params: Any) -> str | None:
     return None
 
 
-@verifier("ForbiddenContent", family="presence", domain=BINARY, version=2, check=_forbids_something)
+@verifier(
+    "ForbiddenContent",
+    family="presence",
+    domain=BINARY,
+    version=2,
+    check=_check_forbidden_parameters,
+)
 def forbidden_content(
     text: Text,
     *,
@@ -197,32 +206,24 @@ def forbidden_content(
     Not covered: paraphrases and other spelling tricks; first person and contractions are known in English
         (and 我, 咱) only.
     """
-    if not (words or patterns or characters or kinds):
-        return missing("nothing is forbidden: give words, patterns, characters or kinds")
     visible_text = text.shown
     place = " ".join(visible_text.raw.split()) if case_sensitive else visible_text.folded
     present: list[str] = []
     for word in words:
         phrase = " ".join(word.split()) if case_sensitive else fold_phrase(word)
-        if count_phrase(place, phrase, whole=whole_words, enough=1) or _is_disguised(
-            word, visible_text
-        ):
+        is_written = count_phrase(place, phrase, whole=whole_words, enough=1) > 0
+        if is_written or _is_disguised(word, visible_text):
             present.append(repr(word))
-    present += [repr(char) for char in dict.fromkeys(characters) if char in visible_text.raw]
-    # Markup is searched for in the raw text: the shown one has lost some of it.
-    present += [
-        kind
-        for kind in kinds
-        if _has_kind(kind, text if kind in _KINDS_OF_MARKUP else visible_text)
-    ]
-    try:
-        present += [
-            f"pattern {pattern!r}"
-            for pattern in patterns
-            if compile_re2(pattern).search(clean(visible_text.raw))
-        ]
-    except re2.error as error:
-        return missing(f"a pattern that RE2 cannot read: {error}")
+    for char in dict.fromkeys(characters):
+        if char in visible_text.raw:
+            present.append(repr(char))
+    for kind in kinds:
+        # Markup is searched for in the raw text: the shown one has lost some of it.
+        if _has_kind(kind, text.raw if kind in _KINDS_OF_MARKUP else visible_text.raw):
+            present.append(kind)
+    for pattern in patterns:
+        if compile_re2(pattern).search(clean(visible_text.raw)):
+            present.append(f"pattern {pattern!r}")
     if present:
         return False, f"forbidden: {', '.join(present[:5])}"
     return True, "nothing forbidden found"
@@ -247,26 +248,27 @@ def _is_disguised(word: str, text: Text) -> bool:
     if not phrase.isascii() or not phrase.replace(" ", "").isalpha() or len(phrase) < 3:
         return False
     for candidate in _WORD.findall(text.folded):
-        if candidate.translate(_LOOKALIKES) == phrase != candidate and not _is_what_it_seems(
-            candidate
-        ):
+        looks_alike = candidate != phrase and candidate.translate(_LOOKALIKES) == phrase
+        if looks_alike and not _is_ordinary_spelling(candidate):
             return True
     spaced = " ".join(unicodedata.normalize("NFKC", remove_invisible(text.raw)).split())
     for match in _SINGLE_LETTERS.finditer(spaced):
-        letters = match[0].replace(match[1], "")
-        if not letters.isupper():
-            if phrase in letters.casefold():
-                return True
-        elif letters.casefold() == phrase and (match[1] != "." or word.isupper()):
+        separator = match[1]
+        letters = match[0].replace(separator, "")
+        if letters.isupper():
             # Capitals in a row are often options or notes (B A D C), with dots an abbreviation: W.H.O. is not "who".
+            is_abbreviation = separator == "." and not word.isupper()
+            if letters.casefold() == phrase and not is_abbreviation:
+                return True
+        elif phrase in letters.casefold():
             return True
     return False
 
 
-def _is_what_it_seems(word: str) -> bool:
-    """Is a word with digits or letters of other alphabets written so for its own sake?
+def _is_ordinary_spelling(word: str) -> bool:
+    """Is there a good reason for the digits or foreign letters of a word, so that it disguises nothing?
 
-    Such are words of another alphabet altogether, numbers with a unit (5am), numbered names (item5) and codes with
+    There is for words of another alphabet altogether, numbers with a unit (5am), numbered names (item5) and codes with
     fewer letters than digits (A11).
     """
     letters = sum((char.isascii() and char.isalpha()) or char in _SMALL_CAPITALS for char in word)
@@ -277,14 +279,15 @@ def _is_what_it_seems(word: str) -> bool:
     return is_numbered or (digits > 0 and word.lstrip("0123456789") in _UNITS)
 
 
-def _has_kind(kind: str, text: Text) -> bool:
+def _has_kind(kind: str, raw: str) -> bool:
+    """Tell whether the text has content of this kind."""
     if kind == "list":
-        return bool(list_items(text.raw))
+        return bool(list_items(raw))
     if kind == "heading":
-        return any(map(is_heading, split_code(mark_titles(text.raw))[0]))
+        return any(map(is_heading, split_code(mark_titles(raw))[0]))
     if kind == "first person":
-        return find_first_person(text.raw) is not None
-    return _KINDS[kind].search(text.raw) is not None
+        return find_first_person(raw) is not None
+    return _KINDS[kind].search(raw) is not None
 
 
 _SLANG = word_list(
@@ -318,10 +321,12 @@ def diction_requirement(
     breaches = [word for word in avoid if count_phrase(place, fold_phrase(word))]
     if tone == "no first person":
         pronoun = find_first_person(text.shown.raw)
-        breaches += [pronoun] if pronoun else []
-    elif tone is not None:
+        if pronoun:
+            breaches.append(pronoun)
+    if tone in ("formal", "no contractions"):
         contraction = _KINDS["contractions"].search(place)
-        breaches += [contraction[0]] if contraction else []
+        if contraction:
+            breaches.append(contraction[0])
     if tone == "formal":
         breaches += [word for word in _SLANG if count_phrase(place, word)]
         breaches += [word for word in _SLANG_ZH if word in place]
@@ -329,9 +334,9 @@ def diction_requirement(
         return False, f"wording to avoid: {', '.join(map(repr, breaches[:5]))}"
     if tone == "formal" and not (use or avoid):
         return missing(
-            f"{NEEDS_JUDGE}: no informal word found, the tone cannot be recognised by words"
+            f"{NEEDS_JUDGE}: no informal word found, but words alone do not prove the tone"
         )
-    return True, "all expressions asked for are there, none to avoid"
+    return True, "all expressions to use occur, none to avoid"
 
 
 # ---- the first person -----------------------------------------------------------------------------------------------
@@ -359,18 +364,17 @@ def find_first_person(text: str) -> str | None:
     Not covered: other languages than English and Chinese; words in capitals throughout ("US", "ME" are no pronouns).
     """
     for pronoun in _PRONOUN.finditer(text):
+        start = pronoun.start()
         if pronoun[0] == "I" and _is_roman_one(text, pronoun):
             continue
-        if pronoun[0].lower() == "mine" and _MINE_BEFORE.search(
-            text, max(0, pronoun.start() - 15), pronoun.start()
-        ):
+        if pronoun[0].lower() == "mine" and _MINE_BEFORE.search(text, max(0, start - 15), start):
             continue  # a coal mine
         return pronoun[0]
     return None
 
 
 def _is_roman_one(text: str, match: re.Match[str]) -> bool:
-    """World War I; or "I. Introduction", "I and II" at the beginning of a line."""
+    """Tell whether this "I" is a numeral: "World War I"; "I. Introduction", "I and II" at the beginning of a line."""
     before = _WORD_BEFORE.search(text, max(0, match.start() - 30), match.start())
     if before and before[1][0].isupper() and (before[1].lower(),) in read_table("numbered_things"):
         return True

@@ -1,4 +1,4 @@
-"""SummaryRecall: how much of known points an answer recalls; what it denies is not recalled."""
+"""SummaryRecall: the share of reference points that an answer recalls. A point that it denies is not recalled."""
 
 from __future__ import annotations
 
@@ -29,12 +29,13 @@ _TOKEN = re.compile(f"[{_UNSPACED_RANGES}]+|[^\\W_{_UNSPACED_RANGES}]+")
 _SUFFIX = re.compile(r"(?<=[a-z]{3})(?:ies|es|s|ing|ed|ly|e|y)$")
 _SMALL = frozenset(word for words in read_words("small_words").values() for word in words) | _STOP
 _PIECE = re.compile(r"[^\W_]+")
-_BAG = 8  # words: fewer may be a heading or a list entry
-_MOSTLY = 0.6  # share of a point's words from which a sentence is about the point
+_FEWEST_IN_BAG = 8  # words of a bag of words: fewer may be a heading or a list entry
+_ABOUT_POINT = 0.6  # share of a point's words that makes a sentence one about the point
 _WINDOW = 3  # sentences over which one point may be spread
-_MOST_SENTENCES = 20_000  # of the answer are read
-_INSTRUCTION = 300  # characters that a prompt may have beside a list of points
-_ORDERED = 5  # words of a point in one sentence from which their order matters
+_MOST_SENTENCES = 20_000  # of the answer, the rest is not read
+_LONGEST_INSTRUCTION = 300  # characters that a prompt may have beside a list of points
+_FEWEST_IN_ORDER = 5  # words of a point in one sentence: with fewer, their order does not matter
+_ENTRY_NUMBER = re.compile(r"(?<!\S)\d{1,2} ")
 
 
 @verifier("SummaryRecall", family="format", domain=UNIT, version=6)
@@ -68,16 +69,17 @@ def summary_recall(
         return 0.0, f"{word_count} words, {relation} {words} required"
     visible_text = rollout.text.shown.raw
     language = detect_language(visible_text)[0]
-    given_points = _find_given_points(reference_points, rollout.question)
-    usual = _measure_connection("\n".join(reference_points))
-    answer = []
+    points_in_prompt = _find_points_in_prompt(reference_points, rollout.question)
+    connection_of_points = _measure_connection("\n".join(reference_points))
+    statements = []
     for sentence in sentences(visible_text)[:_MOST_SENTENCES]:
         normalised = _normalise(sentence)
-        is_echo = any(point in normalised for point in given_points)
+        repeats_prompt = any(point in normalised for point in points_in_prompt)
         is_question = sentence.rstrip("*_\"'”’)） ").endswith(("?", "？"))
-        if not (is_echo or is_question or _is_bag_of_words(sentence, usual)):
-            answer.append(_Sentence.parse(sentence, language))
-    recalls = [_measure_recall(point, answer) for point in reference_points]
+        is_bag = _is_bag_of_words(sentence, connection_of_points)
+        if not (repeats_prompt or is_question or is_bag):
+            statements.append(_Sentence.parse(sentence, language))
+    recalls = [_measure_recall(point, statements) for point in reference_points]
     if threshold is not None:
         recalls = [float(recall >= threshold) for recall in recalls]
     value = sum(recalls) / len(recalls)
@@ -97,72 +99,78 @@ def _find_points(
         candidates = sentences(str(source))
     else:
         candidates = []
-    return [point for point in candidates if _tokenize(point)]
+    return [point for point in candidates if _split_words(point)]
 
 
 def _normalise(text: str) -> str:
+    """Return the words on one line, without case and punctuation."""
     return " ".join(_TOKEN.findall(fold_visible(text)))
 
 
-def _find_given_points(points: list[str], question: str) -> set[str]:
-    """The points, if the prompt itself lists them: then an answer that repeats the list recalls nothing.
+def _find_points_in_prompt(points: list[str], question: str) -> set[str]:
+    """Return the points, normalised, if the prompt itself lists them: repeating that list recalls nothing.
 
     They are lines of the prompt, or follow each other in a prompt that says little else. In a longer prompt they may be
     sentences of the text that is to be summarised, and copying those is allowed.
     """
     normalised = [_normalise(point) for point in points]
-    lines = {_normalise(line) for line in question[:100_000].splitlines()}
     prompt = _normalise(question[:100_000])
-    in_row = re.sub(r"(?<!\S)\d{1,2} ", "", prompt)  # without the numbers of entries
-    is_in_row = " ".join(re.sub(r"(?<!\S)\d{1,2} ", "", point) for point in normalised) in in_row
-    if (
-        is_in_row
-        and len(normalised) >= 2
-        and len(prompt) <= 2 * sum(map(len, normalised)) + _INSTRUCTION
-    ):
+    points_in_a_row = " ".join(_ENTRY_NUMBER.sub("", point) for point in normalised)
+    is_in_prompt = points_in_a_row in _ENTRY_NUMBER.sub("", prompt)
+    longest_list = 2 * sum(map(len, normalised)) + _LONGEST_INSTRUCTION
+    if is_in_prompt and len(points) >= 2 and len(prompt) <= longest_list:
         return set(normalised)
+    lines = {_normalise(line) for line in question[:100_000].splitlines()}
     listed = set(normalised) & lines
-    return listed if len(listed) >= 2 and len(listed) >= 0.8 * len(points) else set()
+    if len(listed) >= 2 and len(listed) >= 0.8 * len(points):
+        return listed
+    return set()
 
 
 def _measure_connection(text: str) -> float:
-    """How connected words are: the share of small words; in scripts without spaces the length of an unbroken piece."""
+    """Return how connected the words are.
+
+    It is the share of small words ("the", "of"); in scripts without spaces the mean length of an unbroken piece.
+    """
     pieces = _PIECE.findall(text.lower())
     if _UNSPACED.search(text):
         return sum(map(len, pieces)) / max(1, len(pieces))
     return sum(piece in _SMALL for piece in pieces) / max(1, len(pieces))
 
 
-def _is_bag_of_words(sentence: str, usual: float) -> bool:
-    """Words one after the other: hardly connected, where the points (whose connection is `usual`) are sentences."""
-    if len(_PIECE.findall(sentence)) < _BAG:
+def _is_bag_of_words(sentence: str, connection_of_points: float) -> bool:
+    """Tell whether the words merely stand in a row: far less connected than those of the reference points."""
+    if len(_PIECE.findall(sentence)) < _FEWEST_IN_BAG:
         return False
     connection = _measure_connection(sentence)
     if _UNSPACED.search(sentence):
-        return usual > 2 * connection  # a sentence has no space every few characters
-    return 0.12 < usual < 1 and 4 * connection < usual
+        return 2 * connection < connection_of_points  # a sentence has no space every few characters
+    # Points without small words are keywords, not sentences: they say nothing about how connected an answer must be.
+    return 0.12 < connection_of_points < 1 and 4 * connection < connection_of_points
 
 
 @dataclass(frozen=True, slots=True)
 class _Sentence:
-    """A sentence of the answer: its words; for each clause that denies something, its words and the first denied."""
+    """A sentence of the answer, read once for all points."""
 
     words: tuple[str, ...]
+    """The different words, in order."""
     tokens: frozenset[str]
+    """The same words as a set."""
     denials: tuple[tuple[frozenset[str], str], ...]
+    """For each clause that denies something: its words, and the first word that is denied."""
 
     @classmethod
     def parse(cls, sentence: str, language: str) -> _Sentence:
-        clauses = find_denials(sentence, language or None)
-        denials = tuple(
-            (frozenset(_tokenize(clause)), _first_token(scope)) for clause, scope in clauses
-        )
+        denials = []
+        for clause, scope in find_denials(sentence, language or None):
+            denials.append((frozenset(_split_words(clause)), _find_first_word(scope)))
         words = _split_words(sentence)
-        return cls(tuple(dict.fromkeys(words)), frozenset(words), denials)
+        return cls(tuple(dict.fromkeys(words)), frozenset(words), tuple(denials))
 
     def contradicts(self, point: set[str], is_negated: bool) -> bool:
         """Tell whether the sentence says the opposite of a point, given by its words."""
-        enough = _MOSTLY * len(point)
+        enough = _ABOUT_POINT * len(point)
         if is_negated:
             return not self.denials and len(point & self.tokens) >= enough
         return any(
@@ -170,26 +178,26 @@ class _Sentence:
         )
 
     def scrambles(self, point: list[str]) -> bool:
-        """Tell whether the sentence has many words of a point, given in order, and hardly two of them in that order."""
-        if len(self.tokens & set(point)) < _ORDERED or any(map(_is_unspaced, point)):
+        """Tell whether the sentence has many words of a point, but fewer than two pairs of them in its order."""
+        if len(self.tokens & set(point)) < _FEWEST_IN_ORDER or any(map(_is_unspaced, point)):
             return False
         in_point = [word for word in dict.fromkeys(point) if word in self.tokens]
         in_sentence = [word for word in self.words if word in point]
         return len(set(pairwise(in_point)) & set(pairwise(in_sentence))) < 2
 
 
-def _measure_recall(point: str, answer: list[_Sentence]) -> float:
+def _measure_recall(point: str, statements: list[_Sentence]) -> float:
     """Return the largest share of the point's words in neighbouring sentences that do not contradict it."""
     point_words = _split_words(point)
     point_tokens = set(point_words)
     is_negated = has_denial(point)
     no_tokens: frozenset[str] = frozenset()
     tokens = []
-    for sentence in answer:
-        is_useless = sentence.contradicts(point_tokens, is_negated) or sentence.scrambles(
-            point_words
-        )
-        tokens.append(no_tokens if is_useless else sentence.tokens)
+    for sentence in statements:
+        if sentence.contradicts(point_tokens, is_negated) or sentence.scrambles(point_words):
+            tokens.append(no_tokens)
+        else:
+            tokens.append(sentence.tokens)
     best = 0
     for start in range(max(1, len(tokens) - _WINDOW + 1)):
         window = no_tokens.union(*tokens[start : start + _WINDOW])
@@ -197,7 +205,7 @@ def _measure_recall(point: str, answer: list[_Sentence]) -> float:
     return best / len(point_tokens)
 
 
-def _first_token(scope: str) -> str:
+def _find_first_word(scope: str) -> str:
     """Return the first word of what is denied, usually the verb; in Chinese the first pair of characters."""
     for token in _TOKEN.findall(fold_visible(scope)):
         if _is_unspaced(token):
@@ -207,13 +215,8 @@ def _first_token(scope: str) -> str:
     return ""
 
 
-def _tokenize(text: str) -> set[str]:
-    """Return word stems, and in scripts without spaces pairs of characters."""
-    return set(_split_words(text))
-
-
 def _split_words(text: str) -> list[str]:
-    """Return the same in the order of the text."""
+    """Return the stems of words in order, without stop words; in scripts without spaces, pairs of characters."""
     words: list[str] = []
     for token in _TOKEN.findall(fold_visible(text)):
         if _is_unspaced(token):

@@ -1,4 +1,4 @@
-"""Format as structure: FormatRequirement, GeneralFormatCompliance."""
+"""FormatRequirement (the answer is JSON, a table, code …) and GeneralFormatCompliance (no structure is broken)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ Format: TypeAlias = Literal[
 ]
 _DELIMITER = re.compile(r"[ \t]*+\|?(?:[ \t]*+:?-++:?[ \t]*+\|)+(?:[ \t]*+:?-++:?[ \t]*+)?$")
 _TAG = re.compile(r"<(/?)([A-Za-z][\w:.-]{0,63})(?:\s[^<>]{0,5000})?(/?)>")
-# A dollar opens before what is no space, and closes after what is none and before no digit: not in "$5 and $6".
+# No space may follow an opening dollar or precede a closing one, and no digit may follow a closing one, so that
+# "$5 and $6" is text.
 _LATEX = re.compile(
     r"\$\$[^$]+\$\$|(?<![\\$\w])\$(?=[^\s$])[^$\n]{0,1000}?(?<=[^\s\\])\$(?![\d$])|\\\(.+?\\\)|\\\[.+?\\\]|\\begin\{",
     re.DOTALL,
@@ -148,6 +149,7 @@ def _check_xml(source: str, keys: tuple[str, ...]) -> tuple[bool, str]:
 def _check_elements(
     source: str, names: set[str], keys: tuple[str, ...], success: str
 ) -> tuple[bool, str]:
+    """Check that the source begins with a tag and has the elements in `keys`; `names` are those it has."""
     if not names:
         return False, "no tags"
     if not source.startswith("<"):
@@ -215,7 +217,7 @@ def _check_code(raw: str, language: str | None) -> tuple[bool, str]:
     if language is not None and all(tag.split(" ")[0] != language.lower() for tag in tags):
         return False, f"code blocks tagged {tags[:5]}, {language!r} required"
     for tag, code in blocks:
-        # What has no parser here is taken as it is.
+        # A language without a parser here is not checked.
         with contextlib.suppress(LookupError):
             problem = find_syntax_error(tag.split(" ")[0] or language or "", code)
             if problem:
@@ -285,19 +287,20 @@ _ORDINAL = re.compile(r"(\d{1,4})[.)](?=[ \t]\S)")
 
 
 def _find_jump(lines: list[str]) -> tuple[int, int] | None:
-    """Find two numbers at the margin between which some are left out.
+    """Return two neighbouring numbers of a list at the margin if some are left out between them.
 
-    "1. 1. 1." (Markdown counts itself) and a new start are fine.
+    "1. 1. 1." (Markdown counts for itself) and a new start are fine. A jump by ten or more is no list but years or the
+    like.
     """
-    last = None
+    last = 0
     for line in lines:
         if is_heading(line):
-            last = None
+            last = 0
         match = _ORDINAL.match(line)
         if not match:
             continue
         number = int(match[1])
-        if last is not None and last > 0 and last + 1 < number < last + 10:
+        if last > 0 and last + 1 < number < last + 10:
             return last, number
         last = number
     return None

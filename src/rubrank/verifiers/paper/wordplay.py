@@ -39,7 +39,7 @@ Kind: TypeAlias = Literal[
 ]
 Unit: TypeAlias = Literal["auto", "lines", "sentences", "paragraphs", "words", "clauses"]
 
-_MOST_UNITS = 2000  # are looked at: more lines are no poem
+_MOST_UNITS = 2000  # lines, clauses … that are looked at: a longer text is no poem
 _CLAUSE = re.compile("[，。！？；,.!?;、\n]+")
 _TITLE = re.compile(r"^[\s*_]*[《【<].{1,60}[》】>][\s*_]*$")
 _HAN = re.compile(f"[{HAN}]")
@@ -52,8 +52,7 @@ _AMBIGUOUS = word_set("""
     smile while wild
 """)
 
-
-_NEEDS = {
+_NEEDED_PARAMETER = {
     "acrostic": "word",
     "telestich": "word",
     "syllables": "pattern",
@@ -64,7 +63,7 @@ _NEEDS = {
 
 
 def _check_kind_parameters(params: Any) -> str | None:
-    needed = _NEEDS.get(params.kind)
+    needed = _NEEDED_PARAMETER.get(params.kind)
     if needed is not None and not getattr(params, needed):
         return f"given: the kind {params.kind!r} needs `{needed}`"
     if params.word is not None and not any(map(str.isalnum, params.word)):
@@ -111,13 +110,16 @@ def constrained_writing(
         return 0.0, "nothing written"
     if kind in ("acrostic", "telestich", "abecedarian"):
         return _check_spelling(rollout.text, kind, word, unit)
-    if kind in ("syllables", "haiku", "tanka", "line lengths"):
-        return _check_line_pattern(rollout, kind, pattern, unit)
+    if kind == "line lengths":
+        return _check_line_lengths(rollout, pattern, unit)
+    if kind in ("syllables", "haiku", "tanka"):
+        return _check_syllables(rollout.text, kind, pattern, unit)
     return _check_letters(rollout.text, kind, letters)
 
 
-def _score_in_quarters(met: int, total: int, what: str) -> Answer:
-    return int(4 * met / total) / 4, f"{met} of {total} {what}"
+def _score_in_quarters(met: int, total: int, description: str) -> Answer:
+    """Return the share rounded down to quarters, and the reason: "3 of 4 letter pairs mirror"."""
+    return int(4 * met / total) / 4, f"{met} of {total} {description}"
 
 
 def _split_units(text: Text, unit: str) -> list[str]:
@@ -145,6 +147,7 @@ def _fold_letter(char: str) -> str:
 
 
 def _check_spelling(text: Text, kind: str, word: str | None, unit: str) -> Answer:
+    """Count the letters of the word that lines, clauses or sentences begin (telestich: end) with, in order."""
     if kind == "abecedarian":
         word = word or string.ascii_lowercase
     if word is None:
@@ -172,35 +175,59 @@ _FORMS = {
     "haiku": (5, 7, 5),
     "tanka": (5, 7, 5, 7, 7),
 }
-_Size: TypeAlias = tuple[int, int]
-"""The least and the most units that a line can be read with."""
 
 
-def _check_line_pattern(
-    rollout: Rollout, kind: str, pattern: tuple[int, ...] | str | None, unit: str
+def _check_line_lengths(
+    rollout: Rollout, pattern: tuple[int, ...] | str | None, unit: str
 ) -> Answer:
+    """Count the lines, or clauses, whose length fits the pattern, which repeats to the end."""
+    lengths = _FORMS[pattern] if isinstance(pattern, str) else pattern
+    if not lengths:
+        return missing("line lengths needs `pattern`")
     text = rollout.text
-    form = pattern if isinstance(pattern, str) else kind
-    lengths = _FORMS.get(kind) or _FORMS.get(form) or pattern
-    if not lengths or isinstance(lengths, str):
-        return missing(f"{kind} needs `pattern`")
-    counts_words = kind == "line lengths"
-    measure = _measure_syllables
-    if counts_words:
-        is_chinese = (
-            isinstance(pattern, str) or _is_chinese(rollout.question) or _is_chinese(text.raw)
-        )
-        measure = _measure_han if is_chinese else _measure_words
-    else:
-        language = _find_uncountable_language(text.raw)
-        if language:
-            return missing(f"the syllables of {language} cannot be counted")
+    is_chinese = isinstance(pattern, str) or _is_chinese(rollout.question) or _is_chinese(text.raw)
     results: list[tuple[int, int]] = []
     for tried_unit in ["lines", "clauses"] if unit == "auto" else [unit]:
-        sizes = [measure(line) for line in _split_units(text, tried_unit)]
-        results.append(_fit_repeated(sizes, lengths) if counts_words else _fit_once(sizes, lengths))
-    met, total = max(results, key=lambda result: result[0] / result[1])
-    return _score_in_quarters(met, total, f"lines fit the pattern {'-'.join(map(str, lengths))}")
+        sizes: list[int] = []
+        for line in _split_units(text, tried_unit):
+            words = len(Text(line).words)
+            if is_chinese and words != len(_HAN.findall(line)):
+                words = 0  # words in Latin letters among the characters: fits no length
+            sizes.append(words)
+        fitting = sum(map(operator.eq, sizes, cycle(lengths)))
+        results.append((fitting, max(1, len(sizes))))
+    return _score_best_fit(results, lengths)
+
+
+def _check_syllables(
+    text: Text, kind: str, pattern: tuple[int, ...] | str | None, unit: str
+) -> Answer:
+    """Count the lines that have the syllables of the pattern, in the best run of neighbouring lines."""
+    lengths = _FORMS.get(kind) or (_FORMS[pattern] if isinstance(pattern, str) else pattern)
+    if not lengths:
+        return missing(f"{kind} needs `pattern`")
+    language = _find_uncountable_language(text.raw)
+    if language:
+        return missing(f"the syllables of {language} cannot be counted")
+    results: list[tuple[int, int]] = []
+    for tried_unit in ["lines", "clauses"] if unit == "auto" else [unit]:
+        sizes = [_count_syllables_of_line(line) for line in _split_units(text, tried_unit)]
+        best = 0
+        starts = range(max(1, len(sizes) - len(lengths) + 1))
+        for start in starts[:200]:
+            window = zip(sizes[start:], lengths, strict=False)
+            best = max(best, sum(low <= length <= high for (low, high), length in window))
+        # A poem has as many lines as the pattern; one line more may introduce it.
+        extra_lines = max(0, len(sizes) - len(lengths) - 1)
+        results.append((best, len(lengths) + extra_lines))
+    return _score_best_fit(results, lengths)
+
+
+def _score_best_fit(results: list[tuple[int, int]], lengths: tuple[int, ...]) -> Answer:
+    """Score the unit (lines or clauses) of which the largest share fits; a result is (fitting, all)."""
+    fitting, total = max(results, key=lambda result: result[0] / result[1])
+    pattern = "-".join(map(str, lengths))
+    return _score_in_quarters(fitting, total, f"lines fit the pattern {pattern}")
 
 
 def _is_chinese(text: str) -> bool:
@@ -220,39 +247,7 @@ def _find_uncountable_language(raw: str) -> str | None:
     return f"the language {detect_language(raw)[0]!r}"
 
 
-def _fit_repeated(sizes: list[_Size], pattern: tuple[int, ...]) -> tuple[int, int]:
-    """Return how many lines fit the pattern, which repeats, and how many there are."""
-    fitting = sum(
-        low <= length <= high for (low, high), length in zip(sizes, cycle(pattern), strict=False)
-    )
-    return fitting, max(1, len(sizes))
-
-
-def _fit_once(sizes: list[_Size], pattern: tuple[int, ...]) -> tuple[int, int]:
-    """Return how many lines fit, of those that should: a poem has as many lines as the pattern."""
-    best = 0
-    starts = range(max(1, len(sizes) - len(pattern) + 1))
-    for start in starts[:200]:
-        window = zip(sizes[start:], pattern, strict=False)
-        best = max(best, sum(low <= length <= high for (low, high), length in window))
-    extra_lines = max(0, len(sizes) - len(pattern) - 1)  # one line may introduce the poem
-    return best, len(pattern) + extra_lines
-
-
-def _measure_words(line: str) -> _Size:
-    count = len(Text(line).words)
-    return count, count
-
-
-def _measure_han(line: str) -> _Size:
-    """Count Chinese characters; a line with other words among them fits nothing."""
-    count = len(_HAN.findall(line))
-    if count != len(Text(line).words):
-        return 0, 0
-    return count, count
-
-
-def _measure_syllables(line: str) -> _Size:
+def _count_syllables_of_line(line: str) -> tuple[int, int]:
     """Return the least and the most syllables that the line can be read with."""
     low = 0
     high = 0
@@ -265,9 +260,8 @@ def _measure_syllables(line: str) -> _Size:
         elif len(word) == 1:
             count = 1
         else:
-            count = count_syllables(
-                unicodedata.normalize("NFKD", word).encode("ascii", "ignore").decode()
-            )
+            without_accents = unicodedata.normalize("NFKD", word).encode("ascii", "ignore").decode()
+            count = count_syllables(without_accents)
         low += count
         high += count
         if word.lower() in _AMBIGUOUS:
@@ -282,6 +276,7 @@ _SMALL_WORDS = word_set("a an the of in on and or to for with at by from as is a
 
 
 def _check_letters(text: Text, kind: str, letters: str | None) -> Answer:
+    """Check the kinds that are about single letters: palindromes, pangrams, alliteration, forbidden letters."""
     written = [_fold_letter(char) for char in text.raw if char.isalpha()]
     chosen = {_fold_letter(char) for char in letters or "" if char.isalpha()}
     if kind == "palindrome":
@@ -304,8 +299,8 @@ def _check_letters(text: Text, kind: str, letters: str | None) -> Answer:
         if not chosen:
             chosen = {max(sorted(set(first_letters)), key=first_letters.count)}
         fitting = sum(letter in chosen for letter in first_letters)
-        what = f"words start with {''.join(sorted(chosen))!r}"
-        return _score_in_quarters(fitting, len(first_letters), what)
+        description = f"words start with {''.join(sorted(chosen))!r}"
+        return _score_in_quarters(fitting, len(first_letters), description)
     if not chosen:
         return missing(f"{kind} needs `letters`")
     if not written:
@@ -314,9 +309,11 @@ def _check_letters(text: Text, kind: str, letters: str | None) -> Answer:
     hits = sum(letter in forbidden for letter in written)
     if not hits:
         return 1.0, "no forbidden letter"
-    # One forbidden letter breaks the form; what is left of the score goes by words.
-    words = list(text.words)
-    spoiled = sum(any(_fold_letter(char) in forbidden for char in word) for word in words)
-    clean_share = 1 - spoiled / max(1, len(words))
+    # One forbidden letter already breaks the form, so 1 is out of reach; the words without any decide the rest.
+    spoiled = 0
+    for word in text.words:
+        if any(_fold_letter(char) in forbidden for char in word):
+            spoiled += 1
+    clean_share = 1 - spoiled / max(1, len(text.words))
     value = min(0.75, int(4 * clean_share) / 4)
-    return value, f"{hits} forbidden letters in {spoiled} of {len(words)} words"
+    return value, f"{hits} forbidden letters in {spoiled} of {len(text.words)} words"

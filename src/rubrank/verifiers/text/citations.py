@@ -1,4 +1,4 @@
-"""What an answer claims to take from its material: quotations, [n], numbers."""
+"""Citations: whether quotations, references such as [1], and numbers of an answer come from its material."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Check = Literal["quotes", "numbers", "references"]
 _QUOTES = re.compile(
     r"“([^“”\n]{1,500})”|\"([^\"\n]{1,500})\"|「([^「」\n]{1,500})」|«([^«»\n]{1,500})»|„([^„“”\n]{1,500})[“”]"
     r"|»([^«»\n]{1,500})«|『([^『』\n]{1,500})』|‹([^‹›\n]{1,500})›|‚([^‚‘’\n]{1,500})[‘’](?!\w)|‘([^‘’\n]{1,500})’(?!\w)"
-    r"|(?<![\w'])'(?! )((?:[^'\n]|(?<=\w)'(?=\w)){1,500})'(?!\w)"  # an apostrophe is none
+    r"|(?<![\w'])'(?! )((?:[^'\n]|(?<=\w)'(?=\w)){1,500})'(?!\w)"  # an apostrophe inside a word is no mark
 )
 _REFERENCE_AFTER = re.compile(r"[.,;:]?\s{0,3}\[(\d{1,3})\]")
 _REFERENCE = re.compile(r"(?<![\w\]])\[(\d{1,3}(?:\s*[,;–-]\s*\d{1,3})*)\](?!\()")
@@ -50,16 +50,15 @@ def check_citations(
         )
     folded_sources = [_fold(source) for source in sources]
     answer = rollout.text.shown.raw
-    citations: list[tuple[str, bool]] = []  # what is cited, and whether the material bears it out
+    citations: list[tuple[str, bool]] = []  # what is cited, and whether the material supports it
     if "quotes" in check:
         for quotation, number in _find_quotations(answer):
             places = folded_sources
             if number is not None and 1 <= number <= len(sources):
                 places = [folded_sources[number - 1]]
-            is_right = any(_fold(quotation) in place for place in places)
-            if not is_right:
+            if not any(_fold(quotation) in place for place in places):
                 return 0.0, f"not in the material: {quotation[:80]!r}"
-            citations.append((quotation, is_right))
+            citations.append((quotation, True))
     if "references" in check:
         for number in _find_references(answer):
             citations.append((f"[{number}]", 1 <= number <= len(sources)))
@@ -73,24 +72,28 @@ def check_citations(
         return 0.0, f"{len(citations)} citation(s), at least {at_least} required"
     if not citations:
         return 1.0, "nothing is cited"
-    wrong = [cited for cited, is_right in citations if not is_right]
-    reason = f"{len(citations) - len(wrong)} of {len(citations)} borne out"
-    if wrong:
-        reason += f"; not: {wrong[0][:80]!r}"
-    return 1.0 - len(wrong) / len(citations), reason
+    unsupported = [citation for citation, is_supported in citations if not is_supported]
+    supported = len(citations) - len(unsupported)
+    reason = f"{supported} of {len(citations)} citations are supported by the material"
+    if unsupported:
+        reason += f", not {unsupported[0][:80]!r}"
+    return 1.0 - len(unsupported) / len(citations), reason
 
 
 def _find_quotations(answer: str) -> list[tuple[str, int | None]]:
-    """The quotations of a few words and more, each with the number of the source that follows it."""
+    """Return the quotations of a few words and more, each with the number of the source that follows it, if any."""
     quotations: list[tuple[str, int | None]] = []
     for match in _QUOTES.finditer(answer):
         quotation = next(filter(None, match.groups())).strip()
         reference = _REFERENCE_AFTER.match(answer, match.end())
         quotations.append((quotation, int(reference[1]) if reference else None))
-    block = [line.lstrip("> \t").strip() for line in answer.splitlines() if line.startswith(">")]
-    for line in block:
-        text = _REFERENCE.sub("", line).strip(" \"“”'‘’*_—–-")
-        if not line.startswith(("—", "–", "-")) and not _QUOTES.search(line):  # not who said it
+    for line in answer.splitlines():
+        if not line.startswith(">"):
+            continue
+        line = line.lstrip("> \t").strip()
+        names_speaker = line.startswith(("—", "–", "-"))
+        if not names_speaker and not _QUOTES.search(line):
+            text = _REFERENCE.sub("", line).strip(" \"“”'‘’*_—–-")
             quotations.append((text, None))
     long_enough = []
     for quotation, number in quotations:
@@ -101,7 +104,7 @@ def _find_quotations(answer: str) -> list[tuple[str, int | None]]:
 
 
 def _find_sources(material: str | tuple[str, ...] | None, rollout: Rollout) -> list[str]:
-    """The texts of the material; a text given alone is one source."""
+    """Return the texts of the material, from the parameter or the metadata; a single text is one source."""
     sources: Any = material
     for name in ("material", "context", "documents", "sources"):
         if sources is None and rollout.metadata.get(name):
@@ -117,13 +120,13 @@ def _find_sources(material: str | tuple[str, ...] | None, rollout: Rollout) -> l
 
 
 def _fold(text: str) -> str:
-    """Letters and digits alone, so that spaces, case and punctuation make no difference."""
+    """Return the letters, digits and apostrophes: spaces, case and other punctuation make no difference."""
     text = unicodedata.normalize("NFKC", text).casefold().replace("’", "'").replace("‘", "'")
     return "".join(char for char in text if char.isalnum() or char == "'")
 
 
 def _find_references(answer: str) -> list[int]:
-    """The numbers of "[1]", "[2, 5]" and "[3-6]"."""
+    """Return the numbers in "[1]", "[2, 5]" and "[3-6]", in order."""
     numbers: list[int] = []
     for inside in _REFERENCE.findall(answer):
         for part in re.split(r"\s*[,;]\s*", inside):
@@ -137,9 +140,11 @@ def _find_references(answer: str) -> list[int]:
 
 
 def _normalise_number(text: str) -> str:
-    """1,200 and 1200 are the same number; 3.50 and 3.5 too."""
-    whole, _, decimals = text.rpartition(".") if "." in text else (text, "", "")
-    whole = (whole or text).replace(",", "").lstrip("0") or "0"
-    if not decimals:
-        return whole
-    return f"{whole}.{decimals.rstrip('0')}".rstrip(".")
+    """Return one spelling for equal numbers: 1,200 and 1200 are the same; 3.50 and 3.5 too."""
+    whole = text
+    decimals = ""
+    if "." in text:
+        whole, _, decimals = text.rpartition(".")
+    whole = whole.replace(",", "").lstrip("0") or "0"
+    decimals = decimals.rstrip("0")
+    return f"{whole}.{decimals}" if decimals else whole

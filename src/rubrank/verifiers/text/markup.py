@@ -1,7 +1,4 @@
-"""Is what the answer wrote valid: HTML, LaTeX, Mermaid, a cron expression?
-
-Checks of form, not of effect: nothing is run and nothing is rendered.
-"""
+"""ValidMarkup: whether HTML, LaTeX, Mermaid or a cron expression is well-formed. Nothing is run or rendered."""
 
 from __future__ import annotations
 
@@ -21,8 +18,8 @@ _FENCES = {
     "mermaid": ("mermaid",),
     "cron": ("cron", "crontab"),
 }
-# HTML5 lets these end without a tag of their own.
-_OPTIONAL = word_set(
+# HTML5 lets these elements end without an end tag.
+_OPTIONAL_END_TAG = word_set(
     "html head body p li dt dd tr td th thead tbody tfoot colgroup caption option optgroup rb rt rtc rp"
 )
 VOID = word_set("area base br col embed hr img input link meta source track wbr")
@@ -94,7 +91,7 @@ def valid_markup(text: Text, *, kind: Kind) -> Answer:
 
 
 def _find_markup(raw: str, kind: Kind) -> str:
-    """The last code fence of that kind, else the last one without a name, else the whole answer."""
+    """Return the last code fence of that kind, else the last one without a name, else the whole answer."""
     fences = [(tag.lower(), code) for tag, code in split_code(raw)[1]]
     for names in (_FENCES[kind], ("",)):
         blocks = [code for name, code in fences if name in names]
@@ -104,9 +101,9 @@ def _find_markup(raw: str, kind: Kind) -> str:
 
 
 def check_html(text: str) -> tuple[str | None, set[str]]:
-    """What is wrong with the nesting of tags, as browsers read them, and the names of all tags in small letters.
+    """Return what is wrong with the nesting of tags (None if nothing), and the names of all tags in lower case.
 
-    `<li>a<li>b`, `<br>`, `<P>` and a `</p>` that nothing opened are fine.
+    Tags are read as browsers read them: `<li>a<li>b`, `<br>`, `<P>` and a `</p>` that nothing opened are fine.
     """
     open_tags: list[str] = []
     names: set[str] = set()
@@ -122,19 +119,19 @@ def check_html(text: str) -> tuple[str | None, set[str]]:
             if name == "p":
                 continue
             return f"</{name}> closes nothing", names
-        while open_tags[-1] != name and open_tags[-1] in _OPTIONAL:
+        while open_tags[-1] != name and open_tags[-1] in _OPTIONAL_END_TAG:
             open_tags.pop()
         if open_tags[-1] != name:
             return f"</{name}> crosses <{open_tags[-1]}>", names
         open_tags.pop()
-    unclosed = [tag for tag in open_tags if tag not in _OPTIONAL]
+    unclosed = [tag for tag in open_tags if tag not in _OPTIONAL_END_TAG]
     if unclosed:
         return f"<{unclosed[-1]}> is never closed", names
     return None, names
 
 
 def _find_tags(text: str) -> Iterator[tuple[str, Literal["start", "end", "empty"]]]:
-    """Names and kinds of the tags of a text; ("<!--", "start") for a comment or section that is never closed.
+    """Yield names and kinds of the tags of a text; ("<!--", "start") for a comment or section that is never closed.
 
     Python's own parser starts again at every "<" of a tag or comment that does not end, which takes minutes for long
     texts. Here everything is read once: what never ends is the rest of the text.
@@ -156,7 +153,7 @@ def _find_tags(text: str) -> Iterator[tuple[str, Literal["start", "end", "empty"
             if not _TAG_NAME.match(text, start):
                 continue
             tag = _TAG.match(text, start)
-            if tag is None:  # no later tag ends, either
+            if tag is None:  # there is no ">" behind it, so no later tag ends either
                 return
             position = tag.end()
             name = tag["name"].lower()
@@ -250,7 +247,7 @@ def _is_cron_part(part: str, low: int, high: int, names: Sequence[str]) -> bool:
     numbers = []
     for end in span.split("-"):
         if end in names:
-            numbers.append(names.index(end) + (1 if low == 1 else 0))
+            numbers.append(names.index(end) + low)  # months count from 1, days of the week from 0
         elif end.isascii() and end.isdigit() and len(end) <= 4:
             numbers.append(int(end))
         else:

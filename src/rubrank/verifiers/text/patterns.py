@@ -1,4 +1,4 @@
-"""What must, or must not, be found in an answer: patterns of a rubric, personal data."""
+"""Regex and NoPersonalData: patterns that an answer must or must not match, and personal data that it must not hold."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ from rubrank._plain import clean
 from rubrank.texts.text import Text
 from rubrank.verifiers.shared.patterns import compile_re2
 from rubrank.verifiers.shared.relation import Relation, holds
-from rubrank.verifiers.verifier import BINARY, Answer, missing, verifier
+from rubrank.verifiers.verifier import BINARY, Answer, verifier
 
 
 def _compile(pattern: str, where: str, case_sensitive: bool) -> Any:
+    """Return the compiled pattern, in which `.` matches line breaks, and `^` and `$` match at lines unless "whole"."""
     flags = "(?s)" if where == "whole" else "(?ms)"
     return compile_re2(flags + pattern, case_sensitive=case_sensitive)
 
 
 def _check_pattern(params: Any) -> str | None:
-    """A pattern that RE2 cannot read is the rubric's fault, and reported before grading."""
+    """Return what is wrong with the pattern; so a rubric with a bad pattern is refused before grading."""
     try:
         _compile(params.pattern, params.where, params.case_sensitive)
     except re2.error as error:
@@ -50,10 +51,7 @@ def regex(
         character. A pattern that RE2 cannot read is refused with the rubric.
     Not covered: look-around and back-references, which RE2 does not have.
     """
-    try:
-        compiled = _compile(pattern, where, case_sensitive)
-    except re2.error as error:
-        return missing(f"RE2 does not know the pattern: {error}")
+    compiled = _compile(pattern, where, case_sensitive)
     raw = clean(text.raw)
     if where == "anywhere":
         # Twice as many matches as `count` and two more decide every relation, so the search ends there.

@@ -1,4 +1,4 @@
-"""How close an answer is to a reference: tokens in common, ROUGE, chrF, embeddings.
+"""How close an answer is to a reference: shared tokens, ROUGE, BLEU, chrF, edit distance, embeddings.
 
     >>> tokenize("The Cat's tail, 西湖")
     ['the', 'cat', 's', 'tail', '西', '湖']
@@ -39,7 +39,7 @@ _NO_REFERENCE = "no reference: give `references`, or one in the data"
 
 
 def tokenize(text: str) -> list[str]:
-    """Words and single characters of unspaced scripts."""
+    """Split a text into words, and into single characters in scripts without spaces; case and width are folded."""
     return _TOKEN.findall(unicodedata.normalize("NFKC", text).casefold())
 
 
@@ -92,9 +92,8 @@ def token_f1(
     best = 0.0
     for text in texts if tokens else ():
         reference = tokenize(text)
-        best = max(
-            best, _measure_f1(_count_overlap(tokens, reference), len(tokens), len(reference))
-        )
+        overlap = _count_overlap(tokens, reference)
+        best = max(best, _measure_f1(overlap, len(tokens), len(reference)))
     return best, f"F1 {best:.2f} with the nearest of {len(texts)} reference(s)"
 
 
@@ -115,7 +114,7 @@ def contains_any(
     texts = [text for text in _find_references(references, rollout) if tokenize(text)]
     if not texts:
         return missing(_NO_REFERENCE)
-    # Whoever lists everything does not answer; but several references may be asked for.
+    # A list of everything is no answer; but where several references are right, as many and more may be listed.
     most_entries = max(_MANY_ENTRIES - 1, 2 * len(texts)) if need == "any" else LONGEST
     statements = _select_statements(rollout, most_entries)
     contained = [text for text in texts if _is_stated(text, statements)]
@@ -132,31 +131,27 @@ _STRUCK = re.compile(r"~~[^~\n]{1,500}~~")
 _ENTRY = re.compile(r"[,，、;；/|#•·]|\s[-–—]\s|\)\s*\(|(?:^|\s)\d{1,3}[.)]|\b(?:and|or)\b|和")
 _MANY_ENTRIES = 5
 _SHORT_ENTRY = 4  # tokens
-_BAG = 8  # tokens without a small word among them: a list without commas
+_FEWEST_IN_BAG = 8  # tokens without a small word among them: a list without commas
 _SMALL_WORDS = frozenset(word for words in read_words("small_words").values() for word in words)
 _LANGUAGES_WITH_SMALL_WORDS = frozenset(read_words("small_words"))
 _HAS_UNSPACED = re.compile(f"[{_UNSPACED}]")
 
 
 def _select_statements(rollout: Rollout, most_entries: int) -> list[str]:
-    """The sentences that state something: no comments, addresses, questions, denials, nor lists of too many entries."""
-    outside, blocks, _ = split_code(_STRUCK.sub(" ", rollout.text.shown.raw))
-    code_lines = [line for _, code in blocks for line in _COMMENT.sub(" ", code).splitlines()]
-    entries = [
-        line for line in outside if is_item(line) and len(tokenize(line)) <= _SHORT_ENTRY + 1
-    ]
-    lines = (
-        outside
-        if len(entries) <= most_entries
-        else [line for line in outside if line not in entries]
-    )
-    sentences = _drop_runs_of_short_lines(lines, most_entries)
+    """Return the sentences that state something: no comments, addresses, questions, denials, or too long lists."""
+    lines, blocks, _ = split_code(_STRUCK.sub(" ", rollout.text.shown.raw))
+    # One token more than in other entries: the number or letter of the item.
+    entries = [line for line in lines if is_item(line) and len(tokenize(line)) <= _SHORT_ENTRY + 1]
+    if len(entries) > most_entries:
+        lines = [line for line in lines if line not in entries]
+    sentences = _drop_runs_of_short_sentences(lines, most_entries)
+    for _, code in blocks:
+        sentences += _COMMENT.sub(" ", code).splitlines()
     statements = []
-    for sentence in [*sentences, *code_lines]:
+    for sentence in sentences:
         statement = _ADDRESS.sub(" ", sentence)
-        if statement.rstrip("*_\"'”’)） ").endswith(("?", "？")) or _is_list(
-            statement, most_entries
-        ):
+        is_question = statement.rstrip("*_\"'”’)） ").endswith(("?", "？"))
+        if is_question or _is_list(statement, most_entries):
             continue
         for clause, _ in find_denials(statement):
             statement = statement.replace(clause, " ")
@@ -164,61 +159,61 @@ def _select_statements(rollout: Rollout, most_entries: int) -> list[str]:
     return statements
 
 
-def _drop_runs_of_short_lines(lines: Sequence[str], most_entries: int) -> list[str]:
-    """The sentences of the lines, without runs of more than `most_entries` short ones: Paris. London. Berlin. …"""
+def _drop_runs_of_short_sentences(lines: Sequence[str], most_entries: int) -> list[str]:
+    """Return the sentences, without runs of more than `most_entries` short ones: "Paris. London. Berlin. …"."""
+
+    def is_short(sentence: str) -> bool:
+        return 0 < len(tokenize(sentence)) <= _SHORT_ENTRY
+
     texts = ["\n".join(lines)]
-    if sum(0 < len(tokenize(line)) <= _SHORT_ENTRY for line in lines) > most_entries:
+    if sum(map(is_short, lines)) > most_entries:
         texts = list(lines)  # a word in each line: not the lines of a paragraph
-    sentences = [
-        sentence for text in texts for sentence in split_sentences(text) if tokenize(sentence)
-    ]
-    kept_sentences: list[str] = []
-    for is_short, run in groupby(
-        sentences, key=lambda sentence: len(tokenize(sentence)) <= _SHORT_ENTRY
-    ):
+    sentences: list[str] = []
+    for text in texts:
+        sentences += filter(tokenize, split_sentences(text))
+    remaining: list[str] = []
+    for run_is_short, run in groupby(sentences, key=is_short):
         run_sentences = list(run)
-        if not is_short or len(run_sentences) <= most_entries:
-            kept_sentences += run_sentences
-    return kept_sentences
+        if not run_is_short or len(run_sentences) <= most_entries:
+            remaining += run_sentences
+    return remaining
 
 
 def _is_list(statement: str, most_entries: int) -> bool:
     """Are there too many short parts between commas, or many words and not one that connects them?"""
     short_entries = sum(0 < len(tokenize(part)) <= _SHORT_ENTRY for part in _ENTRY.split(statement))
-    tokens = tokenize(statement)
     if short_entries > most_entries:
         return True
+    tokens = tokenize(statement)
+    is_short = len(tokens) < max(_FEWEST_IN_BAG, 2 * most_entries)
     has_small_words = not _SMALL_WORDS.isdisjoint(tokens)
-    if (
-        len(tokens) < max(_BAG, 2 * most_entries)
-        or has_small_words
-        or _HAS_UNSPACED.search(statement)
-    ):
+    if is_short or has_small_words or _HAS_UNSPACED.search(statement):
         return False
-    # The small words of Polish, Russian, Hindi … are not in the table. Their sentences are not names in a row.
-    language, sure = detect_language(statement)
+    # The small words of Polish, Russian, Hindi … are not in the table. There only many capitals show names in a row.
+    language, confidence = detect_language(statement)
+    if language in _LANGUAGES_WITH_SMALL_WORDS or confidence < 0.5:
+        return True
     words = statement.split()
     capitalised = sum(word[0].isupper() for word in words)
-    return language in _LANGUAGES_WITH_SMALL_WORDS or sure < 0.5 or 2 * capitalised > len(words)
+    return 2 * capitalised > len(words)
 
 
 def _is_stated(reference: str, statements: Sequence[str]) -> bool:
     """Does a statement hold the reference, and not only to call it wrong ("Paris is wrong")?"""
     tokens = _join_tokens(reference)
     for statement in statements:
-        if tokens in _join_tokens(statement):
-            places = [
-                match.span()
-                for match in re.finditer(re.escape(reference), statement, re.IGNORECASE)
-            ]
-            masked = mask_expressions(statement)
-            if not places or not all(is_denied(masked, start, end) for start, end in places):
-                return True
+        if tokens not in _join_tokens(statement):
+            continue
+        masked = mask_expressions(statement)
+        matches = list(re.finditer(re.escape(reference), statement, re.IGNORECASE))
+        # Without a match the reference is spelled in another way ("New\nYork"): its place is not known.
+        if not matches or not all(is_denied(masked, *match.span()) for match in matches):
+            return True
     return False
 
 
 def _join_tokens(text: str) -> str:
-    """The tokens with a mark around each, so that a search finds whole tokens in order."""
+    """Return the tokens with a mark around each, so that a search finds whole tokens in order."""
     return "\x00".join(["", *tokenize(text), ""])
 
 
@@ -260,6 +255,7 @@ def rouge(
 
 
 def _measure_rouge(tokens: list[str], reference: list[str], kind: str, measure: str) -> float:
+    """Return recall, precision or F1 of the n-grams, or of the longest common subsequence, with one reference."""
     if not tokens:
         return 0.0
     if kind == "L":
@@ -307,6 +303,7 @@ def _drop_spaces(text: str) -> str:
 
 
 def _measure_chrf(text: str, reference: str, beta: float) -> float:
+    """Return the F-score of the mean precision and the mean recall over n-grams of 1 to 6 characters."""
     precisions = []
     recalls = []
     for n in range(1, 7):
@@ -455,27 +452,22 @@ def bleu(
         return missing(_NO_REFERENCE)
     tokens = tokenize(rollout.answer)[:LONGEST]
     reference_tokens = [tokenize(text)[:LONGEST] for text in texts]
-    score = _measure_bleu(tokens, reference_tokens, order)
-    return score, f"BLEU-{order} {score:.2f}"
-
-
-def _measure_bleu(tokens: list[str], references: list[list[str]], order: int) -> float:
     if not tokens:
-        return 0.0
-    logarithms = []
+        return 0.0, "an empty answer"
+    log_precisions = []
     for n in range(1, min(order, len(tokens)) + 1):
         grams = Counter(list_grams(tokens, n))
+        # An n-gram counts at most as often as in the reference that has it most often.
         most: Counter[tuple[str, ...]] = Counter()
-        for reference in references:
+        for reference in reference_tokens:
             most |= Counter(list_grams(reference, n))
         common = (grams & most).total()
         smoothing = 1 if n > 1 else 0
         if common + smoothing == 0:
-            return 0.0
-        logarithms.append(math.log((common + smoothing) / (grams.total() + smoothing)))
-    nearest = min(
-        (len(reference) for reference in references),
-        key=lambda size: (abs(size - len(tokens)), size),
-    )
-    brevity = min(1.0, math.exp(1 - nearest / len(tokens)))
-    return brevity * math.exp(sum(logarithms) / len(logarithms))
+            return 0.0, "no word in common with a reference"
+        log_precisions.append(math.log((common + smoothing) / (grams.total() + smoothing)))
+    sizes = [len(reference) for reference in reference_tokens]
+    nearest_size = min(sizes, key=lambda size: (abs(size - len(tokens)), size))
+    brevity_penalty = min(1.0, math.exp(1 - nearest_size / len(tokens)))
+    score = brevity_penalty * math.exp(sum(log_precisions) / len(log_precisions))
+    return score, f"BLEU-{order} {score:.2f}"

@@ -1,4 +1,4 @@
-"""How a text reads: its school grade, and how much it repeats itself, the other rollouts, or earlier turns.
+"""Readability, and repetition within an answer, between the rollouts of a group, and of earlier turns.
 
     GroupDiversity of ["one two three", "one two three", "four five six"]      0.5, 0.5, 1
 
@@ -127,6 +127,7 @@ def group_diversity(
 def _compare_with_others(
     i: int, all_grams: Sequence[frozenset[tuple[str, ...]]], against: str
 ) -> Answer:
+    """Return the verdict on rollout `i`, given the n-grams of all rollouts of the group."""
     if len(all_grams) < 2:
         return missing("there is no other rollout of the query to compare with")
     grams = all_grams[i]
@@ -138,11 +139,10 @@ def _compare_with_others(
             similarities.append(len(grams & other_grams) / len(grams | other_grams))
     if not similarities:
         return missing(f"none of the {len(all_grams) - 1} other answers has words to compare with")
+    others = "1 other" if len(similarities) == 1 else f"{len(similarities)} others"
     if against == "nearest":
         similarity = max(similarities)
-        others_compared = f"the nearest of {len(similarities)}"
+        others = f"the nearest of {others}"
     else:
         similarity = sum(similarities) / len(similarities)
-        others_compared = f"{len(similarities)}"
-    reason = f"similarity {similarity:.2f} with {others_compared} others of the query"
-    return 1.0 - similarity, reason
+    return 1.0 - similarity, f"similarity {similarity:.2f} with {others} of the query"
