@@ -35,7 +35,7 @@ _MIN_FREE_SPACE = 1 << 20  # bytes
 # have at most 255 bytes. Earlier versions left out the host.
 _NAME_CHARACTERS = 40
 _TEMPORARY_NAME = re.compile(r"\.(?:(?P<host>[A-Za-z0-9-]*)\.)?(?P<pid>\d+)\.[0-9a-f]{8}\.tmp$")
-# age of a temporary file from another machine, whose processes cannot be checked
+# Age at which a temporary file from another machine is removed: its process cannot be checked.
 _ABANDONED_SECONDS = 86400.0
 # The phrases with which operating systems and libraries report a full disk.
 _DISK_FULL = (
@@ -110,9 +110,8 @@ def suffix_error(
 def open_bytes(path: Path) -> Any:
     """Open a file to read its bytes, decompressed if its name says that it is compressed."""
     if path.suffix.lower() == ".gz":
-        return gzip.open(
-            path, "rb"
-        )  # closes the file too, which a GzipFile over an open file does not
+        # gzip.open closes the file too, which a GzipFile over an open file does not.
+        return gzip.open(path, "rb")
     return decompress_file(path.open("rb"), path)
 
 
@@ -264,9 +263,8 @@ def check_output_path(
         if not isinstance(source, str | Path):
             continue
         is_same_file = False
-        with suppress(
-            OSError, ValueError
-        ):  # the source may be a pattern or a name that does not exist
+        # The source may be a pattern, or a name that does not exist.
+        with suppress(OSError, ValueError):
             is_same_file = target.exists() and target.samefile(source)
         if is_same_file:
             raise InvalidInput(owner, option, "another file than the input", str(path), "")
@@ -279,6 +277,7 @@ def check_output_path(
 
 
 def _is_device(path: Path) -> bool:
+    """Is it a device or a pipe, such as /dev/stdout?"""
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
@@ -325,11 +324,11 @@ def _host_name() -> str:
 
 def _is_running(pid: int) -> bool:
     try:
-        os.kill(pid, 0)
+        os.kill(pid, 0)  # signal 0 only checks that the process exists
     except ProcessLookupError:
         return False
-    except OSError:  # a process of another user
-        return True
+    except PermissionError:
+        return True  # it belongs to another user
     return True
 
 
@@ -351,9 +350,8 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
     try:
         yield temporary
         with temporary.open("rb") as file:
-            os.fsync(
-                file.fileno()
-            )  # otherwise a power cut can leave the new name with half of its content
+            # Without this a power cut can leave the new name with half of its content.
+            os.fsync(file.fileno())
         if target.exists():
             shutil.copymode(target, temporary)
         os.replace(temporary, target)

@@ -47,13 +47,8 @@ def check_bounds(value: Any, owner: str, parameter: str, most: int = MOST_VALUES
             characters += len(item)
         elif isinstance(item, Mapping):
             if len(item) > MOST_KEYS:
-                raise InvalidInput(
-                    owner,
-                    parameter,
-                    f"mappings of at most {MOST_KEYS:,} keys",
-                    f"{len(item):,}",
-                    "",
-                )
+                allowed = f"mappings of at most {MOST_KEYS:,} keys"
+                raise InvalidInput(owner, parameter, allowed, f"{len(item):,}", "")
             stack.extend((child, depth + 1) for pair in item.items() for child in pair)
         elif isinstance(item, Sequence | Set) and not isinstance(item, bytes | bytearray):
             if len(item) > most:
@@ -64,13 +59,8 @@ def check_bounds(value: Any, owner: str, parameter: str, most: int = MOST_VALUES
         if values > most:
             raise _too_many(owner, parameter, most, None)
         if characters > MOST_TEXT:
-            raise InvalidInput(
-                owner,
-                parameter,
-                f"at most {MOST_TEXT >> 20} million characters of text",
-                "more",
-                "",
-            )
+            allowed = f"at most {MOST_TEXT >> 20} million characters of text"
+            raise InvalidInput(owner, parameter, allowed, "more", "")
 
 
 def _too_many(owner: str, parameter: str, most: int, got: int | None) -> InvalidInput:
@@ -155,13 +145,9 @@ def explain_complaints(
     where: the file or function, which becomes the owner. page: the documentation that the remedy refers to.
     An InvalidInput that a validator raised keeps its message.
     """
-    complaints = _merge_alternatives(
-        [complaint for complaint in error.errors() if not _is_consequence(complaint)]
-    )
-    return [
-        _explain_complaint(complaint, where, model, page)
-        for complaint in complaints[:_MOST_COMPLAINTS]
-    ]
+    causes = [complaint for complaint in error.errors() if not _is_consequence(complaint)]
+    complaints = _merge_alternatives(causes)[:_MOST_COMPLAINTS]
+    return [_explain_complaint(complaint, where, model, page) for complaint in complaints]
 
 
 _M = TypeVar("_M", bound=BaseModel)
@@ -201,28 +187,25 @@ def _merge_alternatives(complaints: list[Any]) -> list[Any]:
             by_value[number] = [complaint]
         else:
             by_value.setdefault(complaint["loc"][:tried], []).append({**complaint, "tried": tried})
-    return [_merge(alternatives) for alternatives in by_value.values()]
-
-
-def _merge(alternatives: list[Any]) -> Any:
-    """One complaint for the complaints about one value."""
-    if "tried" not in alternatives[0]:
-        return alternatives[0]
-    deepest = max(alternatives, key=lambda complaint: len(complaint["loc"]))
-    tried = deepest["tried"]
-    place = (*deepest["loc"][:tried], *deepest["loc"][tried + 1 :])
-    if len(place) > tried:  # the value has this type, and something inside it is wrong
-        return {**deepest, "loc": place}
-    return {
-        **deepest,
-        "loc": place,
-        "allowed": " or ".join(dict.fromkeys(map(describe_allowed, alternatives))),
-    }
+    merged = []
+    for alternatives in by_value.values():
+        deepest = max(alternatives, key=lambda complaint: len(complaint["loc"]))
+        if "tried" in deepest:
+            tried = deepest["tried"]
+            place = (*deepest["loc"][:tried], *deepest["loc"][tried + 1 :])
+            deepest = {**deepest, "loc": place}
+            # A longer location means that the value has this type, and something inside it is wrong.
+            if len(place) == tried:
+                descriptions = dict.fromkeys(map(describe_allowed, alternatives))
+                deepest["allowed"] = " or ".join(descriptions)
+        merged.append(deepest)
+    return merged
 
 
 def _explain_complaint(
     complaint: Any, where: str, model: type[BaseModel], page: str
 ) -> InvalidInput:
+    """One complaint as one of our errors; see `explain_complaints`."""
     inner = complaint.get("ctx", {}).get("error")
     place = ".".join(map(str, complaint["loc"]))
     if isinstance(inner, InvalidInput):
@@ -238,13 +221,9 @@ def _explain_complaint(
         near = get_close_matches(complaint["input"], allowed, n=1)
         remedy = f"Did you mean {near[0]!r}?" if near else f"See `rubrank help {page}`."
         return UnknownName(where, place, describe_allowed(complaint), got, remedy)
-    return InvalidInput(
-        where,
-        place or model.__name__.lower(),
-        describe_allowed(complaint),
-        got,
-        f"See `rubrank help {page}`.",
-    )
+    remedy = f"See `rubrank help {page}`."
+    parameter = place or model.__name__.lower()
+    return InvalidInput(where, parameter, describe_allowed(complaint), got, remedy)
 
 
 _ALLOWED = {
@@ -308,17 +287,13 @@ def describe_allowed(complaint: Any) -> str:
 def _suggest_key(model: type[BaseModel], place: Sequence[int | str]) -> str:
     """A remedy for an unknown key: the nearest key, or all keys that are allowed there."""
     *parents, name = place
-    names = list(_model_at(model, parents).model_fields)
+    # Find the model that the key is in: parents are such as ("judges", 0, "sampling").
+    for parent in parents:
+        if isinstance(parent, str) and parent in model.model_fields:
+            model = _model_in(model.model_fields[parent].annotation, model) or model
+    names = list(model.model_fields)
     near = get_close_matches(str(name), names, n=1)
     return f"Did you mean {near[0]!r}?" if near else f"Known: {', '.join(names)}."
-
-
-def _model_at(model: type[BaseModel], place: Sequence[int | str]) -> type[BaseModel]:
-    """The model at a place inside another one, such as ("judges", 0, "sampling")."""
-    for part in place:
-        if isinstance(part, str) and part in model.model_fields:
-            model = _model_in(model.model_fields[part].annotation, model) or model
-    return model
 
 
 def _model_in(annotation: Any, owner: type[BaseModel]) -> type[BaseModel] | None:

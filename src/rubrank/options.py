@@ -90,15 +90,6 @@ def check_keywords(owner: str, names: Iterable[str], known: Iterable[str]) -> No
             raise UnknownOption.of(owner, "keyword", name, allowed)
 
 
-def _read_written(name: str, annotation: Any, value: Any) -> Any:
-    """A value in the form that the field has."""
-    if get_origin(annotation) is tuple and isinstance(value, str):
-        return [value]
-    if get_origin(annotation) is dict and isinstance(value, str | list | tuple):
-        return read_pairs(name, [value] if isinstance(value, str) else value)
-    return value
-
-
 def read_pairs(name: str, texts: Iterable[Any]) -> dict[str, str]:
     """The entries `NAME=VALUE` of an option as a mapping; raises if a name is there twice."""
     values: dict[str, str] = {}
@@ -166,10 +157,15 @@ class Options(OptionsBase):
         values = {}
         for key, value in data.items():
             name = str(key).replace("-", "_")
-            if name in cls.model_fields:
-                values[name] = _read_written(name, cls.model_fields[name].annotation, value)
-            else:
+            if name not in cls.model_fields:
                 values[key] = value
+                continue
+            field_type = get_origin(cls.model_fields[name].annotation)
+            if field_type in (tuple, dict) and isinstance(value, str):
+                value = [value]
+            if field_type is dict and isinstance(value, list | tuple):
+                value = read_pairs(name, value)
+            values[name] = value
         return values
 
 
@@ -232,17 +228,17 @@ class AttributeOptions(Options):
             remedy = "Only `rubrank train` knows how long a run is."
             raise InvalidInput("options", "start", "a step ≥ 0", repr(self.start), remedy)
         share = float(self.start.rstrip("% ")) / 100.0
-        return math.ceil(
-            share * steps - 1e-6
-        )  # 70% of 10 steps is step 7, even if 0.7 × 10 is rounded up
+        # 70% of 10 steps is step 7, even if 0.7 × 10 is rounded up.
+        return math.ceil(share * steps - 1e-6)
 
 
 def _accept_objects(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
     """Check plain data; let a `Gate`, an `Attribute` or a `Control` through, which checked itself when it was made."""
-    is_data = value is None or isinstance(
-        value, str | int | float | list | tuple | Mapping | Options
-    )
-    return validate({} if value is None else value) if is_data else value
+    if value is None:
+        return validate({})
+    if isinstance(value, str | int | float | list | tuple | Mapping | Options):
+        return validate(value)
+    return value
 
 
 class RewardOptions(Options):
@@ -325,13 +321,8 @@ class RewardOptions(Options):
     @classmethod
     def _check_rule(cls, value: Any) -> Any:
         if not isinstance(value, str) and not callable(value):
-            raise InvalidInput(
-                "options",
-                "rule",
-                "a name such as 'rlvr2+', or a rule",
-                repr(value),
-                "See `rubrank help rules`.",
-            )
+            allowed = "a name such as 'rlvr2+', or a rule"
+            raise InvalidInput("options", "rule", allowed, repr(value), "See `rubrank help rules`.")
         return value
 
     @field_validator("retest")
@@ -380,10 +371,12 @@ class RewardOptions(Options):
 
     def adjustment_of(self, attribute: AttributeOptions) -> tuple[float, Draw] | None:
         """The share of an attribute's influence to take out, and how it is drawn; None: all of it is removed."""
-        share, draw = attribute.attenuate, attribute.draw
+        share = attribute.attenuate
+        draw = attribute.draw
         if "attenuate" not in attribute.model_fields_set:
             default = _read_adjustment("adjust", self.adjust)
-            share, draw = default["attenuate"], default.get("draw", "fixed")
+            share = default["attenuate"]
+            draw = default.get("draw", "fixed")
         return None if share is None else (share, draw)
 
 

@@ -10,7 +10,7 @@ from whole_tables import fuse_file
 
 from rubrank import grade
 from rubrank.errors import BadTable
-from rubrank.scores.files import has_rubric
+from rubrank.scores.files import has_rubric, read_scores
 
 LENGTHS = [
     {"name": f"Words{n}", "verifier": "WordCount", "params": {"relation": "at least", "count": n}} for n in (3, 6)
@@ -52,6 +52,18 @@ def test_score_files_bring_the_rubrics_of_all_of_them(tmp_path, monkeypatch, suf
     assert has_rubric(folder)
     assert rewards(folder, tmp_path / "rewards.jsonl") == WANTED
     assert rewards(str(folder / f"*.{suffix}"), tmp_path / "rewards.parquet") == WANTED
+
+
+@pytest.mark.parametrize("long", [False, True])
+@pytest.mark.parametrize("suffix", ["parquet", "jsonl"])
+def test_a_score_file_identifies_the_responses_that_were_scored(tmp_path, monkeypatch, suffix, long):
+    if long:
+        monkeypatch.setattr("rubrank.scores.output._MOST_CRITERION_COLUMNS", 0)
+    path = tmp_path / f"scores.{suffix}"
+    HALVES[0].write(path)
+    written = [group.digests for group in HALVES[0]]
+    assert all(len(digests) == 4 for digests in written)
+    assert [group.digests for group in read_scores(path)] == written
 
 
 def test_wide_and_long_score_files_together(tmp_path, monkeypatch):

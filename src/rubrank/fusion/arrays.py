@@ -118,9 +118,8 @@ def utilities(
     batch = fused.batch
     if attributes is None:
         return fused.utilities
-    if (
-        fused.control is None or fused.gamma is None
-    ):  # an array of no attributes: nothing was adjusted
+    if fused.control is None or fused.gamma is None:
+        # The array has no attributes, so nothing was adjusted.
         assert fused.utilities is not None
         return Utilities(fused.utilities, batch.per_group(np.zeros((batch.N, batch.K, 0))))
     return Utilities(batch.per_rollout(fused.control.fitted_MK), fused.gamma)

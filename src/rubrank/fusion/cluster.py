@@ -300,12 +300,14 @@ def on_ray(
         task = ray.remote(_prepare_block).options(num_cpus=1, num_returns=2)
         shared = ray.put(fuser)
         references = [task.remote(shared, block) for block in packed.materialize().to_arrow_refs()]
-        prepared = [(part, _get_result(ray, summary)) for part, summary in references]
-        prepared = [
-            (part, summary) for part, summary in prepared if summary is not None
-        ]  # empty blocks
-        parts = [part for part, _ in prepared]
-        estimate = _estimate_influence(ray, fuser.rule, parts, [summary for _, summary in prepared])
+        parts = []
+        summaries = []
+        for part, reference in references:
+            summary = _get_result(ray, reference)
+            if summary is not None:  # it is None for an empty block
+                parts.append(part)
+                summaries.append(summary)
+        estimate = _estimate_influence(ray, fuser.rule, parts, summaries)
         fuser.rule = with_options(fuser.rule, _OWNER, batch_estimate=estimate)
     return dataset.groupby(group, num_partitions=partition_count).map_groups(
         fuser.fuse, batch_format="pyarrow"

@@ -70,9 +70,8 @@ def _ordinal(n: int) -> str:
 
 def _explain_criteria(group: FusedGroup, i: int) -> Iterator[str]:
     parts = group.weights * group.values
-    order = np.argsort(
-        -np.round(np.abs(parts[i]), _PLACES - 1), kind="stable"
-    )  # what mattered most comes first
+    # What mattered most comes first.
+    order = np.argsort(-np.round(np.abs(parts[i]), _PLACES - 1), kind="stable")
     for k in order:
         if group.missing[k] == len(group.reward):
             continue  # no rollout was scored: a criterion of another query
@@ -130,9 +129,8 @@ def _explain_sum(group: FusedGroup, i: int) -> Iterator[str]:
     """The weighted sum and how far to trust it, if at least two criteria tell rollouts apart."""
     if group.error is None or np.isnan(group.agreement) or np.isnan(group.error[i]):
         return
-    total = (
-        round(float((group.weights * group.values[i]).sum()), _PLACES) + 0.0
-    )  # turns −0.0 into 0.0
+    # Adding 0.0 turns −0.0 into 0.0.
+    total = round(float((group.weights * group.values[i]).sum()), _PLACES) + 0.0
     yield f"together: {total:+.2f} (se {group.error[i]:.2f}); agreement of the criteria {group.agreement:.2f}"
 
 

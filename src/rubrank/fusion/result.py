@@ -288,9 +288,8 @@ class Fused(Framed):
                 _describe(self.value_M, M),
                 "See `rubrank help extending`.",
             )
-        is_unscored_M = np.isnan(value_M) & self.batch.missing_MK.all(
-            1
-        )  # NaN is right for a rollout without scores
+        # NaN is right for a rollout without scores.
+        is_unscored_M = np.isnan(value_M) & self.batch.missing_MK.all(1)
         wrong = np.flatnonzero(~np.isfinite(value_M) & ~is_unscored_M)
         if len(wrong):
             got = f"{value_M[wrong[0]]} for rollout {wrong[0]}"
@@ -465,9 +464,8 @@ class Fused(Framed):
     def explain(self, rollout: int | tuple[int, int]) -> str:
         """Why a rollout got its reward: its row number, or (group, rollout) for a (groups, rollouts, …) batch."""
         batch = self.batch
-        shape = batch.shape or (
-            len(batch.scores_MK),
-        )  # the caller's shape: (rows,) or (groups, rollouts)
+        # The caller's shape: (rows,) or (groups, rollouts).
+        shape = batch.shape or (len(batch.scores_MK),)
         position = rollout if isinstance(rollout, tuple) else (rollout,)
         is_valid = isinstance(rollout, tuple) == (len(shape) == 2) and len(position) == len(shape)
         is_valid = is_valid and all(isinstance(i, int | np.integer) for i in position)

@@ -7,10 +7,12 @@ JSON Lines: a header {"rubrank": "scores", "version": 1, "rubrics": [[{criterion
 where `rubric` is the number of the row's rubric and a missing score is null. Parquet: one row per rollout with the
 columns group, rollout, rubric, and for every criterion its score and "… (reason)"; the header is in the metadata.
 With very many criteria (each query has its own) Parquet has one row per score: group, rollout, rubric, criterion,
-score, reason. `digest` identifies the response that was scored. If responses were compared instead of scored, a row
-also has `outcomes`, a JSON text such as {"GeneralQuality": [null, 1.0, 0.5]}: this rollout against each rollout of its
-group. If judges report how sure they are, it has `probabilities`, a JSON text with pairs of value and probability such
-as {"Tone": [[0.0, 0.2], [1.0, 0.8]]}.
+score, reason.
+
+Every form has three more columns if there is something to write in them. `digest` identifies the response that was
+scored. If responses were compared instead of scored, `outcomes` is a JSON text such as
+{"GeneralQuality": [null, 1.0, 0.5]}: this rollout against each rollout of its group. If judges report how sure they
+are, `probabilities` is a JSON text with pairs of value and probability such as {"Tone": [[0.0, 0.2], [1.0, 0.8]]}.
 """
 
 from __future__ import annotations
@@ -72,7 +74,7 @@ if TYPE_CHECKING:
 
 Rubrics: TypeAlias = tuple[tuple[CriterionData, ...], ...]
 _REMEDY = "Write it with ScoreTable.write."
-# enough to recognise a header; the first line of another table may be long
+# Enough to recognise a header; the first line of another table may be long.
 _HEADER_START_BYTES = 64
 
 
@@ -140,7 +142,14 @@ class ScoreFile:
         digest_of_row = self._texts(DIGEST)
         groups = []
         for label, rows in layout.rows_of_groups.items():
-            rubric = self.rubrics[self._rubric_number(label, {rubric_of_row[row] for row in rows})]
+            numbers = {rubric_of_row[row] for row in rows}
+            number = next(iter(numbers))
+            if len(numbers) > 1 or number not in range(len(self.rubrics)):
+                where = f"the rubric of group {label!r}"
+                allowed = f"one number from 0 to {len(self.rubrics) - 1}"
+                got = " and ".join(sorted(map(str, numbers)))
+                raise BadTable(str(self.table.path), where, allowed, got, _REMEDY)
+            rubric = self.rubrics[int(number)]
             names = [criterion.name for criterion in rubric]
             outcomes = read_outcomes([outcomes_of_row[row] for row in rows], self.table.path)
             probabilities = read_probability_texts(
@@ -156,14 +165,19 @@ class ScoreFile:
             if "\0" in group_id and self.table.json_lines is not None:
                 # polars reads half of a surrogate pair as a zero character; the line has the id as it was written.
                 group_id = str(json.loads(self.table.lines[rows[0]])["group"])
+            reasons = []
+            for row in rows if with_reasons else ():
+                reason_on = self._reasons_of_row[row]
+                reasons.append(tuple(reason_on.get(name) or "" for name in names))
+            digests = [digest_of_row[row] for row in rows]
             group = GroupScores(
                 group_id,
                 rubric,
                 layout.scores_of(rows, names),
-                tuple(self._reasons(row, names) for row in rows) if with_reasons else (),
+                tuple(reasons),
                 outcomes,
                 probabilities,
-                tuple(digest for row in rows if (digest := digest_of_row[row]) is not None),
+                tuple(digest for digest in digests if digest is not None),
             )
             _check_domains(group, self.table.path)
             groups.append(group)
@@ -176,30 +190,16 @@ class ScoreFile:
             return [None] * len(self.table.frame)
         return self.table.frame.get_column(column).to_list()
 
-    def _rubric_number(self, label: Any, numbers: set[Any]) -> int:
-        first = next(iter(numbers))
-        if len(numbers) == 1 and first in range(len(self.rubrics)):
-            return int(first)
-        allowed = f"one number from 0 to {len(self.rubrics) - 1}"
-        got = " and ".join(sorted(map(str, numbers)))
-        raise BadTable(
-            str(self.table.path), f"the rubric of group {label!r}", allowed, got, _REMEDY
-        )
-
-    def _reasons(self, row: int, names: Sequence[str]) -> tuple[str, ...]:
-        reasons = self._reasons_of_row[row]
-        return tuple(reasons.get(name) or "" for name in names)
-
     @cached_property
     def _reasons_of_row(self) -> list[Mapping[str, Any]]:
+        """For each row of the file its reasons by criterion."""
         if self.table.json_lines is not None:
             return [json.loads(line).get(REASONS) or {} for line in self.table.lines]
         columns = {name + REASON_SUFFIX: name for name in self.criteria}
         present = [column for column in self.table.frame.columns if column in columns]
-        rows = self.table.frame.select(present).rename(
-            {column: columns[column] for column in present}
-        )
-        return list(rows.iter_rows(named=True))
+        new_names = {column: columns[column] for column in present}
+        reasons = self.table.frame.select(present).rename(new_names)
+        return list(reasons.iter_rows(named=True))
 
 
 @raising_bad_table()
@@ -322,22 +322,23 @@ def _read_header(path: Path) -> Mapping[str, Any] | None:
 
 
 def _parse_rubrics(header: Mapping[str, Any], path: Path) -> Rubrics:
+    """The rubrics in the header of a score file; raises if it is of another version, or damaged."""
     if header.get("version") != VERSION:
         got = f"version {header.get('version')}"
         raise BadTable(str(path), "file", f"a score table of version {VERSION}", got, _REMEDY)
+    rubrics = []
     try:
-        return tuple(
-            tuple(_parse_criterion(data) for data in rubric) for rubric in header["rubrics"]
-        )
+        for rubric in header["rubrics"]:
+            criteria = []
+            for data in rubric:
+                scale = data["domain"]
+                domain = Domain(scale["kind"], tuple(scale["values"]), scale["low"], scale["high"])
+                depends = tuple((name, kind) for name, kind in data["depends"])
+                criteria.append(CriterionData(**{**data, "domain": domain, "depends": depends}))
+            rubrics.append(tuple(criteria))
     except (KeyError, TypeError, ValueError) as error:
         raise BadTable(str(path), "file", "a score table", repr(error), _REMEDY) from None
-
-
-def _parse_criterion(data: Mapping[str, Any]) -> CriterionData:
-    domain = data["domain"]
-    depends = tuple((name, kind) for name, kind in data["depends"])
-    parsed_domain = Domain(domain["kind"], tuple(domain["values"]), domain["low"], domain["high"])
-    return CriterionData(**{**data, "domain": parsed_domain, "depends": depends})
+    return tuple(rubrics)
 
 
 def _renumber(frame: pl.DataFrame, file_rubrics: Rubrics, rubrics: Rubrics) -> pl.DataFrame:
@@ -378,29 +379,29 @@ def _rollouts_of_long_file(path: Path, rubrics: Rubrics) -> Iterator[dict[str, A
     for (group, rollout, number), rows in groupby(cells, itemgetter("group", "rollout", RUBRIC)):
         scores: dict[str, Any] = {}
         reasons: dict[str, Any] = {}
-        compared = None
-        probabilities = None
+        # These are the same in all rows of a rollout.
+        shared_cells: dict[str, Any] = {}
         names = []
         for row in rows:
             names.append(row["criterion"])
             scores[row["criterion"]] = row["score"]
             reasons[row["criterion"]] = row["reason"]
-            compared = row.get(OUTCOMES)
-            probabilities = row.get(PROBABILITIES)
-        if number in range(len(rubrics)) and names != [
-            criterion.name for criterion in rubrics[number]
-        ]:
-            got = f"others for rollout {rollout} of group {group!r}"
-            allowed = "a score table with a row for each criterion, in the order of its rubric"
-            raise BadTable(str(path), "file", allowed, got, _REMEDY)
+            for column in (OUTCOMES, PROBABILITIES, DIGEST):
+                if row.get(column):
+                    shared_cells[column] = row[column]
+        if number in range(len(rubrics)):
+            expected_names = [criterion.name for criterion in rubrics[number]]
+            if names != expected_names:
+                got = f"others for rollout {rollout} of group {group!r}"
+                allowed = "a score table with a row for each criterion, in the order of its rubric"
+                raise BadTable(str(path), "file", allowed, got, _REMEDY)
         yield {
             "group": group,
             "rollout": rollout,
             RUBRIC: number,
             SCORES: scores,
             REASONS: reasons,
-            **({OUTCOMES: compared} if compared else {}),
-            **({PROBABILITIES: probabilities} if probabilities else {}),
+            **shared_cells,
         }
 
 
@@ -537,12 +538,10 @@ def match_rollouts(
 
     columns: as for `grade`.
     """
-    from rubrank.rollouts.groups import read_groups  # not needed where only scores are read
+    # Imported here: it is not needed where only scores are read.
+    from rubrank.rollouts.groups import read_groups
 
-    groups = {
-        group.id: group
-        for group in read_groups(rollouts, None if columns is None else dict(columns))
-    }
+    groups = {group.id: group for group in read_groups(rollouts, columns)}
     matched: list[Group] = []
     for scored in table.groups:
         group = groups.get(scored.id)

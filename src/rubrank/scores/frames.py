@@ -16,9 +16,8 @@ class Framed:
 
     def to_polars(self) -> Any:
         """A polars frame; each result says what is in it."""
-        raise TypeError(
-            f"{type(self).__name__} has no frame"
-        )  # pragma: no cover - every result has its own
+        # Every result overrides this method.
+        raise TypeError(f"{type(self).__name__} has no frame")  # pragma: no cover
 
     def to_pandas(self) -> Any:
         """The same as a pandas frame; pyarrow is not needed."""

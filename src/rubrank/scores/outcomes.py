@@ -55,22 +55,16 @@ def outcomes(scores: ArrayLike, margins: ArrayLike = 0.0) -> np.ndarray:
     scores_GK = np.asarray(scores, dtype=float)
     if scores_GK.ndim != 2 or np.isinf(scores_GK).any():
         got = f"shape {scores_GK.shape}" if scores_GK.ndim != 2 else "infinity"
-        raise InvalidInput(
-            "outcomes",
-            "scores",
-            "finite or NaN, of shape (rollouts, criteria)",
-            got,
-            "Pass one group.",
-        )
+        allowed = "finite or NaN, of shape (rollouts, criteria)"
+        raise InvalidInput("outcomes", "scores", allowed, got, "Pass one group.")
     if not (np.asarray(margins) >= 0.0).all():
         raise InvalidInput(
             "outcomes", "margins", "≥ 0", repr(margins), "Use 0 for 'every difference counts'."
         )
     rows = scores_GK[:, None, :]
     columns = scores_GK[None, :, :]
-    with np.errstate(
-        over="ignore"
-    ):  # a difference that overflows to infinity still exceeds every margin
+    # A difference that overflows to infinity still exceeds every margin.
+    with np.errstate(over="ignore"):
         difference = rows - columns
     least = least_difference(rows, columns, np.asarray(margins, dtype=float))
     result = 0.5 + 0.5 * (difference > least) - 0.5 * (difference < -least)
@@ -101,6 +95,7 @@ def was_compared(outcomes_GG: np.ndarray) -> np.ndarray:
 
 
 def _compared_pairs(outcomes_GG: np.ndarray) -> np.ndarray:
+    """(G, G): were these two rollouts compared?"""
     is_compared = ~np.isnan(outcomes_GG)
     np.fill_diagonal(is_compared, False)
     return is_compared
@@ -185,6 +180,7 @@ def _split_by_group(
 
 
 def _as_array(values: Any) -> Any:
+    """A new array of doubles; anything that NumPy cannot convert is returned unchanged."""
     try:
         return np.array(values, dtype=float)
     except (TypeError, ValueError):
@@ -192,6 +188,7 @@ def _as_array(values: Any) -> Any:
 
 
 def _check_outcomes(owner: str, where: str, outcomes_GG: Any, size: int) -> np.ndarray:
+    """The outcomes of a group as an array with NaN on the diagonal; raises if they are not valid."""
     array = _as_array(outcomes_GG)
     parameter = f"outcomes of {where}"
     if not isinstance(array, np.ndarray) or array.shape != (size, size):
@@ -202,13 +199,8 @@ def _check_outcomes(owner: str, where: str, outcomes_GG: Any, size: int) -> np.n
     np.fill_diagonal(array, np.nan)
     is_outside = ~(((array >= 0.0) & (array <= 1.0)) | np.isnan(array))
     if is_outside.any():
-        raise InvalidInput(
-            owner,
-            parameter,
-            "from 0 to 1, or NaN",
-            f"{array[is_outside][0]:g}",
-            "1 = row beats column.",
-        )
+        got = f"{array[is_outside][0]:g}"
+        raise InvalidInput(owner, parameter, "from 0 to 1, or NaN", got, "1 = row beats column.")
     is_one_sided = np.isnan(array) != np.isnan(array.T)
     is_contradictory = is_one_sided | (np.abs(array + array.T - 1.0) > _SUM_TOLERANCE)
     if is_contradictory.any():

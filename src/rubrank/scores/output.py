@@ -79,11 +79,8 @@ def probabilities_text(group: GroupScores, rollout: int) -> str | None:
 def _write_json_lines(
     table: ScoreTable, numbers: _RubricNumbers, header: dict[str, Any], path: Path, compressed: bool
 ) -> None:
-    with (
-        gzip.open(path, "wt", encoding="utf-8")
-        if compressed
-        else path.open("w", encoding="utf-8") as file
-    ):
+    open_file: Any = gzip.open if compressed else open
+    with open_file(path, "wt", encoding="utf-8") as file:
         file.write(_as_line(header))
         for group in table:
             for i in range(len(group.scores)):
@@ -104,6 +101,7 @@ def _write_json_lines(
 
 
 def _as_line(data: Any) -> str:
+    """One line of JSON, in ASCII if a character cannot be printed."""
     # A lone surrogate in a name or reason cannot be written as UTF-8, but its escape can.
     text = json.dumps(data, ensure_ascii=False)
     return (text if text.isprintable() else json.dumps(data)) + "\n"
@@ -171,14 +169,14 @@ def _one_row_per_score(table: ScoreTable, numbers: _RubricNumbers) -> pl.DataFra
     for group in table:
         number = numbers[group.criteria]
         for i in range(len(group.scores)):
-            compared = outcomes_text(group, i)
+            # These are repeated in all rows of the rollout.
+            outcomes = outcomes_text(group, i)
             probabilities = probabilities_text(group, i)
-            for name, score, reason in zip(
-                group.names, _with_nulls(group.scores[i]), group.reasons[i], strict=True
-            ):
-                rows.append(
-                    (group.id, i, number, name, score, clean(reason), compared, probabilities)
-                )
+            digest = group.digests[i] if group.digests else None
+            scores = _with_nulls(group.scores[i])
+            for name, score, reason in zip(group.names, scores, group.reasons[i], strict=True):
+                keys = (group.id, i, number, name)
+                rows.append((*keys, score, clean(reason), outcomes, probabilities, digest))
     schema = {
         "group": pl.String,
         "rollout": pl.Int64,
@@ -188,5 +186,6 @@ def _one_row_per_score(table: ScoreTable, numbers: _RubricNumbers) -> pl.DataFra
         "reason": pl.String,
         OUTCOMES: pl.String,
         PROBABILITIES: pl.String,
+        DIGEST: pl.String,
     }
     return pl.DataFrame(rows, schema=schema, orient="row")

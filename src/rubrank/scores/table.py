@@ -69,7 +69,8 @@ class GroupScores:
     @cached_property
     def not_asked(self) -> np.ndarray:
         """(G, K): True where no judge was asked, because a hard gate has stopped the rollout."""
-        from rubrank.verifiers.verifier import NOT_ASKED  # loads all of rollouts and texts
+        # Imported here, because it loads all of rollouts and texts.
+        from rubrank.verifiers.verifier import NOT_ASKED
 
         not_asked = np.zeros(self.scores.shape, dtype=bool)
         for i, k in np.argwhere(np.isnan(self.scores)) if self.reasons else ():
@@ -236,17 +237,14 @@ class ScoreTable(Framed):
                 raise UnknownName.of("ScoreTable", "criterion", name, self.criteria)
         if not changes:
             return self
-        changed_rubrics: dict[
-            int, tuple[CriterionData, ...]
-        ] = {}  # groups share rubrics: each is changed once
+        # Groups share rubrics, and each rubric is changed once.
+        changed_rubrics = {}
+        for rubric in self._rubrics:
+            changed = tuple(replace(c, **changes.get(c.name, {})) for c in rubric)
+            changed_rubrics[id(rubric)] = changed
         groups = []
         for group in self.groups:
-            key = id(group.criteria)
-            if key not in changed_rubrics:
-                changed_rubrics[key] = tuple(
-                    replace(c, **changes.get(c.name, {})) for c in group.criteria
-                )
-            groups.append(replace(group, criteria=changed_rubrics[key]))
+            groups.append(replace(group, criteria=changed_rubrics[id(group.criteria)]))
         return replace(self, groups=tuple(groups))
 
     def specifications(self) -> list[CriterionData]:
@@ -282,14 +280,12 @@ class ScoreTable(Framed):
         """
         if penalties not in get_args(Penalties):
             raise UnknownName.of("ScoreTable.batch", "penalties", penalties, get_args(Penalties))
-        criteria = list(
-            {criterion.name: criterion for criterion in (*columns, *self.specifications())}.values()
-        )
-        ranked = [
-            c
-            for c in criteria
-            if c.layer == "quality" or (c.layer == "low_quality" and penalties == "rank")
-        ]
+        criterion_of = {
+            criterion.name: criterion for criterion in (*columns, *self.specifications())
+        }
+        criteria = list(criterion_of.values())
+        ranked_layers = ("quality", "low_quality") if penalties == "rank" else ("quality",)
+        ranked = [c for c in criteria if c.layer in ranked_layers]
         gates = [c for c in criteria if c.layer in ("low_quality", "global_quality")]
         if all(c.layer != "quality" for c in criteria) and self.groups:
             allowed = 'some in the layer "quality"'
@@ -306,19 +302,16 @@ class ScoreTable(Framed):
             for name, distributions in group.probabilities.items():
                 if name in column_of:
                     probabilities[g, column_of[name]] = distributions
+        sizes = [len(group.scores) for group in self.groups]
+        weights_NK = self._columns(self._per_group("weight", 1.0), ranked, 1.0)
+        margins_NK = self._columns(self._per_group("margin", 0.0), ranked, 0.0)
         has_one_rubric = len(set(self._rubrics)) <= 1 and len(criteria) == len(self.criteria)
         batch = ScoreBatch(
             scores_MK=self._columns(self.scores, ranked, np.nan),
-            starts=np.concatenate(
-                [[0], np.cumsum([len(group.scores) for group in self.groups])]
-            ).astype(np.int64),
+            starts=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
             criteria=tuple(ranked),
-            weights_NK=_merge_equal_rows(
-                self._columns(self._per_group("weight", 1.0), ranked, 1.0)
-            ),
-            margins_NK=_merge_equal_rows(
-                self._columns(self._per_group("margin", 0.0), ranked, 0.0)
-            ),
+            weights_NK=_merge_equal_rows(weights_NK),
+            margins_NK=_merge_equal_rows(margins_NK),
             given_labels=tuple(group.id for group in self.groups),
             own=None if has_one_rubric else tuple(group.criteria for group in self.groups),
             outcomes=outcomes,
@@ -428,6 +421,8 @@ def _merge_equal_rows(values_NK: np.ndarray) -> np.ndarray:
 
 @dataclass
 class _CriterionTotals:
+    """Counts and sums of one criterion, added up group by group."""
+
     rollouts: int = 0
     scored: int = 0
     missing: int = 0

@@ -39,9 +39,8 @@ class Attenuate:
         """The share of each positive coefficient that is taken out, from one uniform number each."""
         if self.draw == "bernoulli":
             return (uniform < self.lam).astype(float)
-        if (
-            self.draw == "uniform"
-        ):  # the widest uniform distribution within [0, 1] whose mean is lam
+        if self.draw == "uniform":
+            # The widest uniform distribution within [0, 1] whose mean is lam.
             half = min(self.lam, 1.0 - self.lam)
             return self.lam - half + 2.0 * half * uniform
         return np.full(uniform.shape, float(self.lam))

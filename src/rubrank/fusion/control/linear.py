@@ -168,9 +168,8 @@ def _estimate(
         gamma_D = np.linalg.solve(
             sums.information_DD + RIDGE * np.eye(len(attributes)), sums.right_D
         )
-        scores_ND = np.add.reduceat(
-            z * (x - z @ gamma_D)[:, None], starts
-        )  # s_g of the formula, a row per group
+        # s_g of the formula, a row per group
+        scores_ND = np.add.reduceat(z * (x - z @ gamma_D)[:, None], starts)
         sums.variance_DD += scores_ND.T @ scores_ND
     shrinkage = ERRORS_OF_RUN if settings.pool == "run" else None
     return running.estimate(criteria, RIDGE, shrinkage)

@@ -82,9 +82,8 @@ _KIND = np.full((256, 256), _OTHER, dtype=np.uint8)
 for _tag, _kind in _TAGS.items():
     _KIND[ord(_tag[0]), ord(_tag[1])] = _kind
 
-_BUFFER = (
-    1 << 20
-)  # bytes of HTML rendered before they are counted, so that a batch of any size needs little memory
+# Bytes of HTML that are rendered before they are counted, so that a batch of any size needs little memory.
+_BUFFER = 1 << 20
 
 # Tags of raw HTML that would be counted. Other closing tags are not: the parser needs `</pre>` and `</script>` in lower
 # case to find the end of the block.

@@ -44,9 +44,8 @@ class Thurstone:
 
     def link(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """log Φ(x), and its first and second derivative."""
-        from rubrank.fusion.models.likelihood import (
-            probit,
-        )  # loads numba, which takes half a second
+        # Imported here, because it loads numba, which takes half a second.
+        from rubrank.fusion.models.likelihood import probit
 
         flat = np.ascontiguousarray(x, dtype=float).ravel()
         value = np.empty_like(flat)

@@ -72,9 +72,9 @@ class FitProblem:
             step_u = active[:, None] * step_u
             step_gamma = active[:, None] * step_gamma
             u, gamma, value, moved = self._take_step(u, gamma, step_u, step_gamma, value)
-            active = active * ~(
-                moved <= _TOLERANCE * (1.0 + self._largest(u))
-            )  # NaN has not converged
+            # A problem with NaN has not converged: the comparison is false for it.
+            has_converged = moved <= _TOLERANCE * (1.0 + self._largest(u))
+            active = active * ~has_converged
             if not active.any():
                 return u, gamma
         raise SolverError(

@@ -80,9 +80,8 @@ class GEAR(checks.LocalRule):
     def credits(self, batch: ScoreBatch, presence_MK: np.ndarray) -> np.ndarray:
         """(M, K): q. A missing score counts as p = 1."""
         met_MK = np.where(batch.missing_MK, 1.0, presence_MK) if not batch.complete else presence_MK
-        q_KM = np.array(
-            met_MK.T, order="C"
-        )  # the walk takes one criterion at a time: contiguous in memory
+        # The walk takes one criterion at a time, so each criterion is contiguous in memory.
+        q_KM = np.array(met_MK.T, order="C")
         for graph, columns, groups in build_graphs(batch):
             if len(groups) == batch.N and columns == list(range(batch.K)):
                 self._walk(graph, q_KM)

@@ -126,9 +126,8 @@ def dense_ranks(values_M: np.ndarray, batch: ScoreBatch, tie: float) -> np.ndarr
     """(M,) integers: 1 for the best of a group; neighbours that differ by at most `tie` share a rank."""
     order = np.lexsort((-values_M, batch.group_of_row))
     best_first = values_M[order]
-    level = np.zeros(
-        len(values_M), np.int64
-    )  # runs on from group to group; the first level of each is taken off below
+    # The level runs on from group to group; the first level of each group is subtracted below.
+    level = np.zeros(len(values_M), np.int64)
     np.cumsum(best_first[:-1] - best_first[1:] > tie, out=level[1:])
     ranks = np.empty(len(values_M), np.int64)
     ranks[order] = level - expand_rows(level[batch.starts[:-1]], batch) + 1

@@ -161,9 +161,8 @@ class AllOrNothing(checks.LocalRule):
 
     def __call__(self, batch: ScoreBatch) -> Fused:
         """1 or 0 for each rollout."""
-        value_M = np.where(
-            (batch.unit_MK < self.threshold).any(1), 0.0, 1.0
-        )  # NaN is not below anything
+        # A missing score does not fail: NaN is not below anything.
+        value_M = np.where((batch.unit_MK < self.threshold).any(1), 0.0, 1.0)
         if not batch.complete:
             value_M[batch.missing_MK.all(1)] = np.nan
         return Fused(batch, self.name, fill_unknown(value_M, batch, 0.5))
@@ -350,9 +349,8 @@ class Lexicographic(checks.LocalRule):
         for tier in np.unique(tiers_NK):
             weights_NK = mask_weights(batch, batch.weights_NK) * (tiers_NK == tier)
             place_M = dense_ranks(weighted_mean(batch.unit_MK, weights_NK, batch), batch, self.tie)
-            if (
-                largest * base > _EXACT
-            ):  # replace places by their ranks, which are small numbers in the same order
+            if largest * base > _EXACT:
+                # Replace places by their ranks, which are small numbers in the same order.
                 places_M = dense_ranks(-places_M, batch, 0.0).astype(float)
                 largest = base
             # Like digits of a number: earlier tiers decide, and this tier breaks their ties.
