@@ -362,7 +362,10 @@ _C = TypeVar("_C", bound=type)
 
 
 def refuses_wrong_kinds(cls: _C) -> _C:
-    """The same for the constructor of a class. Unknown keywords raise `UnknownOption`."""
+    """Decorate a class: its constructor raises `InvalidInput` for arguments of a wrong type, as `only_our_errors` does.
+
+    Unknown keywords raise `UnknownOption`.
+    """
     guarded_init = only_our_errors(cls.__init__)  # type: ignore[misc]
     parameters = inspect.signature(guarded_init).parameters
     names = [name for name in parameters if name != "self"]

@@ -52,6 +52,7 @@ Recover: TypeAlias = Callable[[Path, sqlite3.Connection], None]
 
 _Waiter: TypeAlias = "Future[Any] | asyncio.Future[Any]"
 _Outcome: TypeAlias = tuple[_Waiter, Any, Exception | None]
+"""Who waits for a request, its result, and its error if it failed."""
 
 LOCK_TIMEOUT = 60.0
 """Seconds to wait for another process that is writing."""

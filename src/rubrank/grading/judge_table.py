@@ -128,7 +128,7 @@ def _fill_group(
     judges: Judges,
 ) -> GroupScores:
     scores = scored.scores.copy()
-    probabilities = {name: list(cell) for name, cell in scored.probabilities.items()}
+    probabilities = {name: list(by_row) for name, by_row in scored.probabilities.items()}
     reasons = [list(row) for row in scored.reasons]
     columns = {criterion.name: column for column, criterion in enumerate(criteria)}
     for (row, name), verdict in judgment.verdicts.items():
@@ -145,21 +145,20 @@ def _fill_group(
     gated = find_stopped(criteria, scored.scores) & judges.cascade
     for row, row_reasons in enumerate(reasons):
         for column, criterion in enumerate(criteria):
+            needs_judge = row_reasons[column].startswith(NEEDS_JUDGE)
+            if not needs_judge or judges.judge_of(criterion.name) is None:
+                continue
             # A judge could have decided this cell but was not asked: the reason says why.
-            if (
-                row_reasons[column].startswith(NEEDS_JUDGE)
-                and judges.judge_of(criterion.name) is not None
-            ):
-                if gated[row]:
-                    row_reasons[column] = _GATED
-                elif column in mixed:
-                    row_reasons[column] = _MIXED
+            if gated[row]:
+                row_reasons[column] = _GATED
+            elif column in mixed:
+                row_reasons[column] = _MIXED
     return replace(
         scored,
         scores=scores,
         reasons=tuple(map(tuple, reasons)),
         outcomes=dict(judgment.outcomes),
-        probabilities={name: tuple(cell) for name, cell in probabilities.items()},
+        probabilities={name: tuple(by_row) for name, by_row in probabilities.items()},
     )
 
 

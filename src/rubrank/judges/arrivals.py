@@ -54,6 +54,8 @@ class Memo:
 
 
 class _RememberingAsker(WrappedAsker):
+    """Answers calls from the memo, and adds the replies to all others."""
+
     def __init__(self, asker: Asker, judge: Judge, name: str, memo: Memo) -> None:
         super().__init__(asker)
         self._keys = CallKeys(judge)

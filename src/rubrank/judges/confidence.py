@@ -31,7 +31,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -42,31 +42,45 @@ from rubrank.verifiers.distribution import Distribution, mean_of, most_probable,
 from rubrank.verifiers.verifier import LONGEST_REASON, Verdict
 
 Knots: TypeAlias = tuple[tuple[float, float], ...]
-"""(probability that the judge gives, probability that is right), both rising."""
+"""Pairs of a probability that the judge states and the one that is right; neither falls from pair to pair."""
 
 
 def fit_isotonic(stated: Sequence[float], observed: Sequence[float]) -> Knots:
     """The rising function that is nearest to the observations, as the ends of its steps (pool adjacent violators)."""
     order = np.argsort(np.asarray(stated, dtype=float), kind="stable")
-    # Blocks of [lowest and highest stated probability, sum of observations, their number].
-    blocks: list[list[float]] = []
+    blocks: list[_Block] = []
     for i in order.tolist():
-        block = [float(stated[i]), float(stated[i]), float(observed[i]), 1.0]
-        if blocks and blocks[-1][1] == block[1]:  # equal probabilities are one block
-            block = _join(blocks.pop(), block)
-        while blocks and blocks[-1][2] * block[3] >= block[2] * blocks[-1][3]:
-            block = _join(blocks.pop(), block)
+        block = _Block(float(stated[i]), float(stated[i]), float(observed[i]), 1)
+        if blocks and blocks[-1].high == block.high:  # equal probabilities are one block
+            block = blocks.pop().join(block)
+        # The means must rise: a block joins the one before it as long as that has no smaller mean.
+        while blocks and blocks[-1].total * block.count >= block.total * blocks[-1].count:
+            block = blocks.pop().join(block)
         blocks.append(block)
     knots: list[tuple[float, float]] = []
-    for low, high, total, count in blocks:
-        knots.append((low, total / count))
-        if high > low:
-            knots.append((high, total / count))
+    for block in blocks:
+        mean = block.total / block.count
+        knots.append((block.low, mean))
+        if block.high > block.low:
+            knots.append((block.high, mean))
     return tuple(knots)
 
 
-def _join(first: list[float], second: list[float]) -> list[float]:
-    return [first[0], second[1], first[2] + second[2], first[3] + second[3]]
+@dataclass(frozen=True)
+class _Block:
+    """Neighbouring observations to which the isotonic fit gives the same value, their mean."""
+
+    low: float
+    """Lowest stated probability."""
+    high: float
+    """Highest stated probability."""
+    total: float
+    """Sum of the observations."""
+    count: int
+
+    def join(self, after: _Block) -> _Block:
+        """This block and the one after it as one."""
+        return _Block(self.low, after.high, self.total + after.total, self.count + after.count)
 
 
 def calibrate_distribution(distribution: Distribution, knots: Knots) -> Distribution:

@@ -5,7 +5,7 @@
 
 A budget of m pairs among n responses is spent as evenly as possible: no response is in two pairs more than another, and
 all are connected as soon as m ≥ n − 1. The first n pairs are a random circle through all responses; further ones start
-as circles too (Walecki's decomposition), and are stirred by exchanging partners, so that the whole is close to a random
+as circles too (Walecki's decomposition), and exchange partners at random, so that the whole is close to a random
 regular graph. If the budget does not cover a circle, every other pair of it is taken first, so that m ≤ n/2 pairs share
 no response.
 
@@ -56,7 +56,7 @@ from rubrank.rollouts.rollout import Rollout
 Pair: TypeAlias = tuple[int, int]
 AdaptiveDesign: TypeAlias = Literal["swiss", "bracket", "pivot"]
 
-# tried for each pair; fewer would be enough to make the graph independent of its start
+# Exchanges that are tried for each pair. Fewer would be enough to make the graph independent of its start.
 _EXCHANGES = 10
 
 
@@ -95,9 +95,9 @@ def choose_pairs(n: int, budget: int | None, random: Random) -> list[Pair]:
     if budget is None or budget >= n * (n - 1) // 2:
         return [(i, j) for i in range(n) for j in range(i + 1, n)]
     pairs = _list_pairs(n)[:budget]
-    pairs = pairs[:n] + _stir(pairs[n:], pairs[:n], random)
+    pairs = pairs[:n] + _exchange_partners(pairs[n:], pairs[:n], random)
     labels = shuffle(n, random)
-    return [_sort(labels[i], labels[j]) for i, j in pairs]
+    return [_make_pair(labels[i], labels[j]) for i, j in pairs]
 
 
 def choose_pairs_among(
@@ -117,7 +117,7 @@ def choose_pairs_among(
     pairs: dict[Pair, None] = {}  # an ordered set
     for first, second in choose_pairs(size, budget, random):
         if first in class_of and second in class_of and class_of[first] != class_of[second]:
-            pairs[_sort(class_of[first], class_of[second])] = None
+            pairs[_make_pair(class_of[first], class_of[second])] = None
     if len(pairs) == budget:
         return list(pairs)
     return _fill_up(list(pairs), n, budget, random)
@@ -149,19 +149,19 @@ def _fill_up(pairs: list[Pair], n: int, budget: int, random: Random) -> list[Pai
             if i != j and j not in partners[i] and (is_connected or part_of[i] != part_of[j])
         )
         i, j = next(candidates)
-        pairs.append(_sort(i, j))
+        pairs.append(_make_pair(i, j))
         connect(i, j)
     return pairs
 
 
 def _list_pairs(n: int) -> list[Pair]:
-    """All pairs, circle by circle. Every prefix uses the responses evenly; from n − 1 pairs on, it connects them."""
+    """All pairs, circle by circle. The first m are spread evenly over the responses, and connect them if m ≥ n − 1."""
     pairs: list[Pair] = []
     zigzag = [(step + 1) // 2 if step % 2 else -(step // 2) for step in range(n - 1)]
     for start in range((n - 1) // 2):
         # The last response, then a zigzag through the others: start, +1, −1, +2, −2 …
         circle = [n - 1] + [(start + step) % (n - 1) for step in zigzag]
-        around = [_sort(circle[k], circle[(k + 1) % n]) for k in range(n)]
+        around = [_make_pair(circle[k], circle[(k + 1) % n]) for k in range(n)]
         # Every other pair first, then the rest, beginning with the responses that were left out so far.
         even = n - n % 2
         pairs += around[0:even:2] + around[1:even:2][::-1] + around[even:]
@@ -172,7 +172,7 @@ def _list_pairs(n: int) -> list[Pair]:
     return pairs
 
 
-def _stir(pairs: list[Pair], fixed: list[Pair], random: Random) -> list[Pair]:
+def _exchange_partners(pairs: list[Pair], fixed: list[Pair], random: Random) -> list[Pair]:
     """Exchange partners at random; every response keeps its number of pairs, and no pair occurs twice."""
     pairs = list(pairs)
     all_pairs = {*pairs, *fixed}
@@ -182,7 +182,7 @@ def _stir(pairs: list[Pair], fixed: list[Pair], random: Random) -> list[Pair]:
         y = int(random.random() * len(pairs))
         a, b = pairs[x]
         c, d = pairs[y] if random.random() < 0.5 else pairs[y][::-1]
-        exchanged = (_sort(a, c), _sort(b, d))
+        exchanged = (_make_pair(a, c), _make_pair(b, d))
         if len({a, b, c, d}) == 4 and not all_pairs.intersection(exchanged):
             all_pairs -= {pairs[x], pairs[y]}
             all_pairs.update(exchanged)
@@ -190,7 +190,7 @@ def _stir(pairs: list[Pair], fixed: list[Pair], random: Random) -> list[Pair]:
     return pairs
 
 
-def _sort(i: int, j: int) -> Pair:
+def _make_pair(i: int, j: int) -> Pair:
     return (i, j) if i < j else (j, i)
 
 
@@ -221,12 +221,12 @@ def next_round(
     answers: the pairs so far → 1 if i is better, 0 if j is, fractions between; NaN if no answer came.
     number: of the round, from 0. rank: a random order of the responses, which breaks ties.
     """
-    fit = _fit(n, answers)
+    fit = _fit_utilities(n, answers)
     if design == "swiss":
-        return _match(range(n), fit, answers, rank)
+        return _match_players(range(n), fit, answers, rank)
     if design == "bracket":
-        return _next_of_bracket(n, fit, answers, rank)
-    return _next_of_pivots(n, fit, answers, rank, number)
+        return _pair_in_bracket(n, fit, answers, rank)
+    return _pair_with_pivots(n, fit, answers, rank, number)
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,7 +238,7 @@ class _Fit:
     """(n, n): information that comparing i and j promises."""
 
 
-def _fit(n: int, answers: Mapping[Pair, float]) -> _Fit:
+def _fit_utilities(n: int, answers: Mapping[Pair, float]) -> _Fit:
     """Bradley–Terry with a normal prior, by Newton's method."""
     answered = sorted(
         (pair, outcome) for pair, outcome in answers.items() if not math.isnan(outcome)
@@ -271,7 +271,7 @@ def _fit(n: int, answers: Mapping[Pair, float]) -> _Fit:
     return _Fit(np.round(u, 9), np.round(0.5 * np.log1p(p * (1.0 - p) * spread), 9))
 
 
-def _match(
+def _match_players(
     players: Sequence[int], fit: _Fit, answers: Mapping[Pair, float], rank: Sequence[int]
 ) -> list[Pair]:
     """Pairs among the players, each in one at most: the most informative first, none that was asked already."""
@@ -290,7 +290,7 @@ def _match(
     return sorted(pairs)
 
 
-def _next_of_bracket(
+def _pair_in_bracket(
     n: int, fit: _Fit, answers: Mapping[Pair, float], rank: Sequence[int]
 ) -> list[Pair]:
     """Pairs among responses with equally many losses; a tie is half a loss for both.
@@ -310,22 +310,22 @@ def _next_of_bracket(
     pairs = []
     left_over: list[int] = []
     for _, players in sorted(classes.items()):
-        matches = _match([*left_over, *players], fit, answers, rank)
+        matches = _match_players([*left_over, *players], fit, answers, rank)
         pairs += matches
         matched = {i for pair in matches for i in pair}
         left_over = [i for i in (*left_over, *players) if i not in matched]
     return sorted(pairs)
 
 
-def _next_of_pivots(
+def _pair_with_pivots(
     n: int, fit: _Fit, answers: Mapping[Pair, float], rank: Sequence[int], number: int
 ) -> list[Pair]:
-    """All of a part against its pivot, the response whose comparisons promise most together."""
+    """Compare all responses of a part with its pivot: the one whose comparisons promise most information together."""
     pairs: set[Pair] = set()
-    for part in _split(list(range(n)), answers, number):
+    for part in _split_by_pivots(list(range(n)), answers, number):
         open_pairs: dict[int, list[Pair]] = {}
         for i in part:
-            pairs_of_i = [_sort(i, j) for j in part if j != i]
+            pairs_of_i = [_make_pair(i, j) for j in part if j != i]
             open_pairs[i] = [pair for pair in pairs_of_i if pair not in answers]
         if not any(open_pairs.values()):
             continue
@@ -335,14 +335,16 @@ def _next_of_pivots(
     return sorted(pairs)
 
 
-def _split(part: list[int], answers: Mapping[Pair, float], number: int) -> list[list[int]]:
+def _split_by_pivots(
+    part: list[int], answers: Mapping[Pair, float], number: int
+) -> list[list[int]]:
     """The parts of responses after so many rounds of pivots: above, beside and below each pivot, best first.
 
     The pivot of a part is the response that was compared with all others in it.
     """
     if number == 0 or len(part) < 2:
         return [part]
-    compared = {i: sum(_sort(i, j) in answers for j in part if j != i) for i in part}
+    compared = {i: sum(_make_pair(i, j) in answers for j in part if j != i) for i in part}
     pivot = max(part, key=lambda i: (compared[i], -i))
     if compared[pivot] < len(part) - 1:  # no response was compared with all others: not divided yet
         return [part]
@@ -363,5 +365,5 @@ def _split(part: list[int], answers: Mapping[Pair, float], number: int) -> list[
     parts = []
     for piece in (above, beside, below):
         if piece:
-            parts += _split(piece, answers, number - 1)
+            parts += _split_by_pivots(piece, answers, number - 1)
     return parts

@@ -242,7 +242,7 @@ class Judge(_Confidential):
     """Pairs to compare in a group; None: all. "swiss", "bracket", "pivot": chosen round by round from what was
     answered so far (`judges/design.py`)."""
     rounds: int | None = Field(default=None, ge=1)
-    """Of such a design; None: as many as it takes by default."""
+    """Rounds of a design that chooses pairs round by round; None: the default of the design."""
     # listwise
     passes: int = Field(default=1, ge=1)
     """Calls for each group and criterion, each in a different order."""

@@ -65,7 +65,7 @@ class Judgments:
     account: Account
     """Calls, tokens, cost, cache hits, latency."""
     ids: tuple[str, ...] = ()
-    """Of the groups."""
+    """The ids of the groups."""
 
     def __repr__(self) -> str:
         """Short: the verdicts themselves fill pages."""

@@ -65,7 +65,8 @@ class Scale:
         Of two or three numbers the ends are high and low, and the one in the middle is between, wherever it lies. A
         longer scale is divided into thirds.
         """
-        low, high = self.numbers[0], self.numbers[-1]
+        low = self.numbers[0]
+        high = self.numbers[-1]
         if low < number < high and len(self.numbers) == 3:
             return "between"
         share = (number - low) / (high - low)

@@ -279,6 +279,8 @@ Report: TypeAlias = Callable[[str, Mapping[str, Demand]], Awaitable[Mapping[str,
 
 @dataclass
 class _Holder:
+    """A process that holds slots of an endpoint."""
+
     demand: Demand
     granted: int
     reported_at: float

@@ -342,6 +342,7 @@ def make_orders(question: Question, column: int, judge: Judge) -> list[list[int]
 async def _rank(
     question: Question, column: int, order: list[int], judge: Judge, asker: Asker
 ) -> _RankedList:
+    """Ask for the ranks of the rollouts, shown in this order, on one criterion."""
     criterion = question.criteria[column]
     rollouts = [question.group.rollouts[i] for i in order]
     examples = judge.examples.get(criterion.name, ())

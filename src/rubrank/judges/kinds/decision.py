@@ -37,7 +37,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from rubrank._plain import shortened
 from rubrank.errors import InvalidInput
@@ -201,40 +201,47 @@ def _make_question(key: str, criterion: Criterion, language: PromptLanguage) -> 
     form = make_form(criterion, prompt, whole=True)
     instructions = describe_question(criterion, prompt, alone=criterion.question is not None)
     levels = _list_levels(criterion, form)
-    texts = [text for _, _, text in levels]
     # A user's question can nearly always be answered. Criteria of the library state when they cannot be judged.
     may_abstain = bool(form.cannot_judge) and criterion.question is None
     options: Any
     if may_abstain or len(levels) > _MAX_SCORE_LEVELS:
         type_name = "choice"
-        options = {name: text for _, name, text in levels}
+        options = {level.name: level.meaning for level in levels}
         if may_abstain:
             options[_CANNOT_JUDGE] = form.cannot_judge
     elif len(levels) == 2:
         type_name = "noul"
-        options = {"true": texts[1], "false": texts[0]}
+        options = {"true": levels[1].meaning, "false": levels[0].meaning}
     else:
         type_name = "score"
-        options = texts
+        options = [level.meaning for level in levels]
     body = {"type": type_name, "instructions": instructions, "criteria": options}
-    return _DecisionQuestion(criterion, key, body, tuple(value for value, _, _ in levels))
+    return _DecisionQuestion(criterion, key, body, tuple(level.score for level in levels))
 
 
-def _list_levels(criterion: Criterion, form: ReplyForm) -> list[tuple[float, str, str]]:
-    """(score, name, meaning) of every level, lowest first; for a range its anchors."""
+class _Level(NamedTuple):
+    """One possible answer about a criterion."""
+
+    score: float
+    name: str
+    meaning: str
+
+
+def _list_levels(criterion: Criterion, form: ReplyForm) -> list[_Level]:
+    """All levels of a criterion, lowest first: the values of its domain, or the anchors of a range."""
     scale = form.scale
+    levels = []
     if not scale.steps:
         meanings = [text for _, text in reversed(form.lines)]
-        return [
-            (value, spell(n), text)
-            for n, value, text in zip(scale.numbers, scale.scores, meanings, strict=True)
-        ]
+        for number, score, meaning in zip(scale.numbers, scale.scores, meanings, strict=True):
+            levels.append(_Level(score, spell(number), meaning))
+        return levels
     domain = criterion.value_domain
-    levels = []
-    for label, text in reversed(form.lines):  # such as ("7–8", "good, with lapses")
-        numbers = [float(number) for number in label.split("–")]
-        share = math.fsum(numbers) / len(numbers) / scale.numbers[-1]
-        levels.append((round(domain.low + share * (domain.high - domain.low), 8), label, text))
+    for label, meaning in reversed(form.lines):  # such as ("7–8", "good, with lapses")
+        ends = [float(number) for number in label.split("–")]
+        share = math.fsum(ends) / len(ends) / scale.numbers[-1]
+        score = round(domain.low + share * (domain.high - domain.low), 8)
+        levels.append(_Level(score, label, meaning))
     return levels
 
 
@@ -269,6 +276,7 @@ def _read_answers(
 
 
 def _read_answer(answer: Any, question: _DecisionQuestion, expected: bool) -> Verdict:
+    """The verdict of one answer, or missing. expected: score by the mean, whatever the domain."""
     if not isinstance(answer, Mapping):
         return missing("no answer about it in the reply")
     question_type = question.body["type"]

@@ -246,7 +246,9 @@ def _read_object(value: Mapping[str, Any]) -> _Entry:
                 f"not the form that was asked for: a field {shortened(name, 40)!r}: {value}"
             )
         if field in fields:
-            problem = "two different verdicts" if field == "verdict" else f"twice {name}"
+            problem = f"the field {name} is given twice"
+            if field == "verdict":
+                problem = "two different verdicts"
             raise NoVerdict(f"{problem}: {value}")
         fields[field] = content
     reasoning = fields.get("reasoning")
@@ -314,7 +316,7 @@ def _score_entry(
         if not entry.has_items:
             raise NoVerdict("not the form that was asked for: no list of items")
         if entry.verdict is not None or items_form(criterion) is None:
-            raise NoVerdict("not the form that was asked for: items")
+            raise NoVerdict("not the form that was asked for: a list of items")
         _refuse_null(entry.items, entry)
         count = None if items_schema is None else items_schema.get("minItems")
         value, explanation = value_of_items(entry.items, criterion, count)
@@ -327,12 +329,11 @@ def _score_entry(
     number = None if written is None else scale.find(written)
     value = None if number is None else scale.score(number)
     if number is None or value is None:
-        allowed = (
-            "0 to 10 in whole numbers" if scale.steps else ", ".join(map(spell, scale.numbers))
-        )
-        raise NoVerdict(
-            f"verdict {shortened(str(entry.verdict), 60)} is not one of {allowed}: {entry.reasoning}"
-        )
+        allowed = f"one of {', '.join(map(spell, scale.numbers))}"
+        if scale.steps:
+            allowed = "a whole number from 0 to 10"
+        problem = f"verdict {shortened(str(entry.verdict), 60)} is not {allowed}"
+        raise NoVerdict(f"{problem}: {entry.reasoning}")
     _check_finding(entry, number, numbers_of_findings(criterion))
     return Verdict(value, _reason_of(entry))
 
