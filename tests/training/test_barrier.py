@@ -5,13 +5,19 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import numpy as np
 import pytest
+from training.judged import judges_at
 
 from rubrank.errors import InvalidInput
+from rubrank.judges.client.usage import Account
+from rubrank.judges.judge import Judgment
+from rubrank.judges.judgments import Judgments
 from rubrank.records.files import read_records
 from rubrank.rollouts.rollout import Group, Rollout
-from rubrank.training.barrier import Barrier
-from rubrank.training.engine import RewardEngine, StepRewards
+from rubrank.scores.table import GroupScores
+from rubrank.training.barrier import Barrier, merge_rollouts
+from rubrank.training.engine import Graded, RewardEngine, StepRewards
 
 RUBRIC = [{"name": "WordCount", "params": {"low": 3}}, {"name": "Keyword", "params": {"keywords": ["moon"]}}]
 SAID = ["the moon is far", "moon", "the sea is wide", "x"]
@@ -215,3 +221,19 @@ def test_another_response_under_a_known_name_never_gets_the_old_reward():
         assert await first == 1.0
 
     run(main())
+
+
+def test_the_disagreement_of_a_panel_is_the_mean_over_the_rollouts():
+    """Judges that score single rollouts are asked about each by itself, and the last one does not stand for all."""
+    engine = RewardEngine([{"name": "Tone", "description": "Is it kind?"}], judges=judges_at("http://localhost:9"))
+    (criterion,) = engine.decide([Group(id="g", rollouts=(rollout("moon"),))]).groups[0].criteria
+    parts = []
+    for distance in (0.5, 0.0, 0.25):
+        scores = GroupScores("g", (criterion,), np.array([[1.0]]), (("kind",),))
+        judgment = Judgment(asked=1, disagreement={"Tone": distance})
+        parts.append(Graded((scores,), Judgments((judgment,), Account(), ("g",))))
+    group = Group(id="g", rollouts=tuple(map(rollout, SAID[:3])))
+    graded = run(merge_rollouts(engine, group, parts))
+    assert graded.judging is not None
+    assert graded.judging.disagreement == {"Tone": pytest.approx(0.25)}
+    assert graded.judging.asked == 3

@@ -1,12 +1,12 @@
-"""Rewards for trainers. An adapter for another trainer is a few dozen lines over one of three shapes: docs/trainers.md.
+"""Rewards for trainers. An adapter for a new trainer is a few dozen lines over one of three shapes: docs/trainers.md.
 
     engine.py        the core: the groups of a step → rewards
-    step_parts.py    steps whose queries have many criteria of their own, fused in parts
+    step_parts.py    fuses a step in parts if its queries have many criteria of their own
     controls.py      attributes that are controlled from a step on, and what is measured on the texts
     metrics.py       what is logged about a step
     alarm.py         signs of reward hacking
-    state.py         records of a run that is resumed
-    evolution.py     rubrics that grow during a run with TRL
+    rewind.py        removes records that a resumed run will write again
+    evolution.py     rubrics that get new items during a run with TRL
     config.py        an engine from a settings file, for trainers that only take the path of a function
 
     rollouts.py      prompts and completions → rollouts

@@ -1,37 +1,37 @@
 """Shape (c): one sample at a time; a group waits until it is complete.
 
     barrier = Barrier(engine, size=8, timeout=300)
-    await barrier.reward("uid-7", rollout, member=3, step=12)        returns when all eight of uid-7 are there
+    await barrier.reward("uid-7", rollout, member=3, step=12)        returns when all eight of uid-7 have arrived
 
 For trainers that call a reward function once per sample. All calls of a query must reach the same barrier: one event
 loop, or one named actor. What can go wrong:
 
-    a sibling is lost      `timeout` seconds after its first sample the group is scored with those that came; the metric
-                           `rubrank/groups/incomplete` and `counts["short"]` say so
-    a sibling is late      it is scored within the whole group; the rewards that were returned before stay
+    a sample is lost       `timeout` seconds after its first sample the group is scored with the samples that arrived;
+                           the metric `rubrank/groups/incomplete` and `counts["short"]` say so
+    a sample is late       it is scored within the whole group; rewards that were returned before do not change
     a call is repeated     the same `member` of the same group gets the same reward, and is counted once; with another
-                           response it is refused, or begins a new group if that one was scored
+                           response it is refused, or begins a new group if the first group was closed
     another group size     `size=` of a call replaces the barrier's; all calls of a group must pass the same
     scoring fails          all waiting calls raise the error, and the group is forgotten: it may be tried again
 
 Verifiers and judges that score single rollouts start as soon as a rollout arrives, pairwise judges as soon as both
-rollouts of a pair are there. Only judges that rank lists, and fusion, wait for the group. Members that are numbers
-below `size` are places in the group, so that pairs and records do not depend on the order of arrival; other members
+rollouts of a pair have arrived. Only judges that rank lists, and fusion, wait for the group. A member that is a number
+below `size` is a place in the group, so that pairs and records do not depend on the order of arrival; other members
 take the first free place.
 
-A key that comes back after its group was complete begins a new group, unless the `member` is a repeated one. Groups are
-remembered for `keep` seconds after they are scored; if the same keys return sooner, put the step into the key.
-Rules that look at a whole batch see one group at a time here.
+A group is closed when it is complete, or when its time is over. A key that returns after its group was complete begins
+a new group, unless the `member` is a repeated one. Groups are remembered for `keep` seconds after they were closed; if
+the same keys return sooner, put the step into the key. Rules that look at a whole batch see one group at a time here.
 
 `ArrivingGroup` grades a group whose rollouts arrive one by one:
 
     group = ArrivingGroup(engine, group_id, rubric, size=2)
-    group.begin(0, rollout)                  verifiers decide, judges that score single rollouts are called
-    group.begin(1, another)                  judges that compare two are called about 0 and 1, if their design has it
-    graded = await group.finish([0, 1])      the scores of the whole group; what was not asked yet is asked now
+    group.begin(0, rollout)                  calls verifiers, and judges that score single rollouts
+    group.begin(1, another)                  also calls pairwise judges about 0 and 1, if their design has this pair
+    graded = await group.finish([0, 1])      the scores of the whole group; calls the judges that are left
 
-The time between the first and the last rollout is hidden behind generation: `Graded.hidden` says how much judging was
-hidden, `Graded.seconds` how much was waited for. Identical rollouts are graded once.
+Judging between the first and the last arrival overlaps with generation: `Graded.hidden` says how many seconds did, and
+`Graded.seconds` how many the trainer waited for. Identical rollouts are graded once.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Coroutine, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -61,7 +61,7 @@ from rubrank.training.engine import Graded, RewardEngine, StepRewards, fill_unkn
 
 T = TypeVar("T")
 _OWNER = "Barrier"
-_CLEANUPS = 100  # old groups are looked for this many times in `keep` seconds
+_CLEANUPS = 100  # old groups are forgotten at most this many times in `keep` seconds
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class SampleReward:
     """The reward of one sample."""
 
     reward: float
-    """NaN: all its scores are missing."""
+    """NaN if all its scores are missing."""
     group_mean: float
     """Mean of the known rewards of its group; 0 if none is known."""
 
@@ -86,7 +86,7 @@ class SampleReward:
 
 @dataclass(eq=False)
 class _PendingGroup:
-    """One group, from its first sample until it is forgotten."""
+    """One group, from its first sample until it is forgotten; member → its rollout, and the reward to come."""
 
     key: Hashable
     id: str
@@ -99,6 +99,7 @@ class _PendingGroup:
     rollouts: dict[Hashable, Rollout] = field(default_factory=dict)
     futures: dict[Hashable, asyncio.Future[SampleReward]] = field(default_factory=dict)
     closed_at: float | None = None
+    """When scoring began; None while the group waits for samples."""
 
     @property
     def is_full(self) -> bool:
@@ -109,6 +110,8 @@ class _PendingGroup:
 class Barrier:
     """Collects the samples of a query and scores them together. Belongs to one event loop.
 
+    size: rollouts per group. timeout: seconds after which an incomplete group is scored.
+    keep: seconds for which closed groups are remembered.
     report: called with the result of each group, for logs.
     counts: groups "complete" and "short", calls "late" and "repeated".
     """
@@ -151,6 +154,7 @@ class Barrier:
     ) -> float:
         """The reward of one sample within its group; NaN if all its scores are missing.
 
+        key: of the query. step: of the run. rubric: the query's own. size: of this group, if not the barrier's.
         member: its number in the group, to recognise a repeated call; None: every call is another sample.
         """
         sample = await self.score(
@@ -232,7 +236,7 @@ class Barrier:
         is_short = not group.is_full
         rollouts = tuple(group.rollouts[member] for member in members)
         scored_group = Group(id=group.id, rollouts=rollouts, rubric=group.rubric)
-        # A late sample changes nothing but its own reward: the group is not learned from or recorded twice.
+        # A late sample changes only its own reward: the rule does not learn from the group twice, nor is it recorded.
         train = group.train and not late
         try:
             graded = await group.grading.finish(members)
@@ -257,7 +261,7 @@ class Barrier:
             self.report(replace(result, metrics=metrics))
 
     def _forget_old_groups(self) -> None:
-        """Forget groups that were scored long ago; not on every call, because it goes through all of them."""
+        """Forget groups that were closed long ago; not on every call, because it goes through all groups."""
         now = time.monotonic()
         if now - self._last_cleanup < self.keep / _CLEANUPS:
             return
@@ -271,9 +275,9 @@ class Barrier:
 
 
 class ArrivingGroup:
-    """One group as it arrives; belongs to one event loop.
+    """Grades one group whose rollouts arrive one by one; belongs to one event loop.
 
-    size: how many rollouts will come; None: unknown, so that only judges that compare all pairs are called ahead.
+    size: how many rollouts will arrive. None: unknown, so only judges that compare all pairs are called early.
     """
 
     def __init__(
@@ -284,28 +288,28 @@ class ArrivingGroup:
         self._id = id
         self._rubric = rubric
         self._rollouts: dict[Hashable, Rollout] = {}
-        self._slots: dict[Hashable, int] = {}
+        self._slots: dict[Hashable, int] = {}  # member → its place in the group
         self._tasks: dict[Hashable, asyncio.Task[Graded]] = {}
-        # Done as soon as it is known whether a rollout is to be compared with others.
+        # Member → its scores, as soon as they say whether the rollout is to be compared with others.
         self._comparable: dict[Hashable, asyncio.Future[GroupScores]] = {}
         self._pairs: ArrivingPairs | None = None
         self._spans: list[list[float]] = []
         """[start, end] of each piece of work; the end is infinite while it runs."""
 
     def begin(self, member: Hashable, rollout: Rollout) -> None:
-        """Grade one rollout by itself, and compare it with those that are there."""
+        """Start to grade one rollout by itself, and to compare it with those that have arrived."""
         if self._pairs is None:
             self._pairs = ArrivingPairs(
                 self._engine, self._id, self._rubric, self.size, self._start
             )
         pairs = self._pairs
-        # The place in the group is the member's number, if it has one: then the order of arrival does not matter.
+        # A member that is a number is its own place, so that the order of arrival does not matter.
         used_slots = set(self._slots.values())
-        numbers = set(range(self.size or 0)) - used_slots
-        if isinstance(member, int | np.integer) and member in numbers:
+        free_slots = set(range(self.size or 0)) - used_slots
+        if isinstance(member, int | np.integer) and member in free_slots:
             slot = int(member)
         else:
-            slot = next(place for place in count() if place not in used_slots)
+            slot = next(number for number in count() if number not in used_slots)
         identical = next(
             (name for name, earlier in self._rollouts.items() if earlier == rollout), None
         )
@@ -327,7 +331,7 @@ class ArrivingGroup:
         comparable.add_done_callback(compare)
 
     def _start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Start some work, and note when it runs."""
+        """Start some work as a task, and note when it runs."""
 
         async def run() -> T:
             span = [time.perf_counter(), math.inf]
@@ -342,6 +346,7 @@ class ArrivingGroup:
     async def _grade(
         self, single: Group, pairs: ArrivingPairs, comparable: asyncio.Future[GroupScores]
     ) -> Graded:
+        """Grade a group of one rollout; sets `comparable` as soon as possible."""
         try:
             table = await asyncio.to_thread(self._engine.decide, [single])
             if pairs.may_enter(table.groups[0]):
@@ -378,12 +383,12 @@ class ArrivingGroup:
 
 
 class ArrivingPairs:
-    """Pairs of one group, judged as soon as both rollouts are there; belongs to one event loop.
+    """Has pairs of one group judged as soon as both rollouts have arrived; belongs to one event loop.
 
     start: makes a task of a judge call.
 
-        pairs.enter(slot, rollout, scores)      compare a rollout with those that are there
-        pairs.arrived(slots)                    what the judgment of the whole group starts from
+        pairs.enter(slot, rollout, scores)      compare a rollout with those that have arrived
+        pairs.arrived(slots)                    the answers so far, for the judgment of the whole group
         await pairs.accounts()                  what the calls cost, once all are answered
     """
 
@@ -409,7 +414,7 @@ class ArrivingPairs:
 
     @cached_property
     def _arrivals(self) -> Arrivals | None:
-        """None if no judge can be called ahead."""
+        """Which pairs to judge when a rollout arrives; None if no judge can be called before the group is complete."""
         if self._engine.judges is None:
             return None
         arrivals = Arrivals(self._engine.judges, self._id, self._criteria, self._size)
@@ -420,7 +425,7 @@ class ArrivingPairs:
         return self._arrivals is not None and self._arrivals.may_enter(scores.reasons[0])
 
     def enter(self, slot: int, rollout: Rollout, scores: GroupScores) -> None:
-        """Call judges about a rollout and those that are there."""
+        """Call judges to compare a rollout with those that have arrived."""
         if self._arrivals is None or self._engine.judges is None:
             return
         cells_to_compare = cells_to_judge(scores, self._criteria, self._engine.judges, compare=True)
@@ -437,7 +442,7 @@ class ArrivingPairs:
         self._tasks.append(task)
 
     def arrived(self, slots: tuple[int, ...]) -> Arrived | None:
-        """What is known about the group, whose rollouts at these places have come."""
+        """The answers about pairs of the group, whose rollouts have these places; None without judges."""
         if self._engine.judges is None:
             return None
         if self._size is not None and max(slots, default=0) < self._size:
@@ -463,7 +468,7 @@ async def merge_rollouts(
 ) -> Graded:
     """The scores of a group from those of its rollouts, each graded by itself; judges that compare are called now.
 
-    Identical rollouts may share one part, which is paid for once.
+    parts: the scores of each rollout; identical rollouts may share one part, whose cost is counted once.
     pairs, slots: pairs that were judged before, and the places of the rollouts in them.
     """
     scores = [part.groups[0] for part in parts]
@@ -488,33 +493,27 @@ async def merge_rollouts(
 def _merge_judgments(
     group: Group, parts: Sequence[Graded], compared: Graded, pair_accounts: Sequence[Account]
 ) -> Judgments | None:
-    """What all judges said about the group; identical rollouts count each, but are paid for once."""
+    """What judges said about the group and its rollouts. The cost of identical rollouts is counted once."""
     if compared.judging is None:
         return None
-    (comparison,) = compared.judging.groups
-    merged = Judgment(
-        {},
-        comparison.outcomes,
-        comparison.words,
-        comparison.missing,
-        comparison.asked,
-        comparison.lost,
-        comparison.disagreement,
-        comparison.first_wins,
-        list(comparison.replies),
-    )
+    merged = Judgment()
+    merged.add(compared.judging.groups[0])
+    disagreements: dict[str, list[float]] = defaultdict(list)
     accounts = {}
     for i, part in enumerate(parts):
         assert part.judging is not None
-        accounts[id(part)] = part.judging.account
+        accounts[id(part)] = part.judging.account  # one entry for identical rollouts
         (single,) = part.judging.groups
         merged.verdicts |= {(i, name): verdict for (_, name), verdict in single.verdicts.items()}
         merged.asked += single.asked
         merged.lost += single.lost
         merged.replies += single.replies
         for name, reasons in single.missing.items():
-            merged.missing.setdefault(name, []).extend(reasons)
-        merged.disagreement |= single.disagreement
+            merged.missing[name] = [*merged.missing.get(name, ()), *reasons]
+        for name, disagreement in single.disagreement.items():
+            disagreements[name].append(disagreement)
+    for name, values in disagreements.items():
+        merged.disagreement[name] = math.fsum(values) / len(values)
     account = Account.merge([*accounts.values(), *pair_accounts, compared.judging.account])
     return Judgments((merged,), account, (group.id,))
 

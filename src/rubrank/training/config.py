@@ -1,4 +1,4 @@
-"""An engine from a settings file, for trainers that only take the path of a function or of a Python file.
+"""Make an engine from a settings file, for trainers that only take the path of a function or of a Python file.
 
     reward.yaml
       rubric: rubric.yaml              # or a preset, or the criteria themselves; a query's own rubric is added
@@ -47,7 +47,11 @@ class RewardConfig(EngineOptions):
     )
 
     def engine(self, folder: Path = Path(), *, process: str = "") -> RewardEngine:
-        """The engine. process: added to the name of the records file, if several processes write records."""
+        """Make the engine.
+
+        folder: paths are relative to it.
+        process: added to the name of the records file, if several processes write records.
+        """
         for module in self.imports:
             try:
                 importlib.import_module(module)
@@ -77,7 +81,7 @@ class RewardConfig(EngineOptions):
 
 
 def load_config(source: str | Path | None = None) -> tuple[RewardConfig, Path]:
-    """A configuration and its folder. None: the file that RUBRANK_CONFIG names."""
+    """Read a configuration; returns it with its folder. source: its path; None: the file that RUBRANK_CONFIG names."""
     path = Path(source or os.environ.get(VARIABLE) or "")
     if not path.name:
         remedy = f"Such as {VARIABLE}=/abs/reward.yaml, in the environment of all workers. See `rubrank help {_PAGE}`."
@@ -100,14 +104,14 @@ def load_engine(
     process: str = "",
     passes_step: bool = True,
 ) -> tuple[RewardEngine, str]:
-    """An engine, and the column in which a row has its own rubric.
+    """The engine of an adapter, and the column in which a row has its own rubric.
 
     source: an engine, or the path of a configuration; None: RUBRANK_CONFIG. The engine of a configuration is made once
         in a process.
-    owner: the trainer, for warnings. Its checkpoints cannot contain the memory of a rule, so a rule with a memory
-        causes a warning, and attributes are controlled only if the configuration names them.
+    owner: the trainer, for warnings. Its checkpoints cannot contain what a rule learns, so a rule that learns causes a
+        warning, and attributes are controlled only if the configuration names them.
     process: added to the name of the records file, if several processes write records.
-    passes_step: False if the trainer does not say which step it is: controls that start later are then refused.
+    passes_step: False if the trainer does not pass its step: controls that start at a later step are then refused.
     """
     if isinstance(source, RewardEngine):
         engine = source

@@ -5,8 +5,8 @@
     active = active_controls(controls, features, rollouts, step=12)
     active.values_MD, active.columns, active.adjust              what the rule needs
 
-A control does nothing before its step `start`. RLVR² estimates the influence of attributes within its fit; before every
-other rule a stage takes it out of the scores (`fusion/control/linear.py`).
+A control does nothing before its step `start`. RLVR² estimates and removes the influence of attributes within its fit;
+for every other rule, a linear stage removes it from the scores first (`fusion/control/linear.py`).
 
 If a batch is split over processes, each one measures the groups that it grades and sends the features along with the
 scores. Grading workers measure words and Markdown while they have the texts; custom attributes are measured in the
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 OWNER = "attributes"
 MARKDOWN = ("markdown", "markup")
-"""Attributes that are made of the Markdown densities: all of them, or their sum."""
+"""Attributes that consist of the Markdown densities: all of them, or their sum."""
 LENGTHS = {"reasoning_length": "reasoning", "answer_length": "answer", "total_length": "total"}
 """Attribute → the part of the response whose length it is."""
 
@@ -84,7 +84,7 @@ DEFAULT_ATTRIBUTES = ("reasoning_length", "markup")
 
 
 def default_controls(options: RewardOptions) -> tuple[Control, ...]:
-    """The controls of a trainer whose options do not name any: all positive influence is taken out."""
+    """The controls of a trainer whose options do not name any: by default, all positive influence is removed."""
     if "adjust" in options.model_fields_set:
         return tuple(
             make_control(options, AttributeOptions(name=name)) for name in DEFAULT_ATTRIBUTES
@@ -93,9 +93,9 @@ def default_controls(options: RewardOptions) -> tuple[Control, ...]:
 
 
 def list_shared_judged(groups: Sequence[GroupScores], shared: Collection[str] = ()) -> list[str]:
-    """Names of the judged criteria that several groups have: the influence of attributes can be estimated on those.
+    """Names of the judged criteria that several groups have: only on these can attributes' influence be estimated.
 
-    shared: criteria that other calls have as well.
+    shared: criteria that groups of other calls have as well.
     """
     counts = Counter(
         criterion.name
@@ -109,12 +109,12 @@ def list_shared_judged(groups: Sequence[GroupScores], shared: Collection[str] = 
 def make_control(
     options: RewardOptions, attribute: AttributeOptions, steps: int | None = None
 ) -> Control:
-    """The control that the options describe. steps: of the whole run, if it is known."""
+    """The control that the options describe. steps: the number of steps of the run, for a start such as "70%"."""
     return Control(attribute.name, make_adjustment(options, attribute), attribute.start_step(steps))
 
 
 def parse_controls(attributes: Iterable[str | Attribute | Control]) -> tuple[Control, ...]:
-    """Names, attributes and controls → controls. Raises for unknown names and for columns that occur twice."""
+    """Make controls of names, attributes and controls; raises for unknown names and for columns that occur twice."""
     if isinstance(attributes, str | Attribute | Control):
         attributes = [attributes]
     controls = tuple(item if isinstance(item, Control) else Control(item) for item in attributes)
@@ -164,9 +164,9 @@ def measure_texts(
     step: int,
     measured: MeasuredRows | None = None,
 ) -> TextFeatures:
-    """Everything that the log and the controls of this step need.
+    """Measure what the log and the controls of this step need.
 
-    measured: rows that grading workers have measured already, of some or all of the rollouts.
+    measured: what grading workers have already measured, on some or all of the rollouts.
     """
     if measured is None or measured.rows is None:
         rows = common_rows(rollouts)
@@ -181,7 +181,7 @@ def measure_texts(
     ]
     custom = {}
     if custom_controls:
-        texts = []  # the whole texts as attributes expect them: the reasoning in tags
+        texts = []  # custom attributes expect the whole text, with the reasoning in tags
         for rollout in rollouts:
             has_reasoning = rollout.reasoning is not None
             thoughts = f"<think>{rollout.reasoning}</think>" if has_reasoning else ""
@@ -191,7 +191,7 @@ def measure_texts(
 
 
 def token_lengths(rollouts: Sequence[Rollout]) -> Lengths | None:
-    """Lengths in tokens, or None if one rollout was not counted: all lengths of a step have the same unit."""
+    """Lengths in tokens, or None if a rollout has no token counts: all lengths of a step must have the same unit."""
     reasoning = []
     answer = []
     for rollout in rollouts:
@@ -205,9 +205,10 @@ def token_lengths(rollouts: Sequence[Rollout]) -> Lengths | None:
 
 @dataclass(frozen=True, eq=False)
 class ActiveControls:
-    """The controls that are active at a step, with the measured values; `values_MD` is None if none is active."""
+    """The columns of the controls that are active at a step: measured values, names and adjustments."""
 
     values_MD: np.ndarray | None = None
+    """None if no control is active."""
     columns: tuple[str, ...] = ()
     adjust: tuple[Adjustment, ...] = ()
 
@@ -215,7 +216,7 @@ class ActiveControls:
 def active_controls(
     controls: Sequence[Control], features: TextFeatures, rollouts: Sequence[Rollout], step: int
 ) -> ActiveControls:
-    """The controls that are active at this step. Lengths are in tokens if every rollout was counted, else in words."""
+    """The controls that are active at this step. Lengths are in tokens if every rollout has counts, else in words."""
     active = [control for control in controls if step >= control.start]
     if not active:
         return ActiveControls()
@@ -249,7 +250,7 @@ def remembers(rule: Rule) -> bool:
 
 
 def set_pool(rule: Rule, pool: Pool | None) -> Rule:
-    """The rule as a trainer uses it: attributes are estimated over the run unless `pool` or the rule says otherwise."""
+    """The rule with attributes estimated over the run, unless `pool` or the rule itself says otherwise."""
     if pool is None:
         rule_pool = _find_pool(rule)
         pool = "run" if rule_pool in (None, "batch") else rule_pool
@@ -262,15 +263,15 @@ def _find_pool(rule: Rule) -> Pool | None:
 
 
 def is_linear(rule: Rule) -> bool:
-    """Whether the linear stage takes out the influence of attributes, instead of the ordinal fit of RLVR²."""
+    """Whether the linear stage removes the influence of attributes, instead of the ordinal fit of RLVR²."""
     return getattr(find_ordinal(rule), "wins", "graded") == "graded"
 
 
 def warn_of_single_group(owner: str, rule: Rule) -> bool:
     """Warn that nothing can be estimated in a call with a single group; returns whether it did.
 
-    The influence of attributes is estimated over groups. With one group per call it would silently stay as it is. The
-    linear stage over a run learns from single groups, too.
+    The influence of attributes is estimated over the groups of a call, so with one group it would silently remain. The
+    linear stage with pool="run" is an exception: it learns from single groups.
     """
     pool = _find_pool(rule)
     if pool == "group" or (pool == "run" and is_linear(rule)):

@@ -13,12 +13,12 @@
 A reward depends on the whole group, so an engine takes whole groups:
 
     groups ── grade ──> scores (`Graded`) ── fuse ──> rewards (`StepRewards`)        `score` does both
-              rules, then judges             rule, gate, records, metrics
+              verifiers, then judges         rule, gate, records, metrics
 
 Trainers that split a batch over processes use `flat_batch.py`; those that pass single samples use `barrier.py`.
 
-A reward is NaN if nothing is known about a rollout: no quality criterion has a score, and no gate stopped it. A trainer
-leaves such a rollout out (TRL: None), or uses `fill_unknown`.
+A reward is NaN if a rollout has no score on any quality criterion, and no gate stopped it. A trainer leaves such a
+rollout out (TRL: None), or uses `fill_unknown`.
 
 A group's id names it in the records, and the random draws of `attenuate` depend on it. `label` returns ids that no
 other step has.
@@ -91,12 +91,14 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("rubrank")
 STEP_DEADLINE = 540.0
-"""Seconds for all judge calls of a step if the judges set no deadline; collective operations give up after 600."""
+"""Seconds for all judge calls of a step if the judges set no deadline; collective operations time out after 600."""
 _STATE_VERSION = 1
 _OWNER = "RewardEngine"
 _MOST_NAMES = 5  # a line of the log names at most this many criteria
 _MOST_STEPS = 10_000  # steps whose number of calls is remembered, for unique labels
-_AFTER_OUTAGE = 240.0  # seconds that are left for the calls of a step once an outage is over
+_AFTER_OUTAGE = (
+    240.0  # seconds that remain for the calls of a step after the longest outage that is waited for
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,11 +108,11 @@ class Graded:
     groups: tuple[GroupScores, ...] = ()
     judging: Judgments | None = None
     seconds: float = 0.0
-    """Seconds that the trainer waited."""
+    """Seconds that the trainer waited for the scores."""
     hidden: float = 0.0
     """Seconds of judging that overlapped with the generation of other rollouts of the group."""
     features: TextFeatures | None = None
-    """What was measured on the texts of all rollouts; None: `fuse` measures."""
+    """What was measured on the texts of all rollouts; None: `fuse` measures them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +120,7 @@ class StepRewards:
     """The rewards of a step and what is logged about it; groups and rollouts keep their order."""
 
     rewards: tuple[tuple[float, ...], ...]
-    """One tuple per group; NaN = nothing is known about the rollout."""
+    """One tuple per group; NaN for a rollout without any score."""
     metrics: Mapping[str, float] = field(default_factory=dict)
     """For the trainer's log; an undefined number is left out instead of being NaN."""
     columns: Mapping[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict)
@@ -159,7 +161,7 @@ class StepRewards:
 def fill_unknown(rewards: Sequence[float]) -> list[float]:
     """The rewards of a group, with the mean of the known ones in place of NaN; 0 if none is known.
 
-    For trainers that cannot leave a rollout out: its advantage is 0, and the baseline of the others stays.
+    For trainers that cannot leave a rollout out: its advantage is 0, and the baseline of the others does not change.
     """
     numbers = [reward for reward in rewards if not math.isnan(reward)]
     mean = math.fsum(numbers) / len(numbers) if numbers else 0.0
@@ -168,27 +170,26 @@ def fill_unknown(rewards: Sequence[float]) -> list[float]:
 
 @refuses_wrong_kinds
 class RewardEngine:
-    """Rewards by one rubric, one rule and the same judges, step after step.
+    """Computes the rewards of a run, step by step, with one rubric, one rule and the same judges.
 
     rubric: criteria applied to every response; a query's own rubric is added. Any shape that `grade` takes.
     rule: an expression of `find_rule`, such as "rlvr2+", or a rule.
     options: those of `rubrank.options.EngineOptions`, among them
         gate: constants of the rule's "+", as a `Gate` or by name.
-        judges: decide what no verifier can; see docs/judges.md.
+        judges: they decide the criteria that no verifier decides; see docs/judges.md.
         attributes: what is controlled: names, or `Control(name, adjust, start)`. By default reasoning_length and markup
             on judged criteria that several groups share; [] controls nothing.
-        workers, cache: of grading; 0 workers is this process.
+        workers, cache: worker processes and cache of grading; with 0 workers this process grades.
         records: a .jsonl, .jsonl.gz or .jsonl.zst file to which every group of every step is appended; a `Recording`
-            may leave out steps and texts, and have a thread write.
-        pool: what the influence of attributes is estimated over: the "run" (the default: what the rule has learnt is
-            in `state_dict`), each "batch" by itself, or each "group" by itself, exactly as in the paper.
+            may leave out steps and texts, and write in a thread of its own.
+        pool: the groups over which the influence of attributes is estimated: those of the "run" so far (the default;
+            `state_dict` contains the estimate), of each "batch", or each "group" by itself, exactly as in the paper.
         adjust_criteria: the criteria whose verdicts are adjusted, or "all"; by default those that judges decide.
         scale: "utility" gives advantages of RLVR² instead of rewards, for a trainer that does not scale them itself.
-        penalties: low-quality criteria under a rule without "+": "rank", or "ignore".
-        alarm: at signs of reward hacking "warn", "stop" (`alarm_stops` is then true) or "off"; see docs/alarm.md.
-        thinking: how responses begin: "prefilled", within reasoning that the prompt opened, as if a chat template ends
-            in `<think>` (one that was cut off there has no answer); "tags", as they are; "auto", within reasoning if
-            an adapter sees that the prompt ends in such a tag.
+        penalties: what a rule without "+" does with low-quality criteria: "rank" by them, or "ignore" them.
+        alarm: what to do at signs of reward hacking: "warn", "stop" (sets `alarm_stops`), or "off"; see docs/alarm.md.
+        thinking: whether responses begin inside the reasoning, because the prompt ends in a tag such as `<think>`:
+            "prefilled": always; "tags": never; "auto": if an adapter sees that the prompt ends in such a tag.
         prior, attribute_prior, span, seed: constants of RLVR².
     """
 
@@ -200,7 +201,7 @@ class RewardEngine:
         self.penalties = settings.penalties
         self.rule = make_rule(settings, owner=_OWNER)
         self.judges = None if settings.judges is None else _set_step_deadline(settings.judges)
-        attributes: list[Any] = []  # attributes and controls themselves may be given, too
+        attributes: list[Any] = []  # names were read as AttributeOptions; objects stay as they are
         for attribute in settings.attributes:
             is_options = isinstance(attribute, AttributeOptions)
             attributes.append(make_control(settings, attribute) if is_options else attribute)
@@ -242,8 +243,8 @@ class RewardEngine:
 
     def __getstate__(self) -> dict[str, Any]:
         state = {name: value for name, value in self.__dict__.items() if name != "_lock"}
-        state["observer"] = None  # it watches the run of this process
-        # A criterion in use holds its verifier, which cannot leave this process: send the rubric's data.
+        state["observer"] = None  # it belongs to the run of this process
+        # A criterion that was used holds its verifier, which cannot be pickled, so the rubric's data is sent.
         if self.rubric is not None:
             state["rubric"] = self.rubric.model_dump(exclude_unset=True)
         return state
@@ -258,7 +259,8 @@ class RewardEngine:
         self, groups: Sequence[Group], step: int, *, train: bool = True, write: bool = True
     ) -> StepRewards:
         """Rewards of all groups of a step. `train=False`: an evaluation, from which no rule learns."""
-        groups = self._apply_thinking(groups)  # once: what is measured on a rollout is cached on it
+        # Here, and not only in `grade` and `fuse`: both use what is cached on the same rollouts.
+        groups = self._apply_thinking(groups)
         return self.fuse(groups, self.grade(groups, step=step), step, train=train, write=write)
 
     async def score_async(
@@ -274,7 +276,7 @@ class RewardEngine:
         return await asyncio.to_thread(self.fuse, groups, graded, step, train=train)
 
     def _apply_thinking(self, groups: Sequence[Group]) -> Sequence[Group]:
-        """With thinking="prefilled", read responses as such; adapters have done so, other callers have not."""
+        """With thinking="prefilled", read responses as beginning inside the reasoning; no effect if already done."""
         if self.thinking != "prefilled":
             return groups
         return [read_prefilled(group) for group in groups]
@@ -287,7 +289,7 @@ class RewardEngine:
         """Scores of some or all groups of a step.
 
         processes: how many processes grade at the same time; they share the limits of the judges.
-        step: measure the texts for the controls of this step, too, so that `fuse` need not.
+        step: if given, the texts are also measured for the controls of this step, so that `fuse` need not do it.
         """
         if not groups:
             return Graded()
@@ -305,7 +307,7 @@ class RewardEngine:
         if step is not None:
             features = measure_texts(rollouts, self.controls, step, measured)
         if self.recording is not None and measured.rows is not None:
-            # Workers have separated reasoning from answers; records need not do it again.
+            # Workers have found where reasoning and answers begin; records use these positions.
             set_part_positions([rollouts[i] for i in measured.numbers], measured.rows[:, COMMON:])
         return Graded(table.groups, table.judging, time.perf_counter() - started, features=features)
 
@@ -316,7 +318,7 @@ class RewardEngine:
         )
 
     def decide_groups(self, table: ScoreTable, groups: Sequence[Group]) -> ScoreTable:
-        """Rollouts that were graded one by one, with the scores of verifiers that need the whole group."""
+        """Add the scores of verifiers that need the whole group to a table of rollouts that were graded one by one."""
         return grade_group_criteria(
             table, self._apply_thinking(groups), self._list_criteria(groups)
         )
@@ -329,10 +331,10 @@ class RewardEngine:
         compare: bool | None = None,
         arrived: Arrived | None = None,
     ) -> Graded:
-        """The scores with those of judges. Missing answers raise nothing here; see `check_judgments`.
+        """Add the scores of judges to a table. Missing answers raise nothing here; see `check_judgments`.
 
-        compare: False: only judges that need no other rollouts of the group; True: only those that do.
-        arrived: what is known about a group whose rollouts came one by one (`barrier.py`).
+        compare: False calls only judges that score single rollouts, True only judges that compare; None calls all.
+        arrived: the judgments about pairs of a group whose rollouts arrived one by one (`barrier.py`).
         """
         if self.judges is None:
             return Graded(table.groups)
@@ -354,7 +356,7 @@ class RewardEngine:
         cells: Sequence[np.ndarray],
         arrived: Arrived,
     ) -> Judgments:
-        """What judges say about groups of two, before all rollouts of their group are there."""
+        """Have judges compare pairs of rollouts before all rollouts of their group have arrived."""
         assert self.judges is not None
         return await judge_groups_async(
             self._apply_thinking(pairs),
@@ -384,7 +386,7 @@ class RewardEngine:
         """Rewards of all groups of a step from their scores.
 
         write: False leaves the records to another process.
-        logged: False leaves out metrics and columns, a third of the work if all criteria are decided by verifiers.
+        logged: False leaves out metrics and columns, which are a third of the work if verifiers decide all criteria.
         """
         if not groups:
             return StepRewards(())
@@ -464,7 +466,7 @@ class RewardEngine:
     def _fuse_parts(
         self, table: ScoreTable, controls: ActiveControls, train: bool
     ) -> list[FusedPart]:
-        """The fused parts of a step. The rule learns from training steps only."""
+        """Fuse a step. After an evaluation, what the rule has learnt is restored."""
         memory = None if train else self._memory()
         try:
             return fuse_in_parts(self.rule, table, controls, self.penalties)
@@ -475,16 +477,17 @@ class RewardEngine:
     def _check_controls(
         self, controls: ActiveControls, table: ScoreTable, shared: frozenset[str], write: bool
     ) -> ActiveControls:
-        """The controls of a step, without default control if it cannot work; logs both once.
+        """The controls of a step; none if control is on by default and the step has no criterion that it can act on.
 
-        Default control needs criteria that judges decide and that several groups share.
+        Default control needs criteria that judges decide and that several groups share. The first time it acts, a line
+        in the log says so. If the user chose the controls, a warning says once that one group is too few.
         """
         if self._uncontrolled_rule is None:
             is_single = len(table.groups) == 1 and controls.values_MD is not None
             if is_single and not self._warned_of_single_group:
                 self._warned_of_single_group = warn_of_single_group(_OWNER, self.rule)
             return controls
-        # The linear stage learns from single groups, too: it shares the criteria of the rubric with later calls.
+        # The linear stage learns over the run, so criteria of the shared rubric count even if one group has them.
         judged = list_shared_judged(table.groups, shared if is_linear(self.rule) else ())
         if not judged:
             return ActiveControls()
@@ -494,8 +497,8 @@ class RewardEngine:
             if len(judged) > _MOST_NAMES:
                 names += f" and {len(judged) - _MOST_NAMES} more"
             _log.warning(
-                "judges decide %s: how much they like reasoning_length and markup is estimated over the run and taken "
-                "out of the reward. `attributes: []` turns this off; `attributes: [NAME, …]` controls something else. "
+                "judges decide %s: their preference for reasoning_length and markup is estimated over the run and "
+                "removed from the reward. `attributes: []` turns this off; `attributes: [NAME, …]` controls others. "
                 "See `rubrank help attributes`.",
                 names,
             )
@@ -505,7 +508,7 @@ class RewardEngine:
         """A unique prefix for the group ids of a call: "12", then "12.1"; "eval-12" in evaluations."""
         with self._lock:
             calls = self._calls.pop((train, step), 0)
-            # Moved to the end, because asynchronous trainers come back to earlier steps.
+            # Moved to the end, because asynchronous trainers return to earlier steps, and the oldest are forgotten.
             self._calls[train, step] = calls + 1
             while len(self._calls) > _MOST_STEPS:
                 del self._calls[next(iter(self._calls))]
@@ -523,7 +526,7 @@ class RewardEngine:
         train: bool,
         every: int = 1,
     ) -> list[GroupRecord]:
-        """The records of a step; only those of every n-th group, if `every` is n."""
+        """The records of a step. every: n makes only those of every n-th group of a part."""
         metadata = {"mode": "train" if train else "eval"}
         records = []
         for part in parts:
@@ -546,7 +549,7 @@ class RewardEngine:
     def rewind(self, step: int, place: Mapping[str, Any] | None = None) -> int:
         """Remove the records that a run resumed at `step` will write again; returns how many.
 
-        place: where the records ended at the checkpoint, from `records_place`; None: it is searched for.
+        place: where the records ended at the checkpoint, from `records_place`; None: the step is searched for.
         """
         if self.recording is not None:
             self.recording.reset()
@@ -567,7 +570,7 @@ class RewardEngine:
             self.recording.wait()
 
     def log_last_findings(self, step: int) -> None:
-        """Log what is new about the groups since the last findings; for the end of a run."""
+        """Log findings about the groups since the last findings; called at the end of a run."""
         for finding in self.findings.finish(step):
             _log.warning("what to change: %s", finding)
 
@@ -579,7 +582,10 @@ class RewardEngine:
         return str(getattr(find_ordinal(self.rule), "scale", "ranking"))
 
     def check_scaling(self, owner: str, setting: str, scaled: bool) -> None:
-        """Raise if the trainer would scale advantages again, which would lose what they say about agreement."""
+        """Raise if the trainer would scale rewards that are advantages already.
+
+        Scaling would remove the information about agreement in their size. owner, setting: named in the message.
+        """
         if scaled and self.scale == "utility":
             allowed = "off with scale='utility', whose rewards are advantages already"
             raise InvalidInput(owner, setting, allowed, "on", "Turn it off, or leave scale out.")
@@ -622,7 +628,7 @@ class RewardEngine:
             remedy = "It is damaged, or from a version before the first release."
             raise InvalidInput(_OWNER, "state", "complete", f"no {missing[0]!r}", remedy)
         self._lines = list(state["lines"])
-        # States of earlier versions have neither of the next two.
+        # States of earlier versions lack "judge" and "alarm".
         self._judge_totals |= state.get("judge", {})
         if self.alarm is not None and state.get("alarm") is not None:
             self.alarm.load_state_dict(state["alarm"])
@@ -631,7 +637,7 @@ class RewardEngine:
         if self.remembers and isinstance(self.rule, Stateful):
             self.rule.restore(state["memory"])
         elif state["rule"] != self.rule.name:
-            # The same rule without a memory is allowed: its attributes are no longer controlled.
+            # The same rule is accepted: it learns nothing now because attributes are no longer controlled.
             allowed = f"{state['rule']!r}, whose state the checkpoint contains"
             remedy = "Resume with the same rule, or start a new run from the checkpoint's model."
             raise InvalidInput(_OWNER, "rule", allowed, repr(self.rule.name), remedy)
@@ -639,7 +645,7 @@ class RewardEngine:
     # ------------------------------------------------------------------------------------------------------- rubrics
 
     def combine_rubrics(self, own_rubric: Any, where: str) -> Rubric:
-        """The shared rubric extended by a query's own, whose criteria replace shared ones of the same name."""
+        """The shared rubric with the criteria of a query's own added; these replace shared ones of the same name."""
         if own_rubric is None:
             if self.rubric is None:
                 remedy = "Pass a shared rubric, or fill the column with the query's own."
@@ -650,7 +656,7 @@ class RewardEngine:
         except InvalidInput as error:
             if error.owner.startswith(where):
                 raise
-            # The error is about a file that the query names: say which query that is.
+            # The error is about a file that the query names, and should also say which query that is.
             owner = f"{where}: {error.owner}"
             raise type(error)(
                 owner, error.parameter, error.allowed, error.got, error.remedy
@@ -711,11 +717,11 @@ def _set_step_deadline(judges: Any) -> Judges:
         return loaded
     deadline = STEP_DEADLINE
     if loaded.on_outage == "wait" and "outage_wait" in loaded.model_fields_set:
-        # The deadline must not end an outage that is to be waited for, and the remaining calls take time, too.
+        # The deadline must leave time to wait for the outage to end, and for the remaining calls.
         deadline = max(STEP_DEADLINE, loaded.outage_wait + _AFTER_OUTAGE)
     return loaded.model_copy(update={"deadline": deadline})
 
 
 def divide_limits(judges: Judges, processes: int) -> Judges:
-    """The judges of one process out of several that call them at the same time."""
+    """The judges with the limits of one process out of several that call them at the same time."""
     return judges.model_copy(update={"processes": judges.processes * processes})

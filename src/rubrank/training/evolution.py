@@ -4,9 +4,9 @@
     GRPOTrainer(…, reward_funcs=reward, callbacks=[reward.callback, evolve(reward, writers="writers.yaml", every=50)])
 
 `rubrank.drafting.evolution` says which items are proposed, kept and retired. An item is used from the step on at which
-it was added: earlier rewards do not change, and evaluations never use it. The state is
-part of the trainer's checkpoint. With several processes the first one asks the writers, and all use the same items.
-AsyncGRPO, whose rewards are computed in another process, cannot evolve rubrics.
+it was added: earlier rewards do not change, and evaluations never use it. The state is part of the trainer's
+checkpoint. With several processes the first one calls the writers, and all use the same items. AsyncGRPO computes
+rewards in another process, so its rubrics cannot evolve.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def evolve(reward: RubricReward, *, log: str | Path | None = None, **options: An
     """Let the rubrics of a reward function evolve; returns the callback for the trainer.
 
     options: those of `EvolveOptions`; `writers` is needed.
-    log: where events are appended; by default evolution.jsonl beside the records, if there are some.
+    log: the file to which events are appended; by default evolution.jsonl beside the records, if the engine has any.
     """
     settings = validate_model(EvolveOptions, options, "evolve", "docs/drafting.md")
     records = reward.engine.records
@@ -77,7 +77,7 @@ def observe_step(
 
 
 def observe_record(record: GroupRecord) -> Observation | None:
-    """The same from a record; None if its texts were not recorded."""
+    """What an evolution needs to know about a recorded group; None if its texts were not recorded."""
     if record.prompt is None or record.responses is None:
         return None
     rollout = Rollout.model_validate({"prompt": list(record.prompt), "response": ""})
@@ -93,7 +93,7 @@ def observe_record(record: GroupRecord) -> Observation | None:
 
 
 def describe_prompt(rollout: Rollout) -> str:
-    """The prompt as one text: that of the user alone, or all turns with their roles."""
+    """The prompt as one text: a single message as it is, several messages with their roles."""
     if len(rollout.prompt) == 1:
         return rollout.prompt[0].content
     return "\n\n".join(f"{message.role}: {message.content}" for message in rollout.prompt)
@@ -110,6 +110,8 @@ def make_callback(reward: RubricReward) -> Any:
     evolution: RubricEvolution = reward.evolution
 
     class EvolutionCallback(TrainerCallback):
+        """Restores the state from a checkpoint, and applies proposals after the steps at which they are due."""
+
         def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
             saved = state.stateful_callbacks.get(STATE_KEY)
             if saved is not None:

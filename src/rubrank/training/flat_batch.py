@@ -4,12 +4,12 @@
     score_flat(engine, samples, step=12, group_of=by_position(8))                     eight in a row are a group
     score_flat(engine, samples, step=12, processes=Processes(gather, rank, world))    every process calls it
 
-The slice of a process may cut a group, so with several processes:
+If the batch is split over several processes, a group may be split, too. Then:
 
     1. the samples of all processes are gathered
-    2. each process grades some of the groups, as wholes: a judge is called once, and comparisons have all they need
+    2. each process grades some of the groups, each as a whole, so that no judge is called twice
     3. the scores are gathered
-    4. every process fuses all groups, so that rules with a memory learn the same everywhere
+    4. every process fuses all groups, so that rules that learn from step to step learn the same in every process
     5. each process takes the rewards of its own rows
 
 With one process nothing is gathered. The rewards do not depend on how the batch is split.
@@ -58,7 +58,7 @@ class Processes:
 
 @dataclass(frozen=True, eq=False)
 class FlatRewards:
-    """What a process gets for its own rows, in their order; the metrics are those of the whole batch."""
+    """The rewards and columns of a process's own rows, in their order; the metrics are those of the whole batch."""
 
     rewards: list[float]
     metrics: dict[str, float] = field(default_factory=dict)
@@ -118,8 +118,9 @@ def score_flat(
 ) -> FlatRewards:
     """Rewards of this process's samples.
 
-    samples: a list, or a function that makes it; if the function fails, no other process is left waiting.
-    means: a rollout without any score gets the mean of its group, for trainers that cannot leave one out.
+    samples: a list, or a function that makes it; if the function fails, all processes raise instead of waiting for it.
+    group_of: returns the group key of every sample; `by_key`, `by_position(n)`, or a function of the adapter.
+    means: True gives a rollout without any score the mean of its group, for trainers that cannot leave one out.
     """
     parts = gather_results(processes, samples if callable(samples) else lambda: samples)
     all_samples = [sample for part in parts for sample in part]
@@ -180,7 +181,7 @@ def _merge_graded(parts: Sequence[Graded], sizes: Sequence[int]) -> Graded:
     world = len(parts)
     numbers = range(len(sizes))
     groups = tuple(parts[g % world].groups[g // world] for g in numbers)
-    # A process without groups has measured nothing and called no judge. Such processes come last, so the numbers fit.
+    # If there are fewer groups than processes, the last processes had no group, and graded nothing.
     graded_parts = parts[: len(sizes)]
     features = None
     part_features = [part.features for part in graded_parts if part.features is not None]
@@ -199,7 +200,7 @@ def _merge_graded(parts: Sequence[Graded], sizes: Sequence[int]) -> Graded:
 
 
 def gather_results(processes: Processes, work: Callable[[], T]) -> list[T]:
-    """The result of every process's work, in the order of ranks; if it fails in one process, all raise."""
+    """Do `work` in every process; returns all results, in the order of ranks. If it fails in one process, all raise."""
     if processes.world == 1:
         return [work()]
     value = None

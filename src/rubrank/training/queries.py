@@ -1,10 +1,11 @@
-"""One query of a trainer: its prompt, its own rubric, its metadata, and its completions → a group.
+"""Make a group of one query's prompt, rubric, metadata and completions, and score it.
 
     make_query("<|user|>Name a lake.", '{"prompt": "Name a lake.", "rubric": ["EmptyAnswer"], "answer": "West Lake"}')
     Query(prompt="Name a lake.", rubric=["EmptyAnswer"], metadata={"answer": "West Lake"})
 
-Trainers pass what they know about a query as a label, an info or a row: a mapping, or JSON of one. Anything else
-becomes `metadata["label"]`. A row's `prompt` is preferred to the trainer's, which may have a chat template applied.
+Trainers pass what they know about a query as a label, an info or a row: a mapping, or a mapping as JSON. Anything else
+becomes `metadata["label"]`. A `prompt` in the row is preferred to the trainer's prompt, to which a chat template may
+have been applied.
 
 Shape (a), for trainers that pass one group and take a list of rewards:
 
@@ -30,12 +31,12 @@ from rubrank.training.engine import RewardEngine, StepRewards
 from rubrank.training.rollouts import count_tokens, prompt_opening_tag, rollout_of, set_token_counts
 
 INSTRUCTION_COLUMNS = ("instruction_id_list", "kwargs")
-"""Columns of IFEval's instructions, which are a rubric."""
+"""Columns with the instructions of IFEval, which are read as a rubric."""
 
 
 @dataclass(frozen=True, eq=False)
 class Query:
-    """One query of a trainer."""
+    """A query: what all completions of a group have in common."""
 
     prompt: Any
     rubric: Any = None
@@ -46,13 +47,14 @@ class Query:
 
 
 def make_query(prompt: Any, *rows: Any, rubric_column: str = "rubric") -> Query:
-    """A query from what the trainer passes with its prompt; later rows override earlier ones."""
+    """A query from a trainer's prompt and the rows that it passes with it; later rows override earlier ones."""
     row: dict[str, Any] = {}
     for data in rows:
         value = parse_json_cell(data)
+        is_empty_text = isinstance(value, str) and not value
         if isinstance(value, Mapping):
             row |= value
-        elif value is not None and not (isinstance(value, str) and not value):
+        elif value is not None and not is_empty_text:
             row["label"] = value
     row_prompt = prompt if row.get("prompt") is None else row["prompt"]
     not_metadata = (rubric_column, "prompt", "tools")
@@ -69,7 +71,7 @@ def make_query(prompt: Any, *rows: Any, rubric_column: str = "rubric") -> Query:
 
 
 def find_own_rubric(row: Mapping[str, Any], rubric_column: str = "rubric") -> Any:
-    """The rubric of a row: that of its column, else the instructions of IFEval; None: it has none."""
+    """The rubric of a row: from its rubric column, else the instructions of IFEval; None if it has neither."""
     rubric = row.get(rubric_column)
     if rubric is None and row.get("instruction_id_list") is not None:
         return {name: row[name] for name in INSTRUCTION_COLUMNS if row.get(name) is not None}
@@ -201,7 +203,7 @@ def to_messages(value: Any) -> Any:
 
 
 def split_prompt(conversation: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """A conversation as messages: those before the policy first spoke, and the others."""
+    """A conversation as messages: those before the first message of the assistant, and the others."""
     messages = [_to_message(item) for item in conversation]
     for i, message in enumerate(messages):
         if isinstance(message, Mapping) and message.get("role") == "assistant":

@@ -1,12 +1,12 @@
-"""Records of a run that is resumed: those that it will write again are cut off, in place.
+"""Remove records that a resumed run will write again.
 
     rewind_records(Path("records.jsonl.zst"), 200)        keeps training before step 200, and evaluations up to it
     rewind_records(path, 200, {"file": "records.jsonl.zst", "bytes": 81_234})     the checkpoint knows the place
 
-Nothing is copied: a file is truncated behind the last whole piece before the step. A piece is a line, a member of a
-.gz, or a frame of a .zst; each call of a writer appends one. A killed run may have left half a piece at the end, which
-is removed with a warning. A run writes its records in order, so what is removed is the end of the files. If a piece
-contains both, the part that stays is written again.
+A run writes its records in order, so the records to remove are at the end. Nothing is copied: a file is truncated after
+the last complete piece before the step. A piece is a line of a .jsonl, a member of a .gz, or a frame of a .zst; each
+call of a writer appends one member or frame. If a piece contains records from before and after the step, those from
+before are written again. A killed run may have left an incomplete piece at the end, which is removed with a warning.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ def rewind_records(path: Path, step: int, place: Mapping[str, Any] | None = None
 
 
 def drop_half_record(path: Path) -> None:
-    """Remove what a killed process left half written; only for a file that nobody else writes.
+    """Remove a record that a killed process left half written; only for a file that no other process writes.
 
-    Otherwise the next record would continue the half line, and the file could not be read from there on.
+    If it stayed, the next record would continue its line, and the file could not be read from there on.
     """
     files = find_record_files(path, missing_ok=True)
     if not files:
@@ -96,7 +96,7 @@ def _end_of_last_line(file: Path) -> int:
 
 
 def _find_cuts(files: Sequence[Path], place: Mapping[str, Any]) -> list[tuple[Path, int]] | None:
-    """The files to cut, each with the bytes that stay; None if the files do not match the place any more."""
+    """The files to cut, each with the number of bytes that stay; None if the files no longer match the place."""
     if not place.get("file"):  # nothing had been written
         return [(file, 0) for file in files]
     names = [file.name for file in files]
@@ -109,7 +109,7 @@ def _find_cuts(files: Sequence[Path], place: Mapping[str, Any]) -> list[tuple[Pa
 
 
 def _find_step(file: Path, step: int) -> tuple[int, list[bytes]]:
-    """The byte at which the records before a step end, and lines after it that are to stay, too."""
+    """The byte at which to truncate a file, and lines after that byte that are from before the step."""
     end = None
     remaining_lines: list[bytes] = []
     for piece in _read_pieces(file):
@@ -144,7 +144,7 @@ def _cut(file: Path, size: int, path: Path, remaining_lines: Sequence[bytes] = (
     os.truncate(file, size)
     append_lines(file, remaining_lines)
     if not size and not remaining_lines and file != path:
-        file.unlink()  # one of several files: the next one starts where this one did
+        file.unlink()  # a rotated file that would be empty; the resumed run makes it again
     return sum(len(piece.lines) for piece in pieces) - len(remaining_lines)
 
 
@@ -173,7 +173,7 @@ def _read_pieces(file: Path, start: int = 0) -> Iterator[_Piece]:
 
 
 def _read_compressed_pieces(file: Path, start: int) -> Iterator[_Piece]:
-    """Members of a .gz or frames of a .zst; of one that was cut short, the lines that can be read."""
+    """Members of a .gz or frames of a .zst. An incomplete piece has the lines that can be read."""
 
     def new_decompressor() -> Any:
         if file.suffix == ".gz":

@@ -1,4 +1,4 @@
-"""Prompts and completions, in the shapes that trainers have → `Rollout`s.
+"""Make `Rollout`s of prompts and completions, in the shapes in which trainers have them.
 
     rollout_of("Name a lake.", "<think>Hangzhou…</think>West Lake.")
     rollout_of([{"role": "user", "content": "Name a lake."}], [{"role": "assistant", "content": "West Lake."}])
@@ -12,7 +12,7 @@ that is cut off there contains no tag at all. The option `thinking` says how to 
 
     "prefilled"   they start inside the reasoning
     "tags"        only tags in the completion itself count
-    "auto"        they start inside the reasoning if the prompt, as far as the trainer shows it, ends in an opening tag
+    "auto"        they start inside the reasoning if the trainer's prompt or chat template ends in an opening tag
 
 The module also counts tokens, finds out why sampling ended, and splits the tokens of an agent into turns.
 """
@@ -54,7 +54,8 @@ def rollout_of(
     """Build one rollout; `where` names it in error messages.
 
     finish_reason: why sampling ended, if known ("stop", "length").
-    opened: the tag in which the templated prompt ends, if the trainer knows it and `prompt` does not show it.
+    thinking: see above.
+    opened: the reasoning tag in which the templated prompt ends, if the trainer knows it and `prompt` does not show it.
     ids, tokenizer: the sampled tokens, for completions from which a parser has removed the reasoning tags.
     """
     prompt_data = prompt
@@ -140,7 +141,7 @@ def unwrap_tokenizer(tokenizer: Any) -> Any:
 
 
 def _closes_reasoning_at_once(completion: Any, ids: Any, tokenizer: Any) -> bool:
-    """Whether the policy closed its reasoning at once, `</think>West Lake.`, and a parser removed the tag.
+    """Whether the policy closed its reasoning at once (`</think>West Lake.`), and a parser removed the tag.
 
     The remaining text has no tag, just like a completion that was cut off inside its reasoning. Only the sampled
     tokens tell the two apart.
@@ -197,7 +198,7 @@ _FINISH_REASON_OF = {word: reason for reason, words in _FINISH_REASONS.items() f
 
 
 def infer_finish_reason(ids: Any, end_ids: Collection[int], max_tokens: int | None) -> str | None:
-    """Why sampling ended, from the tokens of a completion without padding. The gate `Truncated` need not guess then.
+    """Why sampling ended, from the tokens of a completion without padding. The gate `Truncated` uses it.
 
     infer_finish_reason([5, 9, 2], end_ids={2}, max_tokens=3)      "stop": the last token is an end token
     infer_finish_reason([5, 9, 7], end_ids={2}, max_tokens=3)      "length": the limit is reached without an end token

@@ -1,9 +1,10 @@
-"""Fuse a step whose queries have many criteria of their own, in parts.
+"""Fuse a step in parts if its queries have many criteria of their own.
 
-A thousand queries with ten criteria of their own make a matrix of ten thousand columns in which a rollout fills ten. If
-the rule treats each group by itself, the groups are fused in parts, so that the cost grows with the number of scores.
-The influence of attributes, which a rule may estimate over all groups, is then estimated first, on the criteria that
-several groups share. Other rules need all groups at once.
+A thousand queries with ten criteria of their own make a matrix of ten thousand columns, and each rollout has scores in
+ten of them. If the rule treats each group by itself, consecutive groups are fused in parts, so that the cost grows with
+the number of scores. A rule that treats groups by themselves except for the influence of attributes, which it estimates
+over all groups, gets that estimate first, from the criteria that several groups share. Other rules need all groups at
+once.
 """
 
 from __future__ import annotations
@@ -34,11 +35,11 @@ class FusedPart:
 
     table: ScoreTable
     groups: slice
-    """Where they are among the groups of the step."""
+    """The positions of these groups among the groups of the step."""
     result: Fused
 
     def find_unknown(self) -> np.ndarray:
-        """(M,) rollouts about which nothing is known: no quality criterion has a score, and no gate stopped them."""
+        """(M,) True for rollouts without a reward: no quality criterion has a score, and no gate stopped them."""
         batch = self.result.batch
         has_quality_N = np.array([_has_quality(group) for group in self.table.groups], dtype=bool)
         unknown_M = batch.missing_MK.all(axis=1) & has_quality_N[batch.group_of_row]
@@ -52,9 +53,8 @@ def fuse_in_parts(
 ) -> list[FusedPart]:
     """Fuse the groups of a step, in one part unless it has many criteria and the rule can fuse groups separately."""
     if active.values_MD is not None:
-        rule = _estimate_first(
-            with_options(rule, "attributes", adjust=active.adjust), table, active
-        )
+        rule = with_options(rule, "attributes", adjust=active.adjust)
+        rule = _set_estimate(rule, table, active)
     parts = []
     start_row = 0
     slices = split_step(table.groups, rule)
@@ -73,33 +73,35 @@ def fuse_in_parts(
 def split_step(groups: Sequence[GroupScores], rule: Rule) -> list[slice]:
     """Consecutive groups with at most `MOST_COLUMNS` different criteria; all groups if the rule must see them at once.
 
-    Each part has something to rank by, because gates alone cannot be fused.
+    Each part has at least one quality criterion, because gates alone cannot be fused.
     """
     if not is_local(rule) or not _is_wide(groups):
         return [slice(0, len(groups))]
     has_quality = [_has_quality(group) for group in groups]
-    last_with_quality = max((g for g, is_ranked in enumerate(has_quality) if is_ranked), default=-1)
+    last_with_quality = max(np.flatnonzero(has_quality), default=-1)
     parts = []
     start = 0
     names: set[str] = set()
-    is_ranked = False
+    part_has_quality = False
     for g, group in enumerate(groups):
-        if is_ranked and g <= last_with_quality and len(names.union(group.names)) > MOST_COLUMNS:
+        is_too_wide = len(names.union(group.names)) > MOST_COLUMNS
+        if is_too_wide and part_has_quality and g <= last_with_quality:
             parts.append(slice(start, g))
             start = g
             names = set()
-            is_ranked = False
+            part_has_quality = False
         names.update(group.names)
-        is_ranked = is_ranked or has_quality[g]
+        part_has_quality = part_has_quality or has_quality[g]
     parts.append(slice(start, len(groups)))
     return parts
 
 
-def _estimate_first(rule: Rule, table: ScoreTable, active: ActiveControls) -> Rule:
-    """The rule with the influence of attributes in a wide step, so that the step can be fused in parts.
+def _set_estimate(rule: Rule, table: ScoreTable, active: ActiveControls) -> Rule:
+    """Estimate the influence of attributes in a wide step and set it in the rule, so that groups can be fused in parts.
 
-    Only criteria that several groups have tell anything about it, so a narrow matrix is enough. The rule itself is
-    returned for a step that is not wide, and if the rule must see the whole step anyway.
+    The influence can only be estimated on criteria that several groups share, so the matrix is narrow. If there are no
+    such criteria, attributes are not controlled. The rule is returned unchanged if the step is not wide, or if the rule
+    must see the whole step anyway.
     """
     needs_all_criteria = isinstance(find_weighing(rule), Rescoring) and has_rlvr2(rule)
     if not _is_wide(table.groups) or needs_all_criteria or is_local(rule):
@@ -108,7 +110,10 @@ def _estimate_first(rule: Rule, table: ScoreTable, active: ActiveControls) -> Ru
     if not is_local(uncontrolled_rule):
         return rule
     counts = Counter(
-        c.name for group in table.groups for c in group.criteria if c.layer == "quality"
+        criterion.name
+        for group in table.groups
+        for criterion in group.criteria
+        if criterion.layer == "quality"
     )
     shared = [name for name, count in counts.items() if count > 1]
     if not shared:
@@ -129,7 +134,7 @@ def _has_quality(group: GroupScores) -> bool:
 def _select_groups(table: ScoreTable, groups: slice) -> ScoreTable:
     judging = table.judging
     if judging is not None:
-        # The costs are those of the whole step: the first part has them.
+        # The costs of the whole step are counted once, in the first part.
         account = judging.account if groups.start == 0 else Account()
         judging = Judgments(judging.groups[groups], account, judging.ids[groups])
     return replace(table, groups=table.groups[groups], judging=judging)
