@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from training.judged import judges_at
+from judged import judges_at
 
 from rubrank.errors import InvalidInput
 from rubrank.judges.client.usage import Account

@@ -5,17 +5,18 @@
     for finding in alarm.update(figures):
         print(finding.text)       step 211: judged scores rose by 0.09 over the last 48 steps, programs fell by 0.06
 
-Trainers call `alarm.add_groups(…)`, which also measures.
+Trainers call `alarm.add_groups(…)`, which measures a step and updates the alarm.
 
-Six signals, in trainers (metrics `rubrank/alarm/…`, from 1 on an alarm) and on records (`rubrank alarm`):
+There are six signals, in trainers (metrics `rubrank/alarm/…`; an alarm from 1 on) and on records (`rubrank alarm`):
 
-    judged_up       judged scores rise while checked ones fall: those that programs decide, and those that are only
-                    watched (layer `watch`), such as a second judge's
+    judged_up       judged scores rise while checked scores fall. Checked scores are those that programs decide, and
+                    those of criteria that are only watched (layer `watch`), such as the scores of a second judge
     presence_up     criteria of form and presence rise while those of correctness fall
-    gamma           the judges' liking of an attribute grows: γ̂ is larger than 48 steps ago
-    words, markup   answers get longer, or fuller of Markdown, and checked scores do not rise
-    against/<criterion>     the criterion falls within groups where the advantage rises: training makes it worse
-    saturated       criteria that are met by nearly all rollouts: nothing can be learnt from them. Only logged
+    gamma           the judges favour an attribute more than before: γ̂ is larger than 48 steps ago
+    words, markup   answers get longer, or contain more Markdown, and checked scores do not rise
+    against/<criterion>     within groups, the criterion is lower where the advantage is higher: training makes it worse
+
+Criteria that nearly all rollouts meet are only logged (`saturated`): nothing can be learnt from them.
 
 Each trend is the slope of a regression over the last `WINDOW` steps, with its t statistic. A small change is never an
 alarm, even if it is significant. `against` adds up the evidence of all steps (CUSUM). The thresholds were calibrated on
@@ -46,14 +47,14 @@ WINDOW = 48
 """Steps over which trends are estimated."""
 FEWEST_GROUPS = 4
 """Groups that the figures of a step need; if a trainer passes fewer at a time, they are collected first."""
-_FEWEST_STEPS = 24  # steps with a value that a trend needs
+_FEWEST_STEPS = 24  # a trend needs values from this many steps
 _TREND_T = 4.5  # t statistic from which a slope counts
-_DRIFT_T = 7.0  # the same for words and Markdown, which drift even if nothing rewards them
+_DRIFT_T = 7.0  # the same for words and Markdown, which change even if nothing rewards them
 _EARNED_T = 2.0  # t statistic from which checked scores count as rising
 _SMALLEST_CHANGE = 0.03  # of a mean score, over the window
 _SMALLEST_LENGTHENING = math.log(1.3)  # of the mean logarithm of the words
 _SMALLEST_MARKUP = 0.1  # more markers per line
-# standard errors from which a rise of γ̂ counts; simulated runs without one reach 2.7
+# standard errors from which a rise of γ̂ counts; simulated runs without a rise reach 2.7
 _GAMMA_RISE = 3.5
 _CUSUM_SLACK = 0.75  # standard errors subtracted at each step, so that noise does not add up
 _CUSUM_LIMIT = 12.0  # sum from which it is an alarm
@@ -84,9 +85,9 @@ class StepFigures:
     gamma: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """Attribute → γ̂ and its standard error, means over the criteria."""
     covariance: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    """Criterion → its correlation with the advantage within groups, and the degrees of freedom of that."""
+    """Criterion → its correlation with the advantage within groups, and the degrees of freedom."""
     means: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    """Criterion → its mean from 0 to 1, and the share of the groups that it ties."""
+    """Criterion → its mean from 0 to 1, and the share of the groups in which all its scores are equal."""
     checked_criteria: tuple[str, ...] = ()
     """Criteria that programs decide, or that are only watched."""
 
@@ -117,7 +118,7 @@ class StepFigures:
 GroupData: TypeAlias = tuple[
     Sequence[CriterionData], np.ndarray, Sequence[float | None] | np.ndarray
 ]
-"""The criteria of a group, their scores (G, K), and the rewards (G,); NaN or None = unknown."""
+"""The criteria of a group, their scores (G, K), and the rewards (G,); NaN or None if unknown."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +144,8 @@ def measure_step(
     """The figures of a step.
 
     words_M, markup_M: words and markers per line of every rollout.
-    names: criteria that are followed one by one; None: all.
+    gamma: as in `StepFigures`.
+    names: criteria that get figures of their own; None: all.
     """
     sums: dict[str, _CriterionSums] = {}
     for criteria, scores_GK, rewards in groups:
@@ -156,16 +158,20 @@ def measure_step(
             totals[kind] += criterion_sums.total
             counts[kind] += criterion_sums.count
     means = {kind: totals[kind] / count for kind, count in counts.items() if count}
-    followed = {name: part for name, part in sums.items() if names is None or name in names}
+    named_sums = {name: part for name, part in sums.items() if names is None or name in names}
     return StepFigures(
         step,
         **means,
         words=math.nan if words_M is None else float(np.log1p(words_M).mean()),
         markup=math.nan if markup_M is None else float(np.mean(markup_M)),
         gamma=dict(gamma or {}),
-        covariance={name: part.correlation for name, part in followed.items() if part.freedom > 0},
-        means={name: part.mean_and_ties for name, part in followed.items() if part.count},
-        checked_criteria=tuple(name for name, part in followed.items() if "checked" in part.kinds),
+        covariance={
+            name: part.correlation for name, part in named_sums.items() if part.freedom > 0
+        },
+        means={name: part.mean_and_ties for name, part in named_sums.items() if part.count},
+        checked_criteria=tuple(
+            name for name, part in named_sums.items() if "checked" in part.kinds
+        ),
     )
 
 
@@ -193,23 +199,33 @@ class _CriterionSums:
     """Sums over the groups of a step, of one criterion."""
 
     kinds: tuple[str, ...]
+    """The means of `StepFigures` to which the criterion contributes."""
     total: float = 0.0
+    """Sum of the scores, from 0 to 1."""
     count: int = 0
+    """Number of these scores."""
     groups: int = 0
+    """Groups with at least two scores."""
     tied_groups: int = 0
+    """Groups of these in which all scores are equal; the sums below are over the other groups."""
     freedom: int = 0
+    """Degrees of freedom: the scores minus one for each group."""
     products: float = 0.0
+    """Sum of products of the deviations of scores and advantages from the means of their group."""
     squares: float = 0.0
+    """Sum of squared deviations of the scores."""
     advantage_squares: float = 0.0
+    """Sum of squared deviations of the advantages."""
 
     @property
     def correlation(self) -> tuple[float, float]:
+        """Correlation of scores and advantages within groups, and the degrees of freedom."""
         scale = math.sqrt(self.squares * self.advantage_squares)
         return self.products / scale if scale > 0.0 else 0.0, float(self.freedom)
 
     @property
     def mean_and_ties(self) -> tuple[float, float]:
-        # Without any group of two scores, nothing is told apart: that counts as tied.
+        """Mean score, and the share of tied groups; 1 if no group has two scores."""
         ties = self.tied_groups / self.groups if self.groups else 1.0
         return self.total / self.count, ties
 
@@ -316,7 +332,7 @@ class RewardAlarm:
     ) -> list[Finding]:
         """Add the groups of a call; returns the alarms that begin with it.
 
-        Trainers that pass a few groups at a time have several calls for one figure.
+        If a trainer passes only a few groups at a time, figures are measured once several calls have brought enough.
         gamma, names: as in `measure_step`.
         """
         for group, group_rewards in zip(groups, rewards, strict=True):
@@ -380,7 +396,7 @@ class RewardAlarm:
         self._window = deque(window, maxlen=WINDOW)
         self._against = dict(state["against"])
         self._saturated_steps = dict(state["saturated_steps"])
-        self.saturated = self._list_saturated()  # else a resumed run would report them once more
+        self.saturated = self._list_saturated()  # so that a resumed run does not report them again
         self._last_alarm = dict(state["last_alarm"])
 
     # ----------------------------------------------------------------------------------------------------- signals
@@ -389,6 +405,7 @@ class RewardAlarm:
         """(signal, strength, text) of judged_up, presence_up, words and markup."""
         span = f"over the last {len(self._window)} steps"
         checked_change, checked_t = self._trend("checked")
+        # Any checked criterion that falls is a sign, not only their mean.
         falling = {"what programs check": (checked_change, checked_t)}
         for name in self._window[-1].checked_criteria:
             values = [
@@ -432,7 +449,8 @@ class RewardAlarm:
             gamma_before, error_before = first.gamma[name]
             scale = math.hypot(error, error_before)
             rise = (gamma - gamma_before) / scale if scale > 0.0 and gamma > 0.0 else 0.0
-            text = f"the judges' liking of {name} grew: γ went from {gamma_before:.2f} to {gamma:.2f} in {WINDOW} steps"
+            change = f"γ went from {gamma_before:.2f} to {gamma:.2f} in {WINDOW} steps"
+            text = f"the judges favour {name} more than before: {change}"
             yield f"gamma/{name}", rise / _GAMMA_RISE, text
 
     def _check_directions(self, figures: StepFigures) -> Iterator[tuple[str, float, str]]:
@@ -463,7 +481,7 @@ class RewardAlarm:
 
 
 def _fit_trend(values: Sequence[float]) -> tuple[float, float]:
-    """Change over the window, and the t statistic of the slope; NaN if there are too few steps."""
+    """Change over the window, and the t statistic of the slope; both NaN if too few steps have a value."""
     values_T = np.array(values)
     is_known = ~np.isnan(values_T)
     if is_known.sum() < _FEWEST_STEPS:
@@ -487,7 +505,10 @@ def _compare_trends(
     falling: Mapping[str, tuple[float, float]],
     span: str,
 ) -> Iterator[tuple[str, float, str]]:
-    """One signal: something rises while the worst of some others falls; nothing if there are too few steps."""
+    """(signal, strength, text) of a rise of one trend while another falls; nothing if there are too few steps.
+
+    falling: name → trend. The one that gives the strongest signal is reported.
+    """
     rise, rise_t = rising
     candidates = []
     for name, (change, t) in falling.items():
@@ -512,7 +533,7 @@ def _compare_trends(
 def figures_of_records(records: Iterable[GroupRecord]) -> Iterator[StepFigures]:
     """The figures of every training step; evaluations and records without a step are left out.
 
-    Criteria of single queries have no lines of their own: only those of at least half of a step's groups do.
+    Only criteria that at least half of a step's groups have get figures of their own.
     """
     step_records: list[GroupRecord] = []
     for record in records:

@@ -5,16 +5,16 @@
     rubrank/score/category/<category>   weighted mean of the criteria of one category; likewise …/tier/<tier>,
                                         …/shared (the shared rubric) and …/own (the queries' own rubrics)
     rubrank/<criterion>/mean            mean of its scores, on its own scale
-    rubrank/<criterion>/ties            share of the pairs within groups that it does not tell apart
+    rubrank/<criterion>/ties            share of the pairs within groups with equal scores
     rubrank/<criterion>/covariance      Cov(s, A)/(σ_s σ_A) of its scores with the advantages within groups: if it is
-                                        positive, the criterion improves to first order
+                                        positive, training improves the criterion (to first order)
     rubrank/<criterion>/missing         share of the rollouts without a score
-    rubrank/<criterion>/weight          its share of the decision: of the variance of the fused utility under RLVR², of
-                                        the weights under other rules; mean over the groups that have it
+    rubrank/<criterion>/weight          its share of the variance of the fused utility under RLVR², its share of the
+                                        weights under other rules; mean over the groups that have it
     rubrank/gate/stopped, /factor       share of the rollouts that a hard gate stopped; mean factor of the soft gate
     rubrank/gate/<criterion>            share that this hard gate stopped
-    rubrank/gamma/<attribute>           γ̂ of a controlled attribute, mean over the (group, criterion) pairs that it was
-                                        taken out of; no line if it was taken out of none
+    rubrank/gamma/<attribute>           γ̂ of a controlled attribute, mean over the (group, criterion) pairs in which
+                                        its influence was removed; no line if there are none
     rubrank/reasoning/words, rubrank/answer/words, rubrank/markdown/<marker>       means; markers per line
     rubrank/reasoning/tokens, rubrank/answer/tokens                                if the trainer has token ids
     rubrank/groups/no_signal            share of the groups whose rewards are all equal
@@ -27,13 +27,13 @@
     rubrank/alarm/<signal>              signs of reward hacking, from 1 on an alarm (`alarm.py`)
     rubrank/seconds, rubrank/share_of_step           time for rewards; its share of the time since the last rewards
 
-A fused reward ranks the rollouts of a group, so its mean says nothing about the policy. `rubrank/score` does: every
-criterion is put on the scale from 0 to 1 of its domain, weighted as its rubric says, and gated without the lift.
+A fused reward ranks the rollouts of a group, so its mean says nothing about the policy. `rubrank/score` does: the
+scores of every criterion are scaled from 0 to 1 by its domain, weighted as its rubric says, and gated without the lift.
 Criteria that are compared instead of scored, and rollouts without any score, are left out.
 
-Only criteria of the shared rubric have lines of their own. The criteria of the queries' own rubrics would be an endless
-list of names, each seen once or twice; they share `rubrank/own/ties` and `rubrank/own/missing`. For the same reason
-only the first `MOST_LINES` sources, stages, categories and tiers of a run have lines of their own.
+Only criteria of the shared rubric have metrics of their own. The queries' own rubrics may have thousands of criteria,
+each seen once or twice; these share `rubrank/own/ties` and `rubrank/own/missing`. For the same reason only the first
+`MOST_LINES` sources, stages, categories and tiers of a run have lines of their own.
 
 The source and the stage of a query are its metadata `rubrank_source` and `rubrank_stage` (set by `rubrank train`), else
 `data_source` or `source`, and `stage`.
@@ -76,9 +76,9 @@ def step_metrics(
     shared: Collection[str],
     lines: list[str],
 ) -> dict[str, float]:
-    """All numbers of a step except those about judges, alarms and times; those that do not exist are left out.
+    """All numbers of a step except those about judges, alarms and times; numbers that are undefined are left out.
 
-    shared: names of the criteria with lines of their own.
+    shared: names of the criteria of the shared rubric, which have metrics of their own.
     lines: the score lines that the run has had so far; new ones are added.
     """
     rollouts = [rollout for group in groups for rollout in group.rollouts]
@@ -120,7 +120,7 @@ def criterion_metrics(
 
 
 def effective_weights(results: Sequence[Fused], shared: Collection[str]) -> dict[str, float]:
-    """Shared criterion → its share of the decision, mean over the groups that have it."""
+    """Shared criterion → its weight (`rubrank/<criterion>/weight`), mean over the groups that have it."""
     total = dict.fromkeys(shared, 0.0)
     groups = dict.fromkeys(shared, 0)
     for result in results:
@@ -144,7 +144,7 @@ def effective_weights(results: Sequence[Fused], shared: Collection[str]) -> dict
 
 
 def gate_metrics(results: Sequence[Fused], shared: Collection[str]) -> dict[str, float]:
-    """What the gates did; empty for a rule without a gate."""
+    """The share of stopped rollouts, by all gates and by each, and the mean factor; empty for a rule without a gate."""
     passed = []
     factors = []
     stopped: dict[str, int] = defaultdict(int)
@@ -171,7 +171,7 @@ def gate_metrics(results: Sequence[Fused], shared: Collection[str]) -> dict[str,
 
 
 def attribute_metrics(results: Sequence[Fused]) -> dict[str, float]:
-    """γ̂ of the controlled attributes, one line for each that was taken out of some criterion."""
+    """γ̂ of each controlled attribute whose influence was removed from some criterion."""
     metrics: dict[str, float] = {}
     controls = [result.control for result in results if result.control is not None]
     for d, name in enumerate(results[0].attribute_names if controls else ()):
@@ -186,7 +186,7 @@ def attribute_metrics(results: Sequence[Fused]) -> dict[str, float]:
 def covariance_metrics(
     table: ScoreTable, rewards: Sequence[Sequence[float]], shared: Collection[str]
 ) -> dict[str, float]:
-    """Correlation of each shared criterion with the advantages; none for a criterion that ties all rollouts."""
+    """Correlation of each shared criterion with the advantages; none for a criterion whose scores are all equal."""
     groups = [
         (group.criteria, group.scores, group_rewards)
         for group, group_rewards in zip(table.groups, rewards, strict=True)
@@ -211,7 +211,7 @@ def text_metrics(rollouts: Sequence[Rollout], features: TextFeatures) -> dict[st
 
 
 def group_metrics(results: Sequence[Fused]) -> dict[str, float]:
-    """How many groups have no signal; under RLVR² also how much the criteria agree."""
+    """The share of groups without signal; under RLVR² also how much the criteria agree."""
     metrics = {
         "rubrank/groups/no_signal": float(
             np.concatenate([result.no_signal for result in results]).mean()
@@ -299,14 +299,15 @@ def gated_means(result: Fused) -> np.ndarray:
     means_M = _weighted_means(unit_MK, expand_rows(batch.weights_NK, batch))
     gated = result.gated
     if gated is None:
-        # Rules without a gate are gated here, too, so that the score can be compared between rules.
+        # The score is gated even if the rule has no gate, so that it can be compared between rules.
         layers = {criterion.name: criterion.layer for criterion in batch.gate_criteria}
         gate = Gate(
             global_quality=[name for name, layer in layers.items() if layer == "global_quality"],
             low_quality=[name for name, layer in layers.items() if layer == "low_quality"],
         )
-        asked_MC = batch.gates_in_rubric_NC[batch.group_of_row]
-        gated = gate(np.zeros(len(means_M)), batch.clean_MC, list(layers), asked_MC, batch.starts)
+        in_rubric_MC = batch.gates_in_rubric_NC[batch.group_of_row]
+        zeros_M = np.zeros(len(means_M))  # only the gate's decisions are used, not its rewards
+        gated = gate(zeros_M, batch.clean_MC, list(layers), in_rubric_MC, batch.starts)
     return np.where(gated.passed, gated.factor * means_M, 0.0)
 
 
@@ -335,7 +336,7 @@ def _category_means(
 
 
 def _weighted_means(unit_MK: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Weighted means of the rows, without NaN; NaN for a row that has nothing else."""
+    """Weighted means of the rows, leaving NaN out; NaN for a row that contains nothing else."""
     weights_MK = np.where(np.isnan(unit_MK), 0.0, weights)
     total_M = weights_MK.sum(axis=1)
     sum_M = (np.nan_to_num(unit_MK) * weights_MK).sum(axis=1)
@@ -373,7 +374,7 @@ class DisputedRollout:
     group: str
     number: int
     disagreement: float
-    """Standard deviation over the criteria of how far it is above the group's mean, in the group's deviations."""
+    """Standard deviation, over the criteria, of its standardised scores (in deviations from the group's mean)."""
     prompt: str
     response: str
     scores: str
