@@ -6,9 +6,9 @@ run.py             makes the trainer and runs it
 benchmarks.py      benchmarks during the run
 
 data.py            rows of files and hub datasets → prompts with rubrics; their order in the stages of the run; batches
-policy.py          checks of the model before it is loaded: its files, prompts, options, adapters and precision
-components.py      modules, tools, environments and rollout functions by their dotted paths
-trl_config.py      a plan as TRL's GRPOConfig, tried before the model is loaded
-checks.py          installed packages, known names, values that TRL and PEFT can use
-folder.py          the folder of a run, and whether a run may start or continue there
+policy.py          checks the model before it is loaded: its files, prompts, options, adapters and precision
+components.py      loads modules, tools, environments and rollout functions by their dotted paths
+trl_config.py      makes TRL's GRPOConfig of a plan, and tries it before the model is loaded
+checks.py          checks installed packages, names, and values for TRL and PEFT
+folder.py          the folder of a run; checks whether a run may start or continue there
 """

@@ -1,4 +1,4 @@
-"""Benchmarks during a run: every n steps the policy answers their items, which `rubrank eval`'s code scores.
+"""Benchmarks during a run: the policy answers their items every n steps, and the code of `rubrank eval` scores them.
 
     evaluate: {every: 20, benchmarks: [ifeval], limit: 32, data: benchmarks/}
 
@@ -37,6 +37,7 @@ def check_evaluation(job: Job) -> None:
 
 
 def _load_items(job: Job, settings: Evaluate) -> list[tuple[Benchmark, list[Row]]]:
+    """The benchmarks of the config with their items; raises for one that needs a judge if there is none."""
     benchmarks = []
     for name in settings.benchmarks:
         benchmark = find_benchmark(name)
@@ -52,7 +53,7 @@ def _load_items(job: Job, settings: Evaluate) -> list[tuple[Benchmark, list[Row]
 
 @dataclass(frozen=True)
 class _BenchmarkRun:
-    """Benchmarks with their items, and where the results are written."""
+    """Runs benchmarks on the trainer's policy, and writes the results below `output`."""
 
     output: Path
     settings: Evaluate
@@ -88,7 +89,7 @@ class _BenchmarkRun:
 
 
 def make_benchmark_callback(job: Job, trainer: Any) -> Any:
-    """The trainer's callback; None if the config has no benchmarks."""
+    """The trainer's callback that runs the benchmarks; None if the config has none."""
     from transformers import TrainerCallback
 
     settings = job.config.evaluate

@@ -23,7 +23,7 @@ from rubrank.errors import InvalidInput, UnknownName
 from rubrank.training.job.config import Job, read_number
 
 _MOST_LISTED = 20  # a message lists at most this many allowed names
-_ALL_LOGGERS = "all"  # of transformers: every logger that is installed
+_ALL_LOGGERS = "all"  # in transformers, this means every logger that is installed
 # Loggers whose package has another name.
 _LOGGER_PACKAGES = {"azure_ml": "azureml.core", "flyte": "flytekit"}
 _ATTENTION_PACKAGES = {
@@ -171,9 +171,10 @@ RANGE_OF: Mapping[str, str] = {
 def check_values(
     values: Mapping[str, Any], config_class: type, where: str, section: str
 ) -> dict[str, Any]:
-    """The values as a library's dataclass takes them; raises for the first of a wrong type or out of range.
+    """The values, with numbers read from texts; raises for the first one of a wrong type or out of range.
 
-    Used for GRPOConfig (section "trl") and PEFT's LoraConfig (section "model.lora").
+    config_class: a library's dataclass that takes the values: GRPOConfig (section "trl") or PEFT's LoraConfig (section
+    "model.lora").
     """
     hints = get_type_hints(config_class)
     choices = {
@@ -192,7 +193,7 @@ def check_values(
                 _describe_kind(alternative) for alternative in (*alternatives, *more_kinds)
             )
             raise InvalidInput(where, parameter, " or ".join(kinds), shortened(repr(value), 80), "")
-        # If one of the types is an enumeration, other words are not allowed, even if `str` is another type.
+        # If one of the types is an enumeration, only its words are allowed, even if the hint also has `str`.
         enum_words = [str(word.value) for kind in alternatives if _is_enum(kind) for word in kind]
         words = _WORDS.get(name) or enum_words or choices[name]
         if words and isinstance(value, str) and value not in words:

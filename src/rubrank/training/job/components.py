@@ -5,7 +5,7 @@
     environments: my_world.World         or {shop: my_world.Shop, bank: my_world.Bank}, with a column `environment`
     rollout: my_rollouts.sample
 
-TRL calls all of them, and its documentation says what they must be like.
+TRL calls tools, environments and rollout functions; its documentation says which signatures they must have.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def load_components(job: Job) -> Components:
 
 
 def check_tools(job: Job, tokenizer: Any, chat: bool) -> None:
-    """Tools and environments need a chat template with tool calls."""
+    """Raise if there are tools or environments, and the chat template does not support tool calls."""
     if not job.config.tools and job.config.environments is None:
         return
     from trl.chat_template_utils import supports_tool_calling
@@ -87,7 +87,7 @@ def check_tools(job: Job, tokenizer: Any, chat: bool) -> None:
 
 
 def check_environments(job: Job, environments: Any, rows: Sequence[Mapping[str, Any]]) -> None:
-    """With several environments every row names its own; each is reset with the columns of a row."""
+    """Raise if `reset` of an environment does not take the columns of a row, or a row names an unknown environment."""
     paths = job.config.environments
     if paths is None:
         return
@@ -109,6 +109,7 @@ def check_environments(job: Job, environments: Any, rows: Sequence[Mapping[str, 
 def _check_reset(
     job: Job, place: str, path: str, environment: Any, columns: Mapping[str, Any]
 ) -> None:
+    """Raise if the class's `reset` cannot be called with the columns of a row."""
     if not isinstance(environment, type):
         return  # what a function returns is unknown before it is called
     problem = _find_call_problem(environment.reset, None, **columns)  # type: ignore[attr-defined]
@@ -129,7 +130,10 @@ def _find_call_problem(function: Any, *args: Any, **kwargs: Any) -> str:
 
 
 def _load_environment(job: Job, place: str, path: str) -> Any:
-    """A class, or a function, that TRL calls without arguments; the methods of a class are tools."""
+    """Load a class or function that TRL calls without arguments to make an environment.
+
+    The public methods of a class are tools, except `reset` and `get_reward`.
+    """
     environment = _load_callable(job, place, path)
     if problem := _find_call_problem(environment):
         remedy = "TRL makes one for each rollout, without arguments: reset gets the row."
@@ -145,7 +149,7 @@ def _load_environment(job: Job, place: str, path: str) -> Any:
 
 
 def _load_rollout(job: Job, path: str) -> Any:
-    """A function of the prompts and the trainer, which TRL calls once per batch."""
+    """Load a function of the prompts and the trainer, which TRL calls once per batch."""
     rollout = _load_callable(job, "rollout", path)
     if isinstance(rollout, type) or iscoroutinefunction(rollout):
         kind = "a class" if isinstance(rollout, type) else "an async function"
@@ -157,7 +161,7 @@ def _load_rollout(job: Job, path: str) -> Any:
 
 
 def _check_description(job: Job, place: str, path: str, function: Any) -> None:
-    """TRL describes a tool to the model by its docstring and types."""
+    """Raise if TRL cannot describe a tool to the model, which it does with the docstring and the types."""
     from transformers.utils import get_json_schema
 
     try:
@@ -170,6 +174,7 @@ def _check_description(job: Job, place: str, path: str, function: Any) -> None:
 
 
 def _load_callable(job: Job, place: str, path: str) -> Any:
+    """Load a function or class by its dotted path. place: the key of the config, for messages."""
     module, _, name = path.rpartition(":" if ":" in path else ".")
     if not module or not name:
         raise job.invalid(place, "module.name", repr(path), "Such as my_tools.search.")

@@ -1,4 +1,4 @@
-"""The whole job from one file: what `rubrank train CONFIG.yaml` reads.
+"""The config file of a training job, which `rubrank train CONFIG.yaml` reads.
 
     model: {path: Qwen/Qwen3-0.6B, lora: {r: 16}}
     stages:                                           # one after the other, in one run of the trainer
@@ -16,7 +16,7 @@
       - {name: markdown, start: 70%}
     output: out
 
-    job = load_job("config.yaml")        every key is checked, nothing else is read yet
+    job = load_job("config.yaml")        checks every key, and reads no other file
 
 Settings under `training` have the names of TRL's GRPOConfig. Most defaults are the paper's: GSPO, groups of 8, AdamW at
 1e-6, clipping at 3e-4 and 4e-4, no KL term. Batches and completions are small by default; `preset: paper` has the
@@ -93,7 +93,7 @@ class Source(Strict):
 
     path: str = Field(min_length=1)
     share: Number | None = Field(default=None, gt=0.0, le=1.0)
-    """Share of its stage's prompts. If no source of a stage has one, shares follow from the numbers of rows."""
+    """Share of the prompts of its stage. If no source of a stage has one, shares follow from the numbers of rows."""
     columns: Mapping[str, str] = {}
     """Field (prompt, rubric) → column, if the column does not have one of the usual names."""
     limit: int | None = Field(default=None, ge=1)
@@ -148,15 +148,15 @@ class HeldOut(Strict):
     every: int = Field(default=50, ge=1)
     """Steps between two evaluations."""
     rollouts: int | None = Field(default=None, ge=2)
-    """For each prompt; by default as in training."""
+    """Rollouts of each prompt; by default as in training."""
     batch: int | None = Field(default=None, ge=1)
-    """Rollouts that a device answers at a time; by default as many as fit, see `data.evaluation_batch_size`."""
+    """Rollouts that a device generates at a time; by default as many as fit, see `data.evaluation_batch_size`."""
 
     @model_validator(mode="after")
     def _check_sources(self) -> Self:
         if any(source.share is not None for source in self.sources):
             raise InvalidInput(
-                "held_out", "share", "left out", "one", "All held-out prompts are used."
+                "held_out", "share", "left out", "a share", "All held-out prompts are used."
             )
         _check_different(self.sources, "held_out")
         return self
@@ -217,7 +217,7 @@ class Records(Strict):
     most_mb: Number | None = Field(default=None, gt=0.0)
     """Once the records of the run have this size in megabytes, texts are left out."""
     most_mb_a_day: Number | None = Field(default=None, gt=0.0)
-    """The same for the records of one day."""
+    """Once the records of a day have this size in megabytes, texts are left out until the next day."""
 
     @field_validator("path")
     @classmethod
@@ -232,19 +232,19 @@ class Records(Strict):
 
 
 class Training(Strict):
-    """Settings of the trainer. The first two are ours, all others have TRL's names.
+    """Settings of the trainer. `prompts_per_batch` and `updates_per_batch` are ours, all others have TRL's names.
 
     `prompts_per_batch` and `max_completion_length` are small by default, for one machine; the paper has 128 and 16,384.
     """
 
     prompts_per_batch: int = Field(default=16, ge=1)
-    """Prompts that are answered at a time; each with `num_generations` rollouts."""
+    """Prompts of one batch of rollouts; each has `num_generations` rollouts."""
     updates_per_batch: int = Field(default=1, ge=1)
     """Optimizer steps per batch of rollouts."""
     num_generations: int = Field(default=8, ge=2)
-    """Rollouts of a prompt: the group."""
+    """Rollouts of each prompt, which form a group."""
     per_device_train_batch_size: int | None = Field(default=None, ge=1)
-    """Rollouts that a device takes at a time; by default one group. Changes memory and speed, not what is learnt."""
+    """Rollouts that a device trains on at a time; by default one group. Affects memory and speed, not the result."""
     max_completion_length: int = Field(default=1024, ge=1)
     temperature: Number = Field(default=1.0, gt=0.0)
     top_p: Number = Field(default=1.0, gt=0.0, le=1.0)
@@ -282,15 +282,15 @@ class Config(EngineOptions):
     report_to: tuple[str, ...] = ("tensorboard",)
     """Loggers that transformers knows; each must be installed."""
     imports: tuple[str, ...] = ()
-    """Modules that register verifiers and the like; beside the config, or installed."""
+    """Modules that register verifiers, rules or attributes; beside the config, or installed."""
     tools: tuple[str, ...] = ()
     """Functions that the policy may call, each by its dotted path."""
     environments: str | Mapping[str, str] | None = None
-    """A class of environments by its dotted path, or several by name: rows then have a column `environment`."""
+    """The dotted path of a class of environments, or name → path for several: rows then have a column `environment`."""
     rollout: str | None = None
-    """A function by its dotted path that samples instead of the trainer."""
+    """The dotted path of a function that samples rollouts instead of the trainer."""
     records: Records = Records()
-    """A name, or options as well."""
+    """The name of the file, or a mapping of the options."""
     evolve: Mapping[str, Any] | None = None
     """Judged items that are added to rubrics during the run: `writers`, `every` …; see docs/drafting.md."""
     seed: int = option(0, "Seed of the run, and of the draws of attenuate.", ge=0, lt=_SEEDS)
@@ -304,7 +304,7 @@ class Config(EngineOptions):
     @field_validator("report_to", mode="before")
     @classmethod
     def _read_loggers(cls, value: Any) -> Any:
-        """A name, a list without repetitions, or nothing: null, [] or `none`."""
+        """Read a name or a list; repetitions are dropped, and null, [] and `none` mean no logger."""
         if value is None or value == "none":
             return ()
         if isinstance(value, str):
@@ -326,7 +326,7 @@ class Config(EngineOptions):
 
     @model_validator(mode="after")
     def _check_stages(self) -> Self:
-        # Names of files and metrics: "all" and "All " would be one name on some systems.
+        # Stage names become names of files and metrics, where "all" and "All " may be the same.
         names = [stage.name.strip().casefold() for stage in self.stages]
         repeated = next((name for name in names if names.count(name) > 1), None)
         if repeated is not None:
@@ -369,13 +369,13 @@ class Job:
         return InvalidInput(self.where, parameter, allowed, got, remedy)
 
     def path(self, text: str) -> Path:
-        """A path in the config, which is relative to its file."""
+        """A path of the config, relative to the config file."""
         return self.file.parent / Path(text).expanduser()
 
 
 @only_our_errors
 def load_job(file: str | Path, preset: str | None = None) -> Job:
-    """Read a config file; raises for the first key or value that is wrong. preset: replaces the file's own."""
+    """Read a config file; raises for the first key or value that is wrong. preset: used instead of the file's."""
     from rubrank.rubrics.files import read_settings
 
     file = Path(file)

@@ -15,11 +15,11 @@ The order is laid out for all steps before the first one:
 Numbers below 4 are rows of the first source here, the others of the second. The trainer walks the list from beginning
 to end, so stages need no sampler of their own, and a resumed run finds its place by counting.
 
-Every batch is mixed by the shares of the sources. At any time of a stage, a source is behind or ahead of its share by
-less than one prompt per source. The rows of a source come in random order, and none is repeated before all were used. A
-source that occurs in two stages continues where it stopped.
+Every batch is mixed by the shares of the sources. At any time of a stage, the prompts taken from a source differ from
+its share by less than the number of sources. The rows of a source come in random order, and none is repeated before all
+were used. A source that occurs in two stages continues where it stopped.
 
-What is generated together consists of whole groups:
+A batch of rollouts is split over devices and optimizer steps, such that rollouts are always generated in whole groups:
 
     split_batch(Training(prompts_per_batch=16, num_generations=8), None, world=2, where="config.yaml")
     BatchSplit(rollouts=128, per_device=8, accumulation=8, steps_per_generation=8, evaluated=8)
@@ -52,8 +52,9 @@ from rubrank.training.queries import INSTRUCTION_COLUMNS
 ENVIRONMENT = "environment"
 """Column that names the environment of a row, if a run has several; TRL reads it."""
 SOURCE = "rubrank_source"
+"""Column that tells metrics and records from which source a prompt comes."""
 STAGE = "rubrank_stage"
-"""Columns that tell metrics and records where a prompt comes from."""
+"""Column that tells metrics and records to which stage a prompt belongs."""
 _RESERVED_COLUMNS = word_set("""
     prompt rubric completion completions completion_ids trainer_state log_extra log_metric environment environments
     image images video videos audio
@@ -170,7 +171,7 @@ def _read_prompt(cell: Any, where: str) -> Any:
     if messages[-1]["role"] == "assistant":
         allowed = "messages that end before the answer"
         remedy = "Remove the answer: the policy will give its own."
-        raise InvalidInput(where, "prompt", allowed, "one of the assistant last", remedy)
+        raise InvalidInput(where, "prompt", allowed, "an assistant message last", remedy)
     return messages
 
 
@@ -181,7 +182,7 @@ def is_chat(row: Mapping[str, Any]) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class JobData:
-    """All rows that were read; a source that several stages name is read once."""
+    """The rows of all sources; a source that several stages name is read once."""
 
     trained: Mapping[Any, SourceRows]
     """Key of a source (`source_key`) → its rows."""
@@ -194,7 +195,7 @@ class JobData:
 
     @cached_property
     def held_out_rows(self) -> tuple[Mapping[str, Any], ...]:
-        """The same of the held-out prompts."""
+        """The rows of all held-out sources, each with the path of its source."""
         return _name_sources(self.held_out)
 
     @property
@@ -203,7 +204,7 @@ class JobData:
         return [len(source.rows) for source in self.trained.values()]
 
     def fingerprint(self, rubric: Rubric | None) -> dict[str, Any]:
-        """Numbers of rows, and digests of the data and the rubric, by which a resumed run is recognised."""
+        """Numbers of rows, and digests of the data and the rubric; they must be the same in a resumed run."""
         rows_of = {}
         for source in (*self.trained.values(), *self.held_out):
             limit = source.source.limit
@@ -219,6 +220,7 @@ class JobData:
 
 
 def _name_sources(sources: Iterable[SourceRows]) -> tuple[Mapping[str, Any], ...]:
+    """The rows of all sources, each with the path of its source in the column `SOURCE`."""
     return tuple({**row, SOURCE: source.path} for source in sources for row in source.rows)
 
 
@@ -286,7 +288,7 @@ class SourcePlan:
 
 @dataclass(frozen=True)
 class StagePlan:
-    """A stage: steps from `first` to `last`."""
+    """What the plan says about a stage: its steps from `first` to `last`, and its sources."""
 
     name: str
     first: int
@@ -296,7 +298,7 @@ class StagePlan:
 
 @dataclass(frozen=True)
 class MixStage:
-    """A stage: its number of batches, and the shares of its sources, which are given by number."""
+    """A stage for `lay_out`: its number of batches, the numbers of its sources, and their shares."""
 
     batches: int
     sources: tuple[int, ...]
@@ -319,7 +321,7 @@ def lay_out(stages: Sequence[MixStage], sizes: Sequence[int], batch: int, seed: 
 
 
 def _walk_source(size: int, start: int, seed: int, number: int) -> Iterator[int]:
-    """The rows of a source in random order, again and again."""
+    """The row numbers of a source in random order; after the last row, all again in another order."""
     draws = np.random.default_rng([seed, number])
     while True:
         for row in draws.permutation(size):
@@ -339,7 +341,10 @@ def _take_turns(shares: Sequence[float]) -> Iterator[int]:
 
 
 def mix_stage(stage: Stage, updates: int, data: JobData) -> MixStage:
-    """A stage in batches, with its sources as numbers; without shares, sources count by their rows."""
+    """A stage for `lay_out`; without shares in the config, a source's share is its share of the rows.
+
+    updates: optimizer steps per batch.
+    """
     numbers = {key: number for number, key in enumerate(data.trained)}
     sources = tuple(numbers[source_key(source)] for source in stage.sources)
     row_counts = [data.counts[number] for number in sources]
@@ -376,7 +381,7 @@ def plan_stages(
 # ------------------------------------------------------------------------------------------------------------- batches
 
 LOGITS_BYTES = 2e9
-"""Memory for the logits of an evaluation batch: they, not the weights, grow with it."""
+"""Memory for the logits of an evaluation batch, which grow with the batch; the weights do not."""
 
 
 @dataclass(frozen=True)
@@ -449,12 +454,15 @@ def split_batch(training: Training, held_out: HeldOut | None, world: int, where:
 def evaluation_batch_size(
     split: BatchSplit, held_out: HeldOut, group: int, prompts: int, row_bytes: float, world: int
 ) -> int:
-    """Rollouts that a device answers at a time: as many as in training, if their logits fit into memory.
+    """Rollouts that a device generates at a time in an evaluation.
 
-    Sampling a batch takes little longer than sampling one row, so large batches are better.
-    group: rollouts per prompt in training. row_bytes: of the logits of one rollout, tokens × vocabulary × 8.
-    All batches have the same size, because TRL logs the mean over batches, which must be the mean over prompts. If
-    every such size is less than half of `split.evaluated`, that is used although the last batch is smaller then.
+    group: rollouts per prompt in training. prompts: number of held-out prompts.
+    row_bytes: bytes of the logits of one rollout, tokens × vocabulary × 8.
+
+    Sampling a batch takes little longer than sampling one row, so the batch is as large as in training if its logits
+    fit into memory. All batches should have the same size, because TRL logs the mean over batches, which must be the
+    mean over prompts. If the largest such size is less than half of `split.evaluated`, the latter is used, although
+    the last batch is then smaller.
     """
     if held_out.batch is not None:
         return held_out.batch

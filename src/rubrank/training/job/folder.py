@@ -1,4 +1,4 @@
-"""The folder of a run, and whether a run may start there, continue there, or branch off another run.
+"""The folder of a run; checks whether a run may start there, continue there, or branch off another run.
 
 out/config.json        the settings of the run, which a resumed run must repeat; for a branch also what it changed
 out/records.jsonl      the records of every group of every step
@@ -45,7 +45,7 @@ _TRL_MAY_RESUME = word_list("""
     enable_jit_checkpoint log_completions num_completions_to_print run_name disable_tqdm
 """)
 _MAY_RESUME = (*_MAY_CHANGE, *(f"trl.{name}" for name in _TRL_MAY_RESUME))
-"""Settings that a resumed run may change. A crash may make it necessary: less memory, other ports, another launcher."""
+"""Settings that a resumed run may change; after a crash it may need less memory, other ports or another launcher."""
 
 _ENDLESS_SCHEDULES = ("constant", "constant_with_warmup")
 """Schedules whose learning rate does not depend on the length of the run."""
@@ -137,7 +137,7 @@ def find_checkpoint(job: Job, fingerprint: Mapping[str, Any], resume: bool) -> P
     Raises if a run would be overwritten, or continued with other settings.
     """
     folder = job.output
-    if not is_first_process():  # the first process checks, and its files may be there already
+    if not is_first_process():  # only the first process checks: it may have written files already
         return last_checkpoint(folder) if resume else None
     existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     remedy = "Choose another one."
@@ -157,7 +157,7 @@ def find_checkpoint(job: Job, fingerprint: Mapping[str, Any], resume: bool) -> P
         _check_same_run(job, fingerprint)
     elif damaged := _list_checkpoints(folder):
         got = f"{damaged[-1].name}, whose {STATE} cannot be read"
-        remedy = "Remove them to begin again."
+        remedy = "Remove the checkpoints to start again."
         raise job.invalid("output", "a folder with a complete checkpoint", got, remedy)
     return checkpoint
 
@@ -186,7 +186,7 @@ def _list_checkpoints(folder: Path) -> list[Path]:
 
 
 def _check_foreign_files(job: Job, folder: Path) -> None:
-    """Raise if the run would overwrite files that no run wrote: a model's config, the weights in a folder `model`."""
+    """Raise if the run would overwrite files of something else: a model's config.json, or a folder `model`."""
     config = _read_json(folder / CONFIG)
     is_job_file = (folder / CONFIG).resolve() == job.file.resolve()
     if config is not None and ("stages" not in config or is_job_file):
@@ -272,7 +272,7 @@ def _check_same_run(job: Job, fingerprint: Mapping[str, Any]) -> None:
         if isinstance(start, int | str):
             before[name] = attribute.model_copy(update={"start": start}).start_step(steps_before)
             now[name] = attribute.start_step(config.steps)
-    # The last stage may have more steps than before: nothing changes for the steps that were made.
+    # The last stage may get more steps: that changes nothing for the steps that were done.
     name = f"stages.{len(config.stages) - 1}.steps"
     last_before = before.get(name)
     if isinstance(last_before, int) and now[name] > last_before:

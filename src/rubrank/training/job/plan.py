@@ -66,7 +66,9 @@ class Plan:
     stages: tuple[StagePlan, ...]
     controls: tuple[Control, ...]
     chat: bool
+    """Whether prompts are passed to the model as messages."""
     checkpoint: Path | None
+    """Where the run begins; None: at step 0."""
     branch: Branch | None
     """The run from which this one branches off."""
     reward: Any = field(repr=False)
@@ -76,7 +78,7 @@ class Plan:
     """Indices into `rows`, in the order in which the run takes them."""
     held_out: tuple[Mapping[str, Any], ...] = field(repr=False)
     fingerprint: Mapping[str, Any] = field(repr=False)
-    """Numbers of rows, and digests of the data and the rubric; a resumed run must have the same."""
+    """Numbers of rows, and digests of the data and the rubric, which a resumed run must have, too."""
 
     def describe(self) -> str:
         """The plan in words."""
@@ -94,7 +96,8 @@ class Plan:
             "chat": self.chat,
             "stages": [asdict(stage) for stage in self.stages],
             "attributes": [
-                {"name": c.name, "adjust": str(c.adjust), "start": c.start} for c in self.controls
+                {"name": control.name, "adjust": str(control.adjust), "start": control.start}
+                for control in self.controls
             ],
             "held_out": len(self.held_out),
             "judges": [] if judges is None else [judge.name for judge in judges.judges],
@@ -274,7 +277,7 @@ def _to_bytes(megabytes: float | None) -> int | None:
 
 
 def _find_file(job: Job, value: Any) -> Any:
-    """The path of a file, which is relative to the config; names of presets, and data, are returned unchanged."""
+    """The path of a file relative to the config; the name of a preset, and data, are returned unchanged."""
     if isinstance(value, str) and value not in presets():
         return str(job.path(value))
     return value
@@ -339,7 +342,9 @@ def describe_plan(plan: Plan) -> str:
         sizes = ", ".join(
             f"{name} {getattr(training, name):,} (paper: {paper[name]:,})" for name in default_sizes
         )
-        lines.append(("defaults", f"{sizes}: small, not the paper's; preset paper has those"))
+        lines.append(
+            ("defaults", f"{sizes}: smaller than the paper's; `preset: paper` has its sizes")
+        )
     if plan.checkpoint is not None:
         lines.append(("resumes", f"from {plan.checkpoint}"))
     if plan.branch is not None:

@@ -1,11 +1,11 @@
-"""The policy before it is loaded: checks of its files, prompts, loading options and adapters, and its precision.
+"""Check the policy before it is loaded: its files, prompts, loading options and adapters; choose its precision.
 
     is_chat = check_model(job, rows)      reads the model's config and tokenizer, which are small; no weights
     make_lora_config(job)                 model.lora as PEFT's LoraConfig
 
 On a CPU everything is computed in float32, even if the config names another precision. Half precision is slow there,
 and on some machines fatal: PyTorch uses AMX instructions that the processor reports but the hypervisor does not permit,
-and the process dies with SIGILL in its first matrix product. The plan says in one line what is replaced.
+and the process dies with SIGILL in its first matrix product. The plan says in one line which settings are replaced.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from rubrank.training.job.data import is_chat
 from rubrank.training.rollouts import opening_tag, template_opening_tag
 
 _INIT = "trl.model_init_kwargs"
-"""Options of loading the model; messages name them by this key."""
+"""The key of the config with options for loading the model."""
 _TEMPLATE_TOKENS = 2048  # upper bound for the tokens that a chat template adds to a prompt
 _WEIGHT_FILES = ("*.safetensors", "pytorch_model*.bin", "adapter_model*.bin", "*.index.json")
 
@@ -57,7 +57,7 @@ def has_weights(folder: Path, patterns: Sequence[str] = _WEIGHT_FILES) -> bool:
 
 
 def check_model(job: Job, rows: Sequence[Mapping[str, Any]]) -> bool:
-    """Check that the model can be read and takes the prompts; returns whether prompts are put to it as messages."""
+    """Check that the model can be read and takes the prompts; returns whether prompts are passed as messages."""
     path = model_path(job)
     _check_weights(job, path)
     config = _read_config(job, path)
@@ -218,7 +218,7 @@ def _check_lengths(
     options = _template_options(job)
     for number, row in enumerate(rows, start=1):
         prompt = row["prompt"]
-        # A prompt has no more tokens than bytes, so most prompts need not be tokenized.
+        # A prompt has at most as many tokens as its JSON has characters, so most prompts need not be tokenized.
         if len(json.dumps(prompt)) + _TEMPLATE_TOKENS + completion <= limit:
             continue
         if chat:
@@ -240,7 +240,7 @@ def _check_lengths(
 
 
 def _find_token_limit(job: Job, config: Any) -> tuple[int | None, str]:
-    """The tokens that fit into the model, None if there is no limit, and the setting that limits them."""
+    """How many tokens fit into the model (None: no limit), and the setting that limits them."""
     text_config = config.get_text_config()
     positions = getattr(text_config, "max_position_embeddings", None) or getattr(
         text_config, "n_positions", None
@@ -448,7 +448,7 @@ def check_adapters(job: Job, config: Any) -> None:
 
 
 def _make_layers(config: Any) -> Any:
-    """The model without memory for its weights; None if only the model's own code can make it."""
+    """The model's layers without memory for weights; None if the class is not part of transformers."""
     import torch
     import transformers
 
@@ -459,7 +459,7 @@ def _make_layers(config: Any) -> Any:
     try:
         with torch.device("meta"):
             return model_class(copy.deepcopy(config))
-    except Exception:  # loading the model will say what is wrong
+    except Exception:  # the error will be raised again when the model is loaded
         return None
 
 

@@ -1,10 +1,10 @@
 """Run a plan with TRL's GRPOTrainer, which has the training loop.
 
-    done = run(make_plan(load_job("config.yaml")))
-    done.first["eval_rubrank/score"], done.last["eval_rubrank/score"]
+    result = run(make_plan(load_job("config.yaml")))
+    result.first["eval_rubrank/score"], result.last["eval_rubrank/score"]
 
-The order of the prompts is laid out for the whole run (`data.py`), and the trainer takes it as it is: one trainer, one
-optimizer, one series of checkpoints over all stages.
+The order of the prompts is laid out for the whole run (`data.py`), and the trainer takes the prompts in this order. So
+all stages share one trainer, one optimizer and one series of checkpoints.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class RunResult:
     first: Mapping[str, float]
     """The evaluation before the run; empty without held-out prompts."""
     last: Mapping[str, float]
-    """The evaluation at the end."""
+    """The last evaluation; empty without held-out prompts."""
 
 
 @only_our_errors
@@ -87,9 +87,9 @@ def run(plan: Plan, callbacks: Sequence[Any] = ()) -> RunResult:
 
 
 def save_policy(trainer: Any, folder: Path) -> None:
-    """Save all weights, even if the launcher divides them over processes; raises if none were written."""
+    """Save all weights, even if they are sharded over processes; raises if none were written."""
     if trainer.is_fsdp_enabled:
-        # With SHARDED_STATE_DICT, which checkpoints may use, transformers saves no model and says nothing.
+        # With SHARDED_STATE_DICT, which checkpoints may use, transformers silently saves no model.
         trainer.accelerator.state.fsdp_plugin.set_state_dict_type("FULL_STATE_DICT")
     trainer.save_model(str(folder))
     if trainer.is_world_process_zero() and not has_weights(folder):
@@ -144,7 +144,7 @@ def make_trainer(plan: Plan, callbacks: Sequence[Any] = ()) -> Any:
 
 
 def add_stages(plan: Plan, dataset: Any) -> Any:
-    """The dataset with the stage of every prompt, if there are several."""
+    """The dataset with a column for the stage of every prompt, if there are several stages."""
     if len(plan.stages) < 2:
         return dataset
     names = [
@@ -161,6 +161,8 @@ def _make_printer() -> Any:
     from transformers import TrainerCallback
 
     class LinePrinter(TrainerCallback):
+        """Prints in the first process, to stderr."""
+
         def on_log(
             self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any
         ) -> None:

@@ -6,7 +6,7 @@
     trl                                               all other arguments of GRPOConfig
 
 GRPOConfig checks few of its values. A wrong value would be noticed in the first step, after the model was loaded and a
-batch was sampled, or never. So values are checked in three ways:
+batch was sampled, or never. So values are checked in three places:
 
     check_arguments    names, types and ranges of the arguments under `trl`, and combinations that are not allowed
     make_arguments     GRPOConfig's own checks
@@ -84,7 +84,7 @@ _FILE_ARGUMENTS = ("deepspeed", "fsdp_config", "accelerator_config")
 
 
 def make_arguments(plan: Plan) -> Any:
-    """The trainer's arguments; raises for what GRPOConfig refuses."""
+    """The trainer's arguments as a GRPOConfig; raises for what GRPOConfig refuses."""
     import torch
     from trl import GRPOConfig
 
@@ -222,7 +222,7 @@ def _check_combinations(job: Job, arguments: Mapping[str, Any]) -> None:
         refuse("vllm_importance_sampling_mode", allowed, repr(mode))
     if use_vllm and arguments.get("use_transformers_continuous_batching"):
         name = "use_transformers_continuous_batching"
-        refuse(name, "false with use_vllm", remedy="One of them samples.")
+        refuse(name, "false with use_vllm", remedy="Only one of them can sample.")
 
 
 # ------------------------------------------------------------------------------------------------------------- trials
@@ -258,7 +258,7 @@ _LOGGED_METRICS = word_list("""
 
 
 def try_arguments(job: Job, arguments: Any) -> None:
-    """Try what the trainer will do after it has loaded the model; raises for the first thing that fails."""
+    """Try what the trainer will do after it has loaded the model; raises for the first argument that fails."""
     import torch
     from torch.utils.checkpoint import checkpoint
 
@@ -275,7 +275,7 @@ def try_arguments(job: Job, arguments: Any) -> None:
             allowed = f"logged by evaluations: {', '.join(_LOGGED_METRICS)}"
             raise job.invalid("trl.metric_for_best_model", allowed, repr(metric))
     if arguments.gradient_checkpointing:
-        # `checkpoint` passes arguments that it does not have on to the layer, which would fail.
+        # `checkpoint` passes unknown arguments on to the layer, which would fail.
         parameters = inspect.signature(checkpoint).parameters.keys()
         names = parameters - {"function", "args", "kwargs"}
         options = arguments.gradient_checkpointing_kwargs or ()
