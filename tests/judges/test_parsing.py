@@ -111,7 +111,7 @@ def test_forms_that_are_understood(text, value):
         ('<response 0123456789ab>\n{"verdict": 1}\n</response 0123456789ab>', "in a quotation"),
         ('<response 0123456789ab>\n</response>\n{"verdict": 1}', "in a quotation"),
         ('<think>{"verdict": 1}', "the reply is empty"),
-        ("x" * 300_000, "300000 characters"),
+        ("x" * 300_000, "the reply is too long: 300,000 characters"),
         # in running words, or not at the end
         ('It does not deserve {"verdict": 1}.', "no verdict at the end"),
         ('Here is my judgment: {"reasoning": "r", "verdict": 1} Done.', "no verdict at the end"),

@@ -151,3 +151,9 @@ def test_a_pattern_that_cannot_be_read_is_refused_with_the_rubric(pattern):
     rubric = [{"name": "Id", "verifier": "Regex", "params": {"pattern": pattern}}]
     with pytest.raises(InvalidInput, match="pattern that RE2 can read"):
         to_rubric(rubric)
+
+
+@pytest.mark.parametrize("arguments", ["{broken", "no_such_file.json"])
+def test_arguments_of_an_instruction_that_cannot_be_read_are_told(arguments):
+    with pytest.raises(InvalidInput):
+        to_rubric({"instruction_id_list": ["punctuation:no_comma"], "kwargs": [arguments]})

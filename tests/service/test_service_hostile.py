@@ -545,8 +545,8 @@ def test_tokens_that_no_header_can_hold(tmp_path, token):
 @pytest.mark.parametrize(
     ("more", "what"),
     [
-        ({"judges": []}, "what one holds"),
-        ({"judges": 7}, "what one holds"),
+        ({"judges": []}, "a file, or the data of one"),
+        ({"judges": 7}, "a file, or the data of one"),
         ({"records": "a\0b.jsonl"}, "path"),
         ({"folder": "\0"}, "path"),
         ({"judges": {"judges": [JUDGE | {"timeout": True}]}}, "timeout must be a number; got 'true'"),

@@ -29,7 +29,7 @@ def import_ray(owner: str) -> Any:
         import ray
         import ray.data
     except ImportError as error:
-        remedy = "pip install 'rubrank[ray]'."
+        remedy = "Run pip install 'rubrank[ray]'."
         raise InvalidInput(
             owner, "engine", "'ray' only if Ray is installed", str(error), remedy
         ) from None

@@ -57,11 +57,11 @@ TIMEOUT = 60.0
 """Seconds that a verdict may take in a worker process, unless `timeout` says otherwise."""
 
 _TRIAL_SECONDS = 0.5  # of grading in this process, to estimate whether workers would be faster
-# workers are started if more work than this remains: starting one takes about a second
+# Workers are started if more work than this remains, because starting one takes about a second.
 _WORTHWHILE_SECONDS = 4.0
 _FLUSH_SECONDS = 0.1  # between writes to the cache
 _BATCH_ROLLOUTS = 16  # graded together in this process
-# per rollout; slower ones are graded one by one, so that progress is reported often
+# Seconds per rollout. Slower ones are graded one by one, so that progress is reported often.
 _QUICK_SECONDS = 0.02
 
 

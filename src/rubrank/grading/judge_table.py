@@ -29,7 +29,7 @@ from rubrank.verifiers.verifier import NEEDS_JUDGE, NOT_ASKED
 if TYPE_CHECKING:
     from rubrank.judges.arrivals import Arrived
 
-# characters; long, because a judge that ranks a list discusses all responses at once
+# Characters. Many, because a judge that ranks a list discusses all responses at once.
 _LONGEST_REASON = 8000
 _MIXED = "cannot be judged: a verifier decided it for other rollouts of the group, and this judge only compares"
 _GATED = f"{NOT_ASKED}: a gate has stopped it"

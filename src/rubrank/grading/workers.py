@@ -50,7 +50,7 @@ CHUNK_ROLLOUTS = 64
 CHUNK_CHARACTERS = 1 << 20
 """Characters of responses sent to a worker at once, approximately."""
 _CHUNKS_PER_WORKER = 4  # at least, so that no worker waits long for the slowest
-# a worker reports what it has after this time, so that a killed run loses little
+# A worker reports what it has after this time, so that a killed run loses little.
 _REPORT_SECONDS = 2.0
 _GRACE = 30.0  # seconds beyond the time limit before a worker is killed: imports, and a signal that comes late
 _MOST_RESTARTS = 3  # restarts of a pool whose workers do not start
@@ -354,7 +354,7 @@ class _Watch:
             os._exit(1)
         self.elapsed += self._interval
         if self.is_checking and self._timeout is not None and self.elapsed > self._timeout:
-            # if the verifier catches this, it is interrupted again after the same time
+            # If the verifier catches this, it is interrupted again after the same time.
             self.elapsed = 0.0
             raise _CheckTimeout
 

@@ -94,7 +94,7 @@ def calibrate_distribution(distribution: Distribution, knots: Knots) -> Distribu
 
 
 def complete_distribution(distribution: Distribution, levels: Sequence[float]) -> Distribution:
-    """The distribution with all these levels: those that nobody named get probability 0.
+    """The distribution over all these levels; those that it does not name get probability 0.
 
     A unanimous panel names one level only; calibration measures how often it is wrong nevertheless.
     """

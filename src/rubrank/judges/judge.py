@@ -144,7 +144,7 @@ class Endpoint(_Confidential):
     @classmethod
     def _check_url(cls, value: str) -> str:
         if not value.startswith(("http://", "https://")):
-            remedy = "Such as http://localhost:8000/v1 for vLLM."
+            remedy = "For a local vLLM server it is http://localhost:8000/v1."
             raise InvalidInput("endpoint", "base_url", "a URL", repr(public_url(value)), remedy)
         return value.rstrip("/")
 
@@ -341,11 +341,11 @@ class Judge(_Confidential):
         for judge in (self, fallback):
             if judge.kind in COMPARES:
                 allowed = "a kind that scores, in a cascade"
-                remedy = "Comparisons say how sure they are by themselves."
+                remedy = "Use a kind that scores, or leave out the fallback."
                 raise self.wrong("kind", allowed, repr(judge.kind), remedy)
         if fallback.fallback is not None or fallback.criteria is not None:
             got = "a fallback of its own" if fallback.fallback is not None else "criteria"
-            remedy = "It is asked what this judge is unsure of."
+            remedy = "It is only asked about answers that this judge is not sure of."
             raise self.wrong("fallback", "a plain judge", got, remedy)
         if not (self.kind == "decision" or self.is_panel or self.probabilities or self.expected):
             allowed = "used by a judge that says how sure it is"
@@ -465,7 +465,7 @@ def load_judges(
     if isinstance(source, Judge):
         return Judges(judges=(source,))
     if not isinstance(source, Mapping | str | Path):
-        allowed = "a file, or what one holds"
+        allowed = "a file, or the data of one"
         remedy = "List several judges under `judges:`."
         raise InvalidInput("judges", "source", allowed, type(source).__name__, remedy)
     if isinstance(source, Mapping):

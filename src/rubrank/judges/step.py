@@ -398,4 +398,4 @@ def _check_question(question: Question, judge: Judge) -> None:
     if judge.kind in COMPARES and any(rollout.prompt != rollouts[0].prompt for rollout in rollouts):
         allowed = '"absolute" or "batched" if the rollouts answer different prompts'
         got = f"{judge.kind!r}, for group {question.group.id!r}"
-        raise judge.wrong("kind", allowed, got, "Or make them groups of their own.")
+        raise judge.wrong("kind", allowed, got, "Give each prompt a group of its own.")

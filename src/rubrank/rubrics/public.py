@@ -159,8 +159,9 @@ def ifeval_data(ids: Any, kwargs: Any, where: str = "rubric") -> list[dict[str, 
         )
     criteria = []
     for name, arguments in zip(ids, kwargs, strict=True):
+        decoded = _decode(arguments, where)  # outside of the `try`, which would catch its errors
         try:
-            verifier, params = public_params(name, _decode(arguments, where))
+            verifier, params = public_params(name, decoded)
         except InvalidInput:
             # An unknown id is reported when the criterion is checked, together with the mistakes of others.
             criteria.append({"name": name, "verifier": name})

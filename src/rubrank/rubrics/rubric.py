@@ -201,7 +201,7 @@ class Criterion(Strict):
             )
         domain = self.value_domain  # raises if it cannot be read
         if self.margin >= domain.high - domain.low:
-            allowed = f"less than {domain.high - domain.low:g}, the width of its domain: else all scores are ties"
+            allowed = f"less than {domain.high - domain.low:g}, the width of its domain: otherwise all scores tie"
             raise self._wrong("margin", allowed, f"{self.margin:g}", "")
         may_be_judged = self.judged or self.prompt_name in PROMPTED
         for key in ("anchors", "findings"):

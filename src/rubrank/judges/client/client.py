@@ -56,10 +56,10 @@ from rubrank.verifiers.verifier import OUTAGE
 DEADLINE_PASSED = "deadline of the step passed"
 NOT_CACHED = "not in the cache"
 SPENDING_LIMIT = "spending limit reached"
-# of an attempt: an overloaded server will answer when it is sent fewer requests at once
+# A request to an overloaded server costs a part of an attempt only: the server will answer when it gets fewer at once.
 _OVERLOAD_COST = 0.25
 _FEW_CALLS = 3  # calls in flight; see `_prepare_retry`
-# seconds between looks whether another process has the reply; doubled each time
+# Seconds between looks into the cache for the reply of another process; doubled each time.
 _FIRST_CLAIM_PAUSE = 0.05
 _MAX_CLAIM_PAUSE = 1.0
 _MIN_WRITE_TIME = 0.2  # seconds for writing a reply that came just before the deadline

@@ -34,7 +34,7 @@ MAX_BODY = 8 * 2**20
 
 CONNECT_TIMEOUT = 20.0
 """Seconds, including the TLS handshake; the timeout of the judge covers the whole request."""
-# seconds; short, because a server may close an idle connection just as a request arrives
+# Seconds. Short, because a server may close an idle connection just as a request arrives.
 _KEEP_ALIVE = 30.0
 _MIN_SECRET = 6  # characters; hiding shorter secrets would also hide ordinary words
 

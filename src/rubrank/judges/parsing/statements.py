@@ -151,7 +151,7 @@ def find_statements(reply: Reply, accept: Accept, call: Call | None = None) -> S
     if not text.strip():
         raise NoVerdict("the reply is empty")
     if len(text) > _MAX_LENGTH:
-        raise NoVerdict(f"the reply has {len(text)} characters")
+        raise NoVerdict(f"the reply is too long: {len(text):,} characters, at most {_MAX_LENGTH:,}")
     data = ""
     if call is not None:
         user_messages = [

@@ -255,7 +255,7 @@ def _read_object(value: Mapping[str, Any]) -> _Entry:
     if reasoning is None:  # left out, or null
         reasoning = ""
     if not isinstance(reasoning, str):
-        raise NoVerdict(f"not the form that was asked for: reasoning that is no text: {value}")
+        raise NoVerdict(f"not the form that was asked for: its reasoning is not a text: {value}")
     if is_refusal(reasoning):
         raise NoVerdict(f"{REFUSED}: {reasoning}", declined=True)
     return _Entry(

@@ -371,7 +371,7 @@ def _show_data(
 ) -> tuple[str, str]:
     """Conversation and reference material."""
     if any(rollout.prompt != rollouts[0].prompt for rollout in rollouts[1:]):
-        remedy = "Compare responses to the same."
+        remedy = "Compare responses to the same query."
         raise InvalidInput("judge", "rollouts", "of one query", "different prompts", remedy)
     labels = load_prompt("_common", prompts[0].language).labels
     references = [
