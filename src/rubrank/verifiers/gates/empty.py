@@ -2,7 +2,8 @@
 
 Only what a reader sees counts. It must have a letter, a digit or a sign that was asked for, and be more than a frame
 (`\\boxed{}`), a placeholder ("[Your answer here]"), an announcement ("Here is the list:"), courtesies ("Of course!
-Happy to help.") or a word for nothing ("undefined"). The words are in data/filler_words.tsv and data/null_words.tsv.
+Happy to help.") or a word for nothing ("undefined"). The words are in data/filler_words.tsv and data/null_words.tsv,
+what prompts ask for is read by the phrases of data/gate_phrases.tsv.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from functools import cache
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.prose import is_heading
 from rubrank.texts.visible import visible
-from rubrank.verifiers.shared.word_tables import read_words
+from rubrank.verifiers.shared.word_tables import compile_phrases, read_words
 from rubrank.verifiers.verifier import BINARY, Answer, missing, verifier
 
 _WITHOUT_CONTENT = (
@@ -31,77 +32,36 @@ _FRAME = re.compile(  # frames around nothing: \boxed{}, <answer></answer>, $ $,
     r"|\{\{\s*\w{1,30}\s*\}\}"
 )
 # A label before an answer: "The final answer is:", 答案如下：.
-_LABEL = re.compile(
-    r"(?:the |my |final |your )*(?:answer|solution|response|result|output|conclusion)(?:(?: is| below)\s*[:：=]?"
-    r"|\s*[:：=])|(?:最终)?(?:答案|回答|答|解|结果|结论|解答|答复)(?:(?:是|为|如下)\s*[:：]?|\s*[:：])",
-    re.IGNORECASE,
-)
+_LABEL = compile_phrases("answer_label")
 # Signs for "nothing", which are an answer if data were asked for: [], {}, set(), ∅.
 _NOTHING_FOUND = re.compile(
     r"\[\s*\]|\{\s*\}|\(\s*\)|set\(\)|''|\"\"|“”|‘’|[?？!！]{1,3}|∅|n/a|null", re.IGNORECASE
 )
 # The prompt is about signs, so that a sign alone may be the answer: "Which operator adds two numbers?"
-_ABOUT_SIGNS = re.compile(
-    r"\b(?:signs?|symbols?|punctuation|marks?|characters?|operators?|delimiters?|separators?)\b|标点|符号|字符|记号",
-    re.IGNORECASE,
-)
+_ABOUT_SIGNS = compile_phrases("about_signs")
 # The whole answer in brackets: [Your answer here], 【答案】.
 _BRACKETED = re.compile(r"[\[<{(（【「]{1,2}\s*(.{1,80}?)\s*[\]>})）】」]{1,2}[.。]?", re.DOTALL)
 # Placeholders speak of what is to be filled in, by whom or where.
-_TO_FILL_IN = re.compile(
-    r"\b(?:insert|enter|type|write|add|put|fill|place|provide|your)\b.*\b(?:here|below|answer|response|text|content"
-    r"|solution|explanation|essay|code|output|story|poem|summary|message|name|description|details)\b"
-    r"|\b(?:answer|response|text|content|explanation) (?:goes )?(?:here|below)\b"
-    r"|lorem ipsum|^\W*(?:请)?(?:在此|此处|这里|在这里)处?(?:填写|输入|插入|作答|写)|^\W*(?:你|您)的(?:答案|回答)\W*$",
-    re.IGNORECASE,
-)
+_TO_FILL_IN = compile_phrases("to_fill_in")
 # The prompt asks for a template, in which placeholders are right.
-_TEMPLATES = re.compile(
-    r"template|placeholder|fill[- ]in|form\b|format|boilerplate|模板|占位|格式|填空", re.IGNORECASE
-)
+_TEMPLATES = compile_phrases("template_asked")
 # The prompt asks for a title or an outline, so that a heading alone may be the answer.
-_TITLE_ASKED = re.compile(
-    r"titles?\b|headings?\b|headlines?\b|header|name\b|slogan|outline|subject line|标题|题目|大纲|目录|名字|口号"
-    r"|markdown",
-    re.IGNORECASE,
-)
+_TITLE_ASKED = compile_phrases("title_asked")
 # The prompt asks for a text: an announcement or a heading alone does not answer it.
-_TEXT_ASKED = re.compile(
-    r"\b(?:explain|describe|write|how|why|steps|list|compare|discuss|summari[sz]e|essay|story|poem|letter|article|guide|plan"
-    r"|code|implement|translate|give|tell|create)\b|解释|说明|描述|写|介绍|步骤|列出|为什么|怎么|如何|翻译|总结|分析|讲"
-    r"|\b(?:explique|explica|erkläre|schreib|rédige|escrib|descri|объясни|напиши)\w*|説明|書い|설명",
-    re.IGNORECASE,
-)
+_TEXT_ASKED = compile_phrases("text_asked")
 # The prompt may ask for data or code, where "None", [] or null can be right.
-_DATA_ASKED = re.compile(
-    r"\b(?:json|lists?|array|object|sets?|dict\w*|code|function|return|output|regex|empty|null|which|any|value|result"
-    r"|print|prints|extract|fields?|sql|python|javascript|program|n/a|none|reply only|answer only)\b"
-    r"|[\[\](){}=<>`\\$|+^∩∪∅]|列表|数组|输出|提取|字段|代码|返回|集合|哪些|有没有",
-    re.IGNORECASE,
-)
+_DATA_ASKED = compile_phrases("data_asked")
 # Questions that no single word for nothing answers, unless they are about data.
-_OPEN_QUESTION = re.compile(
-    r"^\W*(?:what (?:is|are|was|were|does|do|did|causes?|makes?)|what's|who|where|when|how|why|tell me|define)\b"
-    r"|^\W*(?:was|wer|wie|warum|wo|wann|qu[eé]|qui[eé]n|c[oó]mo|por qué|qu'est-ce|qui|comment|pourquoi|quelle?|che|chi"
-    r"|come|perch[eé]|cos'è|qual|quais|quem|что|кто|как|почему|где|когда)\b"
-    r"|什么|谁|怎么|为什么|怎样|とは|何|誰|どう|なぜ|무엇|누구|어떻게|왜",
-    re.IGNORECASE,
-)
+_OPEN_QUESTION = compile_phrases("open_question")
 # "What is DNA?": null is no answer to it.
-_DEFINITION_ASKED = re.compile(
-    r"^\W*(?:what (?:is|are|was|were)|what's) (?:an? |the )?[\w-]+(?: [\w-]+)?\W*$", re.IGNORECASE
-)
+_DEFINITION_ASKED = compile_phrases("definition_asked")
 _VALUES_OF_CODE = ("null", "nil", "nan", "void")
 # A picture in Markdown, which is something to see.
 _PICTURE = re.compile(r"!\[[^\[\]\n]{0,500}\]\(https?://[^)\s]{1,2000}\)")
 # Two or more markers of list entries with nothing behind them.
 _MARKERS_ALONE = re.compile(r"(?:\s*+(?:\d{1,3}[.)、]|[-*•])[ \t]*+(?=\n|\Z)){2,}\s*")
 # Words that a heading may have without saying anything about the subject: "Part 1: Introduction".
-_GENERIC = re.compile(
-    r"\b(?:answer|solution|introduction|explanation|overview|summary|response|conclusion|analysis|background|part|section"
-    r"|chapter|step|guide|about|the|and|for|with|of|to|in|on|an?|\d+)\b|答案|解答|回答|引言|介绍|概述|总结|简介|前言|结论|分析|正文|解析|[的与和一二三四五、.:：]",
-    re.IGNORECASE,
-)
+_GENERIC = compile_phrases("generic_heading")
 _UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f]")
 _LONG = 1_000  # characters: a longer answer is more than a frame, placeholder or announcement
 _FEW_WORDS = 25  # an answer with more words is more than courtesies

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from rubrank.rollouts.rollout import Rollout
 from rubrank.verifiers.gates.stray_words import find_stray_word
 from rubrank.verifiers.shared.language import detect_language, has_own_script
@@ -22,18 +20,11 @@ from rubrank.verifiers.shared.language_shares import (
     weigh,
 )
 from rubrank.verifiers.shared.relation import Share
+from rubrank.verifiers.shared.word_tables import compile_phrases
 from rubrank.verifiers.verifier import BINARY, Answer, missing, verifier
 
-_OPEN = re.compile(
-    r"(?:different|another|other|any|foreign|second) languages?\b|language (?:other than|of your)"
-    r"|autre langue|otro idioma"
-    r"|(?:其他|其它|另一种|不同的?|别的|任何)(?:一种)?语言",
-    re.IGNORECASE,
-)
-_ABOUT_TRANSLATION = re.compile(
-    r"translat|(?:bi|multi)lingual|languages\b|tradu[cit]|übersetz|перев[оеё]д|翻译|译成|译文|双语|多语|訳|번역",
-    re.IGNORECASE,
-)
+_ANY_LANGUAGE_ASKED = compile_phrases("any_language_asked")
+_TRANSLATION_ASKED = compile_phrases("translation_asked")
 _SHORT = 30  # with fewer letters, only the script tells the language
 _QUOTED = 0.3  # share in the expected language from which on the answer may be a translation with remarks about it
 
@@ -71,7 +62,7 @@ def wrong_language(rollout: Rollout, *, language: str | None = None, most: Share
         return False, f"{stray_word!r} in the midst of a sentence"
     switched_to = find_switch(rollout.answer, accepted.languages)
     prompt = "\n".join(message.content for message in rollout.prompt)
-    if switched_to and not _ABOUT_TRANSLATION.search(prompt):
+    if switched_to and not _TRANSLATION_ASKED.search(prompt):
         return False, f"it changes to {switched_to} half-way, and stays there"
     return _compare_shares(rollout.answer, main, accepted, most)
 
@@ -95,7 +86,7 @@ def _compare_shares(answer: str, main: str, accepted: Accepted, most: float) -> 
 
 def _leaves_open(question: str) -> bool:
     """Whether the prompt asks for any other language. "Only Tamil, no other language" does not: it names one."""
-    match = _OPEN.search(question)
+    match = _ANY_LANGUAGE_ASKED.search(question)
     if match is None:
         return False
     return "other than" in match[0].lower() or not named_languages(question)

@@ -11,7 +11,7 @@ import numpy as np
 
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.prose import without_code
-from rubrank.verifiers.shared.word_tables import read_table
+from rubrank.verifiers.shared.word_tables import compile_phrases, read_table
 from rubrank.verifiers.verifier import BINARY, Answer, verifier
 
 _BROKEN = re.compile(
@@ -70,11 +70,8 @@ _TOKENS = re.compile(
     r"|<\|(?:end_of_text|endoftext|pad|eot_id|im_end)\|>|<｜[^<>｜]{1,30}｜>"
     r"|▁[A-Za-z]+[ ,.]{0,2}(?:[▁Ġ][A-Za-z]+[ ,.]{0,2})+|Ġ[A-Za-z]+[ ,.]{0,2}(?:[▁Ġ][A-Za-z]+[ ,.]{0,2})+|ĊĊ+"
 )
-_CIPHER = re.compile(
-    r"cipher|encrypt|decrypt|encod|decod|password|random|token|hash|base64|sequence|dna\b|protein|scrambl|anagram|gibberish"
-    r"|made-up|invent|lojban|conlang|escape|unicode|keyboard|nonsense|密码|加密|解密|随机|乱码|序列|编码|转义",
-    re.IGNORECASE,
-)
+# The prompt is about text that looks random or escaped.
+_CIPHER_ASKED = compile_phrases("cipher_asked")
 _SPELLED = re.compile(r"(?<![^\W_])(?:[A-Z]?[a-z]{3,}|[A-Z]{12,})(?![^\W_])")
 _FEW_PAIRS = 45  # with fewer pairs of letters, random letters cannot be told from words
 _STRETCH = 150  # pairs, about 35 words, among which the unknown ones are counted
@@ -126,7 +123,7 @@ def _count_signs(text: str, question: str) -> Iterator[tuple[str, int]]:
     if "<s>" not in text:
         tokens += text.count("</s>")
     yield "tokens of a vocabulary", tokens
-    if _CIPHER.search(question):
+    if _CIPHER_ASKED.search(question):
         return
     escapes = len(_ESCAPES.findall(text))
     many = escapes >= 3 or (escapes > 0 and 6 * escapes > len(text.split()))

@@ -5,7 +5,8 @@ Three kinds of signs, each with its own function:
 - turns: the model goes on as the user and answers itself ("User: … Assistant: …");
 - thinking aloud at the beginning, where an answer would speak to the user. Features are counted there: the user in
   the third person, talk about the prompt, the model's plans to think or to reply, a word like "Hmm". One of them is no
-  proof; from three on, the answer fails. The words are in data/thinking_words.tsv.
+  proof; from three on, the answer fails. The words are in data/thinking_words.tsv, labels and
+  requests of prompts in data/gate_phrases.tsv.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.prose import bare, without_code
 from rubrank.texts.reasoning import TAGS
 from rubrank.verifiers.shared.language import detect_language
-from rubrank.verifiers.shared.word_tables import read_table, read_words
+from rubrank.verifiers.shared.word_tables import compile_phrases, read_table, read_words
 from rubrank.verifiers.verifier import BINARY, Answer, verifier
 
 _TAG_NAMES = "think|thinking|thought|thoughts|reasoning|seed:think|analysis|scratchpad|reflection|inner_monologue|cot"
@@ -32,45 +33,17 @@ _CHANNELS = re.compile(
     r"\A\W{0,3}(?:analysis|commentary)(?=[A-Z\u4e00-\u9fff]|\s*\n)|assistant(?:final|commentary|analysis)(?=\W|[A-Z\u4e00-\u9fff]|$)"
 )
 # A label at the beginning that announces thinking: "**Thinking Process:**", 思考过程：.
-_LABEL = re.compile(
-    r"\W{0,4}(?:(?:my |internal |the )?(?:thinking|thought|reasoning)(?: process| out loud| aloud)?"
-    r"|(?:internal|inner) (?:monologue|reasoning|note)|internal|chain[- ]of[- ]thought|scratchpad"
-    r"|思考过程|思维过程|思维链|内心独白|推理过程|我的思考|思考プロセス|사고 과정|razonamiento interno|denkprozess)"
-    r"(?:\W{0,3}[:：]|\]|\*\*\n)",
-    re.IGNORECASE,
-)
+_LABEL = compile_phrases("thinking_label", before=r"\W{0,4}", after=r"(?:\W{0,3}[:：]|\]|\*\*\n)")
 # The lines of an agent: "Thought: …", "Action 2: …", "Observation: …".
-_STEPS = re.compile(
-    r"(?m)^\W{0,4}(thought|action|observation|action input|思考|行动|观察)(?: ?\d+)?\W{0,3}[:：]",
-    re.IGNORECASE,
-)
-# Lines that begin with "Wait,", "Hmm", 等等. The lookahead for the first letter makes it fast on ordinary lines.
-_MONOLOGUE = re.compile(
-    r"(?i)\n[ \t]*(?=(?-i:[WHOANBwhoanb等不嗯]))"
-    r"(?:wait|hmm+|okay|alright|hold on|no, wait|but wait|actually, wait|等等|等一下|不对|嗯)[,，.。…!！ —-]"
-)
+_STEPS = compile_phrases("agent_step", before=r"(?m)^\W{0,4}", after=r"(?: ?\d+)?\W{0,3}[:：]")
+# Lines that begin with "Wait,", "Hmm", 等等.
+_SELF_TALK = compile_phrases("self_talk", before=r"\n[ \t]*", after="[,，.。…!！ —-]")
 # The prompt asks for fiction or for thinking aloud, which looks like a leak.
-_FICTION_ASKED = re.compile(
-    r"\b(?:monologue|diary|journal|story|novel|character|dialog\w*|screenplay|role-?play|narrat\w+|first[- ]person"
-    r"|stream of consciousness|scene|persona|pretend|imagine|act as|think (?:out loud|aloud)|point of view|voice of"
-    r"|what (?:an?|the|his|her|my) (?:\w+ )?\w+ (?:thinks|is thinking|thought)|thoughts of|inner (?:voice|thoughts))\b"
-    r"|独白|心理活动|故事|小说|日记|剧本|对话|角色|扮演|monólogo|monolog",
-    re.IGNORECASE,
-)
+_FICTION_ASKED = compile_phrases("fiction_asked")
 # The same, and prompts that ask for thoughts or steps; then labels, steps and monologues are no leak.
-_THOUGHTS_ASKED = re.compile(
-    r"\b(?:thinking|thoughts?|reasoning|chain[- ]of|monologue|diary|journal|story|novel|character|react\b|agent"
-    r"|dialog\w*|screenplay|role-?play|narrat\w+|first[- ]person|stream of consciousness|scene|poem|lyrics?|song|rap"
-    r"|conversation|persona)\b|think (?:out loud|aloud|step)|(?:pretend|imagine|act as|you are an?)\b"
-    r"|思考过程|推理过程|独白|思维|心理活动|故事|小说|日记|剧本|对话|角色|扮演|歌|诗|剧|monologue|monólogo|Monolog",
-    re.IGNORECASE,
-)
+_THOUGHTS_ASKED = compile_phrases("fiction_asked", "thoughts_asked")
 # The prompt asks for a conversation, or is about one; then turns of speakers are no leak.
-_CONVERSATION_ASKED = re.compile(
-    r"dialog|conversation|\bchat|transcript|screenplay|interview|role-?play|few-?shot|chatbot|assistant"
-    r"|对话|聊天|访谈|剧本|会話|대화|diálogo|gespräch|диалог",
-    re.IGNORECASE,
-)
+_CONVERSATION_ASKED = compile_phrases("conversation_asked")
 _OPENING = 600  # characters of the beginning in which thinking aloud is looked for
 _NEAR = 60  # characters within which a verb belongs to its subject
 _SENTENCE = re.compile(r"(?<=[.!?…:])\s+|[。！？\n]+")
@@ -105,12 +78,12 @@ def think_leak(rollout: Rollout) -> Answer:
     label = _LABEL.match(prose.lstrip())
     if label:
         return False, f"the answer opens with a label of thinking: {label[0][:60]!r}"
-    steps = {match[1].lower() for match in _STEPS.finditer(prose[:100_000])}
+    steps = {match["phrase"].lower() for match in _STEPS.finditer(prose[:100_000])}
     if len(steps) >= 2:
         return False, f"steps of an agent: {sorted(steps)}"
-    monologue = len(_MONOLOGUE.findall("\n" + prose))
-    if monologue >= 4:
-        return False, f"{monologue} lines of talking to itself"
+    self_talk = len(_SELF_TALK.findall("\n" + prose))
+    if self_talk >= 4:
+        return False, f"{self_talk} lines of talking to itself"
     return True, "no thinking left in the answer"
 
 
@@ -154,15 +127,9 @@ def _find_turns(prose: str, prompt: str) -> str | None:
     return _find_next_question(prose, prompt)
 
 
-_NEXT_QUESTION = re.compile(
-    r"(?mi)^[ \t*]*(?:question|q|problem|pregunta|frage|вопрос|问题|问|質問)[ \t*]*[:：]"
-)
-_ITS_ANSWER = re.compile(
-    r"(?mi)^[ \t*]*(?:answer|a|solution|respuesta|réponse|antwort|ответ|答案|回答|答)[ \t*]*[:：]"
-)
-_QUESTIONS_ASKED = re.compile(
-    r"questions|quiz|faq|q ?& ?a\b|\bexam|interview|trivia|flash ?card|examples|preguntas|fragen|вопрос|问|题|質問|질문"
-)
+_NEXT_QUESTION = compile_phrases("next_question", before=r"(?m)^[ \t*]*", after=r"[ \t*]*[:：]")
+_ITS_ANSWER = compile_phrases("its_answer", before=r"(?m)^[ \t*]*", after=r"[ \t*]*[:：]")
+_QUESTIONS_ASKED = compile_phrases("questions_asked")
 
 
 def _find_next_question(prose: str, prompt: str) -> str | None:

@@ -34,7 +34,7 @@ from rubrank.verifiers.shared.unclosed import (
     find_unclosed_sql,
     take_code,
 )
-from rubrank.verifiers.shared.word_tables import read_words
+from rubrank.verifiers.shared.word_tables import compile_phrases, read_words
 from rubrank.verifiers.verifier import BINARY, Answer, missing, verifier
 
 # Finish reasons of samplers and APIs: those of a cut answer, and those of a whole one.
@@ -218,18 +218,14 @@ def _find_open_colon(lines: list[str], rollout: Rollout) -> str | None:
     # Of "Speed: …", "Price: …", "Uses:" the last has lost its text. In a form all labels are bare.
     is_entry = is_entry or (len(lines) > 2 and all(_LABELLED.match(line) for line in lines[-3:-1]))
     tail = re.split(r"(?<=[.!?])\s|[。！？]", end)[-1]
-    if (words < 4 and not is_entry) or "__" in "".join(lines[-6:]) or _ASKS_FOR_INPUT.search(tail):
+    if (words < 4 and not is_entry) or "__" in "".join(lines[-6:]) or _INPUT_ASKED.search(tail):
         return None
     if sum(map(len, lines)) < 60 or end in rollout.question:
         return None  # EmptyAnswer decides about an announcement alone
     return f"nothing follows the colon: {end[-40:]!r}"
 
 
-_ASKS_FOR_INPUT = re.compile(
-    r"^\W*(?:please |now )?(?:enter|type|choose|select|pick|reply|sign\w*|date|name)\b"
-    r"|your (?:answer|choice|turn|move)\W*$|输入|请选|请填|签[字名]|日期|盖章|入力してください|選択してください",
-    re.IGNORECASE,
-)
+_INPUT_ASKED = compile_phrases("input_asked")
 
 
 _LABELLED = re.compile(
@@ -316,11 +312,7 @@ def _is_half_row(lines: list[str]) -> bool:
 # A sentence ends: not the initials and abbreviations of "J. R. Smith" and "Dr. Smith", nor the "6." of a date.
 _SENTENCE_BREAK = re.compile(r"(?:(?<=[^\W\d_]{3}[.!?])|(?<=[)\]\"”’%][.!?]))[\"”’]?\s|[。！？…]")
 # The prompt sets how the answer ends, or forbids full stops.
-_END_ASKED = re.compile(
-    r"punctuation|full stops?|\bperiods?\b|ponctuation|puntuación|标点|句号|结尾|末尾"
-    r"|\b(?:end|ends|ending|finish|conclude)\w* (?:with|by|the|your|in)\b|last (?:word|line|sentence)",
-    re.IGNORECASE,
-)
+_END_ASKED = compile_phrases("end_asked")
 
 
 def _judge_last_sentence(rollout: Rollout) -> Answer:

@@ -19,6 +19,7 @@ from collections import Counter
 
 from rubrank._plain import word_set
 from rubrank.verifiers.shared.code_blocks import parse_python
+from rubrank.verifiers.shared.word_tables import compile_phrases
 
 _LONGEST = 200_000  # characters that are scanned; longer Python is not parsed
 
@@ -95,10 +96,7 @@ _SQL_CLAUSE = re.compile(r"\b(SELECT|FROM|WHERE|ON|HAVING|GROUP|ORDER|LIMIT|SET|
 _NAME = re.compile(r"\w+")
 _IN_COMMENT = re.compile(r"#|//|--")
 _COMMENT_TEXT = re.compile(r"(\s*)(?:#|//|--)\s?(.*)$")
-_TELLS_OUTPUT = re.compile(
-    r"output|print|result|return|example|usage|etc|more|your|todo|here|end\b|done|[\d=>:;{}()\[\]]|\.\.",
-    re.IGNORECASE,
-)
+_OUTPUT_COMMENT = compile_phrases("output_comment")
 _OPERATOR_END = re.compile(
     r"(?:[=+*/%&|<^,(\[{]|[a-z_)\]]\.|(?<![-\w])-|\b(?:and|or|not|in|is|return|import|def|class|new|lambda|if))$"
 )
@@ -218,7 +216,7 @@ def find_open_comment(code: str) -> str | None:
     """
     lines = code.rstrip().splitlines()
     comment = _COMMENT_TEXT.match(lines[-1]) if len(lines) >= 3 else None
-    if not comment or _TELLS_OUTPUT.search(comment[2]):
+    if not comment or _OUTPUT_COMMENT.search(comment[2]):
         return None
     previous = lines[-2]
     is_announcing = not previous.strip() or (comment[1] != "" and not _COMMENT_LINE.match(previous))

@@ -24,6 +24,16 @@ def read_words(name: str) -> dict[str, tuple[str, ...]]:
     return {key: tuple(words.split()) for key, words in read_table(name)}
 
 
+@cache
+def compile_phrases(*kinds: str, before: str = "", after: str = "") -> re.Pattern[str]:
+    """A pattern for all phrases of these kinds in data/gate_phrases.tsv, in upper or lower case.
+
+    before, after: regular expressions for what must stand around the phrase. The group "phrase" is the phrase itself.
+    """
+    sources = [pattern for kind, _, pattern, *_ in read_table("gate_phrases") if kind in kinds]
+    return re.compile(f"{before}(?P<phrase>{'|'.join(sources)}){after}", re.IGNORECASE)
+
+
 def write_pattern(phrases: Iterable[str], not_beside: str = r"\w") -> str:
     """A regular expression for any of the phrases, the longest first. * stands for the rest of a word, or one word.
 
