@@ -248,12 +248,16 @@ ADVERBS = {
     ),
 }
 
+HERE = Path(__file__).parent
+
+
+def read_rows(name):
+    lines = (HERE / name).read_text("utf-8").splitlines()
+    return [line.split("\t") for line in lines if not line.startswith("#")]
+
+
 # language → expressions with a word of denial that deny nothing of the statement
-IDIOMS = dict(
-    line.split("\t")
-    for line in Path(__file__).with_name("idioms.tsv").read_text("utf-8").splitlines()
-    if not line.startswith("#")
-)
+IDIOMS = dict(read_rows("idioms.tsv"))
 
 
 @pytest.mark.parametrize("language", ADVERBS)
@@ -336,4 +340,91 @@ def test_names_in_a_row_are_still_a_list(text):
     ],
 )
 def test_denials_beside_narrow_ones(language, sentence, denied):
-    assert any(denied in scope for _, scope in find_denials(sentence, language))
+    assert any(denied in denial.denied for denial in find_denials(sentence, language))
+
+
+def verify(name, text, **params):
+    verifier = find_verifier(name)
+    return verifier.verify(Rollout(response=text), verifier.check_parameters(params))
+
+
+def test_plain_denials_are_not_recalled():
+    missed = []
+    for _, statement, denial in read_rows("plain_denials.tsv"):
+        assert verify("SummaryRecall", statement, points=[statement], threshold=0.6).value == 1, statement
+        if verify("SummaryRecall", denial, points=[statement], threshold=0.6).value != 0:
+            missed.append(denial)
+    # 열지 for 연다: two forms of a Korean verb that have no syllable in common. The verdict is missing, not 1.
+    assert missed == ["박물관은 월요일에 열지 않는다."]
+    [statement] = [row[1] for row in read_rows("plain_denials.tsv") if row[2] == missed[0]]
+    assert verify("SummaryRecall", missed[0], points=[statement], threshold=0.6).value is None
+
+
+@pytest.mark.parametrize("name", ["insertions.tsv", "later_insertions.tsv"])
+def test_no_inserted_expression_turns_1_into_0(name):
+    """An unknown expression with a word of denial, at five places of a statement: 1 or missing, never 0."""
+    turned = []
+    for language, pattern, reference, expressions in read_rows(name):
+        is_unspaced = language in ("zh", "ja")
+        statement = pattern.replace("{}" if is_unspaced else "{} ", "")
+        assert verify("SummaryRecall", statement, points=[statement], threshold=0.6).value == 1
+        words = statement.rstrip(".।").split()
+        for expression in expressions.split(", "):
+            texts = [pattern.replace("{}", expression)]
+            for place in () if is_unspaced else (0, 1, len(words) - 2, len(words)):
+                texts.append(" ".join([*words[:place], expression, *words[place:]]) + ".")
+            for text in texts:
+                is_lost = verify("SummaryRecall", text, points=[statement], threshold=0.6).value == 0
+                # Korean writes particles and names together: the name alone is no token.
+                is_name_lost = language != "ko" and verify("ContainsAny", text, references=[reference]).value == 0
+                if is_lost or is_name_lost:
+                    turned.append(text)
+    assert turned == []
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("Paris is not the capital.", 0),
+        ("The treaty was not signed in Paris.", 0),
+        ("They didn't meet in Paris.", 0),
+        ("It is not Paris.", 0),
+        ("Paris is not infrequently named.", 1),
+        ("Paris is not a moment too soon named.", None),
+        ("They did not hesitate to name Paris.", None),
+        ("Not a few named Paris. It is Paris.", 1),
+        ("It is a no-brainer: Paris.", 1),
+        ("Not only Lyon, Paris too.", 1),
+    ],
+)
+def test_a_name_beside_a_denial(text, value):
+    verdict = verify("ContainsAny", text, references=["Paris"])
+    assert verdict.value == value
+    if value is None:
+        assert "is it denied or not?" in verdict.reason
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("The board did not approve the merger.", 0),
+        ("It is not the case that the board approved the merger.", 0),
+        ("The board did not hesitate to approve the merger.", None),
+        ("The board never failed to approve the merger.", None),
+        ("Not infrequently the board approved the merger.", 1),
+        ("Without delay the board approved the merger.", 1),
+        ("The board wrongly approved the merger.", 1),
+        ("The board could not help but approve the merger. Later, as reported, the board approved the merger.", 1),
+    ],
+)
+def test_a_point_beside_a_denial(text, value):
+    verdict = verify("SummaryRecall", text, points=["The board approved the merger."], threshold=0.9)
+    assert verdict.value == value
+
+
+def test_a_denied_that_clause():
+    point = ["Die Fabrik wurde im Mai geschlossen."]
+    denied = "Es stimmt nicht, dass die Fabrik im Mai geschlossen wurde."
+    unknown = "Er wusste nicht, dass die Fabrik im Mai geschlossen wurde."
+    assert verify("SummaryRecall", denied, points=point).value == 0
+    assert verify("SummaryRecall", unknown, points=point).value is None

@@ -14,7 +14,7 @@ from rubrank._plain import word_set
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.prose import fold_visible, sentences
 from rubrank.verifiers.shared.language import detect_language
-from rubrank.verifiers.shared.negation import find_denials, has_denial
+from rubrank.verifiers.shared.negation import Denial, find_denials
 from rubrank.verifiers.shared.relation import Relation, holds
 from rubrank.verifiers.shared.word_tables import read_words
 from rubrank.verifiers.verifier import UNIT, Answer, missing, verifier
@@ -38,7 +38,7 @@ _FEWEST_IN_ORDER = 5  # words of a point in one sentence: with fewer, their orde
 _ENTRY_NUMBER = re.compile(r"(?<!\S)\d{1,2} ")
 
 
-@verifier("SummaryRecall", family="format", domain=UNIT, version=6)
+@verifier("SummaryRecall", family="format", domain=UNIT, version=7)
 def summary_recall(
     rollout: Rollout,
     *,
@@ -59,6 +59,8 @@ def summary_recall(
         what the point denies, recalls nothing of it; nor do questions, words without sentences (a bag of words, or a
         point's words in another order: at least two must follow each other as there), or sentences that repeat points
         which the prompt lists.
+    Missing: no reference points; a point of which it is not clear whether it is denied, because a word of denial stands
+        beside it in an expression that is not known ("nicht eben langsam", "did not hesitate to approve").
     Not covered: other words for the same thing, opposites ("fell").
     """
     reference_points = _find_points(rollout, points, reference)
@@ -79,9 +81,16 @@ def summary_recall(
         is_bag = _is_bag_of_words(sentence, connection_of_points)
         if not (repeats_prompt or is_question or is_bag):
             statements.append(_Sentence.parse(sentence, language))
-    recalls = [_measure_recall(point, statements) for point in reference_points]
-    if threshold is not None:
-        recalls = [float(recall >= threshold) for recall in recalls]
+    recalls = []
+    for point in reference_points:
+        recall = _measure_recall(point, statements, unclear_denies=True)
+        most = _measure_recall(point, statements, unclear_denies=False)
+        if threshold is not None:
+            recall = float(recall >= threshold)
+            most = float(most >= threshold)
+        if recall != most:
+            return missing(f"a word of denial stands beside {point[:80]!r}: is it denied or not?")
+        recalls.append(recall)
     value = sum(recalls) / len(recalls)
     return value, f"{value:.2f} of {len(recalls)} reference points recalled"
 
@@ -157,25 +166,32 @@ class _Sentence:
     """The different words, in order."""
     tokens: frozenset[str]
     """The same words as a set."""
-    denials: tuple[tuple[frozenset[str], str], ...]
-    """For each clause that denies something: its words, and the first word that is denied."""
+    denials: tuple[tuple[Denial, frozenset[str]], ...]
+    """Each with the words of its clause."""
 
     @classmethod
     def parse(cls, sentence: str, language: str) -> _Sentence:
         denials = []
-        for clause, scope in find_denials(sentence, language or None):
-            denials.append((frozenset(_split_words(clause)), _find_first_word(scope)))
+        for denial in find_denials(sentence, language or None):
+            denials.append((denial, frozenset(_split_words(denial.part))))
         words = _split_words(sentence)
         return cls(tuple(dict.fromkeys(words)), frozenset(words), tuple(denials))
 
-    def contradicts(self, point: set[str], is_negated: bool) -> bool:
-        """Tell whether the sentence says the opposite of a point, given by its words."""
-        enough = _ABOUT_POINT * len(point)
+    def contradicts(self, point: str, point_tokens: set[str], is_negated: bool) -> bool | None:
+        """Tell whether the sentence says the opposite of a point; None if that is not clear."""
+        enough = _ABOUT_POINT * len(point_tokens)
         if is_negated:
-            return not self.denials and len(point & self.tokens) >= enough
-        return any(
-            first in point or len(point & clause) >= enough for clause, first in self.denials
-        )
+            return not self.denials and len(point_tokens & self.tokens) >= enough
+        answers = set()
+        for denial, clause_tokens in self.denials:
+            is_denied = denial.denies(point)
+            # A clause about something else denies nothing of the point, unless it denies one of its words for sure.
+            is_about_point = denial.is_narrow or len(point_tokens & clause_tokens) >= enough
+            if is_denied or (is_denied is None and is_about_point):
+                answers.add(is_denied)
+        if True in answers:
+            return True
+        return None if None in answers else False
 
     def scrambles(self, point: list[str]) -> bool:
         """Tell whether the sentence has many words of a point, but fewer than two pairs of them in its order."""
@@ -186,33 +202,24 @@ class _Sentence:
         return len(set(pairwise(in_point)) & set(pairwise(in_sentence))) < 2
 
 
-def _measure_recall(point: str, statements: list[_Sentence]) -> float:
+def _measure_recall(point: str, statements: list[_Sentence], *, unclear_denies: bool) -> float:
     """Return the largest share of the point's words in neighbouring sentences that do not contradict it."""
     point_words = _split_words(point)
     point_tokens = set(point_words)
-    is_negated = has_denial(point)
+    is_negated = bool(find_denials(point))
     no_tokens: frozenset[str] = frozenset()
     tokens = []
     for sentence in statements:
-        if sentence.contradicts(point_tokens, is_negated) or sentence.scrambles(point_words):
-            tokens.append(no_tokens)
-        else:
-            tokens.append(sentence.tokens)
+        contradicts = sentence.contradicts(point, point_tokens, is_negated)
+        if contradicts is None:
+            contradicts = unclear_denies
+        is_useless = contradicts or sentence.scrambles(point_words)
+        tokens.append(no_tokens if is_useless else sentence.tokens)
     best = 0
     for start in range(max(1, len(tokens) - _WINDOW + 1)):
         window = no_tokens.union(*tokens[start : start + _WINDOW])
         best = max(best, len(point_tokens & window))
     return best / len(point_tokens)
-
-
-def _find_first_word(scope: str) -> str:
-    """Return the first word of what is denied, usually the verb; in Chinese the first pair of characters."""
-    for token in _TOKEN.findall(fold_visible(scope)):
-        if _is_unspaced(token):
-            return str(token[:2])
-        if token not in _STOP:
-            return _SUFFIX.sub("", token)
-    return ""
 
 
 def _split_words(text: str) -> list[str]:

@@ -97,7 +97,7 @@ def token_f1(
     return best, f"F1 {best:.2f} with the nearest of {len(texts)} reference(s)"
 
 
-@verifier("ContainsAny", family="similarity", domain=BINARY, version=5)
+@verifier("ContainsAny", family="similarity", domain=BINARY, version=6)
 def contains_any(
     rollout: Rollout, *, references: References | None = None, need: Literal["any", "all"] = "any"
 ) -> Answer:
@@ -108,7 +108,8 @@ def contains_any(
         Paris", "Paris is wrong", "I doubt that it is Paris"), only in a question, a comment, an address, hidden or
         struck text, or only in a list of five and more that were not asked for (every capital of Europe, with commas or
         without).
-    Missing: no reference.
+    Missing: no reference; a word of denial in the same clause of which it is not clear what it denies ("El puente no
+        acabó en París").
     Not covered: another wrong statement about the reference (GroundTruthMatch).
     """
     texts = [text for text in _find_references(references, rollout) if tokenize(text)]
@@ -117,8 +118,18 @@ def contains_any(
     # A list of everything is no answer; but where several references are right, as many and more may be listed.
     most_entries = max(_MANY_ENTRIES - 1, 2 * len(texts)) if need == "any" else LONGEST
     statements = _select_statements(rollout, most_entries)
-    contained = [text for text in texts if _is_stated(text, statements)]
-    passed = len(contained) == len(texts) if need == "all" else bool(contained)
+    contained = []
+    unclear = []
+    for text in texts:
+        is_stated = _is_stated(text, statements)
+        if is_stated:
+            contained.append(text)
+        elif is_stated is None:
+            unclear.append(text)
+    needed = len(texts) if need == "all" else 1
+    passed = len(contained) >= needed
+    if not passed and len(contained) + len(unclear) >= needed:
+        return missing(f"a word of denial stands beside {unclear[0][:60]!r}: is it denied or not?")
     reason = f"{len(contained)} of {len(texts)} found"
     if contained:
         reason += f": {contained[0][:60]!r}"
@@ -138,7 +149,7 @@ _HAS_UNSPACED = re.compile(f"[{_UNSPACED}]")
 
 
 def _select_statements(rollout: Rollout, most_entries: int) -> list[str]:
-    """Return the sentences that state something: no comments, addresses, questions, denials, or too long lists."""
+    """Return the sentences that state something: no comments, addresses, questions, or too long lists."""
     lines, blocks, _ = split_code(_STRUCK.sub(" ", rollout.text.shown.raw))
     # One token more than in other entries: the number or letter of the item.
     entries = [line for line in lines if is_item(line) and len(tokenize(line)) <= _SHORT_ENTRY + 1]
@@ -153,8 +164,6 @@ def _select_statements(rollout: Rollout, most_entries: int) -> list[str]:
         is_question = statement.rstrip("*_\"'”’)） ").endswith(("?", "？"))
         if is_question or _is_list(statement, most_entries):
             continue
-        for clause, _ in find_denials(statement):
-            statement = statement.replace(clause, " ")
         statements.append(statement)
     return statements
 
@@ -198,18 +207,44 @@ def _is_list(statement: str, most_entries: int) -> bool:
     return 2 * capitalised > len(words)
 
 
-def _is_stated(reference: str, statements: Sequence[str]) -> bool:
-    """Does a statement hold the reference, and not only to call it wrong ("Paris is wrong")?"""
+# What follows "Paris is not …" if Paris itself is denied; "Paris is not infrequently …" is something else.
+_PREDICATE = re.compile(
+    r"(?:the(?! least| slightest)|la|le|el|il|lo|o|der|die|das|de|het|right|true|richtig"
+    r"|correct[oae]?|corrett[oa])\b|\Z",
+    re.IGNORECASE,
+)
+
+
+def _is_stated(reference: str, statements: Sequence[str]) -> bool | None:
+    """Does a statement hold the reference, and not only to deny it ("Paris is wrong")? None if that is not clear."""
     tokens = _join_tokens(reference)
+    is_unclear = False
     for statement in statements:
         if tokens not in _join_tokens(statement):
             continue
-        masked = mask_expressions(statement)
-        matches = list(re.finditer(re.escape(reference), statement, re.IGNORECASE))
-        # Without a match the reference is spelled in another way ("New\nYork"): its place is not known.
-        if not matches or not all(is_denied(masked, *match.span()) for match in matches):
+        clear = statement  # without the clauses that deny something
+        for denial in find_denials(statement):
+            clear = clear.replace(denial.part, " ")
+            is_sure = (
+                denial.denies_verb
+                or denial.denies(reference) is not None
+                or (_PREDICATE.match(denial.denied) and not _is_held(reference, denial.part))
+            )
+            if not is_sure and tokens in _join_tokens(denial.part):
+                is_unclear = True
+        if _is_held(reference, clear):
             return True
-    return False
+    return None if is_unclear else False
+
+
+def _is_held(reference: str, statement: str) -> bool:
+    """Does the statement hold the reference, and not call it wrong?"""
+    if _join_tokens(reference) not in _join_tokens(statement):
+        return False
+    masked = mask_expressions(statement)
+    matches = list(re.finditer(re.escape(reference), statement, re.IGNORECASE))
+    # Without a match the reference is spelled in another way ("New\nYork"): its place is not known.
+    return not matches or not all(is_denied(masked, *match.span()) for match in matches)
 
 
 def _join_tokens(text: str) -> str:
