@@ -195,7 +195,7 @@ BODY = {"responses_create_params": {"input": ASKED}, "response": {"output": []}}
         (lambda: atropos(messages=None), "messages must be one conversation for each rollout"),
         (lambda: atropos(messages=[talk("x")]), "messages must be one conversation for each rollout"),
         (lambda: atropos({"rubric": [{"name": "Lake!"}]}), "'Lake!'"),
-        (lambda: rllm(said=()), "group 'same' must be with trajectories; got none"),
+        (lambda: rllm(said=()), "group 'same' must be a group with trajectories; got none"),
         (lambda: rllm(traj_groups=None), "traj_groups must be passed by rLLM"),
         (lambda: easyr1({"ground_truth": "x"}), "row 0 must be a mapping with response, response_length, ground_truth"),
         (lambda: easyr1("response"), "row 0 must be a mapping with .*got str. Set worker.reward.reward_type=batch"),
@@ -207,16 +207,16 @@ BODY = {"responses_create_params": {"input": ASKED}, "response": {"output": []}}
             lambda: open_instruct(n=3),
             "n must be a divisor of the number of samples .*got 3, with 4",
         ),
-        (lambda: nemo_gym({**BODY, "response": "West Lake."}), "body must be with .*response: str"),
+        (lambda: nemo_gym({**BODY, "response": "West Lake."}), "body must be an object with .*response: str"),
         (
             lambda: nemo_gym({**BODY, "responses_create_params": "x"}),
-            "body must be with .*_create_params: str",
+            "body must be an object with .*_create_params: str",
         ),
         (
             lambda: nemo_gym({**BODY, "response": {"output": ["x"]}}),
             "response.output must be a list of objects",
         ),
-        (lambda: areal(question="Name a lake."), "row must be with messages or prompt; got question"),
+        (lambda: areal(question="Name a lake."), "row must be a mapping with messages or prompt; got question"),
         (roll, "tokenizer_path must be the policy's; got none"),
     ],
 )

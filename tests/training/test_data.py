@@ -64,7 +64,7 @@ def test_columns_that_trl_takes_for_something_else_stay_behind(job):
 @pytest.mark.parametrize(
     ("row", "given", "said"),
     [
-        ({"text": "a"}, {}, "row 1: columns must be with the prompt among them (prompt, prompts, messages"),
+        ({"text": "a"}, {}, "row 1: one of the columns must be the prompt (prompt, prompts, messages"),
         ({"prompt": "a"}, {"columns": {"rubric": "rubrics"}}, "must be one of 'prompt'; got 'rubrics'"),
         ({"prompt": "a"}, {"columns": {"prompt": "promt"}}, "Did you mean 'prompt'?"),
         ({"prompt": " "}, {}, "prompt must be a text or messages, not empty"),

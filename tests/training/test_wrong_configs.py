@@ -241,7 +241,10 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     # what is named by a dotted path
     ({"imports": ["leaves_of_a_test"]}, "imports must be a module that can be imported; got 'leaves_of_a_test' (Syst"),
     ({"tools": ["parts_of_a_test.World"]}, "tools.0 must be a function; got parts_of_a_test.World: a class"),
-    ({"tools": ["parts_of_a_test.add", "parts_of_a_test.other"]}, "different names; got two that are called 'add'"),
+    (
+        {"tools": ["parts_of_a_test.add", "parts_of_a_test.other"]},
+        "names of tools must be different; got two tools named 'add'",
+    ),
     ({"environments": {}}, "environments must be at least one; got none"),
     ({"environments": [WORLD]}, "environments must be a text or keys and values"),
     ({"environments": {"a": 3}}, "environments.a must be a text; got 3"),
@@ -468,7 +471,7 @@ def test_a_prompt_with_an_image_is_not_cut_to_its_text(folder):
     chatting(folder, "{% for m in messages %}{{ m['content'] }}{% endfor %}")
     content = [{"type": "image"}, {"type": "text", "text": "What is it?"}]
     (folder / "prompts.jsonl").write_text(json.dumps({"prompt": [{"role": "user", "content": content}]}) + "\n")
-    with pytest.raises(InvalidInput, match=r"jsonl: row 1: prompt must be of texts; got a part of type 'image'"):
+    with pytest.raises(InvalidInput, match=r"jsonl: row 1: prompt must be text only; got a part of type 'image'"):
         make_plan(tiny.job(folder))
 
 

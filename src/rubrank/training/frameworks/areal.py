@@ -72,7 +72,11 @@ class RubricWorkflow:
         if not prompt:
             got = ", ".join(sorted(map(str, data))) or "nothing"
             raise InvalidInput(
-                _OWNER, "row", "with messages or prompt", got, "Rename the columns of the dataset."
+                _OWNER,
+                "row",
+                "a mapping with messages or prompt",
+                got,
+                "Rename the columns of the dataset.",
             )
         prompt_ids = self.encode_prompt(prompt)
         responses = await asyncio.gather(

@@ -126,7 +126,9 @@ def read_request(data: Any) -> VerifyRequest:
     if not has_input or not isinstance(response, Mapping):
         fields = [f"{name}: {type(value).__name__}" for name, value in body.items()]
         got = ", ".join(fields) or "nothing"
-        raise InvalidInput(OWNER, "body", f"with {_PARAMS}.input and a {_RESPONSE}", got[:200], "")
+        raise InvalidInput(
+            OWNER, "body", f"an object with {_PARAMS}.input and {_RESPONSE}", got[:200], ""
+        )
     row = {
         key: value
         for key, value in body.items()

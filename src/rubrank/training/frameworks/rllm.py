@@ -89,7 +89,7 @@ def register(
 def _read_group(engine: RewardEngine, group: Any, rubric_column: str, step: int, id: str) -> Group:
     group_name = getattr(group, "group_id", id)
     if not group.trajectories:
-        raise InvalidInput(_OWNER, f"group {group_name!r}", "with trajectories", "none", "")
+        raise InvalidInput(_OWNER, f"group {group_name!r}", "a group with trajectories", "none", "")
     # A trajectory that failed early has no conversation, so the prompt is taken from one that has.
     first = next(
         (item for item in group.trajectories if _read_conversation(item)), group.trajectories[0]

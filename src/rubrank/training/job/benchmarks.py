@@ -96,8 +96,8 @@ def make_benchmark_callback(job: Job, trainer: Any) -> Any:
     if settings is None:
         return None
     if trainer.is_deepspeed_enabled or trainer.is_fsdp_enabled:
-        got = "weights that are divided over processes"
-        raise job.invalid("evaluate", "left out, or a policy that is whole on its device", got)
+        allowed = "left out, unless every device holds all weights"
+        raise job.invalid("evaluate", allowed, "weights that are sharded over processes")
     judge, judge_name = open_judge(job.path(settings.judges)) if settings.judges else (None, "")
     benchmark_run = _BenchmarkRun(
         job.output, settings, trainer, _load_items(job, settings), judge, judge_name

@@ -66,7 +66,7 @@ def load_components(job: Job) -> Components:
         _check_description(job, place, path, tool)
         name = str(getattr(tool, "__name__", tool))  # the policy calls the tool by this name
         if tool_of_name.setdefault(name, tool) is not tool:
-            raise job.invalid("tools", "with different names", f"two that are called {name!r}")
+            raise job.invalid("names of tools", "different", f"two tools named {name!r}")
         tools.append(tool)
     rollout = None if config.rollout is None else _load_rollout(job, config.rollout)
     return Components(tuple(tools) or None, environments, rollout)

@@ -115,9 +115,10 @@ def _make_prompt_row(
     prompt_column = _find_column(row, source, "prompt", where)
     rubric_column = _find_column(row, source, "rubric", where)
     if prompt_column is None:
-        allowed = f"with the prompt among them ({', '.join(COLUMNS['prompt'][:5])} …)"
+        allowed = f"the prompt ({', '.join(COLUMNS['prompt'][:5])} …)"
         remedy = "Name it in the config: columns: {prompt: …}."
-        raise InvalidInput(where, "columns", allowed, ", ".join(map(str, row)), remedy)
+        got = ", ".join(map(str, row))
+        raise InvalidInput(where, "one of the columns", allowed, got, remedy)
     used_columns = {prompt_column, rubric_column}
     rubric = None
     if rubric_column is not None:
@@ -162,7 +163,7 @@ def _read_prompt(cell: Any, where: str) -> Any:
         for part in content if isinstance(content, list | tuple) else ():
             if isinstance(part, Mapping) and part.get("type") not in (None, "text"):
                 got = f"a part of type {part['type']!r}"
-                raise InvalidInput(where, "prompt", "of texts", got, "")
+                raise InvalidInput(where, "prompt", "text only", got, "")
     messages = [convert_message(message) for message in prompt]
     for message in messages:
         if not isinstance(message["content"], str):
@@ -184,29 +185,29 @@ def is_chat(row: Mapping[str, Any]) -> bool:
 class JobData:
     """The rows of all sources; a source that several stages name is read once."""
 
-    trained: Mapping[Any, SourceRows]
+    training_sources: Mapping[Any, SourceRows]
     """Key of a source (`source_key`) → its rows."""
-    held_out: Sequence[SourceRows]
+    held_out_sources: Sequence[SourceRows]
 
     @cached_property
     def rows(self) -> tuple[Mapping[str, Any], ...]:
         """The rows of all sources that are trained on, each with the path of its source."""
-        return _name_sources(self.trained.values())
+        return _name_sources(self.training_sources.values())
 
     @cached_property
     def held_out_rows(self) -> tuple[Mapping[str, Any], ...]:
         """The rows of all held-out sources, each with the path of its source."""
-        return _name_sources(self.held_out)
+        return _name_sources(self.held_out_sources)
 
     @property
     def counts(self) -> list[int]:
         """The number of rows of each source that is trained on."""
-        return [len(source.rows) for source in self.trained.values()]
+        return [len(source.rows) for source in self.training_sources.values()]
 
     def fingerprint(self, rubric: Rubric | None) -> dict[str, Any]:
         """Numbers of rows, and digests of the data and the rubric; they must be the same in a resumed run."""
         rows_of = {}
-        for source in (*self.trained.values(), *self.held_out):
+        for source in (*self.training_sources.values(), *self.held_out_sources):
             limit = source.source.limit
             name = f"{source.path}[:{limit}]" if limit else source.path
             rows_of[name] = source.rows
@@ -345,7 +346,7 @@ def mix_stage(stage: Stage, updates: int, data: JobData) -> MixStage:
 
     updates: optimizer steps per batch.
     """
-    numbers = {key: number for number, key in enumerate(data.trained)}
+    numbers = {key: number for number, key in enumerate(data.training_sources)}
     sources = tuple(numbers[source_key(source)] for source in stage.sources)
     row_counts = [data.counts[number] for number in sources]
     shares = []

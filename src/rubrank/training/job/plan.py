@@ -124,7 +124,7 @@ def make_plan(job: Job, *, resume: bool = False, branch: Path | None = None) -> 
     data = read_data(job)
     reward.engine.check_rubrics(
         (row["rubric"], f"{source.path}: row {number}")
-        for source in [*data.trained.values(), *data.held_out]
+        for source in [*data.training_sources.values(), *data.held_out_sources]
         for number, row in enumerate(source.rows, start=1)
     )
     _check_adjusted_criteria(job, reward.engine, data)

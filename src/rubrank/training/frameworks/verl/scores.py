@@ -37,10 +37,18 @@ from rubrank.scores.criterion import CriterionData
 from rubrank.scores.table import GroupScores, ScoreTable
 from rubrank.training.engine import Graded, RewardEngine
 
-A = TypeVar("A")
-B = TypeVar("B")
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 _MOST_ROLLOUTS = 1024  # graded in one call
-_SUMS = ("calls", "requests", "hits", "input_tokens", "output_tokens", "cached_tokens", "cost")
+_ACCOUNT_SUMS = (
+    "calls",
+    "requests",
+    "hits",
+    "input_tokens",
+    "output_tokens",
+    "cached_tokens",
+    "cost",
+)
 
 
 # ------------------------------------------------------------------------------------------------------ reward worker
@@ -105,16 +113,16 @@ class SingleGrader:
         return results
 
 
-class _Batcher(Generic[A, B]):
+class _Batcher(Generic[Item, Result]):
     """Calls a function of many items for callers with one item each; calls during a batch share the next one."""
 
-    def __init__(self, work: Callable[[Sequence[A]], Sequence[B]]) -> None:
+    def __init__(self, work: Callable[[Sequence[Item]], Sequence[Result]]) -> None:
         self._work = work
-        self._waiting: list[tuple[A, asyncio.Future[B]]] = []
+        self._waiting: list[tuple[Item, asyncio.Future[Result]]] = []
         self._task: asyncio.Task[None] | None = None
 
-    async def __call__(self, item: A) -> B:
-        future: asyncio.Future[B] = asyncio.get_running_loop().create_future()
+    async def __call__(self, item: Item) -> Result:
+        future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, future))
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._run())
@@ -130,7 +138,7 @@ class _Batcher(Generic[A, B]):
         finally:
             self._task = None
 
-    async def _run_batch(self, batch: Sequence[tuple[A, asyncio.Future[B]]]) -> None:
+    async def _run_batch(self, batch: Sequence[tuple[Item, asyncio.Future[Result]]]) -> None:
         try:
             results = await asyncio.to_thread(self._work, [item for item, _ in batch])
         except Exception as error:
@@ -173,7 +181,7 @@ def pack_scores(graded: Graded) -> list[str]:
             if i == 0:
                 account = graded.judging.account
                 data["spent"] = {
-                    **{name: getattr(account, name) for name in _SUMS},
+                    **{name: getattr(account, name) for name in _ACCOUNT_SUMS},
                     "latencies": account.latencies.tolist(),
                     "reasons": dict(graded.judging.reasons),
                 }
@@ -241,7 +249,7 @@ def _unpack_judgments(
         usages += [rollout["spent"] for rollout in judged if rollout["spent"]]
     if not any("judges" in rollout for rollouts in groups for rollout in rollouts):
         return None
-    sums = {name: sum(usage[name] for usage in usages) for name in _SUMS}
+    sums = {name: sum(usage[name] for usage in usages) for name in _ACCOUNT_SUMS}
     latencies = [seconds for usage in usages for seconds in usage["latencies"]]
     account = Account(**sums, latencies=array("d", latencies))
     whole = Judgments(tuple(judgments), account)
