@@ -253,3 +253,8 @@ def test_unknown_draw():
         UnknownName, match=r"attenuate: draw must be one of .*got 'bernouli'. Did you mean 'bernoulli'\?"
     ):
         attenuate(0.5, "bernouli")
+
+
+def test_a_group_named_by_half_a_surrogate_pair_gets_its_own_draws():
+    numbers = draw_uniform(0, ["\ud800", "\udc00", "?"], ["x"], ["tokens"])
+    assert len(set(numbers.ravel().tolist())) == 3

@@ -211,7 +211,7 @@ def test_what_taking_it_out_made():
     group = measured([[0.4], [0.1]])
     moved = replace(group, values=group.utilities + np.array([[-0.5, 0.25], [0.0, 0.0], [0.5, -0.25]]))
     made = np.array([2.0, 1.0]) @ np.array([-0.5, 0.25])
-    assert moved.explain(0).splitlines()[-1] == f"  attributes: taking them out made {made:+.2f}"
+    assert moved.explain(0).splitlines()[-1] == f"  attributes: taking them out changed the sum by {made:+.2f}"
     assert "taking them out" not in moved.explain(1)
 
 

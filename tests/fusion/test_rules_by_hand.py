@@ -79,6 +79,15 @@ def test_rule_fusion_reads_the_hard_gates_only():
     assert value("rule-fusion", [[0.9], [0.8]], gates=[[1, 0], [1, 0.2]], gate_criteria=gates) == near(0.9, 0.8)
 
 
+def test_rule_fusion_reads_hard_gates_on_the_scale_of_their_domain():
+    grade = data("Grade", domain=Domain("continuous", (), 1.0, 5.0), layer="global_quality")
+    slips = data("Slips", domain=Domain("continuous", (), 0.0, 10.0), layer="global_quality", direction="lower")
+    # clean on both; (4 − 1)/4 < 1 on the first; 1 − 3/10 < 1 on the second
+    gates = [[5, 0], [4, 0], [5, 3]]
+    scores = [[0.9], [0.8], [0.7]]
+    assert value("rule-fusion", scores, gates=gates, gate_criteria=[grade, slips]) == near(0.9, 0, 0)
+
+
 def test_rar_explicit():
     criteria = [data("a", category="Essential"), data("b", category="important"), data("c", category="Pitfall")]
     assert value("rar-explicit", [[1, 0, 1]], criteria=criteria) == near(1.9 / 2.6)

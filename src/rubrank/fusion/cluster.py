@@ -108,12 +108,11 @@ def fuse_on_ray(
 
     has_batches: a column of the table names the batches, so a rule that needs a whole batch gets each one whole.
     """
-    if is_local(rule):
-        parts = [part for rows, batch in batches for part in _split(rows, batch)]
-    elif has_batches:
+    if has_batches and not is_local(rule):
         parts = list(batches)
     else:
         parts = [part for rows, batch in batches for part in _split(rows, batch)]
+    if not has_batches and not is_local(rule):
         rule = _with_estimate(ray, rule, [batch for _, batch in parts])
     task = ray.remote(_fuse_part).options(num_cpus=1)
     job = ray.put(_Job(modules_of(rule), rule))
@@ -273,13 +272,8 @@ def on_ray(
     if attributes:
         options.setdefault("adjust", "remove")
     elif options.get("adjust") is not None:
-        raise InvalidInput(
-            _OWNER,
-            "adjust",
-            "given with attributes",
-            repr(options["adjust"]),
-            "Name their columns.",
-        )
+        got = repr(options["adjust"])
+        raise InvalidInput(_OWNER, "adjust", "given with attributes", got, "Name their columns.")
     if options.get("pool") == "run":
         raise InvalidInput(
             _OWNER, "pool", "'batch' or 'group': a dataset has no steps", "'run'", ""
@@ -326,19 +320,16 @@ def _prepare_block(fuser: _GroupFuser, block: Any) -> tuple[Any, Any]:
 
 
 def _check_columns(names: Sequence[str], needed: Sequence[str], added: Sequence[str]) -> None:
+    """Raise if the dataset lacks a column that is needed, or has one that would be added."""
     for name in needed:
         if name not in names:
             allowed = "with a column for the group, each criterion and each attribute"
             raise InvalidInput(_OWNER, "dataset", allowed, f"none named {name!r}", "")
     for name in added:
         if name in names:
-            raise InvalidInput(
-                _OWNER,
-                "added columns",
-                "new to the dataset",
-                f"{name!r} again",
-                "Pass prefix='new_'.",
-            )
+            got = f"{name!r} again"
+            remedy = "Pass prefix='new_'."
+            raise InvalidInput(_OWNER, "added columns", "new to the dataset", got, remedy)
 
 
 _GroupRows: TypeAlias = tuple[GroupScores, np.ndarray]

@@ -6,7 +6,7 @@ rollout 3 of group query-17: reward 0.62, 3rd of 8
   Tone: not scored
   together: +1.06 (se 0.41); agreement of the criteria 0.55
   reasoning tokens: 905, more than its group; γ on Clarity +0.42 (se 0.05, 128 groups); taken out of 3 criteria
-  attributes: taking them out made −0.31
+  attributes: taking them out changed the sum by −0.31
   gate: passed
   watched, not rewarded: TestsPass 0
 """
@@ -36,17 +36,16 @@ def explain_rollout(group: FusedGroup, i: int) -> str:
     for part in (_explain_criteria, _explain_sum, _explain_attributes, _explain_gate):
         lines += [f"  {line}" for line in part(group, i)]
     if group.watched:
-        scores = {
-            name: "not scored" if np.isnan(scores_G[i]) else f"{scores_G[i]:g}"
-            for name, scores_G in group.watched.items()
-        }
-        lines.append(
-            f"  watched, not rewarded: {', '.join(f'{name} {score}' for name, score in scores.items())}"
-        )
+        scores = []
+        for name, scores_G in group.watched.items():
+            score = "not scored" if np.isnan(scores_G[i]) else f"{scores_G[i]:g}"
+            scores.append(f"{name} {score}")
+        lines.append(f"  watched, not rewarded: {', '.join(scores)}")
     return "\n".join(lines)
 
 
 def _explain_reward(group: FusedGroup, i: int) -> str:
+    """The reward and its rank in the group."""
     reward = np.round(group.reward, _PLACES)
     start = f"rollout {i} of group {group.label}: reward {reward[i]:.2f}"
     if group.no_signal and len(reward) > 1:
@@ -69,6 +68,7 @@ def _ordinal(n: int) -> str:
 
 
 def _explain_criteria(group: FusedGroup, i: int) -> Iterator[str]:
+    """A line for each criterion: the score, who it beats or loses to, and what it adds to the sum."""
     parts = group.weights * group.values
     # What mattered most comes first.
     order = np.argsort(-np.round(np.abs(parts[i]), _PLACES - 1), kind="stable")
@@ -83,12 +83,10 @@ def _explain_criteria(group: FusedGroup, i: int) -> Iterator[str]:
             yield f"{name}: not scored, so not compared" if was_scored else f"{name}: not compared"
             continue
         score = f"{group.scores[i, k]:g}; " if was_scored else ""
-        if (
-            group.ranked_scores is not None
-            and was_scored
-            and group.ranked_scores[i, k] != group.scores[i, k]
-        ):
-            score = f"{group.scores[i, k]:g}, ranked as {group.ranked_scores[i, k]:.3g}; "
+        if was_scored and group.ranked_scores is not None:
+            ranked_score = group.ranked_scores[i, k]
+            if ranked_score != group.scores[i, k]:
+                score = f"{group.scores[i, k]:g}, ranked as {ranked_score:.3g}; "
         contribution = f" → {parts[i, k]:+.2f}" if abs(parts[i, k]) >= _SMALL else ""
         yield f"{name}: {score}{_describe_outcomes(group.outcomes[i, :, k], i)}{contribution}"
 
@@ -111,9 +109,8 @@ def _describe_outcomes(outcome_G: np.ndarray, i: int) -> str:
         if certain_verb is not None:
             opponents_of_verb[certain_verb].append(str(j))
         else:
-            opponents_of_verb["ahead of" if outcome > 0.5 else "behind"].append(
-                f"{j} ({outcome:.2f})"
-            )
+            verb = "ahead of" if outcome > 0.5 else "behind"
+            opponents_of_verb[verb].append(f"{j} ({outcome:.2f})")
     phrases = []
     for verb, names in opponents_of_verb.items():
         if len(names) == len(outcome_G) - 1 and verb in ("beats", "ties", "loses to"):
@@ -153,7 +150,7 @@ def _explain_attributes(group: FusedGroup, i: int) -> Iterator[str]:
     change = (group.weights * (group.values[i] - group.scale * group.utilities[i])).sum()
     if abs(change) >= _SMALL:
         how = " (as in the paper: by this group alone)" if group.pool == "group" else ""
-        yield f"attributes: taking them out made {change:+.2f}{how}"
+        yield f"attributes: taking them out changed the sum by {change:+.2f}{how}"
 
 
 def _describe_taken(group: FusedGroup, d: int) -> str:
@@ -174,6 +171,7 @@ def _describe_taken(group: FusedGroup, d: int) -> str:
 
 
 def _explain_gate(group: FusedGroup, i: int) -> Iterator[str]:
+    """What the gate decided; nothing if the group has no gate criteria."""
     gate = group.gate
     gated = group.gated
     if gate is None or gated is None or not (gate.global_quality or gate.low_quality):
@@ -272,6 +270,7 @@ def _asks_for(batch: ScoreBatch, g: int, name: str) -> bool:
 
 
 def _record_gate(group: FusedGroup) -> dict[str, Any] | None:
+    """What the gate decided for each rollout; None without a gate."""
     gate = group.gate
     gated = group.gated
     if gate is None or gated is None:

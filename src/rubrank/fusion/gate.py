@@ -95,26 +95,16 @@ class Gate:
                     "Gate", name, "a list of criteria", repr(criteria), "Put it in [ ]."
                 )
         if not 0.0 < self.threshold <= 1.0:
-            raise InvalidInput(
-                "Gate",
-                "threshold",
-                "in (0, 1]",
-                repr(self.threshold),
-                "1 makes every defect count.",
-            )
+            remedy = "1 makes every defect count."
+            raise InvalidInput("Gate", "threshold", "in (0, 1]", repr(self.threshold), remedy)
         if not 0.0 <= self.floor <= 1.0:
-            raise InvalidInput(
-                "Gate",
-                "floor",
-                "in [0, 1]",
-                repr(self.floor),
-                "0.5 halves the reward of the worst.",
-            )
-        if self.lift is not None and not (
-            isinstance(self.lift, int | float) and 0.0 <= self.lift < 1.0
-        ):
-            remedy = "The usual is 0.25; 0 is the paper's gate."
-            raise InvalidInput("Gate", "lift", "in [0, 1)", repr(self.lift), remedy)
+            remedy = "0.5 halves the reward of the worst."
+            raise InvalidInput("Gate", "floor", "in [0, 1]", repr(self.floor), remedy)
+        if self.lift is not None:
+            is_number = isinstance(self.lift, int | float)
+            if not is_number or not 0.0 <= self.lift < 1.0:
+                remedy = "The usual is 0.25; 0 is the paper's gate."
+                raise InvalidInput("Gate", "lift", "in [0, 1)", repr(self.lift), remedy)
         if isinstance(self.maximum, Mapping):
             for key in self.maximum:
                 if key not in self.global_quality:
@@ -223,13 +213,8 @@ class Gate:
         columns = []
         for key in keys:
             if isinstance(key, str) and criteria is None:
-                raise InvalidInput(
-                    "Gate",
-                    "criteria",
-                    "given when the gate uses names",
-                    "None",
-                    "Name the columns.",
-                )
+                allowed = "given when the gate uses names"
+                raise InvalidInput("Gate", "criteria", allowed, "None", "Name the columns.")
             if isinstance(key, str) and key not in number_of:
                 raise UnknownName.of("Gate", "criterion", key, number_of)
             k = number_of[key] if isinstance(key, str) else int(key)

@@ -214,9 +214,8 @@ class RLVR2:
 
         weights_NK: None stands for the batch's own weights.
         """
-        from rubrank.fusion.models.shapes import (
-            combine,  # loads numba, which `import rubrank` should not
-        )
+        # Imported here: it loads numba, which `import rubrank` should not.
+        from rubrank.fusion.models.shapes import combine
 
         used_NK = batch.weights_NK if weights_NK is None else weights_NK
         soft = self._find_soft_cells(batch)

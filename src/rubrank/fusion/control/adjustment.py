@@ -128,7 +128,9 @@ def _hash_names(names: Sequence[Hashable]) -> np.ndarray:
     hashes = []
     for name in names:
         plain = name.item() if isinstance(name, np.generic) else name
-        digest = blake2b(f"{type(plain).__name__}:{plain}".encode(), digest_size=8).digest()
+        # A label that JSON escapes spell may hold half of a surrogate pair, which plain UTF-8 refuses.
+        text = f"{type(plain).__name__}:{plain}".encode("utf-8", "surrogatepass")
+        digest = blake2b(text, digest_size=8).digest()
         hashes.append(int.from_bytes(digest, "little"))
     return np.array(hashes, np.uint64)
 

@@ -168,9 +168,8 @@ class RunningEstimate:
                 n_K[k] = sums.n
                 information_KDD[k] = sums.information_DD
                 variance_KDD[k] = sums.variance_DD
-        gamma_KD = np.linalg.solve(information_KDD + beta * np.eye(D), right_KD[:, :, None])[
-            :, :, 0
-        ]
+        curvature_KDD = information_KDD + beta * np.eye(D)
+        gamma_KD = np.linalg.solve(curvature_KDD, right_KD[:, :, None])[:, :, 0]
         return InfluenceEstimate.of(gamma_KD, information_KDD, variance_KDD, n_K, beta, errors)
 
     def state(self) -> dict[str, Any]:
@@ -198,15 +197,11 @@ class RunningEstimate:
                 variance_DD = np.array(saved["V"], float).reshape(D, D)
                 sums[str(name)] = Sums(information_DD, right_D, variance_DD, float(saved["n"]))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
+            owner = "control of attributes"
             allowed = (
                 "the state of a running estimate: attributes, and A, b, V and n of every criterion"
             )
-            raise InvalidInput(
-                "control of attributes",
-                "state",
-                allowed,
-                repr(error),
-                "Resume from another checkpoint.",
-            ) from None
+            remedy = "Resume from another checkpoint."
+            raise InvalidInput(owner, "state", allowed, repr(error), remedy) from None
         self.attributes = attributes
         self.sums = sums

@@ -188,7 +188,8 @@ def _find_controlled(
 
 def measure_contrasts(batch: ScoreBatch) -> np.ndarray:
     """z (M, D): how much more of each attribute a rollout has than its group, from −1 to 1."""
-    from rubrank.fusion.models import likelihood  # loads numba, which `import rubrank` should not
+    # Imported here: it loads numba, which `import rubrank` should not.
+    from rubrank.fusion.models import likelihood
 
     assert batch.attributes_MD is not None
     attributes_MD = np.array(batch.attributes_MD, dtype=float, order="C")
@@ -299,11 +300,9 @@ class Controlled:
 
     def state(self) -> dict[str, Any]:
         """The state of the rule, if it has one, with what was learnt about attributes beside it."""
-        state = (
-            self.rule.state()
-            if isinstance(self.rule, Stateful)
-            else {"rule": self.name, "version": 1}
-        )
+        state: dict[str, Any] = {"rule": self.name, "version": 1}
+        if isinstance(self.rule, Stateful):
+            state = self.rule.state()
         return {**state, "control": self.running.state()}
 
     def restore(self, state: Mapping[str, Any]) -> None:

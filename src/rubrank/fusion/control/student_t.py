@@ -29,13 +29,11 @@ def student_t_975(freedom: float) -> float:
     t = _NORMAL
     if freedom < 3.0:  # start in the heavy tail that few degrees of freedom have
         log_tail = log_ratio - 0.5 * log(pi * freedom) - log(0.025)
-        t = max(
-            t, 0.5 * exp(min((log_tail + 0.5 * (freedom - 1.0) * log(freedom)) / freedom, 600.0))
-        )
+        log_start = (log_tail + 0.5 * (freedom - 1.0) * log(freedom)) / freedom
+        t = max(t, 0.5 * exp(min(log_start, 600.0)))
     for _ in range(_STEPS):
-        density = exp(log_ratio - 0.5 * (freedom + 1.0) * log1p(t * t / freedom)) / sqrt(
-            pi * freedom
-        )
+        log_shape = log_ratio - 0.5 * (freedom + 1.0) * log1p(t * t / freedom)
+        density = exp(log_shape) / sqrt(pi * freedom)
         step = (_two_tails(t, freedom) - 0.05) / (2.0 * density)
         # The tails are convex in t: Newton does not overshoot from below, but it may from above.
         t += max(step, -0.5 * t)

@@ -82,9 +82,8 @@ def measure_widths(batch: ScoreBatch, width: Width, recent: RecentScores) -> np.
             scores = batch.oriented_MK[:, k]
             widths_K.append(_measure_range(recent.add(name, scores[~np.isnan(scores)])))
         return np.array([widths_K])
-    domain_NK = batch.read(lambda criterion: criterion.domain.high - criterion.domain.low).astype(
-        float
-    )
+    domain_NK = batch.read(lambda criterion: criterion.domain.high - criterion.domain.low)
+    domain_NK = domain_NK.astype(float)
     if batch.declared:
         return domain_NK
     # Criteria of plain arrays have the domain from 0 to 1 by default. Scores outside it show that none was declared.
@@ -101,6 +100,7 @@ def measure_widths(batch: ScoreBatch, width: Width, recent: RecentScores) -> np.
 
 
 def _measure_range(scores: np.ndarray) -> float:
+    """The range from 5% to 95% of the scores; 0 without any."""
     if not len(scores):
         return 0.0
     low, high = np.percentile(scores, _RANGE)

@@ -11,7 +11,6 @@ Letters: B problems side by side, n rollouts each, D attributes. The contrasts z
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,18 +31,14 @@ def maximise(wins: np.ndarray, ridge: np.ndarray, link: Link) -> np.ndarray:
     wins_Bnn = wins.reshape(-1, n, n)
     ridge_Bn = ridge.reshape(-1, n)
     u_Bn = np.empty_like(ridge_Bn)
-    for part in _cut(len(u_Bn), n * n):
+    problems_at_once = max(1, _CELLS // max(n * n, 1))
+    for first in range(0, len(u_Bn), problems_at_once):
+        part = slice(first, first + problems_at_once)
         problem = FitProblem(
             wins_Bnn[part], np.zeros((1, 1, 1, 0)), ridge_Bn[part], 1.0, link, pooled=False
         )
         u_Bn[part] = problem.solve()[0]
     return u_Bn.reshape(ridge.shape)
-
-
-def _cut(count: int, cells: int) -> Iterator[slice]:
-    """Slices of `count` problems of so many cells each, with at most `_CELLS` cells together."""
-    size = max(1, _CELLS // max(cells, 1))
-    return (slice(i, i + size) for i in range(0, count, size))
 
 
 @dataclass(frozen=True)

@@ -137,9 +137,8 @@ class WorstCase(LocalRule):
 
     def __call__(self, batch: ScoreBatch) -> Fused:
         """The worst score of each rollout."""
-        return Fused(
-            batch, self.name, fill_unknown(np.fmin.reduce(batch.unit_MK, axis=1), batch, 0.5)
-        )
+        worst_M = np.fmin.reduce(batch.unit_MK, axis=1)
+        return Fused(batch, self.name, fill_unknown(worst_M, batch, 0.5))
 
 
 @dataclass(frozen=True)
@@ -262,9 +261,8 @@ class LogSigmoid(checks.LocalRule):
 
     def __call__(self, batch: ScoreBatch) -> Fused:
         """The sum of each rollout's log-sigmoids."""
-        margin_MK = zero_missing(
-            (batch.unit_MK - self._references(batch)) / self.temperature, batch
-        )
+        margin_MK = (batch.unit_MK - self._references(batch)) / self.temperature
+        margin_MK = zero_missing(margin_MK, batch)
         logs_MK = -np.logaddexp(0.0, -margin_MK)
         weight = expand_rows(mask_weights(batch, batch.weights_NK).sum(1), batch)
         value_M = weight * weighted_mean(logs_MK, batch.weights_NK, batch, empty=0.0)
@@ -307,6 +305,7 @@ class RVPO(checks.LocalRule):
         return Fused(batch, self.name, self._soft_minimum(z_MK, share))
 
     def _soft_minimum(self, z_MK: np.ndarray, share: np.ndarray) -> np.ndarray:
+        """(M,): the formula above; share: the weights b of each rollout, or one row for all."""
         if self.kappa == 0.0:
             return row_sums(z_MK, share)
         lowest = np.where(share > 0.0, z_MK, np.inf).min(1, initial=np.inf)
@@ -329,7 +328,7 @@ class Lexicographic(checks.LocalRule):
         order: second and fourth, then first, then third      R = 0.5, 1, 0, 1
 
     Rollouts are compared by the weighted mean of tier 1 (the smallest number), ties by that of tier 2, and so on; R is
-    the dense rank as a share from 0 (worst) to 1 (best), 0.5 for all where nothing tells them apart. Ours.
+    the dense rank as a share from 0 (worst) to 1 (best), 0.5 for all if all rollouts are tied. Ours.
 
     Criteria without a tier come last. `tie`: means that differ by at most this much are equal.
     Missing: left out of its tier's mean; a rollout without any score in a tier has the group's mean there.

@@ -90,7 +90,7 @@ class RLRR(checks.LocalRule):
         R = (r_max − r)/(r_max − 1), 1 = best; a single rank → 0          grade B
         hybrid:  R = rule + scale · tanh(r_max/r − 1)                       scale 0.1
 
-    In the hybrid form "rule" is the weighted mean of the criteria that a program decides, or of all where none is.
+    In the hybrid form "rule" is the weighted mean of the criteria that a program decides, or of all if there are none.
     `tie`: means that differ by at most this much share a rank, so that rounding errors make no ranks.
     Missing: left out of the mean that is ranked.
     """
@@ -108,16 +108,14 @@ class RLRR(checks.LocalRule):
 
     def __call__(self, batch: ScoreBatch) -> Fused:
         """The rank of each rollout, as a share."""
-        ranks_M = dense_ranks(
-            weighted_mean(batch.unit_MK, batch.weights_NK, batch), batch, self.tie
-        )
-        value_M = self._hybrid(batch, ranks_M) if self.hybrid else rank_shares(ranks_M, batch, 0.0)
+        mean_M = weighted_mean(batch.unit_MK, batch.weights_NK, batch)
+        ranks_M = dense_ranks(mean_M, batch, self.tie)
+        if not self.hybrid:
+            value_M = rank_shares(ranks_M, batch, 0.0)
+            return Fused(batch, self.name, value_M, details={"rank": ranks_M})
+        is_verified_K = np.array([c.verifier is not None for c in batch.criteria], bool)
+        if is_verified_K.any():
+            mean_M = weighted_mean(batch.unit_MK, batch.weights_NK * is_verified_K, batch)
+        last_M = expand_rows(np.maximum.reduceat(ranks_M, batch.starts[:-1]), batch)
+        value_M = mean_M + self.scale * np.tanh(last_M / ranks_M - 1.0)
         return Fused(batch, self.name, value_M, details={"rank": ranks_M})
-
-    def _hybrid(self, batch: ScoreBatch, ranks_M: np.ndarray) -> np.ndarray:
-        verified = np.array([c.verifier is not None for c in batch.criteria], bool)
-        weights_NK = batch.weights_NK * verified if verified.any() else batch.weights_NK
-        last = expand_rows(np.maximum.reduceat(ranks_M, batch.starts[:-1]), batch)
-        return weighted_mean(batch.unit_MK, weights_NK, batch) + self.scale * np.tanh(
-            last / ranks_M - 1.0
-        )
