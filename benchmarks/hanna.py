@@ -35,9 +35,9 @@ from rubrank.studies.statistics import (
     kendall_by_cluster,
     make_resampling,
     mean_draws,
+    mean_statistic,
     percentile_interval,
     spearman,
-    weighted_mean,
 )
 
 NAMES = ("tau", "tau_fused", "rho", "system_tau", "system_rho")
@@ -74,9 +74,9 @@ class Compared:
         taus = kendall_by_cluster(values, reference, self.draw)
         taus_with_fused = np.full(len(taus), np.nan) if fused is None else kendall_by_cluster(values, fused, self.draw)
         return Ranked(
-            self.draw.measure(Measure(weighted_mean(taus), len(taus))),
-            self.draw.measure(Measure(weighted_mean(taus_with_fused), len(taus_with_fused))),
-            self.draw.measure(Measure(weighted_mean(rhos), len(rhos))),
+            self.draw.measure(Measure(mean_statistic(taus), len(taus))),
+            self.draw.measure(Measure(mean_statistic(taus_with_fused), len(taus_with_fused))),
+            self.draw.measure(Measure(mean_statistic(rhos), len(rhos))),
             self.draw.measure(self._systems(values, reference, lambda a, b: kendall(a, b).value)),
             self.draw.measure(self._systems(values, reference, lambda a, b: spearman(a, b).value)),
         )

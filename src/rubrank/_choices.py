@@ -1,13 +1,13 @@
-"""Allowed values that options and rules share. Only typing is imported here, so that `import rubrank` stays quick."""
+"""Allowed values that options and rules share. Only typing is imported here, so that `import rubrank` stays fast."""
 
 from typing import Literal, TypeAlias
 
 Draw: TypeAlias = Literal["fixed", "bernoulli", "uniform"]
-"""How the share that `attenuate` takes out is drawn."""
+"""How `attenuate` draws the share of an attribute's influence that it removes."""
 Pool: TypeAlias = Literal["batch", "run", "group"]
-"""What the influence of an attribute is estimated over."""
+"""The rollouts from which the influence of an attribute is estimated."""
 Span: TypeAlias = Literal["model", "unit", "sd"]
-"""Utilities as fitted, or scaled so that each criterion has the same span or standard deviation."""
+"""Utilities as the model fits them, or scaled so that each criterion has the same span, or standard deviation."""
 Wins: TypeAlias = Literal["ordinal", "graded"]
 """All wins count the same, or a win counts more if the scores differ more."""
 Width: TypeAlias = Literal["domain", "run"]

@@ -26,7 +26,7 @@ except ImportError:  # not Linux; runs are refused there anyway
 Kind: TypeAlias = Literal["run", "stdin", "batches", "view"]
 """What a folder is for: a run in the sandbox, a copy of standard input, batches of judge requests, unpacked files."""
 _OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_LEAST_AGE = 60.0  # seconds: a younger folder may not be locked yet
+_MINIMUM_AGE = 60.0  # seconds: a younger folder may not be locked yet
 UNUSED_USER_IDS = range(61184, 65520)
 """User ids that systemd reserves for transient services: no files belong to them."""
 
@@ -52,24 +52,25 @@ def _sweep_once(process: int) -> None:
     sweep()
 
 
-def sweep(older: float = _LEAST_AGE) -> int:
-    """Remove abandoned folders that are at least `older` seconds old; returns the number of removed folders."""
+def sweep(minimum_age: float = _MINIMUM_AGE) -> int:
+    """Remove abandoned folders that are at least `minimum_age` seconds old; returns how many were removed."""
     removed = 0
     with contextlib.suppress(OSError):
         for kind in get_args(Kind):
             for path in Path(tempfile.gettempdir()).glob(f"rubrank-{kind}-*"):
-                if _is_abandoned(path, older) and remove(str(path)):
+                if _is_abandoned(path, minimum_age) and remove(str(path)):
                     removed += 1
     return removed
 
 
-def _is_abandoned(path: Path, older: float) -> bool:
+def _is_abandoned(path: Path, minimum_age: float) -> bool:
     """Whether no living process holds the folder. False for links, files and folders of other users."""
     if fcntl is None:
         return False
     try:
         status = path.lstat()
-        if not path.is_dir() or path.is_symlink() or time.time() - status.st_mtime < older:
+        age = time.time() - status.st_mtime
+        if not path.is_dir() or path.is_symlink() or age < minimum_age:
             return False
         is_ours = status.st_uid == os.geteuid()
         is_from_our_sandbox = os.geteuid() == 0 and status.st_uid in UNUSED_USER_IDS

@@ -32,7 +32,7 @@ def jit(function: Callable[..., Any]) -> Any:
 
 
 def _make_cache_safe(cache: Any) -> None:
-    """If the cache folder is gone, the disk is full or a file is damaged, compile again instead of raising."""
+    """Make the cache compile again, instead of raising, if its folder is gone, its disk full or a file damaged."""
     load_overload = cache.load_overload
     save_overload = cache.save_overload
 
@@ -43,7 +43,7 @@ def _make_cache_safe(cache: Any) -> None:
         except OSError:
             pass
         except Exception as error:  # a damaged pickle can raise anything
-            _clear(cache, error)
+            _clear_cache(cache, error)
         if overload is None:
             _announce(cache.cache_path)
         return overload
@@ -54,14 +54,14 @@ def _make_cache_safe(cache: Any) -> None:
         except OSError:
             pass
         except Exception as error:
-            _clear(cache, error)
+            _clear_cache(cache, error)
 
     cache.load_overload = load
     cache.save_overload = save
 
 
 def _announce(path: str) -> None:
-    """Say once why the first step takes so long."""
+    """Print, once per process, why the first step takes so long."""
     global _has_announced
     if not _has_announced:
         _has_announced = True
@@ -71,7 +71,8 @@ def _announce(path: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
 
-def _clear(cache: Any, error: Exception) -> None:
+def _clear_cache(cache: Any, error: Exception) -> None:
+    """Log the error that a damaged cache caused, and delete its files."""
     _log.warning(
         "the cache of compiled code in %s is damaged (%s) and will be rebuilt",
         cache.cache_path,

@@ -1,10 +1,10 @@
-"""Extensions by users: registered with a decorator, by importing a module, or by an installed package.
+"""Load the extensions of users, and check what they register: from modules they name, or from installed packages.
 
     [project.entry-points."rubrank.plugins"]        in the pyproject.toml of a package
     my_checks = "my_checks.rubrank"                 a module that registers things when it is imported
 
     load_plugins()                imports all of them, once
-    import_module("my_checks")    imports one module of the user's
+    import_module("my_checks")    imports one module that the user named
 
 A registry that does not know a name calls `load_plugins()` and looks again. So installed plug-ins cost no time until
 somebody uses a name that is not built in. Every registry calls `check_free` before it adds a name: built-in names and
@@ -55,12 +55,11 @@ def load_plugins() -> None:
 
 
 def import_module(name: str) -> None:
-    """Import a module of the user's, also from the current directory. Raises InvalidInput if that fails."""
+    """Import a module that the user named, also from the current directory. Raises InvalidInput if that fails."""
     allowed = "the name of a module, such as my_checks or my_package.checks"
-    if name.endswith(".py") or not all(part.isidentifier() for part in name.split(".")):
-        remedy = (
-            "Give the module's name, not its file." if "/" in name or name.endswith(".py") else ""
-        )
+    is_file = "/" in name or name.endswith(".py")
+    if is_file or not all(part.isidentifier() for part in name.split(".")):
+        remedy = "Give the module's name, not its file." if is_file else ""
         raise InvalidInput("import", "module", allowed, repr(name), remedy)
     current_folder = os.getcwd()
     if current_folder not in sys.path and "" not in sys.path:
@@ -76,9 +75,9 @@ def import_module(name: str) -> None:
 
 
 def find_failed_line(error: BaseException) -> str | None:
-    """The innermost line of the user's code in the traceback of an error, as `my_rules.py, line 12`.
+    """The innermost line of the user's code in the traceback of an error, such as `my_rules.py, line 12`.
 
-    None if no code of the user's was running, and for rubrank's own errors, whose messages are sufficient.
+    None if no code of the user was running, and for rubrank's own errors, whose messages are sufficient.
     """
     if isinstance(error, RubrankError):
         return None
@@ -95,7 +94,7 @@ def find_failed_line(error: BaseException) -> str | None:
 
 
 def find_home(thing: Any) -> tuple[str, str]:
-    """Module and qualified name of an object. Two objects with the same home are one definition, executed twice."""
+    """The module and the qualified name of an object. If two objects share them, one definition was executed twice."""
     while isinstance(thing, partial):
         thing = thing.func
     definition = thing if hasattr(thing, "__qualname__") else type(thing)
@@ -125,9 +124,10 @@ def importable_home() -> str:
     a function registers.
     """
     frame = sys._getframe(1)
-    while (
-        frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] == "rubrank"
-    ):
+    while frame.f_back is not None:
+        package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        if package != "rubrank":
+            break
         frame = frame.f_back
     name = str(frame.f_globals.get("__name__", "__main__"))
     is_top_level = frame.f_code.co_name == "<module>"
@@ -135,7 +135,7 @@ def importable_home() -> str:
 
 
 def is_from_library(thing: Any) -> bool:
-    """Is it defined in the library?"""
+    """Is the object, or its class, defined in rubrank?"""
     return find_home(thing)[0].split(".")[0] == "rubrank"
 
 
@@ -151,9 +151,8 @@ def check_free(
     if not isinstance(name, str) or not name.strip() or name == "<lambda>":
         raise InvalidInput(kind, "name", "a text", repr(name), f'Write @rubrank.{kind}("name").')
     registered = find(name)
-    if not is_from_library(thing) and (
-        reserved or (registered is not None and is_from_library(registered))
-    ):
+    is_built_in = reserved or (registered is not None and is_from_library(registered))
+    if is_built_in and not is_from_library(thing):
         raise InvalidInput(kind, "name", "new", f"{name!r}, a built-in name", "")
     if registered is not None and find_home(registered) != find_home(thing):
         where = ".".join(find_home(registered))
@@ -165,20 +164,14 @@ def check_call(kind: str, thing: Any, *names: str) -> None:
     """Raise InvalidInput if `thing` cannot be called with arguments of these names, before any work is done with it."""
     try:
         inspect.signature(thing).bind(*names)
-    except TypeError:
-        pass
     except ValueError:
         return  # functions written in C have no signature to check
-    else:
-        return
-    allowed = (
-        f"one that can be called with ({', '.join(names)})"
-        if names
-        else "a class that needs no arguments"
-    )
-    raise InvalidInput(
-        kind, "function", allowed, describe_object(thing), "See `rubrank help extending`."
-    )
+    except TypeError:
+        allowed = "a class that needs no arguments"
+        if names:
+            allowed = f"one that can be called with ({', '.join(names)})"
+        remedy = "See `rubrank help extending`."
+        raise InvalidInput(kind, "function", allowed, describe_object(thing), remedy) from None
 
 
 def is_async(thing: Any) -> bool:

@@ -71,15 +71,15 @@ def test_a_constraint_that_the_rules_miss_is_used_after_the_round_trip(tmp_path)
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"verifier": "os.system"}, "none of the verifiers on offer"),
-        ({"verifier": "Regex", "params": {"pattern": "."}}, "none of the verifiers on offer"),
+        ({"verifier": "os.system"}, "not one of the verifiers that a model may name"),
+        ({"verifier": "Regex", "params": {"pattern": "."}}, "not one of the verifiers that a model may name"),
         ({"params": {"format": "interpretive dance"}}, "the parameters do not fit"),
         ({"params": {"format": "numbered", "always": True}}, "the parameters do not fit"),
-        ({"evidence": "in a numbered list"}, "its words do not stand in the prompt"),
-        ({"evidence": ""}, "its words do not stand in the prompt"),
+        ({"evidence": "in a numbered list"}, "the quoted words do not occur in the prompt"),
+        ({"evidence": ""}, "the quoted words do not occur in the prompt"),
         (
             {"verifier": "WordCount", "params": {"relation": "at most", "count": 9}, "evidence": "use at most 9 words"},
-            "stand in a quotation",
+            "occur in a quotation",
         ),
         (
             {"verifier": "BulletCount", "params": {"relation": "exactly", "count": 12}},
@@ -95,7 +95,7 @@ def test_what_a_model_makes_up_is_refused_without_another_call(tmp_path, change,
 
 def test_words_that_are_not_entailed_and_texts_that_look_alike_refuse(tmp_path):
     found, _ = find(tmp_path, [NUMBERED], entailed=False)
-    assert found.constraints[0].reason.startswith("said in words, the prompt does not ask for it")
+    assert found.constraints[0].reason.startswith("the checker says that the prompt does not ask for: ")
     found, _ = find(tmp_path, [NUMBERED], entailed="true")
     assert found.constraints[0].reason, "only the JSON value true is a yes"
     found, _ = find(tmp_path, [NUMBERED], texts={"passing": "Moon.", "failing": "Sea."})
@@ -103,7 +103,7 @@ def test_words_that_are_not_entailed_and_texts_that_look_alike_refuse(tmp_path):
     found, _ = find(tmp_path, [NUMBERED], texts={"passing": TEXTS["passing"], "failing": TEXTS["passing"]})
     assert "1 to one that does not" in found.constraints[0].reason
     found, _ = find(tmp_path, [NUMBERED], texts={"passing": 3})
-    assert found.constraints[0].reason == "no texts that fulfil it and do not"
+    assert found.constraints[0].reason == "the checker did not write a text that fulfils it and one that does not"
 
 
 def test_a_wrong_number_shows_in_the_texts(tmp_path):

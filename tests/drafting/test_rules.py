@@ -6,13 +6,13 @@ import re
 import pytest
 
 from rubrank.drafting.compiler import RULES
-from rubrank.drafting.rules.endings import repeat_prompt
+from rubrank.drafting.rules.endings import find_repeated_prompt
 from rubrank.drafting.sentences import prepare
 
 EXAMPLE = re.compile(r"^ {4}(?P<prompt>\S.*)\n {8}→ (?P<verifier>\S+) ?(?P<params>\{.*\})?$", re.MULTILINE)
 CASES = [
     pytest.param(rule, match, id=f"{rule.__name__}: {match['prompt'][:40]}")
-    for rule in (*RULES, repeat_prompt)
+    for rule in (*RULES, find_repeated_prompt)
     for match in EXAMPLE.finditer(rule.__doc__)
 ]
 
@@ -22,7 +22,7 @@ def test_the_example_of_a_rule_holds(rule, example):
     prompt = example["prompt"]
     sentences = prepare(prompt)
     constraints = []
-    if rule is repeat_prompt:
+    if rule is find_repeated_prompt:
         constraints += rule(prompt, sentences)
     else:
         for sentence in sentences:
@@ -33,7 +33,7 @@ def test_the_example_of_a_rule_holds(rule, example):
     assert [(constraint.verifier, dict(constraint.params)) for constraint in constraints] == expected
 
 
-@pytest.mark.parametrize("rule", [*RULES, repeat_prompt], ids=lambda rule: rule.__name__)
+@pytest.mark.parametrize("rule", [*RULES, find_repeated_prompt], ids=lambda rule: rule.__name__)
 def test_every_rule_has_an_example(rule):
     assert EXAMPLE.search(rule.__doc__)
 

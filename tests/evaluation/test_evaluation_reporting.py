@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from rubrank.cli.app import app
 from rubrank.evaluation.benchmark import ItemScore
-from rubrank.evaluation.comparison import interval
+from rubrank.evaluation.comparison import bootstrap_interval
 from rubrank.evaluation.runs import EvalRun, write_run
 from rubrank.evaluation.table import report_data
 
@@ -42,9 +42,9 @@ def test_one_step_is_no_curve():
 
 
 def test_an_interval_covers_the_value_and_is_a_point_where_all_agree():
-    low, high = interval(frames("a", [1, 0] * 50))
+    low, high = bootstrap_interval(frames("a", [1, 0] * 50))
     assert 38.0 < low < 50.0 < high < 62.0
-    assert interval(frames("a", [1] * 10)) == (100.0, 100.0)
+    assert bootstrap_interval(frames("a", [1] * 10)) == (100.0, 100.0)
 
 
 def test_the_table_with_intervals(tmp_path):

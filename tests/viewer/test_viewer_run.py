@@ -66,7 +66,7 @@ def test_what_a_killed_viewer_unpacked_is_deleted_by_a_later_process(
         viewer.kill()
     assert len(list(temporary.iterdir())) == 1
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
-    assert sweep(older=0) == 1
+    assert sweep(minimum_age=0) == 1
     assert not list(temporary.iterdir())
 
     run = read(path)

@@ -12,7 +12,7 @@ from rubrank.errors import counted
 
 if TYPE_CHECKING:
     from rubrank.scores.batch import ScoreBatch
-    from rubrank.studies.replay.filters import Filtered
+    from rubrank.studies.replay.filters import FilteredTable
     from rubrank.studies.replay.overhead import Overhead
     from rubrank.studies.replay.replay import Replay
     from rubrank.studies.replay.robustness import RobustnessRow
@@ -105,7 +105,7 @@ def show_robustness(rows: Sequence[RobustnessRow], means: Sequence[RobustnessRow
         print_table(title, headings, _make_robustness_cells(means), words=3)
 
 
-def show_left_out(groups: int, tested: Filtered) -> None:
+def show_left_out(groups: int, tested: FilteredTable) -> None:
     """Print how many groups the filters kept, and why they left out the others."""
     print(f"{len(tested.table.groups):,} of {groups:,} groups kept")
     for reason, times in sorted(tested.left_out, key=lambda item: -item[1]):

@@ -5,7 +5,7 @@
     >>> find_task_type("What is 12 * 7?", reference="84")
     'maths'
 
-The types, the prompts by which they are recognised and their criteria stand in data/tasks.yaml.
+data/tasks.yaml lists the types, the patterns by which their prompts are recognised, and their criteria.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def find_task_type(
 
 
 def activate_criteria(task: str, reference: str | None = None) -> list[dict[str, Any]]:
-    """The criteria of the library for a type of task, as a rubric has them."""
+    """The criteria of the library for a type of task, in the form of a rubric file."""
     entry = _read_tasks()[task]
     criteria: list[dict[str, Any]] = []
     if task == "maths" and reference is not None:

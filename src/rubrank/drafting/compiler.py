@@ -24,28 +24,28 @@ Rule: TypeAlias = Callable[[Sentence, Sequence[Sentence]], Iterator[Constraint]]
 """Yields the constraints of one sentence; it also sees all sentences of the prompt."""
 
 RULES: tuple[Rule, ...] = (
-    lengths.lengths,
-    sections.divided_paragraphs,
-    sections.first_word_of_paragraph,
-    sections.sections,
-    sections.two_responses,
-    keywords.keywords,
-    letters.letters,
-    letters.no_comma,
-    letters.letter_case,
-    formats.bullets,
-    formats.highlights,
-    formats.title,
-    formats.json_format,
-    formats.table,
-    formats.numbered_list,
-    formats.placeholders,
-    formats.postscript,
-    endings.beginning,
-    endings.ending,
-    endings.quotation,
-    endings.constrained_options,
-    endings.response_language,
+    lengths.find_lengths,
+    sections.find_divided_paragraphs,
+    sections.find_first_word_of_paragraph,
+    sections.find_sections,
+    sections.find_two_responses,
+    keywords.find_keywords,
+    letters.find_letter_counts,
+    letters.find_no_comma,
+    letters.find_letter_case,
+    formats.find_bullets,
+    formats.find_highlights,
+    formats.find_title,
+    formats.find_json,
+    formats.find_table,
+    formats.find_numbered_list,
+    formats.find_placeholders,
+    formats.find_postscript,
+    endings.find_beginning,
+    endings.find_ending,
+    endings.find_quotation,
+    endings.find_fixed_answers,
+    endings.find_language,
 )
 _HAN = re.compile(r"[一-鿿]")
 
@@ -68,7 +68,7 @@ def compile_prompt(prompt: str) -> list[Constraint]:
                 evidence = constraint.evidence or sentence.original
                 constraints.append(replace(constraint, evidence=evidence))
     # What is repeated is a part of the prompt as it was written, so this rule needs the prompt's text.
-    constraints += endings.repeat_prompt(prompt, ordinary)
+    constraints += endings.find_repeated_prompt(prompt, ordinary)
     if len(_HAN.findall(prompt)) > 0.2 * len(prompt):
         constraints += compile_chinese(prompt)
     unique: dict[tuple[str, str], Constraint] = {}

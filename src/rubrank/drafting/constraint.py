@@ -27,7 +27,7 @@ def constrain_count(
     plain: str = "exactly",
     unit: str | None = None,
 ) -> Constraint:
-    """A constraint on a count.
+    """A constraint on a count, such as the number of words.
 
     general: the library's criterion, which takes every relation and a range.
     public: id of a benchmark's instruction and the name of its number. It is preferred, but it only knows "at least",
@@ -50,7 +50,7 @@ def constrain_count(
 
 
 def split_bounds(quantity: Quantity) -> list[tuple[str, int]]:
-    """The relations and numbers that say the same; a range has two."""
+    """The quantity as (relation, number) pairs: "at least" and "at most" for a range, one pair for anything else."""
     if quantity.relation == "between":
         return [("at least", quantity.low), ("at most", quantity.high)]
     if quantity.relation == "plain":

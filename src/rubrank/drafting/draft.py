@@ -10,8 +10,8 @@
     prompt ── compile ──> criteria with parameters      what the prompt states, decided by programs
            └─ activate ─> criteria of the library       what fits the type of task; programs and judges
 
-A compiled criterion is used only if its parameters stand in the prompt and its verifier tells a right text from a wrong
-one (`round_trip.py`). Everything that was decided stands in the output, with the words of the prompt it comes from.
+A compiled criterion is used only if its parameters occur in the prompt and its verifier tells a right text from a wrong
+one (`round_trip.py`). The output records every decision, with the words of the prompt that it comes from.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Author:
     """Who wrote an item."""
 
     writer: str = ""
-    """By the name of the writers' file."""
+    """The writer's name in the file of writers."""
     model: str = ""
     prompt_version: str = ""
 
@@ -45,7 +45,7 @@ class DraftedItem:
     """One criterion of a drafted rubric, and where it comes from."""
 
     criterion: Mapping[str, Any]
-    """As a rubric file has it."""
+    """In the form of a rubric file."""
     step: Step
     evidence: str = ""
     """The words of the prompt that state it."""
@@ -76,7 +76,7 @@ class DraftedItem:
         entry: dict[str, Any] = {"name": self.name, "step": self.step, "kept": self.kept}
         entry |= {name: value for name, value in details.items() if value}
         if not self.kept:
-            entry["criterion"] = dict(self.criterion)  # the rubric does not have it
+            entry["criterion"] = dict(self.criterion)  # because the rubric does not contain it
         return entry
 
 
@@ -91,7 +91,7 @@ class DraftedRubric:
     """About the rubric as a whole: what the writers' calls gave, the breaker's text."""
 
     def rubric(self) -> dict[str, Any]:
-        """The criteria that were kept, as a rubric file has them."""
+        """The criteria that were kept, in the form of a rubric file."""
         return {
             "extends": ["gates"],
             "criteria": [dict(item.criterion) for item in self.items if item.kept],
@@ -115,17 +115,21 @@ def draft_rubric(
     reference: str | None = None,
     activate: bool = True,
 ) -> DraftedRubric:
-    """Draft the rubric of one prompt without a model."""
+    """Draft the rubric of one prompt without a model.
+
+    turns: number of the user's turns. tools: tools that the model may call. reference: a known right answer.
+    activate: also choose criteria of the library that fit the type of task.
+    """
     items = []
     names: set[str] = set()
     for constraint in compile_prompt(prompt):
-        # A constraint is kept if its words stand in the prompt and its verifier can tell texts apart.
+        # A constraint is kept if its parameters occur in the prompt and its verifier can tell texts apart.
         reason = ""
         foreign = find_foreign_parameter(constraint.params, prompt)
         if foreign:
             reason = f"the prompt does not say {foreign}"
         elif find_example_texts(constraint.verifier, constraint.params) is None:
-            reason = "no text was found that passes and one that fails"
+            reason = "found no pair of texts of which one passes and one fails"
         criterion = make_criterion(constraint.verifier, constraint.params, names)
         items.append(
             DraftedItem(criterion, "compiled", constraint.evidence, kept=not reason, reason=reason)
@@ -139,7 +143,7 @@ def draft_rubric(
 
 
 def make_criterion(verifier: str, params: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
-    """A criterion that a program decides, as a rubric file has it, with a name that is not among `names` yet."""
+    """A criterion that a program decides, in the form of a rubric file. Its name is new, and is added to `names`."""
     name = make_unique(name_criterion(verifier, params), names)
     criterion: dict[str, Any] = {"name": name, "verifier": verifier}
     if params:
@@ -148,7 +152,7 @@ def make_criterion(verifier: str, params: Mapping[str, Any], names: set[str]) ->
 
 
 def make_unique(name: str, names: set[str]) -> str:
-    """The name, with a number if it was used before."""
+    """The name, with a number if it is among `names` already; the result is added to them."""
     unique = name
     number = 2
     while unique in names:

@@ -1,6 +1,6 @@
-"""What drafting with writers and judges would cost, without a call.
+"""Estimate what drafting with writers and judges would cost, without a call.
 
-    estimate = estimate_draft(rows, writers, judges, responses, items=8, constraints=1)
+    estimate = estimate_draft(rows, writers, judges, responses, load_templates(), items=8, constraints=1)
     estimate.calls["write"], estimate.cost          40, 0.31
 
 How many items the writers will write is not known, so it is assumed: `items` for each writer, and `constraints` that a
@@ -48,10 +48,10 @@ class DraftEstimate:
     """Calls, tokens and cost of a run."""
 
     calls: Counter[str] = field(default_factory=Counter)
-    """By purpose; `judge` are those of the judges."""
+    """Calls by purpose: those of the writers ("write", "merge" …), and "judge"."""
     input_tokens: int = 0
     output_tokens: int = 0
-    """Upper bound."""
+    """Upper bound: every reply has as many tokens as it may have."""
     cost: float = 0.0
     """Upper bound, by the most expensive endpoint of each writer and judge; 0 if there are no prices."""
     is_priced: bool = False
@@ -84,7 +84,11 @@ def estimate_draft(
     items: int,
     constraints: int,
 ) -> DraftEstimate:
-    """What a run would cost. responses: prompt → its responses; judges: None if no item is measured."""
+    """What a run would cost.
+
+    responses: prompt → its responses. judges: None if no item is measured.
+    items: items that each writer writes for a prompt. constraints: those that a model finds in it.
+    """
     total = DraftEstimate()
     keep_tasks = []
     first_writer = writers.judges[0]

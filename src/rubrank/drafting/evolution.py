@@ -53,7 +53,7 @@ FAMILY = "evolved"
 _STATE_VERSION = 1
 _MOST_BASELINES = 50_000  # queries whose first headroom is remembered
 _ORIGIN = ("retired", "ties", "writer", "model", "prompt_version", "figures")
-"""What the column `draft` says about an item, beside its name and the step at which it began."""
+"""Fields of an item that the column `draft` also has, if they are not empty."""
 _log = logging.getLogger("rubrank")
 
 
@@ -61,7 +61,7 @@ class EvolveOptions(Strict):
     """How rubrics evolve; `writers` is all that is needed."""
 
     writers: Any
-    """Models that write items: a file in the form of a judges file, or what it would hold."""
+    """Models that write items: a file in the form of a judges file, or its data."""
     every: int = Field(default=50, ge=1)
     """Steps between two rounds of proposals."""
     most_items: int = Field(default=4, ge=1)
@@ -80,7 +80,7 @@ class EvolveOptions(Strict):
 
 @dataclass(frozen=True)
 class Observation:
-    """One group of one step: what was asked, answered, scored and rewarded."""
+    """One group of one step: its prompt, responses, scores and rewards."""
 
     prompt: str
     responses: Sequence[str]
@@ -107,9 +107,10 @@ class EvolvedItem:
     ties: int = 0
     """Times in a row that it gave all responses the same score."""
     retired: int | None = None
+    """The step at which it was retired; None while it is used."""
 
     def provenance(self) -> dict[str, Any]:
-        """As the column `draft` of a drafted rubric has it."""
+        """The item's entry in the column `draft` of a drafted rubric."""
         entry: dict[str, Any] = {
             "name": self.criterion["name"],
             "step": "evolved",
@@ -135,7 +136,7 @@ class QueryItems:
 
     @property
     def active(self) -> list[EvolvedItem]:
-        """Those that are used."""
+        """The items that are not retired."""
         return [item for item in self.items if item.retired is None]
 
 
@@ -148,13 +149,13 @@ class _Candidate:
     totals: list[float]
     reason: str
     questions: list[str]
-    """What its rubric asks already, as far as that is known."""
+    """Questions of the items that were added to its rubric before."""
 
 
 class RubricEvolution:
     """The items of all queries of a run, and when new ones are proposed.
 
-    judges: those of the run; they grade responses on proposed items. One of them must decide any criterion.
+    judges: the judges of the run, which grade responses on proposed items. One of them must decide any criterion.
     log: a .jsonl file to which events are appended; None: they are only returned.
     """
 
@@ -180,7 +181,7 @@ class RubricEvolution:
 
     def observe(self, observation: Observation) -> None:
         """Read one group: retire items that no longer decide, and remember the query if its rubric needs more items."""
-        key = _key(observation.prompt)
+        key = _make_key(observation.prompt)
         active = self.queries[key].active if key in self.queries else []
         self._retire(active, observation)
         active = [item for item in active if item.retired is None]
@@ -216,7 +217,9 @@ class RubricEvolution:
                 item.retired = observation.step
                 event = {"event": "retired", "step": observation.step, "prompt": observation.prompt}
                 details = item.provenance()
-                del details["step"]  # of drafting: "evolved"
+                del details[
+                    "step"
+                ]  # "evolved", the step of drafting; the event has the step of training
                 self._retirements.append({**event, **details})
 
     def _find_reason(self, key: str, observation: Observation) -> str | None:
@@ -224,8 +227,10 @@ class RubricEvolution:
         rewards = np.asarray(observation.rewards, dtype=float)
         is_comparable = np.asarray(observation.passed, dtype=bool) & ~np.isnan(rewards)
         if is_comparable.sum() < 2:
-            return None  # stopped by gates, or not judged: no item would change that
-        headroom = _find_headroom(observation)
+            return (
+                None  # the others were stopped by gates or not judged, which no item would change
+            )
+        headroom = _measure_headroom(observation)
         baseline = self._baselines.get(key, headroom)
         if headroom is not None and key not in self._baselines:
             self._baselines[key] = headroom
@@ -288,7 +293,7 @@ class RubricEvolution:
         self, candidate: _Candidate, entries: Sequence[MeasuredItem], common: Mapping[str, Any]
     ) -> Iterable[dict[str, Any]]:
         """An event for every item: added, as long as there is room, or dropped with the reason."""
-        query = self.queries.get(_key(candidate.prompt), QueryItems(candidate.prompt))
+        query = self.queries.get(_make_key(candidate.prompt), QueryItems(candidate.prompt))
         names = {item.criterion["name"] for item in query.items}
         room = self.options.most_items - len(query.active)
         for entry in entries:
@@ -314,12 +319,15 @@ class RubricEvolution:
             yield event
 
     def apply(self, events: Sequence[Mapping[str, Any]], *, write: bool = True) -> int:
-        """Use what was proposed, from the next step on; returns how many items were added. write: append to the log."""
+        """Use the proposed items from the next step on; returns how many were added.
+
+        write: append the events to the log.
+        """
         count = 0
         for event in events:
             if event["event"] != "added":
                 continue
-            key = _key(event["prompt"])
+            key = _make_key(event["prompt"])
             query = self.queries.setdefault(key, QueryItems(event["prompt"]))
             query.items.append(
                 EvolvedItem(
@@ -359,13 +367,13 @@ class RubricEvolution:
                 origin = {name: entry[name] for name in _ORIGIN if name in entry}
                 query.items.append(EvolvedItem(dict(criterion), entry.get("began", 0), **origin))
         if query.items:
-            self.queries[_key(query.prompt)] = query
+            self.queries[_make_key(query.prompt)] = query
 
     # ---- rubrics -------------------------------------------------------------------------------------------------
 
     def extend(self, rubric: Any, prompt: str) -> Any:
         """A query's own rubric with the items that were added to it; unchanged if there are none."""
-        query = self.queries.get(_key(prompt))
+        query = self.queries.get(_make_key(prompt))
         if query is None or not query.items:
             return rubric
         active = [item.criterion for item in query.active]
@@ -407,10 +415,10 @@ class RubricEvolution:
         self.queries = {}
         for query in state["queries"]:
             items = [EvolvedItem(**item) for item in query["items"]]
-            self.queries[_key(query["prompt"])] = QueryItems(query["prompt"], items)
+            self.queries[_make_key(query["prompt"])] = QueryItems(query["prompt"], items)
         self._baselines = dict(state["baselines"])
         self._candidates = {
-            _key(entry["prompt"]): _Candidate(**entry) for entry in state["candidates"]
+            _make_key(entry["prompt"]): _Candidate(**entry) for entry in state["candidates"]
         }
         self._retirements = list(state["retirements"])
 
@@ -429,7 +437,8 @@ class RubricEvolution:
             self.log.write_text("".join(earlier_lines), encoding="utf-8")
 
 
-def _key(prompt: str) -> str:
+def _make_key(prompt: str) -> str:
+    """The key of a query: a digest of its prompt."""
     return hashlib.sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
@@ -448,7 +457,7 @@ def _scale_scores(observation: Observation) -> tuple[np.ndarray, np.ndarray]:
     return scaled, np.array([observation.criteria[k].weight for k in columns])
 
 
-def _find_headroom(observation: Observation) -> float | None:
+def _measure_headroom(observation: Observation) -> float | None:
     """Weighted mean distance of the scores from the best possible; None if nothing was scored."""
     scaled, weights = _scale_scores(observation)
     is_known = ~np.isnan(scaled)

@@ -48,7 +48,7 @@ LEAST_DECIDED = 0.05
 MOST_DECIDED = 0.95
 LEAST_KAPPA = 0.6
 MOST_PROXY = 0.9
-_LEAST_PAIRS = 6
+_LEAST_PAIRS = 6  # decided pairs before an item may count as a proxy
 _FINE_PAIRS = 20  # with fewer pairs, 95% cannot be told from all
 
 
@@ -79,9 +79,9 @@ class KeepTask:
     written: WrittenItems
     responses: Sequence[str]
     strengths: Sequence[float] | None = None
-    """How good each response is, where that is known."""
+    """How good each response is; None if that is not known."""
     earlier_totals: Sequence[float] | None = None
-    """What the criteria that the rubric already has say about each response, in total."""
+    """Weighted sum of each response's scores on the criteria that the rubric already has."""
 
 
 @dataclass(frozen=True)
@@ -117,15 +117,20 @@ def keep_by_data(
     return KeepResult(rubrics, Account.merge(accounts))
 
 
-def _name(position: int) -> str:
+def _name_item(position: int) -> str:
     return f"item {position + 1}"
 
 
 def _make_row(number: int, task: KeepTask, reverse: bool = False) -> dict[str, Any]:
-    criteria = [item.criterion(_name(position)) for position, item in enumerate(task.written.items)]
-    responses = [*task.responses, *([task.written.breaker] if task.written.breaker else [])]
+    """The responses of a task, and the breaker's text after them, to be graded on all items."""
+    criteria = [
+        item.criterion(_name_item(position)) for position, item in enumerate(task.written.items)
+    ]
     if reverse:
         criteria = criteria[::-1]
+    responses = list(task.responses)
+    if task.written.breaker:
+        responses.append(task.written.breaker)
     return {
         "id": str(number),
         "prompt": task.prompt,
@@ -138,7 +143,7 @@ def _make_enforcement_row(
     number: int, position: int, task: KeepTask, response: str, violation: str
 ) -> dict[str, Any]:
     """A response and its rewrite that violates one item, to be graded on that item alone."""
-    criterion = task.written.items[position].criterion(_name(position))
+    criterion = task.written.items[position].criterion(_name_item(position))
     return {
         "id": f"{number}/{position}",
         "prompt": task.prompt,
@@ -148,7 +153,10 @@ def _make_enforcement_row(
 
 
 def make_rows_to_grade(tasks: Sequence[KeepTask]) -> list[list[dict[str, Any]]]:
-    """The rows that `keep_by_data` has graded, in three rounds, if every rewrite is as long as the longest response."""
+    """The rows of the three rounds in which `keep_by_data` has responses graded, to estimate their cost.
+
+    Rewrites are not known before a model has written them; they are assumed to be as long as the longest response.
+    """
     rows = [_make_row(number, task) for number, task in enumerate(tasks)]
     reversed_rows = [_make_row(number, task, reverse=True) for number, task in enumerate(tasks)]
     enforcement_rows = []
@@ -193,7 +201,7 @@ def _check_enforcement(
         if scores is None:
             continue
         for position in range(len(task.written.items)):
-            oriented = _oriented(scores, position, task)[: len(task.responses)]
+            oriented = _orient_scores(scores, position, task)[: len(task.responses)]
             if not np.isnan(oriented).all():
                 targets.append((number, position, task.responses[int(np.nanargmax(oriented))]))
 
@@ -215,16 +223,16 @@ def _check_enforcement(
     enforced: list[dict[int, bool]] = [{} for _ in tasks]
     for group_id, scores in _grade_rows(rows, judges, accounts, progress).items():
         number, position = map(int, group_id.split("/"))
-        before, after = _oriented(scores, position, tasks[number])[:2]
+        before, after = _orient_scores(scores, position, tasks[number])[:2]
         if not np.isnan([before, after]).any():
             enforced[number][position] = bool(after < before)
     return enforced
 
 
-def _oriented(scores: GroupScores, position: int, task: KeepTask) -> np.ndarray:
+def _orient_scores(scores: GroupScores, position: int, task: KeepTask) -> np.ndarray:
     """The scores of an item, higher is better."""
     sign = 1 if task.written.items[position].points > 0 else -1
-    return sign * scores.scores[:, scores.names.index(_name(position))]
+    return sign * scores.scores[:, scores.names.index(_name_item(position))]
 
 
 # ---- decisions -----------------------------------------------------------------------------------------------------
@@ -237,28 +245,28 @@ def _measure_items(
     size = len(task.responses)
     lengths = np.array([len(response) for response in task.responses], dtype=float)
     markdown = markdown_density(list(task.responses)).sum(axis=1)
-    proxy_signs = {"length": _pair_signs(lengths), "markdown": _pair_signs(markdown)}
+    proxy_signs = {"length": _compare_pairs(lengths), "markdown": _compare_pairs(markdown)}
     strength_signs = None
     if task.strengths is not None:
-        strength_signs = _pair_signs(np.asarray(task.strengths, dtype=float))
+        strength_signs = _compare_pairs(np.asarray(task.strengths, dtype=float))
     earlier_signs = np.zeros(size * (size - 1) // 2)
     if task.earlier_totals is not None:
-        earlier_signs = np.nan_to_num(_pair_signs(np.asarray(task.earlier_totals, dtype=float)))
+        earlier_signs = np.nan_to_num(_compare_pairs(np.asarray(task.earlier_totals, dtype=float)))
     measured = []
     for position, item in enumerate(task.written.items):
-        values = _oriented(scores, position, task)[:size]
-        signs = _pair_signs(values)
+        values = _orient_scores(scores, position, task)[:size]
+        signs = _compare_pairs(values)
         is_decided = np.nan_to_num(signs) != 0
         figures: dict[str, Any] = {"decided": round(float(is_decided.mean()), 3)}
         if again is not None:
-            values_again = _oriented(again, position, task)[:size]
+            values_again = _orient_scores(again, position, task)[:size]
             figures["kappa"] = round(cohen_kappa(values, values_again), 3)
         if position in enforced:
             figures["enforced"] = enforced[position]
         for name, others in proxy_signs.items():
-            figures[name] = _partial_tau(signs, others, strength_signs)
+            figures[name] = _measure_partial_tau(signs, others, strength_signs)
         if strength_signs is not None:
-            figures["strength"] = _tau(signs, strength_signs)
+            figures["strength"] = _measure_tau(signs, strength_signs)
         if is_decided.any():
             differs = np.sign(earlier_signs) != signs
             figures["adds"] = round(float(differs[is_decided].mean()), 3)
@@ -282,7 +290,7 @@ def _drop_gamed_items(
         for position, entry in enumerate(measured):
             if not entry.kept:
                 continue
-            values = _oriented(scores, position, task)
+            values = _orient_scores(scores, position, task)
             totals += abs(entry.item.points) * np.nan_to_num(values)
             if not np.isnan(values[size]) and values[size] >= np.nanmax(values[:size]):
                 fulfilled.append(position)
@@ -303,7 +311,7 @@ def _find_reason(figures: Mapping[str, Any], decided: int, pairs: int) -> str | 
     if figures.get("kappa", 1.0) < LEAST_KAPPA:
         return f"the judge contradicts itself (κ {figures['kappa']:.2f})"
     if figures.get("enforced") is False:
-        return "a rewrite that violates it got the same score"
+        return "a rewrite that violates it got no lower score"
     if (figures.get("strength") or 0.0) < 0:
         return f"prefers weaker responses (τ {figures['strength']:+.2f})"
     for name in ("length", "markdown"):
@@ -334,26 +342,29 @@ def cohen_kappa(first: np.ndarray, second: np.ndarray) -> float:
     return (agreement - chance) / (1.0 - chance)
 
 
-def _pair_signs(values: np.ndarray) -> np.ndarray:
+def _compare_pairs(values: np.ndarray) -> np.ndarray:
+    """One sign for every pair of responses: 1 if the first has the higher value, −1 if the second, 0 for a tie."""
     first, second = np.triu_indices(len(values), 1)
     return np.asarray(np.sign(values[first] - values[second]))
 
 
-def _tau(signs: np.ndarray, others: np.ndarray) -> float | None:
-    """Kendall's τ over the pairs that both decide; None if there are none."""
+def _measure_tau(signs: np.ndarray, others: np.ndarray) -> float | None:
+    """Kendall's τ of two orders, given as signs of all pairs, over the pairs that both decide; None without any."""
     decided = (np.nan_to_num(signs) != 0) & (np.nan_to_num(others) != 0)
     if not decided.any():
         return None
     return round(float((signs[decided] * others[decided]).mean()), 3)
 
 
-def _partial_tau(signs: np.ndarray, others: np.ndarray, control: np.ndarray | None) -> float | None:
-    """Kendall's partial τ: without what both share with the control; τ itself if there is no control."""
-    tau = _tau(signs, others)
+def _measure_partial_tau(
+    signs: np.ndarray, others: np.ndarray, control: np.ndarray | None
+) -> float | None:
+    """Kendall's partial τ of two orders, without what both share with the control; τ itself if there is no control."""
+    tau = _measure_tau(signs, others)
     if tau is None or control is None:
         return tau
-    with_control = _tau(signs, control)
-    others_with_control = _tau(others, control)
+    with_control = _measure_tau(signs, control)
+    others_with_control = _measure_tau(others, control)
     if with_control is None or others_with_control is None:
         return tau
     rest = (1 - with_control**2) * (1 - others_with_control**2)

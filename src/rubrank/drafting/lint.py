@@ -8,7 +8,7 @@
     program: Short can be decided by a program. Use {name: Short, verifier: length_constraints:number_words, …}.
     vague: Nice asks for "good" without saying what that means. Name what a reader would see, or add anchors.
 
-In the words, of judged criteria:
+Findings about the words of judged criteria:
 
     vague          asks for something good, nice or appropriate, and has no anchors
     compound       asks two things at once; a judge cannot answer "one of them"
@@ -17,16 +17,18 @@ In the words, of judged criteria:
     duplicate      two criteria ask nearly the same
     contradictory  two criteria cannot both be met
 
-In the records, what the criteria did: the findings of `rubrank.records.findings`, all of them and not only the first
-three, and one more:
+Findings about what the criteria did in the records. `rubrank.records.findings` has them, except for `saturated` and
+`misaligned`:
 
     saturated      nearly every response has the best score
     tied           never, or hardly ever, decides between responses
     redundant      says the same as another criterion
     follows        follows the length of the answer, or its Markdown
-    reversed       disagrees with the others
-    dominates      decides more than its weight; misaligned: much weight, and decides next to nothing
-    missing        the judge gives no verdict; unsure: it gives one with little certainty
+    reversed       disagrees with the other criteria
+    dominates      decides more than its weight
+    misaligned     has much weight, and decides next to nothing
+    missing        the judge often gives no verdict
+    unsure         the judge gives verdicts with little certainty
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ from rubrank.rubrics.rubric import Criterion, Rubric
 
 _VAGUE = pattern(rf"\b{words('vague')}\b|{words('含糊')}")
 _SPECIFIC = 14
-"""A question of more words than this usually says what it means."""
+"""A question with more words than this usually says what it means."""
 # Two predicates: "polite and correct", "names the dose and warns of …"; not "salt and pepper".
 _ADJECTIVE = r"\w+(?:ful|ous|ive|able|ible|al|ic|ed|ent|ant|ate|ct|te|ar|se|rt|ue)"
 _COMPOUND = pattern(
@@ -64,7 +66,7 @@ _ASKED_ABOUT = pattern(
 _SIMILAR = 0.85
 _SATURATED = 0.95
 _MUCH_WEIGHT = 0.2
-"""Share of the weight that ought to show in the rewards."""
+"""A criterion with this share of the weight should have an effect on the rewards."""
 
 
 def lint_rubric(rubric: Rubric, records: Iterable[GroupRecord] | None = None) -> list[Finding]:
@@ -108,6 +110,7 @@ def find_two_questions(question: str) -> str | None:
 
 
 def _find_weak_words(criterion: Criterion) -> Iterator[Finding]:
+    """What is weak in the words of one judged criterion."""
     question = criterion.question or ""
     name = criterion.name
     vague = _VAGUE.search(question)
@@ -134,7 +137,7 @@ def _find_weak_words(criterion: Criterion) -> Iterator[Finding]:
 
 
 def _rename_saturated(finding: Finding, counts: FindingCounts) -> Finding:
-    """A tie at the best score is another matter than a tie elsewhere: the criterion was learnt."""
+    """Call a finding "saturated" instead of "tied" if the ties are at the best score: then the criterion was learnt."""
     if finding.kind != "tied":
         return finding
     criterion = counts.criteria[finding.subject]
@@ -155,7 +158,7 @@ def _rename_saturated(finding: Finding, counts: FindingCounts) -> Finding:
 
 
 def _find_misaligned(counts: FindingCounts) -> Iterator[Finding]:
-    """Criteria whose share of the weight and share of the rewards have little to do with each other."""
+    """Criteria with much weight that decide next to nothing."""
     groups = counts.groups - counts.without_signal
     total_weight = sum(criterion.weight for criterion in counts.criteria.values())
     if groups < LEAST_GROUPS or len(counts.criteria) < 2 or total_weight <= 0:
@@ -163,13 +166,15 @@ def _find_misaligned(counts: FindingCounts) -> Iterator[Finding]:
     for name, criterion in counts.criteria.items():
         weight = criterion.weight / total_weight
         effective = criterion.effective / groups
-        is_tied = criterion.tied >= TIED * criterion.groups  # that is a finding of its own
+        is_tied = criterion.tied >= TIED * criterion.groups  # which is the finding "tied"
         # Below 0 the criterion works against the rewards, which is the finding "reversed".
         if weight >= _MUCH_WEIGHT and 0 <= effective <= weight / 3 and not is_tied:
             sentence = (
                 f"{name} has {weight:.0%} of the weight and decides {effective:.0%} of the rewards."
             )
-            action = "Its weight does not act: give the criterion more levels, or accept it and lower the weight."
+            action = (
+                "The weight has little effect: give the criterion more levels, or lower the weight."
+            )
             evidence = {"weight": weight, "effective": effective}
             yield Finding("misaligned", sentence, action, weight - effective, evidence)
 

@@ -9,11 +9,11 @@ The model's output is not trusted. A constraint is used only if
     schema       its verifier is one of COMPILABLE, and the parameters fit that verifier's JSON Schema
     evidence     the words it quotes occur in the prompt as an instruction: not in a quotation, in code or in material
     parameters   its numbers and strings follow from the prompt
-    entailed     it is described in words from its parameters, and the last writer confirms that the prompt asks for it
-    told apart   from the quoted words alone the last writer writes a text that fulfils it and one that does not, and
+    entailed     the last writer confirms that the prompt asks for it, as described in words from its parameters
+    told apart   the last writer sees only the quoted words, and writes a text that fulfils them and one that does not;
                  the verifier passes the first and fails the second
 
-Everything else is listed with the reason.
+A constraint that is not used is listed with the reason.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from rubrank._plain import word_list
 from rubrank.drafting.draft import Author
 from rubrank.drafting.names import describe_criterion, name_criterion
 from rubrank.drafting.round_trip import find_foreign_parameter
-from rubrank.drafting.sentences import fold_text, stands_outside_quotations
+from rubrank.drafting.sentences import fold_text, occurs_outside_quotations
 from rubrank.drafting.writers import Progress, Templates, ask_for_each, ask_json, read_list
 from rubrank.errors import InvalidInput
 from rubrank.judges.client.runtime import JudgeClients
@@ -49,8 +49,8 @@ COMPILABLE = word_list("""
 """Verifiers that a model may name."""
 MOST_CONSTRAINTS = 12
 _MOST_LIBRARY = 4
-# They need reference facts, which a model must not invent.
-_NEEDS_MATERIAL = ("CoreFactAccuracy", "NonCoreFactAccuracy")
+# These criteria need reference facts, which a model must not invent.
+_NEED_FACTS = ("CoreFactAccuracy", "NonCoreFactAccuracy")
 
 
 @dataclass(frozen=True)
@@ -128,8 +128,8 @@ def find_with_model(
 
 
 def fill_compile_prompt(prompt: str, compiled: Sequence[str], templates: Templates) -> str:
-    """What the first writer is asked about a prompt. compiled: what the rules compiled, in words."""
-    criteria, library = _describe_offer()
+    """The message in which the first writer is asked about a prompt. compiled: what the rules compiled, in words."""
+    criteria, library = _describe_choices()
     values = {
         "prompt": prompt,
         "criteria": criteria,
@@ -152,9 +152,9 @@ def _read_constraint(entry: Mapping[str, Any], prompt: str, author: Author) -> F
 
 
 def _find_fault(name: str, params: Mapping[str, Any], evidence: str, prompt: str) -> str | None:
-    """Why a constraint cannot be used, as far as that can be known without a model; None if it can."""
+    """Why a constraint cannot be used; None if nothing speaks against it that is known without another call."""
     if name not in COMPILABLE:
-        return f"{name!r} is none of the verifiers on offer"
+        return f"{name!r} is not one of the verifiers that a model may name"
     try:
         find_verifier(name).check_parameters(dict(params))
     except InvalidInput as error:
@@ -162,9 +162,9 @@ def _find_fault(name: str, params: Mapping[str, Any], evidence: str, prompt: str
             f"the parameters do not fit: {error.parameter} must be {error.allowed}; got {error.got}"
         )
     if len(evidence) < 2 or fold_text(evidence) not in fold_text(prompt):
-        return "its words do not stand in the prompt"
-    if not stands_outside_quotations(evidence, prompt):
-        return "its words stand in a quotation or in code, not in an instruction"
+        return "the quoted words do not occur in the prompt"
+    if not occurs_outside_quotations(evidence, prompt):
+        return "the quoted words occur in a quotation or in code, not in an instruction"
     foreign = find_foreign_parameter(params, prompt)
     return f"the prompt does not say {foreign}" if foreign else None
 
@@ -182,9 +182,10 @@ async def _check(
     data, problem = await ask_json(checker, templates.fill("entail", task.prompt, values), "entail")
     if problem or data.get("entailed") is not True:
         return replace(
-            constraint, reason=problem or f"said in words, the prompt does not ask for it: {words}"
+            constraint,
+            reason=problem or f"the checker says that the prompt does not ask for: {words}",
         )
-    # The texts are made from the prompt's own words: a wrong number in the parameters shows.
+    # The texts are made from the prompt's own words, so that a wrong number in the parameters is noticed.
     values = {"items": constraint.evidence}
     data, problem = await ask_json(
         checker, templates.fill("examples", task.prompt, values), "examples"
@@ -192,7 +193,8 @@ async def _check(
     passing = data.get("passing")
     failing = data.get("failing")
     if problem or not isinstance(passing, str) or not isinstance(failing, str):
-        return replace(constraint, reason=problem or "no texts that fulfil it and do not")
+        reason = problem or "the checker did not write a text that fulfils it and one that does not"
+        return replace(constraint, reason=reason)
     verifier = find_verifier(constraint.verifier)
     params = verifier.check_parameters(dict(constraint.params))
     scores = [verifier.verify(Rollout(response=text), params).value for text in (passing, failing)]
@@ -203,7 +205,7 @@ async def _check(
     return replace(constraint, figures={"passing": passing[:200], "failing": failing[:200]})
 
 
-# ---- what is on offer ----------------------------------------------------------------------------------------------
+# ---- what a model may name -----------------------------------------------------------------------------------------
 
 
 @cache
@@ -242,13 +244,13 @@ def list_library() -> tuple[str, ...]:
     return tuple(
         name
         for name, entry in KNOWN.items()
-        if entry.how == "judge" and name in PROMPTED and name not in _NEEDS_MATERIAL
+        if entry.how == "judge" and name in PROMPTED and name not in _NEED_FACTS
     )
 
 
 @cache
-def _describe_offer() -> tuple[str, str]:
-    """The verifiers that a model may name with their parameters, and the criteria of the library: as lists of lines."""
+def _describe_choices() -> tuple[str, str]:
+    """What the prompt lists: the verifiers that a model may name with their parameters, and criteria of the library."""
     verifiers = []
     for name in COMPILABLE:
         verifier = find_verifier(name)
@@ -261,6 +263,7 @@ def _describe_offer() -> tuple[str, str]:
 
 
 def _describe_shape(shape: Mapping[str, Any]) -> str:
+    """The type of a parameter in a few words, from its JSON Schema: "list of string"."""
     if "enum" in shape:
         return " | ".join(map(str, shape["enum"]))
     if "anyOf" in shape:

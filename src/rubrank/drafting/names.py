@@ -1,6 +1,6 @@
-"""Say a criterion in a few words: "at least 300 words", "no commas".
+"""Name a criterion in a few words: "at least 300 words", "no commas".
 
-The phrases stand in data/names.yaml.
+The phrases are in data/names.yaml.
 """
 
 from __future__ import annotations

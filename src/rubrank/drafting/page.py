@@ -33,15 +33,15 @@ function markLink() {
 addEventListener("load", markLink);
 addEventListener("hashchange", markLink);
 """
+# Headings of the figures that `keep.py` measures, and of where an item comes from.
 _FIGURES = {
     "decided": "pairs decided",
-    "kappa": "κ of a second look",
+    "kappa": "κ when asked again",
     "enforced": "violation caught",
     "strength": "τ with strength",
     "length": "τ with length",
     "markdown": "τ with Markdown",
 }
-
 _ORIGIN = {
     "evidence": "“{}”",
     "writer": "writer {}",
@@ -131,7 +131,8 @@ def _show_draft(drafts: Sequence[Mapping[str, Any]], number: int) -> str:
     if draft.get("breaker"):
         text = escape(str(draft["breaker"]))
         parts.append(
-            f"<h3>The breaker's text</h3><p>It games the items.</p><div class=text>{text}</div>"
+            "<h3>The breaker's text</h3><p>A model wrote it to fulfil the items without a good answer.</p>"
+            f"<div class=text>{text}</div>"
         )
     if draft.get("problems"):
         entries = "".join(f"<li>{escape(str(problem))}" for problem in draft["problems"])

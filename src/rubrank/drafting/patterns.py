@@ -18,7 +18,7 @@ from importlib.resources import files
 
 
 def pattern(*parts: str) -> re.Pattern[str]:
-    """Compile the joined parts; case does not matter."""
+    """Compile the joined parts to a pattern that ignores case."""
     return re.compile("".join(parts), re.IGNORECASE)
 
 

@@ -1,4 +1,4 @@
-"""Check a drafted criterion: its parameters stand in the prompt, and its verifier tells a right text from a wrong one.
+"""Check a drafted criterion: its parameters occur in the prompt, and its verifier tells a right text from a wrong one.
 
     >>> params = {"relation": "at least", "num_words": 3}
     >>> passing, failing = find_example_texts("length_constraints:number_words", params)
@@ -26,7 +26,7 @@ from rubrank.verifiers.shared.numerals import read_han
 from rubrank.verifiers.verifier import find_verifier, library_examples
 
 _WORDS = word_list("the tide rises slowly and a small boat leaves while gulls circle above")
-_LARGEST_EXAMPLE = 20_000
+_LARGEST_EXAMPLE = 20_000  # characters
 
 
 def find_example_texts(name: str, params: Mapping[str, Any]) -> tuple[str, str] | None:
@@ -43,7 +43,7 @@ def find_example_texts(name: str, params: Mapping[str, Any]) -> tuple[str, str] 
             failing = text
         if passing is not None and failing is not None:
             return passing, failing
-    # Some texts are hard to make (palindromes): the library has examples.
+    # Some texts, such as palindromes, cannot be made from parameters; the library has examples of them.
     for example in library_examples().get(name, []):
         example_text = example.get("text")
         if not isinstance(example_text, str) or "compat" in example:
@@ -58,7 +58,7 @@ def find_example_texts(name: str, params: Mapping[str, Any]) -> tuple[str, str] 
 
 
 def find_foreign_parameter(params: Mapping[str, Any], prompt: str) -> str | None:
-    """A parameter that the prompt does not say; None if all numbers and strings stand in it.
+    """The first parameter whose number or string does not occur in the prompt, as "name value"; None if all do.
 
     A number may be one off, because "at most 10" is also "less than 11".
     """
@@ -104,7 +104,7 @@ _OPEN = word_list("""
     relation let_relation capital_relation lang unit kinds language format pattern case style marks need scope
     postscript_marker
 """)
-"""Parameters whose values need not stand in the prompt in the same words."""
+"""Parameters whose values need not occur in the prompt in the same words."""
 
 
 def _make_texts(params: Mapping[str, Any]) -> Iterator[str]:
@@ -140,6 +140,7 @@ def _make_words(count: int) -> str:
 
 
 def _make_texts_of_size(count: int, strings: list[str]) -> Iterator[str]:
+    """Texts with this many words, sentences, paragraphs, bullet points and so on."""
     sentence = "The tide rises slowly."
     yield _make_words(count)
     yield " ".join([sentence] * count)

@@ -38,7 +38,7 @@ class Quantity:
 
     @property
     def number(self) -> int:
-        """The number, unless it is a range."""
+        """The number; for a range, the lower one."""
         return self.low
 
 
@@ -48,7 +48,7 @@ class Sentence:
 
     text: str
     original: str
-    """As it stands in the prompt."""
+    """The sentence as it is in the prompt."""
     quantities: dict[str, Quantity]
     strings: dict[str, str]
 
@@ -62,12 +62,12 @@ class Sentence:
         return self.strings[token] if token else read_group(match, "bare")
 
     def strings_in(self, text: str) -> list[str]:
-        """The strings whose tokens stand in a part of the sentence, in order."""
+        """The strings whose tokens occur in a part of the sentence, in order."""
         return [self.strings[token] for token in re.findall(r"⟨(s\d+)⟩", text)]
 
 
 def prepare(prompt: str) -> list[Sentence]:
-    """Split a prompt into sentences with tokens; see the top of this file."""
+    """Split a prompt into sentences with tokens, as described at the top of this file."""
     tokens = _Tokens()
     text = prompt.replace("’", "'").replace("‘", "'")
     text = _CODE.sub(lambda match: tokens.add_material(match[0]), text)
@@ -200,19 +200,19 @@ _QUOTATION = re.compile(
 _LONG_QUOTATION = re.compile(r'(?:(?<=\s)|^)["“][^"“”]{200,6000}["”]', re.DOTALL)
 
 
-def stands_outside_quotations(phrase: str, prompt: str) -> bool:
-    """Does the phrase stand in the prompt itself, and not only within a quotation or code?
+def occurs_outside_quotations(phrase: str, prompt: str) -> bool:
+    """Does the phrase occur in the prompt itself, and not only within a quotation or code?
 
-    >>> stands_outside_quotations("at most 5 words", 'Translate "Use at most 5 words." into French.')
+    >>> occurs_outside_quotations("at most 5 words", 'Translate "Use at most 5 words." into French.')
     False
-    >>> stands_outside_quotations('the word "tide"', 'Use the word "tide".')
+    >>> occurs_outside_quotations('the word "tide"', 'Use the word "tide".')
     True
     """
+    folded_phrase = fold_text(phrase)
 
     def remove(match: re.Match[str]) -> str:
         return " " if folded_phrase in fold_text(match[0]) else match[0]
 
-    folded_phrase = fold_text(phrase)
     text = prompt
     for material in (_CODE, _LONG_QUOTATION, _QUOTATION):
         text = material.sub(remove, text)

@@ -8,9 +8,10 @@
     prompt ── writer a ──> items ─┐
            └─ writer b ──> items ─┴─ merge ──> items ──> breaker
 
-Writers are called through the client of the judges, so replies are cached, limited and paid once, and an interrupted
-run goes on where it stopped. The prompt is data: it stands between fences that depend on it, and items that are true of
-every answer are refused. A reply that cannot be read costs the items of that writer, with the reason; the others stay.
+Writers are called through the client of the judges: replies are cached and paid once, rate limits are kept, and an
+interrupted run continues where it stopped. The prompt is data: it is put between fences that depend on its text, and
+items that are true of every answer are refused. If a writer's reply cannot be read, the reason is recorded and the
+items of the other writers are used.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ _ALWAYS_TRUE = re.compile(
     re.IGNORECASE,
 )
 USUAL_POINTS = 5.0
-"""An item of so many points weighs as much as a criterion that was compiled or activated."""
+"""An item with this many points has weight 1, as criteria that are compiled or activated have."""
 _LEAST_OVERLAP = 0.2
 """Share of words that two items must have in common before they are merged."""
 
@@ -80,7 +81,7 @@ class WrittenItem:
     """Questions of other writers that mean the same."""
 
     def criterion(self, name: str) -> dict[str, Any]:
-        """As a rubric has it, without `depends`, which needs the names of the other items."""
+        """In the form of a rubric file, without `depends`, which needs the names of the other items."""
         return {
             "name": name,
             "question": self.question,
@@ -92,7 +93,7 @@ class WrittenItem:
 
 @dataclass(frozen=True)
 class RefusedItem:
-    """An item that was not taken."""
+    """An item that cannot be used, and why."""
 
     question: str
     reason: str
@@ -119,7 +120,7 @@ class WritingResult:
 
 
 def load_writers(source: str | Path | Mapping[str, Any] | Judges) -> Judges:
-    """The writers of a file in the form of a judges file, or of what it would hold; they need not name criteria."""
+    """The writers of a file in the form of a judges file, or of its data. Writers need not name criteria."""
     if isinstance(source, Judges):
         return source
     data: Any
@@ -138,7 +139,7 @@ def load_writers(source: str | Path | Mapping[str, Any] | Judges) -> Judges:
     if not is_list or not all(isinstance(entry, Mapping) for entry in entries):
         allowed = "a list of writers: name, endpoints"
         raise InvalidInput(where, "judges", allowed, "none", "See docs/judges.md.")
-    # Judges divide criteria among them, and only one may be without; writers all write.
+    # Only one judge may leave out its criteria, so every writer gets a name in their place.
     writers = [
         {"criteria": [f"items by writer {number}"], **entry} for number, entry in enumerate(entries)
     ]
@@ -244,7 +245,10 @@ async def ask_json(
     sample: int = 0,
     schema: Mapping[str, Any] | None = None,
 ) -> tuple[Mapping[str, Any], str | None]:
-    """The JSON object of a reply, or ({}, reason). sample: the number of the writer, as two may be the same model."""
+    """Ask for a JSON object; returns it and None, or ({}, reason) if there is none.
+
+    sample: the number of the writer. Two writers may be the same model, and must not share a cached reply.
+    """
     call = Call(
         ({"role": "user", "content": message},),
         schema=schema,
@@ -315,7 +319,7 @@ def _find_fault(question: str, points: Any, items: Sequence[WrittenItem]) -> str
     if find_two_questions(question):
         return "asks two things at once"
     if any(item.question.casefold() == question.casefold() for item in items):
-        return "twice"
+        return "the same question twice"
     return None
 
 
@@ -339,25 +343,27 @@ async def _merge(
         problems.append(f"merging: {problem}")
         return items
     merged = list(items)
-    gone: set[int] = set()
+    absorbed: set[int] = set()
     for pair in read_list(data, "same"):
-        numbers = (
-            [number for number in pair if isinstance(number, int)] if isinstance(pair, list) else []
-        )
-        if len(numbers) != 2 or not all(1 <= number <= len(items) for number in numbers):
+        if not isinstance(pair, list) or not all(isinstance(number, int) for number in pair):
             continue
-        first, second = sorted(number - 1 for number in numbers)
-        if first in gone or second in gone:
+        if len(pair) != 2 or not all(1 <= number <= len(items) for number in pair):
+            continue
+        first, second = sorted(number - 1 for number in pair)
+        if first in absorbed or second in absorbed:
             continue
         if _may_mean_the_same(items[first], items[second]):
-            gone.add(second)
+            absorbed.add(second)
             questions = (*merged[first].merged_with, items[second].question)
             merged[first] = replace(merged[first], merged_with=questions)
-    return [item for number, item in enumerate(merged) if number not in gone]
+    return [item for number, item in enumerate(merged) if number not in absorbed]
 
 
 def _may_mean_the_same(first: WrittenItem, second: WrittenItem) -> bool:
-    """Is a model's word believed that two items mean the same? Both must be wishes or pitfalls, in similar words."""
+    """Can two items be merged if a model says that they mean the same?
+
+    They must come from different writers, share enough words, and both give points or both take them away.
+    """
     is_wish = first.points > 0
     if first.author.writer == second.author.writer or is_wish != (second.points > 0):
         return False
@@ -391,17 +397,20 @@ class Templates:
 
     texts: Mapping[tuple[str, str], str]
     version: str = PROMPT_VERSION
-    """With a digest of the user's own prompts, if there are some."""
+    """The version of the library's prompts, with a digest of the user's own prompts if there are any."""
 
     def fill(self, name: str, prompt: str, values: Mapping[str, str]) -> str:
-        """A prompt in the language of the task, with fences that the data cannot contain by accident."""
+        """The prompt `name` in the language of the task's prompt, with its fields filled.
+
+        The fences around the data are a digest of it, so that the data cannot contain them.
+        """
         language = "zh" if len(_HAN.findall(prompt)) > 0.2 * len(prompt) else "en"
         digest = hashlib.sha256("\0".join(values.values()).encode()).hexdigest()[:16]
         return self.texts[language, name].format(fence=f"=====[{digest}]=====", **values)
 
 
 def load_templates(folder: Path | None = None) -> Templates:
-    """The library's prompts, or those of a folder that has them as write.txt … or en/write.txt, zh/write.txt …"""
+    """The library's prompts, with those of a folder in their place: write.txt …, or en/write.txt, zh/write.txt …"""
     texts = dict(_library_templates())
     if folder is not None:
         if not folder.is_dir():

@@ -1,4 +1,4 @@
-"""The contract of a benchmark: rows of outputs → a score for each item → metrics.
+"""The contract of a benchmark, which turns rows of outputs into a score for each item, and scores into metrics.
 
     outputs.jsonl   {"id": "17", "output": "The answer is (C)."}          outputs of a model, one line per item
     data.jsonl      {"id": "17", "question": …, "answer": "C"}            the benchmark's own file, joined by id
@@ -50,7 +50,7 @@ class Setting:
     """Labels of the items that it changes, such as {"dataset": "narrativeqa"}; empty: all items."""
 
     def matters(self, scores: Iterable[ItemScore]) -> bool:
-        """Is there an item among them whose score depends on this setting?"""
+        """Does the score of any of these items depend on this setting?"""
         if not self.changes:
             return True
         return any(self.changes.items() <= score.labels.items() for score in scores)
@@ -172,7 +172,7 @@ class Benchmark:
         return to_text(first_value(row, self.outputs))
 
     def prompt(self, item: Row) -> Messages:
-        """The messages that the model is asked with."""
+        """The messages that are sent to the model."""
         return [
             {
                 "role": "user",
@@ -246,12 +246,12 @@ def mean(values: Iterable[float]) -> float:
 
 
 def divide(part: float, total: float) -> float:
-    """A share; NaN of nothing."""
+    """part / total; NaN if the total is 0."""
     return part / total if total else math.nan
 
 
 def harmonic_mean(precision: float, recall: float) -> float:
-    """F1; 0 if both are 0."""
+    """The harmonic mean of precision and recall, F1; 0 if both are 0."""
     if precision + recall == 0.0:
         return 0.0
     return 2 * precision * recall / (precision + recall)

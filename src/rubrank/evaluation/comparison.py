@@ -1,4 +1,4 @@
-"""Bootstrap intervals: of one run, and of the paired difference of two runs on the same items.
+"""Bootstrap intervals of one run, and of the paired difference of two runs on the same items.
 
     difference = compare(a, b)
     difference.estimate, difference.low, difference.high       +5.9 points [0.4, 11.3]
@@ -99,7 +99,7 @@ def compare_runs(
     return differences
 
 
-def interval(run: EvalRun, *, resamples: int = _RESAMPLES) -> tuple[float, float]:
+def bootstrap_interval(run: EvalRun, *, resamples: int = _RESAMPLES) -> tuple[float, float]:
     """The 95% interval of a run's headline metric over items, in points out of 100; NaN with fewer than two items."""
     benchmark = find_benchmark(run.benchmark, **run.settings)
     scores_by_unit = _group_by_unit(run.scores)
@@ -115,6 +115,7 @@ def interval(run: EvalRun, *, resamples: int = _RESAMPLES) -> tuple[float, float
 
 
 def _compare(first: EvalRun, second: EvalRun, resamples: int, seed: int) -> _Comparison:
+    """Two runs on their common items; raises InvalidInput if they have none, or are of different benchmarks."""
     if first.benchmark != second.benchmark:
         got = f"{first.benchmark} and {second.benchmark}"
         raise InvalidInput("eval compare", "runs", "of the same benchmark", got, "")
@@ -164,6 +165,7 @@ def _group_by_unit(scores: Sequence[ItemScore]) -> dict[str, list[ItemScore]]:
 
 
 def _draw_units(units: Sequence[str], resamples: int, seed: int) -> Iterator[list[str]]:
+    """As many units as there are, drawn with replacement, for each resample."""
     rng = np.random.default_rng(seed)
     for _ in range(resamples):
         yield [units[i] for i in rng.integers(0, len(units), len(units)).tolist()]

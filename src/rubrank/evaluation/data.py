@@ -1,6 +1,6 @@
-"""Files of outputs, and the benchmarks' own data: from a folder or, if allowed, from the Hugging Face hub.
+"""Read files of outputs, and the benchmarks' own data from a folder or, if allowed, from the Hugging Face hub.
 
-load_items(benchmark, Path("benchmarks"))              raises if the file is missing; the message has the command
+load_items(benchmark, Path("benchmarks"))              raises if the file is missing, and names the command to get it
 load_items(benchmark, Path("benchmarks"), hub=True)    loads a missing file from the hub
 """
 
@@ -30,7 +30,7 @@ def read_outputs(path: str | Path) -> Iterator[Row]:
     if data_suffix(path) == ".json" and path.is_file():
         try:
             data = json.loads(read_text(path))
-        except ValueError:
+        except (ValueError, RecursionError):
             data = None  # `read_rows` below says what is wrong with the file
         if isinstance(data, Mapping) and isinstance(data.get("rows"), list):
             yield from data["rows"]
@@ -88,7 +88,7 @@ def load_from_hub(name: str, benchmark: str) -> Iterable[Row]:
     split = next((split for split in _SPLITS if split in dataset), None)
     if split is None:
         if len(dataset) != 1:
-            allowed = f"such that one is {', '.join(_SPLITS)}"
+            allowed = f"with one of {', '.join(_SPLITS)}"
             raise InvalidInput(
                 f"benchmark {benchmark}", f"splits of {name}", allowed, ", ".join(dataset), ""
             )
@@ -104,7 +104,7 @@ def describe_benchmarks(folder: Path | None) -> list[dict[str, Any]]:
         path = find_file(benchmark.data, folder)
         if path is not None:
             data = str(path)
-            checksum = _checksum(path)
+            checksum = _hash_file(path)
         else:
             data = "missing" if folder else "no data folder given"
             checksum = None
@@ -126,6 +126,6 @@ def describe_benchmarks(folder: Path | None) -> list[dict[str, Any]]:
     return rows
 
 
-def _checksum(path: Path) -> str:
+def _hash_file(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

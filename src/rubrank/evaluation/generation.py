@@ -1,11 +1,11 @@
-"""Outputs for a benchmark's items, from anything that answers prompts; dialogues are asked turn by turn.
+"""Generate outputs for a benchmark's items, with anything that answers prompts; dialogues are asked turn by turn.
 
     generate = make_generator(model, tokenizer, max_tokens=256)        a Transformers model in this process
     rows = ask_items(find_benchmark("ifeval"), items, generate)
     score_rows(rows, find_benchmark("ifeval"))
 
-The history of a dialogue contains the model's own answers without their reasoning (or the reference answers, if the
-benchmark is set so). Inspect tasks use the same functions for dialogues.
+The history of a dialogue contains the model's own answers without their reasoning, or the reference answers if the
+benchmark's setting `history` is "reference". Inspect tasks use the same functions for dialogues.
 """
 
 from __future__ import annotations
@@ -51,7 +51,10 @@ def extend_history(
 def ask_items(
     benchmark: Benchmark, items: Iterable[Row], generate: Generator
 ) -> list[dict[str, Any]]:
-    """Every item with its output. The first turns of all dialogues are asked together, then all second turns …"""
+    """Every item with its history and its output.
+
+    The first turns of all dialogues are generated together, then all second turns, and so on.
+    """
     dialogues = list(group_dialogues(benchmark, items).values())
     histories: list[list[dict[str, str]]] = [[] for _ in dialogues]
     rows: list[dict[str, Any]] = []
@@ -78,7 +81,7 @@ def make_generator(
     import torch
 
     def generate(prompts: Sequence[Messages]) -> list[str]:
-        texts = [_prompt_text(tokenizer, prompt) for prompt in prompts]
+        texts = [_render_prompt(tokenizer, prompt) for prompt in prompts]
         by_length = sorted(range(len(texts)), key=lambda index: len(texts[index]))
         outputs = [""] * len(texts)
         was_training = model.training
@@ -99,7 +102,7 @@ def make_generator(
     return generate
 
 
-def _prompt_text(tokenizer: Any, prompt: Messages) -> str:
+def _render_prompt(tokenizer: Any, prompt: Messages) -> str:
     """Apply the chat template; without one, join the messages' texts by line breaks."""
     messages = [dict(message) for message in prompt]
     if getattr(tokenizer, "chat_template", None):

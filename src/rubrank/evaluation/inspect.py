@@ -1,9 +1,9 @@
-"""Inspect AI both ways: benchmarks as Inspect tasks, and any criterion or rubric as an Inspect scorer.
+"""Benchmarks as tasks of Inspect AI, and any criterion or rubric as a scorer of Inspect AI.
 
     task = benchmark_task(find_benchmark("ifeval"), items)              inspect_ai.eval(task, model=…)
     Task(dataset=…, scorer=scorer(["WordCount", "RepeatSegment"]))      one value per criterion; NaN if it is missing
 
-Inspect has the model providers, the log, retries, resuming and the viewer; scoring is the same code as for plain files.
+Inspect provides models, the log, retries, resuming and the viewer. Outputs are scored by the same code as plain files.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def _count_reasoning_words(state: TaskState) -> int:
 def _benchmark_scorer(
     benchmark: Benchmark, judge: Judge | None, on_score: Callable[[TaskState], None] | None = None
 ) -> Scorer:
-    """Scores all turns of a sample. Inspect shows the values of the last one; the metadata has those of all."""
+    """A scorer for all turns of a sample. Inspect shows the values of the last turn; the metadata has those of all."""
 
     @register_scorer(metrics=[], name=f"rubrank/{benchmark.name}")
     def make_scorer() -> Scorer:

@@ -43,10 +43,10 @@ class FileJudge:
     """
 
     def __init__(
-        self, judges: Judges, leaf: Judge, progress: Callable[[int, int], None] | None = None
+        self, judges: Judges, judge: Judge, progress: Callable[[int, int], None] | None = None
     ) -> None:
         self._judges = judges
-        self._leaf = leaf
+        self._judge = judge
         self._progress = progress
         self.cost = 0.0
         self.done = 0
@@ -70,8 +70,8 @@ class FileJudge:
 
     async def _ask_all(self, prompts: Sequence[Messages]) -> list[Reply]:
         async with AsyncExitStack() as stack:
-            clients = await open_clients(self._judges, [self._leaf], stack, None)
-            asker = clients.asker_of(self._leaf)
+            clients = await open_clients(self._judges, [self._judge], stack, None)
+            asker = clients.asker_of(self._judge)
             return list(await asyncio.gather(*(self._ask(asker, prompt) for prompt in prompts)))
 
     async def _ask(self, asker: Asker, prompt: Messages) -> Reply:
@@ -92,12 +92,15 @@ class FileJudge:
 def open_judge(
     source: str | Path | Judges, progress: Callable[[int, int], None] | None = None
 ) -> tuple[FileJudge, str]:
-    """The first judge of a file as a function from prompts to answers, and its name for tables."""
+    """The first judge of a file as a function from prompts to answers, and its name for tables.
+
+    Of a panel, the first member judges.
+    """
     judges = load_judges(source)
     judge = judges.judges[0]
-    leaf = (judge.members or (judge,))[0]
-    models = ", ".join(sorted({endpoint.model for endpoint in leaf.endpoints}))
-    return FileJudge(judges, leaf, progress), f"{judge.name} ({models})"
+    member = judge.members[0] if judge.members else judge
+    models = ", ".join(sorted({endpoint.model for endpoint in member.endpoints}))
+    return FileJudge(judges, member, progress), f"{judge.name} ({models})"
 
 
 # --------------------------------------------------------------------------------------------------- prompts, replies

@@ -1,4 +1,4 @@
-"""A scored run of one benchmark on one model's outputs: how it is made, written and read.
+"""Score a model's outputs on one benchmark, and write and read such runs.
 
     run = score_rows(read_outputs("outputs.jsonl"), find_benchmark("sysbench"))
     run.metrics["ISR"], run.judged                        0.7636, "2500 of 2500"
@@ -58,7 +58,7 @@ class EvalRun:
     scores: tuple[ItemScore, ...]
     metrics: Metrics
     judge: str = ""
-    """Empty if no judge was asked."""
+    """Name of the judge; empty if none was asked."""
     reasoning_words: float = math.nan
     """Mean length of the reasoning that was removed; NaN if there was none."""
     sampling: Mapping[str, Any] = field(default_factory=dict)

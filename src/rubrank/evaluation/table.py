@@ -1,4 +1,4 @@
-"""The paper's table: benchmarks in columns, means over capabilities, overall; and the same for the report.
+"""The paper's table of benchmarks with means over capabilities, for the terminal and for the report.
 
     table = capability_table(runs)
     table.rows[0].cells["ifeval"], table.rows[0].averages["instruction following"], table.rows[0].overall
@@ -17,7 +17,7 @@ from typing import Any
 from rubrank.errors import InvalidInput
 from rubrank.evaluation.benchmark import CAPABILITIES, mean
 from rubrank.evaluation.benchmarks import BENCHMARKS, benchmark_class
-from rubrank.evaluation.comparison import interval
+from rubrank.evaluation.comparison import bootstrap_interval
 from rubrank.evaluation.runs import EvalRun
 
 _CURVE_RESAMPLES = 200  # a curve has many points, and its bars need no third digit
@@ -102,7 +102,7 @@ class CapabilityTable:
 
 
 def capability_table(runs: Sequence[EvalRun], *, intervals: bool = False) -> CapabilityTable:
-    """The table of all runs; a model may have each benchmark once. intervals: add those over items."""
+    """The table of all runs; a model may have each benchmark once. intervals: add 95% intervals over items."""
     runs_by_model: dict[str, dict[str, EvalRun]] = {}
     for run in runs:
         model = run.model or "model"
@@ -142,7 +142,7 @@ def _make_row(model: str, runs: Mapping[str, EvalRun], intervals: bool) -> Table
     bounds: dict[str, tuple[float, float]] = {}
     if intervals:
         for name in cells:
-            low, high = interval(runs[name])
+            low, high = bootstrap_interval(runs[name])
             if not math.isnan(low):
                 bounds[name] = (low, high)
     return TableRow(
@@ -156,7 +156,7 @@ def _make_row(model: str, runs: Mapping[str, EvalRun], intervals: bool) -> Table
 
 
 def points(run: EvalRun) -> float:
-    """The headline metric of a run, out of 100."""
+    """The headline metric of a run in points out of 100; NaN if it has none."""
     benchmark = benchmark_class(run.benchmark)
     return run.metrics.get(benchmark.headline, math.nan) * benchmark.per_cent
 
@@ -229,7 +229,7 @@ def _training_curves(runs: Sequence[EvalRun]) -> list[dict[str, Any]]:
             continue
         curve = []
         for step, run in sorted(by_step.items()):
-            low, high = interval(run, resamples=_CURVE_RESAMPLES)
+            low, high = bootstrap_interval(run, resamples=_CURVE_RESAMPLES)
             curve.append([step, points(run), (high - low) / 2.0])
         curves.append(
             {

@@ -54,7 +54,7 @@ class CriterionCalibration:
     threshold: float
     """Margin below which a cell must be escalated to reach the target agreement."""
     escalated: float
-    """Share of the cells below it."""
+    """Share of the cells below the threshold."""
     reached: float
     """Agreement of the cascade with this threshold."""
     error_before: float
@@ -72,7 +72,7 @@ class CurvePoint:
     threshold: float
     agreement: float
     cost: float | None
-    """As a share of the cost of the better judge alone; None if the tables have no costs."""
+    """Cost as a share of that of the better judge alone; None if the tables have no costs."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class CascadeCalibration:
     curve: tuple[CurvePoint, ...]
 
     def settings(self) -> dict[str, Any]:
-        """For the cheap judge in the file of judges."""
+        """Settings of the cheap judge for the file of judges."""
         # Not rounded: a rounded threshold may accept an answer that must be escalated.
         thresholds = {criterion.name: criterion.threshold for criterion in self.criteria}
         settings: dict[str, Any] = {"escalate": {"thresholds": thresholds}}
@@ -99,7 +99,7 @@ class CascadeCalibration:
         return settings
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """As plain data for JSON."""
         return {**asdict(self), "settings": self.settings()}
 
 
@@ -109,7 +109,7 @@ class _Cell:
 
     group: str
     distribution: Distribution
-    """Of the cheap judge; empty if it did not answer."""
+    """Probabilities of the cheap judge; empty if it did not answer."""
     reference: float
     """Score of the better judge."""
 
@@ -125,11 +125,11 @@ def calibrate(
     """
     if not 0.0 <= agreement <= 1.0:
         raise InvalidInput(_OWNER, "agreement", "from 0 to 1", repr(agreement), "Such as 0.95.")
-    cells_of = _match_cells(quick, careful)
+    cells_by_criterion = _match_cells(quick, careful)
     criteria = []
     all_margins = []
     all_agrees = []
-    for name, cells in cells_of.items():
+    for name, cells in cells_by_criterion.items():
         criterion = next(iter(careful.variants(name)))
         knots = _fit_knots(cells) if isotonic and len(cells) >= _MIN_CELLS else ()
         margins, agrees = _measure_margins(cells, knots, criterion)
@@ -144,15 +144,15 @@ def calibrate(
                 threshold=threshold,
                 escalated=escalated,
                 reached=reached,
-                error_before=_calibration_error(*_pair_with_frequencies(answered, ())),
-                error_after=_held_out_error(answered) if knots else math.nan,
+                error_before=_measure_error(*_pair_with_frequencies(answered, ())),
+                error_after=_measure_held_out_error(answered) if knots else math.nan,
                 knots=knots,
             )
         )
         all_margins.append(margins)
         all_agrees.append(agrees)
-    curve = _draw_curve(
-        np.concatenate(all_margins), np.concatenate(all_agrees), _cost_ratio(quick, careful)
+    curve = _make_curve(
+        np.concatenate(all_margins), np.concatenate(all_agrees), _find_cost_ratio(quick, careful)
     )
     return CascadeCalibration(agreement, tuple(criteria), curve)
 
@@ -195,7 +195,7 @@ def replay_judges(
 
 
 def _match_cells(quick: ScoreTable, careful: ScoreTable) -> dict[str, list[_Cell]]:
-    """Criterion → the cells that the better judge has scored, of criteria that have probabilities."""
+    """Criterion → the cells that the better judge has scored, if the cheap judge gives its probabilities."""
     cells: dict[str, list[_Cell]] = {}
     uncertain = {name for group in quick for name in group.probabilities}
     sizes = {group.id: len(group.scores) for group in quick}
@@ -240,7 +240,10 @@ def _match_cells(quick: ScoreTable, careful: ScoreTable) -> dict[str, list[_Cell
 
 
 def _pair_with_frequencies(cells: Sequence[_Cell], knots: Knots) -> tuple[np.ndarray, np.ndarray]:
-    """For all cells and all levels but the lowest: the cheap judge's P(value ≥ level), and 1 if the reference is."""
+    """The cheap judge's P(score ≥ level) for all cells and all levels but the lowest, and what came true.
+
+    What came true is 1 if the better judge's score reaches the level, otherwise 0.
+    """
     stated = []
     observed = []
     for cell in cells:
@@ -256,6 +259,7 @@ def _pair_with_frequencies(cells: Sequence[_Cell], knots: Knots) -> tuple[np.nda
 
 
 def _fit_knots(cells: Sequence[_Cell]) -> Knots:
+    """Isotonic regression of what came true on the cheap judge's probabilities; empty if it never answered."""
     answered = [cell for cell in cells if cell.distribution]
     stated, observed = _pair_with_frequencies(answered, ())
     if not len(stated):
@@ -265,7 +269,7 @@ def _fit_knots(cells: Sequence[_Cell]) -> Knots:
     return tuple((round(probability, 4), round(frequency, 4)) for probability, frequency in knots)
 
 
-def _calibration_error(stated: np.ndarray, observed: np.ndarray) -> float:
+def _measure_error(stated: np.ndarray, observed: np.ndarray) -> float:
     """Mean distance of probability and frequency over ten bins of equal width, weighted by their cells."""
     if not len(stated):
         return math.nan
@@ -278,7 +282,7 @@ def _calibration_error(stated: np.ndarray, observed: np.ndarray) -> float:
     return total / len(stated)
 
 
-def _held_out_error(cells: Sequence[_Cell]) -> float:
+def _measure_held_out_error(cells: Sequence[_Cell]) -> float:
     """The calibration error of each half of the groups under the fit of the other half."""
     even: list[_Cell] = []
     odd: list[_Cell] = []
@@ -298,7 +302,7 @@ def _held_out_error(cells: Sequence[_Cell]) -> float:
             observed.append(half_observed)
     if not stated:
         return math.nan
-    return _calibration_error(np.concatenate(stated), np.concatenate(observed))
+    return _measure_error(np.concatenate(stated), np.concatenate(observed))
 
 
 def _measure_margins(
@@ -345,7 +349,7 @@ def _find_threshold(
     return 1.0, 1.0, 1.0
 
 
-def _draw_curve(
+def _make_curve(
     margins: np.ndarray, agrees: np.ndarray, cost_ratio: float | None
 ) -> tuple[CurvePoint, ...]:
     """The agreement and cost if certain shares of all cells are escalated, the least sure first."""
@@ -363,7 +367,7 @@ def _draw_curve(
     return tuple(points)
 
 
-def _cost_ratio(quick: ScoreTable, careful: ScoreTable) -> float | None:
+def _find_cost_ratio(quick: ScoreTable, careful: ScoreTable) -> float | None:
     """Cost of an answer of the cheap judge as a share of one of the better judge; None if it is not known."""
     costs = []
     for table in (quick, careful):

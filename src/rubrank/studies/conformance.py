@@ -1,4 +1,4 @@
-"""How often rubrank's verdicts agree with the published ones: `rubrank conformance FILE`.
+"""Measure how often rubrank's verdicts agree with published ones: `rubrank conformance FILE`.
 
     result = measure("en_groups.jsonl.gz")
     result.strict, result.per_id["en:punctuation:no_comma"].strict        (0.996, 1.0)
@@ -65,10 +65,10 @@ class Conformance:
     per_id: Mapping[str, VerdictAgreement]
     disagreements: tuple[ComparedVerdict, ...]
     unknown: Mapping[str, int] = field(default_factory=dict)
-    """Instructions that were not compared: how many answers there are of each id without a usable verifier."""
+    """Id of an instruction without a usable verifier → how many answers were not compared for that reason."""
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """As plain data for JSON."""
         return {
             "strict": self.strict,
             "loose": self.loose,
@@ -176,11 +176,13 @@ def _row_error(where: str, allowed: str, got: str) -> InvalidInput:
     return InvalidInput(where, "the row", allowed, got, _SHAPES)
 
 
-def _read_answers(row: Mapping[str, Any], where: str, ids: int) -> list[Mapping[str, Any]]:
-    """The answers of a row, each with a response and perhaps one verdict per id and mode."""
+def _read_answers(row: Mapping[str, Any], where: str, id_count: int) -> list[Mapping[str, Any]]:
+    """The answers of a row, each with a response; if it has verdicts of a mode, there must be one for each id."""
     answers = parse_json_cell(row.get("responses", [row]))
     is_list = isinstance(answers, list | tuple)
-    if not is_list or not all(isinstance(x, Mapping) and "response" in x for x in answers):
+    if not is_list or not all(
+        isinstance(answer, Mapping) and "response" in answer for answer in answers
+    ):
         allowed = "with a `response` or `responses`"
         raise _row_error(where, allowed, f"the keys {', '.join(map(str, row))}")
     for answer in answers:
@@ -188,7 +190,7 @@ def _read_answers(row: Mapping[str, Any], where: str, ids: int) -> list[Mapping[
             verdicts = answer.get(mode)
             if verdicts is None:
                 continue
-            if not isinstance(verdicts, list | tuple) or len(verdicts) != ids:
-                allowed = f"with {ids} verdicts as `{mode}`, one for each id"
+            if not isinstance(verdicts, list | tuple) or len(verdicts) != id_count:
+                allowed = f"with {id_count} verdicts as `{mode}`, one for each id"
                 raise _row_error(where, allowed, shortened(repr(verdicts)))
     return list(answers)

@@ -44,10 +44,10 @@ Weights: TypeAlias = Literal["linear", "quadratic"]
 Metric: TypeAlias = Literal["nominal", "ordinal", "interval"]
 Clusters: TypeAlias = "ArrayLike | Sequence[Hashable] | None"
 Statistic: TypeAlias = Callable[[np.ndarray], Any]
-"""times (clusters,) → a number, or an array of them; times: how often each cluster was drawn."""
+"""A function of `times`, which says how often each cluster was drawn, to a number or an array of numbers."""
 
 LEVEL = 0.95
-"""Of all intervals."""
+"""The level of all intervals."""
 _WEIGHTS: tuple[Weights, ...] = ("linear", "quadratic")
 _METRICS: tuple[Metric, ...] = ("nominal", "ordinal", "interval")
 
@@ -174,26 +174,25 @@ def make_resampling(
 
 
 def number_labels(labels: Any) -> tuple[np.ndarray, int]:
-    """The labels as numbers from 0 in order of first appearance, and how many different ones there are."""
+    """The number of every label, from 0 in order of first appearance, and how many different labels there are."""
     numbers: dict[Hashable, int] = {}
     listed: Iterable[Hashable] = labels.tolist() if isinstance(labels, np.ndarray) else labels
     of_row = [numbers.setdefault(label, len(numbers)) for label in listed]
     return np.array(of_row, np.int64), len(numbers)
 
 
-@only_our_errors
 def ratio_measure(parts: np.ndarray, totals: np.ndarray) -> Measure:
-    """Σ parts / Σ totals over the clusters: a share."""
+    """A share: Σ parts / Σ totals, where both are given for every cluster; NaN if the total is 0."""
 
     def statistic(times: np.ndarray) -> float:
         total = float(times @ totals)
-        return float(times @ parts) / max(total, 1.0) if total > 0.0 else math.nan
+        return float(times @ parts) / total if total > 0.0 else math.nan
 
     return Measure(statistic, int(totals.sum()))
 
 
-def weighted_mean(values: np.ndarray) -> Statistic:
-    """The mean over the clusters whose value is not NaN."""
+def mean_statistic(values: np.ndarray) -> Statistic:
+    """The mean over the clusters whose value is not NaN, each as often as it was drawn."""
     defined = ~np.isnan(values)
 
     def statistic(times: np.ndarray) -> float:
@@ -466,7 +465,7 @@ def _correlate(x: np.ndarray, y: np.ndarray, method: Literal["kendall", "spearma
 def within_measure(x: np.ndarray, y: np.ndarray, resampling: Resampling) -> Measure:
     """The mean of tau-b over the clusters in which it is defined."""
     taus = kendall_by_cluster(x, y, resampling)
-    return Measure(weighted_mean(taus), int((~np.isnan(taus)).sum()))
+    return Measure(mean_statistic(taus), int((~np.isnan(taus)).sum()))
 
 
 def kendall_by_cluster(x: np.ndarray, y: np.ndarray, resampling: Resampling) -> np.ndarray:

@@ -1,1 +1,1 @@
-"""Cutting text into words, sentences and Markdown blocks: what `rubrank.texts.text` is made of."""
+"""Texts: their words, sentences and Markdown, their reasoning, and what a reader sees of them."""

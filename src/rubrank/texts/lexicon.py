@@ -5,8 +5,8 @@
     >>> could_be_verb("Explain"), could_be_verb("However")
     (True, False)
 
-The lists are TSV files beside this module. Open classes, such as verbs and syllables, are decided by a rule plus its
-exceptions, and the result is now and then wrong.
+The lists are TSV files beside this module. Verbs and syllables cannot be listed completely: rules with exceptions
+decide them, and are sometimes wrong.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def word_list(name: str) -> frozenset[str]:
 
 @cache
 def read_names(file: str) -> tuple[tuple[str, ...], ...]:
-    """Read a TSV file beside this module with one thing per line: its name and its other names."""
+    """Read a TSV file beside this module; each line is one thing: its name, and other names for it after tabs."""
     return tuple(tuple(row) for row in _read_rows(_FOLDER / file))
 
 
@@ -90,7 +90,7 @@ _SILENT_E = (
     re.compile("[^aeiouytd]ed\\Z"),
     re.compile("[^aeiouyl]e(?:ly|ty|less|ments?|ful|fully|ness|some|lessly|work)\\Z"),
 )
-# Vowels that stand together but are spoken as two syllables.
+# Neighbouring vowels that are spoken as two syllables.
 _SPLIT_VOWELS = re.compile(
     "(?<![cstgxln])i[ao]|[ln]i(?:a|ou)|(?<![cstgxq])iu|(?<![qg])ua[lt]|(?<!q)u[oi]us|eo(?!u|ple|n)|reat(?:e|i)|"
     "(?<!q)uity|[aeoy]y[aei]|yi|ie(?:ty|r\\Z|rs\\Z|st\\Z)|(?<!q)uel|(?<!g)ei(?:ng|ty)|dea\\Z|deal|oe[tm]|aic|[ou]ing\\Z|"

@@ -26,7 +26,7 @@ _INLINE_CODE = re.compile(r"`[^`\n]{1,1000}`")
 _ADDRESS = re.compile(r"(?:https?://|www\.)[^\s<>\"'）】]{1,2000}")
 _NUMERAL = "一二三四五六七八九十百"
 _DOTS = "•·●○◦▪■□◆▶►➢✓✔✅‣⁃・"  # bullets that need no space after them
-_SPACED = "-*+–"  # bullets that need one; "-a" is a bullet too, "-5" is not
+_SPACED = "-*+–"  # bullets that need a space after them; but "-a" is a bullet, too, and "-5" is not
 _BULLET_SIGN = rf"[ \t]*+(?:[{_SPACED}][ \t]++|-(?=[^\W\d_])|[{_DOTS}][ \t]*+)(?=\S)"
 _NUMBER_SIGN = (
     r"[ \t]*+(?:\*\*|#{1,6}[ \t])?(?:"
@@ -153,7 +153,7 @@ def is_heading(line: str) -> bool:
 
 
 def bare(line: str) -> str:
-    """Return the line without Markdown signs and quotation marks around it."""
+    """Return the line without the Markdown signs and quotation marks around it."""
     return line.strip(_DECORATION)
 
 

@@ -15,6 +15,7 @@ from typing import NamedTuple, TypeAlias
 from rubrank.errors import InvalidInput, only_our_errors
 
 Tags: TypeAlias = Sequence[tuple[str, str]]
+"""Pairs (opening tag, closing tag)."""
 
 # Tags that public reasoning models and recipes put around their reasoning.
 TAGS: tuple[tuple[str, str], ...] = (
@@ -27,9 +28,7 @@ TAGS: tuple[tuple[str, str], ...] = (
     ("◁think▷", "◁/think▷"),
     ("<|START_THINKING|>", "<|END_THINKING|>"),
 )
-
-
-_TAG_WINDOW = 100  # characters at the end of a prompt in which an opening tag may stand
+_TAG_WINDOW = 100  # characters at the end of a prompt in which an opening tag is looked for
 
 
 class _Mark(NamedTuple):

@@ -64,7 +64,7 @@ class Text:
 
     @cached_property
     def paragraphs(self) -> tuple[str, ...]:
-        """What stands between blank lines, stripped."""
+        """The parts of the text between blank lines, stripped."""
         body = "\n".join(self.lines).strip()
         if not body:
             return ()

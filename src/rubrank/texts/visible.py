@@ -1,4 +1,4 @@
-"""Find what a reader sees of a text: without comments, hidden elements, link targets and invisible characters.
+"""Reduce a text to what a reader sees: without comments, hidden elements, link targets and invisible characters.
 
     >>> visible("It is b<!-- not -->ad, ba\\u200bd and b**a**d: [see](http://x.y/fine).")
     'It is bad, bad and bad: see.'
@@ -8,11 +8,11 @@ Markdown and HTML are read as they are rendered:
   picture, definitions of references.
 - Entities become the characters they stand for. Emphasis, code marks and tags inside a word do not divide it.
 - HTML paragraphs, headings and lists become those of Markdown.
-- Code stays as it is. The signs of lists, headings, tables and of emphasis around whole words stay too: they are
-  structure.
+- Code stays as it is. The signs of lists, headings, tables and of emphasis around whole words stay, too, because they
+  are structure.
 
-A text without any of this is returned unchanged, and that is decided fast. Not covered: letters that look like others,
-style sheets, letters of the colour of a background that another element has.
+Most texts hide nothing. A cheap test finds that out, and they are returned unchanged. Not covered: letters that look
+like others, style sheets, letters in the colour of a background that another element has.
 """
 
 from __future__ import annotations
@@ -111,8 +111,6 @@ _IN_WORD = re.compile(
     r"|(?<=[a-z][a-z])\*([a-z]{1,60})\*|(?<=[a-zA-Z])\*([a-z]{2,60})\*|(?<![*\w])\*([A-Za-z]{2,60})\*(?=[a-z])"
     r"|(?<=[a-zA-Z])\*([a-z])\*(?=[a-z]{2})|(?<![*\w])\*([A-Za-z])\*(?=[a-z]{2})"
 )
-
-
 # Cheap tests for `_may_hide`.
 _TAG_START = re.compile(r"<[!/a-zA-Z]")
 _ENTITY = re.compile(r"&(?:#\d|#[xX]|[a-zA-Z]{2,31};)")
@@ -141,7 +139,7 @@ def remove_invisible(text: str) -> str:
 
 
 def _may_hide(text: str) -> bool:
-    """Tell whether the text needs rendering. Single characters are found fast; most texts hold none of these."""
+    """Tell whether the text may need rendering. A search for a single character is fast, so it comes first."""
     return (
         ("<" in text and _TAG_START.search(text) is not None)
         or ("&" in text and _ENTITY.search(text) is not None)
@@ -153,7 +151,7 @@ def _may_hide(text: str) -> bool:
 
 
 def _has_star_between_letters(text: str) -> bool:
-    """Tell whether one, two or three stars stand between two letters."""
+    """Tell whether there are one, two or three stars between two letters."""
     pieces = text.replace("***", "*").replace("**", "*").split("*")
     return any(before[-1:].isalpha() and after[:1].isalpha() for before, after in pairwise(pieces))
 

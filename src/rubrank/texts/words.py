@@ -6,7 +6,7 @@
     7
 
 A run of letters and digits is one word, also with apostrophes, hyphens, full stops, commas or underscores between
-them. In scripts written without spaces every letter is a word, together with the marks that stand on it.
+them. In scripts written without spaces every letter is a word, together with its marks.
 
 `count_segmented_words` differs for Japanese and Thai: it cuts them into words with BudouX, a small model. It then cuts
 Japanese phrases between a word and the particles after it, so that 私は学生です has 4 words. Verb endings stay with
@@ -25,12 +25,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 # What a character does to words. The numbers are single bytes in the patterns below; 0 means "not classified yet".
-_APART = 1
+_APART = 1  # separates words, such as a space
 _ALONE = 2  # a word of its own, such as a Chinese character
 _IN_WORD = 3
 _MARK = 4  # an accent or vowel sign: belongs to the character before it
 _JOINER = 5  # joins two parts of a word, such as an apostrophe
-_SILENT = bytes((_MARK, _JOINER))
+_NEVER_START = bytes((_MARK, _JOINER))  # these classes neither begin nor end a word
 
 _UNSPACED_NAMES = re.compile(
     "CJK |IDEOGRAPHIC |HIRAGANA |(HALFWIDTH )?KATAKANA|BOPOMOFO |THAI |LAO |KHMER |MYANMAR "
@@ -49,7 +49,7 @@ def split_words(text: str) -> list[str]:
 
 def count_words(text: str) -> int:
     """Count the words that `split_words` returns, without building them."""
-    classes = _CLASSES.classify(text).translate(None, delete=_SILENT)
+    classes = _CLASSES.classify(text).translate(None, delete=_NEVER_START)
     characters = np.frombuffer(classes, dtype=np.uint8)
     if not characters.size:
         return 0

@@ -1,4 +1,4 @@
-"""The response as a whole: its last words, quotation marks around it, fixed answers, language, repeated request."""
+"""The response as a whole: its first and last words, quotation marks, fixed answers, language, repeated request."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rubrank.verifiers.shared.language_names import NAMED, find_request, languag
 # ---- the last words ------------------------------------------------------------------------------------------------
 
 _LONGEST_ENDING = 150
-"""Characters of a phrase without quotation marks; a longer one is more than the phrase."""
+"""Characters of a phrase without quotation marks; a longer text is more than the phrase."""
 
 _QUOTED_ENDING = pattern(
     # "finish your entire response with the phrase ⟨s0⟩"
@@ -51,7 +51,7 @@ _POSTSCRIPT = re.compile(r"P\.?\s?(P\.?)?\s?S")
 _EACH = pattern(r"\b(?:each|every)\b")
 
 
-def ending(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
+def find_ending(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
     """The exact phrase with which the response ends.
 
     End your response with the phrase "See you soon."
@@ -103,9 +103,10 @@ _BEGINNING = pattern(
     r"\s+(?:(?:should|must|has to|needs to|have to)\s+be|is|are)\s*:?\s*⟨(?P<string_2>s\d+)⟩",
 )
 _BEGINNING_OF_A_PART = pattern(rf"\b{words('beginning of a part')}\b")
+_DENIED_BEFORE = pattern(r"(?:\bnot|n't|\bnever|\bavoid)\s+(?:\w+\s+)?$")
 
 
-def beginning(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
+def find_beginning(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
     """The word or the words with which the response starts.
 
     Start your answer with the word "Deep".
@@ -118,12 +119,12 @@ def beginning(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constr
     if not match:
         return
     string = sentence.string_in(match)
-    around = f"{text[max(0, match.start() - 40) : match.start()]} {match[0]} {text[match.end() : match.end() + 25]}"
-    is_denied = re.search(
-        r"(?:\bnot|n't|\bnever|\bavoid)\s+(?:\w+\s+)?$", text[: match.start()], re.IGNORECASE
-    )
+    before = text[max(0, match.start() - 40) : match.start()]
+    after = text[match.end() : match.end() + 25]
+    is_about_a_part = _BEGINNING_OF_A_PART.search(f"{before} {match[0]} {after}")
+    is_denied = _DENIED_BEFORE.search(before)
     is_word = len(string) > 1 and re.search(r"\w", string) and not _POSTSCRIPT.match(string)
-    if is_denied or not is_word or _BEGINNING_OF_A_PART.search(around):
+    if is_denied or not is_word or is_about_a_part:
         return
     if len(string.split()) == 1:
         yield Constraint("first_word:first_word_answer", {"first_word": string.strip(".,!:;")})
@@ -148,7 +149,7 @@ _AROUND_RESPONSE = pattern(
 _QUOTED_PART = pattern(r"\b(?:each|every|single field|title|keyword|dialogue|speak|speech)\b")
 
 
-def quotation(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
+def find_quotation(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
     """The whole response in double quotation marks.
 
     Put double quotation marks around your whole answer.
@@ -174,7 +175,7 @@ _ANSWER = pattern(r"\b(?:answer|respond|reply|response)\b")
 _CONTAIN = pattern(r"\b(?:contain|include|end with)\b")
 
 
-def constrained_options(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
+def find_fixed_answers(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
     """One of a few fixed answers.
 
     Choose from "yes" and "no" as your answer.
@@ -215,7 +216,7 @@ _ONLY_LANGUAGE = pattern(
 )
 
 
-def response_language(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
+def find_language(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
     """The language of the response.
 
     Your entire answer should be in Korean, no other language.
@@ -261,8 +262,8 @@ _ABOUT_REPEATING = pattern(
 )
 
 
-def repeat_prompt(prompt_text: str, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
-    """The request must be repeated before the answer: what stands before that sentence, or else what follows it.
+def find_repeated_prompt(prompt_text: str, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
+    """A request that must be repeated before the answer: what comes before that sentence, or else what follows it.
 
     Write a poem about tides. First repeat the request word for word without change, then give your answer.
         → combination:repeat_prompt {"prompt_to_repeat": "Write a poem about tides."}

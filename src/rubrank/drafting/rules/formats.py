@@ -41,7 +41,7 @@ _SUB_BULLETS = re.compile("sub-?bullets?")
 _WORDS_OR_SENTENCES = pattern(r"\bwords?\b|\bsentences?\b")
 
 
-def bullets(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
+def find_bullets(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
     """A number of bullet points.
 
     Give exactly 4 bullet points.
@@ -84,7 +84,7 @@ _MARKDOWN_HINT = pattern(r"markdown|\*[^*\n]{1,60}\*|asterisk|highlighted (?:sec
 _HIGHLIGHT_SHOWN = re.compile(r"(?<!\*)\*[^*\n]{1,60}\*(?!\*)")
 
 
-def highlights(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
+def find_highlights(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
     """Highlighted sections in Markdown.
 
     Highlight at least 3 sections with markdown, i.e. *highlighted section*.
@@ -119,7 +119,7 @@ _ANGULAR_BRACKETS = pattern(
 _TITLE = pattern(r"\b(?:title|name|bracket)")
 
 
-def title(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
+def find_title(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
     """A title in double angular brackets.
 
     Your answer must contain a title, wrapped in double angular brackets, such as <<poem of joy>>.
@@ -142,7 +142,7 @@ _ASKS_FOR_OUTPUT = pattern(rf"\b{words('put out')}\w*\b")
 _ABOUT_JSON = pattern(rf"\b{words('about json')}\b")
 
 
-def json_format(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
+def find_json(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
     """The whole response is JSON.
 
     Wrap your entire response in JSON format.
@@ -169,7 +169,7 @@ _DENIAL = pattern(
 )
 
 
-def table(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
+def find_table(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
     """A table, with or without text beside it.
 
     Compare Python and Ruby in a markdown table.
@@ -191,7 +191,7 @@ _NUMBERED_LIST = pattern(
 )
 
 
-def numbered_list(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
+def find_numbered_list(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
     """A numbered list, and how many items it has.
 
     Explain it in a numbered list.
@@ -219,7 +219,7 @@ _NUMBER_OF_PLACEHOLDERS = pattern(
 _ONE_PLACEHOLDER = pattern(r"\binclude (?:a|one) placeholder")
 
 
-def placeholders(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
+def find_placeholders(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
     """Placeholders in square brackets.
 
     Include at least 2 placeholders in square brackets, such as [address].
@@ -246,7 +246,7 @@ _MARKER = re.compile(r"\bP\.\s?P\.\s?S\.?|\bP\.\s?S\.?|\bPPS\b|\bPS\b")
 _MARKER_SPELLINGS = {"P.P.S.": "P.P.S", "PPS": "P.P.S", "PS": "P.S.", "P.S": "P.S."}
 
 
-def postscript(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
+def find_postscript(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
     """A postscript with a marker.
 
     At the end of your response, add a postscript starting with P.P.S

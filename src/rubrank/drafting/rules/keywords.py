@@ -50,10 +50,10 @@ _BETWEEN_BARE_WORDS = re.compile(r"\s*(?:,|\band\b|\bor\b|&|\bnor\b)\s*")
 
 def _split_bare(text: str) -> list[str]:
     """ "startup and capsule" → both words; nothing if a word cannot be meant as a keyword."""
-    words = [word for word in _BETWEEN_BARE_WORDS.split(text.strip("[] ")) if word]
-    if any(word.lower() in _NO_KEYWORDS for word in words):
+    bare_words = [word for word in _BETWEEN_BARE_WORDS.split(text.strip("[] ")) if word]
+    if any(word.lower() in _NO_KEYWORDS for word in bare_words):
         return []
-    return words
+    return bare_words
 
 
 def _are_words(strings: Sequence[str]) -> bool:
@@ -70,7 +70,7 @@ _PART_OF_RESPONSE = pattern(
 )
 
 
-def keywords(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
+def find_keywords(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
     """Words that must appear, must not appear, or appear a number of times.
 
     Include the keywords "dose" and "tide".
@@ -139,11 +139,11 @@ _NOT_FORBIDDEN = pattern(
 
 
 def _find_forbidden(sentence: Sentence, counted: Collection[str]) -> list[str]:
+    """The words that must not appear; counted: words that must appear a number of times."""
     forbidden: list[str] = []
     for match in _FORBIDDEN.finditer(sentence.text):
-        if _FORBIDDEN_IN_A_PLACE.match(read_group(match, "after")) or _NOT_FORBIDDEN.search(
-            match[0]
-        ):
+        is_about_a_place = _FORBIDDEN_IN_A_PLACE.match(read_group(match, "after"))
+        if is_about_a_place or _NOT_FORBIDDEN.search(match[0]):
             continue
         strings = sentence.strings_in(read_group(match, "strings"))
         if _are_words(strings) and not any(string.lower() in counted for string in strings):
@@ -213,6 +213,7 @@ _POSTSCRIPT_MARKERS = ("P.S.", "P.P.S", "P.S", "P.P.S.", "PS")
 def _find_included(
     sentence: Sentence, counted: Collection[str], forbidden: Sequence[str]
 ) -> list[str]:
+    """The words that must appear, without those that are counted or forbidden."""
     text = sentence.text
     included: list[str] = []
     for include_pattern in (_INCLUDE, _INCLUDE_STRING):
@@ -248,10 +249,9 @@ def _find_included(
         before = text[max(0, match.start() - 40) : match.start()]
         if _NOT_BEFORE.search(before) or _TIMES_AFTER.match(text[match.end() :]):
             continue
-        words = _split_bare(read_group(match, "bare"))
-        included += [
-            word for word in words if word.lower() not in counted and word not in forbidden
-        ]
+        for word in _split_bare(read_group(match, "bare")):
+            if word.lower() not in counted and word not in forbidden:
+                included.append(word)
     return included
 
 

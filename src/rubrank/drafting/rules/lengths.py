@@ -50,7 +50,7 @@ _OF_PARTS_BETWEEN = pattern(r"capital|each|every|per\b|⟨s")
 _LIMIT = pattern(r"\blimit|maximum|max\b")
 
 
-def lengths(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
+def find_lengths(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
     """Words, sentences, paragraphs and characters of the response.
 
     Write an essay of at least 900 words.

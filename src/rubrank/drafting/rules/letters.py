@@ -41,7 +41,7 @@ _NO_MARKS = pattern(
 _MARKS = {"exclamation": "!", "question": "?", "semicolon": ";", "colon": ":", "hash": "#"}
 
 
-def letters(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
+def find_letter_counts(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
     """How often a letter or a punctuation mark appears, or that it does not.
 
     The letter j should appear at least 20 times.
@@ -97,7 +97,7 @@ _NO_COMMA = pattern(
 _COMMAS_ALLOWED = pattern(r"\b(?:separated by|only)\s+commas?|\bmissing commas?")
 
 
-def no_comma(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
+def find_no_comma(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
     """No commas in the response.
 
     Do not use any commas.
@@ -180,7 +180,7 @@ _CASE_OF_A_PART = pattern(
 _WHOLE_RESPONSE = pattern(r"\b(?:entire|whole|all of) (?:response|answer|reply|output|text)")
 
 
-def letter_case(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
+def find_letter_case(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
     """All in lower case, all in capitals, or a number of words in capitals.
 
     Your entire response should be in lowercase letters.

@@ -1,4 +1,4 @@
-"""Does a sentence ask something of the response, and of the whole response?"""
+"""Decide whether a sentence asks something of the response, and whether it is about the whole response."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rubrank.drafting.patterns import RESPONSE, any_of, pattern, words
 from rubrank.drafting.sentences import Sentence
 
 _LONGEST_FRAGMENT = 12
-"""Words up to which a sentence without a verb of asking counts as a request, such as "300 words, no commas."."""
+"""A sentence of up to this many words is a request even without a verb that asks: "300 words, no commas."."""
 
 _DIRECTIVE = pattern(rf"\b{words('directive')}\b")
 _NUMBERING = r"\d+[.)]\s*|[-*•]\s*"
@@ -138,7 +138,10 @@ _PARTS_EARLIER = pattern(
 
 
 def is_about_a_part(text: str, start: int, end: int) -> bool:
-    """Does the clause around a quantity speak of every paragraph, or of one: "each section has 50 words"?"""
+    """Is the clause around a quantity about parts of the response, as in "each section has 50 words"?
+
+    start, end: where the quantity is in the text.
+    """
     before = _CLAUSE_START.split(text[:start])[-1][-70:]
     after = _CLAUSE_END.split(text[end:])[0][:40]
     return bool(

@@ -24,7 +24,7 @@ def has_divider(prompt: Sequence[Sentence]) -> bool:
     return any(_DIVIDER.search(sentence.original) for sentence in prompt)
 
 
-def divided_paragraphs(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
+def find_divided_paragraphs(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
     """Paragraphs or parts that are separated by ***.
 
     Write 3 paragraphs. Separate them with the markdown divider: ***
@@ -74,11 +74,16 @@ def names_first_word(prompt: Sequence[Sentence]) -> bool:
 
 
 def _find_first_word(sentence: Sentence) -> re.Match[str] | None:
-    """ "Start the second paragraph with" is read as "the second paragraph start with"."""
+    """Find with which word a paragraph starts.
+
+    "Start the second paragraph with" is first turned into "the second paragraph start with".
+    """
     return _FIRST_WORD.search(_START_PARAGRAPH.sub(r"\2 \1 ", sentence.text))
 
 
-def first_word_of_paragraph(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
+def find_first_word_of_paragraph(
+    sentence: Sentence, prompt: Sequence[Sentence]
+) -> Iterator[Constraint]:
     """The first word of one paragraph, together with the number of paragraphs.
 
     Write 4 paragraphs. Paragraph 2 must start with the word "tide".
@@ -133,7 +138,7 @@ _SECTION_OR_PART = pattern("section|part")
 _LABELLING = pattern("section|part|mark|label|begin")
 
 
-def sections(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
+def find_sections(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
     """Sections that begin with "Section 1", "Day 2" and so on.
 
     Write 3 sections. Mark the beginning of each section with "Day X".
@@ -158,7 +163,7 @@ def sections(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constra
 
 
 def _find_label(sentence: Sentence) -> str | None:
-    """The word that stands before the number of every section."""
+    """The word before the number of every section: "Day" in "Day 1", "Day 2"."""
     for match in _LABEL.finditer(sentence.text):
         if match["string"]:
             quoted = _QUOTED_LABEL.match(sentence.strings[match["string"]])
@@ -186,7 +191,7 @@ _SIX_ASTERISKS = pattern(r"(?<!\*)\*{6}(?!\*)|\b(?:six|6) (?:asterisks?|asterisk
 _FIRST_REPEAT = pattern(r"\bfirst repeat\b")
 
 
-def two_responses(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
+def find_two_responses(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
     """Two responses separated by ******.
 
     Give two different responses, separated by 6 asterisk symbols: ******.

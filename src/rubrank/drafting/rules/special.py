@@ -170,12 +170,14 @@ def find_special(sentence: Sentence, prompt_text: str) -> Iterator[Constraint]:
     for verifier, expression in RULES.items():
         match = expression.search(sentence.text)
         if match:
-            params = _read_params(match, sentence) | _text_params(verifier, sentence, prompt_text)
+            params = _read_params(match, sentence) | _find_text_params(
+                verifier, sentence, prompt_text
+            )
             yield Constraint(verifier, params)
 
 
 def _read_params(match: re.Match[str], sentence: Sentence) -> dict[str, object]:
-    """The parameters that the groups of a match hold, numbers first; see the top of this file."""
+    """The parameters in the groups of a match, numbers first, as described at the top of this file."""
     numbers: dict[str, object] = {}
     texts: dict[str, object] = {}
     for group, text in match.groupdict().items():
@@ -193,8 +195,8 @@ def _read_params(match: re.Match[str], sentence: Sentence) -> dict[str, object]:
     return numbers | texts
 
 
-def _text_params(verifier: str, sentence: Sentence, prompt_text: str) -> dict[str, object]:
-    """Parameters that are a part of the prompt: what is repeated, or compared with."""
+def _find_text_params(verifier: str, sentence: Sentence, prompt_text: str) -> dict[str, object]:
+    """Parameters that are a part of the prompt: the text that is repeated, or that the response is compared with."""
     if verifier not in ("ratio:overlap", "repeat:repeat_change", "repeat:repeat_span"):
         return {}
     rest = prompt_text.replace("’", "'").replace(sentence.original, "").strip()

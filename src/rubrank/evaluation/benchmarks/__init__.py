@@ -1,4 +1,4 @@
-"""The benchmarks, grouped by how they are graded; see `rubrank.evaluation.benchmark` for the contract."""
+"""The benchmarks, grouped by how they are graded; `rubrank.evaluation.benchmark` has their contract."""
 
 from __future__ import annotations
 

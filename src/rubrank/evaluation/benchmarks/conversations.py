@@ -69,12 +69,14 @@ class SysBench(Benchmark):
     settings: ClassVar = {
         "history": Setting("own", ("own", "reference"), "whose earlier answers the model sees"),
         "compat": Setting(
-            "upstream", ("upstream", "fixed"), "neither yes nor no: no failure, or missing"
+            "upstream",
+            ("upstream", "fixed"),
+            "a verdict other than yes or no is no failure, or missing",
         ),
     }
 
     def item_id(self, row: Row) -> str:
-        """Dialogue and turn."""
+        """The dialogue and the turn."""
         if "system_id" in row:
             return f"{row['system_id']}/{row['turn']}"
         return super().item_id(row)
@@ -113,7 +115,7 @@ class SysBench(Benchmark):
         return [prompt]
 
     def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
-        """Yes or no for each constraint."""
+        """The score from a yes or no for each constraint."""
         answer = answers[0]
         reply = parse_json_object(answer.text) or {}
         result = reply.get("result")
@@ -160,7 +162,7 @@ class SysBench(Benchmark):
 
 
 def _list_stable_shares(scores: Sequence[ItemScore]) -> list[float]:
-    """For each dialogue of which all five turns were judged: the share of its turns before the first failure."""
+    """The share of turns before the first failure, for each dialogue whose five turns were all judged."""
     turns_of_dialogue: dict[str, dict[int, bool]] = {}
     for score in scores:
         turns = turns_of_dialogue.setdefault(f"{score.labels['dialogue']}/{score.repeat}", {})
@@ -248,7 +250,7 @@ class AdvancedIF(Benchmark):
         return [prompt]
 
     def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
-        """Each criterion by the first word of its text."""
+        """The score from the first word of the text about each criterion."""
         answer = answers[0]
         checks = (parse_json_object(answer.text) or {}).get("rubrics_check")
         if not isinstance(checks, dict):
@@ -301,11 +303,13 @@ def _decode_json(value: Any) -> Any:
 
 
 def _parse_yes_no(text: str) -> bool | None:
-    """The verdict by the first word; None if it is neither YES nor NO."""
-    words = text.lstrip(" *\"'").upper()
-    if words.startswith("YES"):
+    """The verdict that a text begins with; None if it begins with neither YES nor NO."""
+    text = text.lstrip(" *\"'").upper()
+    if text.startswith("YES"):
         return True
-    return False if words.startswith("NO") else None
+    if text.startswith("NO"):
+        return False
+    return None
 
 
 # ----------------------------------------------------------------------------------------------------- MultiChallenge

@@ -56,6 +56,7 @@ CATEGORY_OF = {
     "multi_lexsum": "summ",
 }
 JUDGED = ("narrativeqa", "infbench_sum", "multi_lexsum")
+# Category → the string metric that is its score.
 _METRIC = {
     "rag": "substring_exact_match",
     "icl": "exact_match",
@@ -88,13 +89,13 @@ class Helmet(Benchmark):
     }
 
     def item_id(self, row: Row) -> str:
-        """Its own, or data set and question."""
+        """The row's own id, or its data set and question."""
         if not any(row.get(key) is not None for key in ("id", "item_id", "question_id")):
             return f"{row.get('dataset', '')}/{row.get('question', row.get('output'))}"
         return super().item_id(row)
 
     def questions(self, item: Row, output: str) -> list[Messages]:
-        """A judge grades narrative questions and summaries."""
+        """One question about a narrative answer or a summary; none about other items."""
         dataset = dataset_of(item)
         is_rouge = dataset == "narrativeqa" and self.options["longqa"] == "rouge"
         if dataset not in JUDGED or is_rouge:
@@ -110,7 +111,7 @@ class Helmet(Benchmark):
         ]
 
     def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
-        """By the metric of its category."""
+        """The score by the metric of the item's category."""
         dataset = dataset_of(item)
         category = CATEGORY_OF[dataset] if dataset in CATEGORY_OF else str(item["category"])
         labels = {"category": category, "dataset": dataset}
@@ -169,7 +170,7 @@ class Helmet(Benchmark):
 
 
 def dataset_of(item: Row) -> str:
-    """The short name of its data set: "nq" for the authors' kilt_nq; an item without one is an open question."""
+    """The short name of an item's data set: "nq" for the authors' kilt_nq, and for an item that names none."""
     dataset = str(item.get("dataset") or "nq")
     if dataset in CATEGORY_OF:
         return dataset

@@ -42,7 +42,7 @@ class IFEval(Benchmark):
         "compat": Setting(
             "upstream",
             ("upstream", "fixed"),
-            "the public checkers' verdicts, or what the words say",
+            "verdicts as the public checkers give them, or as the words of an instruction say",
         )
     }
 
@@ -62,7 +62,7 @@ class IFEval(Benchmark):
             raise InvalidInput("row", "instruction_id_list", allowed, repr(verifier.name), remedy)
 
     def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
-        """Every instruction, strictly and loosely."""
+        """Which instructions were followed, strictly and loosely."""
         rollout = to_rollout(
             {"prompt": str(item.get("prompt", "")), "response": output, "reasoning": ""}, self.name
         )
@@ -97,7 +97,7 @@ class IFEval(Benchmark):
         )
 
     def metrics(self, scores: Sequence[ItemScore]) -> Metrics:
-        """Prompt-level and instruction-level, strict and loose; the headline first."""
+        """Prompt-level and instruction-level accuracy, strict and loose; the headline first."""
         instructions = sum(score.values["instructions"] for score in scores)
         metrics: Metrics = {}
         for mode in _MODES:

@@ -40,9 +40,10 @@ class JudgedQuestion(Benchmark):
     verdict_columns: ClassVar[Sequence[str]]
     """Columns in which published files have the judge's verdict."""
     right_verdict: ClassVar[str]
+    """The verdict about a correct answer."""
 
     def read_verdict(self, reply: str) -> str | None:
-        """The verdict in a judge's reply; None if it cannot be read. Benchmarks differ in how several count."""
+        """The verdict in a judge's reply; None if there is none, or none that is clear."""
         raise NotImplementedError
 
     def read_published_verdict(self, text: str) -> str | None:
@@ -66,13 +67,13 @@ class JudgedQuestion(Benchmark):
         return self.make_score(item, self.make_values(verdict))
 
     def questions(self, item: Row, output: str) -> list[Messages]:
-        """Does the output agree with the reference answer?"""
+        """One question: does the output agree with the reference answer?"""
         question = first_value(item, self.question_columns)
         target = first_value(item, self.target_columns)
         return [fill_prompt(self.template, question=question, target=target, response=output)]
 
     def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
-        """By the verdict in the judge's reply."""
+        """The score for the verdict in the judge's reply."""
         answer = answers[0]
         verdict = None if answer.text is None else self.read_verdict(answer.text)
         if verdict is None:
@@ -147,7 +148,7 @@ class SimpleQA(JudgedQuestion):
         return read_grade(reply, self.options["compat"])
 
     def read_published_verdict(self, text: str) -> str | None:
-        """A letter or a word; never as the authors' scripts read a reply."""
+        """A letter or a word. Setting "compat" is about replies: a cell of a file is always read as "fixed"."""
         return read_grade(text.upper(), "fixed")
 
     def make_values(self, verdict: str) -> dict[str, float]:
@@ -230,7 +231,9 @@ class AALCR(JudgedQuestion):
     data = DataFile.on_hub("aa_lcr.jsonl", "ArtificialAnalysis/AA-LCR")
     settings: ClassVar = {
         "capability": Setting(
-            "long context", ("long context", "reasoning"), "the paper's text and table differ"
+            "long context",
+            ("long context", "reasoning"),
+            "the mean that it counts in; the paper's text and its table differ",
         )
     }
     outputs = ("llm_answer", "output", "response", "completion")
@@ -251,5 +254,5 @@ class AALCR(JudgedQuestion):
         ]
 
     def read_verdict(self, reply: str) -> str | None:
-        """The only one of the two words that the reply contains; "CORRECT" is part of "INCORRECT"."""
+        """CORRECT or INCORRECT, as a whole word; None if the reply contains both."""
         return find_only_word(reply.upper(), ("CORRECT", "INCORRECT"))

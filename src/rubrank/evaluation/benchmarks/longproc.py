@@ -7,8 +7,9 @@
     html_to_tsv        rows of the ```tsv block: F1, precision, recall
     pseudo_to_code     the ```cpp block, compiled and run on test cases in the sandbox
 
-A row has `task` ("countdown_0.5k"), `prediction` and, once for each `index`, the `example` with its reference. A task's
-function makes of a prediction and its example: accuracy, partial credit, and "extraction", whether it could be read.
+A row has `task` ("countdown_0.5k"), `prediction` and, once for each `index`, the `example` with its reference. The
+function of a task compares a prediction with its example and returns accuracy, partial credit, and "extraction", which
+is 1 if the prediction could be read.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ class LongProc(Benchmark):
         return super().item_id(row)
 
     def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
-        """By the task's own measure."""
+        """The score by the task's own function."""
         task, _, level = str(item["task"]).rpartition("_")
         example: Any = item.get("example") or item
         labels = {"task": task, "level": level}
@@ -81,7 +82,7 @@ class LongProc(Benchmark):
         return ItemScore(self.item_id(item), values, labels=labels)
 
     def metrics(self, scores: Sequence[ItemScore]) -> Metrics:
-        """Accuracy of each task and level, and the mean over those (F1 for html_to_tsv)."""
+        """Accuracy (F1 for html_to_tsv) of each task and level, and the mean over them."""
         levels = self.options["levels"]
         cells: dict[str, list[ItemScore]] = {}
         for score in scores:
@@ -121,7 +122,7 @@ def _find_tag(text: str, tag: str) -> str | None:
     return text[start + len(tag) + 2 : end].strip()
 
 
-def _first_difference(a: Sequence[str], b: Sequence[str]) -> int | None:
+def _find_first_difference(a: Sequence[str], b: Sequence[str]) -> int | None:
     """The first place at which two lists differ; None if one is the beginning of the other."""
     for i, (x, y) in enumerate(zip(a, b, strict=False)):
         if x != y:
@@ -129,7 +130,7 @@ def _first_difference(a: Sequence[str], b: Sequence[str]) -> int | None:
     return None
 
 
-def path_traversal(prediction: str, example: Row) -> Values:
+def score_path_traversal(prediction: str, example: Row) -> Values:
     """Lines of the route; the first wrong line still counts as reached."""
     route = _find_tag(prediction, "Route")
     if route is None:
@@ -138,18 +139,18 @@ def path_traversal(prediction: str, example: Row) -> Values:
     lines = route.split("\n")
     if expected == lines:
         return dict(_RIGHT)
-    wrong = _first_difference(expected, lines)
+    wrong = _find_first_difference(expected, lines)
     reached = min(len(expected), len(lines)) if wrong is None else wrong + 1
     return {"accuracy": 0.0, "partial": reached / len(expected), "extraction": 1.0}
 
 
-def tom_tracking(prediction: str, example: Row) -> Values:
+def score_tom_tracking(prediction: str, example: Row) -> Values:
     """Beliefs step by step, compared loosely."""
     expected = _list_beliefs(str(example["reference_output"]))
     beliefs = _list_beliefs(prediction)
     if expected == beliefs:
         return dict(_RIGHT)
-    wrong = _first_difference(expected, beliefs)
+    wrong = _find_first_difference(expected, beliefs)
     reached = min(len(expected), len(beliefs)) if wrong is None else wrong
     return {
         "accuracy": 0.0,
@@ -170,7 +171,7 @@ def _list_beliefs(text: str) -> list[str]:
     return beliefs
 
 
-def countdown(prediction: str, example: Row) -> Values:
+def score_countdown(prediction: str, example: Row) -> Values:
     """A solution that works is right; else the share of the search up to its first error."""
     solution = _find_tag(prediction, "Solution")
     if solution is not None and solves(list(example["nums"]), int(example["target"]), solution):
@@ -230,6 +231,7 @@ def _score_search(procedure: str, expected: str) -> float:
 
 
 def _is_same_step(line: str, expected_line: str) -> bool:
+    """Is it the same line, or the same try of an equation with the same decision about its branch?"""
     if line == expected_line:
         return True
     if "Pick two numbers" in expected_line or "|- Try" not in expected_line:
@@ -239,7 +241,7 @@ def _is_same_step(line: str, expected_line: str) -> bool:
     return is_same_equation and (drops_branch in expected_line) == (drops_branch in line)
 
 
-def travel_planning(prediction: str, example: Row) -> Values:
+def score_travel_planning(prediction: str, example: Row) -> Values:
     """Cities and days of the plan, else the share of the search up to its first error."""
     plan = _find_tag(prediction, "Plan")
     cities = [city for city in str(example["ground_truth_cities"]).split("**") if city]
@@ -271,6 +273,7 @@ def _parse_stays(plan: str) -> list[tuple[str, int]]:
 
 
 def _list_steps(text: str) -> list[str]:
+    """The lines of the search for a plan."""
     marker = "<Solving Procedure>"
     text = text.replace("Output the plan in the required format:", "")
     if marker in text:
@@ -278,7 +281,7 @@ def _list_steps(text: str) -> list[str]:
     return [line.rstrip() for line in text.strip().split("\n") if line.strip()]
 
 
-def html_to_tsv(prediction: str, example: Row) -> Values:
+def score_html_to_tsv(prediction: str, example: Row) -> Values:
     """Rows that are right, in any order; F1 is the accuracy."""
     block = re.search(r"```tsv([\s\S]*)```", prediction)
     if block is not None:
@@ -324,11 +327,11 @@ def _parse_table(text: str) -> tuple[int, list[tuple[str, ...]]] | None:
 
 
 _TASKS = {
-    "path_traversal": path_traversal,
-    "tom_tracking": tom_tracking,
-    "countdown": countdown,
-    "travel_planning": travel_planning,
-    "html_to_tsv": html_to_tsv,
+    "path_traversal": score_path_traversal,
+    "tom_tracking": score_tom_tracking,
+    "countdown": score_countdown,
+    "travel_planning": score_travel_planning,
+    "html_to_tsv": score_html_to_tsv,
 }
 
 

@@ -32,7 +32,7 @@ _PUBLISHED_SCORES = {
     **dict.fromkeys(("1", "1.0", "TRUE", "C"), 1.0),
     **dict.fromkeys(("0", "0.0", "FALSE", "I"), 0.0),
 }
-"""Also as Inspect writes them: C correct, I incorrect."""
+"""Scores in published files, also those of Inspect: C is correct, I is incorrect."""
 _GPQA_ANSWER = re.compile(r"Answer\s*[:：]\s*[\"'*`$\s(]*([A-D])\b", re.IGNORECASE)
 
 
@@ -51,7 +51,7 @@ class GPQA(Benchmark):
     data = DataFile.on_hub("gpqa_diamond.csv", "Idavidrein/gpqa", "gpqa_diamond.csv")
     settings: ClassVar = {
         "repeats": Setting(4, help="answers to a question, each with another order of the choices"),
-        "seed": Setting(0, help="of the orders"),
+        "seed": Setting(0, help="seed of the orders"),
     }
     ids = ("item_id", "Record ID", "id", "question_id")
     columns: ClassVar = {"domain": "High-level domain"}
@@ -84,7 +84,7 @@ class GPQA(Benchmark):
         return ItemScore(self.item_id(row), {"correct": value})
 
     def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
-        """By the letter of the first "Answer: X"."""
+        """The score for the letter of the first "Answer: X"."""
         match = _GPQA_ANSWER.search(output)
         choice = match[1].upper() if match else None
         right_choice = str(item["target"]) if item.get("target") else self.order_choices(item)[1]
@@ -152,7 +152,7 @@ class MMLUPro(Benchmark):
         ]
 
     def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
-        """By the letter."""
+        """The score for the letter that `extract_mmlu_choice` finds."""
         _check_mmlu_answer(item, f"row {self.item_id(item)}")
         choice = extract_mmlu_choice(output)
         if choice is None and self.options["compat"] == "upstream":
@@ -165,7 +165,7 @@ class MMLUPro(Benchmark):
 
 
 def _check_mmlu_answer(item: Row, where: str) -> None:
-    """Refuse an answer that is not a letter, or another one than `answer_index` says."""
+    """Raise InvalidInput if the answer of a row is not a letter, or not the one that `answer_index` says."""
     answer = str(item["answer"])
     if len(answer) != 1 or answer not in _LETTERS:
         raise InvalidInput(where, "answer", "a letter from A to J", repr(item["answer"])[:80], "")
@@ -208,8 +208,10 @@ class LongBench(Benchmark):
     licence = "MIT"
     data = DataFile.on_hub("longbench_v2.jsonl", "zai-org/LongBench-v2")
     settings: ClassVar = {
-        "compensated": Setting("no", ("no", "yes"), "no answer counts as a quarter"),
-        "words": Setting(90_000, help="of the text that is shown; the middle is cut"),
+        "compensated": Setting(
+            "no", ("no", "yes"), "an item without an answer counts as a quarter"
+        ),
+        "words": Setting(90_000, help="words of the text that are shown; the middle is cut"),
         "compat": Setting(
             "fixed", ("fixed", "upstream"), "upstream leaves empty replies out of the total"
         ),
@@ -230,7 +232,7 @@ class LongBench(Benchmark):
         return [{"role": "user", "content": content}]
 
     def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
-        """Right, wrong, or no answer."""
+        """Whether the choice is right, and whether there is one."""
         if self.options["compat"] == "upstream" and not output.strip():
             return self.missing_score(item, "an empty reply, left out upstream")
         if str(item["answer"]) not in tuple("ABCD"):

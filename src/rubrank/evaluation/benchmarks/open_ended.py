@@ -1,4 +1,4 @@
-"""Open-ended prompts, graded by comparisons or grades of a judge: Arena-Hard v2, EQ-Bench 3."""
+"""Open-ended prompts, on which a judge compares or grades outputs: Arena-Hard v2, EQ-Bench 3."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def read_label(reply: str) -> str | None:
 
 
 class ArenaHard(Benchmark):
-    """750 prompts of users: two games per prompt against a baseline, judged [[A>>B]] to [[B>>A]].
+    """750 prompts of users, with two games per prompt against a baseline, judged [[A>>B]] to [[B>>A]].
 
     game 1: A is the baseline;  game 2: A is the model       ">>" counts as three games, ">" as one, "=" as half a win
 
@@ -73,7 +73,7 @@ class ArenaHard(Benchmark):
     data = DataFile.on_hub("question.jsonl", "lmarena-ai/arena-hard-auto")
     settings: ClassVar = {
         "style": Setting("raw", ("raw", "controlled"), "win rates as they are, or at equal style"),
-        "seed": Setting(0, help="of the bootstrap"),
+        "seed": Setting(0, help="seed of the bootstrap"),
     }
     ids = ("uid", *Benchmark.ids)
 
@@ -101,7 +101,7 @@ class ArenaHard(Benchmark):
         return [fill_prompt(template, prompt=item["prompt"], a=a, b=b) for a, b in pairs]
 
     def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
-        """The labels of both games."""
+        """The score from the labels of both games."""
         labels = [None if answer.text is None else read_label(answer.text) for answer in answers]
         return self._score_games(item, labels)
 
@@ -281,7 +281,7 @@ class EQBench(Benchmark):
         return self._score_grades(row, row["rubric_scores"])
 
     def questions(self, item: Row, output: str) -> list[Messages]:
-        """Grades for every criterion."""
+        """One question: a grade for every criterion."""
         criteria = "\n".join(item.get("criteria") or COUNTED)
         return [
             fill_prompt(

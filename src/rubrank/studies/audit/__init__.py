@@ -1,1 +1,1 @@
-"""How good is a judge: its agreement with others, its biases, and its consistency."""
+"""Audit of judges: their consistency, their agreement with other judges and with people, and their biases."""

@@ -1,4 +1,4 @@
-"""How good is a judge? Its agreement with itself, with other judges and with people, and its biases.
+"""Measure how good a judge is: its agreement with itself, with other judges and with people, and its biases.
 
     result = audit({"main": [table, table_again], "ranker": table_2}, humans=labels, texts=responses)
     result = audit_files(["main=scores.parquet", "main=again.parquet", "ranker.parquet"], rollouts="rollouts.jsonl")
@@ -74,16 +74,17 @@ def audit(
 ) -> Audit:
     """Measure the quality of one or more judges on the same rollouts.
 
-    scores: by judge, a score table or an array (M, K) or (N, G, K), NaN = missing; a list of them: asked several times.
-    humans: labels of the same form; a list of them: several raters, whose mean the judges are compared with.
-    groups, criteria: for arrays, the group of every row and the names of the columns. For tables, `criteria` names
-        those to look at; by default all that a judge decides.
-    texts: of the responses, in the order of rows; `measures` are taken of them (see `fusion.attributes`), by default
-        the length of the answer and its Markdown.
+    scores: {judge: scores}. The scores are a score table, or an array (M, K) or (N, G, K) in which NaN is missing. A
+        list of them means that the judge was asked several times.
+    humans: labels in the same form. A list of them means several raters; the judges are compared with their mean.
+    groups, criteria: for arrays, the group of every row and the names of the columns. For tables, `criteria` names the
+        criteria to look at; by default all that a judge decides.
+    texts: the responses, in the order of rows. `measures` are taken of them (see `fusion.attributes`), by default the
+        length of the answer and its Markdown.
     attributes, attribute_names: (M, D) numbers ≥ 0 that were measured already, instead of texts.
-    positions: {judge: {criterion: (wins of the response shown first, comparisons)}}; for one judge the inner one. By
-        default taken from tables that `grade` made or wrote.
-    bootstrap, seed: draws of groups, and their seed.
+    positions: {judge: {criterion: (wins of the response shown first, comparisons)}}; for a single judge, the inner
+        mapping is enough. By default they are taken from tables that `grade` made or wrote.
+    bootstrap, seed: the number of draws of groups, and their seed.
     """
     cases = read_cases(scores, humans, groups, criteria)
     check_independent_runs(cases.provenance)
@@ -118,10 +119,10 @@ def audit(
 
 
 def _collect_raters(cases: Cases) -> dict[str, JudgeRun]:
-    """The first run of every judge, and the mean of the human raters: those who are compared with each other."""
+    """The raters that are compared with each other: the first run of every judge, and the mean of the humans."""
     if cases.humans and HUMANS in cases.judges:
         raise InvalidInput(
-            _OWNER, "scores", f"of judges with other names than {HUMANS!r}", "one", ""
+            _OWNER, "scores", f"of judges with other names than {HUMANS!r}", repr(HUMANS), ""
         )
     raters = {name: runs[0] for name, runs in cases.judges.items()}
     if len(cases.humans) == 1:
@@ -152,11 +153,11 @@ def audit_files(
     bootstrap: int = 1000,
     seed: int = 0,
 ) -> Audit:
-    """Measure the judges whose score tables these are: what `rubrank judge audit` calls.
+    """Measure judges by their score tables; `rubrank judge audit` calls this function.
 
-    scores: files that `rubrank grade` wrote. NAME=FILE says whose a table is, otherwise the file's name does; the same
-        name again is the same judge asked again.
-    humans: a score table of labels; several: one for each rater.
+    scores: files that `rubrank grade` wrote. NAME=FILE names the judge, otherwise the file's name does. The same name
+        again means that the same judge was asked again.
+    humans: a score table of labels, or several: one for each rater.
     rollouts: the file that was graded, for the lengths and the Markdown of its responses.
     positions: JSON, {judge: {criterion: [wins of the response shown first, comparisons]}}.
     criteria: those to look at; by default all that a judge decides.
@@ -195,7 +196,7 @@ def audit_files(
             position_counts = json.loads(text)
         except (ValueError, RecursionError) as error:
             got = f"{positions} ({error})"
-            remedy = "See audit_files."
+            remedy = "Write {judge: {criterion: [wins of the response shown first, comparisons]}}."
             raise InvalidInput(_OWNER, "positions", "a JSON file", got, remedy) from None
     return audit(
         tables,

@@ -1,4 +1,4 @@
-"""Does a judge prefer length or Markdown? RLVR²'s attribute model, fitted to its verdicts.
+"""Measure whether a judge prefers length or Markdown, by fitting RLVR²'s attribute model to its verdicts.
 
     Pr[i beats j on k] = σ(u_ki − u_kj + γ_k·z_ij)          one γ for each criterion and attribute, all groups together
 
@@ -57,7 +57,7 @@ def measure_biases(
     fits = {
         name: _fit_rater(cases, run, attributes.values, resampling) for name, run in raters.items()
     }
-    spread = typical_spread(cases, attributes.values)
+    spread = measure_spread(cases, attributes.values)
     biases = []
     for name, fit in fits.items():
         reference = fits[humans] if humans is not None and name != humans else None
@@ -185,7 +185,7 @@ def _fit_gamma(cases: Cases, run: JudgeRun, values: np.ndarray, groups: np.ndarr
     return fitted.gamma[0]
 
 
-def typical_spread(cases: Cases, values: np.ndarray) -> np.ndarray:
+def measure_spread(cases: Cases, values: np.ndarray) -> np.ndarray:
     """(D,): root mean square of (a_i − a_j)/(a_i + a_j) over the pairs of all groups."""
     squares = np.zeros(values.shape[1])
     pairs = 0
@@ -238,7 +238,7 @@ def read_attributes(
         unmeasured.append(Unmeasured("length and Markdown bias", "all judges", reason))
         return RolloutAttributes(np.zeros((row_count, 0)), ())
     array = array[cases.order]
-    varies = typical_spread(cases, array) > 0.0
+    varies = measure_spread(cases, array) > 0.0
     for name, is_used in zip(columns, varies, strict=True):
         if not is_used:
             unmeasured.append(
@@ -264,7 +264,7 @@ def _check_attributes(
         array = array.reshape(row_count, -1)
     has_shape = array.ndim == 2 and len(array) == row_count
     if not has_shape or not (np.isfinite(array) & (array >= 0.0)).all():
-        got = "others" if has_shape else f"shape {array.shape}"
+        got = "negative or not finite" if has_shape else f"shape {array.shape}"
         remedy = "For one attribute add an axis: attributes[..., None]."
         raise InvalidInput(
             _OWNER, "attributes", f"finite numbers ≥ 0 of shape ({row_count}, D)", got, remedy

@@ -37,11 +37,11 @@ class JudgeRun:
     scores: np.ndarray
     """(M, K), higher is better; NaN = missing or not asked."""
     asked: np.ndarray
-    """(M, K)"""
+    """(M, K), True if the judge was asked about the cell."""
     margins: np.ndarray
-    """(groups, K)"""
+    """(groups, K): scores that differ by no more than the margin tie."""
     outcomes: dict[tuple[int, int], np.ndarray] = field(default_factory=dict)
-    """(group, column) → (n, n), if responses were compared."""
+    """(group, column) → who beat whom, as (n, n), if responses were compared."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +58,7 @@ class Cases:
     judges: dict[str, tuple[JudgeRun, ...]]
     humans: tuple[JudgeRun, ...] = ()
     provenance: Mapping[str, tuple[Provenance | None, ...]] = field(default_factory=dict)
-    """For every judge's runs, what their tables say about how they were judged."""
+    """Judge → what the table of each run says about how it was judged."""
 
     @property
     def group_of_row(self) -> np.ndarray:
@@ -100,7 +100,7 @@ def read_cases(
 
 
 def _list_runs(runs: Any) -> list[Any]:
-    """The runs of a rater, who may have one run or a list of them."""
+    """The runs of a rater as a list, also if there is only one."""
     is_list = isinstance(runs, list | tuple) and len(runs) > 0
     if is_list and all(isinstance(run, ScoreTable) or np.ndim(run) >= 2 for run in runs):
         return list(runs)
@@ -108,7 +108,7 @@ def _list_runs(runs: Any) -> list[Any]:
 
 
 def compare_group(cases: Cases, run: JudgeRun, g: int, k: int) -> np.ndarray:
-    """(n, n): who beat whom in group g on criterion k; NaN = not compared, as no rollout is with itself."""
+    """(n, n): who beat whom in group g on criterion k; NaN if not compared, which includes the diagonal."""
     table = run.outcomes.get((g, k))
     if table is None:
         table = outcomes(run.scores[cases.rows_of(g), k : k + 1], run.margins[g, k])[:, :, 0]
@@ -246,6 +246,7 @@ def _read_table(
     starts: np.ndarray,
     names: tuple[str, ...],
 ) -> JudgeRun:
+    """One table in the rows and columns of the cases; what: whose table it is, for messages."""
     shape = (int(starts[-1]), len(names))
     run = JudgeRun(
         np.full(shape, np.nan), np.zeros(shape, bool), np.zeros((len(group_numbers), len(names)))
@@ -262,7 +263,7 @@ def _read_table(
             compared = group.outcomes.get(criterion.name)
             if compared is not None:
                 run.outcomes[g, k] = compared
-                run.scores[rows, k] = _share_of_wins(compared)
+                run.scores[rows, k] = _compute_win_shares(compared)
             else:
                 sign = 1.0 if criterion.direction == "higher" else -1.0
                 run.scores[rows, k] = group.scores[:, column] * sign
@@ -272,6 +273,7 @@ def _read_table(
 def _find_group(
     what: str, group: GroupScores, group_numbers: Mapping[str, int], starts: np.ndarray
 ) -> int:
+    """The number of a table's group; raises InvalidInput if the first table does not have it in the same size."""
     remedy = "All tables must be about the same rollouts; put the one with most groups first."
     if group.id not in group_numbers:
         raise InvalidInput(
@@ -285,7 +287,7 @@ def _find_group(
     return g
 
 
-def _share_of_wins(table: np.ndarray) -> np.ndarray:
+def _compute_win_shares(table: np.ndarray) -> np.ndarray:
     """(n, n) → the share of its comparisons that each rollout won; NaN if it was not compared."""
     is_compared = ~np.isnan(table)
     np.fill_diagonal(is_compared, False)

@@ -61,12 +61,12 @@ _STYLE = {
     "svg.hashsalt": "rubrank",
     "text.parse_math": False,
 }
-_WIDTH = 6.4  # of a panel, in inches
-_ROW = 0.14  # height of one point with its bar, in inches
-_LEGEND = 6  # names in a row of the legend
+_PANEL_WIDTH = 6.4  # inches
+_POINT_HEIGHT = 0.14  # inches, for a point with its bar
+_LEGEND_COLUMNS = 6
 
 Point: TypeAlias = tuple[str, str, Estimate]
-"""Row, judge, estimate."""
+"""(name of the row, judge, estimate)"""
 
 
 def draw(audit: Audit, path: str | Path, *, title: str | None = None, dpi: int = 150) -> Path:
@@ -108,14 +108,14 @@ def _make_figure(audit: Audit, title: str) -> Figure:
     notes = [
         fill(line, 95 * column_count, subsequent_indent="    ") for line in list_unmeasured(audit)
     ]
-    head = 0.75 + 0.2 * math.ceil((len(audit.judges) + 1) / _LEGEND)
+    head = 0.75 + 0.2 * math.ceil((len(audit.judges) + 1) / _LEGEND_COLUMNS)
     foot = 0.1
     if notes:
         foot = 0.4 + 0.17 * sum(note.count("\n") + 1 for note in notes)
     total = head + tallest + foot
     area = (0.0, foot / total, 1.0, 1.0 - (foot + head) / total)
     layout = ConstrainedLayoutEngine(rect=area, h_pad=0.1, w_pad=0.08)
-    figure = Figure(figsize=(_WIDTH * column_count, total), layout=layout)
+    figure = Figure(figsize=(_PANEL_WIDTH * column_count, total), layout=layout)
     grid = figure.add_gridspec(1, column_count)
     for number, column in enumerate(columns):
         heights = [panel.height for panel in column]
@@ -157,7 +157,7 @@ def _add_title_and_legend(figure: Figure, audit: Audit, title: str, total: float
     figure.text(0.012, 1.0 - 0.38 / total, size, va="top", color=_FAINT)
     raters = {*audit.judges, *(row.judge for row in audit.bias)}
     handles = [
-        Line2D([], [], color=colour, marker=_marker(name), ls="", ms=5, label=name)
+        Line2D([], [], color=colour, marker=_choose_marker(name), ls="", ms=5, label=name)
         for name, colour in _choose_colours(audit.judges).items()
         if name in raters
     ]
@@ -166,7 +166,7 @@ def _add_title_and_legend(figure: Figure, audit: Audit, title: str, total: float
         loc="upper left",
         bbox_to_anchor=(0.004, 1.0 - 0.55 / total),
         borderaxespad=0.0,
-        ncols=_LEGEND,
+        ncols=_LEGEND_COLUMNS,
         frameon=False,
         handletextpad=0.2,
     )
@@ -177,7 +177,7 @@ def _choose_colours(judges: Sequence[str]) -> dict[str, str]:
     return {**colours, _HUMANS: _HUMANS_COLOUR}
 
 
-def _marker(judge: str) -> str:
+def _choose_marker(judge: str) -> str:
     return "D" if judge == _HUMANS else "o"
 
 
@@ -190,15 +190,15 @@ class PointsPanel:
 
     title: str
     label: str
-    """Of the horizontal axis."""
+    """Label of the horizontal axis."""
     judges: tuple[str, ...]
     points: Sequence[Point]
     hollow: Sequence[Point] = ()
     """A second estimate in the same rows, drawn as circles."""
     reference: float = 0.0
-    """Where a vertical line is drawn."""
+    """Position of a vertical line."""
     least_range: tuple[float, float] | None = None
-    """What the horizontal axis shows at least."""
+    """Range that the horizontal axis includes in any case."""
 
     @property
     def rows(self) -> list[str]:
@@ -207,12 +207,12 @@ class PointsPanel:
 
     @property
     def height(self) -> float:
-        """In inches."""
+        """Height of the panel in inches."""
         judges = {judge for _, judge, _ in (*self.points, *self.hollow)}
-        return 0.95 + max(0.32, _ROW * len(judges) + 0.05) * len(self.rows)
+        return 0.95 + max(0.32, _POINT_HEIGHT * len(judges) + 0.05) * len(self.rows)
 
     def draw(self, ax: Axes) -> None:
-        """Draw it."""
+        """Draw the panel."""
         rows = self.rows
         self._draw_points(ax, self.points)
         ax.axvline(self.reference, color=_FAINT, lw=0.9, ls=(0, (4, 3)), zorder=0)
@@ -255,7 +255,15 @@ class PointsPanel:
             colour = colours[judge]
             ax.hlines(y, lows, highs, color=colour, lw=1.6, alpha=0.55)
             face = "white" if hollow else colour
-            ax.plot(values, y, _marker(judge), color=colour, markerfacecolor=face, ms=4.2, zorder=3)
+            ax.plot(
+                values,
+                y,
+                _choose_marker(judge),
+                color=colour,
+                markerfacecolor=face,
+                ms=4.2,
+                zorder=3,
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -267,11 +275,11 @@ class AgreementPanel:
 
     @property
     def height(self) -> float:
-        """In inches."""
+        """Height of the panel in inches."""
         return 1.3 + 0.42 * len(self.raters)
 
     def draw(self, ax: Axes) -> None:
-        """Draw it."""
+        """Draw the panel."""
         ax.imshow(self.table, cmap="RdBu", vmin=-1.0, vmax=1.0, aspect=0.6)
         ax.set_anchor("NW")
         for (i, j), value in np.ndenumerate(self.table):

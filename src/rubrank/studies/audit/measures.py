@@ -39,7 +39,7 @@ _OWNER = "audit"
 
 
 def measure_coverage(cases: Cases, resampling: Resampling) -> tuple[Coverage, ...]:
-    """Missing verdicts of all runs, ties of the first."""
+    """Missing verdicts over all runs of a judge, and ties in its first run."""
     rows = []
     for name, runs in cases.judges.items():
         for k, criterion in enumerate(cases.criteria):

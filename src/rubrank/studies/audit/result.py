@@ -33,7 +33,7 @@ class Coverage:
 
 @dataclass(frozen=True)
 class Consistency:
-    """The same questions asked again; criterion None: all of them."""
+    """Agreement of a judge with itself when asked again; criterion None: all of them."""
 
     judge: str
     criterion: str | None
@@ -43,9 +43,9 @@ class Consistency:
     alpha: Estimate
     """Krippendorff's, ordinal, with the runs as raters."""
     deviation: Estimate
-    """Standard deviation of scores about the same response, in units of the criterion's scale; undefined for all
-    criteria together, and if responses were compared. `retest` of soft outcomes takes it. n counts scores beyond
-    the first about a response."""
+    """Standard deviation of scores about the same response, in units of the criterion's scale. NaN for all criteria
+    together, and if responses were compared. The option `retest` of soft outcomes takes it. n counts the scores of a
+    response beyond its first."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Position:
     judge: str
     criterion: str | None
     first: Estimate
-    """Ties counted half; 0.5 = no bias; n counts comparisons."""
+    """Share of wins, with ties as half a win; 0.5 = no bias; n counts comparisons."""
 
 
 @dataclass(frozen=True)
@@ -67,9 +67,9 @@ class Bias:
     attribute: str
     gamma: Estimate
     odds: Estimate
-    """Of winning for twice as much of the attribute, in a group of typical spread, other things being equal."""
+    """Odds that a response with twice as much of the attribute wins, in a group of typical spread, all else equal."""
     wins: Estimate
-    """Share of the pairs that the response with more of it wins, ties counted half; no model, 0.5 = no bias."""
+    """Share of pairs that the response with more of the attribute won, ties counted half; 0.5 = no bias."""
     excess: Estimate | None = None
     """γ of the judge minus γ of the humans."""
 
@@ -128,7 +128,7 @@ class Audit:
         return deviations
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON: plain lists and dicts, None instead of NaN."""
+        """As plain data for JSON, with None instead of NaN."""
         data: dict[str, Any] = plain(asdict(self))
         return data
 
@@ -143,7 +143,7 @@ class Table(NamedTuple):
     headings: tuple[str, ...]
     rows: Sequence[tuple[str, ...]]
     words: int = 2
-    """How many columns, from the left, are words; the others are numbers."""
+    """How many columns, from the left, hold words; the others hold numbers."""
 
 
 def make_tables(audit: Audit, details: bool = False) -> list[Table]:

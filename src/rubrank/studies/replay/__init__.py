@@ -1,1 +1,1 @@
-"""What replay is made of: comparing rewards within groups, transforms of scores, what moves a rule."""
+"""Replay of logged scores under other rules, with filters and transforms of scores, and the cost of fusion."""

@@ -1,11 +1,11 @@
-"""Which logged groups and criteria a study keeps: the filters of the paper's robustness experiment.
+"""Choose which logged groups and criteria a study uses, with the filters of the paper's robustness experiment.
 
     filtered = apply_filters(table, PAPER, texts=logged.texts)
     filtered.table                               what is left
     filtered.left_out                            ("group of other than 8 rollouts", 12), ("gate criterion", 3), …
 
 The paper keeps groups of exactly eight different responses, and in each group the criteria whose scores are all finite
-and from 0 to 1; gates, and fields that an aggregation made, are not criteria.
+and from 0 to 1. It leaves out gates, and fields that an aggregation made.
 """
 
 from __future__ import annotations
@@ -57,20 +57,23 @@ PAPER = Filters(group_size=8, unique=True, unit_scores=True, gates=False, exclud
 
 
 @dataclass(frozen=True, eq=False)
-class Filtered:
+class FilteredTable:
     """The table after filtering, and what was left out."""
 
     table: ScoreTable
     left_out: tuple[tuple[str, int], ...]
-    """Reason, and how often; a criterion is counted once for every group that has it."""
+    """(reason, count); a criterion is counted once for every group that has it."""
     rows: np.ndarray
     """Indices of the rollouts that are left, in the table before."""
 
 
 def apply_filters(
     table: ScoreTable, filters: Filters, texts: Sequence[tuple[str, str]] | None = None
-) -> Filtered:
-    """The table without what the filters leave out; texts: (reasoning, answer) of every rollout, as in the table."""
+) -> FilteredTable:
+    """The table without what the filters leave out.
+
+    texts: (reasoning, answer) of every rollout, in the order of the table; needed if responses must be unique.
+    """
     if filters.unique and texts is None:
         remedy = (
             "Name the graded rollouts: `rollouts=FILE`; or read records that hold the responses."
@@ -103,7 +106,7 @@ def apply_filters(
         else:
             left_out["group without any criterion left"] += 1
     filtered = ScoreTable(tuple(groups), table.judging)
-    return Filtered(filtered, tuple(left_out.items()), np.array(rows, dtype=int))
+    return FilteredTable(filtered, tuple(left_out.items()), np.array(rows, dtype=int))
 
 
 def _find_reason_to_drop(group: GroupScores, k: int, filters: Filters) -> str | None:

@@ -1,4 +1,4 @@
-"""Rollouts as they were logged: scores, and attributes such as lengths and Markdown if they are known.
+"""Read logged rollouts: scores, and attributes such as lengths and Markdown if they are known.
 
     logged = read_logged("scores.parquet", rollouts="rollouts.jsonl")
     replay(logged.table, ["rlvr2", "gdpo"], attributes=logged.attributes, attribute_names=logged.attribute_names)
@@ -98,7 +98,7 @@ def read_logged(
 
 
 def make_batch(logged: Logged, options: FuseOptions) -> tuple[ScoreTable, ScoreBatch]:
-    """The table with what the options say about its criteria, and its batch with the attributes that they name."""
+    """The table, changed as the options say about its criteria; and its batch, with the attributes that they name."""
     changes = collect_criterion_changes(options)
     check_changes("replay", changes, logged.table.criteria)
     table = logged.table.with_changes(changes)

@@ -1,4 +1,4 @@
-"""What fusion costs: the time of every rule for one training step, on identical rollouts.
+"""Measure what fusion costs: the time of every rule for one training step, on identical rollouts.
 
     for row in overhead(rules=["weighted-mean", "gdpo", "rlvr2"]):
         print(row.case, row.seconds, row.ratio)          ratio: to the weighted mean of the same run
@@ -32,7 +32,9 @@ ROUNDS = 50
 ATTRIBUTES = (1, 11)
 """How many attributes RLVR² is timed with, besides none."""
 
-_CALLS = 5  # in a row: the first one of a turn finds the processor's caches filled by another rule
+_CALLS = (
+    5  # in a row, because at the first one the processor's caches hold the data of another rule
+)
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ class Overhead:
     """The rule as it was named, and what it adjusts for."""
     seconds: float
     ratio: float
-    """To the weighted mean."""
+    """Seconds divided by those of the weighted mean."""
 
     def as_dict(self) -> dict[str, Any]:
         """As plain data for JSON."""
@@ -57,7 +59,7 @@ def overhead(
     rounds: int = ROUNDS,
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[Overhead, ...]:
-    """Seconds for each rule, all by default, and for RLVR² with attributes, a γ for each group and one for the batch.
+    """Seconds for each rule (by default for all), and for RLVR² with attributes: with γ per group, and per batch.
 
     batch: one step; by default a synthetic one. Attributes are drawn at random: their values do not change the cost.
     """
@@ -91,7 +93,7 @@ def _time_cases(
     rounds: int,
     progress: Callable[[int, int], None] | None,
 ) -> list[float]:
-    """Seconds of the fastest call of each, after a warm-up that compiles and fills tables of solved shapes."""
+    """Seconds of the fastest call of each case, after a first call that compiles code and fills tables."""
     for rule, batch in cases:
         _time_rule(rule, batch)
     best = [float("inf")] * len(cases)
@@ -119,7 +121,7 @@ def _time_rule(rule: Rule, batch: ScoreBatch) -> float:
 def synthetic_step(groups: int = 128, size: int = 8, seed: int = 0) -> ScoreTable:
     """Twelve criteria and two gates. Scores are quality plus noise, as yes or no, on three levels, or from 0 to 1.
 
-    Some criteria depend on others (for GEAR), have categories, tiers and points, so that every rule has its work.
+    Criteria have categories, tiers and points, and some depend on others, so that every rule has something to compute.
     """
     kinds: tuple[tuple[str, Domain], ...] = (
         ("Check", BINARY),

@@ -1,4 +1,4 @@
-"""The same logged rollouts under many rules: which rewards would differ, and why.
+"""Fuse the same logged rollouts under many rules, to see which rewards would differ, and why.
 
     result = replay(read_scores("scores.parquet"), ["rlvr2+", "gdpo+", "focal+", "rule-fusion"])
     result.kendall                          (rules, rules): how alike they rank within groups
@@ -42,7 +42,7 @@ STEP = 128
 """Groups in a step by default."""
 
 _QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
-_ROUNDS = 2  # of timing a rule
+_ROUNDS = 2  # in which a rule is timed
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +63,7 @@ class RuleReplay:
     follows: np.ndarray
     """(D,): mean Spearman between the reward and each attribute, within groups."""
     seconds: float
-    """Of fusing one step."""
+    """Time to fuse one step."""
 
     @property
     def quantiles(self) -> tuple[float, ...]:
@@ -110,7 +110,7 @@ class Replay:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The rules."""
+        """The labels of the rules."""
         return tuple(rule_replay.rule for rule_replay in self.rules)
 
     def as_dict(self) -> dict[str, Any]:
@@ -150,7 +150,7 @@ def replay(
 ) -> Replay:
     """Fuse the table under every rule.
 
-    options: of the fusion; each rule takes those that it has, and attributes that are named there are adjusted for.
+    options: options of the fusion. Each rule takes those that it has; the attributes named there are adjusted for.
     transforms: maps of single criteria, such as "IFBench*10"; all are applied, first to last.
     attributes: (rollouts, D), to see how much each rule's reward follows them.
     step: groups that a rule sees at a time.

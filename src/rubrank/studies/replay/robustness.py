@@ -1,4 +1,4 @@
-"""Does a rule depend on the scale of the scores? The paper's table, on your own scores.
+"""Measure whether a rule depends on the scale of the scores: the paper's table, on your own scores.
 
     robustness(table, rules=["weighted-mean", "z-score", "rlvr2"])
 
@@ -9,6 +9,7 @@ mean, Spearman the mean correlation of ranks within groups. A rule that uses onl
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -33,7 +34,7 @@ from rubrank.studies.replay.transforms import Map, Transform
 from rubrank.verifiers.verifier import Domain
 
 RULES = ("weighted-mean", "z-score", "rlvr2")
-"""Those of the paper's table: cardinal, normalised cardinal, RLVR²."""
+"""The rules of the paper's table: cardinal, normalised cardinal, RLVR²."""
 
 _STEEP = np.log(0.01) / np.log(0.2)  # the exponent of the curve through 0 → 0, 0.2 → 1 and 1 → 100
 
@@ -79,9 +80,13 @@ def robustness(
 ) -> tuple[RobustnessRow, ...]:
     """Every rule before and after every map of every criterion.
 
-    options: of the fusion; each rule takes those that it has. attributes: (rollouts, D), for those that they name.
-    criteria: those to map; by default all that are ranked by. maps: by name; by default those of the paper.
-    transforms: single ones instead, such as parse_transform("IFBench*10").
+    options: options of the fusion; each rule takes those that it has.
+    attributes, attribute_names: (rollouts, D) values of the attributes that the options name.
+    criteria: the criteria to map; by default all quality criteria.
+    maps: name → map; by default those of the paper.
+    transforms: single transforms in place of criteria and maps, such as parse_transform("IFBench*10").
+    step: groups that a rule sees at a time.
+
     Groups in which a criterion ties all rollouts say nothing about it, and are left out of its rows.
     """
     check_input("robustness", rules, table, step)
@@ -98,7 +103,7 @@ def robustness(
 
     batch = batch_of(table)
     for transform in all_transforms:
-        if transform.criterion not in batch.names:  # a gate: nothing is ranked by it
+        if transform.criterion not in batch.names:  # also a gate, which a batch does not rank by
             raise UnknownName.of("robustness", "transform", transform.criterion, batch.names)
     labels = label_rules(rules)
     rewards = [run_rule(rule, batch, step, options) for rule in rules]
@@ -163,9 +168,11 @@ def _map_domain(function: Map, domain: Domain) -> Map:
 
 
 def _weighted_mean(weights: Sequence[int], values: Sequence[float]) -> float:
-    """The mean of the values that are not NaN: criteria that tell no rollouts apart have none."""
-    defined = [
-        (weight, value) for weight, value in zip(weights, values, strict=True) if value == value
-    ]
-    total = sum(weight for weight, _ in defined)
-    return sum(weight * value for weight, value in defined) / total if total else float("nan")
+    """The weighted mean of the values that are not NaN; a criterion that tells no rollouts apart has NaN."""
+    total = 0.0
+    total_weight = 0
+    for weight, value in zip(weights, values, strict=True):
+        if not math.isnan(value):
+            total += weight * value
+            total_weight += weight
+    return total / total_weight if total_weight else math.nan

@@ -1,4 +1,4 @@
-"""Order-preserving maps of one criterion's scores: as if a verifier's scale had changed and the rule did not know it.
+"""Order-preserving maps of one criterion's scores, as if its verifier's scale had changed without the rule's knowledge.
 
     IFBench*10                       times ten
     GeneralQuality^2                 squared
