@@ -23,7 +23,7 @@ import yaml
 from rubrank.errors import UnknownName
 from rubrank.rubrics.catalogue import KNOWN
 from rubrank.rubrics.files import load_yaml
-from rubrank.verifiers.verifier import VERIFIERS, Domain, Verifier, library_examples, verifier_names
+from rubrank.verifiers.verifier import VERIFIERS, Domain, library_examples, verifier_names
 
 
 @dataclass(frozen=True)
@@ -66,19 +66,19 @@ def find_criteria(family: str | None = None, search: str | None = None) -> list[
     Every word of `search` must occur in the name, keywords or description of a criterion. Endings do not matter:
     "tests", "hallucinated" and "politeness" find test, hallucination and polite.
     """
-    entries = sorted(map(_make_entry, _all_names()), key=lambda entry: (entry.family, entry.name))
+    entries = sorted(map(_make_entry, _list_names()), key=lambda entry: (entry.family, entry.name))
     if family is not None:
         families = {entry.family for entry in entries}
         if family not in families:
             raise UnknownName.of("find_criteria", "family", family, families)
         entries = [entry for entry in entries if entry.family == family]
-    words = [word for word in _stems(search or "") if word not in _SMALL_WORDS]
+    words = [word for word in _find_stems(search or "") if word not in _SMALL_WORDS]
     if not words:
         return entries
     has_chinese_negation = re.search("不要|不能|禁止|没有|不得", search or "") is not None
     is_negated = has_chinese_negation or any(word in _NEGATIONS for word in words)
     subjects = [word for word in words if word not in _NEGATIONS] or words
-    relevance = {entry.name: _relevance(subjects, entry) for entry in entries}
+    relevance = {entry.name: _rate_relevance(subjects, entry) for entry in entries}
     if is_negated:  # "no emojis": criteria that forbid something come first
         for entry in entries:
             if relevance[entry.name] and not _forbids(entry, subjects):
@@ -92,28 +92,28 @@ def _forbids(entry: CriterionEntry, subjects: Sequence[str]) -> bool:
     """Does the criterion forbid one of the subjects: ForbiddenContent, no_comma, a keyword such as "no markdown"?"""
     if "forbidden" in entry.name.casefold() or "no" in re.split(r"[_:]", entry.name):
         return True
-    for keyword in _keywords().get(entry.name, ()):
-        stems = set(_stems(str(keyword)))
+    for keyword in _load_keywords().get(entry.name, ()):
+        stems = set(_find_stems(str(keyword)))
         if not _NEGATIONS.isdisjoint(stems) and not stems.isdisjoint(subjects):
             return True
     return False
 
 
-def _relevance(words: Sequence[str], entry: CriterionEntry) -> float:
+def _rate_relevance(words: Sequence[str], entry: CriterionEntry) -> float:
     """How well a criterion matches a search; 0 if one of the words does not occur.
 
     Each word counts 3 if it is in the name or family, 2 if it is a keyword, 1 if it is in the description. Chinese is
     matched by characters, because it has no spaces between words.
     """
     spaced_name = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", entry.name)  # WordCount → Word Count
-    keywords = _keywords().get(entry.name, ())
+    keywords = _load_keywords().get(entry.name, ())
     parameter_types = " ".join(parameter.type for parameter in entry.parameters)
     texts = (
         (3.0, f"{entry.name} {spaced_name} {entry.family}"),
         (2.0, " ".join(keywords)),
         (1.0, f"{entry.checks} {entry.doc} {parameter_types}"),
     )
-    stems = [(points, text, _stems(text)) for points, text in texts]
+    stems = [(points, text, _find_stems(text)) for points, text in texts]
     total = 0.0
     for word in words:
         best = 0.0
@@ -140,20 +140,20 @@ _ENDING = re.compile(
 )
 
 
-def _stems(text: str) -> list[str]:
+def _find_stems(text: str) -> list[str]:
     """The words of a text in lower case, without the most common English endings."""
     return [_ENDING.sub("", word) or word for word in re.findall(r"\w+", text.casefold())]
 
 
 _NEGATIONS = frozenset(
-    _stems(
+    _find_stems(
         "no not without avoid never none don t kein keine ohne nicht sin sans pas senza non sem não zonder geen"
         " utan uden bez без не"
     )
 )
 # "At most 100 words" asks about words.
 _SMALL_WORDS = frozenset(
-    _stems(
+    _find_stems(
         "a an the of in on at to for is are be must should with and or it its my do does most least than more less"
         " across exactly response use using der die das de la le les el los en du des"
     )
@@ -161,14 +161,15 @@ _SMALL_WORDS = frozenset(
 
 
 @cache
-def _keywords() -> dict[str, list[str]]:
+def _load_keywords() -> dict[str, list[str]]:
+    """Criterion → words that people search for it by."""
     path = files("rubrank") / "rubrics" / "keywords.yaml"
     return dict(load_yaml(path.read_text(encoding="utf-8")))
 
 
 def describe(name: str) -> CriterionEntry:
     """One criterion, with its examples. Raises UnknownName, with the nearest names, for an unknown criterion."""
-    names = _all_names()
+    names = _list_names()
     if name not in names:
         near = get_close_matches(name, names, n=3, cutoff=0.5)
         remedy = "`rubrank criteria` lists them."
@@ -197,17 +198,25 @@ def write_yaml_line(entry: CriterionEntry) -> str:
     return f"- {text.strip()}"
 
 
-def _all_names() -> set[str]:
+def _list_names() -> set[str]:
     return {*verifier_names(), *KNOWN}
 
 
 def _make_entry(name: str) -> CriterionEntry:
+    """The entry of a criterion, without examples."""
     verifier = VERIFIERS.get(name)
     listed = KNOWN.get(name)
     if verifier is None:
         assert listed is not None
         values = _describe_domain(listed.domain)
         return CriterionEntry(name, listed.family, listed.how, listed.layer, values, listed.checks)
+    schema = verifier.parameters.model_json_schema()
+    required = schema.get("required", ())
+    parameters = []
+    for parameter, data in schema.get("properties", {}).items():
+        value_type = _describe_type(data, schema)
+        is_required = parameter in required
+        parameters.append(Parameter(parameter, value_type, is_required, data.get("default")))
     return CriterionEntry(
         name=name,
         family=listed.family if listed else verifier.family,
@@ -217,7 +226,7 @@ def _make_entry(name: str) -> CriterionEntry:
         checks=listed.checks if listed else verifier.doc.partition("\n")[0],
         version=verifier.version,
         languages=verifier.languages,
-        parameters=_list_parameters(verifier),
+        parameters=tuple(parameters),
         doc=verifier.doc,
     )
 
@@ -228,15 +237,6 @@ def _describe_domain(domain: Domain) -> str:
     if domain.values:
         return ", ".join(f"{value:g}" for value in domain.values)
     return f"{domain.low:g} to {domain.high:g}"
-
-
-def _list_parameters(verifier: Verifier) -> tuple[Parameter, ...]:
-    schema = verifier.parameters.model_json_schema()
-    required = schema.get("required", ())
-    return tuple(
-        Parameter(name, _describe_type(data, schema), name in required, data.get("default"))
-        for name, data in schema.get("properties", {}).items()
-    )
 
 
 _LIMITS = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}

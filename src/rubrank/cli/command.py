@@ -256,6 +256,7 @@ def usage_errors_in_one_line() -> Iterator[None]:
 
 
 def _describe_usage_error(error: Any) -> str:
+    """A mistake in the command line as one sentence, with what is allowed or meant instead."""
     cause = error.__cause__
     parameter = getattr(error, "param", None)
     if parameter is not None and hasattr(cause, "errors"):

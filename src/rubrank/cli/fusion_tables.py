@@ -195,20 +195,19 @@ def group_as_json(group: FusedGroup, rollout: int | None) -> str:
 
 
 def _rollout_as_json(group: FusedGroup, i: int) -> dict[str, Any]:
+    """Scores, outcomes, utilities and reward of one rollout, and why it got that reward."""
     is_decided = [_is_decided(group, i, k) for k in range(len(group.criteria))]
+    utilities = np.where(is_decided, group.utilities[i], np.nan)
+    values = np.where(is_decided, group.values[i], np.nan)
+    outcomes = {}
+    for k, name in enumerate(group.criteria):
+        outcomes[name] = _count_outcomes(np.delete(group.outcomes[i, :, k], i))
     data: dict[str, Any] = {
         "rollout": i,
         "scores": dict(zip(group.criteria, group.scores[i], strict=True)),
-        "outcomes": {
-            name: _count_outcomes(group.outcomes[i, :, k], i)
-            for k, name in enumerate(group.criteria)
-        },
-        "utilities": dict(
-            zip(group.criteria, np.where(is_decided, group.utilities[i], np.nan), strict=True)
-        ),
-        "values": dict(
-            zip(group.criteria, np.where(is_decided, group.values[i], np.nan), strict=True)
-        ),
+        "outcomes": outcomes,
+        "utilities": dict(zip(group.criteria, utilities, strict=True)),
+        "values": dict(zip(group.criteria, values, strict=True)),
         "fused": group.fused[i],
         "ranking": group.ranking[i],
         "reward": group.reward[i],
@@ -221,9 +220,8 @@ def _rollout_as_json(group: FusedGroup, i: int) -> dict[str, Any]:
     return data
 
 
-def _count_outcomes(outcome: np.ndarray, i: int) -> dict[str, int]:
-    """Certain outcomes, and those that are fractions, such as 0.7 for "ahead of 3 (0.70)", if there are any."""
-    against_others = np.delete(outcome, i)
+def _count_outcomes(against_others: np.ndarray) -> dict[str, int]:
+    """Wins, ties and losses; "ahead" and "behind" count outcomes that are fractions, such as 0.7, if there are any."""
     counts = {
         "beats": int((against_others == 1.0).sum()),
         "ties": int((against_others == 0.5).sum()),

@@ -51,9 +51,9 @@ def take_settings(
     }
     if not models:
         return function, ()
-    fields = {
-        name: field for model in models.values() for name, field in model.model_fields.items()
-    }
+    fields: dict[str, Any] = {}
+    for model in models.values():
+        fields |= model.model_fields
 
     parameters = [
         parameter.replace(annotation=hints[parameter.name], kind=parameter.KEYWORD_ONLY)
@@ -61,7 +61,16 @@ def take_settings(
         if parameter.name not in models
     ]
     for name in flags:
-        value_type, option = _make_flag(name, fields[name])
+        field = fields[name]
+        option = typer.Option(
+            as_flag(name),
+            metavar=(field.json_schema_extra or {}).get("metavar"),
+            help=field.description,
+            rich_help_panel=_PANEL,
+            show_default=False,
+            autocompletion=complete_rule if name == "rule" else None,
+        )
+        value_type: Any = list[str] | None if _is_repeatable(field) else str | None
         parameters.append(_make_parameter(name, value_type, option))
     config = typer.Option(
         "--config", metavar="FILE", help=_CONFIG_HELP, rich_help_panel=_PANEL, show_default=False
@@ -98,21 +107,6 @@ def _make_parameter(name: str, value_type: Any, option: Any) -> inspect.Paramete
     )
 
 
-def _make_flag(name: str, field: Any) -> tuple[Any, Any]:
-    """The type of a flag's value, and the flag as a typer option."""
-    extra = field.json_schema_extra or {}
-    option = typer.Option(
-        as_flag(name),
-        metavar=extra.get("metavar"),
-        help=field.description,
-        rich_help_panel=_PANEL,
-        show_default=False,
-        autocompletion=complete_rule if name == "rule" else None,
-    )
-    value_type = list[str] | None if _is_repeatable(field) else str | None
-    return value_type, option
-
-
 def _is_repeatable(field: Any) -> bool:
     return get_origin(field.annotation) in (tuple, dict)
 
@@ -137,7 +131,13 @@ def read_settings(
     merged: dict[str, Any] = {}
     for source in (by_file, by_set, by_flags):
         for name, value in source.items():
-            merged[name] = _merge(merged.get(name), value)
+            earlier = merged.get(name)
+            if isinstance(earlier, Mapping) and isinstance(value, list):
+                value = read_pairs("NAME", value)
+            if isinstance(earlier, Mapping) and isinstance(value, Mapping):
+                # Entries of a mapping, such as weights, are merged one by one.
+                value = {**earlier, **value}
+            merged[name] = value
 
     objects = {}
     for parameter, model in models.items():
@@ -148,16 +148,16 @@ def read_settings(
             first = explain_complaints(error, "options", model, "cli")[0]
             name = first.parameter.partition(".")[0]
             if name in by_flags:
-                raise _about_flag(first, name, as_flag(name)) from None
+                raise _name_flag(first, name, as_flag(name)) from None
             if name in by_set:
-                raise _about_flag(first, name, f"--set {name}") from None
+                raise _name_flag(first, name, f"--set {name}") from None
             raise type(first)(
                 str(config), first.parameter, first.allowed, first.got, first.remedy
             ) from None
     return objects
 
 
-def _about_flag(error: InvalidInput, name: str, flag: str) -> InvalidInput:
+def _name_flag(error: InvalidInput, name: str, flag: str) -> InvalidInput:
     """The error with the flag instead of the field: `--weight Facts` instead of weight.Facts, or `--set gate.floor`."""
     place = error.parameter.removeprefix(name)
     if not flag.startswith("--set"):
@@ -175,7 +175,7 @@ def _read_set_texts(texts: Sequence[str], fields: Mapping[str, Any]) -> dict[str
         name, _, inner = key.strip().partition(".")
         name = name.replace("-", "_")
         if name not in fields:
-            raise UnknownOption.of("options", "--set", key, setting_keys(fields))
+            raise UnknownOption.of("options", "--set", key, list_setting_keys(fields))
         if get_origin(fields[name].annotation) is dict and not inner:
             ((inner, value),) = read_pairs(f"--set {name}", [value]).items()
         earlier = values.get(name)
@@ -210,19 +210,10 @@ def read_config(path: Path, fields: Mapping[str, Any]) -> dict[str, Any]:
     return values
 
 
-def _merge(earlier: Any, value: Any) -> Any:
-    """The new value; if both are mappings, the entries of both."""
-    if isinstance(earlier, Mapping) and isinstance(value, list):
-        value = read_pairs("NAME", value)
-    if isinstance(earlier, Mapping) and isinstance(value, Mapping):
-        return {**earlier, **value}
-    return value
-
-
 # ---------------------------------------------------------------------------------------------------------- completion
 
 
-def setting_keys(fields: Mapping[str, Any]) -> list[str]:
+def list_setting_keys(fields: Mapping[str, Any]) -> list[str]:
     """All keys of --set; fields of an inner model have a dot, such as gate.floor."""
     keys = []
     for name, field in fields.items():

@@ -136,11 +136,11 @@ def print_table(
 
     console = Console()
     title = visible(title)
-    headings = [_clean_cell(name) for name in headings]
-    cells = [[_clean_cell(text) for text in row] for row in rows[:most]]
-    widths = _column_widths(headings, cells)
+    headings = [_clean_text(name) for name in headings]
+    cells = [[_clean_text(text) for text in row] for row in rows[:most]]
+    widths = _measure_columns(headings, cells)
     room_for_words = console.width - sum(widths[words:]) - _GAP * (len(widths) - 1)
-    word_widths = _squeeze(widths[:words], room_for_words)
+    word_widths = _shrink_widths(widths[:words], room_for_words)
     room_for_numbers = console.width - sum(word_widths) - _GAP * words
     for part_number, part in enumerate(_split_columns(widths[words:], room_for_numbers + _GAP)):
         if title:
@@ -151,7 +151,7 @@ def print_table(
         print(f"… and {len(rows) - len(cells)} more; --json prints them all\n")
 
 
-def _clean_cell(text: str) -> str:
+def _clean_text(text: str) -> str:
     return visible(text).replace("\t", " ")
 
 
@@ -178,7 +178,7 @@ def _make_table(
     return grid
 
 
-def _squeeze(widths: Sequence[int], room: int) -> list[int]:
+def _shrink_widths(widths: Sequence[int], room: int) -> list[int]:
     """Widths that fit into `room`: the widest column shrinks first, and none below its minimum."""
     new_widths = list(widths)
     minimum = _SHARED_WIDTH if len(widths) > 1 else _SINGLE_WIDTH
@@ -202,7 +202,7 @@ def print_matrix(
 
     name_width = min(max(map(len, rows), default=0), _SINGLE_WIDTH)
     room = Console().width - name_width - _GAP
-    if sum(width + _GAP for width in _column_widths(columns, cells)) > room:
+    if sum(width + _GAP for width in _measure_columns(columns, cells)) > room:
         numbers = [str(i + 1) for i in range(len(columns) - named)]
         columns = [*columns[:named], *numbers]
     print_table(
@@ -210,7 +210,8 @@ def print_matrix(
     )
 
 
-def _column_widths(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
+def _measure_columns(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
+    """The width of the longest cell of each column."""
     from rich.cells import cell_len
 
     widths = []

@@ -1,12 +1,12 @@
-"""How alike two rules rank the rollouts of each group.
+"""How much two rules agree about the order of the rollouts within each group.
 
     group of three; one rule says 0.9, 0.5, 0.5, the other 0.7, 0.1, 0.4
     pairs     first > second in both, first > third in both, second ? third: a tie in one        τ-b = 2/√6 = 0.82
     signs     above or below the group's mean: + − −  against  + − =  (0.4 is the mean)            2 of 3 agree
 
-Everything is about one group at a time, as a group-relative trainer is; means are over the groups in which both rules
-tell rollouts apart. Differences below 1e-9 of a group's spread are rounding, and count as ties; so is a spread below
-1e-9 itself.
+Rules are compared within groups, because a group-relative trainer only uses differences within a group. Means are over
+the groups in which both rules tell rollouts apart. Differences below 1e-9 of a group's spread come from rounding and
+count as ties; if the spread itself is below 1e-9, the whole group is tied.
 
 Letters: M rollouts, N groups, n rollouts of a group; R rules.
 """
@@ -24,7 +24,7 @@ from rubrank.scores.spread import ROUNDING, SPREAD
 
 @dataclass(frozen=True, eq=False)
 class RankedRewards:
-    """The rewards of one rule, group by group: who is above whom. Groups of one size are kept together."""
+    """Which rollout is above which under one rule. Groups of the same size are stored in one array."""
 
     signs: tuple[np.ndarray, ...]
     """For every size n: (groups of that size, n, n), the sign of row minus column."""
@@ -35,7 +35,7 @@ class RankedRewards:
 
 
 def rank_rewards(reward_M: np.ndarray, starts: np.ndarray) -> RankedRewards:
-    """Who is above whom, and who is above the mean."""
+    """Compare all rollouts of each group with each other and with the group's mean. starts: (N + 1,) first rows."""
     side_M = np.zeros(len(reward_M), np.int8)
     all_signs = []
     all_best = []
@@ -69,7 +69,7 @@ def kendall_by_group(a: RankedRewards, b: RankedRewards) -> np.ndarray:
 
 
 def spearman_by_group(a: RankedRewards, b: RankedRewards) -> np.ndarray:
-    """ρ of every such group: the correlation of ranks, which are sums of signs."""
+    """Spearman's ρ of the same groups: the correlation of ranks, which are sums of signs."""
     correlations = []
     for x, y in _pairs_with_signal(a, b):
         x_ranks = x.sum(2, dtype=float)
@@ -122,4 +122,5 @@ def _pairs_with_signal(a: RankedRewards, b: RankedRewards) -> list[tuple[np.ndar
 
 
 def _has_signal(signs: np.ndarray) -> np.ndarray:
+    """For each group: does the rule tell any rollouts apart?"""
     return np.asarray(signs.any((1, 2)))

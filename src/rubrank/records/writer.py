@@ -95,7 +95,7 @@ class RecordWriter:
         self._failure: InvalidInput | None = None
         """Why a batch was not written."""
         self._failed_groups: list[_GroupLabel] | None = None
-        """The groups of a batch that could not be written without a thread: the only one that may come next."""
+        """The groups of a batch that could not be written without a thread; only the same batch may be written next."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {"recording": self.recording}  # a thread belongs to its process
@@ -193,12 +193,14 @@ class RecordWriter:
         return size
 
     def _log_limit(self, limit: int, period: str) -> None:
+        """Log once that a limit is reached. period: what it applies to, "the run" or a day."""
         if period not in self._limits_logged:
             self._limits_logged.add(period)
             reached = f"{self.recording.path}: the limit of {limit:,} bytes for {period} is reached"
             _log.warning("%s: further records have no texts", reached)
 
     def _append_in_thread(self, file: Path, records: list[GroupRecord]) -> None:
+        # After a failure nothing more is written: it would follow a hole in the records.
         if self._failure is None:
             self._append(file, records)
 
@@ -221,6 +223,7 @@ class RecordWriter:
             raise
 
     def _wait_for_first(self) -> None:
+        """Wait for the oldest pending batch; raises what went wrong with it."""
         self._pending.popleft().result()
         self._raise_failure()
 

@@ -100,7 +100,7 @@ async def read_body(request: Request, most: int, seconds: float) -> bytes:
     """The body of a request; RequestRefused if it has more than `most` bytes or takes too long."""
     length = request.headers.get("content-length", "")
     if length.isdecimal() and int(length) > most:
-        raise _too_large(most, f"{int(length):,}")
+        raise _refuse_size(most, f"{int(length):,}")
     if request.headers.get("content-encoding", "identity") != "identity":
         raise refuse(415, "Content-Encoding", "left out", request.headers["content-encoding"][:40])
     parts = []
@@ -110,7 +110,7 @@ async def read_body(request: Request, most: int, seconds: float) -> bytes:
             async for part in request.stream():
                 size += len(part)
                 if size > most:
-                    raise _too_large(most, "more")
+                    raise _refuse_size(most, "more")
                 parts.append(part)
     except TimeoutError:
         raise refuse(408, "body", f"sent within {seconds:g} s", f"{size:,} bytes by then") from None
@@ -119,7 +119,7 @@ async def read_body(request: Request, most: int, seconds: float) -> bytes:
     return b"".join(parts)
 
 
-def _too_large(most: int, got: str) -> RequestRefused:
+def _refuse_size(most: int, got: str) -> RequestRefused:
     remedy = "Send fewer groups at a time, or raise max_body."
     return refuse(413, "body", f"at most {most:,} bytes", got, remedy)
 
@@ -135,9 +135,9 @@ def parse_json(body: bytes) -> Any:
     except RepeatedKey as error:
         raise refuse(400, "body", "JSON without repeated keys", str(error)[:120]) from None
     except RecursionError:
-        raise _not_json("too deep") from None
+        raise _refuse_json("too deep") from None
     except ValueError as error:
-        raise _not_json(str(error)) from None
+        raise _refuse_json(str(error)) from None
     level = [data]
     for _ in range(_DEEPEST):
         inner: list[Any] = []
@@ -149,10 +149,11 @@ def parse_json(body: bytes) -> Any:
         if not inner:
             return data
         level = inner
-    raise _not_json("too deep")
+    raise _refuse_json("too deep")
 
 
-def _not_json(problem: str) -> RequestRefused:
+def _refuse_json(problem: str) -> RequestRefused:
+    """The error for a body that is not JSON. problem: what the parser says."""
     remedy = "NaN and Infinity are not JSON: send null." if problem.endswith("is not JSON") else ""
     return refuse(400, "body", "JSON", problem[:120], remedy)
 

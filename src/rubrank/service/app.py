@@ -99,10 +99,10 @@ class Routes:
             ("POST", "/seed_session", self._answer_session),
             ("POST", "/close_session", self._answer_session),
             ("POST", "/aggregate_metrics", self._aggregate_metrics),
-            ("GET", "/reverify_mode", self._reverify_mode),
-            ("GET", "/metrics", self._metrics),
-            ("GET", "/healthz", self._healthz),
-            ("GET", "/readyz", self._readyz),
+            ("GET", "/reverify_mode", self._answer_reverify_mode),
+            ("GET", "/metrics", self._answer_metrics),
+            ("GET", "/healthz", self._answer_healthz),
+            ("GET", "/readyz", self._answer_readyz),
         ]
         return [
             Route(path, self._guard(path, handler), methods=[method])
@@ -191,22 +191,22 @@ class Routes:
         body = parse_json(await self._read_body(request))
         return Response(to_json(nemo_gym.aggregate_metrics(body)), media_type=_JSON)
 
-    async def _reverify_mode(self, request: Request) -> Response:
+    async def _answer_reverify_mode(self, request: Request) -> Response:
         return Response(to_json(nemo_gym.REVERIFY), media_type=_JSON)
 
     # --------------------------------------------------------------------------------------------------- health
 
-    async def _healthz(self, request: Request) -> Response:
+    async def _answer_healthz(self, request: Request) -> Response:
         return Response(to_json({"status": "ok", "process": os.getpid()}), media_type=_JSON)
 
-    async def _readyz(self, request: Request) -> Response:
+    async def _answer_readyz(self, request: Request) -> Response:
         service = self._service
         if service.is_ending or not service.is_ready:
             got = "shutting down" if service.is_ending else "starting"
             raise refuse(503, "service", "ready", got, where="service")
         return Response(b'{"status": "ready"}', media_type=_JSON)
 
-    async def _metrics(self, request: Request) -> Response:
+    async def _answer_metrics(self, request: Request) -> Response:
         service = self._service
         current = {
             "waiting_rollouts": float(service.pipeline.waiting),

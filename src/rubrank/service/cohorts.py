@@ -43,10 +43,10 @@ from rubrank.training.engine import Graded
 
 _MOST_DONE = 4096  # finished groups that are kept in memory; others are looked up on disk
 _CLEAN_SECONDS = 60.0  # between deletions of old groups and answers
-# fields of a sample that are stored for its group
 _GROUP_FIELDS = ("name", "size", "step", "train", "rubric")
-# fields of a rollout that the policy wrote
+"""Fields of a sample that are stored for its group."""
 _SAMPLED_FIELDS = {"response", "reasoning", "tool_calls", "finish_reason"}
+"""Fields of a rollout that the policy wrote."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -329,12 +329,13 @@ class Cohorts:
         return result
 
     def _forget(self, caller_id: int) -> None:
+        """Remove a caller that was answered or has left; its sample stays in the cohort."""
         caller = self._callers.pop(caller_id, None)
         if caller is not None:
             caller.member.callers.discard(caller_id)
 
     def _close_cohort(self, cohort: _Cohort) -> None:
-        """No more siblings: all are there, or the deadline has passed."""
+        """Wait for no more siblings: all have come, or the deadline has passed."""
         if cohort.timer is not None:
             cohort.timer.cancel()
         if cohort.state == "open":
@@ -502,6 +503,7 @@ class Cohorts:
         return cohort
 
     def _remember_done(self, key: bytes) -> None:
+        """Keep a finished cohort in memory, and drop the oldest ones if there are too many."""
         self._done[key] = None
         self._done.move_to_end(key)
         while len(self._done) > _MOST_DONE:
@@ -509,6 +511,7 @@ class Cohorts:
             del self._cohorts[oldest]
 
     def _delete_old(self) -> None:
+        """Once a minute, delete groups and answers that are older than `keep` seconds."""
         now = time.monotonic()
         if now - self._cleaned_at < _CLEAN_SECONDS:
             return

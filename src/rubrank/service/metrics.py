@@ -4,10 +4,10 @@ metrics.count("groups", 3)
 metrics.observe_request("/v1/groups", 200, 0.012)
 metrics.render({"waiting_rollouts": 12})
 
-rubrank_groups_total 3.0
-rubrank_requests_total{path="/v1/groups",status="200"} 1.0
-rubrank_request_seconds_bucket{path="/v1/groups",le="0.025"} 1.0
-rubrank_waiting_rollouts 12.0
+    rubrank_groups_total 3.0
+    rubrank_requests_total{path="/v1/groups",status="200"} 1.0
+    rubrank_request_seconds_bucket{path="/v1/groups",le="0.025"} 1.0
+    rubrank_waiting_rollouts 12.0
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Metrics:
         self._counters[name].inc(number)
 
     def observe_request(self, path: str, status: int, seconds: float) -> None:
-        """One request that was answered."""
+        """Count a request that was answered, and its time."""
         self._requests.labels(path, str(status)).inc()
         self._seconds.labels(path).observe(seconds)
 

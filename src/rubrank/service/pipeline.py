@@ -6,9 +6,9 @@
     requests ──► queue ──► thread: run verifiers on all groups in one call ──► judges, per request ──► fuse ──► answers
 
 Verifiers grade the groups of all waiting requests in one call of the engine, in one thread. Judges are asked for every
-request separately, so that no request waits for the judges of another. Requests are fused together only if that cannot
-change a bit of a reward: under RLVR² without attributes, and for groups with the same criteria. Under every other rule
-each request is fused alone, like a step of a trainer.
+request separately, so that no request waits for the judges of another. Requests are fused together only if that leaves
+every reward exactly as it is: under RLVR² without attributes, and for groups with the same criteria. Under every other
+rule each request is fused alone, like a step of a trainer.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from rubrank.scores.table import ScoreTable
 from rubrank.service.metrics import Metrics
 from rubrank.training.engine import Graded, RewardEngine
 
-# larger batches are not faster, and requests would wait longer for each other
+# Larger batches are not faster, and requests would wait longer for each other.
 _BATCH_ROLLOUTS = 2048
 _MOST_RUBRICS = 10_000  # parsed rubrics of requests that are kept in memory
 
@@ -76,7 +76,10 @@ class _Job:
 
 
 class Pipeline:
-    """Belongs to one event loop; `close` ends its thread. named_rubrics: content of those that callers may name."""
+    """The queue and the thread that grades and fuses requests. It belongs to one event loop; `close` ends the thread.
+
+    named_rubrics: the contents of rubrics that callers may refer to by name.
+    """
 
     def __init__(
         self,
@@ -171,6 +174,7 @@ class Pipeline:
     # ---------------------------------------------------------------------------------------------- in the thread
 
     def _run(self) -> None:
+        """The thread: take all jobs that are waiting, process them as one batch, and start over."""
         is_open = True
         while is_open:
             jobs: list[_Job] = []
@@ -190,6 +194,7 @@ class Pipeline:
                 self._work(jobs)
 
     def _work(self, jobs: list[_Job]) -> None:
+        """Grade and fuse the jobs of one batch, and set their futures."""
         ungraded = [job for job in jobs if job.graded is None]
         self._metrics.count("batches")
         self._metrics.count("rollouts", sum(job.rollouts for job in ungraded))
@@ -236,6 +241,7 @@ class Pipeline:
         return (job.step, job.train, job.write, graded.judging is None, criteria)
 
     def _fuse(self, jobs: list[_Job]) -> None:
+        """Fuse jobs together; if that raises, fuse each one separately, so that only the bad one fails."""
         first = jobs[0]
         groups = [group for job in jobs for group in job.groups]
         graded = _merge_graded([job.graded for job in jobs if job.graded is not None])
@@ -264,7 +270,7 @@ class Pipeline:
 
 
 def _can_mix(engine: RewardEngine) -> bool:
-    """Are the rewards of a group the same bits whatever other groups are in the batch?"""
+    """Does a group get exactly the same rewards, whatever other groups are in the batch?"""
     rule: Any = engine.rule
     inner = rule.rule if isinstance(rule, Gated) else rule
     return (

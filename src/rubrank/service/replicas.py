@@ -194,9 +194,7 @@ def check_replicas(config: ServiceConfig, folder: Path) -> None:
         remedy = "Put a proxy with TLS in front of it."
         raise InvalidInput(_OWNER, "certificate", "left out with replicas on Ray", "given", remedy)
     if config.make_engine(folder).remembers:
-        allowed = (
-            "a rule that remembers nothing if there are replicas, which would each learn apart"
-        )
+        allowed = "a rule without a state if there are replicas, which would each learn separately"
         raise InvalidInput(_OWNER, "rule", allowed, config.rule, "Serve it with one process.")
 
 

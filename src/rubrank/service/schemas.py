@@ -37,7 +37,7 @@ from rubrank.scores.table import GroupScores
 from rubrank.training.rollouts import prompt_opening_tag, rollout_of
 
 REQUEST = "request"
-"""The owner of errors about a request."""
+"""What errors about a request begin with."""
 _LARGEST = 2**63 - 1  # the largest integer that files and arrays can hold
 
 WholeNumber = Annotated[StrictInt, Field(ge=0, le=_LARGEST)]
@@ -63,7 +63,11 @@ class GroupBody(BaseModel):
     finish_reasons: list[StrictStr | None] | None = None
 
     def make_group(self, name: str, where: str, most: int, thinking: Thinking) -> Group:
-        """The group; name: its id if it has none; most: rollouts of a group; thinking: as the engine has it."""
+        """The group of this body; InvalidInput if it does not fit.
+
+        name: its id, if the body has none. where: its place in the request, for errors. most: the largest number of
+        rollouts. thinking: the setting of the engine.
+        """
         number = len(self.responses)
         if number > most:
             what = f"{where}.responses"
@@ -125,7 +129,11 @@ class GroupsRequest(BaseModel):
     """Add the metrics that trainers log about a step."""
 
     def make_groups(self, most: int, label: Callable[..., str], thinking: Thinking) -> list[Group]:
-        """The groups. most: rollouts of a group; label: names groups without an id; thinking: as the engine has it."""
+        """The groups of this request; InvalidInput if one does not fit.
+
+        most: the largest number of rollouts of a group. label: makes names for groups without an id, from the step.
+        thinking: the setting of the engine.
+        """
         name = ""
         if any(group.id is None for group in self.groups):
             name = label(self.step, train=self.train)

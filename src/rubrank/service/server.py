@@ -39,7 +39,7 @@ from rubrank.service.service import Service, open_service
 _OWNER = "serve"
 _BACKLOG = 2048
 _MOST_DESCRIPTORS = 65536
-# seconds; trainers pause longer between steps, but proxies close idle connections earlier
+# Seconds. Trainers may pause longer between steps, but proxies would close idle connections anyway.
 _KEEP_ALIVE = 75
 
 LARGEST_HEAD = 512 * 2**10
@@ -308,7 +308,7 @@ def make_server(
 
 
 def _raise_descriptor_limit() -> None:
-    """Allow as many connections as the system does: the usual 1,024 is one trainer's step."""
+    """Allow as many connections as the system does: the usual 1,024 may not be enough for one training step."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = _MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _MOST_DESCRIPTORS)
     if soft < most:

@@ -92,13 +92,13 @@ def fuse_changed(record: GroupRecord, changes: Changes) -> ChangedGroup:
         rule = find_rule(changes.rule or record.rule)
         # γ of an ordinal fit is on another scale than γ of a rule that adds up scores.
         if recorded_rule is not None and has_rlvr2(rule) == has_rlvr2(recorded_rule):
-            rule = _with_control(rule, record, changes.lam)
+            rule = _apply_control(rule, record, changes.lam)
         elif record.attribute_names:
             notes.append(
                 "Attributes are not taken out: the record has no estimate for this kind of rule."
             )
     elif changes.lam is not None:
-        rule = _with_control(rule, record, changes.lam)
+        rule = _apply_control(rule, record, changes.lam)
 
     if changes.lam is not None and not record.attribute_names:
         notes.append("λ changes nothing: the record has no attributes.")
@@ -169,7 +169,7 @@ def _shape_of_attributes(record: GroupRecord) -> tuple[int, int]:
 
 
 def _find_recorded_rule(record: GroupRecord) -> tuple[Rule | None, float | None]:
-    """The rule with the options that give the recorded rewards best, and the largest difference that is left.
+    """The rule whose options reproduce the recorded rewards best, and the largest difference that remains.
 
     None, None: a rule of this name is not known here.
     """
@@ -207,13 +207,13 @@ def _list_candidates(record: GroupRecord) -> Iterator[Rule]:
                 for span in spans
             ]
     for variant in variants:
-        controlled = _with_control(variant, record, None)
+        controlled = _apply_control(variant, record, None)
         yield controlled
         if isinstance(controlled, Gated):  # the paper's gate
             yield replace(controlled, gate=replace(controlled.gate, lift=0.0))
 
 
-def _with_control(rule: Rule, record: GroupRecord, lam: float | None) -> Rule:
+def _apply_control(rule: Rule, record: GroupRecord, lam: float | None) -> Rule:
     """The rule with the estimate of the record. lam None: what was taken out is taken out again, exactly."""
     if not record.attribute_names or record.shrunk is None or record.taken is None:
         return rule

@@ -29,7 +29,7 @@ def make_app(source: Path, hosts: Sequence[str] = (), token: str | None = None) 
         drafts = read_drafts(source)
         row = request.query_params.get("row", "1")
         if not row.isdecimal() or not 1 <= int(row) <= len(drafts):
-            return Response(f"row: 1 to {len(drafts)}", 404)
+            return Response(f"row must be a number from 1 to {len(drafts)}", 404)
         page = make_page(drafts, int(row) - 1)
         # A lone surrogate, which UTF-8 cannot hold, becomes a question mark.
         return Response(page.encode("utf-8", "replace"), media_type="text/html")

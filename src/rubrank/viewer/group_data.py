@@ -19,9 +19,9 @@ from rubrank.records.record import GroupRecord
 from rubrank.records.unfold import to_fused_group
 from rubrank.viewer.states import count_stopped, find_states
 
-_DECIMALS = 7  # enough for the page to show what Python would
+_DECIMALS = 7  # enough for the page to round a number as Python does
 _MOST_LEVELS = 5  # of a distribution that are shown
-_LONGEST_REASON = 4000  # of a judge that speaks about all responses of a list at once
+_LONGEST_REASON = 4000  # characters; a judge of whole lists gives one long reason for all responses
 TEXT_KEYS = ("prompt", "responses", "reasoning", "turns")
 """What is cut if the texts of a report take too much room."""
 

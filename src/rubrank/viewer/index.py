@@ -343,8 +343,8 @@ def find_common_prompts(first: Index, second: Index) -> list[tuple[int, int, flo
     The largest differences of mean scores come first.
     """
     mine, theirs = _match_prompts(first, second)
-    my_means = np.nan_to_num(_mean_scores(first)[mine])
-    their_means = np.nan_to_num(_mean_scores(second)[theirs])
+    my_means = np.nan_to_num(_compute_mean_scores(first)[mine])
+    their_means = np.nan_to_num(_compute_mean_scores(second)[theirs])
     order = np.argsort(-np.abs(their_means - my_means), kind="stable")
     return [
         (int(mine[i]), int(theirs[i]), float(my_means[i]), float(their_means[i])) for i in order
@@ -358,7 +358,7 @@ def _find_last_groups(index: Index) -> tuple[np.ndarray, np.ndarray]:
     return prompts, readable[first]
 
 
-def _mean_scores(index: Index) -> np.ndarray:
+def _compute_mean_scores(index: Index) -> np.ndarray:
     """For every group the mean over its criteria; NaN without any."""
     n = len(index)
     numbers, groups, means = index.series.take("series", "group", "mean")
@@ -388,8 +388,8 @@ def compare_runs(first: Index, second: Index) -> dict[str, Any]:
         columns.append(("run", name, rates[mine], second_rates[name][theirs]))
     for kind, name in first.series_names:
         if (kind, name) in second.series_names:
-            before = _means_of(first, kind, name)[mine]
-            after = _means_of(second, kind, name)[theirs]
+            before = _read_means(first, kind, name)[mine]
+            after = _read_means(second, kind, name)[theirs]
             columns.append((kind, name, before, after))
     rows = []
     for kind, name, before, after in columns:
@@ -419,7 +419,7 @@ def _match_prompts(first: Index, second: Index) -> tuple[np.ndarray, np.ndarray]
     return first_groups[at_first], second_groups[at_second]
 
 
-def _means_of(index: Index, kind: str, name: str) -> np.ndarray:
+def _read_means(index: Index, kind: str, name: str) -> np.ndarray:
     """For every group the mean of a series; NaN for groups without it."""
     means = np.full(len(index), np.nan)
     numbers, groups, values = index.series.take("series", "group", "mean")

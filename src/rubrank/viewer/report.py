@@ -237,7 +237,7 @@ def _describe_run(index: Index, name: str) -> dict[str, Any]:
 
 
 class Packer:
-    """Packs groups into compressed blocks as they come, and cuts texts shorter when the budget is exceeded."""
+    """Packs groups into compressed blocks, and cuts texts shorter if the blocks exceed the budget."""
 
     def __init__(self, text_limit: int, budget: float) -> None:
         """budget: bytes that all blocks may take in the file."""
@@ -289,7 +289,9 @@ class Packer:
 
     def _estimate_limit(self) -> int:
         """The limit at which everything should take 97% of the budget, from a sample of blocks."""
-        with_texts = without_texts = characters = 0
+        with_texts = 0
+        without_texts = 0
+        characters = 0
         stride = math.ceil(len(self.blocks) / _SAMPLED_BLOCKS)
         for block in self.blocks[::stride]:
             groups = unpack(block)
@@ -390,6 +392,5 @@ def _make_policy(script: str, style: str) -> str:
 
 
 def _hash(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode(
-        "ascii"
-    )
+    digest = hashlib.sha256(text.encode("utf-8")).digest()
+    return f"sha256-{base64.b64encode(digest).decode('ascii')}"

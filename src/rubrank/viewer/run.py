@@ -179,7 +179,7 @@ class GrowingFile:
         self._inode: int | None = None
 
     def refresh(self) -> bool:
-        """Look at what is there now. False: it is another file than before, or shorter, and must be read again."""
+        """Update `size` and `total`. False: the file was replaced or became shorter, and must be read again."""
         status = self.path.stat()
         is_same = self._inode in (None, status.st_ino) and status.st_size >= self.total
         self._inode = status.st_ino
@@ -197,7 +197,7 @@ class GrowingFile:
             os.close(descriptor)
 
     def read_before(self, end: int) -> bytes:
-        """The last bytes before a place: as long as they are the same, so is the file."""
+        """The last bytes before a position; if they have changed, so has the file."""
         start = max(0, end - _CHECKED_BYTES)
         return self.read(start, end - start)
 
@@ -345,7 +345,7 @@ class LiveRun:
         self.version = 0
         """Grows with everything new."""
         self.epoch = 0
-        """Grows when the run begins again: numbers of groups then mean others."""
+        """Grows when the run is read again from the start: a group may then have another number."""
         self.problem = ""
         self._files: list[GrowingFile] = []
         self._scanned: list[int] = []
@@ -444,7 +444,7 @@ class LiveRun:
         self._lines = Columns({"file": np.uint32, "offset": np.int64, "length": np.int64})
 
     def _refresh_files(self) -> bool:
-        """Look at all files; False: one is no longer what was read."""
+        """Look at all files; False: one of them was replaced, changed or removed."""
         open_paths = {file.path for file in self._files}
         for path in find_record_files(self.source, missing_ok=True):
             if path not in open_paths:

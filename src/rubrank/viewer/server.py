@@ -21,6 +21,7 @@ import hmac
 import io
 import ipaddress
 import json
+import math
 import secrets
 import socket
 import time
@@ -64,13 +65,13 @@ from rubrank.viewer.summary import RunSummary, read_groups, to_plain_numbers
 
 _PORTS_TRIED = 20
 _LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]", "::1")
-_COOKIE = "rubrank-view"
+_COOKIE = "rubrank-view"  # holds the token
 _MEDIA_TYPES = {".js": "text/javascript", ".css": "text/css"}
-_WHOLE_TEXT = 10_000_000  # characters: nothing is cut here, as in a report
-_MOST_CRITERIA = 1000
-_MOST_SAME = 60
-_MOST_GROUPS = 10_000_000
-_MOST_COMMON = 200
+_WHOLE_TEXT = 10_000_000  # characters: unlike a report, the server cuts no texts
+_MOST_CRITERIA = 1000  # that can be filtered by
+_MOST_SAME = 60  # groups with the same prompt that are listed
+_MOST_COMMON = 200  # prompts of two runs that are listed
+_MOST_GROUPS = 10_000_000  # numbers of groups that a request may name
 _LONGEST_LABEL = 10_000  # bytes of a request
 _SEARCH_SECONDS = 0.2  # that one request may search
 _MOST_SUMMARIZED = 2000  # groups of a long run that the summary reads
@@ -358,7 +359,7 @@ class ViewerApi:
         return data
 
     async def label(self, request: Request) -> Response:
-        """Accept or correct a verdict: {"run", "g", "rollout", "criterion", "score"}; score None removes the label."""
+        """Accept or correct a verdict: {"run", "g", "rollout", "criterion", "score"}; score null removes the label."""
         if request.headers.get("content-type") != "application/json":
             return JSONResponse({"error": "send labels as application/json"}, 415)
         body = (await request.body())[:_LONGEST_LABEL]
@@ -419,7 +420,7 @@ class ViewerApi:
                 "id": first.index.ids[mine],
                 "title": first.index.titles[mine],
                 "groups": [mine, theirs],
-                "steps": [_step_of(first, mine), _step_of(second, theirs)],
+                "steps": [_find_step(first, mine), _find_step(second, theirs)],
                 "means": [round(my_mean, 6), round(their_mean, 6)],
             }
             rows.append(row)
@@ -506,7 +507,8 @@ def _compute_curves(run: LiveRun) -> Any:
 
 def _compute_summary(run: LiveRun) -> Any:
     readable = np.flatnonzero(run.index.facts["states"] & int(State.UNREADABLE) == 0)
-    chosen = readable[:: -(-len(readable) // _MOST_SUMMARIZED) or 1]
+    stride = max(1, math.ceil(len(readable) / _MOST_SUMMARIZED))
+    chosen = readable[::stride]
     summary = RunSummary()
     for group, _ in read_groups(_parse_record(run.read_line(int(g))) for g in chosen):
         summary.add(group)
@@ -514,13 +516,13 @@ def _compute_summary(run: LiveRun) -> Any:
 
 
 def _name_labelled(run: LiveRun, record: GroupRecord) -> str:
-    """The id of a group in a file of labels: with its step if the run has it several times, as `judge audit` does."""
+    """The id of a group in a file of labels; its step is added if the run has the group several times."""
     if run.index.ids.count(record.group) > 1:
         return f"{record.group} (step {record.step})"
     return record.group
 
 
-def _step_of(run: LiveRun, g: int) -> int | None:
+def _find_step(run: LiveRun, g: int) -> int | None:
     step = int(run.index.facts["step"][g])
     return None if step == NO_STEP else step
 
@@ -550,8 +552,11 @@ def mean_scores(record: GroupRecord) -> dict[str, float | None]:
     """Criterion → mean score of the group."""
     means: dict[str, float | None] = {}
     for k, criterion in enumerate(record.criteria):
-        present = [row[k] for row in record.scores if row[k] is not None]
-        means[criterion.name] = float(f"{sum(present) / len(present):.6g}") if present else None  # type: ignore[arg-type]
+        scores = [row[k] for row in record.scores]
+        present = [score for score in scores if score is not None]
+        means[criterion.name] = None
+        if present:
+            means[criterion.name] = float(f"{sum(present) / len(present):.6g}")
     return means
 
 

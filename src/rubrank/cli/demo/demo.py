@@ -51,8 +51,17 @@ def demo(output: Path, *, force: bool = False, explain: bool = False) -> Fused:
     graded = grade(groups, workers=0, judges=demo_judges(output.parent / "demo_replies.sqlite"))
     result = fuse_table(graded, groups)
 
+    rollouts = sum(len(group.rollouts) for group in groups)
+    introduction = (
+        f"{len(groups)} queries, {rollouts} responses, {len(graded.criteria)} criteria, decided by programs and "
+        "judges. Each criterion ranks the responses of a query; the rankings are fused into one reward. The influence "
+        "of longer reasoning, headings and bold print is taken out. Gates stop responses that are empty, cut off, "
+        "garbled or looping."
+    )
+    print_line("rubrank: rubrics into rewards, by ranking\n")
+    print_line(fill(introduction, 80))
+    print_line(f"{fill(NOTICE, 80)}\n")
     first = next(iter(result))
-    print_line(_introduction(groups, graded))
     _show_rewards(first)
     if explain:
         _show_overview(result)
@@ -79,11 +88,24 @@ def demo(output: Path, *, force: bool = False, explain: bool = False) -> Fused:
 
 
 def _show_explanations(result: Fused, graded: ScoreTable) -> None:
-    """Print two rollouts in full: every criterion, attribute and gate, and the reason of each verifier and judge."""
+    """Print two rollouts in full: every criterion, attribute and gate, and the reason of each verifier and judge.
+
+    They are the best rollout of the first group, and the best-ranked one that a gate stopped.
+    """
+    first = next(iter(result))
+    examples = [(str(first.label), int(np.argmax(first.reward)))]
+    stopped = []
+    for group in result:
+        if group.gated is not None:
+            for i in np.flatnonzero(~group.gated.passed):
+                stopped.append((float(group.ranking[i]), str(group.label), int(i)))
+    if stopped:
+        _, label, rollout = max(stopped)
+        examples.append((label, rollout))
     print_line("Why that reward?")
-    for label, rollout in _choose_examples(result):
+    for label, rollout in examples:
         print_line(result[label].explain(rollout))
-        scores = graded[str(label)]
+        scores = graded[label]
         for name in scores.names:
             print_line(f"  · {name}: {scores.reason(rollout, name)}")
     print_line("")
@@ -114,19 +136,6 @@ def write_rewards(groups: Sequence[Group], result: Fused, output: Path) -> None:
         for (label, i), reward in zip(places, result.reward, strict=True)
     )
     output.write_text("\n".join(lines) + "\n", encoding="utf-8")
-
-
-def _introduction(groups: Sequence[Group], graded: ScoreTable) -> str:
-    rollouts = sum(len(group.rollouts) for group in groups)
-    text = (
-        f"{len(groups)} queries, {rollouts} responses, {len(graded.criteria)} criteria, decided by programs and "
-        "judges. Each criterion ranks the responses of a query; the rankings are fused into one reward. The influence "
-        "of longer reasoning, headings and bold print is taken out. Gates stop responses that are empty, cut off, "
-        "garbled or looping."
-    )
-    return "\n".join(
-        ["rubrank: rubrics into rewards, by ranking", "", fill(text, 80), fill(NOTICE, 80), ""]
-    )
 
 
 def _show_rewards(group: FusedGroup) -> None:
@@ -173,18 +182,3 @@ def _show_overview(result: Fused) -> None:
         "all groups: rewards by rollout (%), and the criterion with the largest effective weight"
     )
     print_table(title, ("group", "rewards", "largest weight"), rows, words=3)
-
-
-def _choose_examples(result: Fused) -> list[tuple[object, int]]:
-    """The best rollout of the first group, and the best-ranked one that a gate stopped."""
-    first = next(iter(result))
-    chosen: list[tuple[object, int]] = [(first.label, int(np.argmax(first.reward)))]
-    stopped = []
-    for group in result:
-        if group.gated is not None:
-            for i in np.flatnonzero(~group.gated.passed):
-                stopped.append((float(group.ranking[i]), str(group.label), int(i)))
-    if stopped:
-        _, label, rollout = max(stopped)
-        chosen.append((label, rollout))
-    return chosen

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,7 +15,8 @@ from rubrank.errors import counted
 if TYPE_CHECKING:
     from rubrank.cli.catalogue import CriterionEntry
 
-_LONGEST_EXAMPLE = 300
+_LONGEST_EXAMPLE = 300  # characters
+_EXAMPLE_SETTINGS = ("params", "siblings", "compat", "mode", "rollout")
 
 
 def register(app: typer.Typer) -> None:
@@ -146,19 +147,11 @@ def _show_criterion(criterion: CriterionEntry) -> None:
         default = "required" if parameter.required else f"default {parameter.default!r}"
         print(f"  {parameter.name}: {parameter.type} ({default})")
     for example in criterion.examples:
-        _show_example(example)
-
-
-def _show_example(example: Any) -> None:
-    value = "missing" if example.get("value") is None else f"{example['value']:g}"
-    settings = [
-        f"{key}={example[key]}"
-        for key in ("params", "siblings", "compat", "mode", "rollout")
-        if example.get(key)
-    ]
-    note = f"  # {example['note']}" if example.get("note") else ""
-    text = str(example.get("text", ""))
-    if len(text) > _LONGEST_EXAMPLE:
-        text = text[: _LONGEST_EXAMPLE - 1] + "…"
-    print(f"\n  [{example.get('kind', 'example')}] {' '.join(settings)}{note}")
-    print(f"    {text!r} → {value}")
+        settings = [f"{key}={example[key]}" for key in _EXAMPLE_SETTINGS if example.get(key)]
+        note = f"  # {example['note']}" if example.get("note") else ""
+        print(f"\n  [{example.get('kind', 'example')}] {' '.join(settings)}{note}")
+        text = str(example.get("text", ""))
+        if len(text) > _LONGEST_EXAMPLE:
+            text = text[: _LONGEST_EXAMPLE - 1] + "…"
+        value = "missing" if example.get("value") is None else f"{example['value']:g}"
+        print(f"    {text!r} → {value}")

@@ -341,7 +341,7 @@ def evolve(
             query = queries.get(str(row["prompt"]))
             if query is not None:
                 rubric = evolution.extend(row.get("rubric"), query.prompt)
-                row = {**row, "rubric": rubric, "draft": _describe_evolved(row.get("draft"), query)}
+                row = {**row, "rubric": rubric, "draft": _add_evolved(row.get("draft"), query)}
             file.write(json.dumps(row, ensure_ascii=False) + "\n")
     counts = Counter(event["event"] for event in events)
     summary = {
@@ -362,8 +362,8 @@ def evolve(
     say(f"rubrics: {output}")
 
 
-def _describe_evolved(draft: Any, query: QueryItems) -> dict[str, Any]:
-    """The column `draft` of a row: what it says about other items stays."""
+def _add_evolved(draft: Any, query: QueryItems) -> dict[str, Any]:
+    """The column `draft` of a row with the evolved items of a prompt; what it says about other items stays."""
     description: dict[str, Any] = dict(draft) if isinstance(draft, Mapping) else {"task": "evolved"}
     drafted_items = [
         entry for entry in description.get("items", []) if entry.get("step") != "evolved"

@@ -176,7 +176,7 @@ def report(
         from rubrank_lab.report import write_report  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
         target = markdown or folder.parents[1] / "docs" / "lab.md"
-        # force: the page is generated. There is nothing to protect.
+        # The page is generated from the results, so an existing one may be overwritten.
         check_output_path(target, (".md",), force=True, verb="lab report", option="markdown")
         plan = cells.load_plan(folder)
         if collect:

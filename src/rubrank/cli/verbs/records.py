@@ -1,10 +1,10 @@
 """The verbs about records, which hold everything between the scores of a group and its rewards.
 
-rubrank record SCORES -o RECORDS      make them from scores
-rubrank report ANYTHING -o FILE       the page of `view` as one HTML file
-rubrank view ANYTHING…                a live page: records, scores, rollouts, runs of eval, drafted rubrics
-rubrank export RECORDS --to mlflow    send them to an experiment tracker
-rubrank alarm RECORDS                 signs of reward hacking in a run
+rubrank record SCORES -o RECORDS      makes them from scores
+rubrank report ANYTHING -o FILE       writes the page of `view` as one HTML file
+rubrank view ANYTHING…                shows a live page: records, scores, rollouts, runs of eval, drafted rubrics
+rubrank export RECORDS --to mlflow    sends them to an experiment tracker
+rubrank alarm RECORDS                 looks for signs of reward hacking in a run
 """
 
 from __future__ import annotations

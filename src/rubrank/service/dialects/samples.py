@@ -23,7 +23,7 @@ from rubrank.training.queries import Completion, make_query
 
 @dataclass(frozen=True)
 class SampleReader:
-    """How the service reads samples."""
+    """Makes samples from what trainers send, with the settings of the service."""
 
     group_size: int | None
     rubric_column: str
@@ -90,6 +90,6 @@ class SampleReader:
 
 
 def digest_json(*parts: Any) -> bytes:
-    """The same digest for the same JSON."""
+    """A digest of values as JSON; equal values have equal digests."""
     text = json.dumps(parts, sort_keys=True, default=str)
     return blake2b(text.encode("ascii"), digest_size=16).digest()

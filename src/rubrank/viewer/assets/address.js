@@ -1,4 +1,4 @@
-// What is looked at, as the part of the address behind #: a link to it opens the same run, group, rollout, changes and filters.
+// What the page shows, as the part of the address behind #: a link opens the same run, group, rollout, changes and filters.
 
 export const FILTERS = ["query", "state", "criterion", "score", "value", "step", "rule_filter", "sort"];
 const ADDRESS_KEYS = [

@@ -98,7 +98,7 @@ class App {
     const problems = runs.filter((run) => run.problem).map((run) => run.problem);
     const unreadable = runs.filter((run) => run.unreadable).map((run) => {
       const [line, why] = run.unreadable_first[0];
-      return `${run.name}: ${count(run.unreadable)} lines are not records (the first: line ${line + 1}, ${why})`;
+      return `${run.name}: ${plural(run.unreadable, "line")} could not be read (the first: line ${line + 1}, ${why})`;
     });
     this.say([...problems, ...unreadable].join(". "));
     await this.readRows();
@@ -227,6 +227,6 @@ function appendRows(rows, more) {
 openData().then((data) => new App(data).start()).catch((error) => {
   const place = byId("problem");
   place.hidden = false;
-  place.textContent = `This page cannot be shown: ${error.message}. It needs a browser of 2024 or later.`;
+  place.textContent = `This page cannot be shown: ${error.message}. It needs a browser from 2024 or later.`;
   console.error(error);
 });

@@ -15,7 +15,7 @@ export function diff(left, right) {
   return mergeNeighbours(joinPhrases(pieces));
 }
 
-/** What begins and ends alike is the same; only the middle is compared word by word. */
+/** A common beginning and a common end are the same in both; only the middle is compared word by word. */
 function compareWords(left, right) {
   const shorter = Math.min(left.length, right.length);
   let start = 0;
@@ -108,7 +108,7 @@ function joinPhrases(pieces) {
   });
 }
 
-/** Neighbours of one kind as one; between two pieces that are the same in both, what is left comes before what is right. */
+/** Join neighbours of one kind. Between two pieces that are the same in both texts, the left text comes first. */
 function mergeNeighbours(pieces) {
   const joined = [];
   let left = "";

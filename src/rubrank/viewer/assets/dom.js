@@ -24,7 +24,7 @@ export function fill(element, props, children) {
   return element;
 }
 
-/** Children at the end of an element; what is false or missing is left out, which `append` would write. */
+/** Append children to an element. Unlike `append`, it skips false, null and undefined instead of writing them as text. */
 export const add = (element, ...children) => fill(element, null, children);
 
 export const byId = (id) => document.getElementById(id);
@@ -49,7 +49,7 @@ export function choice(label, options, value, change) {
   return h("label", { class: "field" }, h("span", {}, label), select);
 }
 
-/** A name in pieces that may stand on lines of their own: SubjectFirst, word_count; never cut inside of a word. */
+/** A name such as SubjectFirst or word_count, which may be wrapped between its words. */
 export function nameParts(name) {
   const parts = name.split(/(?<=[a-z0-9])(?=[A-Z])|(?<=[_./-])/);
   return parts.flatMap((part, i) => (i ? [h("wbr", {}), part] : [part]));

@@ -103,17 +103,17 @@ function isUnfiltered(filter) {
 
 /** The groups in the chosen order; equal ones stay as in the file. */
 export function sortGroups(rows, groups, sort) {
-  const by = (column, sign, ifNull) => (a, b) => {
+  const compareBy = (column, sign, ifNull) => (a, b) => {
     const difference = (rows[column][a] ?? ifNull) - (rows[column][b] ?? ifNull);
     return sign * difference || a - b;
   };
   const orders = {
-    spread: by("spread", -1, 0),
-    narrow: by("spread", 1, 0),
-    size: by("size", -1, 0),
-    stopped: by("stopped", -1, 0),
-    latest: by("step", -1, -Infinity),
-    first: by("step", 1, Infinity),
+    spread: compareBy("spread", -1, 0),
+    narrow: compareBy("spread", 1, 0),
+    size: compareBy("size", -1, 0),
+    stopped: compareBy("stopped", -1, 0),
+    latest: compareBy("step", -1, -Infinity),
+    first: compareBy("step", 1, Infinity),
     id: (a, b) => rows.id[a].localeCompare(rows.id[b]) || a - b,
   };
   return orders[sort] ? groups.sort(orders[sort]) : groups;

@@ -313,7 +313,7 @@ export class GroupBrowser {
 
 // --------------------------------------------------------------------------------------------- below the matrix
 
-/** The choice of no criterion; it says so if there are too many criteria to list all of them. */
+/** The text of the choice "any criterion"; it says so if there are too many criteria to list all of them. */
 function nameAny(run) {
   const listed = run.criteria.length;
   return listed < run.criteria_in_all ? `any (the ${listed} most frequent of ${run.criteria_in_all} are listed)` : "any";

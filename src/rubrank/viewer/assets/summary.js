@@ -157,7 +157,7 @@ function metadataFacts({ metadata, judging }) {
     const isPartial = row.in < row.groups;
     return [row.key, [metadataText(row), isPartial && h("small", {}, ` in ${plural(row.in, "group")}`)].filter(Boolean)];
   });
-  return h("dl", { class: "facts" }, rows.map(([key, value]) => h("div", {}, h("dt", {}, key), h("dd", {}, value))));
+  return factList(rows);
 }
 
 /** Numbers as sum, mean and range; texts as one value, or a few with their groups. */

@@ -1,7 +1,7 @@
 """Figures over all groups of a run, for the page's summary.
 
     summary = RunSummary()
-    for group in read_groups(records):
+    for group, _ in read_groups(records):
         summary.add(group)
     summary.result()            {"overview": {…}, "criteria": {…}, "conflicts": {…}, "attributes": {…}, …}
 
@@ -44,7 +44,7 @@ class RunSummary:
         self.findings = FindingCounts()
 
     def add(self, group: GroupArrays) -> None:
-        """Count a group in."""
+        """Add a group."""
         self.overview.add(group)
         self.criteria.add(group)
         self.conflicts.add(group)

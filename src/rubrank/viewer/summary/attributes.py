@@ -1,4 +1,4 @@
-"""How much winning and rewards go with length and Markdown."""
+"""How strongly wins and rewards depend on attributes of the responses, such as length and Markdown."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class GammaSummary:
      "taken": [0.12], "shares": [["Facts", 0.31]]}
 
     `shares`: how much of a criterion's variance within groups control took out, largest first.
-    Criterion "" is all of them together, weighted. A pooled estimate (over a batch or a run) has a standard error of
-    its own: the half width is t·se. Where γ was fitted in every group by itself, it is the interval of the mean over
+    Criterion "" is all of them together, weighted. A pooled estimate (over a batch or a run) has its own standard
+    error, and the half width is t·se. If γ was fitted in each group separately, the half width is that of the mean over
     groups. A criterion counts in a group only if it tells rollouts apart there and is controlled.
     """
 
@@ -41,7 +41,7 @@ class GammaSummary:
         self._used: Counter[str] = Counter()
 
     def add(self, group: GroupArrays) -> None:
-        """Count a group in."""
+        """Add a group."""
         record = group.record
         shape = (group.ranked, len(record.attribute_names))
         if record.gamma is None or not record.attribute_names:
@@ -51,7 +51,7 @@ class GammaSummary:
         used = group.has_signal[: group.ranked] & controlled
         weights = np.array(record.weights) * used
         gamma = np.where(used[:, None], to_array(record.gamma, shape), 0.0)
-        half, groups = _pooled_intervals(record, shape)
+        half, groups = _compute_pooled_intervals(record, shape)
         for k in np.flatnonzero(used):
             self._used[group.names[k]] += 1
             self._add_point(record, group.names[k], gamma[k], half[k], groups[k])
@@ -66,7 +66,7 @@ class GammaSummary:
                 share[used] @ groups[used],
             )
         if record.taken is not None and record.mean_contrasts is not None:
-            before, after = _values_around_mean(group, shape)
+            before, after = _center_values(group, shape)
             for k in np.flatnonzero(used):
                 squares = self._squares.setdefault(group.names[k], np.zeros(2))
                 squares += np.nansum(before[:, k] ** 2), np.nansum(after[:, k] ** 2)
@@ -160,9 +160,7 @@ class _GammaPoint:
         return self.gamma.mean, self.gamma.half_width, n
 
 
-def _values_around_mean(
-    group: GroupArrays, shape: tuple[int, int]
-) -> tuple[np.ndarray, np.ndarray]:
+def _center_values(group: GroupArrays, shape: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
     """(G, K) before and after control, minus their group's mean: utilities, or scores of a rule without utilities."""
     record = group.record
     if record.utilities is not None and record.values is not None:
@@ -180,7 +178,9 @@ def _values_around_mean(
     return before - mean_of_present(before), after - mean_of_present(after)
 
 
-def _pooled_intervals(record: GroupRecord, shape: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
+def _compute_pooled_intervals(
+    record: GroupRecord, shape: tuple[int, int]
+) -> tuple[np.ndarray, np.ndarray]:
     """(K, D): half width of a pooled estimate, and the groups behind it; 0 where each group has its own estimate."""
     if record.pool in (None, "group") or record.se is None or record.n is None:
         return np.zeros(shape), np.zeros(shape)
@@ -196,7 +196,7 @@ class CorrelationSummary:
     {"attributes": [{"name": "words", "measured": true, "mean": 212.4}], "rules": ["rlvr2", "rlvr2 before the gate"],
      "r": [[0.31, 0.30]], "half": [[0.06, 0.06]], "groups": [[120, 120]]}
 
-    It is taken within groups, so long answers to long questions count for nothing.
+    It is computed within groups, so that long answers to long questions do not count as a correlation.
     """
 
     def __init__(self) -> None:
@@ -206,13 +206,13 @@ class CorrelationSummary:
         self._rules: dict[str, None] = {}
 
     def add(self, group: GroupArrays) -> None:
-        """Count a group in."""
+        """Add a group."""
         if not group.attributes or len(group.reward) < 2:
             return
-        rewards = _rewards_by_rule(group)
+        rewards = _list_rewards(group)
         self._rules.update(dict.fromkeys(rewards))
         values = np.column_stack(list(group.attributes.values()))
-        correlations = _spearman(values, np.column_stack(list(rewards.values())))
+        correlations = _compute_spearman(values, np.column_stack(list(rewards.values())))
         means = mean_of_present(values).tolist()
         for d, name in enumerate(group.attributes):
             self._measured.setdefault(name, name not in group.record.attribute_names)
@@ -237,7 +237,8 @@ class CorrelationSummary:
         }
 
 
-def _rewards_by_rule(group: GroupArrays) -> dict[str, np.ndarray]:
+def _list_rewards(group: GroupArrays) -> dict[str, np.ndarray]:
+    """Rule → rewards of the group: its own rule, the ranking before the gate, and other rules."""
     record = group.record
     rewards = {record.rule: group.reward}
     if record.gate is not None:
@@ -247,23 +248,26 @@ def _rewards_by_rule(group: GroupArrays) -> dict[str, np.ndarray]:
     return rewards
 
 
-def _spearman(values: np.ndarray, rewards: np.ndarray) -> np.ndarray:
-    """(D, R); NaN where one of the two does not differ. Rollouts without the attribute are left out."""
+def _compute_spearman(values: np.ndarray, rewards: np.ndarray) -> np.ndarray:
+    """(D, R): Spearman's ρ of attributes with rewards; NaN if either is the same for all rollouts.
+
+    Rollouts without the attribute are left out.
+    """
     correlations = np.full((values.shape[1], rewards.shape[1]), np.nan)
     for d in range(values.shape[1]):
         present = ~np.isnan(values[:, d])
         if present.sum() < 2:
             continue
-        attribute_ranks = _centered_ranks(values[present, d : d + 1])
-        reward_ranks = _centered_ranks(rewards[present])
+        attribute_ranks = _compute_centered_ranks(values[present, d : d + 1])
+        reward_ranks = _compute_centered_ranks(rewards[present])
         lengths = np.sqrt((attribute_ranks**2).sum(0) * (reward_ranks**2).sum(0))
         with np.errstate(invalid="ignore", divide="ignore"):
             correlations[d] = (attribute_ranks * reward_ranks).sum(0) / lengths
     return correlations
 
 
-def _centered_ranks(values: np.ndarray) -> np.ndarray:
-    """Ranks around 0 with shared ties: how many each one beats minus how many beat it. Rounding makes ties."""
+def _compute_centered_ranks(values: np.ndarray) -> np.ndarray:
+    """Ranks around 0: how many values each one beats minus how many beat it. Differences by rounding are ties."""
     difference = values[:, None] - values[None]
     signs = np.sign(difference) * (np.abs(difference) > ROUNDING * np.ptp(values, axis=0))
     return np.asarray(signs.sum(1))

@@ -41,7 +41,7 @@ class CriteriaSummary:
         self._regression = _RewardRegression()
 
     def add(self, group: GroupArrays) -> None:
-        """Count a group in."""
+        """Add a group."""
         record = group.record
         pairs = group.compared.shape[1]
         compared = group.compared.sum(1).tolist()
@@ -130,16 +130,16 @@ class _CriterionRow:
             "compared_groups": counts["compared_groups"],
             "missing": counts["missing"],
             "missing_reasons": self.missing_reasons.most_common(),
-            "ties": _ratio(counts["compared"] - counts["decided"], counts["compared"]),
-            "decides": _ratio(counts["decided"], counts["pairs"]),
-            "signal": _ratio(counts["signal"], counts["groups"]),
+            "ties": _divide(counts["compared"] - counts["decided"], counts["compared"]),
+            "decides": _divide(counts["decided"], counts["pairs"]),
+            "signal": _divide(counts["signal"], counts["groups"]),
             "nominal": self.nominal.mean,
             "effective": effective,
             "with_reward": self.with_reward.mean,
         }
 
 
-def _ratio(part: int, whole: int) -> float | None:
+def _divide(part: int, whole: int) -> float | None:
     return part / whole if whole else None
 
 
@@ -203,7 +203,7 @@ class ConflictSummary:
         self._used: Counter[str] = Counter()
 
     def add(self, group: GroupArrays) -> None:
-        """Count a group in."""
+        """Add a group."""
         names = group.names[: group.ranked]
         if names not in self._sums:
             shape = (len(names), len(names))

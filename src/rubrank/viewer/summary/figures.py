@@ -31,14 +31,14 @@ class Moments:
     squares: float = 0.0
 
     def add(self, x: float | None) -> None:
-        """Count a number in; None and NaN are ignored."""
+        """Add a number; None and NaN are ignored."""
         if x is not None and x == x:
             self.n += 1
             self.total += x
             self.squares += x * x
 
     def merge(self, other: Moments) -> None:
-        """Count in everything that another one has."""
+        """Add the numbers of another one."""
         self.n += other.n
         self.total += other.total
         self.squares += other.squares
@@ -104,7 +104,7 @@ class ReasonCounts:
         self._uncounted = 0
 
     def add(self, reason: str) -> None:
-        """Count a reason in; an empty one is ignored."""
+        """Count a reason; an empty one is ignored."""
         kind = _NUMBER.sub("#", reason.strip())[:_LONGEST_KIND]
         if not kind:
             return

@@ -37,7 +37,7 @@ class Overview:
         self._judging = _JudgingSums()
 
     def add(self, group: GroupArrays) -> None:
-        """Count a group in."""
+        """Add a group."""
         record = group.record
         self._counts.update(
             groups=1,
@@ -208,7 +208,7 @@ class GateSummary:
         self._criteria: dict[str, dict[str, Any]] = {}
 
     def add(self, group: GroupArrays) -> None:
-        """Count a group in."""
+        """Add a group."""
         record = group.record
         if record.gate is None:
             return
