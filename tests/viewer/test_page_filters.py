@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from rubrank.records.record import GroupRecord
-from rubrank.viewer.index import Index
-from rubrank.viewer.report import read_asset
+from rubrank.viewer.index import Index, make_curves
+from rubrank.viewer.report import join_modules, read_asset
 from rubrank.viewer.states import State, find_states
 
 pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
@@ -90,6 +90,26 @@ def test_step_rule_criterion_and_score(tmp_path: Path, index: Index, records: li
     assert low == [g for g, values in scores.items() if values and min(values) <= 0]
     differs = filter_in_node(tmp_path, index, criterion=name, score="differs")
     assert differs == [g for g, values in scores.items() if values and min(values) < max(values)]
+
+
+def test_a_point_lists_the_groups_of_all_its_steps(tmp_path: Path, record_of: Any) -> None:
+    """500 steps, recorded every tenth: three neighbours share a point, whose steps are not consecutive numbers."""
+    index = Index()
+    for step in range(0, 5000, 10):
+        index.add_record(record_of({"A": [0.0, 1.0]}, [0.0, 1.0], step=step))
+    modules = ("numbers.js", "dom.js", "save.js", "charts.js", "tables.js", "filters.js", "steps.js")
+    show = """
+    const { rows, curves } = JSON.parse(require("fs").readFileSync(0, "utf-8"));
+    const list = (step) => filterGroups(rows, groupsOfStep(step, curves), null, null);
+    process.stdout.write(JSON.stringify(curves.steps.map(list)));
+    """
+    script = tmp_path / "steps.cjs"
+    script.write_text(join_modules(modules) + show, encoding="utf-8")
+    text = json.dumps({"rows": index.list_rows(), "curves": make_curves(index)}).encode()
+    done = subprocess.run(["node", script], input=text, capture_output=True, check=True, timeout=60)
+    groups_of_points = json.loads(done.stdout)
+    assert groups_of_points[:2] == [[0, 1, 2], [3, 4, 5]]
+    assert [g for groups in groups_of_points for g in groups] == list(range(500))
 
 
 def test_orders_and_searched_groups(tmp_path: Path, index: Index, records: list[GroupRecord]) -> None:

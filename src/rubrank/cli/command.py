@@ -264,14 +264,16 @@ def _describe_usage_error(error: Any) -> str:
         _, is_choice, choices = complaint["msg"].partition(" is not one of ")
         allowed = f"one of {choices.rstrip('.')}" if is_choice else describe_allowed(complaint)
         return f"{_long_flag(parameter)} must be {allowed}; got {complaint['input']!r}"
-    if hasattr(error, "possibilities"):  # an unknown option
-        advice = _advise_on_option(error)
-        if advice:
-            return f"no such option: {error.option_name}. {advice}"
-    suggestions = getattr(error, "possibilities", None)
+    is_unknown_option = hasattr(error, "possibilities")
+    advice = _advise_on_option(error) if is_unknown_option else ""
+    if advice:
+        return f"no such option: {error.option_name}. {advice}"
+    suggestions = error.possibilities if is_unknown_option else None
     text = error.message if suggestions else error.format_message()
     text = text[:1].lower() + text[1:]
-    return f"{text}. Did you mean {' or '.join(sorted(suggestions))}?" if suggestions else text
+    if suggestions:
+        text += f". Did you mean {' or '.join(sorted(suggestions))}?"
+    return text
 
 
 def _advise_on_option(error: Any) -> str:

@@ -90,7 +90,7 @@ def export_records(
 
 @dataclass
 class StepMetrics:
-    """Means by step, of groups added one by one: what all trackers show."""
+    """Means by step, which all trackers show. Groups are added one by one."""
 
     values: dict[tuple[int, str], list[float]] = field(default_factory=dict)
     groups: int = 0
@@ -135,33 +135,12 @@ class StepMetrics:
 
 def _export_to_mlflow(records: Iterator[GroupRecord], metrics: StepMetrics, target: Target) -> str:
     """Make a run, which is marked as failed if it cannot be finished. Returns where it is."""
+    from mlflow.entities import Metric, Param
     from mlflow.exceptions import MlflowException
     from mlflow.tracking import MlflowClient
 
     for record in records:
         metrics.add(record)
-    run_id = None
-    try:
-        client = MlflowClient(tracking_uri=target.place)
-        experiment = client.get_experiment_by_name(target.project)
-        if experiment is None:
-            experiment_id = client.create_experiment(target.project)
-        else:
-            experiment_id = experiment.experiment_id
-        run_id = client.create_run(experiment_id, run_name=target.name).info.run_id
-        _fill_mlflow_run(client, run_id, metrics, target)
-    except (MlflowException, OSError) as error:
-        if run_id is not None:
-            client.set_terminated(run_id, "FAILED")
-        allowed = "a tracking store that accepts the run"
-        raise InvalidInput("export", "place", allowed, _describe(error), "") from None
-    client.set_terminated(run_id)
-    return f"{target.place or 'the default tracking store'}, run {run_id}"
-
-
-def _fill_mlflow_run(client: Any, run_id: str, metrics: StepMetrics, target: Target) -> None:
-    from mlflow.entities import Metric, Param
-
     texts = {
         "rule": ", ".join(metrics.rules),
         "criteria": ", ".join(metrics.criteria),
@@ -171,17 +150,33 @@ def _fill_mlflow_run(client: Any, run_id: str, metrics: StepMetrics, target: Tar
     parameters = [
         Param(name, shortened(text, _LONGEST_MLFLOW_PARAMETER)) for name, text in texts.items()
     ]
-    client.log_batch(run_id, params=parameters)
     by_step = metrics.by_step()
     names = make_mlflow_names({name for means in by_step.values() for name in means})
     now = int(time.time() * 1000)
     points = []
     for step, means in by_step.items():
         points += [Metric(names[name], mean, now, step) for name, mean in means.items()]
-    for start in range(0, len(points), _MLFLOW_BATCH):
-        client.log_batch(run_id, metrics=points[start : start + _MLFLOW_BATCH])
-    if target.source is not None:
-        client.log_artifact(run_id, str(target.source))
+    run_id = None
+    try:
+        client = MlflowClient(tracking_uri=target.place)
+        experiment = client.get_experiment_by_name(target.project)
+        if experiment is None:
+            experiment_id = client.create_experiment(target.project)
+        else:
+            experiment_id = experiment.experiment_id
+        run_id = client.create_run(experiment_id, run_name=target.name).info.run_id
+        client.log_batch(run_id, params=parameters)
+        for start in range(0, len(points), _MLFLOW_BATCH):
+            client.log_batch(run_id, metrics=points[start : start + _MLFLOW_BATCH])
+        if target.source is not None:
+            client.log_artifact(run_id, str(target.source))
+    except (MlflowException, OSError) as error:
+        if run_id is not None:
+            client.set_terminated(run_id, "FAILED")
+        allowed = "a tracking store that accepts the run"
+        raise InvalidInput("export", "place", allowed, _describe(error), "") from None
+    client.set_terminated(run_id)
+    return f"{target.place or 'the default tracking store'}, run {run_id}"
 
 
 def make_mlflow_names(names: set[str]) -> dict[str, str]:

@@ -203,8 +203,10 @@ def record_table(
 ) -> Iterator[GroupRecord]:
     """The records of a table under a rule such as "rlvr2+", with the rewards of other rules beside them."""
     batch = table.batch() if batch is None else batch
-    other_rules = [find_rule(other) for other in others]
-    other_rewards = {other.name: apply_rule(other, batch).reward_M for other in other_rules}
+    other_rewards = {}
+    for name in others:
+        other_rule = find_rule(name)
+        other_rewards[other_rule.name] = apply_rule(other_rule, batch).reward_M
     return records_of(
         apply_rule(find_rule(rule), batch), table, groups=groups, step=step, others=other_rewards
     )

@@ -21,7 +21,7 @@ from rubrank.records.record import GateRecord, GroupRecord, Table, to_array
 
 
 def to_fused_group(record: GroupRecord) -> FusedGroup:
-    """The group of a record, with everything that was computed about it."""
+    """The group of a record, with everything that was computed about it; NaN or None for what it does not hold."""
     size = record.size
     ranked = len(record.weights)
     scores_GK = to_array(record.scores, (size, len(record.criteria)))
