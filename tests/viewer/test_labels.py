@@ -100,6 +100,9 @@ def test_only_json_from_this_page_is_taken(tmp_path: Path, record_of: Make) -> N
         assert post(viewer, {**label, "g": 9})[0] == 404
         assert post(viewer, {"g": 0})[0] in (400, 404)
         assert post(viewer, {**label, "score": "x"})[0] == 400
+        assert post(viewer, {**label, "run": -1})[0] == 400
+        assert post(viewer, {**label, "rollout": None})[0] == 400
+        assert post(viewer, [label])[0] == 400
         assert viewer.open("api/label")[0] == 405
     with served(tmp_path / "r.jsonl") as viewer:
         status, answer = post(viewer, label)

@@ -34,6 +34,7 @@ from typing import Any
 
 import numpy as np
 import uvicorn
+from pydantic import Field, ValidationError
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
@@ -42,6 +43,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response, Stream
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from rubrank._plain import Strict
 from rubrank.errors import InvalidInput, RubrankError
 from rubrank.evaluation.table import report_data
 from rubrank.fusion.rules import rule_names
@@ -281,6 +283,18 @@ def _serve_asset(request: Request) -> Response:
     return Response(read_asset(name), media_type=_MEDIA_TYPES[suffix])
 
 
+class LabelBody(Strict):
+    """The body of `POST /api/label`: what a person says the score of a rollout should be."""
+
+    run: int = Field(ge=0)
+    g: int
+    """Number of the group in the run."""
+    rollout: int
+    criterion: str
+    score: float | None
+    """None removes the label."""
+
+
 class ViewerApi:
     """What the page asks for. Every method takes a request and returns plain data."""
 
@@ -366,19 +380,26 @@ class ViewerApi:
         put_label = _answer_with(lambda _: self._put_label(json.loads(body)))
         return await run_in_threadpool(put_label, request)
 
-    def _put_label(self, label: Any) -> Any:
+    def _put_label(self, data: Any) -> Any:
+        """Write a label. data: the body of the request."""
         if self._labels is None:
             remedy = "Start it with `rubrank view … --labels FILE`."
             raise InvalidInput("view", "labels", "a file", "none", remedy)
-        run = self._runs[int(label["run"])]
-        record = _parse_record(run.read_line(int(label["g"])))
+        try:
+            label = LabelBody.model_validate(data)
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(str(part) for part in first["loc"]) or "label"
+            raise InvalidInput("view", place, "as the page sends it", first["msg"], "") from None
+        run = self._runs[label.run]
+        record = _parse_record(run.read_line(label.g))
         group = _name_labelled(run, record)
         self._labels.put(
             record,
             group=group,
-            rollout=int(label["rollout"]),
-            criterion=str(label["criterion"]),
-            score=None if label["score"] is None else float(label["score"]),
+            rollout=label.rollout,
+            criterion=label.criterion,
+            score=label.score,
         )
         return {
             "labels": self._labels.list_group(group, record.size),
