@@ -263,8 +263,8 @@ def _measure_items(
             figures["kappa"] = round(cohen_kappa(values, values_again), 3)
         if position in enforced:
             figures["enforced"] = enforced[position]
-        for name, others in proxy_signs.items():
-            figures[name] = _measure_partial_tau(signs, others, strength_signs)
+        for name, signs_of_proxy in proxy_signs.items():
+            figures[name] = _measure_partial_tau(signs, signs_of_proxy, strength_signs)
         if strength_signs is not None:
             figures["strength"] = _measure_tau(signs, strength_signs)
         if is_decided.any():

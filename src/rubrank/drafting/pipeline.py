@@ -75,14 +75,16 @@ def read_responses(source: Any) -> dict[str, KnownResponses]:
         strengths: list[Any] = [rollout.metadata.get("strength") for rollout in group.rollouts]
         if all(isinstance(s, int | float) and not isinstance(s, bool) for s in strengths):
             order = sorted(range(len(texts)), key=lambda i: -strengths[i])
-            known = KnownResponses([texts[i] for i in order], [float(strengths[i]) for i in order])
+            known_responses = KnownResponses(
+                [texts[i] for i in order], [float(strengths[i]) for i in order]
+            )
         else:
-            known = KnownResponses(texts)
+            known_responses = KnownResponses(texts)
         messages = [(message.role, message.content) for message in group.rollouts[0].prompt]
         prompt, user_turns = join_prompt(messages)
-        responses[prompt] = known
+        responses[prompt] = known_responses
         if user_turns:
-            responses.setdefault(user_turns[-1], known)
+            responses.setdefault(user_turns[-1], known_responses)
     return responses
 
 
