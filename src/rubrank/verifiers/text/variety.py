@@ -72,7 +72,7 @@ def distinct_n(
     return distinct / len(grams), f"{distinct} of {len(grams)} {n}-grams are different"
 
 
-@verifier("TurnRepetition", family="reply", domain=UNIT, version=1)
+@verifier("TurnRepetition", family="reply", domain=UNIT, version=2)
 def turn_repetition(rollout: Rollout, *, n: Annotated[int, Field(ge=1, le=20)] = 5) -> Answer:
     """The share of the answer's runs of `n` words that the assistant has not said in an earlier turn.
 
@@ -83,13 +83,15 @@ def turn_repetition(rollout: Rollout, *, n: Annotated[int, Field(ge=1, le=20)] =
     Not covered: repetition in other words; within one answer (RepeatSegment).
     """
     earlier: set[tuple[str, ...]] = set()
+    has_earlier_turn = False
     for message in rollout.prompt:
         if message.role == "assistant":
+            has_earlier_turn = True
             earlier.update(list_grams(tokenize(str(message.content or ""))[:_LONGEST], n))
     tokens = tokenize(rollout.answer)
     if not tokens:
         return 0.0, "an empty answer"
-    if not earlier:
+    if not has_earlier_turn:
         return 1.0, "no earlier turn of the assistant"
     runs = set(list_grams(tokens[:_LONGEST], n))
     if not runs:

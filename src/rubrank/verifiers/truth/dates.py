@@ -27,6 +27,9 @@ def _months() -> dict[str, int]:
     return {name: int(number) for number, names in read_words("months").items() for name in names}
 
 
+_PREPOSITION = re.compile(r"\b(?:on|by|am|vom|le|du|el|em|il|den|op|på|в) \Z", re.IGNORECASE)
+
+
 @cache
 def _date_pattern() -> re.Pattern[str]:
     month = "|".join(sorted(map(re.escape, _months()), key=len, reverse=True))
@@ -53,7 +56,11 @@ def find_dates(text: str, order: Order = "dmy") -> list[tuple[datetime.date, int
     """
     dates = []
     for match in _date_pattern().finditer(text):
-        if is_denied(text, *match.span()):
+        start = match.start()
+        preposition = _PREPOSITION.search(text[max(0, start - 6) : start])
+        if preposition:
+            start -= len(preposition[0])
+        if is_denied(text, start, match.end()):
             continue
         part = match.groupdict()
         if part["a"]:
@@ -75,7 +82,7 @@ def find_dates(text: str, order: Order = "dmy") -> list[tuple[datetime.date, int
     return dates
 
 
-@verifier("DateMatch", family="truth", domain=BINARY, version=2)
+@verifier("DateMatch", family="truth", domain=BINARY, version=3)
 def date_match(
     rollout: Rollout, *, truth: str | None = None, order: Order = "dmy", days: int = 0
 ) -> Answer:
