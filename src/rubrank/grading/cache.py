@@ -29,7 +29,7 @@ from rubrank.errors import InvalidInput
 from rubrank.rollouts.rollout import Rollout
 from rubrank.store import Store
 from rubrank.texts.text import Text
-from rubrank.verifiers.verifier import Compat, Found, Mode, Verifier
+from rubrank.verifiers.verifier import Compat, Mode, PlainVerdict, Verifier
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS verdicts (key BLOB PRIMARY KEY, value REAL NOT NULL, reason BLOB NOT NULL) WITHOUT ROWID;
@@ -58,9 +58,9 @@ class VerdictCache:
     def __exit__(self, *_: object) -> None:
         self._store.close()
 
-    def get(self, keys: Sequence[bytes]) -> dict[bytes, Found]:
+    def get(self, keys: Sequence[bytes]) -> dict[bytes, PlainVerdict]:
         """The verdicts that are in the cache."""
-        verdicts: dict[bytes, Found] = {}
+        verdicts: dict[bytes, PlainVerdict] = {}
         for start in range(0, len(keys), _KEYS_PER_QUERY):
             chunk = keys[start : start + _KEYS_PER_QUERY]
             marks = ",".join("?" * len(chunk))
@@ -71,7 +71,7 @@ class VerdictCache:
                 verdicts[key] = (value, reason.decode("utf-8", "surrogatepass"))
         return verdicts
 
-    def put(self, verdicts: Mapping[bytes, Found]) -> None:
+    def put(self, verdicts: Mapping[bytes, PlainVerdict]) -> None:
         """Store the verdicts that have a value; on disk when this returns."""
         rows = [
             (key, value, reason.encode("utf-8", "surrogatepass"))

@@ -47,7 +47,7 @@ from rubrank.judges.judge import Judges, load_judges
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.rubrics.rubric import Criterion, Rubric
 from rubrank.scores.table import GroupScores, ScoreTable
-from rubrank.verifiers.verifier import NEEDS_JUDGE, Compat, Found, Mode
+from rubrank.verifiers.verifier import NEEDS_JUDGE, Compat, Mode, PlainVerdict
 
 _log = logging.getLogger("rubrank")
 _failures_logged: set[str] = set()
@@ -233,10 +233,10 @@ class _GradeRun:
             self._total += size * (len(plan.checks) + len(plan.group_checks))
         self._done = 0
         self._measured: list[tuple[tuple[Task, ...], np.ndarray]] = []
-        self._unwritten: dict[bytes, Found] = {}
+        self._unwritten: dict[bytes, PlainVerdict] = {}
         self._written_at = time.monotonic()
-        self._in_threads: dict[Future[Found], tuple[Task, PlannedCheck]] = {}
-        self._ended_in_threads: queue.SimpleQueue[Future[Found]] = queue.SimpleQueue()
+        self._in_threads: dict[Future[PlainVerdict], tuple[Task, PlannedCheck]] = {}
+        self._ended_in_threads: queue.SimpleQueue[Future[PlainVerdict]] = queue.SimpleQueue()
 
     def make_table(self) -> ScoreTable:
         """The scores of all groups."""
@@ -309,7 +309,7 @@ class _GradeRun:
                 tasks.append(task)
         return [task for task in tasks if task.checks]
 
-    def _record_thread_result(self, future: Future[Found]) -> None:
+    def _record_thread_result(self, future: Future[PlainVerdict]) -> None:
         """Record the verdict of a check that ran in a thread."""
         task, check = self._in_threads.pop(future)
         self._record(task, (check,), [future.result()])
@@ -388,7 +388,7 @@ class _GradeRun:
         self,
         task: Task,
         checks: Sequence[PlannedCheck],
-        verdicts: Sequence[Found],
+        verdicts: Sequence[PlainVerdict],
         keep: bool = True,
     ) -> None:
         """Record the verdicts of some checks of a task. keep: write them to the cache, if there is one."""

@@ -26,7 +26,7 @@ from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.rubrics.public import to_rubric
 from rubrank.rubrics.rubric import Criterion, Rubric
 from rubrank.scores.criterion import CriterionData
-from rubrank.verifiers.verifier import Compat, Domain, Found, Mode, Verifier
+from rubrank.verifiers.verifier import Compat, Domain, Mode, PlainVerdict, Verifier
 
 Timeout: TypeAlias = float | Literal["auto"] | None
 _log = logging.getLogger("rubrank")
@@ -83,8 +83,8 @@ class PlannedCheck:
     domain: Domain
     """The values that the criterion allows, which may be fewer than the verifier can give."""
     digest: bytes
-    decide: Callable[[Rollout], Found]
-    decide_group: Callable[[Group], list[Found]] | None = None
+    decide: Callable[[Rollout], PlainVerdict]
+    decide_group: Callable[[Group], list[PlainVerdict]] | None = None
     """Only for a verifier that sees all rollouts of a group together."""
 
     @cached_property
@@ -102,7 +102,7 @@ class PlannedCheck:
         """Does it start a subprocess and wait for it?"""
         return self.verifier.cost == "process"
 
-    def read_verdict(self, verdict: Found) -> Found:
+    def read_verdict(self, verdict: PlainVerdict) -> PlainVerdict:
         """The verdict, or missing with a reason if the criterion does not allow the value."""
         value, reason = verdict
         if value is None or self.domain is self.verifier.domain or self.domain.holds(value):

@@ -43,7 +43,7 @@ from rubrank.errors import InvalidInput
 from rubrank.grading.plan import PlannedCheck, Task
 from rubrank.rollouts.rollout import Rollout
 from rubrank.verifiers.shared.worker import WorkerContext, restore_environment
-from rubrank.verifiers.verifier import VERIFIERS, Compat, Found, Mode, find_verifier
+from rubrank.verifiers.verifier import VERIFIERS, Compat, Mode, PlainVerdict, find_verifier
 
 CHUNK_ROLLOUTS = 64
 """Rollouts sent to a worker at once, at most."""
@@ -73,7 +73,7 @@ class Chunk:
             for check in self.checks
         ]
 
-    def without(self, verdicts: Sequence[Sequence[Found]]) -> list[Chunk]:
+    def without(self, verdicts: Sequence[Sequence[PlainVerdict]]) -> list[Chunk]:
         """The work that remains after a report, whose last rollout may have verdicts of some checks only."""
         rest = []
         if verdicts and len(verdicts[-1]) < len(self.checks):
@@ -88,7 +88,7 @@ class ChunkResult:
     """The verdicts of a worker: a list for each rollout, in the order of the checks; incomplete if it took long."""
 
     chunk: Chunk
-    verdicts: list[list[Found]]
+    verdicts: list[list[PlainVerdict]]
     measured: np.ndarray | None = None
     """A row for each rollout, if something was to be measured and the chunk was finished."""
 
@@ -379,7 +379,7 @@ def run_chunk(
     mode: Mode,
     timeout: float | None,
     measure: str | None,
-) -> tuple[list[list[Found]], Any]:
+) -> tuple[list[list[PlainVerdict]], Any]:
     """In the worker: the verdicts of a chunk, or of its first part if it takes long; and the result of `measure`."""
     assert _watch is not None
     _watch.start(timeout)
@@ -387,9 +387,9 @@ def run_chunk(
     bound_checks = _bind_checks(checks, compat, mode)
     loaded_rollouts: list[Rollout] = pickle.loads(rollouts)
     report_at = time.monotonic() + _REPORT_SECONDS
-    verdicts: list[list[Found]] = []
+    verdicts: list[list[PlainVerdict]] = []
     for rollout in loaded_rollouts:
-        row: list[Found] = []
+        row: list[PlainVerdict] = []
         verdicts.append(row)
         for name, decide in bound_checks:
             _watch.elapsed = 0.0
@@ -421,7 +421,7 @@ def _import_modules(modules: Sequence[str]) -> None:
 @lru_cache(maxsize=256)
 def _bind_checks(
     checks: bytes, compat: Compat, mode: Mode
-) -> list[tuple[str, Callable[[Rollout], Found]]]:
+) -> list[tuple[str, Callable[[Rollout], PlainVerdict]]]:
     bound = []
     for name, params in pickle.loads(checks):
         verifier = find_verifier(name)

@@ -217,11 +217,12 @@ class Criterion(Strict):
         """Raise InvalidInput, with how to install it, if a package is missing that the verifier needs."""
         if self.judged:
             return
-        lacking = self.decided_by.lacking(self.decided_by.check_parameters(dict(self.params)))
-        if lacking is not None:
-            package, _, remedy = lacking.partition(" is not installed: ")
+        params = self.decided_by.check_parameters(dict(self.params))
+        missing = self.decided_by.find_missing_package(params)
+        if missing is not None:
+            package, command = missing
             allowed = f"one whose packages are installed: {self.decided_by.name} needs {package} for these parameters"
-            raise self._wrong("verifier", allowed, "none", f"Run {remedy}.")
+            raise self._wrong("verifier", allowed, "none", f"Run {command}.")
 
     def _wrong(self, parameter: str, allowed: str, got: str, remedy: str) -> InvalidInput:
         return InvalidInput(f"criterion {self.name!r}", parameter, allowed, got, remedy)

@@ -1,4 +1,4 @@
-"""The criteria that a program decides. One family a file; `load()` imports them all, which registers them."""
+"""Criteria that a program decides. Each file holds one family; `load()` imports all files, which registers them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How sure a verdict is: a distribution over the values of its criterion.
+"""Distributions over the values of a criterion: how likely a verdict holds each of them to be.
 
     ((0.0, 0.2), (1.0, 0.8))          0 with 20%, 1 with 80%
 
@@ -25,7 +25,7 @@ _ROUNDING = 1e-9
 def make_distribution(
     probabilities: Mapping[Any, Any] | Iterable[Any], owner: str = "probabilities"
 ) -> Distribution:
-    """A distribution from {value: probability} or pairs, scaled to add up to 1.
+    """Return a distribution from {value: probability} or pairs, scaled to add up to 1.
 
     Raises if a probability is not a number from 0 to 1, a value occurs twice, or they do not add up to about 1.
     """
@@ -55,7 +55,7 @@ def make_distribution(
 
 
 def mix_distributions(distributions: Sequence[Distribution]) -> Distribution:
-    """The mean of several: what a panel, or several samples of one judge, say together."""
+    """Return the mean of several distributions: those of a panel, or of several samples of one judge."""
     total: dict[float, float] = {}
     for distribution in distributions:
         for value, probability in distribution:
@@ -76,6 +76,6 @@ def most_probable(distribution: Distribution, higher_is_better: bool) -> float:
 
 
 def sureness(distribution: Distribution) -> float:
-    """The margin: by how much the likeliest value is more probable than the next. 1 = certain, 0 = torn."""
+    """By how much the likeliest value is more probable than the next: 1 = certain, 0 = undecided between two."""
     probabilities = sorted((probability for _, probability in distribution), reverse=True)
     return probabilities[0] - probabilities[1] if len(probabilities) > 1 else 1.0

@@ -1,4 +1,4 @@
-"""Domains: the values that a criterion can take. In a module of its own because judges and rubrics need it, too."""
+"""Domains: the values that a criterion can take. Verifiers, judges and rubrics share them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Literal, TypeAlias
 from rubrank.errors import InvalidInput
 
 Layer: TypeAlias = Literal["quality", "low_quality", "global_quality", "watch"]
-"""Ranked by, read by the soft or the hard gate, or only watched: graded and logged, never rewarded."""
+"""What a criterion is for: "quality" is ranked, "low_quality" feeds the soft gate and "global_quality" the hard one;
+"watch" is graded and logged but never rewarded."""
 
 
 @dataclass(frozen=True)

@@ -12,19 +12,19 @@
 The first parameter's annotation says what the function wants to see: `Text` (the answer without reasoning; also what it
 gets without an annotation), `str` (the same as a string), `Rollout` (everything: prompt, turns, tools, metadata), or
 `Group` (all rollouts of the query; it returns an answer for each, in their order, once the group is complete).
-The keyword parameters are the criterion's parameters; their annotations are checked by pydantic before anything runs.
-The result is a value and a reason: "3 bullets, 4 required". A value alone will do, and `@verifier` alone takes the
-function's name: `@verifier def polite(text): return "please" in text`.
+The keyword parameters are the criterion's parameters; pydantic checks their values against the annotations before
+anything runs. The result is a value and a reason: "3 bullets, 4 required". A value alone is enough, and `@verifier`
+without a name takes that of the function: `@verifier def polite(text): return "please" in text`.
 
 - A value is a number of the declared domain, or a bool (1 or 0). Without `domain=` that is 0 to 1, and 0 or 1 where the
   function is annotated `-> bool` or is the library's.
-- `missing(reason)` says that it cannot be decided; so does None, and any exception. It is never a score.
+- `missing(reason)` says that the criterion cannot be decided; so does None or an exception. It never becomes a score.
 - `compat: Compat` as a keyword parameter makes two readings available: "fixed" (what the instruction says; default) and
   "upstream" (the verdict of the public benchmark's checker, quirks included).
 - `version` is raised whenever a verdict could change: caches are keyed by it.
 - Examples live beside the code, in `verifiers/examples/<family>.yaml`; tests run them all, the docs show them.
 
-Registering is importing: `rubrank.verifiers` imports its families when a verifier is first looked up.
+A verifier is registered when its module is imported; the library's are imported when one is first looked up.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ from rubrank.verifiers.domain import Layer as Layer
 from rubrank.verifiers.domain import discrete as discrete
 
 LONGEST_REASON = 500  # characters
-_MOST_WRONG = 5  # parameters that are complained about at once
+_MOST_ERRORS_SHOWN = 5  # about further parameters, in one message
 
 Compat: TypeAlias = Literal["fixed", "upstream"]
 Mode: TypeAlias = Literal["strict", "loose"]
@@ -78,7 +78,7 @@ class Verdict:
     value: float | None
     reason: str
     probabilities: Distribution = field(default=(), repr=False)
-    """How likely each level is, if the judge said so: (value, probability) pairs, lowest value first."""
+    """How likely each level is, if the judge says so: (value, probability) pairs, lowest value first."""
 
     @property
     def score(self) -> float:
@@ -87,8 +87,8 @@ class Verdict:
 
 
 Answer: TypeAlias = Verdict | tuple[bool | float, str]
-Found: TypeAlias = tuple[float | None, str]
-"""A value, or None if it is missing, and the reason: a verdict that is made, and pickles, fast."""
+PlainVerdict: TypeAlias = tuple[float | None, str]
+"""The value (None if missing) and the reason of a verdict, as a tuple: faster to make and to pickle than `Verdict`."""
 
 
 # How the reason of a missing score begins, if the program acts on it; details follow after a colon. Score files and
@@ -126,21 +126,22 @@ class Verifier:
     layer: Layer = "quality"
     how: Literal["rule", "judge", "both"] = "rule"
     cost: Literal["cheap", "process"] = "cheap"
-    """"process": starts a subprocess (sandbox, mathematics); graded apart from the cheap ones."""
+    """"process": it starts a subprocess (sandbox, mathematics) and is graded apart from the cheap ones."""
     languages: tuple[str, ...] = ()
     """Languages it is made for; empty: any."""
     wants: type = field(default=Text)
+    """What the function is called with: Text, str, Rollout or Group."""
     check: Callable[[Any], str | None] | None = None
-    """What is wrong with parameters that fit one by one, such as none at all where one of three is needed."""
+    """Returns what is wrong with parameters that are valid one by one: none is given where one of three is needed."""
     needs: Callable[[Any], tuple[str, str] | None] | None = None
-    """(package, extra) that these parameters cannot be decided without, such as ("math_verify", "math")."""
+    """Returns the package that these parameters need, and its extra, such as ("math_verify", "math")."""
     home: str = ""
-    """The module that registers it when imported, so that worker processes can; "": only this process knows it."""
+    """The module whose import registers it, for worker processes; "" if only this process has it."""
 
     @cached_property
     def parameters(self) -> type[BaseModel]:
         """The parameters, as a pydantic model."""
-        hints = _hints(self.function, include_extras=True)
+        hints = _read_type_hints(self.function, include_extras=True)
         fields: dict[str, Any] = {
             p.name: (hints.get(p.name, Any), ... if p.default is p.empty else p.default)
             for p in list(inspect.signature(self.function).parameters.values())[1:]
@@ -159,10 +160,10 @@ class Verifier:
     @property
     def doc(self) -> str:
         """What passes, what fails, what is not covered."""
-        return inspect.getdoc(_unwrapped(self.function)) or ""
+        return inspect.getdoc(_unwrap_partial(self.function)) or ""
 
     def check_parameters(self, params: dict[str, Any]) -> BaseModel:
-        """The parameters, validated; one clear error if they do not fit."""
+        """Return the parameters, validated; raises `InvalidInput`, which names all that are wrong."""
         owner = f"verifier {self.name!r}"
         remedy = f"See `rubrank criteria {self.name}`."
         check_bounds(params, owner, "params", MOST_PARAMETERS)
@@ -172,25 +173,25 @@ class Verifier:
             first, *further_errors = error.errors()
             names = ", ".join(self.parameters.model_fields) or "none"
             allowed = f"{describe_allowed(first)}; it has the parameters: {names}"
-            for other in further_errors[:_MOST_WRONG]:
-                remedy += f" Also: {_place_of(other)} must be {describe_allowed(other)}."
+            for further in further_errors[:_MOST_ERRORS_SHOWN]:
+                remedy += f" Also: {_name_parameter(further)} must be {describe_allowed(further)}."
             raise InvalidInput(
-                owner, _place_of(first), allowed, brief(first.get("input")), remedy
+                owner, _name_parameter(first), allowed, brief(first.get("input")), remedy
             ) from None
         problem = None if self.check is None else self.check(validated)
         if problem is not None:
             raise InvalidInput(owner, "params", problem, brief(params), remedy)
         return validated
 
-    def lacking(self, params: BaseModel) -> str | None:
-        """What is not installed that these parameters need, and how to install it; None if nothing."""
+    def find_missing_package(self, params: BaseModel) -> tuple[str, str] | None:
+        """Return the package that these parameters need and the command that installs it; None if it is installed."""
         needs = None if self.needs is None else self.needs(params)
         if needs is None:
             return None
         package, extra = needs
         if importlib.util.find_spec(package) is not None:
             return None
-        return f"{package.replace('_', '-')} is not installed: pip install 'rubrank[{extra}]'"
+        return package.replace("_", "-"), f"pip install 'rubrank[{extra}]'"
 
     def verify(
         self,
@@ -205,14 +206,15 @@ class Verifier:
 
     def bind(
         self, params: BaseModel, compat: Compat = "fixed", mode: Mode = "strict"
-    ) -> Callable[[Rollout], Found]:
-        """The verifier made ready for these parameters: asked many times, it does once what no rollout changes."""
-        values = {name: getattr(params, name) for name in type(params).model_fields}
-        # What the function takes anyway is not handed over each time.
-        usual = getattr(self.function, "__kwdefaults__", None) or {}
-        arguments: dict[str, Any] = {
-            name: value for name, value in values.items() if value is not usual.get(name, ...)
-        }
+    ) -> Callable[[Rollout], PlainVerdict]:
+        """Return a function that gives the verdict on a rollout; what does not depend on the rollout is done once."""
+        # Arguments that are the function's defaults are left out, which makes each call faster.
+        defaults = getattr(self.function, "__kwdefaults__", None) or {}
+        arguments: dict[str, Any] = {}
+        for name in type(params).model_fields:
+            value = getattr(params, name)
+            if value is not defaults.get(name, ...):
+                arguments[name] = value
         if self.knows_compat:
             arguments["compat"] = compat
         if self.sees_group:
@@ -232,17 +234,19 @@ class Verifier:
         """Does it look at all rollouts of a query together?"""
         return self.wants is Group
 
-    def bind_group(self, params: BaseModel) -> Callable[[Group], list[Found]]:
-        """A verifier that sees the group, made ready: from a whole group to what is found about each rollout."""
+    def bind_group(self, params: BaseModel) -> Callable[[Group], list[PlainVerdict]]:
+        """Return a function that gives the verdicts on all rollouts of a group, in their order."""
         return self._bind_group_arguments(
             {name: getattr(params, name) for name in type(params).model_fields}
         )
 
-    def _bind_group_arguments(self, arguments: dict[str, Any]) -> Callable[[Group], list[Found]]:
+    def _bind_group_arguments(
+        self, arguments: dict[str, Any]
+    ) -> Callable[[Group], list[PlainVerdict]]:
         name = self.name
         read = self._bind_arguments(lambda answer: answer, {})
 
-        def run(group: Group) -> list[Found]:
+        def run(group: Group) -> list[PlainVerdict]:
             try:
                 answers = list(self.function(group, **arguments))
                 if len(answers) != len(group.rollouts):
@@ -255,15 +259,18 @@ class Verifier:
 
     @property
     def knows_loose(self) -> bool:
-        """Has it a loose mode? Not a gate (a line dropped hides a defect), nor what starts a process each time."""
+        """Does it have a loose mode?
+
+        Gates have none, because a dropped line may hide a defect; nor has a verifier that starts a process each time.
+        """
         if self.sees_group:
             return False
         return self.wants is not Rollout or (
             self.layer != "global_quality" and self.cost == "cheap"
         )
 
-    def _decide_loosely(self, rollout: Rollout, run: Callable[[Any], Found]) -> Found:
-        """The best verdict over the usual eight variants of the answer (edges and asterisks dropped)."""
+    def _decide_loosely(self, rollout: Rollout, run: Callable[[Any], PlainVerdict]) -> PlainVerdict:
+        """Return the best verdict over the eight variants of `loose_variants`."""
         best = run(self._select_subject(rollout))
         for variant in loose_variants(rollout.answer)[1:]:
             if best[0] == self.domain.high:
@@ -274,22 +281,22 @@ class Verifier:
         return best
 
     def _select_subject(self, rollout: Rollout) -> Any:
-        """What the function is called with: the rollout, its text, or the answer as a string."""
+        """Return what the function is called with: the rollout, its text, or the answer as a string."""
         if self.wants is str:
             return rollout.answer
         return rollout.text if self.wants is Text else rollout
 
     def _bind_arguments(
         self, function: Callable[..., Any], arguments: dict[str, Any]
-    ) -> Callable[[Any], Found]:
-        """A function from a subject to a value of the domain and a short reason; it never raises."""
+    ) -> Callable[[Any], PlainVerdict]:
+        """Return a function from a subject to a value of the domain and a short reason; it never raises."""
         name = self.name
         domain = self.domain.description
         holds = (
             frozenset(self.domain.values).__contains__ if self.domain.values else self.domain.holds
         )
 
-        def run(subject: Any) -> Found:
+        def run(subject: Any) -> PlainVerdict:
             try:
                 answer = function(subject, **arguments)
                 if isinstance(answer, Verdict):
@@ -319,17 +326,20 @@ def _describe_failure(name: str, error: BaseException) -> str:
     return f"{name} failed: {type(error).__name__}: {error}" + (f" ({place})" if place else "")
 
 
-def _place_of(complaint: Any) -> str:
-    return ".".join(map(str, complaint["loc"])) or "parameters"
+def _name_parameter(error: Any) -> str:
+    """Return the path of the parameter that an error of pydantic is about."""
+    return ".".join(map(str, error["loc"])) or "parameters"
 
 
 def _read_number(value: Any) -> float | None:
-    """A value as a number; None says that there is none. Text is not read as a number: "0" is no verdict."""
+    """Return the value as a number, or None if it is None. Text is not read as a number: "0" is no verdict."""
     if value is None:
         return None
     if isinstance(value, bool | int | float):
         return float(value)
-    has_axes = getattr(value, "ndim", 0) > 0  # numpy's and torch's numbers have none
+    has_axes = (
+        getattr(value, "ndim", 0) > 0
+    )  # arrays and tensors have axes, single numbers of theirs have none
     if isinstance(value, str | bytes | tuple) or (has_axes and value.shape != (1,)):
         raise TypeError(
             f"a verifier returns a bool, a number, or (value, reason), not {brief(value)}"
@@ -338,18 +348,19 @@ def _read_number(value: Any) -> float | None:
 
 
 def loose_variants(text: str) -> list[str]:
-    """The answer; without its first, last, both lines; and each of the four without asterisks; different ones only.
+    """Return the answer, the answer without its first line, last line, or both, and these four without asterisks.
 
-    The answer itself comes first, whatever it is; an empty variant would fail, and is left out.
+    The answer itself comes first, even if it is empty. Equal and empty variants are left out.
     """
     lines = text.split("\n")
-    cut = [
+    with_asterisks = [
         text,
         "\n".join(lines[1:]).strip(),
         "\n".join(lines[:-1]).strip(),
         "\n".join(lines[1:-1]).strip(),
     ]
-    variants = dict.fromkeys(cut + [variant.replace("*", "") for variant in cut])
+    without_asterisks = [variant.replace("*", "") for variant in with_asterisks]
+    variants = dict.fromkeys(with_asterisks + without_asterisks)
     return [variant for i, variant in enumerate(variants) if i == 0 or variant.strip()]
 
 
@@ -392,16 +403,16 @@ def verifier(name: Any = None, *, languages: Iterable[str] = (), **options: Any)
         function = _find_function(decorated_object)
         is_library = is_from_library(function)
         if not is_library:
-            _load_families()  # so that no name of the library is taken unseen
+            _load_families()  # so that `check_free` sees the names of the library
         free_name = check_free(
             "verifier", own_name, function, _find_registered, own_name in JUDGED_NAMES
         )
-        hints = _hints(function)
+        hints = _read_type_hints(function)
         defaults = {
             "family": "user",
             "domain": BINARY if is_library or hints.get("return") is bool else UNIT,
             "version": 1,
-            "wants": _wants(function, hints),
+            "wants": _find_wanted_type(function, hints),
         }
         home = function.__module__ if is_library else importable_home()
         VERIFIERS[free_name] = Verifier(
@@ -413,7 +424,7 @@ def verifier(name: Any = None, *, languages: Iterable[str] = (), **options: Any)
 
 
 def _find_function(decorated_object: Any) -> Callable[..., Any]:
-    """What is called with a response: the function itself, or an object of a class that needs no arguments."""
+    """Return what is called with a response: the function itself, or an object of a class that needs no arguments."""
     function = decorated_object
     if isinstance(decorated_object, type) and "__call__" in dir(decorated_object):
         try:
@@ -443,22 +454,22 @@ def _load_families() -> None:
     rubrank.verifiers.load()
 
 
-def _unwrapped(function: Any) -> Any:
-    """What functools.partial wraps."""
+def _unwrap_partial(function: Any) -> Any:
+    """Return the function that `functools.partial` wraps, or the function itself."""
     while isinstance(function, partial):
         function = function.func
     return function
 
 
-def _hints(function: Callable[..., Any], include_extras: bool = False) -> dict[str, Any]:
-    """Of a function, of what functools.partial wraps, or of an object's `__call__`."""
-    function = _unwrapped(function)
+def _read_type_hints(function: Callable[..., Any], include_extras: bool = False) -> dict[str, Any]:
+    """Return the annotations of a function, of what `functools.partial` wraps, or of an object's `__call__`."""
+    function = _unwrap_partial(function)
     plain = function if inspect.isroutine(function) else type(function).__call__
     return get_type_hints(plain, include_extras=include_extras)
 
 
-def _wants(function: Callable[..., Any], hints: dict[str, Any]) -> type:
-    """What its first parameter is annotated with: Rollout, Group, str, or Text, which an unmarked one gets too."""
+def _find_wanted_type(function: Callable[..., Any], hints: dict[str, Any]) -> type:
+    """Return the type of its first parameter: Rollout, Group or str if it is annotated so, else Text."""
     parameters = list(inspect.signature(function).parameters.values())
     if not parameters or parameters[0].kind is inspect.Parameter.KEYWORD_ONLY:
         allowed = "one whose first parameter is the response"

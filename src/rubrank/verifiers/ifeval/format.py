@@ -1,4 +1,4 @@
-"""IFEval: format of the answer: bullets, sections, JSON, title, options; how it begins and ends; commas."""
+"""IFEval: format (bullets, sections, JSON, titles, options), how the answer begins and ends, and commas."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ def _count_stars_upstream(lines: list[str]) -> int:
     return count
 
 
-_SPAN = re.compile(r"\*[^\n*]*\*")
-_SPAN_2 = re.compile(r"\*\*[^\n*]*\*\*")
+_ITALIC_UPSTREAM = re.compile(r"\*[^\n*]*\*")
+_BOLD_UPSTREAM = re.compile(r"\*\*[^\n*]*\*\*")
 _MARKED = re.compile(r"(?<!\*)(\*{1,3})(?![\s*])[^\n*]*[^\s*]\1(?!\*)")
 _MARKED_JA = re.compile(r"《[^\n《》]*》")
 
@@ -94,8 +94,10 @@ def number_highlighted_sections(
     elif compat == "fixed":
         highlights = _MARKED.findall(text.raw)
     else:
-        highlights = [match for match in _SPAN.findall(text.raw) if match.strip("*").strip()]
-        highlights += [match for match in _SPAN_2.findall(text.raw) if match[2:-2].strip()]
+        italic = _ITALIC_UPSTREAM.findall(text.raw)
+        bold = _BOLD_UPSTREAM.findall(text.raw)
+        highlights = [part for part in italic if part.strip("*").strip()]
+        highlights += [part for part in bold if part[2:-2].strip()]
     if compat == "upstream":
         relation = "at least"
     return compare_count(len(highlights), "highlight", relation, num_highlights)
@@ -137,17 +139,17 @@ def multiple_sections(
     return compare_count(len(numbers), "section", relation, num_sections)
 
 
-_BEFORE = r"^[ \t]{0,20}[#*_>\-]{0,8}[ \t]{0,8}[*_<\[【(\"“„«'‘\\]{0,8}"
+_BEFORE_SECTION = r"^[ \t]{0,20}[#*_>\-]{0,8}[ \t]{0,8}[*_<\[【(\"“„«'‘\\]{0,8}"
 
 
 def _find_section_numbers(raw: str, word: str, lang: Lang) -> list[str]:
-    """Return the numbers of the sections as written, in order; "Section X" throughout is a form nobody filled in."""
+    """Return the numbers of the sections as written, in order; none if all are "Section X", an empty form."""
     if lang == "ja":
         return re.findall(
-            rf"{_BEFORE}第([\d０-９〇一二三四五六七八九十]+){word}", raw, re.MULTILINE
+            rf"{_BEFORE_SECTION}第([\d０-９〇一二三四五六七八九十]+){word}", raw, re.MULTILINE
         )
     # A short line of its own may have something before the word: "(Verse 1 - SECTION 1)".
-    start = rf"(?:{_BEFORE}|^[(*#\[][^\n]{{0,30}}[\s*(\-])"
+    start = rf"(?:{_BEFORE_SECTION}|^[(*#\[][^\n]{{0,30}}[\s*(\-])"
     numbers: list[str] = re.findall(rf"{start}{word}\s?(\d+|[IVXLC]+\b)", raw, re.MULTILINE)
     if set(numbers) == {"X"}:
         return []
@@ -238,9 +240,9 @@ def constrained_response(
 ) -> Answer:
     """One of the three options of the language ("My answer is yes.", … no., … maybe.), and no other.
 
-    What may stand beside it is the prompt's to say: anything if it wants the phrase contained, or reasons; nothing if
-    it says "just", "only"; if it does not say, the option begins or ends the answer. Without a prompt the option stands
-    alone.
+    The prompt says what may stand beside the option: anything if it asks to contain the phrase or to give reasons,
+    nothing if it says "just" or "only". If it says neither, the option must begin or end the answer. Without a prompt
+    the option must stand alone.
     Passes: "My answer is no.", the same in quotes or bold.
     Fails: two of the options, "No".
     upstream: an option anywhere in the answer is enough.
@@ -281,7 +283,7 @@ def _match_option(option: str) -> re.Pattern[str]:
     return re.compile(rf"(?<!\w){body}(?:[.。!！]|(?=[\s*_\"”»」')]*\Z))", re.IGNORECASE)
 
 
-_PLACEHOLDER = re.compile(r"\[([^\[\]\n]*)\](?!\()")  # what a bracket follows is a link
+_PLACEHOLDER = re.compile(r"\[([^\[\]\n]*)\](?!\()")  # with "(" after it, it is a link
 
 
 @instruction("detectable_content:number_placeholders", version=2)
@@ -477,7 +479,7 @@ def _normalize(text: str) -> str:
     return " ".join(text.split()).casefold()
 
 
-_SIX = re.compile(r"(?<!\*)\*{6}(?!\*)")
+_SIX_ASTERISKS = re.compile(r"(?<!\*)\*{6}(?!\*)")
 
 
 @instruction("combination:two_responses")
@@ -489,7 +491,7 @@ def two_responses(text: Text, *, compat: Compat = "fixed") -> Answer:
     upstream: six asterisks within more also divide, and answers that differ in case or spaces are two.
     Not covered: answers that differ in wording only.
     """
-    parts = text.raw.split("******") if compat == "upstream" else _SIX.split(text.raw)
+    parts = text.raw.split("******") if compat == "upstream" else _SIX_ASTERISKS.split(text.raw)
     if not all(part.strip() for part in parts[1:-1]):
         return False, "an empty answer between two dividers"
     answers = [part.strip() for part in parts if part.strip()]
@@ -500,5 +502,5 @@ def two_responses(text: Text, *, compat: Compat = "fixed") -> Answer:
         first = _normalize(first)
         second = _normalize(second)
     if first == second:
-        return False, "twice the same answer"
+        return False, "the same answer twice"
     return True, "two different answers"

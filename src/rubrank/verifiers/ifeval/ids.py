@@ -6,8 +6,8 @@
     {'lang': 'fr'}
 
 Public files put a language before the id (`en:`, `fr:`), name the language in the id (`french_capital`), and fill the
-keyword arguments with nulls. All of that is taken away here; an argument that has a value and is none of the verifier's
-stays, and is refused where the parameters are checked: what it asks for would be forgotten silently.
+keyword arguments with nulls. All of that is removed here. An argument with a value that the verifier does not have is
+left in and refused where parameters are checked; otherwise what it asks for would be ignored silently.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from typing import Any, get_args
 from rubrank.verifiers.shared.instruction import Lang
 from rubrank.verifiers.verifier import VERIFIERS, Verifier, find_verifier, is_verifier
 
-_SAME = {
+_ALIASES = {
     "change_case:french_capital": "change_case:english_capital",
     "change_case:spanish_capital": "change_case:english_capital",
     "change_case:french_lowercase": "change_case:english_lowercase",
     "change_case:spanish_lowercase": "change_case:english_lowercase",
     "fr:detectable_format:no_digits": "fr:detectable_content:no_digits",
 }
-_BY_ID = {"french": "fr", "spanish": "es"}
+_LANGUAGE_CODES = {"french": "fr", "spanish": "es"}
 
 
 def resolve(instruction_id: str) -> tuple[str, str]:
@@ -34,19 +34,19 @@ def resolve(instruction_id: str) -> tuple[str, str]:
     if language not in get_args(Lang):
         bare_id = instruction_id
         name_start = instruction_id.partition(":")[2].partition("_")[0]
-        language = _BY_ID.get(name_start, "en")
+        language = _LANGUAGE_CODES.get(name_start, "en")
     full_id = f"{language}:{bare_id}"
-    full_id = _SAME.get(full_id, full_id)
+    full_id = _ALIASES.get(full_id, full_id)
     if full_id in VERIFIERS:
         return full_id, language
-    return _SAME.get(bare_id, bare_id), language
+    return _ALIASES.get(bare_id, bare_id), language
 
 
 def public_params(
     instruction_id: str, kwargs: Mapping[str, Any] | None
 ) -> tuple[Verifier, dict[str, Any]]:
     """Return the verifier of a public id, and the arguments that are not null."""
-    is_verifier("keywords:existence")  # imports the families: only then can ids be told apart
+    is_verifier("keywords:existence")  # imports all families: `resolve` looks ids up among them
     name, language = resolve(instruction_id)
     verifier = find_verifier(name)
     params = {key: value for key, value in (kwargs or {}).items() if value is not None}

@@ -1,4 +1,4 @@
-"""Read what the wording of a prompt asks beyond the arguments of an instruction; find the frame of an answer.
+"""What the wording of a prompt asks beyond the arguments of an instruction, and which lines frame an answer.
 
 >>> allows_more("Your answer must contain one of the following phrases: …"), allows_more("Just say yes or no.")
 (True, False)
@@ -11,18 +11,18 @@ from __future__ import annotations
 import re
 
 _ONLY = re.compile(
-    r"\b(?:only|just|nothing (?:else|more)|no (?:explanation|other (?:text|words))|without (?:any "
-    r")?(?:explanation|explaining)"
+    r"\b(?:only|just|nothing (?:else|more)|no (?:explanation|other (?:text|words))"
+    r"|without (?:any )?(?:explanation|explaining)"
     r"|uniquement|seulement|rien d'autre|sans (?:rien )?(?:ajouter|explication)|solo|únicamente|solamente|sin explicaci"
     r"|nur|ausschließlich|soltanto|apenas|somente)\b|只(?:能|需|要|用)?|仅|のみ|だけ",
     re.IGNORECASE,
 )
 _MORE = re.compile(
     r"\b(?:contain|include|including|mention|somewhere|think (?:out loud|step|first|aloud)|explain|reason"
-    r"|justify|then answer"
-    r"|conclude|end(?:ing)? (?:your|with)|contenir|inclure|incluez|expliquez|expliqu|justifi|ensuite|puis"
-    r"|contener|incluir|incluye"
-    r"|explica|luego|enthalten|erklär|begründe|contenere|includi|conter|inclua)\w*|包含|包括|解释|说明|理由|含め|理由",
+    r"|justify|then answer|conclude|end(?:ing)? (?:your|with)"
+    r"|contenir|inclure|incluez|expliquez|expliqu|justifi|ensuite|puis"
+    r"|contener|incluir|incluye|explica|luego"
+    r"|enthalten|erklär|begründe|contenere|includi|conter|inclua)\w*|包含|包括|解释|说明|理由|含め|理由",
     re.IGNORECASE,
 )
 
@@ -40,9 +40,8 @@ def allows_more(prompt: str) -> bool | None:
 
 _NUMBER_WORDS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 _AT_LEAST = (
-    r"(?:at least|a minimum of|minimum|no fewer than|not less than|au moins|au minimum|al menos|como mínimo"
-    r"|mindestens|almeno"
-    r"|pelo menos|至少|不少于|最低)"
+    r"(?:at least|a minimum of|minimum|no fewer than|not less than"
+    r"|au moins|au minimum|al menos|como mínimo|mindestens|almeno|pelo menos|至少|不少于|最低)"
 )
 
 
@@ -60,17 +59,17 @@ def asks_for_at_least(prompt: str, number: int, thing: str) -> bool:
     return re.search(f"{before}|{after}", prompt, re.IGNORECASE) is not None
 
 
-_TWICE = re.compile(
-    r"\b(?:two|2|both|each|every|three|deux|chaque|dos|cada|zwei|jede)\b[^.\n]{0,60}\b(?:versions?|responses?"
-    r"|answers?|drafts?"
-    r"|itinerar\w+|variant\w*|alternatives?|options|réponses?|respuestas?|versiones|antworten)|两(?:个|种|份)",
+_SEVERAL_VERSIONS = re.compile(
+    r"\b(?:two|2|both|each|every|three|deux|chaque|dos|cada|zwei|jede)\b[^.\n]{0,60}"
+    r"\b(?:versions?|responses?|answers?|drafts?|itinerar\w+|variant\w*|alternatives?|options"
+    r"|réponses?|respuestas?|versiones|antworten)|两(?:个|种|份)",
     re.IGNORECASE,
 )
 
 
 def asks_for_several(prompt: str) -> bool:
     """Tell whether the prompt asks for two or more versions of an answer."""
-    return _TWICE.search(prompt) is not None
+    return _SEVERAL_VERSIONS.search(prompt) is not None
 
 
 _QUOTED = re.compile(r"[\"“«„「『]([^\"”»“」』\n]{2,200})[\"”»“」』]|'([^'\n]{6,200})'")
@@ -92,22 +91,20 @@ _LABEL = re.compile(
     re.IGNORECASE,
 )
 _SALUTATION = re.compile(
-    r"\s*(?:(?:my )?dear(?:est)?|hi|hello|hey|greetings|good (?:morning|evening|afternoon)|to whom it may "
-    r"concern|cher|chère|chers"
-    r"|chères|bonjour|salut|madame|monsieur|estimad[oa]s?|querid[oa]s?|hola|sehr geehrte[rs]?|liebe[rs]?|hallo"
-    r"|gentil[ei]"
-    r"|car[oa]|prezad[oa]s?|уважаем\w+|дорог\w+)\b[^.!?\n]{0,60}[,:!]\s*|\s*(?:亲爱的"
-    r"|尊敬的)[^。！？\n]{1,20}[，：:！]\s*",
+    r"\s*(?:(?:my )?dear(?:est)?|hi|hello|hey|greetings|good (?:morning|evening|afternoon)|to whom it may concern"
+    r"|cher|chère|chers|chères|bonjour|salut|madame|monsieur|estimad[oa]s?|querid[oa]s?|hola"
+    r"|sehr geehrte[rs]?|liebe[rs]?|hallo|gentil[ei]|car[oa]|prezad[oa]s?|уважаем\w+|дорог\w+)"
+    r"\b[^.!?\n]{0,60}[,:!]\s*"
+    r"|\s*(?:亲爱的|尊敬的)[^。！？\n]{1,20}[，：:！]\s*",
     re.IGNORECASE,
 )
 _CLOSING = re.compile(
-    r"\s*(?:(?:with )?(?:best|kind|warm|warmest|many|lots of|all my)(?: \w+){0,2}|regards|sincerely|yours(?: "
-    r"\w+)?|respectfully|cheers"
-    r"|love|thanks|thank you|cordially|faithfully|take care|cordialement|bien à (?:toi|vous)|amicalement"
-    r"|sincères salutations"
-    r"|atentamente|saludos(?: \w+){0,2}|un saludo|cordialmente|mit freundlichen grüßen|viele grüße|liebe grüße"
-    r"|distinti saluti"
-    r"|atenciosamente|с уважением|此致|敬上|祝好)\s*[,，!.]?\s*",
+    r"\s*(?:(?:with )?(?:best|kind|warm|warmest|many|lots of|all my)(?: \w+){0,2}|regards|sincerely"
+    r"|yours(?: \w+)?|respectfully|cheers|love|thanks|thank you|cordially|faithfully|take care"
+    r"|cordialement|bien à (?:toi|vous)|amicalement|sincères salutations"
+    r"|atentamente|saludos(?: \w+){0,2}|un saludo|cordialmente"
+    r"|mit freundlichen grüßen|viele grüße|liebe grüße"
+    r"|distinti saluti|atenciosamente|с уважением|此致|敬上|祝好)\s*[,，!.]?\s*",
     re.IGNORECASE,
 )
 _SENTENCE_END = re.compile(r"[.!?。！？…][\s*_\"'”’)\]]*\Z")
@@ -122,6 +119,7 @@ def remove_frame(raw: str) -> str:
 
 
 def _is_frame(line: str) -> bool:
+    """Tell whether the line is a title, a subject line, a salutation, or a heading in bold."""
     if not line.strip():
         return False
     if _TITLE.fullmatch(line) or _LABEL.fullmatch(line) or _SALUTATION.fullmatch(line):
@@ -134,10 +132,8 @@ def _find_signature(lines: list[str]) -> int:
     """Return the line where the signature begins: a closing such as "Best regards," with only short names after it."""
     for i in range(len(lines) - 1, max(-1, len(lines) - 9), -1):
         if _CLOSING.fullmatch(lines[i]):
-            names = [line.strip() for line in lines[i + 1 :] if line.strip()]
-            if all(
-                len(name.split()) <= _LONGEST_NAME and not _SENTENCE_END.search(name)
-                for name in names
-            ):
+            after = [line.strip() for line in lines[i + 1 :] if line.strip()]
+            has_long_line = any(len(line.split()) > _LONGEST_NAME for line in after)
+            if not has_long_line and not any(map(_SENTENCE_END.search, after)):
                 return i
     return len(lines)

@@ -1,4 +1,4 @@
-"""IFEval: keywords, letters, capitals, the language of the answer; how many words, sentences and paragraphs."""
+"""IFEval: keywords, letters, capitals, the language of the answer; numbers of words, sentences and paragraphs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from rubrank.verifiers.shared.public_tools import (
 from rubrank.verifiers.shared.relation import AnyRelation, Count, compare_count, holds
 from rubrank.verifiers.verifier import Answer, Compat, missing
 
-_SURE = 0.5  # of another language, to say that the answer is not in the one asked for
+_SURE = 0.5  # confidence from which another language fails the answer
 
 
 @instruction("keywords:existence", version=2)
@@ -124,7 +124,7 @@ def letter_frequency(
     Fails: "hash" for "#" at least 1. In Japanese hiragana and katakana are one.
     Not covered: letters with accents count as themselves ("é" is no "e").
     upstream: for a character that is no English letter the public checker draws a random letter; here the majority of
-        the letters decides, so that the verdict does not flicker.
+        the letters decides, so that the verdict is always the same.
     """
     lower = text.raw.lower()
     letter = letter.strip().lower()
@@ -204,8 +204,10 @@ def english_capital(text: Text, *, lang: Lang = "en", compat: Compat = "fixed") 
     upstream: in English the public detector reads the capitals, which it hardly knows, and guesses.
     """
     if not text.raw.isupper():
-        wrong = next(filter(str.islower, text.raw), None)
-        return False, f"small letter found: “{wrong}”" if wrong else "no letters found"
+        small_letter = next(filter(str.islower, text.raw), None)
+        if small_letter is None:
+            return False, "no letters found"
+        return False, f"small letter found: “{small_letter}”"
     return _check_language(text.raw, lang, compat)
 
 
@@ -218,8 +220,10 @@ def english_lowercase(text: Text, *, lang: Lang = "en", compat: Compat = "fixed"
     Not covered: languages without capitals.
     """
     if not text.raw.islower():
-        wrong = next(filter(str.isupper, text.raw), None)
-        return False, f"capital letter found: “{wrong}”" if wrong else "no letters found"
+        capital = next(filter(str.isupper, text.raw), None)
+        if capital is None:
+            return False, "no letters found"
+        return False, f"capital letter found: “{capital}”"
     return _check_language(text.raw, lang, compat)
 
 
@@ -239,10 +243,10 @@ def _check_language(text: str, lang: str, compat: Compat) -> tuple[bool, str]:
 
 # ---- length ------------------------------------------------------------------------------------------------------
 
-_STARS = re.compile(r"\s?\*\*\*\s?")
-_THREE = re.compile(r"(?<!\*)\*{3}(?!\*)")
-_RUN = re.compile(r"\w+")
-_LEADING = re.compile(r"[\W_]*")
+_DIVIDER_UPSTREAM = re.compile(r"\s?\*\*\*\s?")
+_THREE_ASTERISKS = re.compile(r"(?<!\*)\*{3}(?!\*)")
+_WORD_UPSTREAM = re.compile(r"\w+")
+_LEADING_MARKS = re.compile(r"[\W_]*")
 
 
 @instruction("length_constraints:number_words")
@@ -256,7 +260,11 @@ def number_words(
     Not covered: words of Chinese.
     upstream: runs of letters, digits and underscores: "don't" is two, a Chinese clause is one.
     """
-    count = len(_RUN.findall(text.raw)) if compat == "upstream" else count_segmented_words(text.raw)
+    count = (
+        len(_WORD_UPSTREAM.findall(text.raw))
+        if compat == "upstream"
+        else count_segmented_words(text.raw)
+    )
     return compare_count(count, "word", relation, num_words)
 
 
@@ -301,7 +309,7 @@ def number_paragraphs(text: Text, *, num_paragraphs: Count, compat: Compat = "fi
     if compat == "fixed":
         parts = [part for part in _split_at_dividers(text.raw) if any(map(str.isalnum, part))]
         return compare_count(len(parts), "paragraph", "exactly", num_paragraphs)
-    parts = _STARS.split(text.raw)
+    parts = _DIVIDER_UPSTREAM.split(text.raw)
     if not all(part.strip() for part in parts[1:-1]):
         return False, "an empty paragraph between two dividers"
     count = sum(bool(part.strip()) for part in parts)
@@ -312,7 +320,7 @@ def _split_at_dividers(raw: str) -> list[str]:
     """Split the text at its dividers: `***` between spaces, or the only `***` of a line at one end of it."""
     lines: list[str] = []
     for line in raw.replace("\x00", "").split("\n"):
-        runs = list(_THREE.finditer(line))
+        runs = list(_THREE_ASTERISKS.finditer(line))
         # From the last to the first, so that the positions of the others stay valid.
         for run in reversed(runs):
             before = line[: run.start()]
@@ -354,8 +362,8 @@ def nth_paragraph_first_word(
         return compare_count(len(paragraphs), "paragraph", "exactly", num_paragraphs)
     if not 1 <= nth_paragraph <= len(paragraphs):
         return False, f"no paragraph {nth_paragraph}"
-    start = _LEADING.sub("", paragraphs[nth_paragraph - 1], count=1).casefold()
-    word = _LEADING.sub("", first_word, count=1).casefold()
+    start = _LEADING_MARKS.sub("", paragraphs[nth_paragraph - 1], count=1).casefold()
+    word = _LEADING_MARKS.sub("", first_word, count=1).casefold()
     next_char = start[len(word) : len(word) + 1]
     is_whole_word = lang == "ja" or not word[-1:].isalnum() or not next_char.isalnum()
     start_word = start.split()[0][:40] if start else ""
@@ -366,6 +374,7 @@ def nth_paragraph_first_word(
 def _check_first_word_upstream(
     text: str, number: int, nth: int, first_word: str, lang: Lang
 ) -> tuple[bool, str]:
+    """Check that there are `number` paragraphs and that paragraph `nth` begins with the word, given in lower case."""
     paragraphs = text.split("\n\n")
     count = sum(bool(paragraph.strip()) for paragraph in paragraphs)
     if not 1 <= nth <= count or not paragraphs[nth - 1].strip():

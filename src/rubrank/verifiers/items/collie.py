@@ -105,6 +105,8 @@ AnyRelation: TypeAlias = Annotated[
 
 
 class _Part(Strict):
+    """A part of the data; its fields may be given by name or alias ("and" for `all_of`)."""
+
     model_config = ConfigDict(populate_by_name=True)
 
 
@@ -120,7 +122,7 @@ class CollieMeasure(_Part):
 
     @model_validator(mode="after")
     def _check_complete(self) -> CollieMeasure:
-        build_measure(self)  # raises an error that says what is lacking
+        build_measure(self)  # raises an error that says what is missing
         return self
 
 
@@ -146,7 +148,7 @@ def build_measure(spec: CollieMeasure | Constraint) -> TextMeasure:
         if spec.of is None:
             raise ValueError("transform index_of needs `of`: the piece that is looked for")
         return p.index_of(level, spec.of)
-    # count
+    # The transform is count.
     if spec.of is not None:
         return p.count_of(level, spec.of)
     if spec.pattern is not None:
@@ -182,7 +184,7 @@ class Constraint(_Part):
             raise ValueError(
                 "a constraint is exactly one of: and, or, not, or a `transform` with its relation"
             )
-        self.compile(vacuous=False)  # raises an error that says what is lacking
+        self.compile(vacuous=False)  # raises an error that says what is missing
         return self
 
     def __getstate__(self) -> dict[Any, Any]:
@@ -190,7 +192,10 @@ class Constraint(_Part):
         return {**super().__getstate__(), "__pydantic_private__": {"_checks": {}}}
 
     def compile(self, *, vacuous: bool) -> Check:
-        """Return the check that the data describes; it is built once. `vacuous`: "every …" holds if there is none."""
+        """Return the check that the data describes; it is built once.
+
+        With `vacuous`, "every sentence …" holds for a text without sentences.
+        """
         if vacuous not in self._checks:
             self._checks[vacuous] = build_check(self, vacuous)
         return self._checks[vacuous]
@@ -256,14 +261,10 @@ def build_test(relation: Any, value: Any) -> p.Test:
             f"relation {relation!r} with value {value!r} cannot be checked here; see the docs of Collie"
         )
     if relation == "between":
-        if not (
-            isinstance(value, list)
-            and len(value) == 2
-            and all(isinstance(v, int | float) for v in value)
-        ):
-            raise ValueError(f"relation between needs value [low, high]; got {value!r}")
-        low, high = value
-        return p.between(low, high)
+        match value:
+            case [int() | float() as low, int() | float() as high]:
+                return p.between(low, high)
+        raise ValueError(f"relation between needs value [low, high]; got {value!r}")
     if relation in get_args(Relation) and not isinstance(value, str | list):
         return p.number(relation, value)
 

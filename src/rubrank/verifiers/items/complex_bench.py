@@ -1,11 +1,11 @@
-"""ComplexBench: the questions of one item, decided by rules or given verdicts, with what depends on what.
+"""ComplexBench: the questions of one item, decided by rules or by given verdicts, and their dependencies.
 
     ComplexBench(scoring_questions=[
         {"question": "Does it name the right branch?", "verdict": True},
         {"question": "At least 300 characters?", "rule": "length:[300,10000]", "dep": [0]}])
 
-How the benchmark composes constraints shows in `dep`, the numbers of the questions that must hold first: And gives
-none; Chain makes a task depend on the one before; Selection makes a branch depend on choosing it rightly.
+`dep` lists the numbers of the questions that must hold first. The benchmark composes constraints with it: questions of
+an And have none, a task of a Chain depends on the one before, a branch of a Selection on having chosen it rightly.
 
 A rule is one or more lines `name:argument`, as the public file writes them; all must hold:
 
@@ -126,9 +126,8 @@ def complex_bench(
     except CycleError:
         return missing("questions depend on one another in a cycle")
 
-    # Verdicts of the questions by themselves, decided only when needed; and the same with their prerequisites.
-    alone: dict[int, Verdict] = {}
-    results: dict[int, Verdict] = {}
+    alone: dict[int, Verdict] = {}  # without prerequisites, decided only when needed
+    results: dict[int, Verdict] = {}  # with prerequisites
 
     def decide_alone(i: int) -> Verdict:
         if i not in alone:
@@ -157,7 +156,7 @@ def complex_bench(
             broken.append(f"question {i} ({verdict.reason})")
     reason = f"{len(results) - len(broken)} of {len(results)} questions hold"
     if broken:
-        reason += f"; not {'; '.join(broken[:3])}"
+        reason += f"; not met: {'; '.join(broken[:3])}"
     return 1 - len(broken) / len(results), reason
 
 
@@ -167,11 +166,10 @@ def decide_question(rollout: Rollout, question: BenchQuestion, compat: Compat) -
         return Verdict(float(question.verdict), "given")
     pieces = question.extracted
     if question.rule is not None:
-        if pieces is None and any(
-            rule.extracted or rule.each for rule in parse_rule(question.rule)
-        ):
+        needs_pieces = any(rule.extracted or rule.each for rule in parse_rule(question.rule))
+        if pieces is None and needs_pieces:
             return missing(
-                f"the rule {question.rule[:60]!r} needs the pieces it speaks of, as `extracted`"
+                f"the rule {question.rule[:60]!r} needs the pieces it is about: give `extracted`"
             )
         result = check_rule(question.rule, [rollout.answer] if pieces is None else pieces, compat)
         return Verdict(float(result.ok), result.reason)
@@ -190,6 +188,7 @@ def decide_question(rollout: Rollout, question: BenchQuestion, compat: Compat) -
 
 
 def _verify(rollout: Rollout, question: BenchQuestion, compat: Compat) -> Verdict:
+    """Return the verdict of the question's verifier or instruction: 1 only for the best value."""
     if question.verifier is None:
         return follow_instruction(
             rollout, str(question.instruction_id), question.kwargs, compat, "strict"
@@ -259,7 +258,8 @@ def _parse_line(line: str) -> PieceRule:
     if not match or match[4] not in _LIST_RULES | _TEXT_RULES:
         rule_names = ", ".join(sorted(_LIST_RULES | _TEXT_RULES))
         raise ValueError(
-            f"{line[:80]!r} is no rule; known are {rule_names}, each with model_, not_ and _each"
+            f"{line[:80]!r} is no rule; write NAME:ARGUMENT with one of {rule_names}, "
+            "perhaps with model_ or not_ before the name and _each after it"
         )
     prefixes = [prefix for prefix in match.groups()[:3] if prefix]
     name = match[4]
@@ -319,12 +319,13 @@ def _check_line(rule: PieceRule, pieces: Sequence[str], compat: Compat) -> Holds
 
 
 def _passes_without_piece(rule: PieceRule) -> bool:
+    """Tell whether a rule holds where there is nothing: what must not be there is not there."""
     return rule.negated or rule.name == "forbidden_word"
 
 
 def _check_piece(rule: PieceRule, piece: str, compat: Compat) -> Holds:
-    """The piece passes as it is, or without quotation marks around it."""
-    # "None" means "nothing found" there.
+    """Check one piece; it may pass without the quotation marks around it."""
+    # The public checker takes "None" for "nothing was extracted".
     if compat == "upstream" and "None" in piece and not rule.extracted:
         return Holds(_passes_without_piece(rule), "the piece holds “None”")
     result = _apply_rule(rule, piece, compat)
@@ -338,23 +339,22 @@ def _check_piece(rule: PieceRule, piece: str, compat: Compat) -> Holds:
 
 
 def _apply_rule(rule: PieceRule, piece: str, compat: Compat) -> Holds:
+    """Apply the rule to the piece, without `not_`."""
     folded = _fold(piece)
     if rule.name == "keyword":
         absent = [word for word in rule.arguments if _fold(word) not in folded]
-        return Holds(
-            not absent, f"{absent[0]!r} is not there" if absent else "all keywords are there"
-        )
+        if absent:
+            return Holds(False, f"{absent[0]!r} does not occur")
+        return Holds(True, "all keywords occur")
     if rule.name == "forbidden_word":
         present = [word for word in rule.arguments if _fold(word) in folded]
-        return Holds(
-            not present, f"{present[0]!r} is there" if present else "no forbidden word is there"
-        )
+        if present:
+            return Holds(False, f"{present[0]!r} occurs")
+        return Holds(True, "no forbidden word occurs")
     if rule.name == "keyword_num":
         low, high = rule.range
         count = sum(_fold(word) in folded for word in rule.arguments[2:])
-        return Holds(
-            low <= count <= high, f"{count} of the keywords are there, {low} to {high} required"
-        )
+        return Holds(low <= count <= high, f"{count} keywords occur, {low} to {high} required")
     if rule.name == "startswith":
         start = _fold(rule.arguments[0])
         return Holds(folded.startswith(start), f"begins with {piece.strip()[:30]!r}")
@@ -375,23 +375,20 @@ def _apply_rule(rule: PieceRule, piece: str, compat: Compat) -> Holds:
         return Holds(low <= count <= high, f"{count} words, {low} to {high} required")
     if rule.name == "Json":
         return _check_json(piece, rule.arguments)
-    # constraint_punc
+    # The rule is constraint_punc.
     allowed = set("".join(_fold(argument) for argument in rule.arguments))
-    marks = {
-        char
-        for char in folded
-        if char in _PUNCTUATION or unicodedata.category(char).startswith("P")
-    }
-    other_marks = sorted(marks - allowed)
-    return Holds(
-        not other_marks,
-        f"other punctuation: {' '.join(other_marks[:10])}"
-        if other_marks
-        else "no other punctuation",
-    )
+    other_marks: set[str] = set()
+    for char in folded:
+        is_mark = char in _PUNCTUATION or unicodedata.category(char).startswith("P")
+        if is_mark and char not in allowed:
+            other_marks.add(char)
+    if other_marks:
+        return Holds(False, f"other punctuation: {' '.join(sorted(other_marks)[:10])}")
+    return Holds(True, "no other punctuation")
 
 
 def _check_json(piece: str, keys: Sequence[str]) -> Holds:
+    """Check that the piece holds a JSON object with exactly these keys; any keys if none is given."""
     start = piece.find("{")
     if start < 0:
         return Holds(False, "no JSON object")
@@ -404,4 +401,5 @@ def _check_json(piece: str, keys: Sequence[str]) -> Holds:
 
 
 def _fold(text: str) -> str:
+    """Return the text without case and width of characters, and without spaces around it."""
     return unicodedata.normalize("NFKC", text).casefold().strip()

@@ -77,7 +77,7 @@ def _find_broken(
     compat: Compat,
     mode: Mode,
 ) -> list[str] | Verdict:
-    """The instructions that are not followed, with the reasons; a missing verdict if one cannot be decided."""
+    """Return the instructions that are not followed, with the reasons; a missing verdict if one cannot be decided."""
     parameters = [None] * len(names) if kwargs is None else kwargs
     if not names or len(parameters) != len(names):
         return missing(f"{len(names)} ids and {len(parameters)} kwargs: one for each id is needed")
@@ -141,7 +141,7 @@ def live_bench(
     total = len(instruction_id_list)
     reason = f"{total - len(broken)} of {total} instructions followed"
     if broken:
-        reason += f"; not {'; '.join(broken[:3])}"
+        reason += f"; not followed: {'; '.join(broken[:3])}"
     share = 1 - len(broken) / total
     return (float(not broken) + share) / 2, reason
 
@@ -213,7 +213,7 @@ def multi_if(
         return missing("no instructions")
     reason = f"{total - len(broken)} of {total} instructions followed"
     if broken:
-        reason += f"; not {', '.join(broken[:5])}"
+        reason += f"; not followed: {', '.join(broken[:5])}"
     return 1 - len(broken) / total, reason
 
 
@@ -246,7 +246,7 @@ def _check_count_upstream(
         instruction, arguments = public_params(instruction_id, kwargs)
         params: Any = instruction.check_parameters(arguments)
     except RubrankError:
-        return None  # whoever checks the instruction next says what is wrong with its arguments
+        return None  # `follow_instruction` then says what is wrong with the arguments
     if answer.strip() and public_language(answer) == "th":
         return missing("words and sentences of Thai are counted by a tool that is not included")
     unit = "word" if name == WORDS else "sentence"

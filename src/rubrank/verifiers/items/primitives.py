@@ -1,4 +1,4 @@
-"""Small functions from which constraints on a text are built: level × transformation × relation × reduction, and / or.
+"""Building blocks of constraints on a text: levels, measures, tests, checks, and their combinations.
 
     >>> short = every("sentence", holds(count("word"), number("at most", 4)))
     >>> short(Text("This is short. This one is rather longer."))
@@ -70,10 +70,13 @@ Check: TypeAlias = Callable[[Text], Holds]
 
 @dataclass(frozen=True)
 class TextMeasure:
-    """A function from a text to a number or a piece of it, and how to call that."""
+    """A function from a text to a number or a piece of it."""
 
     name: str
+    """What it measures, for reasons: "words", "sentence 2"."""
     of: Callable[[Text], Value]
+    counts: bool = False
+    """Whether the value is a number of what `name` names: the reason says "3 words" then, else "place: 3"."""
 
     def __call__(self, text: Text) -> Value:
         """The value for this text."""
@@ -82,9 +85,10 @@ class TextMeasure:
 
 @dataclass(frozen=True)
 class Test:
-    """A function from a value to yes or no, and how to call that."""
+    """A function from a value to yes or no."""
 
     name: str
+    """What it requires, for reasons: "at most 4"."""
     of: Callable[[Any], bool]
 
     def __call__(self, value: Value) -> bool:
@@ -121,7 +125,7 @@ _budget: ContextVar[list[int] | None] = ContextVar("budget", default=None)
 
 @contextmanager
 def budget(units: int) -> Iterator[None]:
-    """Within this block no more than so many units are looked at; then `TooMuchWork` is raised."""
+    """Limit how many units may be looked at within this block; beyond that, `TooMuchWork` is raised."""
     token = _budget.set([units])
     try:
         yield
@@ -130,7 +134,7 @@ def budget(units: int) -> Iterator[None]:
 
 
 def units(text: Text, level: Level) -> Sequence[str]:
-    """The units of a level, in order; lines that are blank are none."""
+    """Return the units of a level, in order, and charge them to the budget; blank lines are left out."""
     units_of_text = _UNITS[level](text)
     left = _budget.get()
     if left is not None:
@@ -173,41 +177,49 @@ def pattern(source: str) -> Any:
 
 def count(level: Level) -> TextMeasure:
     """How many units there are."""
-    return TextMeasure(plural(level), lambda text: len(_UNITS[level](text)))
+    # Only the number of units is read, not each of them, so nothing is charged to the budget.
+    return TextMeasure(plural(level), lambda text: len(_UNITS[level](text)), counts=True)
 
 
 def count_of(level: Level, target: str) -> TextMeasure:
     """How many units are the target."""
     folded = fold(target)
     name = f"{plural(level)} that are {target!r}"
-    return TextMeasure(name, lambda text: sum(fold(unit) == folded for unit in units(text, level)))
+
+    def count_equal(text: Text) -> Value:
+        return sum(fold(unit) == folded for unit in units(text, level))
+
+    return TextMeasure(name, count_equal, counts=True)
 
 
 def count_like(level: Level, source: str) -> TextMeasure:
     """How many units hold a match of the pattern."""
-    like = pattern(source)
-    name = f"{plural(level)} like /{source}/"
-    return TextMeasure(
-        name, lambda text: sum(like.search(clean(unit)) is not None for unit in units(text, level))
-    )
+    compiled = pattern(source)
+
+    def count_matching(text: Text) -> Value:
+        return sum(compiled.search(clean(unit)) is not None for unit in units(text, level))
+
+    return TextMeasure(f"{plural(level)} like /{source}/", count_matching, counts=True)
 
 
 def distinct(level: Level) -> TextMeasure:
     """How many different units there are."""
-    return TextMeasure(
-        f"different {plural(level)}", lambda text: len({fold(unit) for unit in units(text, level)})
-    )
+
+    def count_different(text: Text) -> Value:
+        return len(set(map(fold, units(text, level))))
+
+    return TextMeasure(f"different {plural(level)}", count_different, counts=True)
 
 
 def at(level: Level, place: int) -> TextMeasure:
     """The unit at a place: 1 is the first, -1 the last; none if there are not so many."""
     index = place - 1 if place > 0 else place
 
-    def piece(text: Text) -> Value:
+    def pick(text: Text) -> Value:
         pieces = _UNITS[level](text)
         return pieces[index] if -len(pieces) <= index < len(pieces) else None
 
-    return TextMeasure(f"{level} {place}", piece)
+    return TextMeasure(f"{level} {place}", pick)
 
 
 def whole() -> TextMeasure:
@@ -242,11 +254,12 @@ def aggregate(
     """The largest, smallest, summed or mean measure of the units; none if there is no unit with a number."""
     name, reduce = _AGGREGATES[kind]
 
-    def value(text: Text) -> Value:
-        numbers = [v for v in map(inner, parts(text, level)) if isinstance(v, int | float)]
+    def reduce_units(text: Text) -> Value:
+        values = map(inner, parts(text, level))
+        numbers = [value for value in values if isinstance(value, int | float)]
         return reduce(numbers) if numbers else None
 
-    return TextMeasure(f"{name} {inner.name} of the {plural(level)}", value)
+    return TextMeasure(f"{name} {inner.name} of the {plural(level)}", reduce_units)
 
 
 # ---- tests ----------------------------------------------------------------------------------------------------------
@@ -313,8 +326,8 @@ def ends(targets: Sequence[str]) -> Test:
 
 def matches(source: str) -> Test:
     """The pattern is found in the piece."""
-    like = pattern(source)
-    return Test(f"like /{source}/", lambda value: like.search(clean(str(value))) is not None)
+    compiled = pattern(source)
+    return Test(f"like /{source}/", lambda value: compiled.search(clean(str(value))) is not None)
 
 
 def upper() -> Test:
@@ -344,8 +357,10 @@ def holds(measure: TextMeasure, test: Test) -> Check:
             measured = f"no {measure.name}"
         elif isinstance(value, str):
             measured = f"{measure.name} is {value[:60]!r}" + (" …" if len(value) > 60 else "")
-        else:
+        elif measure.counts:
             measured = f"{value:g} {measure.name}"
+        else:
+            measured = f"{measure.name}: {value:g}"
         return Holds(test(value), f"{measured}, {test.name} required")
 
     return check
@@ -388,13 +403,13 @@ _STEP: dict[str, Callable[[Any, Any], bool]] = {
 
 
 def in_turn(level: Level, checks: Sequence[Check], relation: Relation, n: int) -> Check:
-    """As many units as checks, each held against its own; so many of them pass."""
+    """There are as many units as checks, and at least, at most, exactly … n units pass the check in their place."""
 
     def over(text: Text) -> Holds:
-        units = list(parts(text, level))
-        if len(units) != len(checks):
-            return Holds(False, f"{len(units)} {plural(level)}, {len(checks)} required")
-        results = [check(unit) for check, unit in zip(checks, units, strict=True)]
+        unit_texts = list(parts(text, level))
+        if len(unit_texts) != len(checks):
+            return Holds(False, f"{len(unit_texts)} {plural(level)}, {len(checks)} required")
+        results = [check(unit) for check, unit in zip(checks, unit_texts, strict=True)]
         passing = sum(result.ok for result in results)
         if compares(passing, relation, n):
             return Holds(True, f"{passing} of {len(results)} {plural(level)} as required")
@@ -410,15 +425,18 @@ def in_order(level: Level, inner: TextMeasure, order: Order) -> Check:
     """The measures of the units, in reading order, increase, decrease, are the same or all different."""
 
     def check(text: Text) -> Holds:
-        values = [fold(v) if isinstance(v, str) else v for v in map(inner, parts(text, level))]
+        values: list[Value] = []
+        for part in parts(text, level):
+            value = inner(part)
+            values.append(fold(value) if isinstance(value, str) else value)
         if None in values:
             return Holds(False, f"no {inner.name} in {level} {values.index(None) + 1}")
-        reason = f"{inner.name} of the {plural(level)} {order}"
+        reason = f"{inner.name} of the {plural(level)}: {order} required"
         if order == "different":
             return Holds(len(set(values)) == len(values), reason)
         for number, (previous, value) in enumerate(pairwise(values), 2):
             if not _STEP[order](previous, value):
-                return Holds(False, f"{reason}: not at {level} {number}")
+                return Holds(False, f"{reason}, but not so at {level} {number}")
         return Holds(True, reason)
 
     return check
