@@ -18,16 +18,13 @@ from rubrank.texts.visible import visible
 from rubrank.verifiers.shared.word_tables import compile_phrases, read_words
 from rubrank.verifiers.verifier import BINARY, Answer, missing, verifier
 
-_WITHOUT_CONTENT = (
-    "Z",
-    "C",
-    "M",
-    "P",
-)  # Unicode categories: separators, control characters, marks, punctuation
+# Unicode categories: separators, control characters, marks, punctuation.
+_WITHOUT_CONTENT = frozenset("ZCMP")
 _MARKUP = r"```\w*|[#*_~`|>=-]"
 _ONLY_MARKUP = re.compile(_MARKUP)
 _LEADING_MARKUP = re.compile(rf"(?:{_MARKUP}|[\s!\"%'(),./:;?@\[\\\]{{}}‘’“”…–—])*+")
-_FRAME = re.compile(  # frames around nothing: \boxed{}, <answer></answer>, $ $, {{response}}
+# Frames around nothing: \boxed{}, <answer></answer>, $ $, {{response}}.
+_FRAME = re.compile(
     r"\\(?:boxed|fbox|text|mathrm)\s*\{\s*\}|</?(?:answer|solution|final|response|output|result)\s*/?>|\$+"
     r"|\{\{\s*\w{1,30}\s*\}\}"
 )
@@ -126,15 +123,15 @@ def _shows_something(answer: str) -> bool:
     head = answer[:100_000]
     leading = _LEADING_MARKUP.match(head)
     first = head[leading.end() : leading.end() + 1] if leading else ""
-    if (
-        first and unicodedata.category(first)[0] not in _WITHOUT_CONTENT
-    ):  # true for nearly all answers, and fast
+    # The first character decides for nearly all answers, which is fast.
+    if first and unicodedata.category(first)[0] not in _WITHOUT_CONTENT:
         return True
     text = _ONLY_MARKUP.sub("", head) or answer[100_000:]
     return any(unicodedata.category(char)[0] not in _WITHOUT_CONTENT for char in text)
 
 
 def _find_empty_frame(visible_text: str) -> str | None:
+    """A frame or a label ("Answer:") without content."""
     inside = _FRAME.sub(" ", visible_text)
     if len(inside) < 60:
         inside = _LABEL.sub("", inside.strip(" \t\r\n*_#`.>-"), count=1)
@@ -150,10 +147,8 @@ def _find_placeholder(visible_text: str, question: str) -> str | None:
     if len(text) > 100 or _TEMPLATES.search(question):
         return None
     bracketed = _BRACKETED.fullmatch(text)
-    words = (bracketed[1] if bracketed else text).split()
-    if _TO_FILL_IN.search(text) and (
-        bracketed or len(words) <= 8 or text.lower().startswith("lorem ipsum")
-    ):
+    is_short = len(text.split()) <= 8 or text.lower().startswith("lorem ipsum")
+    if _TO_FILL_IN.search(text) and (bracketed or is_short):
         return f"a placeholder: {text!r}"
     return None
 
@@ -162,7 +157,9 @@ def _find_announcement(visible_text: str, question: str) -> str | None:
     """One line that ends with a colon, and nothing after it."""
     text = visible_text.strip("*_` \n")
     is_line = len(text) < 300 and "\n" not in text and text.endswith((":", "："))
-    if not is_line or re.search("[\u0530-\u058f]", text):  # Armenian sentences end with a colon
+    # Armenian sentences end with a colon.
+    is_armenian = re.search("[\u0530-\u058f]", text) is not None
+    if not is_line or is_armenian:
         return None
     asks_for_text = _TEXT_ASKED.search(question) is not None
     if asks_for_text or len(text.split()) >= 3 or len(_UNSPACED.findall(text)) >= 5:
@@ -212,20 +209,24 @@ def _judge_words(visible_text: str, question: str) -> Answer:
         return True, "there is an answer"
     if is_in_question:
         return True, "it was asked for"
-    asks_for_more = _TEXT_ASKED.search(question) is not None or (len(question) > 60 and not is_null)
-    is_value = name in _VALUES_OF_CODE and not _DATA_ASKED.search(question)
-    if _OPEN_QUESTION.search(
-        question
-    ):  # "none" may answer "What are the side effects?", but not "What is DNA?"
-        asks_for_more = (
-            asks_for_more
-            or not is_null
-            or is_value
-            or _DEFINITION_ASKED.match(question) is not None
-        )
-    if asks_for_more:
+    if _asks_for_more(question, name, is_null):
         return False, f"it says nothing: {text[:60]!r}"
     return missing(f"{text[:60]!r} may be what was asked for")
+
+
+def _asks_for_more(question: str, name: str, is_null: bool) -> bool:
+    """Does the prompt ask for more than this word for nothing (`is_null`), or these courtesies?"""
+    if _TEXT_ASKED.search(question):
+        return True
+    if not is_null:
+        return len(question) > 60 or _OPEN_QUESTION.search(question) is not None
+    if not _OPEN_QUESTION.search(question):
+        return False
+    # "none" may answer "What are the side effects?", but not "What is DNA?". null answers questions about data only.
+    is_value_of_code = name in _VALUES_OF_CODE
+    if is_value_of_code and not _DATA_ASKED.search(question):
+        return True
+    return _DEFINITION_ASKED.match(question) is not None
 
 
 def _repeats_word(name: str, words: tuple[str, ...]) -> bool:
@@ -242,5 +243,6 @@ def _is_filler(text: str) -> bool:
     has_words = len(text) > 1 and any(map(str.isalpha, text))
     if not has_words or len(spelled) > _FEW_WORDS or any(map(str.isdigit, text)):
         return False
-    names_option = bool(spelled) and len(spelled[-1]) == 1  # "the answer is (a)"
+    # "the answer is (a)"
+    names_option = bool(spelled) and len(spelled[-1]) == 1
     return not names_option and all(word in words for word in spelled)

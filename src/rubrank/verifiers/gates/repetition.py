@@ -28,13 +28,14 @@ _COUNTER = re.compile(
     r"|\b(?:first|second|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth)\b",
     re.IGNORECASE,
 )
-_CALL = re.compile(r"(?:[\[{]\s*+)?[A-Za-z_][\w.]*+\(.*\)[\]}]?[,;]?$")  # a tool is called
+# A line that calls a tool: get_weather(city="Oslo").
+_CALL = re.compile(r"(?:[\[{]\s*+)?[A-Za-z_][\w.]*+\(.*\)[\]}]?[,;]?$")
 _CALL_BEGINS = re.compile(r"<(?:tool_call|function_call|tool_use|invoke|function)\b[^<>]*+>")
 _CALL_ENDS = re.compile(r"</(?:tool_call|function_call|tool_use|invoke|function)>")
 _PARAGRAPH = 120  # characters: three times in a row is a loop
 _ENTRY = 12  # characters from which on entries of a list are unlikely to be alike
 _COMPRESSIBLE = 800  # characters from which on compression tells something
-# of good answers the most repetitive, tables of test cases, is compressed to 0.17
+# The most repetitive good answers, tables of test cases, are compressed to 0.17 of their size.
 _MOST_COMPRESSED = 0.12
 _MANY_ENTRIES = 12
 _MANY_ROWS = 12
@@ -132,23 +133,24 @@ def _measure_size(text: str) -> int:
 
 
 def _is_loop(text: str, repeat: Repeat, most_times: int, least_length: int) -> bool:
+    """Does the segment stand in a row more than `most_times` times, over at least `least_length` characters?"""
     span = repeat.length + repeat.distance
-    if (
-        repeat.distance >= _PARAGRAPH and repeat.times >= 3 and most_times < 25
-    ):  # not if repetition was asked for
+    # If repetition was asked for, most_times is large, and even paragraphs may be repeated.
+    is_asked = most_times >= 25
+    if repeat.distance >= _PARAGRAPH and repeat.times >= 3 and not is_asked:
         return True
     if repeat.times <= most_times or span * 2 < least_length:
         return False
     period = text[repeat.start : repeat.start + repeat.distance]
     letters_and_digits = sum(map(str.isalnum, period))
-    if not letters_and_digits:  # dots, dashes, blanks to fill in, emoji
+    if not letters_and_digits:
+        # Dots, dashes, blanks to fill in, emoji.
         return span > 10 * least_length
-    if 2 * sum(map(str.isdigit, period)) >= letters_and_digits:  # 1/3 = 0.333…
+    if 2 * sum(map(str.isdigit, period)) >= letters_and_digits:
+        # 1/3 = 0.333…
         least_length *= 3
-    return (
-        _measure_size(text[repeat.start - repeat.distance : repeat.start + repeat.length])
-        >= least_length
-    )
+    looped_text = text[repeat.start - repeat.distance : repeat.start + repeat.length]
+    return _measure_size(looped_text) >= least_length
 
 
 def _describe(text: str, repeat: Repeat) -> str:
@@ -160,21 +162,22 @@ def _count_copied(text: str, repeats: list[Repeat]) -> int:
     """Characters in copies as long as a sentence."""
     copied = 0
     for repeat in repeats:
-        is_chinese = (
-            repeat.length >= 30 and _measure_size(text[repeat.start : repeat.start + 30]) > 45
-        )
-        if repeat.length >= 60 or is_chinese:
+        beginning = text[repeat.start : repeat.start + 30]
+        is_chinese_sentence = repeat.length >= 30 and _measure_size(beginning) > 45
+        if repeat.length >= 60 or is_chinese_sentence:
             copied += repeat.length
     return copied
 
 
 def _has_same_lines(text: str) -> bool:
     """Are most lines of a list the same, their numbers aside?"""
-    lines = [_LINE_MARKER.sub("", line) for line in text.splitlines()]
-    lines = [
-        line for line in lines if _measure_size(line) >= _ENTRY
-    ]  # answer keys (A, True) are alike
-    return len(lines) >= 12 and len(set(lines)) <= 0.3 * len(lines)
+    entries = []
+    for line in text.splitlines():
+        entry = _LINE_MARKER.sub("", line)
+        # The entries of answer keys (A, True) are short, and alike.
+        if _measure_size(entry) >= _ENTRY:
+            entries.append(entry)
+    return len(entries) >= _MANY_ENTRIES and len(set(entries)) <= 0.3 * len(entries)
 
 
 def _is_data(answer: str) -> bool:
@@ -194,7 +197,8 @@ def _measure_repeated_sentences(prose: str) -> float:
     if len(sentences) < 6:
         return 0.0
     share = 1 - len(set(sentences)) / len(sentences)
-    return share if share >= (0.55 if len(sentences) >= 10 else 0.6) else 0.0
+    least_share = 0.55 if len(sentences) >= 10 else 0.6
+    return share if share >= least_share else 0.0
 
 
 def _measure_compression(prose: str) -> float:
@@ -207,16 +211,12 @@ def _find_counting_loop(answer: str, prose: str) -> str | None:
     """A series in which only a counter changes: list entries, sentences, rows of a table or lines of code."""
     if len(answer) < 100:
         return None
-    kinds: list[
-        tuple[str, Iterable[str], int, int]
-    ] = []  # (name, units, how many are a loop, letters of each)
-    has_counters = (
-        any(word in prose for word in ("第", " two", "①"))
-        or sum(map(prose.count, "123456789")) >= _MANY_ENTRIES
-    )
-    if (
-        has_counters
-    ):  # units that are the same without any number are a loop, which was found before
+    # Of each kind of unit: its name, the units, how many in a row are a loop, and the fewest letters of each.
+    kinds: list[tuple[str, Iterable[str], int, int]] = []
+    has_counting_words = any(word in prose for word in ("第", " two", "①"))
+    has_digits = sum(map(prose.count, "123456789")) >= _MANY_ENTRIES
+    # Units that are the same without any number are a loop, which was found before.
+    if has_counting_words or has_digits:
         kinds.append(("lines", prose.splitlines(), _MANY_ENTRIES, 8))
         if prose.count("\n") < 10:
             kinds.append(("sentences", split_sentences(prose), _MANY_ENTRIES, 8))
@@ -256,11 +256,14 @@ def _find_code_loop(answer: str, prose_length: int) -> str | None:
     """Code that fills an answer with one segment over and over."""
     if len(answer) < 400 or prose_length > len(answer) // 2:
         return None
+    # Of a short answer, a segment of a few letters must be repeated more often.
     is_long = len(answer) >= 2000
+    most_times = 12 if is_long else 30
+    fewest_letters = 8 if is_long else 2
     for repeat in find_repeats(answer, least=_SHORTEST):
-        if repeat.times <= (12 if is_long else 30) or 2 * repeat.length <= len(answer):
+        if repeat.times <= most_times or 2 * repeat.length <= len(answer):
             continue
-        period = answer[repeat.start : repeat.start + repeat.distance]
-        if sum(map(str.isalpha, period)) >= (8 if is_long else 2):
+        segment = answer[repeat.start : repeat.start + repeat.distance]
+        if sum(map(str.isalpha, segment)) >= fewest_letters:
             return _describe(answer, repeat)
     return None

@@ -47,6 +47,7 @@ _CONVERSATION_ASKED = compile_phrases("conversation_asked")
 _OPENING = 600  # characters of the beginning in which thinking aloud is looked for
 _NEAR = 60  # characters within which a verb belongs to its subject
 _SENTENCE = re.compile(r"(?<=[.!?…:])\s+|[。！？\n]+")
+_SEPARATOR = re.compile(r"[\s,，.。…!！:—~-]+")
 _CONTENT_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]{2}|[^\W_]{4,}")
 _UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f]")
 
@@ -105,6 +106,7 @@ def _find_token(rollout: Rollout, prose: str, prompt: str) -> str | None:
 
 @cache
 def _turn_pattern() -> re.Pattern[str]:
+    """A pattern for the name of a side and its colon at the start of a line: "**User:**", "### Human:"."""
     sides = read_words("dialogue_marks")
     names = "|".join(
         f"(?P<{side}>{'|'.join(map(re.escape, words))})" for side, words in sides.items()
@@ -135,10 +137,11 @@ _QUESTIONS_ASKED = compile_phrases("questions_asked")
 def _find_next_question(prose: str, prompt: str) -> str | None:
     """After a short answer the model asks itself the next question, as in a list of examples."""
     question = _NEXT_QUESTION.search(prose, 1)
-    is_after_answer = question is not None and 0 < len(prose[: question.start()].strip()) < 400
-    if question is None or not is_after_answer or _QUESTIONS_ASKED.search(prompt):
+    if question is None or _QUESTIONS_ASKED.search(prompt):
         return None
-    if "?" not in prose[: question.start()] and _ITS_ANSWER.search(prose, question.end()):
+    first_answer = prose[: question.start()].strip()
+    is_short = 0 < len(first_answer) < 400
+    if is_short and "?" not in first_answer and _ITS_ANSWER.search(prose, question.end()):
         return f"the next question, and its answer: {question[0].strip()!r}"
     return None
 
@@ -168,49 +171,28 @@ def _phrases(kind: str, language: str | None = None) -> re.Pattern[str]:
 def _count_signs(opening: str, prompt: str) -> list[str]:
     """The signs of thinking aloud in the opening of an answer; a sign that weighs 2 is listed twice."""
     text = opening.lower().replace("’", "'")
-    signs: list[str] = []
-    talk = _match_talk(text)
     is_fiction = _FICTION_ASKED.search(prompt) is not None
-    if talk and not is_fiction:
-        signs.append(talk.strip(" ,.…!，。！"))
-        hesitates = _phrases("hesitation").match(talk) is not None
-        consents = _phrases("consent").match(talk) is not None
-        has_plan = bool(_find_plan(text[len(talk) :][:_NEAR], 0))  # "Hmm, let me think …"
-        has_need = _phrases("need").match(text, len(talk)) is not None  # "Okay, I need to …"
-        if (hesitates and has_plan) or (has_need and (hesitates or consents)):
-            signs += ["plans before it answers"] * 2
     is_about_users = _phrases("user").search(prompt) is not None or "user" in prompt
-    has_user = False
+    talk = _match_talk(text)
+    after_talk = text[len(talk) :]
+    signs: list[str] = []
+    if talk and not is_fiction:
+        signs += _find_talk_signs(talk, after_talk)
     language = detect_language(opening)[0]
-    sentences = [
-        sentence
-        for sentence in _SENTENCE.split(text[len(talk) :])
-        if not _speaks_to_user(sentence, language)
-    ]
+    sentences = []
+    for sentence in _SENTENCE.split(after_talk):
+        if not _speaks_to_user(sentence, language):
+            sentences.append(sentence)
+    names_user = False
     for sentence in sentences[:3]:
-        user = _phrases("user").search(sentence[:40])
-        task = _phrases("task").search(sentence)
-        if user and _stands_first(user) and not has_user:
-            weight = 1 if is_about_users else 2
-            if _phrases("wants").search(sentence[user.start() : user.end() + _NEAR]):
-                weight += 1
-            signs += [user[0]] * weight
-            has_user = True
-        elif task and _stands_first(task) and task[0].strip(":") not in prompt:
-            signs += [task[0]] * 2
+        user_signs = [] if names_user else _find_user_signs(sentence, is_about_users)
+        names_user = names_user or bool(user_signs)
+        signs += user_signs or _find_task_signs(sentence, prompt)
         if _phrases("told").search(sentence[:60]):
             signs.append("it is asked to")
         if _phrases("asked").search(sentence[:60]) and not is_fiction:
             signs += ["it is asked to"] * 3
-        mentions_user = _phrases("user").search(sentence) is not None and not is_about_users
-        mentions_prompt = _phrases("prompt").search(sentence) is not None and "prompt" not in prompt
-        mentions_task = (
-            task is not None or user is not None or _phrases("meta").search(sentence) is not None
-        )
-        if mentions_user or mentions_prompt:
-            signs += _find_plan(sentence, 2)
-        elif mentions_task or not is_fiction:
-            signs += _find_plan(sentence, int(mentions_task))
+        signs += _find_plan_signs(sentence, prompt, is_fiction, is_about_users)
     if not is_fiction:
         drafts = {
             match[0] for sentence in sentences for match in _phrases("draft").finditer(sentence)
@@ -219,6 +201,57 @@ def _count_signs(opening: str, prompt: str) -> list[str]:
     if signs and _says_it_twice(opening, prompt):
         signs.append("the answer is said twice")
     return signs
+
+
+def _find_talk_signs(talk: str, after_talk: str) -> list[str]:
+    """Signs of an answer that begins with "Okay, so" or "Hmm": it counts, and more so before a plan."""
+    signs = [talk.strip(" ,.…!，。！")]
+    hesitates = _phrases("hesitation").match(talk) is not None
+    consents = _phrases("consent").match(talk) is not None
+    # "Hmm, let me think …"
+    has_plan = bool(_find_plan(after_talk[:_NEAR], 0))
+    # "Okay, I need to …"
+    has_need = _phrases("need").match(after_talk) is not None
+    if (hesitates and has_plan) or (has_need and (hesitates or consents)):
+        signs += ["plans before it answers"] * 2
+    return signs
+
+
+def _find_user_signs(sentence: str, is_about_users: bool) -> list[str]:
+    """Signs of a sentence that begins with the user in the third person: "The user wants …"."""
+    user = _phrases("user").search(sentence[:40])
+    if user is None or not _stands_first(user):
+        return []
+    weight = 1 if is_about_users else 2
+    if _phrases("wants").search(sentence[user.start() : user.end() + _NEAR]):
+        weight += 1
+    return [user[0]] * weight
+
+
+def _find_task_signs(sentence: str, prompt: str) -> list[str]:
+    """Signs of a sentence that begins with the task, in words that the prompt has not: "The question asks …"."""
+    task = _phrases("task").search(sentence)
+    if task is None or not _stands_first(task) or task[0].strip(":") in prompt:
+        return []
+    return [task[0]] * 2
+
+
+def _find_plan_signs(
+    sentence: str, prompt: str, is_fiction: bool, is_about_users: bool
+) -> list[str]:
+    """Signs of a plan, which weighs more in a sentence that mentions the user, the prompt or the task."""
+    mentions_user = _phrases("user").search(sentence) is not None and not is_about_users
+    mentions_prompt = _phrases("prompt").search(sentence) is not None and "prompt" not in prompt
+    if mentions_user or mentions_prompt:
+        return _find_plan(sentence, 2)
+    mentions_task = (
+        _phrases("task").search(sentence) is not None
+        or _phrases("user").search(sentence[:40]) is not None
+        or _phrases("meta").search(sentence) is not None
+    )
+    if is_fiction and not mentions_task:
+        return []
+    return _find_plan(sentence, int(mentions_task))
 
 
 def _says_it_twice(opening: str, prompt: str) -> bool:
@@ -252,7 +285,7 @@ def _match_talk(text: str) -> str:
         talk = _phrases("talk").match(text, end)
         if not talk:
             return text[:end]
-        separator = re.compile(r"[\s,，.。…!！:—~-]+").match(text, talk.end())
+        separator = _SEPARATOR.match(text, talk.end())
         if not separator:
             return text[:end]
         end = separator.end()
@@ -264,7 +297,8 @@ def _find_plan(sentence: str, weight: int) -> list[str]:
     if plan is None:
         return []
     near = sentence[plan.end() : plan.end() + _NEAR]
-    if _UNSPACED.search(plan[0]):  # in Japanese and Korean the verb comes last
+    if _UNSPACED.search(plan[0]):
+        # In Japanese and Korean the verb comes last.
         near = sentence[max(0, plan.start() - 20) : plan.end() + 20]
     reply = _phrases("reply").search(near)
     think = _phrases("think").search(near)

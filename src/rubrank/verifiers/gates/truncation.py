@@ -54,6 +54,7 @@ _WHOLE = frozenset(
         "completed",
     )
 )
+# The sign or number of an entry, and nothing behind it.
 _MARKER_ONLY = re.compile(
     r"[ \t]*(?:(?:\d{1,3}[.)、]|[一二三四五六七八九十]{1,3}、|[(（]\d{1,3}[)）])[ \t]*(?:\*{1,3}|_{1,2})?"
     r"|[-*+•](?:[ \t]+\*\*)?)[ \t]*$"
@@ -63,11 +64,12 @@ _CLOSERS = "*_ \t”\"'’)）」』》】]»>`"
 _OPEN_END = tuple(",，、،(（[{“「『《«—–")
 _WIDE = re.compile(f"[{HAN}\u3040-\u30ff]")
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
-_SIGNS = re.compile(
-    r"#\w{1,60}\s*$|https?://|www\.|@\w|\w/\w|[=≈≤≥<>^\\|]"
-)  # hashtags, addresses, formulas
-_LABEL = re.compile(r"\s{0,9}\S{1,40}(?: \S{1,20})?\s{0,9}[:：]")  # "Keywords: …"
-_CITATION = ('"', "”", "」", "-", "—", "–")  # what follows a quotation is its source
+# Hashtags, addresses and formulas, which have no full stop.
+_SIGNS = re.compile(r"#\w{1,60}\s*$|https?://|www\.|@\w|\w/\w|[=≈≤≥<>^\\|]")
+# "Keywords: …"
+_LABEL = re.compile(r"\s{0,9}\S{1,40}(?: \S{1,20})?\s{0,9}[:：]")
+# A line that begins like this is a quotation or names its source.
+_CITATION = ('"', "”", "」", "-", "—", "–")
 _TAIL = 20_000  # characters at the end that are examined
 
 
@@ -181,17 +183,15 @@ def _find_broken_line(last: str, language: str) -> str | None:
     shortest = 12 if in_list else 20
     fewest_wide = 4 if in_list else 8
     is_long = len(end) > shortest or len(_WIDE.findall(end)) >= fewest_wide
-    if (
-        is_long
-        and _ends_open(end, language)
-        and not _SIGNS.search(end[-60:])
-        and not _LABEL.match(end)
-    ):
+    is_prose = not _SIGNS.search(end[-60:]) and not _LABEL.match(end)
+    if is_long and is_prose and _ends_open(end, language):
         return f"it ends in mid-sentence: {end[-30:]!r}"
-    tail = end[max(end.rfind("("), end.rfind("（")) :]
-    is_open = tail[:1] in "(（" and not re.search("[)）]", tail)
-    if is_open and len(end) > 25 and len(tail) > 3 and tail[-1:].isalnum():
-        return f"a bracket never closes: {tail[-30:]!r}"
+    last_bracket = max(end.rfind("("), end.rfind("（"))
+    if last_bracket >= 0 and len(end) > 25:
+        bracketed = end[last_bracket:]
+        is_open = not re.search("[)）]", bracketed)
+        if is_open and len(bracketed) > 3 and bracketed[-1].isalnum():
+            return f"a bracket never closes: {bracketed[-30:]!r}"
     return None
 
 
@@ -209,16 +209,18 @@ def _ends_open(end: str, language: str) -> bool:
 def _find_open_colon(lines: list[str], rollout: Rollout) -> str | None:
     """The last line ends with a colon, and nothing follows. Forms to fill in ("Date:") and requests for input may."""
     end = lines[-1].strip().rstrip("*_ ")
-    if not end.endswith((":", "：")) or re.search(
-        "[\u0530-\u058f]", end
-    ):  # Armenian sentences end with a colon
+    # Armenian sentences end with a colon.
+    if not end.endswith((":", "：")) or _ARMENIAN.search(end):
         return None
     words = _count_words(end)
     is_entry = is_item(lines[-1]) and words >= 2 and sum(map(is_item, lines)) > 2
     # Of "Speed: …", "Price: …", "Uses:" the last has lost its text. In a form all labels are bare.
-    is_entry = is_entry or (len(lines) > 2 and all(_LABELLED.match(line) for line in lines[-3:-1]))
-    tail = re.split(r"(?<=[.!?])\s|[。！？]", end)[-1]
-    if (words < 4 and not is_entry) or "__" in "".join(lines[-6:]) or _INPUT_ASKED.search(tail):
+    ends_labels = len(lines) > 2 and all(_LABELLED.match(line) for line in lines[-3:-1])
+    if words < 4 and not is_entry and not ends_labels:
+        return None
+    is_form = "__" in "".join(lines[-6:])
+    last_sentence = re.split(r"(?<=[.!?])\s|[。！？]", end)[-1]
+    if is_form or _INPUT_ASKED.search(last_sentence):
         return None
     if sum(map(len, lines)) < 60 or end in rollout.question:
         return None  # EmptyAnswer decides about an announcement alone
@@ -226,11 +228,12 @@ def _find_open_colon(lines: list[str], rollout: Rollout) -> str | None:
 
 
 _INPUT_ASKED = compile_phrases("input_asked")
-
-
+_ARMENIAN = re.compile("[\u0530-\u058f]")
+# An entry or line with a label and some text behind it: "- **Speed:** 40 km per hour".
 _LABELLED = re.compile(
     r"[ \t]*(?:[-*+•]|\d{1,3}[.)])?[ \t]*\*{0,2}[^:：*\n]{1,40}(?:\*\*[ \t]?)?[:：]\*{0,2}[ \t]*\S.{10}"
 )
+# The sign of a heading: "## " or, for a line in bold, "**".
 _HEADING_LEVEL = re.compile(r"[ \t]*(?:(#{1,6})[ \t]|(\*\*)(?=[^*\n]{1,80}\*\*[ \t]*$))")
 
 
@@ -246,11 +249,10 @@ def _is_open_heading(lines: list[str]) -> bool:
     with_text = 0
     for line, following in itertools.pairwise(lines):
         heading = _HEADING_LEVEL.match(line)
-        is_alike = heading is not None and heading[0].strip() == last[0].strip()
-        if last[2]:
-            is_alike = (
-                is_alike and re.sub(r"\d+", "0", line.strip())[:8] == series and "0" in series
-            )
+        if heading is None or heading[0].strip() != last[0].strip():
+            continue
+        in_series = "0" in series and re.sub(r"\d+", "0", line.strip())[:8] == series
+        is_alike = in_series or not last[2]
         with_text += is_alike and not _HEADING_LEVEL.match(following)
     return with_text >= 2
 
@@ -316,61 +318,90 @@ _END_ASKED = compile_phrases("end_asked")
 
 
 def _judge_last_sentence(rollout: Rollout) -> Answer:
-    """The verdict on a last line without a full stop.
-
-    It fails if the other entries of its list have full stops, or if no sentence (or line) ends like that.
-    """
+    """The verdict on an answer whose finish reason is unknown and whose structures are closed."""
     answer = rollout.answer[-_TAIL:]
     lines = [line.strip() for line in split_code(answer)[0] if line.strip()]
-    ends_otherwise = answer.rstrip().endswith(("```", "~~~"))
-    if not lines or ends_otherwise or not _is_text_line(lines[-1]):
+    ends_in_code = answer.rstrip().endswith(("```", "~~~"))
+    if not lines or ends_in_code or not _is_text_line(lines[-1]):
         return True, "it ends"
-    last = lines[-1]
-    body = ENTRY_MARK.sub("", last).replace("*", "")
-    tail = _SENTENCE_BREAK.split(body)[-1].strip()
-    is_marked = last.endswith(("*", "_")) or tail.startswith(_CITATION)
-    if not tail[-1:].isalpha() or is_marked or _SIGNS.search(tail[-200:]):
+    last_line = lines[-1]
+    text = ENTRY_MARK.sub("", last_line).replace("*", "")
+    sentence = _SENTENCE_BREAK.split(text)[-1].strip()
+    is_marked = last_line.endswith(("*", "_")) or sentence.startswith(_CITATION)
+    if not sentence[-1:].isalpha() or is_marked or _SIGNS.search(sentence[-200:]):
         return True, "it ends"
-    if _is_in_prompt(tail, rollout) or _is_in_prompt(body, rollout):
+    if _is_in_prompt(sentence, rollout) or _is_in_prompt(text, rollout):
         return True, "it ends with words of the prompt"
-    in_list = is_item(last)
-    if in_list:
-        siblings = [line for line in lines[:-1] if is_item(line)][-12:]
-    else:
-        siblings = [line for line in lines[:-1] if _is_text_line(line) and _count_words(line) >= 6]
-        siblings = [line for line in siblings if not is_item(line) and line[-1] not in ":："]
-    with_stop = sum(map(_has_stop, siblings))
-    have_stops = len(siblings) >= 2 and 4 * with_stop >= 3 * len(siblings)
-    follows_sentence = len(body) > len(tail) + 3 and len(_SENTENCE_BREAK.findall(answer)) >= 2
-    words = _count_words(tail)
-    last_word = _WORD.findall(tail)[-1]
-    is_name = last_word[0].isupper()
+    has_sentence_before = (
+        len(text) > len(sentence) + 3 and len(_SENTENCE_BREAK.findall(answer)) >= 2
+    )
+    return _judge_without_stop(rollout, lines, sentence, has_sentence_before)
+
+
+def _judge_without_stop(
+    rollout: Rollout, lines: list[str], sentence: str, has_sentence_before: bool
+) -> Answer:
+    """The verdict on an answer whose last sentence has no full stop.
+
+    It fails if it ends with half a word, if the other entries of its list have full stops, or if the model of sentence
+    ends says that no sentence (or line) ends like this.
+
+    lines: the lines of prose at the end of the answer. has_sentence_before: another sentence is in the last line.
+    """
+    answer = rollout.answer[-_TAIL:]
     language = detect_language(answer)[0]
-    unfinished = f"no full stop at the end: {tail[-40:]!r}"
-    prompt = "\n".join(message.content for message in rollout.prompt)
-    is_unsure = follows_sentence and words >= 3
+    words = _count_words(sentence)
+    last_word = _WORD.findall(sentence)[-1]
     if len(answer) > 100 and is_half_word(last_word, language):
         return False, f"half a word at the end: {last_word!r}"
+
+    defect = f"no full stop at the end: {sentence[-40:]!r}"
+    undecided = missing(f"{defect}, and it is not known why sampling ended: pass finish_reason")
+    is_suspicious = has_sentence_before and words >= 3
+    prompt = "\n".join(message.content for message in rollout.prompt)
     if _END_ASKED.search(prompt):
-        return _abstain_if(is_unsure, unfinished)
-    if in_list and (have_stops or (follows_sentence and not is_name)):
-        return False, f"{unfinished}, and the other entries have one"
+        return undecided if is_suspicious else (True, "it ends")
+
+    peers = _select_peers(lines)
+    with_stop = sum(map(_has_stop, peers))
+    most_have_stops = len(peers) >= 2 and 4 * with_stop >= 3 * len(peers)
+    in_list = is_item(lines[-1])
+    is_name = last_word[0].isupper()
+    if in_list and (most_have_stops or (has_sentence_before and not is_name)):
+        return False, f"{defect}, and the other entries have one"
+
+    # A line is a paragraph if the lines like it have full stops and it has enough words for a sentence.
+    all_have_stops = with_stop == len(peers) and _SENTENCE_BREAK.search(answer) is not None
     is_below_paragraph = len(lines) > 1 and (_has_stop(lines[-2]) or is_heading(lines[-2]))
-    is_alone = with_stop == len(siblings) and _SENTENCE_BREAK.search(answer) is not None
-    is_paragraph = (have_stops or is_alone) and not is_name and not _LABEL.match(tail)
-    is_paragraph = is_paragraph and words >= (6 if is_below_paragraph else 10)
-    if follows_sentence or is_paragraph:
-        kind: Kind = "sentence"
-        is_long = words >= 4
-    elif have_stops or is_name or words < (3 if in_list else 5) or len(lines) < 3:
+    is_long = words >= (6 if is_below_paragraph else 10)
+    is_plain = not is_name and not _LABEL.match(sentence)
+    is_paragraph = (most_have_stops or all_have_stops) and is_long and is_plain
+
+    kind: Kind
+    margin = 0.0
+    if has_sentence_before or is_paragraph:
+        kind = "sentence"
+        if words < 4:
+            margin = 2.0  # "Good luck" and "Enjoy the trip" may do without a full stop
+    elif most_have_stops or is_name or words < (3 if in_list else 5) or len(lines) < 3:
         return True, "it ends"  # a signature, a title, a name, a note
     else:
         kind = "line"
-        is_long = True
-    # "Good luck" and "Enjoy the trip" may do without a full stop.
-    if is_cut(tail, language, kind, margin=0.0 if is_long else 2.0):
-        return False, f"{unfinished}, and no {kind} ends like this"
-    return _abstain_if(is_unsure or is_paragraph, unfinished)
+    if is_cut(sentence, language, kind, margin):
+        return False, f"{defect}, and no {kind} ends like this"
+    return undecided if is_suspicious or is_paragraph else (True, "it ends")
+
+
+def _select_peers(lines: list[str]) -> list[str]:
+    """Lines like the last one: the other entries of a list, or the other paragraphs of six words or more."""
+    if is_item(lines[-1]):
+        return [line for line in lines[:-1] if is_item(line)][-12:]
+    peers = []
+    for line in lines[:-1]:
+        is_paragraph = _is_text_line(line) and not is_item(line) and not line.endswith((":", "："))
+        if is_paragraph and _count_words(line) >= 6:
+            peers.append(line)
+    return peers
 
 
 def _has_stop(line: str) -> bool:
@@ -380,12 +411,6 @@ def _has_stop(line: str) -> bool:
 def _is_text_line(line: str) -> bool:
     """Is it neither a heading, nor a rule, nor a row of a table?"""
     return not (is_heading(line) or is_rule(line) or line.startswith("|"))
-
-
-def _abstain_if(is_unsure: bool, unfinished: str) -> Answer:
-    if is_unsure:
-        return missing(f"{unfinished}, and it is not known why sampling ended: pass finish_reason")
-    return True, "it ends"
 
 
 def _is_in_prompt(words: str, rollout: Rollout) -> bool:

@@ -26,7 +26,8 @@ _NO_PROSE = re.compile(
     r"```[^`]*```|https?://\S+|www\.\S+|\S{1,64}@\S+|\\[A-Za-z]+|\b\w+(?:_\w+)+\b|\b\w+\(\)"
 )
 _WORD = re.compile(r"[^\W\d_]+")
-_IN_NAMES = re.compile(  # Casa de la Luna, La Cucina: they tell where a name is from
+# Small words in names (Casa de la Luna, La Cucina): they show where a name is from, not the language of the text.
+_IN_NAMES = re.compile(
     r"(?<=[^\W_] )(?:(?:de|del|la|las|los|le|les|da|do|dos|di|du|des|von|van|der|den|al) ){1,3}(?=[A-ZÀ-Þ])"
     r"|(?<=[,:] )(?:La|Le|Les|El|Los|Il|Da|De|Die|Der|Das|Den)(?= [A-ZÀ-Þ])"
 )
@@ -49,9 +50,8 @@ def _letter_class(code_points: str) -> str:
 _LETTERS = {script: _letter_class(code_points) for script, code_points, _ in read_table("scripts")}
 _LANGUAGES_IN = {script: languages.split() for script, _, languages in read_table("scripts")}
 _ONLY_LANGUAGE = {script: codes[0] for script, codes in _LANGUAGES_IN.items() if len(codes) == 1}
-_SCRIPT_OF = {
-    code: script for script, codes in _LANGUAGES_IN.items() for code in codes
-}  # others: Latin letters
+# Languages that are not listed are written in Latin letters.
+_SCRIPT_OF = {code: script for script, codes in _LANGUAGES_IN.items() for code in codes}
 _LETTER = re.compile("|".join(f"(?P<{script}>[{letters}])" for script, letters in _LETTERS.items()))
 _PASSAGE = {
     script: re.compile(f"[{letters}\\s'’.,!?¿¡;:-]+") for script, letters in _LETTERS.items()
@@ -61,7 +61,8 @@ _CHINESE, _JAPANESE = (
 )
 # What the statistics tell apart and we do not: label → code.
 _MERGED = {row[0]: row[1] for row in read_table("merged_languages")}
-_SMALL_WORDS: dict[str, list[str]] = {}  # word → the languages that have it
+# word → the languages that have it
+_SMALL_WORDS: dict[str, list[str]] = {}
 for _code, _words in read_words("small_words").items():
     for _word in set(_words):
         _SMALL_WORDS.setdefault(_word, []).append(_code)
@@ -104,7 +105,8 @@ def is_other(text: str, languages: Collection[str]) -> bool:
         return _is_other_han(text, language)
     script = script_of(language)
     if all(script_of(code) != script for code in languages):
-        return script != "Latin" or _is_prose(text, sure)  # Latin letters may be names and terms
+        # Latin letters may be names and terms.
+        return script != "Latin" or _is_prose(text, sure)
     chances = _measure_chances(_NO_PROSE.sub(" ", text[:_MOST_CHARACTERS]), script)
     chance_of_these = sum(chances.get(_MERGED.get(code, code), 0.0) for code in languages)
     if chance_of_these > _LITTLE or sure < SURE:

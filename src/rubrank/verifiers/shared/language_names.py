@@ -33,7 +33,8 @@ _BY_LENGTH = sorted(
 _SPELLED = "|".join(
     re.escape(name).replace("\\-", "[ -]") for name in _BY_LENGTH if name < "\u3000"
 )
-_DENSE = "|".join(name for name in _BY_LENGTH if name >= "\u3000")  # in scripts without spaces
+# Names in scripts without spaces.
+_DENSE = "|".join(name for name in _BY_LENGTH if name >= "\u3000")
 NAMED = re.compile(rf"(?<![^\W\d_一-鿿])(?:{_SPELLED})(?![^\W\d_一-鿿])|{_DENSE}")
 
 # Patterns in which a language is asked for. What follows its name shows whether the language is meant: not "in French
@@ -96,7 +97,8 @@ _TARGETS = [
         rf"{_SOME_DENSE}(?:で|로|のみ|만)",
     )
 ]
-_ABOUT = re.compile(  # questions about a language, not for it
+# Questions about a language, not for it.
+_ABOUT = re.compile(
     r"\bhow (?:do|does|would|can|should|to) \w+(?: \w+){0,8} in\b|\bhow (?:do|does|would|can) \w+ say|\bhow to say\b"
     r"|\bwhat (?:is|does|do)\b[^.!?\n]{0,80}\b(?:mean|called|word)\b|\b(?:grammar|verbs?|tenses?|pronounc\w+"
     r"|conjugat\w+"
@@ -119,7 +121,8 @@ _NOT = re.compile(
     r"\b(?:not|never|avoid|without|instead of|rather than|nicht|no|sin|sans|ne)\b|n['’]t\b",
     re.IGNORECASE,
 )
-_STATED = re.compile(  # the material tells what was: "the letter was written in French"
+# The material tells what was: "the letter was written in French".
+_STATED = re.compile(
     r"\b(?:was|were|(?:has|have|had) been|originally|wrote|spoke|said|published|released|sang)\b",
     re.IGNORECASE,
 )
@@ -142,7 +145,7 @@ _MORE = re.compile(
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|(?<=[。！？；;])|\n+")
 _BLANK = re.compile(r"\n[ \t]*\n")
 _LONG = 3_000
-# characters of the beginning and the end of a long prompt in which a request is looked for
+# Characters of the beginning and the end of a long prompt in which a request is looked for.
 _END = 800
 _MOST_CHARACTERS = 20_000  # characters of a prompt in which an instruction is looked for
 
@@ -182,16 +185,16 @@ def target_languages(prompt: str) -> set[str]:
 def find_request(prompt: str) -> Request:
     """What the prompt asks for outside quotations and code; nothing if it only speaks about a language."""
     parts = prompt[:_MOST_CHARACTERS].split('"""')
-    if len(parts) > 2:  # what stands between triple quotes is material
+    if len(parts) > 2:
+        # What stands between triple quotes is material.
         unquoted = "\n\n".join(parts[::2])
     else:
         unquoted = prompt[:_MOST_CHARACTERS]
     instructions = QUOTED.sub(" ", "\n".join(split_code(unquoted)[0]))
     if not NAMED.search(instructions.lower()) and "译" not in instructions:
         return Request()
-    if (
-        len(instructions) > _LONG
-    ):  # mostly material, which may speak of any language: requests stand at the ends
+    # A long prompt is mostly material, which may speak of any language: requests are at its ends.
+    if len(instructions) > _LONG:
         instructions = f"{instructions[:_END]}\n\n{instructions[-_END:]}"
     paragraphs = _BLANK.split(instructions)
     # If one paragraph asks for a translation, the others are what is to be translated, and may speak of any language.

@@ -123,7 +123,8 @@ def find_switch(text: str, languages: Collection[str]) -> str:
     Both parts must be long enough to be sure, so that a foreign title or quotation is no change.
     """
     blocks = _merge_lines(extract_prose(text[:_MOST_CHARACTERS]))
-    sizes: dict[str, int] = {}  # letters of each other language at the end
+    # Letters of each other language at the end.
+    sizes: dict[str, int] = {}
     while blocks and is_other(blocks[-1], languages):
         code, sure = detect_language(blocks[-1])
         if sure < _SURE_OF_BLOCK:
@@ -221,9 +222,8 @@ def find_accepted(rollout: Rollout) -> Accepted:
     user_turns = [m.content for m in rollout.prompt if m.role == "user"]
     everything = "\n\n".join((rules, *user_turns))[:50_000]
     written_in, sure = find_prompt_languages(rollout.question)
-    if (
-        len(rollout.prompt) > 1
-    ):  # rules in Chinese may be answered in Chinese, whatever the question is in
+    # Rules in Chinese may be answered in Chinese, whatever language the question is in.
+    if len(rollout.prompt) > 1:
         written_anywhere, all_sure = find_prompt_languages(everything)
         sure = sure and (all_sure or bool(written_in))
         written_in |= written_anywhere
@@ -274,9 +274,8 @@ def find_prompt_languages(prompt: str) -> tuple[frozenset[str], bool]:
 
 
 _SHARED_SCRIPTS = ("Latin", "Cyrillic", "Arabic", "Devanagari")
-_QUOTED_WORDS = re.compile(
-    "[\"“‘'「][a-z][a-z ]{2,}[\"”’'」]"
-)  # words to be used: 包含关键词"love"和"you"
+# Words to be used in the answer: 包含关键词"love"和"you".
+_QUOTED_WORDS = re.compile("[\"“‘'「][a-z][a-z ]{2,}[\"”’'」]")
 
 
 def _find_languages_of_script(letters: str, script: str) -> tuple[set[str], bool]:

@@ -59,9 +59,8 @@ def find_repeats(text: str, k: int = K, least: int = 0) -> list[Repeat]:
     ):
         distance = int(distances[start])
         earlier = start - distance
-        if (
-            text[start : start + length] == text[earlier : earlier + length]
-        ):  # no mere clash of hashes
+        # Different windows may have the same hash.
+        if text[start : start + length] == text[earlier : earlier + length]:
             repeats.append(Repeat(start, length, distance))
     return repeats
 
@@ -115,7 +114,8 @@ def _sort_hashes(hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
         differ_below = (ordered[1:] ^ ordered[:-1]) - np.uint64(1) < position_bits
         if not differ_below.any():
             return order
-    digits = hashes.view(np.uint16).reshape(-1, 4)  # numpy sorts 16-bit digits by radix
+    # numpy sorts 16-bit digits by radix.
+    digits = hashes.view(np.uint16).reshape(-1, 4)
     radix_order: NDArray[Any] = np.argsort(digits[:, 0], kind="stable")
     for column in (1, 2, 3):
         radix_order = radix_order[np.argsort(digits[radix_order, column], kind="stable")]
@@ -130,7 +130,8 @@ _OFTEN = (
     rf"\b(?:(?:\d[\d,]*|{_NUMERAL})\s+(?:more\s+)?times\b|\d+\s?x\b|again and again|over and over|repeatedly|twice\b"
     r"|endlessly|forever|in a loop)"
 )
-_SAID = r"(?:\"[^\"\n]{1,300}\"|“[^”\n]{1,300}”|[^.!?\n\"“]|[.!?](?=\S)){0,200}?"  # what is to be said, quoted or not
+# What is to be said, quoted or not.
+_SAID = r"(?:\"[^\"\n]{1,300}\"|“[^”\n]{1,300}”|[^.!?\n\"“]|[.!?](?=\S)){0,200}?"
 _IMPERATIVE = (
     r"(?:^|[.!?:;,\n(]\s*|\b(?:please|kindly|just|now|you (?:must|should|to|can)"
     r"|can you|could you|only|must|to|{})\s+)"
@@ -138,9 +139,10 @@ _IMPERATIVE = (
 _VERB = "(?:say|write|type|print|recite|chant|sing|output|copy|include|insert|put)"
 _QUOTED = '"[^"\n]{1,300}"|“[^”\n]{1,300}”|(?>\'[^\\n]{1,300}?\'(?!\\w))|‘[^’\\n]{1,300}’'
 _UNIT = r"(?:word|sentence|phrase|line|name|letter|following|request|prompt|message|text)"
-_BRIEFLY = (  # what is to be written: a few words or a quotation, not "a note that the pump failed"
-    rf"\s*:?\s*(?!(?:that|about|how|why|down|me|us)\b|an?\s(?!{_UNIT}))(?:(?:{_QUOTED}|[^\s.!?:,\"“]++)\s*+){{1,8}}?"
-)
+# "Write that …" and "write a note …" are not followed by the words to repeat; "write a sentence …" may be.
+_NOT_WORDS_TO_WRITE = rf"(?!(?:that|about|how|why|down|me|us)\b|an?\s(?!{_UNIT}))"
+# What is to be written: a few words or a quotation.
+_BRIEFLY = rf"\s*:?\s*{_NOT_WORDS_TO_WRITE}(?:(?:{_QUOTED}|[^\s.!?:,\"“]++)\s*+){{1,8}}?"
 _OBJECT = r"(?:[:\"“'‘«*]|(?:the|this|that|it|these|my|your|after|each|every|exactly|back|all|only|verbatim|word)\b)"
 _ASKED = re.compile(
     "|".join(
@@ -159,11 +161,12 @@ _ASKED = re.compile(
     ),
     re.IGNORECASE,
 )
-# characters of the beginning and the end of a prompt: an instruction stands there
+# Characters of the beginning and the end of a prompt, where its instructions are.
 _INSTRUCTION = 4_000
 
 
-@lru_cache(maxsize=256)  # all rollouts of a query have its prompt
+# All rollouts of a query have the same prompt.
+@lru_cache(maxsize=256)
 def asks_to_repeat(prompt: str) -> bool:
     """Does the prompt ask for repetition? "Say it ten times" does, "it failed four times" does not."""
     return any(_ASKED.search(part) for part in {prompt[:_INSTRUCTION], prompt[-_INSTRUCTION:]})

@@ -255,7 +255,8 @@ def _find_half_clause(statement: str) -> str | None:
         if keyword:
             return f"half a keyword at the end: {last_word!r}"
     flat = statement
-    for _ in range(5):  # subqueries and calls, from the innermost to the outermost
+    # Subqueries and calls, from the innermost to the outermost.
+    for _ in range(5):
         flat = _SQL_BRACKETS.sub("x", flat)
     flat = flat.upper()
     if flat.lstrip().startswith("WITH") and not re.search(
@@ -330,9 +331,8 @@ _COMMAND = re.compile(r"\\[a-zA-Z]+\{")
 def find_unclosed_formula(text: str) -> str | None:
     """The formula or environment of LaTeX that is open at the end."""
     text = text[-_LONGEST:]
-    has_round_marks = "\\)" in text or _COMMAND_NAME.search(
-        text, text.rfind("\\(") + 2
-    )  # "\\(name)" is Swift
+    # "\\(name)" without a command of LaTeX behind it is Swift.
+    has_round_marks = "\\)" in text or _COMMAND_NAME.search(text, text.rfind("\\(") + 2)
     formulas = _Stack()
     for mark in _FORMULA_MARK.finditer(text):
         sign = mark[0]
@@ -351,9 +351,8 @@ def find_unclosed_formula(text: str) -> str | None:
         else:
             formulas.open(sign)
     last_line = text.rstrip().rpartition("\n")[2].replace("\\$", "")
-    if formulas.names and not _ends_sentence(
-        last_line
-    ):  # else the mark was forgotten: the text goes on
+    # If the text goes on to the end of a sentence, only the closing mark was forgotten.
+    if formulas.names and not _ends_sentence(last_line):
         return f"{formulas.names[-1]!r} never closes"
     if last_line.count("$") % 2:
         before, _, formula = last_line.rpartition("$")
@@ -378,7 +377,9 @@ def find_unclosed_json(text: str) -> str | None:
     except RecursionError:
         return None
     except ValueError:
-        brackets = re.sub(r'"(?:[^"\\]|\\.)*+"?', "", text)  # without the strings
-        if brackets.count("{") + brackets.count("[") > brackets.count("}") + brackets.count("]"):
+        without_strings = re.sub(r'"(?:[^"\\]|\\.)*+"?', "", text)
+        opening = without_strings.count("{") + without_strings.count("[")
+        closing = without_strings.count("}") + without_strings.count("]")
+        if opening > closing:
             return "JSON never closes"
     return None
