@@ -61,3 +61,9 @@ def test_a_denial_of_something_else_takes_nothing_away(text, point):
 
 def test_hidden_words_recall_nothing():
     assert recall("<!-- Profits rose in 2020. --> Nothing to say here.", "Profits rose in 2020.") == 0
+
+
+def test_a_point_does_not_contradict_itself_in_a_text_of_two_languages():
+    point = "这个方法不仅有助于改善PCA在处理不平衡数据时的性能，也为其他机器学习算法提供了新的思路。"
+    english = "This section explains how the weighting of the covariance matrix works in practice. " * 8
+    assert recall(f"{english}{point}", point) == 1

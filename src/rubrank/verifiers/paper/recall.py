@@ -83,8 +83,10 @@ def summary_recall(
             statements.append(_Sentence.parse(sentence, language))
     recalls = []
     for point in reference_points:
-        recall = _measure_recall(point, statements, unclear_denies=True)
-        most = _measure_recall(point, statements, unclear_denies=False)
+        # Read in the answer's language, as its sentences are: else a point may contradict itself in a mixed text.
+        is_negated = bool(find_denials(point, language or None))
+        recall = _measure_recall(point, statements, is_negated, unclear_denies=True)
+        most = _measure_recall(point, statements, is_negated, unclear_denies=False)
         if threshold is not None:
             recall = float(recall >= threshold)
             most = float(most >= threshold)
@@ -202,11 +204,12 @@ class _Sentence:
         return len(set(pairwise(in_point)) & set(pairwise(in_sentence))) < 2
 
 
-def _measure_recall(point: str, statements: list[_Sentence], *, unclear_denies: bool) -> float:
+def _measure_recall(
+    point: str, statements: list[_Sentence], is_negated: bool, *, unclear_denies: bool
+) -> float:
     """Return the largest share of the point's words in neighbouring sentences that do not contradict it."""
     point_words = _split_words(point)
     point_tokens = set(point_words)
-    is_negated = bool(find_denials(point))
     no_tokens: frozenset[str] = frozenset()
     tokens = []
     for sentence in statements:
