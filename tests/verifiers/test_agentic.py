@@ -438,3 +438,17 @@ def test_without_isolation_the_verdict_is_missing(monkeypatch):
         found = verdict("TestsPass", "```\nx = 1\n```", params)
         assert found.value is None
         assert "RUBRANK_SANDBOX_ALLOW=signals,files" in found.reason
+
+
+# --- calls ----------------------------------------------------------------------------------------------------------
+
+
+def test_spaces_in_sampled_arguments_do_not_hide_a_duplicate():
+    calls = [{"name": "search", "arguments": text, "result": "x"} for text in ('{"q":"a"}', '{"q": "a"}')]
+    assert verdict("TrajectoryEfficiency", params={"optimal": 1}, tool_calls=calls).value == pytest.approx(1 / 3)
+
+
+def test_without_patterns_an_object_still_says_that_it_failed():
+    calls = [{"name": "search", "result": {"status": "failed"}}, {"name": "search", "result": "Error: down"}]
+    assert verdict("NoToolError", params={"patterns": []}, tool_calls=calls).value == 0
+    assert verdict("NoToolError", params={"patterns": [], "most": 1}, tool_calls=calls).value == 1

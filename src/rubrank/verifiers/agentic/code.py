@@ -354,7 +354,7 @@ def run_tests(work: Work, jobs: list[dict[str, Any]], options: RunOptions) -> li
 
 
 def _assign_modules(work: Work) -> dict[str, Any]:
-    """Which modules are the solution's (`remote`), which the tests' own (`local`), and what there was before."""
+    """The modules of the solution (`remote`), of the tests (`local`), and of the original files (`original`)."""
     local = {name: file for name, file in modules_of(work.test_files).items() if file}
     remote: set[str] = set()
     if work.code is None or work.test_files:
@@ -424,7 +424,7 @@ def _has_checks(source: str) -> bool:
 
 
 def module_of(name: str) -> str | None:
-    """a/b.py → a.b, a/__init__.py → a; None for what is no module."""
+    """The module name of a file: a/b.py → a.b, a/__init__.py → a; None if it is not a Python module."""
     path = PurePosixPath(name)
     parts = path.with_suffix("").parts
     if path.suffix != ".py" or not all(part.isidentifier() for part in parts):
@@ -435,7 +435,7 @@ def module_of(name: str) -> str | None:
 
 
 def modules_of(names: Iterable[str]) -> dict[str, str]:
-    """Every module that the files make → its file; "" for packages without an __init__."""
+    """Module name → file, for every module among the files; "" for packages without an __init__."""
     modules: dict[str, str] = {}
     for name in names:
         module = module_of(name)

@@ -267,8 +267,11 @@ def apply(patches: list[FilePatch], files: Mapping[str, str], *, fuzz: int = 0) 
     tree = dict(files)
     steps = [_MOST_STEPS]  # shared by all searches; a list, so that they can count it down
     for patch in patches:
-        if patch.old and patch.new and not patch.kind:  # "--- x.orig" and "+++ x" mean one file
-            patch.old = patch.new = patch.new if patch.new in tree else patch.old
+        if patch.old and patch.new and not patch.kind:
+            # "--- x.orig" and "+++ x" mean one file: the one that exists.
+            name = patch.new if patch.new in tree else patch.old
+            patch.old = name
+            patch.new = name
         name = patch.new or patch.old or ""
         if patch.old is None and patch.new in tree:
             raise PatchError(f"{name}: to be created, but it exists")

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from rubrank.rollouts.rollout import Rollout
-from rubrank.verifiers.agentic.values import TooBig, canonical, check_size, equal, identity
+from rubrank.verifiers.agentic.values import TooBig, canonical, check_size, equal, write_call_key
 from rubrank.verifiers.verifier import UNIT, Answer, missing, verifier
 
 _ABSENT = object()
@@ -43,9 +43,9 @@ def final_state_match(
     lists as bags. `tolerance`: for numbers, relative or absolute. `ignore`: places left out, with `*` for any key or
     index (`$.orders[*].id`). Value 1 or 0; with `partial` the share of leaves that agree, over those of both states (an
     unexpected leaf counts against it, too).
-    Missing: one of the two states is not given, or too large.
+    Missing: one of the two states is not given, or the expected one is too large.
     Passes: the same leaves.
-    Fails: one that differs.
+    Fails: one that differs, or a final state that is too large.
     Not covered: how the state came about; values with a meaning of their own (dates, paths) are compared as they are
         written.
     """
@@ -80,17 +80,18 @@ def _is_ignored(path: str, rules: _Rules) -> bool:
     if not rules.ignore:
         return False
     parts = _split_path(path)
-    for rule in rules.ignore:
-        pairs = zip(rule, parts, strict=False)
-        if len(rule) == len(parts) and all(
-            r in (p, "*") or (r == "[*]" and p[:1] == "[") for r, p in pairs
-        ):
-            return True
-    return False
+    return any(
+        len(rule) == len(parts) and all(map(_fits_part, rule, parts)) for rule in rules.ignore
+    )
+
+
+def _fits_part(rule: str, part: str) -> bool:
+    """Does one part of a rule (a key, an index, "*" or "[*]") fit one part of a path?"""
+    return rule in (part, "*") or (rule == "[*]" and part.startswith("["))
 
 
 def _compare(path: str, expected: Any, actual: Any, rules: _Rules) -> Iterator[str]:
-    """For each leaf how it differs; "" if it agrees."""
+    """For each leaf, yield how it differs, or "" if it agrees."""
     if _is_ignored(path, rules):
         return
     if isinstance(expected, Mapping) and isinstance(actual, Mapping) and (expected or actual):
@@ -145,7 +146,7 @@ def _shorten(value: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "…"
 
 
-@verifier("TrajectoryEfficiency", family="agentic", domain=UNIT, version=1)
+@verifier("TrajectoryEfficiency", family="agentic", domain=UNIT, version=2)
 def trajectory_efficiency(
     rollout: Rollout,
     *,
@@ -183,7 +184,7 @@ def trajectory_efficiency(
         if call.name in noop_tools:
             no_ops += 1
             continue
-        key = identity([call.name, call.arguments, call.result]) or str(number)
+        key = write_call_key(call, with_result=True) or str(number)
         duplicates += key in earlier_keys
         earlier_keys.add(key)
     value = steps / (len(calls) + duplicate_weight * duplicates + noop_weight * no_ops)

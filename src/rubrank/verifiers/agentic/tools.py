@@ -22,10 +22,10 @@ from rubrank.verifiers.agentic.values import (
     best_pairs,
     call_arguments,
     first_error,
-    identity,
     is_number,
     matches,
     pattern,
+    write_call_key,
 )
 from rubrank.verifiers.verifier import UNIT, Answer, missing, verifier
 
@@ -58,7 +58,8 @@ class _Comparison:
         right = 0
         for key, value in (expected.arguments or {}).items():
             how = self.by_argument.get(key, self.how)
-            right += key in arguments and matches(value, arguments[key], how, self.tolerance)
+            if key in arguments and matches(value, arguments[key], how, self.tolerance):
+                right += 1
         return right
 
 
@@ -270,7 +271,7 @@ _ERRORS = (
 )
 
 
-@verifier("NoToolError", family="agentic", version=1)
+@verifier("NoToolError", family="agentic", version=2)
 def no_tool_error(
     rollout: Rollout,
     *,
@@ -289,7 +290,7 @@ def no_tool_error(
     """
     failed = []
     for number, call in enumerate(rollout.tool_calls, 1):
-        if call.error or (look == "result" and patterns and says_error(call.result, patterns)):
+        if call.error or (look == "result" and says_error(call.result, patterns)):
             failed.append(number)
     where = f" (calls {', '.join(map(str, failed[:10]))})" if failed else ""
     reason = (
@@ -352,7 +353,8 @@ def function_calls(rollout: Rollout, *, expected: Allowed | None = None) -> Answ
 
 def _find_difference(name: str, allowed: Mapping[str, list[Any]], call: ToolCall) -> str | None:
     """What makes the call another than the expected one; None if nothing does."""
-    if name not in (call.name, call.name.replace("_", ".")) and name.replace(".", "_") != call.name:
+    spellings = (name, name.replace(".", "_"))
+    if call.name not in spellings and call.name.replace("_", ".") != name:
         return f"{call.name[:60]!r} called, {name!r} expected"
     try:
         arguments = call_arguments(call)
@@ -374,10 +376,7 @@ def _agrees(expected: Any, actual: Any) -> bool:
     if isinstance(expected, bool) or isinstance(actual, bool) or expected is None or actual is None:
         return type(expected) is type(actual) and expected == actual
     if isinstance(expected, str) and isinstance(actual, str):
-        folded, folded_actual = (
-            text.translate(_DROPPED).lower().replace("'", '"') for text in (expected, actual)
-        )
-        return folded == folded_actual
+        return _fold_text(expected) == _fold_text(actual)
     if is_number(expected) and is_number(actual):
         return bool(expected == actual) and (isinstance(expected, float) or isinstance(actual, int))
     if isinstance(expected, Mapping) and isinstance(actual, Mapping):
@@ -397,6 +396,10 @@ def _agrees(expected: Any, actual: Any) -> bool:
     return False
 
 
+def _fold_text(text: str) -> str:
+    return text.translate(_DROPPED).lower().replace("'", '"')
+
+
 def _is_list(value: Any) -> bool:
     return isinstance(value, Sequence) and not isinstance(value, str)
 
@@ -411,7 +414,7 @@ _Names = Annotated[list[str], Field(min_length=1, max_length=1000)]
 def tool_called(
     rollout: Rollout, *, tool: str, at_least: _Count = 1, at_most: _Count | None = None
 ) -> Answer:
-    """The tool was called, `at_least` and `at_most` so often.
+    """The tool was called at least `at_least` and at most `at_most` times.
 
     Passes: one call of `search` where one is asked.
     Fails: none, or more than `at_most`. Names are compared to the letter.
@@ -464,7 +467,8 @@ def tool_argument(
             arguments = call_arguments(call)
         except ValueError:
             continue
-        right += argument in arguments and matches(value, arguments[argument], compare, tolerance)
+        if argument in arguments and matches(value, arguments[argument], compare, tolerance):
+            right += 1
     passed = right > 0 and (right == len(calls) or not every)
     return passed, f"{right} of {len(calls)} calls of {tool!r} have {argument} as required"
 
@@ -492,7 +496,7 @@ def tool_order(rollout: Rollout, *, tools: _Names, adjacent: bool = False) -> An
 
 @verifier("StepLimit", family="agentic", version=1)
 def step_limit(rollout: Rollout, *, most: _Count, at_least: _Count = 0) -> Answer:
-    """The agent took at most so many steps: calls of tools.
+    """The agent took at most `most` steps (tool calls).
 
     Passes: as many calls, or fewer.
     Fails: one more, or fewer than `at_least`.
@@ -523,9 +527,9 @@ def ends_without_error(
 
 @verifier("NoRepeatedCall", family="agentic", version=1)
 def no_repeated_call(rollout: Rollout, *, most: _Count = 0, same_result: bool = False) -> Answer:
-    """No call was made again with the same arguments; `most`: so often it may be.
+    """No call was repeated with the same arguments; `most`: the number of repetitions allowed.
 
-    With `same_result` only those count that brought the same result, too: polling that sees something new is none.
+    With `same_result`, only calls with the same result count: polling that sees something new is no repetition.
     Passes: every call once.
     Fails: one again, wherever it stands.
     Not covered: calls that differ in wording alone.
@@ -533,11 +537,7 @@ def no_repeated_call(rollout: Rollout, *, most: _Count = 0, same_result: bool = 
     earlier_calls: set[str] = set()
     repeated = 0
     for number, call in enumerate(rollout.tool_calls):
-        try:
-            arguments: Any = dict(call_arguments(call))
-        except ValueError:
-            arguments = call.arguments
-        key = identity([call.name, arguments, call.result if same_result else None]) or str(number)
+        key = write_call_key(call, with_result=same_result) or str(number)
         repeated += key in earlier_calls
         earlier_calls.add(key)
     reason = f"{repeated} of {len(rollout.tool_calls)} calls are repeated, {most} allowed"

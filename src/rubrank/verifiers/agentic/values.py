@@ -163,19 +163,25 @@ def canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True, ensure_ascii=True, default=str)
 
 
-def identity(call: Sequence[Any]) -> str | None:
-    """The same of the parts of a call; None where it is too large to compare."""
+def write_call_key(call: ToolCall, *, with_result: bool) -> str | None:
+    """One text for calls with the same tool and arguments (and result); None if a call is too large to compare."""
+    arguments: Any
     try:
-        check_size(call, "call")
+        arguments = dict(call_arguments(call))
+    except ValueError:
+        arguments = call.arguments
+    parts = [call.name, arguments, call.result if with_result else None]
+    try:
+        check_size(parts, "call")
     except TooBig:
         return None
-    return canonical(call)
+    return canonical(parts)
 
 
 def best_pairs(gains: Sequence[Sequence[float]]) -> list[tuple[int, int]]:
     """Pair rows with columns so that the sum of gains is largest (the Hungarian method); each is used once at most.
 
-    Pairs that gain nothing are left out. Rows times rows times columns steps, the columns at once.
+    Pairs that gain nothing are left out. Takes rows² × columns steps, of which numpy does a row at once.
     """
     table = np.asarray(gains, dtype=float)
     if table.size == 0:
@@ -230,7 +236,7 @@ def _assign(costs: np.ndarray) -> np.ndarray:
 
 # Tool definitions come from unknown sources: no remote references, and a budget of steps, so that none can stall us.
 _MOST_STEPS = 100_000
-_MANY = 1_000  # values in the arguments from which on running out of steps is their fault
+_MANY = 1_000  # with more values than this, the arguments (not the schema) are to blame for too many steps
 _left: ContextVar[list[int]] = ContextVar("steps left")
 
 

@@ -15,12 +15,13 @@ from rubrank.verifiers.verifier import Answer, Verdict, missing, verifier
 _MOST_ROWS = 10_000
 _MOST_STEPS = 20_000  # thousands of SQLite's steps
 _SECONDS = 5.0
+_SQLITE_RECURSIVE = 33  # the code of recursive queries, which the module sqlite3 does not name
 _READING = (
     sqlite3.SQLITE_SELECT,
     sqlite3.SQLITE_READ,
     sqlite3.SQLITE_FUNCTION,
-    33,
-)  # 33: recursive
+    _SQLITE_RECURSIVE,
+)
 
 
 @verifier("SqlMatch", family="data", version=1, cost="process", needs=lambda _: ("sqlglot", "sql"))

@@ -64,9 +64,9 @@ def _tokenize(text: str) -> list[str]:
         if match is None:
             raise _NoSumError
         token = match[1] or match[2]
-        if (
-            len(token) == 2 and token.isdigit() and tokens and tokens[-1].endswith("frac")
-        ):  # \frac34 is three quarters
+        follows_frac = bool(tokens) and tokens[-1].endswith("frac")
+        if follows_frac and len(token) == 2 and token.isdigit():
+            # \frac34 is three quarters.
             tokens += ["{", token[0], "}", "{", token[1], "}"]
         else:
             tokens.append(token)

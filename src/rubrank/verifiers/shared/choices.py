@@ -38,9 +38,7 @@ _WORD = (
     r"(?:(?:the\s+)?(?:option|choice|letter|answer|opción|letra|alternativa|lettre|opzione|lettera|buchstabe"
     r"|вариант|seçenek|şık|phương án|câu|pilihan|opsi|ข้อ|선택지|보기)\s+|选项\s*|选择\s*|第?)"
 )
-
-
-_MOST_MENTIONS = 500  # of options in an answer; each takes most of a millisecond
+_MOST_MENTIONS = 500  # of options that are read in one answer: each takes almost a millisecond
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +63,19 @@ for _i, (_capital, _small) in enumerate(
 
 
 def _plain_letters(text: str, options: str) -> str:
-    """Full-width letters as plain ones; Cyrillic and Greek letters that stand alone and look like an option, too."""
+    """Replace full-width and circled letters, and single Cyrillic or Greek letters that look like Latin ones.
+
+    A letter that is itself one of the options is not changed.
+    """
     text = text.translate(_WIDE)
     if text.isascii():
         return text
-    return _LOOKALIKE.sub(lambda m: m[0] if m[0].upper() in options else _LOOKALIKES[m[0]], text)
+
+    def replace(match: re.Match[str]) -> str:
+        is_option = match[0].upper() in options
+        return match[0] if is_option else _LOOKALIKES[match[0]]
+
+    return _LOOKALIKE.sub(replace, text)
 
 
 _BETWEEN_LETTERS = re.compile(
@@ -109,7 +115,7 @@ class _MentionFinder:
         )
 
     def find_all(self, text: str) -> Iterator[_Mention]:
-        """The mentions, in order; of a text that is nothing else, the last ones."""
+        """The mentions in order; if there are too many, the last ones."""
         return map(self._read, deque(self._pattern.finditer(text), maxlen=_MOST_MENTIONS))
 
     def match(self, text: str, position: int) -> _Mention | None:
@@ -151,7 +157,8 @@ _CHOOSE = re.compile(
     r"\s*[:：=是为為은는は]*\s*[*_]*\s*\Z",
     re.IGNORECASE,
 )
-_CORRECTED = re.compile(  # Wait, actually it is
+# "Wait, actually it is …": the letter that follows replaces the earlier one.
+_CORRECTED = re.compile(
     rf"(?:{RETRACTION.pattern})[\s,，.…!—-]*+(?:actually|no|不对)?[\s,，]*+"
     r"(?:it(?:['’]s| is| should be| must be| has to be)|应该是|应该选|应为|应选|是)\s*+\Z",
     re.IGNORECASE,
@@ -177,7 +184,7 @@ _ARTICLE = re.compile(
 def find_choice(
     text: str, options: str = "ABCDEFGHIJ", extractors: Sequence[Extractor] = DEFAULT
 ) -> Choice:
-    """The options that the answer chooses."""
+    """The options that the answer chooses, and where they were found; no letters if it chooses none."""
     finder = _finder(options)
     text = _plain_letters(clean(text[-TAIL:]), finder.options)
     marks = [name for name in extractors if name not in ("stated", "last", "whole")]
@@ -217,7 +224,7 @@ _WORDS_BETWEEN = frozenset(
 
 
 def _find_stated(text: str, finder: _MentionFinder) -> str:
-    """The letters behind the last "answer is", "I choose", 故选 that denies nothing."""
+    """The letters after the last "answer is", "I choose" or 故选 that are not denied."""
     statements = find_statements(text)
     letters = ""
     is_chosen_among = False
@@ -251,7 +258,7 @@ def _find_stated(text: str, finder: _MentionFinder) -> str:
 
 
 def _is_first_chosen(text: str, mention: _Mention) -> bool:
-    """Is what is denied another option than the first: "B; A is wrong", 选B，A错误?"""
+    """Does the denial concern a later letter and not the first: "B; A is wrong", 选B，A错误?"""
     other_letters = text[mention.after_first : mention.end].lstrip(")）*_ ")
     if not mention.first or not other_letters.startswith((",", ";", "，", "、")):
         return False
@@ -289,10 +296,10 @@ _NAMED = re.compile(
 
 def _is_unit(text: str, mention: _Mention) -> bool:
     """Is the letter a unit (3 C, 40 °F, Btu/lb-F) or part of a name (vitamin C)?"""
+    if mention.in_brackets:
+        return False
     before = text[max(0, mention.start - 30) : mention.start]
-    return (
-        not mention.in_brackets and (_MEASURED.search(before) or _NAMED.search(before)) is not None
-    )
+    return _MEASURED.search(before) is not None or _NAMED.search(before) is not None
 
 
 def _lists_options(text: str, mention: _Mention, finder: _MentionFinder) -> bool:
@@ -306,15 +313,14 @@ def _lists_options(text: str, mention: _Mention, finder: _MentionFinder) -> bool
     ):
         return False
     following = finder.options[place + 1 : place + 2]
+    if not following:
+        return False
     next_option = rf"\s[(（]?{following}{re.escape(sign)}\s?[^\s]"
-    return (
-        bool(following)
-        and re.search(next_option, text[mention.end : mention.end + 300]) is not None
-    )
+    return re.search(next_option, text[mention.end : mention.end + 300]) is not None
 
 
 def _ends_list(text: str, mention: _Mention, finder: _MentionFinder) -> bool:
-    """Does the option before it stand in front of it, with the same sign: "A. ①② B. ①③"?"""
+    """Does the previous option stand before this one, with the same sign: "A. ①② B. ①③"?"""
     sign = text[mention.end : mention.end + 1]
     place = finder.options.find(mention.letters)
     if (
@@ -324,24 +330,21 @@ def _ends_list(text: str, mention: _Mention, finder: _MentionFinder) -> bool:
     ):
         return False
     before = text[max(0, mention.start - 300) : mention.start]
-    # The second of two needs a list that begins a line or follows a heading: "It isn't A. It's B." is none.
+    # "It isn't A. It's B." is no list: before the second option, "A." must begin a line or follow a heading.
     start = r"(?:^|[】:：])\s*" if place == 1 else r"(?<!\w)"
-    return (
-        re.search(f"{start}{finder.options[place - 1]}{re.escape(sign)}", before, re.MULTILINE)
-        is not None
-    )
+    previous_option = f"{start}{finder.options[place - 1]}{re.escape(sign)}"
+    return re.search(previous_option, before, re.MULTILINE) is not None
 
 
 def _find_called_right(text: str, finder: _MentionFinder) -> str:
-    """All letters that are called right, and not wrong; what was taken back does not count."""
+    """All letters that are called right and not denied, after the last retraction ("wait", "actually")."""
     text = after_retraction(text)
     letters: set[str] = set()
     for mention in finder.find_all(text):
         if is_denied(text, mention.start, mention.end):
             continue
-        if (
-            mention.first.islower() and mention.first not in "bcdefgh"
-        ):  # more likely a word than an option
+        # A small "a" or "i" is more likely a word than an option.
+        if mention.first.islower() and mention.first not in "bcdefgh":
             continue
         if _RIGHT.match(text, mention.end):
             letters.update(mention.letters)
@@ -349,7 +352,7 @@ def _find_called_right(text: str, finder: _MentionFinder) -> str:
 
 
 def _find_on_a_line(text: str, finder: _MentionFinder) -> str:
-    """The letters on the last line, or the first, if it holds or begins with nothing else: "B", "(b)", "B. Paris"."""
+    """The letters that the last line (or else the first) consists of or begins with: "B", "(b)", "B. Paris"."""
     lines = [line.strip() for line in text.splitlines() if any(map(str.isalnum, line))]
     if not lines:
         return ""
@@ -394,7 +397,7 @@ _SYMBOL_AFTER = re.compile(r"\s?(?:[=≈<>≤≥^_]|(?:is|was|equals)\s[-−]?[\
 
 
 def _find_last_capital(text: str, finder: _MentionFinder) -> str:
-    """The last option in capitals, alone among words; "A" and "I" before words are no options."""
+    """The last capital letter that names an option and stands alone; not "A" and "I" as words."""
     letters = ""
     for mention in finder.find_all(text):
         if not mention.first.isupper() or _is_word(text, mention):

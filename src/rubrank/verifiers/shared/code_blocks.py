@@ -12,9 +12,8 @@ Compare: TypeAlias = Literal["lines", "tokens", "exact"]
 
 _PYTHON = ("", "python", "py", "python3", "python2")
 _DIFF = ("diff", "patch", "udiff")
-_NUMBER = re.compile(
-    r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII
-)  # float() also reads 5_0 and ５０
+# float() alone would also accept 5_0 and ５０.
+_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
 _LONGEST_BARE_CODE = 200_000  # characters
 
 
@@ -102,9 +101,8 @@ def same_output(expected: str, written: str, compare: Compare, tolerance: float)
 
 def _same_token(expected: str, written: str, tolerance: float) -> bool:
     if not (_NUMBER.fullmatch(expected) and _NUMBER.fullmatch(written)):
-        is_nan = (
-            expected.lower().strip("+-") == "nan"
-        )  # a calculation that failed is no result to reach
+        # NaN comes from a calculation that failed, so no output is right.
+        is_nan = expected.lower().strip("+-") == "nan"
         return expected == written and not is_nan
     number = float(expected)
     return expected == written or abs(number - float(written)) <= tolerance * max(1.0, abs(number))

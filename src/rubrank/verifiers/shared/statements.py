@@ -1,4 +1,4 @@
-"""How answers are stated in running words: "the answer is", 答案是, la réponse est; and how they are denied or hedged.
+"""How prose states an answer ("the answer is", 答案是, la réponse est), and how it denies or hedges one.
 
 >>> [text[end:] for text in ["So the final answer is 42.", "正解はB"] for end in find_statements(text)]
 ['42.', 'B']
@@ -54,7 +54,7 @@ _HEADING = re.compile(
 
 
 def find_statements(text: str) -> list[int]:
-    """Where the results begin that the text states, in order: behind "answer is", "Answer:", "## Answer"."""
+    """The positions after "answer is", "Answer:", "## Answer" and the like, where results begin, in order."""
     ends = []
     for match in STATED.finditer(text):
         if match["glued"] or match["colon"] or _has_copula(match[0]):
@@ -120,7 +120,7 @@ def is_denied(text: str, start: int, end: int | None = None) -> bool:
 
 
 def after_retraction(text: str) -> str:
-    """What stands behind the last "wait", "actually", 更正; the whole text if nothing is taken back."""
+    """The text after the last "wait", "actually" or 更正; the whole text if there is none."""
     end = 0
     for retraction in RETRACTION.finditer(text):
         end = retraction.end()

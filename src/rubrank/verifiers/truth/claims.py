@@ -43,7 +43,7 @@ _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 
 
 def normalise(text: str) -> str:
-    """The text without case, width, punctuation, articles, and in Simplified characters."""
+    """The text in lower case, normal width and Simplified characters, without punctuation and articles."""
     text = unicodedata.normalize("NFKC", clean(text)).casefold()
     if not text.isascii():
         text = load_converter("t2s").convert(text)
@@ -55,7 +55,10 @@ def normalise(text: str) -> str:
 
 
 def claims(answer: str, truth: str, question: str = "") -> bool:
-    """Does the first or the last sentence claim the truth, and nothing take it back?"""
+    """Does the first or the last sentence claim the truth, without a later retraction or another number beside it?
+
+    If the question is known, the second sentence counts as well.
+    """
     prose, entries = separate_list(answer)
     sentences = [sentence for sentence in split_sentences(prose) if any(map(str.isalnum, sentence))]
     if entries and mentions([", ".join(entries)], truth, question, only_lists=True):
@@ -79,7 +82,10 @@ _ENTRY = re.compile(r"^\s*+(?:[-*•–]|\d{1,2}[.)])\s++([^\s:：]++(?:[ \t]++[
 
 
 def separate_list(answer: str) -> tuple[str, list[str]]:
-    """The answer without a list of two or more names, and the names: none of them alone is claimed."""
+    """Split an answer into its text and the names that it lists on lines of their own (two or more, else none).
+
+    A name in such a list is not claimed: the answer names several.
+    """
     lines = answer.splitlines()
     matches = [_ENTRY.match(line) for line in lines]
     entries = [match[1].strip("*_.,; ") for match in matches if match]
@@ -132,6 +138,7 @@ _COPULA_AFTER = re.compile(
 
 
 def _sentence_claims(sentence: str, truth: str, question: str) -> bool:
+    """Does the truth stand in the sentence where it is claimed, and nothing rule it out?"""
     sentence = _simplify(sentence[:LONGEST_SENTENCE])
     truth = _simplify(truth).strip(" .。")
     if not truth or DOUBT.search(blank_quotations(sentence)):
@@ -165,7 +172,7 @@ def _simplify(text: str) -> str:
 
 
 def _is_claimed(sentence: str, start: int, end: int, question: str) -> bool:
-    """Does it end a clause behind "is", or begin the sentence before "is" or the end of a clause?"""
+    """Does sentence[start:end] end a clause after "is", or begin the sentence before "is" or the end of a clause?"""
     before = sentence[:start]
     after = sentence[end:]
     ends_clause = _END.match(after) is not None or _is_apposition(after, question)
@@ -183,7 +190,7 @@ _SMALL_WORDS = word_set("""
 
 
 def _is_apposition(after: str, question: str) -> bool:
-    """ ", the capital of …": a comma and small words; or a comma and a name that the question itself gives."""
+    """Does a comma follow, and then a phrase such as "the capital of …" or one that the question gives?"""
     apposition = _APPOSITION.match(after)
     if apposition is None:
         return False

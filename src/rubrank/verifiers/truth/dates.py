@@ -135,9 +135,8 @@ def date_format(text: Text, *, format: str = "YYYY-MM-DD") -> Answer:
     source = text.shown.raw[-20_000:]
     parts = [part for part in re.split(f"({_FORMAT_PART.pattern})", format) if part]
     pattern = "".join(f"({_PARTS[part]})" if part in _PARTS else re.escape(part) for part in parts)
-    fields = [
-        part[0] for part in parts if part in _PARTS
-    ]  # "Y", "M" or "D", in the order of the groups
+    # "Y", "M" or "D" for each group of the pattern.
+    fields = [part[0] for part in parts if part in _PARTS]
     matches = list(re.finditer(rf"(?<![A-Za-z0-9-]){pattern}(?![A-Za-z0-9-])", source))
     for match in matches:
         values = dict(zip(fields, match.groups(), strict=True))

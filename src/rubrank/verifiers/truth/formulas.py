@@ -49,7 +49,7 @@ _PROSE = re.compile(r"(?<![\\a-zA-Z{])(?!(?:" + _FUNCTIONS + r")(?![a-zA-Z]))[a-
 _WORDS_OF_LATEX = re.compile(
     r"\\(?:begin|end)\s*\{[a-z*]*\}|\\(?:text|mathrm|mbox|textbf|operatorname)\s*\{[^{}]*\}|\\[a-zA-Z]+"
 )
-# What follows a result in its sentence and does not belong to it.
+# Begins what follows a result in its sentence and does not belong to it.
 _BEYOND = re.compile(
     r",?\s*(?:\b(?:because|since|which|not|rather|where|when|for|if|as)\b|因为|而不是|其中|\.\s+[A-Z])"
 )
@@ -62,7 +62,7 @@ _ENVIRONMENT = re.compile(
 )
 _EDGES = re.compile(r"\A[\s&=]+|(?:\\\\|[\s&.,;。])+\Z")
 _NUMBERING = re.compile(r"\A\s*(?:\d{1,2}[.)]|[-•*])\s+")
-_MOST_LINES = 30  # at the end of an answer that are searched for a formula
+_MOST_LINES = 30  # lines at the end of an answer that are searched for a formula
 
 
 def find_formula(text: str, *, whole: bool) -> str:
@@ -91,9 +91,8 @@ def find_formula(text: str, *, whole: bool) -> str:
 
 def find_last_formula(answer: str) -> str:
     """The last formula of an answer that marks no result: in its last sentence, else the nearest one before."""
-    lines = [
-        line for line in _ENVIRONMENT.sub("\n", answer).splitlines() if any(map(str.isalnum, line))
-    ]
+    all_lines = _ENVIRONMENT.sub("\n", answer).splitlines()
+    lines = [line for line in all_lines if any(map(str.isalnum, line))]
     for line in reversed(lines[-_MOST_LINES:]):
         for sentence in reversed(split_sentences(line)[-_MOST_LINES:]):
             formula = find_count(sentence) or find_formula(sentence, whole=False)
@@ -145,7 +144,7 @@ def has_prose(text: str) -> bool:
 
 
 def _trim(candidate: str) -> str:
-    """The formula without articles and signs of the sentence around it."""
+    """The formula without articles, punctuation and unmatched brackets of the sentence around it."""
     candidate = candidate.strip(" \t,;*_=&")
     candidate = _ARTICLE.sub("", candidate).strip(" \t,;*_=&")
     if "=" in candidate and "," not in candidate and candidate.count("(") != candidate.count(")"):
@@ -208,7 +207,7 @@ _GROUPED = re.compile(r"(?<![\d,.(\[{])(\d{1,3}(?:,\d{3})+)(?![\d,])")
 
 
 def read_formula(text: str) -> Formula:
-    """The canonical form of a result in LaTeX or plain signs."""
+    """The canonical form of a result in LaTeX or plain text."""
     text = text.replace("²", "^2").replace("³", "^3")
     text = spell_powers(unicodedata.normalize("NFKC", text)).replace("−", "-")
     text = text.strip().rstrip(".。,;").strip()
@@ -319,11 +318,12 @@ def compare_formulas(truth: Formula, result: Formula, *, is_marked: bool = True)
         return True
     if has_prose(true_core) or has_prose(core) or re.fullmatch(r"[A-Za-z ]{2,}", true_core):
         return _squash(core) == _squash(true_core)
-    if (
-        _is_equation(core) != _is_equation(true_core) and "," not in core + true_core
-    ):  # "x^2 + y^2 = 1" is not 1
+    # An equation such as "x^2 + y^2 = 1" is not the value 1.
+    is_list = "," in core + true_core
+    if _is_equation(core) != _is_equation(true_core) and not is_list:
         return False
-    if re.search(r"\d:\d", true_core + core):  # a time of day or a ratio, which a fraction is not
+    # A time of day or a ratio (3:4) is no fraction.
+    if re.search(r"\d:\d", true_core + core):
         return False
     return None
 
@@ -344,16 +344,15 @@ def _drop_sides(core: str, is_marked: bool) -> str:
 
 
 def _is_equation(core: str) -> bool:
-    return "=" in re.sub(r"_\{[^{}]*\}", "", core)  # the sign in \\sum_{k=1} does not count
+    without_indices = re.sub(r"_\{[^{}]*\}", "", core)  # the sign in \\sum_{k=1} does not count
+    return "=" in without_indices
 
 
 def _units_agree(left: str, right: str) -> bool:
-    if (
-        left == right
-        or not left
-        or not right
-        or "unit" in (left.rstrip("^23"), right.rstrip("^23"))
-    ):
+    """Are the units the same? A missing unit, "units" and "square units" agree with any other."""
+    if left == right or not left or not right:
+        return True
+    if "unit" in (left.rstrip("^23"), right.rstrip("^23")):
         return True
     sizes = units()
     return left in sizes and sizes[left] == sizes.get(right)
@@ -362,23 +361,19 @@ def _units_agree(left: str, right: str) -> bool:
 def _same_quantity(truth: Formula, result: Formula) -> bool:
     """Are they the same quantity in different units, such as 5 km and 5000 m?"""
     sizes = units()
-    if (
-        truth.unit not in sizes
-        or result.unit not in sizes
-        or sizes[truth.unit][1] != sizes[result.unit][1]
-    ):
+    if truth.unit not in sizes or result.unit not in sizes:
         return False
+    true_factor, true_dimension = sizes[truth.unit]
+    factor, dimension = sizes[result.unit]
     true_value = evaluate(truth.core)
     value = evaluate(result.core)
-    if true_value is None or value is None:
+    if dimension != true_dimension or true_value is None or value is None:
         return False
-    return math.isclose(
-        value * sizes[result.unit][0], true_value * sizes[truth.unit][0], rel_tol=1e-9
-    )
+    return math.isclose(value * factor, true_value * true_factor, rel_tol=1e-9)
 
 
 def _same_share(true_value: float, value: float, truth_has_sign: bool) -> bool:
-    """One of them has a percent sign: 50% is 0.5; "what percentage" makes 50 and 50% the same."""
+    """Are two values equal of which one has a percent sign: 50% and 0.5? 50 may also stand for 50%."""
     readings = [100 * value] if truth_has_sign else [value / 100]
     if truth_has_sign or abs(true_value) >= 1:
         readings.append(value)
@@ -386,4 +381,5 @@ def _same_share(true_value: float, value: float, truth_has_sign: bool) -> bool:
 
 
 def _squash(text: str) -> str:
+    """The letters and digits, without case."""
     return "".join(char for char in text.casefold() if char.isalnum())

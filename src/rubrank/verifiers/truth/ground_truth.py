@@ -1,4 +1,4 @@
-"""GroundTruthMatch: is the answer the known one? Six ways to compare, from letter by letter to mathematics."""
+"""GroundTruthMatch: is the answer the known one? It compares in six ways: as text, number, choice, set or formula."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ Mode: TypeAlias = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """What every comparison needs."""
+    """One answer and its truths: what every comparison needs."""
 
     answer: str
     question: str
@@ -56,6 +56,7 @@ class _Case:
         return read_answer(self.answer, self.extractors)
 
     def explain(self, result: str, how: str) -> str:
+        """The verdict's reason: what was read, where, and what was expected."""
         return f"read {result[:80]!r} from {how}, {self.truths[0][:80]!r} expected"
 
 
@@ -119,35 +120,33 @@ def _compare_texts(case: _Case, *, exact: bool) -> Answer:
     form: Callable[[str], str] = str.strip if exact else normalise
     candidates = {form(reading.text)}
     if not reading.explicit and len(case.answer) < 10_000:
-        if separate_list(case.answer)[1]:  # the last line is one of several names
+        _, entries = separate_list(case.answer)
+        if entries:  # the last line is only one of several names
             candidates = set()
         candidates.add(form(case.answer))
     if any(form(truth) in candidates for truth in case.truths):
         return True, reason
     if exact:
         return False, reason
-    # What is marked as the result is claimed; else a sentence must claim it.
+    # A marked result counts as claimed. Otherwise a sentence of the answer must claim the truth.
     text = f": {reading.text}" if reading.explicit else case.answer[-TAIL:]
     return any(claims(text, truth, case.question) for truth in case.truths), reason
 
 
 def _compare_numbers(case: _Case, tolerance: float) -> Answer:
-    expected = [read_quantity(truth, listed=False).number for truth in case.truths]
-    expected_numbers = [number for number in expected if number is not None]
+    true_numbers = [read_quantity(truth, listed=False).number for truth in case.truths]
+    expected_numbers = [number for number in true_numbers if number is not None]
     if not expected_numbers:
         return missing(f"the truth {case.truths[0][:80]!r} is not a number")
     reading = case.read()
-    if _is_verbatim(reading.text, case.truths):  # also 5:30, 3:4, 2024-05-01
+    # Also decides 5:30, 3:4 and 2024-05-01, which are not single numbers.
+    if _is_verbatim(reading.text, case.truths):
         return True, case.explain(reading.text, reading.how)
     is_marked = reading.explicit and reading.how != "the last statement"
     quantity = read_quantity(reading.text, listed=is_marked, last=not reading.explicit)
     how = reading.how
-    if (
-        quantity.number is None
-        and not quantity.problem
-        and not is_marked
-        and "last" in case.extractors
-    ):
+    has_no_number = quantity.number is None and not quantity.problem
+    if has_no_number and not is_marked and "last" in case.extractors:
         quantity = read_quantity(case.answer[-5000:], listed=False, last=True)
         how = "the last number"
     if quantity.number is None:
@@ -167,20 +166,24 @@ def _compare_choices(case: _Case, options: str) -> Answer:
     choice = find_choice(case.answer, options, case.extractors)
     letters = choice.letters
     how = choice.how
-    if not letters:  # the text of an option, without its letter
+    if not letters:
+        # The answer may give the text of an option without its letter.
         reading = case.read()
         letters = _find_option(reading.text, option_texts)
         how = f"the option's text in {reading.how}"
     expected_letters = "/".join(sorted(expected))
     if not letters:
         return False, f"no option is chosen, {expected_letters} expected"
-    is_ambiguous = len(letters) > 1 and all(len(choice) == 1 for choice in expected)
-    read = f"ambiguous: read {'/'.join(letters)}" if is_ambiguous else f"read {letters}"
-    return letters in expected, f"{read} from {how}, {expected_letters} expected"
+    expects_one_letter = all(len(option) == 1 for option in expected)
+    if len(letters) > 1 and expects_one_letter:
+        finding = f"ambiguous: read {'/'.join(letters)}"
+    else:
+        finding = f"read {letters}"
+    return letters in expected, f"{finding} from {how}, {expected_letters} expected"
 
 
 def _read_letters(truth: str, options: str) -> str:
-    """The letters that a truth such as "B", "(a)" or "A, C" names."""
+    """The letters that a truth such as "B", "(a)" or "A, C" names; "" if it names none."""
     letters = re.sub(r"[\s,，、;/()（）.]|\band\b", "", truth).upper()
     if letters and len(letters) <= len(options) and all(letter in options for letter in letters):
         return "".join(sorted(set(letters)))
@@ -188,13 +191,11 @@ def _read_letters(truth: str, options: str) -> str:
 
 
 def _find_option(text: str, option_texts: dict[str, str]) -> str:
-    """The letter of the only option with this text."""
-    wording = normalise(text) if text else ""
-    letters = [
-        letter
-        for letter, option in option_texts.items()
-        if wording and normalise(option) == wording
-    ]
+    """The letter of the only option with this text; "" if there is none, or several."""
+    wording = normalise(text)
+    if not wording:
+        return ""
+    letters = [letter for letter, option in option_texts.items() if normalise(option) == wording]
     return letters[0] if len(letters) == 1 else ""
 
 
@@ -261,7 +262,7 @@ def _compare_mathematics(case: _Case, seconds: float) -> Answer:
 
 
 def _is_verbatim(text: str, truths: tuple[str, ...]) -> bool:
-    """Is it one of the truths, spaces and the marks of LaTeX's formulas aside?"""
+    """Is the text one of the truths, apart from spaces and LaTeX delimiters?"""
     return any(_drop_marks(text) == _drop_marks(truth) for truth in truths)
 
 
@@ -270,7 +271,7 @@ def _drop_marks(text: str) -> str:
 
 
 def _find_impossibility(text: str) -> str:
-    """Why the result cannot be right, whatever the truth: it contradicts itself, or cannot be computed."""
+    """Why the result is wrong for any truth: it contradicts itself or is too large to compute; "" if neither."""
     problem = read_quantity(text, listed=False).problem
     if problem.endswith(("contradicts itself", "is too large")):
         return problem
@@ -281,10 +282,10 @@ def _find_impossibility(text: str) -> str:
 
 
 def _compute_equality(truth: str, result: str, seconds: float) -> tuple[bool | None, str]:
-    """Equal, different, or None if nothing can be said, and why.
+    """Whether the result equals the truth as mathematics (None: undecided), and why.
 
-    A failure that the truth alone does not cause is the response's: what cannot be computed in time, or breaks the
-    library, is not the truth.
+    If the comparison fails or takes too long, the truth is compared with itself. If that works, the result caused the
+    failure and is wrong. If that fails too, nothing is decided.
     """
     try:
         is_same, reason = call(_EQUAL, [truth, result], seconds=seconds)

@@ -74,13 +74,16 @@ def mentions(sentences: list[str], truth: str, question: str, *, only_lists: boo
         if (is_short and not is_number) or _is_in_question(form, question, language):
             continue
         for sentence in sentences:
-            if _answers_with(sentence, form, question, language) and not (
-                sentence is not sentences[0]
-                and letters.isalpha()
+            if not _answers_with(sentence, form, question, language):
+                continue
+            is_later_name = sentence is not sentences[0] and letters.isalpha()
+            if (
+                is_later_name
                 and not _find_words(sentences[0], form, language)
                 and _gives_answer(sentences[0], sentence, question)
             ):
-                return True
+                continue
+            return True
     if any(_names_date(sentence, truth, question) for sentence in sentences):
         return True
     return bool(question.strip()) and any(
@@ -95,7 +98,10 @@ def _gives_answer(first: str, later: str, question: str) -> bool:
     """Does the first sentence give a new name, and repeat more of the question than the later one?"""
     question_words = {word for word, _, _ in _split_words(question)}
     names = [fold_accents(name) for name in _LATER_WORD.findall(first) if name[0].isupper()]
-    if not any(not any(_share_stem(name, word) for word in question_words) for name in names):
+    new_names = [
+        name for name in names if not any(_share_stem(name, word) for word in question_words)
+    ]
+    if not new_names:
         return False
     return _count_repeated(first, question_words) > _count_repeated(later, question_words)
 
@@ -111,7 +117,7 @@ def _count_repeated(sentence: str, question_words: set[str]) -> int:
 
 
 def _is_in_question(truth_words: list[str], question: str, language: str) -> bool:
-    """Does the question name the truth, also inside a word of its own: Kanaloa in "Kamakanaloa"?"""
+    """Does the question name the truth, even inside a longer word: Kanaloa in "Kamakanaloa"?"""
     question = question[-_LONGEST_QUESTION:]
     letters = "".join(truth_words)
     if letters.isalpha() and len(letters) > 4 and is_spaced(letters[0]):
@@ -169,7 +175,7 @@ def _asks_for(question: str, unit: str, language: str) -> bool:
 
 
 def _names_date(sentence: str, truth: str, question: str) -> bool:
-    """Is the truth a date, and the sentence gives it and no other, however it is written: 5.6.1944, June 5, 1944?"""
+    """Is the truth a date, and the only one that the sentence gives, in any notation: 5.6.1944, June 5, 1944?"""
     true_dates = find_dates(truth)
     dates = find_dates(sentence)
     if len(true_dates) != 1 or len(dates) != 1 or dates[0][0] != true_dates[0][0]:
@@ -188,7 +194,10 @@ def _names_date(sentence: str, truth: str, question: str) -> bool:
 
 
 def _lists_parts(sentence: str, truth: str, question: str, language: str) -> bool:
-    """Does the sentence list the parts of the truth ("A, B and C"), and no others, in any order unless one is asked?"""
+    """Does the sentence list all parts of the truth ("A, B and C") and no others?
+
+    The order matters only if the question asks for one.
+    """
     parts = [[word for word, _, _ in _split_words(part)] for part in _PARTS.split(truth)]
     if len(parts) < 2 or any(len("".join(part)) <= 3 for part in parts) or re.search(r"\d", truth):
         return False
@@ -222,6 +231,7 @@ _CLAUSE_END = re.compile(rf"[,;:，；：。.]|\s{_AND}\s+(?={_NEGATION.pattern}
 
 
 def _answers_with(sentence: str, truth_words: list[str], question: str, language: str) -> bool:
+    """Does the sentence name the truth as an answer, and nothing in it deny, doubt or replace the truth?"""
     places = _find_words(sentence, truth_words, language)
     if not places or sentence.rstrip(" \"”'").endswith(("?", "？")):
         return False
@@ -255,7 +265,7 @@ def _answers_with(sentence: str, truth_words: list[str], question: str, language
 def is_in_denying_clause(sentence: str, start: int, end: int, question: str) -> bool:
     """Does the clause around sentence[start:end] deny something, or only concede it ("While Paris applied, …")?
 
-    "Which company did not report?" is answered by "Asana did not report.", so that a question that denies allows it.
+    A negative question allows a negative clause: "Asana did not report." answers "Which company did not report?".
     """
     sentence = mask_expressions(sentence)
     clause_before = _CLAUSE_SIGN.split(sentence[:start])[-1]
@@ -338,7 +348,8 @@ def has_rival_number(sentence: str, truth_words: list[str], question: str) -> bo
 def _clause_that_repeats(sentence: str, place: int, question_words: set[str]) -> str:
     """The clause at the place if it repeats most of the question's words, else the whole sentence.
 
-    Then the other clauses tell something else: "NATO's first office was set up in 1952, after it was founded in 1949."
+    If it does, the other clauses are about something else: "NATO's first office was set up in 1952, after it was
+    founded in 1949."
     """
     start = max(sentence.rfind(", ", 0, place), 0)
     end = sentence.find(", ", place)
@@ -407,9 +418,10 @@ def _split_words(text: str, language: str = "") -> list[tuple[str, int, int]]:
 
 
 def _find_words(text: str, truth_words: list[str], language: str = "") -> list[tuple[int, int]]:
-    """Where the words stand in a row. The last may have an English plural or genitive. Han: as characters.
+    """The places (start, end) where the words follow each other; the last may have an English plural ending.
 
     In a `language` that inflects, words may have other endings. A date may stand in another order ("5 June 1944").
+    In scripts without spaces, the first place of the same characters is returned.
     """
     joined = "".join(truth_words)
     if not all(char.isascii() or is_spaced(char) for char in joined):

@@ -64,9 +64,8 @@ def read_quantity(text: str, *, listed: bool, last: bool = False) -> Quantity:
     unequal = _UNEQUAL.search(text)
     if unequal and (listed or not last):
         return Quantity(None, f"“{unequal[0]}” is no equation")
-    exact_part = _NEARLY.split(text)[
-        -1
-    ]  # 3.14159 ≈ 3.14: what is only nearly equal contradicts nothing
+    # In "3.14159 ≈ 3.14" the sides may differ, so only what follows the last "≈" is checked.
+    exact_part = _NEARLY.split(text)[-1]
     sides = _EQUALS.split(exact_part)
     problem = _find_contradiction(sides)
     if problem:
@@ -85,7 +84,7 @@ def _strip_side(side: str) -> str:
 
 
 def _find_contradiction(sides: list[str]) -> str:
-    """Two sides of an equation that are numbers and differ by more than rounding."""
+    """A message about two sides that are numbers and differ by more than rounding; "" if there are none."""
     values: list[tuple[str, float]] = []
     for side in sides:
         value = evaluate(_strip_side(side))
@@ -95,13 +94,13 @@ def _find_contradiction(sides: list[str]) -> str:
         return ""
     last, last_value = values[-1]
     for side, value in values[:-1]:
-        room = 1e-9 * abs(last_value)
-        if math.isfinite(value + last_value) and not (
-            value.is_integer() and last_value.is_integer()
-        ):
+        allowed_difference = 1e-9 * abs(last_value)
+        are_whole = value.is_integer() and last_value.is_integer()
+        if math.isfinite(value + last_value) and not are_whole:
+            # Decimals may be rounded: "1/3 = 0.33" is no contradiction.
             decimals = [*_DECIMALS.findall(side), *_DECIMALS.findall(last)]
-            room = 10.0 ** -max(map(len, decimals), default=0)
-        if abs(value - last_value) > room or math.isinf(value):
+            allowed_difference = 10.0 ** -max(map(len, decimals), default=0)
+        if abs(value - last_value) > allowed_difference or math.isinf(value):
             return f"{side} = {last} contradicts itself"
     return ""
 
@@ -124,9 +123,9 @@ def _read_side(side: str, listed: bool, last: bool) -> Quantity:
         return Quantity(None if value is None else Number(value, written=side[:80]))
     chosen = stated[-1] if last else stated[0]
     if _is_in_formula(text, chosen):
-        sum_ = evaluate(find_formula(side, whole=not last))  # "the sum is 3 + 4"
-        if sum_ is not None and math.isfinite(sum_):
-            return Quantity(Number(sum_, written=side[:80]))
+        value = evaluate(find_formula(side, whole=not last))  # "the sum is 3 + 4"
+        if value is not None and math.isfinite(value):
+            return Quantity(Number(value, written=side[:80]))
         return Quantity(None, f"{chosen.written} is part of a formula")
     alternative = _find_alternative(text, stated, chosen, listed)
     if alternative is not None:
@@ -137,9 +136,9 @@ def _read_side(side: str, listed: bool, last: bool) -> Quantity:
 def _is_sum(text: str, number: Number) -> bool:
     """Is there more to compute than the number itself?"""
     rest = text[: number.start] + text[number.end :]
-    return re.search(r"[\d!√π^]|\\(?:sqrt|pi)", rest) is not None and not re.search(
-        r"\^\{?\\?circ|[mM]\^", rest
-    )
+    has_degree_or_unit = re.search(r"\^\{?\\?circ|[mM]\^", rest) is not None
+    has_operation = re.search(r"[\d!√π^]|\\(?:sqrt|pi)", rest) is not None
+    return has_operation and not has_degree_or_unit
 
 
 _VARIABLE = r"(?:(?<![^\W\d_])[A-Za-z](?![^\W\d_])|\\[a-zA-Z]+)"
@@ -163,11 +162,9 @@ _FORMULA_AFTER = re.compile(
 
 def _is_in_formula(text: str, number: Number) -> bool:
     """Is the number only a part of a formula: x + 7y, 3(x + 1), \\frac{a}{3}, f(3), x > 3?"""
-    start = number.start
-    while (
-        text[start : start + 1] in "+-–−± "
-    ):  # the sign is read with the number, and may be an operator
-        start += 1
+    # The number was read with its sign, which may be an operator here.
+    digits = text[number.start : number.end].lstrip("+-–−± ")
+    start = number.end - len(digits)
     if _FORMULA_BEFORE.search(text[max(0, start - 60) : start]):
         return True
     if number.unit or number.percent:
@@ -177,9 +174,9 @@ def _is_in_formula(text: str, number: Number) -> bool:
     if after is None:
         return False
     # A comma makes a pair only in brackets: "(3, 4)", but "We had 3, 4 of them red".
-    return (
-        not after[0].lstrip().startswith(",") or re.search(r"[(\[{]\s*\Z", text[:start]) is not None
-    )
+    if after[0].lstrip().startswith(","):
+        return re.search(r"[(\[{]\s*\Z", text[:start]) is not None
+    return True
 
 
 def _find_alternative(
@@ -226,11 +223,11 @@ def is_close(number: Number, true: Number, tolerance: float) -> bool:
     readings = [number.value]
     if true.percent and not number.percent:
         readings.append(number.value / 100)
-    if (
-        number.percent and not true.percent and abs(true.value) >= 1
-    ):  # "what percentage": 50 stands for 50%
+    # "What percentage …?": a truth of 50 means 50%.
+    if number.percent and not true.percent and abs(true.value) >= 1:
         readings.append(100 * number.value)
-    if bool(number.unit) != bool(true.unit):  # one of them leaves the unit out: compare as written
+    # If only one of them has a unit, the other is read in that unit, too.
+    if bool(number.unit) != bool(true.unit):
         factor, _ = measure_unit(number.unit or true.unit) or (1.0, "")
         readings.append(number.value / factor if number.unit else number.value * factor)
     return any(

@@ -23,9 +23,8 @@ from rubrank.verifiers.verifier import UNIT, Answer, missing, verifier
 _SEPARATOR = re.compile(r"[,，、;；|\n>]|(?<=\s)(?:and|or)(?=\s)|和|与|以及|→")
 _MOST_ENTRIES = 2_000
 _FENCE = re.compile(r"```\w*\n(.*)\n```", re.DOTALL)
-_LABEL = re.compile(
-    r"(?:\*\*|__)([^*_\n]{1,200}?):?(?:\*\*|__)\s*[:：–—-]?"
-)  # - **Apple**: a fruit
+# The bold name at the beginning of "- **Apple**: a fruit".
+_LABEL = re.compile(r"(?:\*\*|__)([^*_\n]{1,200}?):?(?:\*\*|__)\s*[:：–—-]?")
 _INTRODUCTION = re.compile(
     r"\A(?:[^:：]{0,60}[:：]|[^,，;；|\n>:：]{0,60}\s(?:are|were|include))\s"
 )

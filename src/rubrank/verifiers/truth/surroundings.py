@@ -86,14 +86,19 @@ def is_ruled_out(sentence: str, start: int, end: int, question: str) -> bool:
 
 
 def _has_alternative(before: str, truth: str, after: str) -> bool:
-    """Is another result offered beside it: "X or Y", "X/Y"? Another spelling of it is none: "Émile (or Emile)"."""
-    behind = ALTERNATIVE.match(after.lstrip("*_\"”’'`」』》» )）"))
-    in_front = _ALTERNATIVE_BEFORE.search(before[-30:])
-    if behind:
-        other = after[after.find(behind[0].strip()) + len(behind[0].strip()) :][: len(truth) + 3]
+    """Is another result offered beside it: "X or Y", "X/Y"?
+
+    Another spelling of the truth is no other result: "Émile (or Emile)".
+    """
+    joint_after = ALTERNATIVE.match(after.lstrip("*_\"”’'`」』》» )）"))
+    if joint_after:
+        joint = joint_after[0].strip()
+        other_start = after.find(joint) + len(joint)
+        other = after[other_start : other_start + len(truth) + 3]
         return not fold_accents(other).startswith(fold_accents(truth))
-    if in_front:
-        other = before[: len(before) - len(in_front[0])]
+    joint_before = _ALTERNATIVE_BEFORE.search(before[-30:])
+    if joint_before:
+        other = before[: len(before) - len(joint_before[0])]
         return not fold_accents(other).endswith(fold_accents(truth))
     return False
 
@@ -161,6 +166,7 @@ _BEHIND_TITLE = re.compile(r"[\"”“»」』》]\*{0,2}\s?[(（][^()（）]{0,
 
 
 def _explains_title(before: str) -> bool:
+    """Does it stand in brackets after a title?"""
     return _BEHIND_TITLE.search(before[-90:]) is not None
 
 
@@ -187,9 +193,8 @@ def _is_end_of_name(before: str, truth: str, question: str) -> bool:
     is_full_name = re.fullmatch(r"[^\W\d_]+(?:\s[^\W\d_]+)+", truth) is not None
     if previous is None or not is_full_name or not previous[1][0].isupper():
         return False
-    return (
-        previous[1].casefold() not in _TITLES and previous[1].casefold() not in question.casefold()
-    )
+    word = previous[1].casefold()
+    return word not in _TITLES and word not in question.casefold()
 
 
 _KIN = write_pattern(read_phrases("kin"))
@@ -241,5 +246,5 @@ def _is_other_number(before: str, after: str, question: str) -> bool:
     unit = next((unit for unit in UNITS if unit.match(next_word)), None)
     if unit is None:
         return False
-    asked = [other for other in UNITS if other.search(question)]
-    return bool(asked) and unit not in asked
+    units_in_question = [other for other in UNITS if other.search(question)]
+    return bool(units_in_question) and unit not in units_in_question

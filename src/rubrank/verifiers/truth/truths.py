@@ -96,8 +96,7 @@ def _read_text(text: str) -> tuple[str, ...]:
     if text[:1] == "[" and text[-1:] == "]" and '"' in text:
         with contextlib.suppress(ValueError, RecursionError):
             return _read_values(json.loads(text))
-    if len(text) > 12 and (
-        "####" in text or "\\boxed" in text or "</answer>" in text
-    ):  # a worked solution
+    is_worked_solution = "####" in text or "\\boxed" in text or "</answer>" in text
+    if len(text) > 12 and is_worked_solution:
         text = read_answer(text, ("answer_tag", "boxed", "hash")).text or text
     return (text,) if text else ()
