@@ -83,3 +83,86 @@ def test_code_that_repeats_one_line():
     assert (
         judge("RepeatSegment", "```python\n" + "".join(f"a{n} = {n}\n" for n in range(12)) + "```", "Write code.") == 1
     )
+
+
+@pytest.mark.parametrize(
+    ("prompt", "response", "value"),
+    [
+        (
+            "Name a prime above 50.",
+            "Let me think about primes above 50. 52 is even. Hmm, 53? No divisor. So I'll answer 53.\n\n53",
+            0,
+        ),
+        ("素数を一つ。", "ユーザーは素数を求めている。うーん、53でよいか。\n\n53です。", 0),
+        ("Write a monologue.", "Let me think about that day. It rained. Hmm, did it rain? I was young.", 1),
+        (
+            "Teile 100 durch 4.",
+            "Um 100 durch 4 zu teilen, rechnen wir 100 / 4. Um sicher zu sein, prüfen wir 4 · 25.",
+            1,
+        ),
+        ("Cite rios.", "Vamos pensar nos rios. Um dos maiores é o Amazonas. Um outro é o Nilo.", 1),
+        ("Is Hmm a word?", "Let me explain it for you. Hmm is an interjection. Dictionaries list it.", 1),
+    ],
+)
+def test_hesitation_after_the_first_sentence(prompt, response, value):
+    assert judge("ThinkLeak", response, prompt) == value
+
+
+@pytest.mark.parametrize(
+    ("prompt", "response", "value"),
+    [
+        ("Explain how vaccines work.", "Response: N/A", 0),
+        ("Explain how vaccines work.", "The answer is: null", 0),
+        ("Explain how vaccines work.", "[Explanation will be added here]", 0),
+        ("Explain how vaccines work.", "(This response was intentionally left blank.)", 0),
+        ("Explain how vaccines work.", "undefined", 0),
+        ("What does JavaScript print for a missing property?", "undefined", 1),
+        ("What is the slope of a vertical line?", "Undefined.", 1),
+        ("What is 5/0?", "Undefined", 1),
+        ("How many even primes are above 2?", "None", None),
+        ("Write SOS in Morse code.", "... --- ...", 1),
+        ("Draw a line of ten dashes.", "----------", 1),
+        ("用摩斯电码写SOS。", "··· --- ···", 1),
+    ],
+)
+def test_labels_before_nothing_and_values_that_look_like_nothing(prompt, response, value):
+    assert judge("EmptyAnswer", response, prompt) == value
+
+
+@pytest.mark.parametrize(
+    "segment",
+    [
+        "Because of scattering, because of scattering, ",
+        "Es regnet sehr, es regnet sehr, Es regnet sehr viel, ",
+        "I am here now and I am here now or I am here now but ",
+        "因为天空是蓝色的所以天空是蓝色的但是天空是蓝色的，",
+    ],
+)
+def test_loops_whose_segment_repeats_itself(segment):
+    assert judge("RepeatSegment", segment * 8, "Why is the sky blue?") == 0
+    assert judge("RepeatSegment", segment * 2, "Why is the sky blue?") == 1
+
+
+@pytest.mark.parametrize(
+    ("prompt", "response", "value"),
+    [
+        ("Explain it.", "Mix flour and water. Let the dough rest. अच्छा bread needs time, so do not hurry with it.", 0),
+        ("Explain it.", "The city lies in the east. 東京 means eastern capital, and the name is from 1868.", 1),
+        ("Почему важен сон?", "Сон помогает мозгу сохранять память и 修复 клетки, поэтому он важен для здоровья.", 0),
+        ("Чому важливий сон?", "Сон допомагає мозку зберігати пам'ять і ซ่อมแซม клітини, тому він важливий для нас.", 0),
+        ("Где прошли игры?", "Летние игры прошли в Пекине (北京), а парусные гонки провели в городе Циндао.", 1),
+        ("Кто написал Hamlet?", "Пьесу Hamlet написал Уильям Шекспир около 1600 года, и она идёт до сих пор.", None),
+        (
+            "なぜ睡眠は大切ですか。",
+            "睡眠は脳が記憶を整理するために важно 必要であり、体の細胞を修復する働きもあります。",
+            0,
+        ),
+        (
+            "なぜ睡眠は大切ですか。",
+            "睡眠は脳が記憶を整理するために必要で、REM睡眠とノンレム睡眠を交互に繰り返します。",
+            1,
+        ),
+    ],
+)
+def test_stray_words_at_the_start_and_in_other_scripts(prompt, response, value):
+    assert judge("WrongLanguage", response, prompt) == value

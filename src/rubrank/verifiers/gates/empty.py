@@ -52,6 +52,8 @@ _DATA_ASKED = compile_phrases("data_asked")
 _OPEN_QUESTION = compile_phrases("open_question")
 # "What is DNA?": null is no answer to it.
 _DEFINITION_ASKED = compile_phrases("definition_asked")
+# The prompt is about code or mathematics, where a value may be undefined.
+_UNDEFINED_VALUE = compile_phrases("undefined_value")
 _VALUES_OF_CODE = ("null", "nil", "nan", "void")
 # A picture in Markdown, which is something to see.
 _PICTURE = re.compile(r"!\[[^\[\]\n]{0,500}\]\(https?://[^)\s]{1,2000}\)")
@@ -64,7 +66,7 @@ _LONG = 1_000  # characters: a longer answer is more than a frame, placeholder o
 _FEW_WORDS = 25  # an answer with more words is more than courtesies
 
 
-@verifier("EmptyAnswer", family="gate", domain=BINARY, version=4, layer="global_quality")
+@verifier("EmptyAnswer", family="gate", domain=BINARY, version=5, layer="global_quality")
 def empty_answer(rollout: Rollout) -> Answer:
     """There is an answer.
 
@@ -199,9 +201,13 @@ def _judge_words(visible_text: str, question: str) -> Answer:
     if len(text) > 250 or not text:
         return True, "there is an answer"
     null_words = read_words("null_words")
-    name = "_".join(text.removeprefix("error:").removeprefix("answer:").split())
+    label = _LABEL.match(text)
+    value = text[label.end() :] if label else text
+    name = "_".join(value.removeprefix("error:").split())
     is_in_question = text in question.lower()
     says_nothing = name in null_words["sure"] or _repeats_word(name, null_words["sure"])
+    if name == "undefined" and _UNDEFINED_VALUE.search(question):
+        return True, "a value that may be undefined"
     if says_nothing and not is_in_question:
         return False, f"a word for nothing: {text!r}"
     is_null = name in null_words["data"]

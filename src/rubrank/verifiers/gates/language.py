@@ -29,7 +29,7 @@ _SHORT = 30  # with fewer letters, only the script tells the language
 _QUOTED = 0.3  # share in the expected language from which on the answer may be a translation with remarks about it
 
 
-@verifier("WrongLanguage", family="gate", domain=BINARY, version=4, layer="global_quality")
+@verifier("WrongLanguage", family="gate", domain=BINARY, version=5, layer="global_quality")
 def wrong_language(rollout: Rollout, *, language: str | None = None, most: Share = 0.4) -> Answer:
     """The answer is in the language expected: `language`, else what the prompt asks for, is written in, or names.
 

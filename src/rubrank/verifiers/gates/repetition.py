@@ -14,7 +14,7 @@ from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.prose import HAN, has_fence, is_rule, split_code
 from rubrank.texts.sentences import split_sentences
 from rubrank.verifiers.shared.relation import Share
-from rubrank.verifiers.shared.repeats import Repeat, asks_to_repeat, find_repeats
+from rubrank.verifiers.shared.repeats import Repeat, asks_to_repeat, find_nested_loops, find_repeats
 from rubrank.verifiers.verifier import BINARY, Answer, verifier
 
 _MOST_CHARACTERS = 100_000  # of which sentences and compression are measured
@@ -45,7 +45,7 @@ _MANY_BREAKS = re.compile(r"\n(?:[ \t\r\xa0\u3000]*+\n){99}")
 _MANY_SPACES = re.compile(r"(?<![ \t\xa0\u3000])[ \t\xa0\u3000]{2000}")
 
 
-@verifier("RepeatSegment", family="gate", domain=BINARY, version=5, layer="global_quality")
+@verifier("RepeatSegment", family="gate", domain=BINARY, version=6, layer="global_quality")
 def repeat_segment(
     rollout: Rollout,
     *,
@@ -70,7 +70,7 @@ def repeat_segment(
     prose = _select_prose(answer, refrains)
     is_asked = asks_to_repeat(rollout.question)
     repeats = find_repeats(prose, least=_SHORTEST)
-    for repeat in repeats:
+    for repeat in (*repeats, *find_nested_loops(prose, repeats)):
         if _is_loop(prose, repeat, most_times * (25 if is_asked else 1), least_length):
             return False, _describe(prose, repeat)
     if _MANY_BREAKS.search(answer) or ("\n" in answer and _MANY_SPACES.search(answer)):

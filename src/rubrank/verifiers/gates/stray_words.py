@@ -29,21 +29,39 @@ _INTRODUCING = (
     "kanji symbol letter letters like is are or into from by of"
 )
 _NOT_INTRODUCED = "".join(rf"(?<!\b{word} )" for word in _INTRODUCING.split())
-_IN_LATIN = {
-    name: re.compile(
-        rf"(?<=[a-zà-ÿ][ ,])[{letters}]{{2,}}(?=[ ,]?[a-zà-ÿ](?:[a-zà-ÿ]|[ ]))"
-        rf"|(?<=[a-zà-ÿ])[{letters}]{{2,}}(?=[a-zà-ÿ])"
-        rf"|(?<=[a-zà-ÿ],[ ])[{letters}]{{2,}}(?=[ ][a-zà-ÿ]{{2}})"
-        rf"|(?<=[a-zà-ÿ][ ]){_NOT_INTRODUCED}[{letters}]{{2,}}(?=[ ][A-ZÀ-Þ][a-zà-ÿ]|[,.;!?](?:\s|$))"
+# Words after a foreign word that begins a sentence and is its subject: "東京 means eastern capital."
+_EXPLAINED = (
+    r"(?![ ](?:is|are|was|were|means?|meant|stands?|refers?|translates?|comes?|can|could|may|has|had|and|or|literally"
+    r"|consists?|denotes?|describes?|would|will|sounds?|reads?)\b)"
+)
+
+
+def _compile_patterns(small: str, capital: str, own_script: str) -> dict[str, re.Pattern[str]]:
+    """Patterns for stray words among words of these small and capital letters, by the script of the stray word."""
+    patterns = {}
+    for script, letters in _LETTERS.items():
+        if script == own_script:
+            continue
+        word = f"[{letters}]{{2,}}"
+        patterns[script] = re.compile(
+            rf"(?<=[{small}][ ,]){word}(?=[ ,]?[{small}](?:[{small}]|[ ]))"
+            rf"|(?<=[{small}]){word}(?=[{small}])"
+            rf"|(?<=[{small}],[ ]){word}(?=[ ][{small}]{{2}})"
+            rf"|(?<=[{small}][.!?][ ]){word}{_EXPLAINED}(?=[ ][{small}]{{2}})"
+            rf"|(?<=[{small}][ ]){_NOT_INTRODUCED}{word}(?=[ ][{capital}][{small}]|[,.;!?](?:\s|$))"
+        )
+    return patterns
+
+
+_IN_LATIN = _compile_patterns("a-zà-ÿ", "A-ZÀ-Þ", "Latin")
+_IN_CYRILLIC = _compile_patterns("а-яёіїєґ", "А-ЯЁІЇЄҐ", "Cyrillic")
+_WIDE = "\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fff"
+_IN_CHINESE_OR_JAPANESE = {
+    script: re.compile(
+        rf"(?<=[{_WIDE}])[ ，、]?([{letters}]{{2,}})(?=[ ，、,。；]?[{_WIDE}]|[。；]|,)"
     )
-    for name, letters in _LETTERS.items()
-}
-_IN_CHINESE = {
-    name: re.compile(
-        rf"(?<=[\u4e00-\u9fff])[ ，]?([{letters}]{{2,}})(?=[ ，,。；]?[\u4e00-\u9fff]|[。；]|,)"
-    )
-    for name, letters in _LETTERS.items()
-    if name != "Han"
+    for script, letters in _LETTERS.items()
+    if script != "Han"
 }
 _SET_APART = re.compile(
     r"\([^()\n]{1,300}\)|（[^（）\n]{1,300}）|\[[^\[\]\n]{1,300}\]|\*[^*\n]{1,300}\*|_[^_\n]{1,300}_|【[^】\n]{1,100}】"
@@ -60,7 +78,12 @@ def find_stray_word(rollout: Rollout, prose: str, accepted: Accepted) -> str | N
     explained = {script_of(code) for code in accepted.languages} | set(count_scripts(prompt))
     if explained & {"Han", "Kana"}:
         explained |= {"Han", "Kana"}
-    patterns = _IN_LATIN if counts.get("Latin", 0) > total / 2 else _IN_CHINESE
+    if counts.get("Latin", 0) > total / 2:
+        patterns = _IN_LATIN
+    elif counts.get("Cyrillic", 0) > total / 2:
+        patterns = _IN_CYRILLIC
+    else:
+        patterns = _IN_CHINESE_OR_JAPANESE
     for script, count in counts.items():
         if script not in patterns or script in explained:
             continue

@@ -52,7 +52,7 @@ _CONTENT_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]{2}|[^\W_]{4,}")
 _UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f]")
 
 
-@verifier("ThinkLeak", family="gate", domain=BINARY, version=4, layer="global_quality")
+@verifier("ThinkLeak", family="gate", domain=BINARY, version=5, layer="global_quality")
 def think_leak(rollout: Rollout) -> Answer:
     """No thinking is left in the answer, and the model does not go on as the user.
 
@@ -193,6 +193,9 @@ def _count_signs(opening: str, prompt: str) -> list[str]:
         if _phrases("asked").search(sentence[:60]) and not is_fiction:
             signs += ["it is asked to"] * 3
         signs += _find_plan_signs(sentence, prompt, is_fiction, is_about_users)
+    # "Let me think about primes. … Hmm, 53?"
+    if signs and not is_fiction and any(map(_begins_with_hesitation, sentences[1:])):
+        signs += ["hesitates"] * 2
     if not is_fiction:
         drafts = {
             match[0] for sentence in sentences for match in _phrases("draft").finditer(sentence)
@@ -215,6 +218,12 @@ def _find_talk_signs(talk: str, after_talk: str) -> list[str]:
     if (hesitates and has_plan) or (has_need and (hesitates or consents)):
         signs += ["plans before it answers"] * 2
     return signs
+
+
+def _begins_with_hesitation(sentence: str) -> bool:
+    """Does the sentence begin with "Hmm," or a word like it? German "Um die" and Portuguese "Um dos" have no comma."""
+    word = _phrases("hesitation").match(sentence)
+    return word is not None and sentence.startswith((",", "，", "、", ".", "…", "—"), word.end())
 
 
 def _find_user_signs(sentence: str, is_about_users: bool) -> list[str]:

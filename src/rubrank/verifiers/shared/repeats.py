@@ -13,6 +13,7 @@ Not found: repeats shorter than `K`, or with a changed letter every few characte
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -25,6 +26,7 @@ _FACTOR = 0x9E3779B97F4A7C15
 _BASE = 0xD6E8FEB86659FD93
 _WORD = 2**64 - 1
 _MOST_PLACES = 1 << 20
+_MOST_PERIODS = 8  # that are tried for a chain of repeats, see `find_nested_loops`
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,38 @@ def find_repeats(text: str, k: int = K, least: int = 0) -> list[Repeat]:
         if text[start : start + length] == text[earlier : earlier + length]:
             repeats.append(Repeat(start, length, distance))
     return repeats
+
+
+def find_nested_loops(text: str, repeats: list[Repeat]) -> list[Repeat]:
+    """Loops whose segment repeats something itself, from the repeats of a text in reading order.
+
+    In "Because of rain, because of rain, Because of rain, …" the nearest earlier copy of a passage is one phrase away,
+    or two where it contains the capital letter. These many short repeats are one loop of the larger distance.
+    """
+    loops = []
+    chain: list[Repeat] = []
+    for repeat in repeats:
+        # Neighbouring repeats overlap, unless one between them was too short to be listed.
+        if chain and repeat.start > chain[-1].start + chain[-1].length:
+            loops += _find_loop_of_chain(text, chain)
+            chain = []
+        chain.append(repeat)
+    return loops + _find_loop_of_chain(text, chain)
+
+
+def _find_loop_of_chain(text: str, chain: list[Repeat]) -> list[Repeat]:
+    """The loop that a chain of neighbouring repeats is part of; [] if it is none."""
+    counts = Counter(repeat.distance for repeat in chain)
+    # The part of the segment that stands in it once is repeated at the period of the loop, every time.
+    for distance, times in counts.most_common(_MOST_PERIODS):
+        if times < 3:
+            break
+        of_distance = [repeat for repeat in chain if repeat.distance == distance]
+        start = of_distance[0].start
+        stop = of_distance[-1].start + of_distance[-1].length
+        if text[start:stop] == text[start - distance : stop - distance]:
+            return [Repeat(start, stop - start, distance)]
+    return []
 
 
 def _hash_windows(codes: NDArray[np.uint32], k: int) -> NDArray[np.uint64]:
