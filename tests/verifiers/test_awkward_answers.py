@@ -28,6 +28,7 @@ CASES = [
     ("SetMatch", "3, 1 and 2", {"truth": [1, 2, 3]}, 1),
     ("Ndcg", "```json\n[2, 1]\n```", {"relevance": {"2": 1, "1": 0}}, 1),
     ("Ndcg", "1. **b**: first\n2. **a**: second", {"ranking": ["b", "a"]}, 1),
+    ("JsonMatch", f'{{"a": 1, "b": {10**400}}}', {"expected": {"a": 1, "b": 1.5}}, 0.5),
     ("DataMatch", "```csv\na;b\n1;2\n```", {"format": "csv", "expected": TABLE}, 1),
     ("DataMatch", "```csv\na\tb\n1\t2\n```", {"format": "csv", "expected": TABLE}, 1),
     ("DataMatch", 'a,b\n1,"x; y"', {"format": "csv", "expected": [{"a": 1, "b": "x; y"}]}, 1),

@@ -224,6 +224,12 @@ def test_hostile_texts_get_a_verdict(mode, text):
     assert "failed" not in verdict(text, "A 1", mode).reason
 
 
+@pytest.mark.parametrize("mode", ["numeric", "math"])
+@pytest.mark.parametrize("text", [r"\boxed{0^{-1}}", r"\boxed{(-2)^{(-1)^{0.5}}}", r"\boxed{((-1)^{0.5})!}"])
+def test_powers_without_a_value_are_wrong_and_not_missing(mode, text):
+    assert verdict(text, "5", mode).value == 0
+
+
 @folded(
     ("answer", "written"),
     [

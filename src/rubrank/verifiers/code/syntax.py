@@ -1,4 +1,4 @@
-"""Code that parses: the blocks of an answer, read by the parser of their language; Python is linted if asked."""
+"""The verifier CodeParses: parses the code blocks of an answer, and lints Python on request."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def find_syntax_error(language: str, source: str) -> str | None:
         )
     try:
         _PARSERS[language](source[:_LONGEST])
-    except (Exception, RecursionError) as error:  # every parser has errors of its own
+    except Exception as error:  # every parser raises errors of its own
         return f"{language} that does not parse: {' '.join(str(error).split())}"[:200]
     return None
 
 
 def drop_prompts(source: str) -> str:
-    """The statements of a Python session (lines behind >>> and ...), without its outputs; other sources unchanged."""
+    """The statements of a Python session (lines after >>> and ...) without its outputs; other sources unchanged."""
     if not source.lstrip().startswith(">>>"):
         return source
     examples = doctest.DocTestParser().get_examples(source.replace("\t", "    "))
@@ -128,11 +128,14 @@ def code_parses(text: Text, *, language: str | None = None, lint: bool = False) 
         parsed += 1
     if not parsed:
         return missing(unread)
-    return True, f"{parsed} of {len(blocks)} block(s) parse" + (f"; {unread}" if unread else "")
+    reason = f"{parsed} of {len(blocks)} block(s) parse"
+    if unread:
+        reason += f"; {unread}"
+    return True, reason
 
 
 def _lint_python(source: str) -> str | None:
-    """The first finding of ruff's rules E9 and F; F401 aside, as a snippet may import for later."""
+    """The first finding of ruff's rules E9 and F, except F401: a snippet may import names for later use."""
     command = [
         sys.executable,
         "-m",
@@ -142,8 +145,10 @@ def _lint_python(source: str) -> str | None:
         "--quiet",
         "--select=E9,F",
         "--ignore=F401",
+        "--output-format=concise",
+        "--no-cache",
+        "-",
     ]
-    command += ["--output-format=concise", "--no-cache", "-"]
     done = subprocess.run(
         command,
         input=source[:_LONGEST],

@@ -1,7 +1,7 @@
-"""JSON in answers: does it fit a schema, does it say what was expected?
+"""JSON in answers: does it fit a schema, does it have the expected values?
 
-The JSON of an answer is the whole of it, or what stands in its last code fence; the schema and the expected value come
-from the rubric or from the data, neither of which is trusted: size, depth, steps and patterns are limited.
+The JSON of an answer is the whole answer or the content of its last code fence. Neither the answer nor the schema is
+trusted: size, depth, steps and patterns are limited.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ABSENT = object()
 
 
 def find_json(answer: str, bare: bool = False) -> Any:
-    """The JSON value of an answer; ValueError where there is none. `bare`: nothing may stand around it."""
+    """The JSON value of an answer; ValueError if there is none. `bare`: no text may stand around it."""
     text = answer.strip()
     candidates = [text]
     if not bare:
@@ -85,16 +85,19 @@ def json_match(
     Passes (1): {"a": 1, "b": [2]} for itself; 1.0 for 1; lists in another order with `order="ignored"`.
     Half: one of two values right.
     Fails (0): no JSON; nothing right. Keys that were not asked for count as wrong values with `extra="counted"`.
-    Missing: nothing expected.
+    Missing: nothing expected, or too much to be compared.
     Not covered: values that are equal only in meaning ("3" is not 3).
     """
     reference = rollout.metadata.get("expected", _ABSENT) if expected is None else expected
     if reference is _ABSENT:
         return missing("nothing expected: give `expected`, or metadata['expected']")
     try:
+        check_size(reference, "expected")
+    except TooBig as error:
+        return missing(str(error))
+    try:
         value = find_json(rollout.answer)
         check_size(value, "the answer")
-        check_size(reference, "expected")
     except (ValueError, TooBig) as error:
         return False, str(error)[:200]
     right, total, unexpected = count_leaves(
@@ -111,7 +114,7 @@ def json_match(
 def count_leaves(
     expected: Any, actual: Any, tolerance: float, any_order: bool
 ) -> tuple[int, int, int]:
-    """(right, expected, unexpected) values; without recursion, so that depth is no danger."""
+    """The numbers of (right, expected, unexpected) values. Does not recurse, so deep values are safe."""
     right = 0
     total = 0
     unexpected = 0
@@ -132,12 +135,13 @@ def count_leaves(
             unexpected += sum(map(_count_values, items[len(left) :]))
         else:
             total += 1
-            right += _is_same(left, other, tolerance)
+            if _is_same(left, other, tolerance):
+                right += 1
     return right, total, unexpected
 
 
 def _align(expected: list[Any], actual: list[Any]) -> list[Any]:
-    """The actual items in the order in which equal ones are expected; the rest fills the gaps."""
+    """Move actual items to the places where equal items are expected; the others fill the gaps, then follow."""
     places: dict[str, list[int]] = {}
     for i, item in enumerate(actual):
         places.setdefault(canonical(item), []).append(i)
@@ -156,7 +160,10 @@ def _align(expected: list[Any], actual: list[Any]) -> list[Any]:
 
 def _is_same(left: Any, right: Any, tolerance: float) -> bool:
     if is_number(left) and is_number(right):
-        return bool(abs(left - right) <= tolerance * max(1.0, abs(left)))
+        try:
+            return bool(abs(left - right) <= tolerance * max(1.0, abs(left)))
+        except OverflowError:  # a whole number too large for a float
+            return bool(left == right)
     return type(left) is type(right) and bool(left == right)
 
 

@@ -1,4 +1,4 @@
-"""Queries: does the answer's SQL give the rows that the reference gives, on the same tables?"""
+"""SQL in answers: does the query give the same rows as the reference, on the same tables?"""
 
 from __future__ import annotations
 
@@ -113,14 +113,14 @@ def _compare_rows(schema: str, reference: Any, query: Any, order: str) -> Answer
     rows, problem = _run_query(schema, query)
     if rows is None:
         return Verdict(0.0, f"it cannot be run: {problem}")
-    order_matters = order == "given" or (
-        order == "auto" and reference.args.get("order") is not None
-    )
-    is_same = rows == expected_rows if order_matters else Counter(rows) == Counter(expected_rows)
-    return (
-        is_same,
-        f"{len(rows)} rows, {'as' if is_same else 'not as'} the {len(expected_rows)} of the reference",
-    )
+    is_sorted = reference.args.get("order") is not None
+    order_matters = order == "given" or (order == "auto" and is_sorted)
+    if order_matters:
+        is_same = rows == expected_rows
+    else:
+        is_same = Counter(rows) == Counter(expected_rows)
+    likeness = "as" if is_same else "not as"
+    return is_same, f"{len(rows)} rows, {likeness} the {len(expected_rows)} of the reference"
 
 
 def _run_query(schema: str, query: Any) -> tuple[list[tuple[Any, ...]] | None, str]:
@@ -132,10 +132,12 @@ def _run_query(schema: str, query: Any) -> tuple[list[tuple[Any, ...]] | None, s
         return None, str(error)
     if rows is None:
         return None, problem
-    # Numbers that differ by rounding alone are one; 1 and 1.0 are equal anyway.
-    return [
-        tuple(round(cell, 6) if isinstance(cell, float) else cell for cell in row) for row in rows
-    ], ""
+    # Numbers that differ only by rounding are equal; so are 1 and 1.0.
+    return [tuple(map(_round_cell, row)) for row in rows], ""
+
+
+def _round_cell(cell: Any) -> Any:
+    return round(cell, 6) if isinstance(cell, float) else cell
 
 
 def run(schema: str, query: str) -> tuple[list[list[Any]] | None, str]:

@@ -1,4 +1,4 @@
-"""CSV, YAML, TOML and XML in answers: how many of the expected values stand at their place."""
+"""CSV, YAML, TOML and XML in answers: the share of the expected values that stand in the right place."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _find_source(answer: str, format: str) -> str:
 
 
 def _read_scalar(text: str) -> Any:
-    """A number where the text is one: CSV and XML have no types."""
+    """The text as a number if it is one, because CSV and XML have no types; else with single spaces."""
     if re.fullmatch(r"[-+]?\d{1,15}(?:\.\d{1,15})?(?:[eE][-+]?\d{1,3})?", text.strip()):
         return float(text)
     return " ".join(text.split())

@@ -1,4 +1,4 @@
-"""Where the result of an answer stands: one layer for every check that knows the truth.
+"""Finds the result in an answer, for every verifier that compares it with a known truth.
 
 >>> read_answer("<answer>So \\\\boxed{42}</answer>")
 AnswerReading(text='42', how='the last \\\\boxed', explicit=True)
@@ -13,7 +13,7 @@ places of one kind the last:
     boxed        \\boxed{…}, \\fbox{…}; two of them joined by "or" or a comma are read together
     hash         #### …
     json         the key "answer" (or "final_answer", 答案) of a JSON object
-    stated       behind "the answer is", "Answer:", 答案是, la réponse est … (see `statements`)
+    stated       after "the answer is", "Answer:", 答案是, la réponse est … (see `statements`)
     last         the only line, or the last one
     whole        the entire answer (only if asked for)
 
@@ -70,7 +70,7 @@ def read_answer(text: str, extractors: Sequence[Extractor] = DEFAULT) -> AnswerR
 
 
 def _read_again(outer: AnswerReading, extractors: Sequence[Extractor]) -> AnswerReading:
-    """A result marked again inside a tag: the boxed one, or what follows "the answer is"."""
+    """The result that is marked once more inside a tag (boxed, after "the answer is"), else the tag's content."""
     for name in ("boxed", "hash", "json", "stated"):
         result = _EXTRACTORS[name](outer.text) if name in extractors else None
         if result is not None:
@@ -133,7 +133,7 @@ _JOINED = re.compile(
 
 
 def _find_boxed(text: str) -> str | None:
-    """What is in the last \\boxed{…}, its braces balanced; with the ones before it that only "or" or a comma joins."""
+    """The content of the last \\boxed{…}, together with boxes before it that "or" or a comma joins to it."""
     parts: list[str] = []
     start = 0  # of the first box that is read so far
     for box in reversed(list(_BOX.finditer(text))[-_MOST_BOXES:]):
@@ -169,7 +169,7 @@ _HASH = re.compile(r"(?:^|\n|(?<=\s))####(?!#)[ \t]*([^\n]*)")
 
 
 def _find_after_hash(text: str) -> str | None:
-    """What stands behind the last ####; a heading of that depth that names no result is none."""
+    """The text after the last ####; None if that is a heading and no result."""
     mark = _find_last(_HASH, text)
     if mark is None:
         return None
@@ -203,7 +203,7 @@ def _find_in_json(text: str) -> str | None:
 
 
 def _find_stated(text: str) -> str | None:
-    """The line behind the last statement, or the next one that says something."""
+    """The rest of the line after the last statement, or the next line with words."""
     for end in reversed(find_statements(text)):
         for line in text[end:].split("\n", 8)[:8]:
             if any(map(str.isalnum, line)):

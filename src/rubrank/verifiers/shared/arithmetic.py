@@ -1,9 +1,9 @@
-"""Small sums read as numbers: 2^10, 6·7, 3(4+1), \\frac{3}{4}, 2\\sqrt{3}, 5!, 2π; bounded, whatever is written.
+"""Computes short expressions: 2^10, 6·7, 3(4+1), \\frac{3}{4}, 2\\sqrt{3}, 5!, 2π. Every text takes little time.
 
 >>> evaluate("2^{10}"), evaluate("6 \\\\times 7 + 1"), evaluate("six")
 (1024.0, 43.0, None)
 
-A value too large for a float is infinite, at once: "9^{9^{9^9}}" costs nothing.
+A value too large for a float is infinite: "9^{9^{9^9}}" is not computed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _REPLACED = (
 
 
 class _NoSumError(ValueError):
-    """The text is no sum."""
+    """The text is no expression that is read here."""
 
 
 def spell_powers(text: str) -> str:
@@ -39,7 +39,7 @@ def spell_powers(text: str) -> str:
 
 
 def evaluate(text: str) -> float | None:
-    """The value of a sum; None if the text is none (words, letters, a list)."""
+    """The value of an expression; None if the text is none (words, letters, a list) or has no value (1/0)."""
     text = spell_powers(text.strip())
     if not text or len(text) > _LONGEST:
         return None
@@ -48,7 +48,8 @@ def evaluate(text: str) -> float | None:
     try:
         parser = _Parser(_tokenize(text))
         value = parser.parse_sum(0)
-    except (_NoSumError, ZeroDivisionError):
+    except (ValueError, ZeroDivisionError):
+        # Besides _NoSumError: `math.pow` and `int` raise ValueError for 0^{-1} and for powers that are NaN.
         return None
     except OverflowError:
         return math.inf

@@ -151,15 +151,10 @@ def _number_pattern() -> re.Pattern[str]:
 def prepare(text: str) -> str:
     """The text in which numbers are looked for: one width, ASCII digits, powers as ^{…}, no thin spaces of LaTeX."""
     text = spell_powers(_BEFORE_FRACTION_SIGN.sub(" ", text))
-    text = (
-        unicodedata.normalize("NFKC", text)
-        .replace("−", "-")
-        .replace("⁄", "/")
-        .replace("\u00ad", "")
-    )
-    text = (
-        re.sub(r"\\[,!;: ]|\{,\}|\\(?:left|right)\b", "", text).replace("٫", ".").replace("٬", ",")
-    )
+    text = unicodedata.normalize("NFKC", text)
+    text = text.replace("−", "-").replace("⁄", "/").replace("\u00ad", "")
+    text = re.sub(r"\\[,!;: ]|\{,\}|\\(?:left|right)\b", "", text)
+    text = text.replace("٫", ".").replace("٬", ",")
     if text.isascii():
         return text
     return "".join(
@@ -194,6 +189,7 @@ def read_numbers(text: str) -> list[Number]:
 
 
 def _continues(previous: Number, number: Number) -> bool:
+    """Does the number follow a large unit at once, as in 2亿3000万?"""
     return (
         previous.end == number.start
         and previous.written[-1:] in "万萬亿億만억"
@@ -202,6 +198,7 @@ def _continues(previous: Number, number: Number) -> bool:
 
 
 def _read_value(match: re.Match[str]) -> float | None:
+    """The value with its sign, power of ten and scale; None if the words are no number."""
     part = match.groupdict()
     value = _read_base(part)
     if value is None:
@@ -238,7 +235,7 @@ def _read_base(part: dict[str, str | None]) -> float | None:
 
 
 def _read_parts(value: float, part: dict[str, str | None]) -> float:
-    """The value with what stands behind its digits: a power, a denominator, a fraction."""
+    """Apply what follows the digits to their value: a power, a denominator or a fraction."""
     if part["power"]:
         try:
             return math.pow(value, int(part["power"]))
@@ -258,7 +255,10 @@ def _divide(above: float, below: float) -> float:
 
 
 def _read_decimal(digits: str, repeats: bool = False) -> float:
-    """The last of two kinds of sign divides the decimals; a comma before three digits groups, any other one divides."""
+    """The value of digits with separators. The module docstring says which separators mark decimals.
+
+    `repeats`: dots follow, so that the last digits are repeated: 0.333….
+    """
     if digits[:2].lower() in ("0x", "0b"):
         return float(int(digits, 0))
     digits = re.sub(r"[ '’_]", "", digits[:400])

@@ -39,9 +39,8 @@ def _chinese_units() -> tuple[re.Pattern[str], dict[str, str]]:
 
 def _write_plainly(text: str) -> str:
     """The text without LaTeX, with Chinese numerals and units as digits and symbols: 六十千米每小时 → 60 km/h."""
-    text = " ".join(
-        unicodedata.normalize("NFKC", spell_powers(text[-_LONGEST:])).replace("−", "-").split()
-    )
+    text = unicodedata.normalize("NFKC", spell_powers(text[-_LONGEST:])).replace("−", "-")
+    text = " ".join(text.split())
     text = _TIMES.sub(" × ", text).replace("**", "^")
     if not text.isascii():
         pattern, names = _chinese_units()
@@ -86,17 +85,15 @@ def count_digits(text: str) -> int:
 
 
 def read_measurement(text: str) -> Measurement | None:
-    """The last quantity of a text."""
+    """The last quantity of a text; None if it has no number."""
     last = None
     for match in _QUANTITY.finditer(_write_plainly(text)):
         last = match
     if last is None:
         return None
-    words_behind = (last[2] or "").strip()
-    unit = re.split(r"\s(?:and|or|is|are|of|in|at|for|per cent)\b|[,;]", words_behind)[0].rstrip(
-        ". "
-    )
-    return Measurement(_read_number(last[1]), unit, last[1])
+    next_words = (last[2] or "").strip()
+    unit = re.split(r"\s(?:and|or|is|are|of|in|at|for|per cent)\b|[,;]", next_words)[0]
+    return Measurement(_read_number(last[1]), unit.rstrip(". "), last[1])
 
 
 @verifier("QuantityMatch", family="truth", domain=BINARY, version=2)
@@ -147,9 +144,9 @@ def _compare(measurement: Measurement, truth: str, tolerance: float, units: str)
         expected = read_measurement(truth)
         if expected is None:
             return missing(f"the truth {truth[:60]!r} has no number")
-        room = tolerance * abs(expected.value)
-        low = expected.value - room
-        high = expected.value + room
+        margin = tolerance * abs(expected.value)
+        low = expected.value - margin
+        high = expected.value + margin
         unit = expected.unit
     value = measurement.value
     if {unit, measurement.unit} == {"%", ""} and units == "convert":
@@ -177,11 +174,8 @@ def _convert(value: float, unit: str, target: str) -> float:
     except Exception:  # pint raises many kinds for what is no unit
         raise LookupError(f"the truth's unit {target[:30]!r} is not known") from None
     try:
-        return float(
-            registry.Quantity(value, registry.parse_units(_spell_unit(unit)))
-            .to(target_unit)
-            .magnitude
-        )
+        quantity = registry.Quantity(value, registry.parse_units(_spell_unit(unit)))
+        return float(quantity.to(target_unit).magnitude)
     except Exception:
         raise ValueError(f"{unit[:30]!r} cannot be turned into {target[:30]!r}") from None
 
