@@ -71,8 +71,8 @@ def patch_applies(
     """The response holds a unified diff that fits the files (`files` or `metadata["files"]`: name → content).
 
     Passes: a plain or git diff, in a fenced block or bare, whose context and removed lines are found to the letter; a
-        hunk may have moved. New, deleted, renamed and copied files are understood. `fuzz`: so many lines at either end
-        of the context may differ.
+        hunk may have moved. New, deleted, renamed and copied files are understood. `fuzz`: the number of lines at
+        either end of the context that may differ.
     Fails: no diff; wrong counts in a hunk's header; context that does not match; a file that does not exist, or exists
         already, or would be a folder, too; paths that lead out of the tree or into .git, or that no file can have;
         symbolic links; submodules; binary patches. Applied in memory, strictly: no program is started and no file

@@ -1,4 +1,4 @@
-"""What the agent left behind, and how directly it got there."""
+"""The state in which the agent left its environment, and how many calls it needed."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ def final_state_match(
 ) -> Answer:
     """The state at the end (`metadata["final_state"]`) is the expected one.
 
-    The expected one is `expected` or `metadata["expected_state"]`. They are compared to the last leaf; the reason names
-    the first places that differ: `$.orders[2].status`. `subset`: keys that are not expected are allowed. `unordered`:
-    lists as bags. `tolerance`: for numbers, relative or absolute. `ignore`: places left out, with `*` for any key or
-    index (`$.orders[*].id`). Value 1 or 0; with `partial` the share of leaves that agree, over those of both states (an
-    unexpected leaf counts against it, too).
+    The expected one is `expected` or `metadata["expected_state"]`. All leaves are compared; the reason names the first
+    places that differ: `$.orders[2].status`. `subset`: keys that are not expected are allowed. `unordered`: the order
+    of lists is ignored. `tolerance`: for numbers, relative or absolute. `ignore`: places left out, with `*` for any
+    key or index (`$.orders[*].id`). Value 1 or 0; with `partial` the share of leaves that agree, over those of both
+    states (an unexpected leaf counts against it, too).
     Missing: one of the two states is not given, or the expected one is too large.
     Passes: the same leaves.
     Fails: one that differs, or a final state that is too large.
@@ -155,7 +155,7 @@ def trajectory_efficiency(
     noop_weight: Annotated[float, Field(ge=0)] = 1.0,
     noop_tools: list[str] = ["noop", "no_op"],  # noqa: B006
 ) -> Answer:
-    """How direct the way was: optimal steps / (calls made + weighted waste), 1 at most.
+    """The efficiency of the calls: optimal steps / (calls made + weighted waste), 1 at most.
 
     `optimal` (or `metadata["optimal_steps"]`, or the number of `metadata["expected_calls"]`) is the number of calls
     that suffice. Waste, counted on top of the call itself: a duplicate (same tool, same arguments and same result as an

@@ -154,9 +154,9 @@ def tool_call_match(
     """The calls made are the expected ones.
 
     `mode`: "ordered": the same calls in the same order, no others; "unordered": the same calls in any order, no others;
-    "subset": all expected calls are among those made; "subsequence": so, and in that order. Arguments are compared as
+    "subset": all expected calls are among those made; "subsequence": the same, in that order. Arguments are compared as
     in ToolArgsMatch; further ones fail unless `extra_arguments`. A call without expected arguments (None) matches by
-    name alone. Nothing expected and nothing called passes: that is the expectation then.
+    name alone. If an empty list is expected, making no call passes.
     Missing: no expected calls given.
     Not covered: equivalent calls of other tools; defaults that a schema supplies.
     """

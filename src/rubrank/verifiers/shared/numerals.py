@@ -91,10 +91,10 @@ def read_han(numeral: str) -> float:
 
 
 def _read_han_with_scales(numeral: str) -> float:
-    total = 0  # what stands before 万, 亿, 兆
-    section = 0  # what stands before the next of them
+    total = 0  # the value up to the last 万, 亿 or 兆
+    section = 0  # the value since then, up to the last 十, 百 or 千
     digit = 0
-    scale = 0  # the last one
+    scale = 0  # of the last character that is a scale
     after_zero = False
     for char in numeral:
         if char in _DIGITS:
@@ -110,7 +110,7 @@ def _read_han_with_scales(numeral: str) -> float:
             scale = _TENS[char]
         else:
             scale = _MYRIADS[char]
-            part = section + digit or 1
+            part = (section + digit) or 1
             total = (total + part) * scale if scale > 10**4 else total + part * scale
             section = 0
             digit = 0
@@ -223,6 +223,7 @@ def read_number_words(words: str) -> float | None:
 
 
 def _add_words(letters: str, language: str) -> float | None:
+    """The value of number words without spaces between them; None if something else stands there."""
     total = 0
     current = 0
     position = 0

@@ -86,7 +86,7 @@ def find_dates(text: str, order: Order = "dmy") -> list[tuple[datetime.date, int
 def date_match(
     rollout: Rollout, *, truth: str | None = None, order: Order = "dmy", days: int = 0
 ) -> Answer:
-    """The answer's date is the true one, however it is written; `days`: so far off it may be.
+    """The answer's date is the true one, in any notation, or at most `days` days before or after it.
 
     Reads 1944-06-05, 5.6.1944, 5/6/1944 (by `order`), June 5, 1944, 5 June 1944, 5 de junio de 1944,
     1944年6月5日. The truth is `truth` or in the data.
@@ -103,10 +103,8 @@ def date_match(
     if not dates:
         return False, f"no date in the answer, {expected[0]} expected"
     if len(set(dates)) > 1:
-        return (
-            False,
-            f"several dates: {dates[0]} and {next(date for date in dates if date != dates[0])}",
-        )
+        other = next(date for date in dates if date != dates[0])
+        return False, f"several dates: {dates[0]} and {other}"
     distance = min(abs((dates[0] - date).days) for date in expected)
     return distance <= days, f"{dates[0]}, {expected[0]} expected"
 

@@ -88,8 +88,8 @@ def ground_truth_match(
     last line: `extractors` says which of them, in which order ("whole": the entire answer). The reason says what was
     read, and where. The truth is `truth`, or in the data: `ground_truth` (also in verl's `reward_model`), `answer`,
     `solution`, `target`, `label` and the like. Modes:
-    - exact: the same characters. normalised: case, width, punctuation, articles, Simplified/Traditional aside; a
-      sentence that claims it ("The capital of France is Paris.") passes too.
+    - exact: the same characters. normalised: ignores case, width, punctuation, articles and the difference between
+      Simplified and Traditional; a sentence that claims the truth ("The capital of France is Paris.") passes, too.
     - numeric: within `tolerance` (relative); 1,200 = 1.2e3 = 一千二百, 50% = 0.5 = 1/2, 5 km = 5000 m; another unit
       fails.
     - choice: the letter chosen among `options`; several letters, where one is true, fail.
