@@ -71,7 +71,7 @@ def json_schema(
     return problem is None, problem or "fits the schema"
 
 
-@verifier("JsonMatch", family="data", domain=UNIT, version=1)
+@verifier("JsonMatch", family="data", domain=UNIT, version=2)
 def json_match(
     rollout: Rollout,
     *,

@@ -68,7 +68,7 @@ def _find_needs(params: Any) -> tuple[str, str] | None:
     "GroundTruthMatch",
     family="presence",
     domain=BINARY,
-    version=7,
+    version=8,
     cost="process",
     needs=_find_needs,
 )
