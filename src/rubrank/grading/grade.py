@@ -179,9 +179,8 @@ def _grade(
         run = _GradeRun(groups, plans, options, cache, report, measure)
         run.decide_all()
     table = run.make_table()
-    if (
-        options.most_missing is None
-    ):  # otherwise failures count as missing scores, which are checked below
+    if options.most_missing is None:
+        # otherwise failures count as missing scores, which are checked below
         _log_failures(table)
     if options.judges is not None:
         from rubrank.grading.judge_table import judge_table

@@ -337,9 +337,8 @@ def _read_number(value: Any) -> float | None:
         return None
     if isinstance(value, bool | int | float):
         return float(value)
-    has_axes = (
-        getattr(value, "ndim", 0) > 0
-    )  # arrays and tensors have axes, single numbers of theirs have none
+    # arrays and tensors have axes, single numbers of theirs have none
+    has_axes = getattr(value, "ndim", 0) > 0
     if isinstance(value, str | bytes | tuple) or (has_axes and value.shape != (1,)):
         raise TypeError(
             f"a verifier returns a bool, a number, or (value, reason), not {brief(value)}"

@@ -406,9 +406,8 @@ def checkpoint_before_outage(
     try:
         yield
     except RubrankError as error:
-        reason = (
-            error.__cause__ or error
-        )  # with several processes, it may be the error of another one
+        # with several processes, it may be the error of another one
+        reason = error.__cause__ or error
         is_outage = isinstance(reason, JudgeOutage | JudgingFailed)
         save = getattr(trainer, "_save_checkpoint", None)
         if is_outage and save is not None and trainer.state.global_step:

@@ -130,9 +130,8 @@ class RubricBarrier(_RubricManager):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         check_workers(self.config)
-        self.engine = stateless_engine(
-            self.settings
-        )  # a wrong setting is reported here, not in the actor
+        # a wrong setting is reported here, not in the actor
+        self.engine = stateless_engine(self.settings)
         if not has_queue():
             check_held_out(self.config)
         judges = self.engine.judges
@@ -290,9 +289,8 @@ class BarrierActor:
                 uid, rollout, step=step, rubric=rubric, member=session
             )
         except (JudgeOutage, JudgingFailed) as error:
-            if not isinstance(
-                self._fault, JudgeOutage
-            ):  # an outage is kept, because it ends the run
+            if not isinstance(self._fault, JudgeOutage):
+                # an outage is kept, because it ends the run
                 self._fault = error
             raise
         if not isinstance(self._fault, JudgeOutage):  # the judges answer again
