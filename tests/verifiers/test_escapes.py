@@ -32,7 +32,7 @@ def test_nothing_gets_out(without, monkeypatch):
     monkeypatch.setenv(sandbox.WITHOUT, without)
     if not sandbox.isolation():
         pytest.skip("this machine offers no isolation of that kind")
-    found = attacks.attacked()
+    found = attacks.attack()
     assert list(found) == list(attacks.ATTACKS)
     assert [name for name, escaped in found.items() if escaped] == []
 

@@ -46,14 +46,15 @@ def write_records(path: str | Path, records: Iterable[GroupRecord], *, append: b
     append: add lines to the file. Without it, the file appears when it is complete, or stays as it was.
     """
     path = Path(path)
-    if append and _is_parquet(path):
+    is_parquet = _is_parquet(path)  # refuses other suffixes, before anything is written
+    if append and is_parquet:
         remedy = "Parquet cannot grow."
         raise InvalidInput("write_records", "append", "used with .jsonl", str(path), remedy)
     if append:
         path.parent.mkdir(parents=True, exist_ok=True)
         return _write_lines(path, records, "ab", path.suffix)
     with atomic_write(path) as partial:
-        if _is_parquet(path):
+        if is_parquet:
             return _write_parquet(partial, records)
         return _write_lines(partial, records, "wb", path.suffix)
 
