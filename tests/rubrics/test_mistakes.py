@@ -157,3 +157,27 @@ def test_a_pattern_that_cannot_be_read_is_refused_with_the_rubric(pattern):
 def test_arguments_of_an_instruction_that_cannot_be_read_are_told(arguments):
     with pytest.raises(InvalidInput):
         to_rubric({"instruction_id_list": ["punctuation:no_comma"], "kwargs": [arguments]})
+
+
+@pytest.mark.parametrize("ids", ["punctuation:no_comma", "gates", "ids.json", "7", '{"a": 1}', '"a:b"'])
+def test_a_list_of_instructions_that_is_a_text_is_never_opened_as_a_file(ids, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "ids.json").write_text('["punctuation:no_comma"]')
+    with pytest.raises(InvalidInput, match="instruction_id_list must be a list of ids") as error:
+        to_rubric({"instruction_id_list": ids, "kwargs": [{}]})
+    assert repr(ids) in str(error.value)
+
+
+@pytest.mark.parametrize("kwargs", ["kwargs.json", ["arguments.json"], "gates", ["gates"], 7, [7]])
+def test_arguments_of_instructions_are_never_opened_as_files(kwargs, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "kwargs.json").write_text("[{}]")
+    (tmp_path / "arguments.json").write_text('{"criteria": ["EmptyAnswer"]}')
+    with pytest.raises(InvalidInput, match="kwargs must be a list"):
+        to_rubric({"instruction_id_list": ["punctuation:no_comma"], "kwargs": kwargs})
+
+
+@pytest.mark.parametrize("kwargs", [None, "null", "[]", "[{}]", "[null]", ["{}"], [None], [{}]])
+def test_instructions_may_be_written_as_json(kwargs):
+    rubric = to_rubric({"instruction_id_list": '["punctuation:no_comma"]', "kwargs": kwargs})
+    assert [criterion.name for criterion in rubric.criteria] == ["punctuation:no_comma"]

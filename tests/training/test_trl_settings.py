@@ -240,6 +240,30 @@ def test_a_null_is_no_half_precision_either(folder):
     assert (config.bf16, config.mixed_precision) == (False, "no")
 
 
+@pytest.mark.parametrize(
+    ("settings", "bf16"),
+    [({}, True), ({"trl__fp16": True}, False), ({"trl__fp16": False}, True), ({"trl__bf16": False}, False)],
+)
+def test_fp16_on_a_gpu_that_can_use_bf16_turns_bf16_off(folder, monkeypatch, settings, bf16):
+    """GRPOConfig refuses both together, and only fp16 was asked for. No GPU is needed: the arguments are looked at."""
+    from trl import GRPOConfig
+
+    class UncheckedConfig(GRPOConfig):
+        """Keeps its arguments, and looks for no GPU."""
+
+        def __init__(self, **arguments: Any) -> None:
+            self.arguments = arguments
+
+    plan = make_plan(tiny.job(folder, **settings))
+    monkeypatch.setattr(policy, "has_accelerator", lambda: True)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.is_bf16_supported", lambda: True)
+    monkeypatch.setattr("trl.GRPOConfig", UncheckedConfig)
+    arguments = make_arguments(plan).arguments
+    assert arguments["bf16"] is bf16
+    assert not (arguments["bf16"] and arguments.get("fp16"))
+
+
 @pytest.mark.parametrize("chosen_by", ["config", "launcher"])
 def test_a_run_on_the_cpu_of_a_machine_with_a_gpu_is_float32(folder, monkeypatch, chosen_by):
     monkeypatch.setattr(policy, "has_accelerator", lambda: True)

@@ -25,7 +25,7 @@ from rubrank.errors import InvalidInput, RubrankError, only_our_errors
 from rubrank.rollouts.groups import group_rows
 from rubrank.rubrics.dependencies import find_cyclic_names
 from rubrank.rubrics.files import presets
-from rubrank.rubrics.public import rubric_data, to_rubric
+from rubrank.rubrics.public import convert_rubric, to_rubric
 from rubrank.rubrics.rubric import MOST_CRITERIA, Criterion, Rubric, merge_extended, read_data
 from rubrank.tables.columns import COLUMNS
 from rubrank.tables.rows import Row, read_rows
@@ -112,7 +112,7 @@ def check_rubric_data(
     """All problems of one rubric, in our own shape or a public one."""
     errors: list[InvalidInput] = []
     try:
-        merged = merge_extended(rubric_data(data, file), file, folder, errors=errors)
+        merged = merge_extended(convert_rubric(data, file), file, folder, errors=errors)
     except RubrankError as error:
         yield Problem(file, _short_message(error, file), row)
         return

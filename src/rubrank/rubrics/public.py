@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from rubrank._plain import describe_type
+from rubrank._plain import describe_type, shortened
 from rubrank.errors import InvalidInput, only_our_errors
 from rubrank.rubrics.catalogue import is_a_name, name_or_question, short_name
 from rubrank.rubrics.files import presets, read_data
@@ -74,16 +74,16 @@ def to_rubric(data: Any, where: str = "rubric", folder: Path = Path()) -> Rubric
         return data
     if _is_path(data):  # errors name the file
         where = data if where == "rubric" else f"{where}: {data}"
-    return parse_rubric(rubric_data(data, where), where, folder)
+    return parse_rubric(convert_rubric(data, where), where, folder)
 
 
 def _is_path(data: Any) -> bool:
     return isinstance(data, str) and data.lstrip()[:1] not in ("{", "[") and data not in presets()
 
 
-def rubric_data(data: Any, where: str = "rubric") -> dict[str, Any]:
+def convert_rubric(data: Any, where: str = "rubric") -> dict[str, Any]:
     """The data of a rubric in our own shape; its criteria are not checked yet."""
-    data = _decode(remove_nulls(data), where)
+    data = _load_rubric_source(remove_nulls(data), where)
     if isinstance(data, Mapping):
         return _from_mapping(data, where)
     if isinstance(data, Sequence) and not isinstance(data, str):
@@ -102,12 +102,12 @@ def remove_nulls(data: Any) -> Any:
     return data
 
 
-def _decode(data: Any, where: str) -> Any:
-    """The data that a text stands for: JSON, the name of a preset, or a file. Other data is returned unchanged."""
+def _load_rubric_source(data: Any, where: str) -> Any:
+    """The rubric that a text stands for: a file, the name of a preset, or JSON. Other data is returned unchanged."""
     if not isinstance(data, str):
         return data
     if _is_path(data):
-        return merge_extended(rubric_data(read_data(data), data), data, Path(data).parent)
+        return merge_extended(convert_rubric(read_data(data), data), data, Path(data).parent)
     if data in presets():
         return {"extends": data}
     try:
@@ -120,7 +120,7 @@ def _from_mapping(data: Mapping[str, Any], where: str) -> dict[str, Any]:
     if "instruction_id_list" in data:
         return {
             "id": "instructions",
-            "criteria": ifeval_data(data["instruction_id_list"], data.get("kwargs"), where),
+            "criteria": convert_ifeval(data["instruction_id_list"], data.get("kwargs"), where),
         }
     if is_tree(data):
         return {"criteria": _number_names(list_leaves(data, where))}
@@ -134,7 +134,7 @@ def _from_mapping(data: Mapping[str, Any], where: str) -> dict[str, Any]:
     if inner is None:
         got = f"the keys {', '.join(data)}"
         raise InvalidInput(where, "rubric", "with `criteria`", got, "See `rubrank help rubrics`.")
-    return rubric_data(inner, where)
+    return convert_rubric(inner, where)
 
 
 # --------------------------------------------------------------------------------------------- instructions of IFEval
@@ -144,24 +144,33 @@ def ifeval_criteria(
     ids: Sequence[str], kwargs: Sequence[Mapping[str, Any] | None] | None
 ) -> list[Criterion]:
     """The criteria of a row of IFEval or IFBench."""
-    return [Criterion(**data) for data in ifeval_data(ids, kwargs)]
+    return [Criterion(**data) for data in convert_ifeval(ids, kwargs)]
 
 
-def ifeval_data(ids: Any, kwargs: Any, where: str = "rubric") -> list[dict[str, Any]]:
-    """The same criteria as data in our own shape, not checked yet. ids, kwargs: lists, or JSON."""
+def convert_ifeval(ids: Any, kwargs: Any, where: str = "rubric") -> list[dict[str, Any]]:
+    """The same criteria as data in our own shape, not checked yet.
+
+    ids, kwargs: lists, or lists as JSON text, as CSV files have them. Raises InvalidInput for anything else; a text is
+    never the name of a file here.
+    """
     from rubrank.verifiers.ifeval.ids import public_params
 
-    ids = _decode(ids, where)
-    kwargs = _decode(kwargs, where) or [{}] * len(ids)
+    allowed_ids = 'a list of ids, such as ["punctuation:no_comma"]'
+    ids = _parse_list(ids, where, "instruction_id_list", allowed_ids)
+    allowed_kwargs = "a list with the arguments of each instruction"
+    kwargs = _parse_list(kwargs, where, "kwargs", allowed_kwargs) or [{}] * len(ids)
     if len(kwargs) != len(ids):
         raise InvalidInput(
             where, "kwargs", f"{len(ids)}, one for each instruction", str(len(kwargs)), ""
         )
     criteria = []
     for name, arguments in zip(ids, kwargs, strict=True):
-        decoded = _decode(arguments, where)  # outside of the `try`, which would catch its errors
+        # Outside of the `try`, which would catch its error.
+        parsed = _parse_json_text(arguments)
+        if parsed is not None and not isinstance(parsed, Mapping):
+            raise InvalidInput(where, "kwargs", "a list of mappings", _describe_value(parsed), "")
         try:
-            verifier, params = public_params(name, decoded)
+            verifier, params = public_params(name, parsed)
         except InvalidInput:
             # An unknown id is reported when the criterion is checked, together with the mistakes of others.
             criteria.append({"name": name, "verifier": name})
@@ -172,28 +181,66 @@ def ifeval_data(ids: Any, kwargs: Any, where: str = "rubric") -> list[dict[str, 
     return _number_names(criteria)
 
 
+def _parse_list(data: Any, where: str, field: str, allowed: str) -> Collection[Any]:
+    """The list, parsed if it is JSON text; null is an empty list. Raises if it is something else."""
+    parsed = _parse_json_text(data)
+    if parsed is None:
+        return ()
+    if isinstance(parsed, str | Mapping) or not isinstance(parsed, Collection):
+        raise InvalidInput(where, field, allowed, _describe_value(data), "")
+    return parsed
+
+
+def _parse_json_text(data: Any) -> Any:
+    """The data in a JSON text, without nulls. Other texts and other data are returned unchanged."""
+    if not isinstance(data, str):
+        return data
+    try:
+        return remove_nulls(json.loads(data))
+    except ValueError:
+        return data
+
+
+def _describe_value(value: Any) -> str:
+    return shortened(repr(value), 80) if isinstance(value, str) else describe_type(value)
+
+
 # --------------------------------------------------------------------------------------------------- lists of criteria
 
 
 def _read_item(item: Any) -> Any:
-    """A criterion of a public rubric in our own shape.
+    """A criterion of a public rubric in our own shape. The first line of this table that fits decides:
 
-    An item in our own shape, or in an unknown one, is returned unchanged: checking it later says what is wrong.
+        a text                                            a criterion of the library, or a question
+        no mapping, or a mapping without foreign keys     unchanged: it is in our own shape
+        foreign keys, but no text under any of them       unchanged
+        a name of the library, and no key `name`          the text becomes the name: {"criterion": "WordCount", …}
+        `verifier` or `params`                            unchanged: it is in our own shape, with an unknown key
+        anything else                                     a question with a weight
+
+    If an item that is returned unchanged is wrong, checking the criterion later says what is wrong with it.
     """
     if isinstance(item, str):
         return name_or_question(item, foreign=True)
-    if not isinstance(item, Mapping) or not set(item) & _FOREIGN_KEYS:
+    if not isinstance(item, Mapping) or _FOREIGN_KEYS.isdisjoint(item):
         return item
-    texts = [k for k in _TEXT_KEYS if k != "title" and isinstance(item.get(k), str) and item[k]]
-    key = texts[0] if texts else "title"  # a title is the text only if there is no other
-    text = str(item.get(key) or "")
+
+    # A title is the text only if there is no other, and is never the name of a criterion of the library.
+    text_key = "title"
+    for key in _TEXT_KEYS:
+        if key != "title" and isinstance(item.get(key), str) and item[key]:
+            text_key = key
+            break
+    text = str(item.get(text_key) or "")
     if not text:
-        return item  # checking the criterion says what it lacks
-    if texts and "name" not in item and is_a_name(text):
-        return {"name": text, **{k: v for k, v in item.items() if k != key}}
-    if set(item) & {"verifier", "params"}:
-        return item  # ours, with an unknown key
-    fields = {**_question_fields(item, text), **_weight_fields(item, text)}
+        return item
+    if text_key != "title" and "name" not in item and is_a_name(text):
+        other_fields = {key: value for key, value in item.items() if key != text_key}
+        return {"name": text, **other_fields}
+    if "verifier" in item or "params" in item:
+        return item
+
+    fields = {**_read_question_fields(item, text), **_read_weight_fields(item, text)}
     for name, value in item.items():
         # A misspelt key such as `wieght` is carried along: checking the criterion says what was meant.
         is_misspelt = name not in _KNOWN_KEYS and get_close_matches(
@@ -204,7 +251,7 @@ def _read_item(item: Any) -> Any:
     return fields
 
 
-def _question_fields(item: Mapping[str, Any], text: str) -> dict[str, Any]:
+def _read_question_fields(item: Mapping[str, Any], text: str) -> dict[str, Any]:
     """Name, question, category."""
     category = item.get("category") or _read_category(text) or _read_axis(item.get("tags"))
     question = _CATEGORY.sub("", text, count=1).strip() if _read_category(text) else text
@@ -217,7 +264,7 @@ def _question_fields(item: Mapping[str, Any], text: str) -> dict[str, Any]:
     return fields
 
 
-def _weight_fields(item: Mapping[str, Any], text: str) -> dict[str, Any]:
+def _read_weight_fields(item: Mapping[str, Any], text: str) -> dict[str, Any]:
     """Points, weight and direction."""
     value = next((item[key] for key in _WEIGHT_KEYS if item.get(key) is not None), None)
     if value is None:

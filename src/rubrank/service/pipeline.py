@@ -50,7 +50,7 @@ class Scored:
     stopped_by: tuple[tuple[tuple[str, ...], ...], ...]
     """The names of the gates that stopped each rollout of each group."""
     metrics: Mapping[str, float] = field(default_factory=dict)
-    """Only for a request that was fused alone."""
+    """The metrics of a step; empty unless the request was made with `alone`."""
 
 
 @dataclass(eq=False)
@@ -62,10 +62,15 @@ class _Job:
     graded: Graded | None = None
     """None: verifiers must grade it first."""
     fuse: bool = True
+    """False: the result is what the verifiers graded, without rewards."""
     step: int = 0
+    """The trainer's step."""
     train: bool = True
+    """False for an evaluation."""
     write: bool = True
+    """Whether the groups are recorded, if the engine records."""
     alone: bool = False
+    """Whether the job is fused separately from others, with the metrics of a step."""
     result: Any = None
     """The result for the future, or an exception."""
     started_at: float = field(default_factory=time.perf_counter)
@@ -190,11 +195,19 @@ class Pipeline:
                 if not job.future.cancelled():
                     jobs.append(job)
                     rollouts += job.rollouts
-            if jobs:
+            if not jobs:
+                continue
+            try:
                 self._work(jobs)
+            except Exception as error:
+                # An error that ended the thread would leave these requests, and all later ones, waiting forever.
+                for job in jobs:
+                    if job.result is None:
+                        job.result = error
+            self._loop.call_soon_threadsafe(_set_results, jobs)
 
     def _work(self, jobs: list[_Job]) -> None:
-        """Grade and fuse the jobs of one batch, and set their futures."""
+        """Grade and fuse the jobs of one batch, and set the result of each."""
         ungraded = [job for job in jobs if job.graded is None]
         self._metrics.count("batches")
         self._metrics.count("rollouts", sum(job.rollouts for job in ungraded))
@@ -210,7 +223,6 @@ class Pipeline:
                 job.result = job.graded
         for batch in batches.values():
             self._fuse(batch)
-        self._loop.call_soon_threadsafe(_set_results, jobs)
 
     def _grade(self, jobs: list[_Job]) -> None:
         """Run the verifiers; if that raises, grade each request separately, so that only the bad one fails."""

@@ -2,8 +2,9 @@
 
     8 rollouts × 3 judged criteria → 8 calls → 24 verdicts, each with a distribution over its levels
 
-A decision model reads the response once for all questions and writes nothing, so a call costs its input alone, without
-reasons beyond the probabilities. It speaks the System One protocol, hosted or self-hosted:
+A decision model reads the response once, and returns a probability for each possible answer to each question. It writes
+no text: a call costs only its input tokens, and the probabilities are the only reason for a verdict. The model, hosted
+or self-hosted, is called by the System One protocol:
 
     POST {base_url}/systemone
     {"model": "jev-latest",
@@ -14,16 +15,21 @@ reasons beyond the probabilities. It speaks the System One protocol, hosted or s
     {"answers": {"Tone": {"type": "noul", "noul": 0.83},
                  "Depth": {"type": "score", "score": 1.6, "probabilities": {"0": 0.1, …}}}}
 
-A criterion is asked as the type that fits its scale:
+Each criterion becomes an entry of `questions`, whose type follows from the scale of the criterion:
 
-    two values                        noul: the probability of the better one
-    three to ten values, or a range   score: one level for each value, or for each anchor of a range
-    more, or criteria of the library  choice: one option for each value, and "cannot be judged"
-    that need material
+    may be declined                   choice: one option for each level, and "cannot be judged"
+    more than ten levels              choice: one option for each level
+    two levels                        noul, the protocol's word for yes or no: the probability of the higher level
+    three to ten levels               score: the levels in order
+
+The levels are the values of the criterion or, if it is a range, its anchors. Criteria of the library that say when they
+cannot be judged may be declined; a user's own question may not.
 
 The score is the likeliest level (of equally likely ones the least favourable), or the mean if the criterion is a range
-or the judge is asked for expected values. An answer that is missing, of another type, or whose probabilities are not
-those of the levels is missing with a reason.
+or the judge is asked for expected values. If "cannot be judged" is likelier than every level, the judge declines: the
+verdict is missing, and the call is not sent again. Otherwise the probabilities of the levels are scaled to sum to 1. If
+an answer is absent, of another type, or its probabilities are not those of the levels, the verdict is missing with a
+reason.
 
 Requests are limited in size (`Judge.request_tokens`, `Judge.state_tokens`): criteria that do not fit into one request
 are asked in several, each with the whole state. If the response and a single question are too long together, that
@@ -47,7 +53,7 @@ from rubrank.judges.kinds.scores import Request, judge_requests, list_requests
 from rubrank.judges.prompting.calls import describe_guidelines, describe_question, find_prompt
 from rubrank.judges.prompting.material import as_json, choose_language, defuse, group_references
 from rubrank.judges.prompting.prompt_files import PromptLanguage, load_prompt
-from rubrank.judges.prompting.reply_form import ReplyForm, batch_keys, make_form, spell
+from rubrank.judges.prompting.reply_form import ReplyForm, batch_keys, make_form
 from rubrank.judges.prompting.tokens import estimated_tokens
 from rubrank.rollouts.rollout import Rollout, ToolCall
 from rubrank.rubrics.rubric import Criterion
@@ -62,12 +68,14 @@ _JSON_FACTOR = 4 / 3
 
 
 @dataclass(frozen=True)
-class _DecisionQuestion:
-    """One criterion as a question to a decision model."""
+class _RequestEntry:
+    """One criterion as an entry of `questions` in a request."""
 
     criterion: Criterion
     key: str
+    """The key of the entry, and of its answer."""
     body: Mapping[str, Any]
+    """Type, instructions and levels, as they are sent."""
     values: tuple[float, ...]
     """The score of each level, lowest first."""
 
@@ -83,9 +91,9 @@ class _DecisionQuestion:
 
 @dataclass(frozen=True)
 class _DecisionRequest:
-    """Some questions about one response, and the call that asks them; or why it cannot be made."""
+    """Some entries about one response, and the call that sends them; or why it cannot be made."""
 
-    questions: tuple[_DecisionQuestion, ...]
+    entries: tuple[_RequestEntry, ...]
     call: Call | None
     problem: str = ""
 
@@ -105,9 +113,9 @@ class Decision:
 
         async def ask_part(part: _DecisionRequest) -> dict[str, Verdict]:
             if part.call is None:
-                return {q.criterion.name: missing(part.problem) for q in part.questions}
+                return {entry.criterion.name: missing(part.problem) for entry in part.entries}
             reply = await asker.ask(part.call)
-            verdicts = _read_answers(reply, part.questions, judge.expected)
+            verdicts = _read_answers(reply, part.entries, judge.expected)
             report_if_unreadable(asker, part.call, reply, verdicts.values())
             return verdicts
 
@@ -131,29 +139,32 @@ def _split_request(question: Question, request: Request, judge: Judge) -> list[_
     criteria = [question.criteria[k] for k in columns]
     language = choose_language(judge.language, rollout)
     state = _make_state(criteria, rollout, language)
-    state_tokens = _count_tokens(state)
-    limit, limit_name = min(
-        (judge.state_tokens, "state_tokens"), (judge.request_tokens, "request_tokens")
-    )
+    state_size = _count_tokens(state)
+    # The state and one entry must fit into both limits; the lower one decides.
+    limit = judge.request_tokens
+    limit_name = "request_tokens"
+    if judge.state_tokens < limit:
+        limit = judge.state_tokens
+        limit_name = "state_tokens"
     requests: list[_DecisionRequest] = []
-    batches: list[list[_DecisionQuestion]] = []
-    batch_tokens = 0
+    batches: list[list[_RequestEntry]] = []
+    batch_size = 0  # in tokens, like all sizes here
     for key, criterion in zip(batch_keys(criteria), criteria, strict=True):
-        criterion_question = _make_question(key, criterion, language)
-        tokens = _count_tokens(criterion_question.body)
-        if state_tokens + tokens > limit:
-            total = f"about {state_tokens + tokens:,} tokens, at most {limit:,} ({limit_name})"
+        entry = _make_entry(key, criterion, language)
+        entry_size = _count_tokens(entry.body)
+        if state_size + entry_size > limit:
+            total = f"about {state_size + entry_size:,} tokens, at most {limit:,} ({limit_name})"
             problem = f"too long for the judge: {total}"
-            requests.append(_DecisionRequest((criterion_question,), None, problem))
+            requests.append(_DecisionRequest((entry,), None, problem))
             continue
-        if not batches or batch_tokens + tokens > judge.request_tokens:
+        if not batches or batch_size + entry_size > judge.request_tokens:
             batches.append([])
-            batch_tokens = state_tokens
-        batches[-1].append(criterion_question)
-        batch_tokens += tokens
+            batch_size = state_size
+        batches[-1].append(entry)
+        batch_size += entry_size
     for batch in batches:
-        body = {"state": state, "questions": {q.key: q.body for q in batch}}
-        names = ", ".join(q.criterion.name for q in batch)
+        body = {"state": state, "questions": {entry.key: entry.body for entry in batch}}
+        names = ", ".join(entry.criterion.name for entry in batch)
         call = Call(
             ({"role": "user", "content": json.dumps(body, ensure_ascii=False)},),
             prompt_version=_VERSION,
@@ -167,16 +178,16 @@ def _split_request(question: Question, request: Request, judge: Judge) -> list[_
 def _make_state(
     criteria: Sequence[Criterion], rollout: Rollout, language: PromptLanguage
 ) -> dict[str, Any]:
-    """What all questions are about: conversation, tools, references, the response."""
+    """What all entries are about: conversation, tools, references, the response."""
     state: dict[str, Any] = {}
     if any(criterion.question is not None for criterion in criteria):
         state["how to read questions"] = describe_guidelines(load_prompt("_question", language))
     conversation = []
     for message in rollout.prompt:
-        entry = {"role": message.role, "content": defuse(message.content)}
+        turn = {"role": message.role, "content": defuse(message.content)}
         if message.tool_calls:
-            entry["tool_calls"] = _show_tool_calls(message.tool_calls)
-        conversation.append(entry)
+            turn["tool_calls"] = _show_tool_calls(message.tool_calls)
+        conversation.append(turn)
     if conversation:
         state["conversation"] = conversation
     if rollout.tools:
@@ -195,8 +206,8 @@ def _show_tool_calls(calls: Sequence[ToolCall]) -> str:
     return defuse(as_json([call.model_dump(exclude_defaults=True) for call in calls]))
 
 
-def _make_question(key: str, criterion: Criterion, language: PromptLanguage) -> _DecisionQuestion:
-    """The question about one criterion, of the type that fits its scale."""
+def _make_entry(key: str, criterion: Criterion, language: PromptLanguage) -> _RequestEntry:
+    """The entry of one criterion, of the type that fits its scale."""
     prompt = find_prompt(criterion, language)
     form = make_form(criterion, prompt, whole=True)
     instructions = describe_question(criterion, prompt, alone=criterion.question is not None)
@@ -216,7 +227,7 @@ def _make_question(key: str, criterion: Criterion, language: PromptLanguage) -> 
         type_name = "score"
         options = [level.meaning for level in levels]
     body = {"type": type_name, "instructions": instructions, "criteria": options}
-    return _DecisionQuestion(criterion, key, body, tuple(level.score for level in levels))
+    return _RequestEntry(criterion, key, body, tuple(level.score for level in levels))
 
 
 class _Level(NamedTuple):
@@ -232,16 +243,14 @@ def _list_levels(criterion: Criterion, form: ReplyForm) -> list[_Level]:
     scale = form.scale
     levels = []
     if not scale.steps:
-        meanings = [text for _, text in reversed(form.lines)]
-        for number, score, meaning in zip(scale.numbers, scale.scores, meanings, strict=True):
-            levels.append(_Level(score, spell(number), meaning))
+        for score, line in zip(scale.scores, reversed(form.lines), strict=True):
+            levels.append(_Level(score, line.label, line.meaning))
         return levels
     domain = criterion.value_domain
-    for label, meaning in reversed(form.lines):  # such as ("7–8", "good, with lapses")
-        ends = [float(number) for number in label.split("–")]
-        share = math.fsum(ends) / len(ends) / scale.numbers[-1]
+    for line in reversed(form.lines):
+        share = line.number / scale.numbers[-1]
         score = round(domain.low + share * (domain.high - domain.low), 8)
-        levels.append(_Level(score, label, meaning))
+        levels.append(_Level(score, line.label, line.meaning))
     return levels
 
 
@@ -254,7 +263,7 @@ def _count_tokens(data: Any) -> int:
 
 
 def _read_answers(
-    reply: Reply, questions: Sequence[_DecisionQuestion], expected: bool
+    reply: Reply, entries: Sequence[_RequestEntry], expected: bool
 ) -> dict[str, Verdict]:
     """A verdict, or missing, for every criterion by its name."""
     text = reply.text or ""
@@ -268,24 +277,24 @@ def _read_answers(
         except ValueError:
             problem = f"malformed reply: {text[:100]}"
     if problem is not None:
-        return {question.criterion.name: missing(problem) for question in questions}
+        return {entry.criterion.name: missing(problem) for entry in entries}
     return {
-        question.criterion.name: _read_answer(answers.get(question.key), question, expected)
-        for question in questions
+        entry.criterion.name: _read_answer(answers.get(entry.key), entry, expected)
+        for entry in entries
     }
 
 
-def _read_answer(answer: Any, question: _DecisionQuestion, expected: bool) -> Verdict:
+def _read_answer(answer: Any, entry: _RequestEntry, expected: bool) -> Verdict:
     """The verdict of one answer, or missing. expected: score by the mean, whatever the domain."""
     if not isinstance(answer, Mapping):
         return missing("no answer about it in the reply")
-    question_type = question.body["type"]
-    if answer.get("type") != question_type:
+    entry_type = entry.body["type"]
+    if answer.get("type") != entry_type:
         return missing(
-            f"an answer of type {str(answer.get('type'))[:40]!r} to a question of type {question_type!r}"
+            f"an answer of type {str(answer.get('type'))[:40]!r} to a question of type {entry_type!r}"
         )
     try:
-        probabilities = _read_probabilities(answer, question)
+        probabilities = _read_probabilities(answer, entry)
     except (InvalidInput, TypeError, ValueError) as error:
         return missing(f"unusable answer: {error}")
     undecided = probabilities.pop(_CANNOT_JUDGE, 0.0)
@@ -294,28 +303,28 @@ def _read_answer(answer: Any, question: _DecisionQuestion, expected: bool) -> Ve
     total = math.fsum(probabilities.values())
     if not total > 0.0:
         return missing("unusable answer: no probability on any level")
-    levels = zip(question.values, question.options, strict=True)
+    levels = zip(entry.values, entry.options, strict=True)
     distribution: Distribution = tuple(
         (value, probabilities[option] / total) for value, option in levels
     )
-    if expected or not question.criterion.value_domain.values:
+    if expected or not entry.criterion.value_domain.values:
         value = mean_of(distribution)
     else:
-        value = most_probable(distribution, question.criterion.direction == "higher")
+        value = most_probable(distribution, entry.criterion.direction == "higher")
     likeliest = sorted(distribution, key=lambda pair: -pair[1])[:5]
     return Verdict(value, ", ".join(f"{level:g}: {p:.2f}" for level, p in likeliest), distribution)
 
 
-def _read_probabilities(answer: Mapping[str, Any], question: _DecisionQuestion) -> dict[str, float]:
-    """Option → probability, for all options of the question; raises if the answer does not have them."""
-    if question.body["type"] == "noul":
+def _read_probabilities(answer: Mapping[str, Any], entry: _RequestEntry) -> dict[str, float]:
+    """Option → probability, for all options of the entry; raises if the answer does not have them."""
+    if entry.body["type"] == "noul":
         yes = answer.get("noul")
         if isinstance(yes, bool) or not isinstance(yes, int | float) or not 0.0 <= yes <= 1.0:
             raise ValueError(f"the probability of yes is {yes!r}")
         return {"false": 1.0 - float(yes), "true": float(yes)}
     probabilities = answer.get("probabilities")
-    options = question.options
-    if question.body["type"] == "choice" and _CANNOT_JUDGE in question.body["criteria"]:
+    options = entry.options
+    if entry.body["type"] == "choice" and _CANNOT_JUDGE in entry.body["criteria"]:
         options = (*options, _CANNOT_JUDGE)
     if not isinstance(probabilities, Mapping) or set(map(str, probabilities)) != set(options):
         raise ValueError("its probabilities are not those of the levels that were asked for")

@@ -28,7 +28,7 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from reprlib import repr as brief
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from rubrank._plain import encodable
 from rubrank.errors import InvalidInput
@@ -64,13 +64,23 @@ def fold_word(word: object) -> str:
 # ---------------------------------------------------------------------------------------------------- one criterion
 
 
+class ScaleLine(NamedTuple):
+    """One line of the scale in a prompt."""
+
+    label: str
+    """The number, or two neighbouring ones: "7–8"."""
+    meaning: str
+    number: float
+    """The number of the label; for two, their middle: 7.5."""
+
+
 @dataclass(frozen=True)
 class ReplyForm:
     """How one criterion is answered in one language."""
 
     scale: Scale
-    lines: tuple[tuple[str, str], ...]
-    """(number or numbers, what they mean), best first."""
+    lines: tuple[ScaleLine, ...]
+    """What the numbers mean, best first."""
     findings: Mapping[float, str]
     """Number → the finding that goes with it; empty: none is asked for."""
     cannot_judge: str = ""
@@ -102,32 +112,34 @@ def make_form(
     )
 
 
-def _scale_lines(criterion: Criterion, prompt: Prompt) -> tuple[tuple[str, str], ...]:
+def _scale_lines(criterion: Criterion, prompt: Prompt) -> tuple[ScaleLine, ...]:
     """What the values mean, best first: by the user's anchors, or by those of the prompt file."""
     numbers = criterion.scale.numbers
     anchors = criterion.anchors
-    lines: list[tuple[str, str]] = []
+    lines: list[ScaleLine] = []
     if not anchors:
         low, span = numbers[0], numbers[-1] - numbers[0]
         anchors = {round(low + share * span, 10): text for share, text in prompt.anchors.items()}
         if criterion.scale.steps:
             for number, text in sorted(anchors.items(), reverse=True):
                 # Only whole numbers are asked for: 7.5 stands for 7 or 8.
-                is_whole = number == int(number)
-                label = spell(number) if is_whole else f"{int(number)}–{int(number) + 1}"
-                lines.append((label, text))
+                below = int(number)
+                if number == below:
+                    lines.append(ScaleLine(spell(number), text, number))
+                else:
+                    lines.append(ScaleLine(f"{below}–{below + 1}", text, below + 0.5))
             return tuple(lines)
     for number in reversed(numbers):
         meaning = next((text for n, text in anchors.items() if abs(n - number) < 1e-9), None)
         if meaning is None:  # a number without an anchor lies between its neighbours
-            below = max(n for n in anchors if n < number)
-            above = min(n for n in anchors if n > number)
+            lower = max(n for n in anchors if n < number)
+            upper = min(n for n in anchors if n > number)
             meaning = fill(
                 load_prompt("_common", prompt.language).labels["interpolated"],
-                low=anchors[below].rstrip(".。"),
-                high=anchors[above].rstrip(".。"),
+                low=anchors[lower].rstrip(".。"),
+                high=anchors[upper].rstrip(".。"),
             )
-        lines.append((spell(number), meaning))
+        lines.append(ScaleLine(spell(number), meaning, number))
     return tuple(lines)
 
 
@@ -211,7 +223,7 @@ def describe_scale(form: ReplyForm, labels: Mapping[str, str]) -> list[str]:
     """A line for each value: 1 ("clean"): Natural for its purpose."""
     findings = {spell(number): word for number, word in form.findings.items()}
     lines = [labels["range"]] if form.scale.steps else []
-    for label, text in form.lines:
+    for label, text, _ in form.lines:
         finding = findings.get(label)
         if finding is None:
             lines.append(f"{label}: {text}")

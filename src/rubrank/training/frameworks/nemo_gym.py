@@ -5,12 +5,15 @@
     async def verify_endpoint(body):                 POST /verify of your resources server
         return await verify(body)
 
-NeMo Gym verifies one sample per call: shape (c). Samples of the same prompt and row wait for each other,
-`num_rollouts_per_prompt` of them. The answer is the request with its `reward`. If judges fail for a sample, its answer
-is masked (`mask_sample`) with the failure kind `judge_failed`, and its reward is the mean of the group, or 0 if the
-whole group failed. If an agent sent the request, the answer also has that failure class, and NeMo Gym tries the sample
-again. The other fields of the request are the row: `rubric`, what verifiers need. If there is a field `group_id`, `uid`
-or `id`, it alone decides which samples belong together.
+NeMo Gym verifies one sample per call, but rewards are computed for whole groups. So each call waits in a `Barrier`
+until `num_rollouts_per_prompt` samples of the same prompt and row have arrived: shape (c) in docs/trainers.md. The
+answer is the request with its `reward`. If judges fail for a sample, its answer is masked (`mask_sample`) with the
+failure kind `judge_failed`, and its reward is the mean of the group, or 0 if the whole group failed. If an agent sent
+the request, the answer also has that failure class, and NeMo Gym tries the sample again.
+
+All fields of the request except the prompt, the response and NeMo Gym's own form the row: the `rubric`, and what
+verifiers need, such as a reference answer. If the row has a `group_id`, `uid` or `id`, that alone decides which samples
+belong together.
 
 Prompts and responses are those of OpenAI's Responses API. `read_request` reads them for this adapter and for the
 service, so that a sample has the same reward wherever it is sent:
@@ -182,8 +185,8 @@ def _read_completion(response: Mapping[str, Any]) -> Completion:
         reason = "stop"
     elif reason is None and status == "incomplete":
         # NeMo Gym's agents also call a response without an answer incomplete, and say so in its metadata.
-        is_without_answer = _to_mapping(response.get("metadata")).get("ng_termination_reason")
-        reason = "stop" if is_without_answer else "length"
+        termination_reason = _to_mapping(response.get("metadata")).get("ng_termination_reason")
+        reason = "stop" if termination_reason else "length"
     return Completion(
         messages,
         reason,
@@ -200,22 +203,7 @@ def _read_messages(items: Any, where: str, default_role: str | None = None) -> l
     """
     if not isinstance(items, list | tuple):
         raise InvalidInput(OWNER, where, "a list", type(items).__name__, "")
-    messages: list[dict[str, Any]] = []
-    reasoning: list[str] = []
-
-    def add_message(role: str, text: str) -> None:
-        message: dict[str, Any] = {"role": role, "content": text}
-        thoughts = "\n\n".join(piece.strip("\r\n") for piece in reasoning if piece.strip())
-        reasoning.clear()
-        if thoughts:
-            message["reasoning_content"] = thoughts
-        messages.append(message)
-
-    def end_turn() -> None:
-        """Reasoning that nothing follows is a turn without an answer."""
-        if reasoning:
-            add_message("assistant", "")
-
+    conversation = _Conversation()
     for data in items:
         item = _dump(data)
         if not isinstance(item, Mapping):
@@ -223,27 +211,55 @@ def _read_messages(items: Any, where: str, default_role: str | None = None) -> l
         kind = item.get("type") or "message"
         role = item.get("role") or default_role
         if kind == "reasoning":
-            reasoning += _read_texts(item.get("summary")) or _read_texts(item.get("content"))
+            texts = _read_texts(item.get("summary")) or _read_texts(item.get("content"))
+            conversation.reasoning += texts
         elif kind == "function_call":
-            if reasoning or not messages or messages[-1]["role"] != "assistant":
-                add_message("assistant", "")
             call = {
                 "id": item.get("call_id"),
                 "name": item.get("name"),
                 "arguments": item.get("arguments", {}),
             }
-            messages[-1].setdefault("tool_calls", []).append(call)
+            conversation.add_tool_call(call)
         elif kind == "function_call_output":
-            end_turn()
-            messages.append(
+            conversation.end_turn()
+            conversation.messages.append(
                 {"role": "tool", "tool_call_id": item.get("call_id"), "content": item.get("output")}
             )
         elif kind == "message" and role:
             if role != "assistant":
-                end_turn()
-            add_message(role, "".join(_read_texts(item.get("content"))))
-    end_turn()
-    return messages
+                conversation.end_turn()
+            conversation.add_message(role, "".join(_read_texts(item.get("content"))))
+    conversation.end_turn()
+    return conversation.messages
+
+
+class _Conversation:
+    """Chat messages that are built item by item."""
+
+    def __init__(self) -> None:
+        self.messages: list[dict[str, Any]] = []
+        self.reasoning: list[str] = []
+        """Pieces that belong to the next message or call."""
+
+    def add_message(self, role: str, text: str) -> None:
+        message: dict[str, Any] = {"role": role, "content": text}
+        pieces = [piece.strip("\r\n") for piece in self.reasoning if piece.strip()]
+        if pieces:
+            message["reasoning_content"] = "\n\n".join(pieces)
+        self.reasoning = []
+        self.messages.append(message)
+
+    def add_tool_call(self, call: dict[str, Any]) -> None:
+        """Add a call to the assistant's last message, or to a new one if it has reasoning of its own."""
+        is_assistants_turn = bool(self.messages) and self.messages[-1]["role"] == "assistant"
+        if self.reasoning or not is_assistants_turn:
+            self.add_message("assistant", "")
+        self.messages[-1].setdefault("tool_calls", []).append(call)
+
+    def end_turn(self) -> None:
+        """Reasoning that nothing follows becomes a message without an answer."""
+        if self.reasoning:
+            self.add_message("assistant", "")
 
 
 def _read_texts(content: Any) -> list[str]:

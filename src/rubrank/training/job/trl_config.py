@@ -40,39 +40,39 @@ _SAME_IN_TRL = word_list("""
 """)
 """Settings under `training` that are passed to GRPOConfig unchanged."""
 
-_BATCH = "It follows from prompts_per_batch and the other batch settings under training."
-_HELD_OUT = "It follows from held_out."
-_ORDER = "The order of the prompts is laid out from stages and seed."
-_STEPS = "It follows from the steps of stages."
-_VERB = "`rubrank train` decides it."
+_BATCH_REMEDY = "It follows from prompts_per_batch and the other batch settings under training."
+_HELD_OUT_REMEDY = "It follows from held_out."
+_ORDER_REMEDY = "The order of the prompts is laid out from stages and seed."
+_STEPS_REMEDY = "It follows from the steps of stages."
+_TRAIN_REMEDY = "`rubrank train` decides it."
 
 DECIDED_ELSEWHERE: Mapping[str, str] = {
     **dict.fromkeys(Training.model_fields, "It has a key of its own, under training."),
     "output_dir": "It has a key of its own: output.",
-    "max_steps": _STEPS,
-    "num_train_epochs": _STEPS,
+    "max_steps": _STEPS_REMEDY,
+    "num_train_epochs": _STEPS_REMEDY,
     "seed": "It has a key of its own: seed.",
-    "data_seed": _ORDER,
+    "data_seed": _ORDER_REMEDY,
     "report_to": "It has a key of its own: report_to.",
-    "gradient_accumulation_steps": _BATCH,
-    "steps_per_generation": _BATCH,
-    "generation_batch_size": _BATCH,
+    "gradient_accumulation_steps": _BATCH_REMEDY,
+    "steps_per_generation": _BATCH_REMEDY,
+    "generation_batch_size": _BATCH_REMEDY,
     "num_iterations": "It follows from training.updates_per_batch.",
-    "shuffle_dataset": _ORDER,
-    "train_sampling_strategy": _ORDER,
-    "ignore_data_skip": _ORDER,
-    "eval_strategy": _HELD_OUT,
-    "eval_steps": _HELD_OUT,
-    "eval_on_start": _HELD_OUT,
-    "num_generations_eval": _HELD_OUT,
-    "per_device_eval_batch_size": _HELD_OUT,
+    "shuffle_dataset": _ORDER_REMEDY,
+    "train_sampling_strategy": _ORDER_REMEDY,
+    "ignore_data_skip": _ORDER_REMEDY,
+    "eval_strategy": _HELD_OUT_REMEDY,
+    "eval_steps": _HELD_OUT_REMEDY,
+    "eval_on_start": _HELD_OUT_REMEDY,
+    "num_generations_eval": _HELD_OUT_REMEDY,
+    "per_device_eval_batch_size": _HELD_OUT_REMEDY,
     "save_strategy": "Checkpoints follow from training.save_steps.",
     "reward_weights": "There is one reward; weights of criteria are in the rubric.",
     "remove_unused_columns": "The reward needs all columns.",
     "resume_from_checkpoint": "Use `resume=true`.",
-    "do_train": _VERB,
-    "do_eval": _VERB,
-    "do_predict": _VERB,
+    "do_train": _TRAIN_REMEDY,
+    "do_eval": _TRAIN_REMEDY,
+    "do_predict": _TRAIN_REMEDY,
     "local_rank": "The launcher decides it.",
     "hub_token": "Set HF_TOKEN in the environment: the config is kept in the run's folder.",
     "parallelism_config": "It is a Python object; fsdp_config and deepspeed can be written in a config.",
@@ -104,15 +104,18 @@ def make_arguments(plan: Plan) -> Any:
         "disable_tqdm": True,
         "model_init_kwargs": init_kwargs(plan.job),
     }
+    trl_arguments = read_trl_arguments(plan.job)
     has_gpu = torch.cuda.is_available()
+    has_bf16 = has_gpu and torch.cuda.is_bf16_supported()
     arguments |= {
         # Without it, several processes on CPUs would not form one distributed run.
         "use_cpu": not torch.accelerator.is_available(),
-        "bf16": has_gpu and torch.cuda.is_bf16_supported(),
+        # GPUs that can use bf16 do so by default; GRPOConfig refuses it together with fp16.
+        "bf16": has_bf16 and not trl_arguments.get("fp16"),
         "dataloader_pin_memory": has_gpu,
     }
     arguments |= _evaluation_arguments(plan)
-    arguments |= read_trl_arguments(plan.job)
+    arguments |= trl_arguments
     turn_off_half_precision(plan.job, arguments)
     try:
         return GRPOConfig(**arguments)
@@ -227,23 +230,23 @@ def _check_combinations(job: Job, arguments: Mapping[str, Any]) -> None:
 
 # ------------------------------------------------------------------------------------------------------------- trials
 
-_LENGTH = "It is training.max_completion_length."
-_SAMPLES = "A group is training.num_generations samples."
+_LENGTH_REMEDY = "It is training.max_completion_length."
+_GROUP_SIZE_REMEDY = "A group is training.num_generations samples."
 _UNDER_TRL = "It has a key of its own, under trl."
 _UNDER_TRAINING = "It has a key of its own, under training."
 _GENERATION_DECIDED_ELSEWHERE: Mapping[str, str] = {
-    "max_new_tokens": _LENGTH,
-    "max_length": _LENGTH,
-    "max_tokens": _LENGTH,
+    "max_new_tokens": _LENGTH_REMEDY,
+    "max_length": _LENGTH_REMEDY,
+    "max_tokens": _LENGTH_REMEDY,
     "temperature": _UNDER_TRAINING,
     "top_p": _UNDER_TRAINING,
     "top_k": _UNDER_TRL,
     "min_p": _UNDER_TRL,
     "repetition_penalty": _UNDER_TRL,
     "cache_implementation": _UNDER_TRL,
-    "num_return_sequences": _SAMPLES,
-    "n": _SAMPLES,
-    "num_beams": _SAMPLES,
+    "num_return_sequences": _GROUP_SIZE_REMEDY,
+    "n": _GROUP_SIZE_REMEDY,
+    "num_beams": _GROUP_SIZE_REMEDY,
     "do_sample": "A group needs samples that differ.",
 }
 """Keys under `trl.generation_kwargs` that are decided elsewhere, and where."""

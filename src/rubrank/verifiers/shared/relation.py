@@ -25,13 +25,13 @@ _TESTS: dict[Relation, Callable[[float, float], bool]] = {
     "more than": operator.gt,
     "less than": operator.lt,
     # "around 100": 90 to 110
-    "around": lambda count, asked: abs(count - asked) <= max(1.0, round(0.1 * asked)),
+    "around": lambda count, required: abs(count - required) <= max(1.0, round(0.1 * required)),
 }
 
 
-def holds(count: float, relation: Relation, asked: float) -> bool:
+def holds(count: float, relation: Relation, required: float) -> bool:
     """Does the count satisfy the relation?"""
-    return _TESTS[relation](count, asked)
+    return _TESTS[relation](count, required)
 
 
 _TRANSLATIONS: dict[str, Relation] = {
@@ -57,10 +57,18 @@ AnyRelation: TypeAlias = Annotated[Relation, BeforeValidator(translate_relation)
 """A relation in any of the languages of the public data."""
 
 
-def compare_count(count: int, unit: str, relation: Relation, asked: float) -> tuple[bool, str]:
+def compare_count(count: int, unit: str, relation: Relation, required: float) -> tuple[bool, str]:
     """The verdict with its reason: `3 bullets found, at least 4 required`."""
-    plural = unit if count == 1 else f"{unit}s"
-    return holds(count, relation, asked), f"{count} {plural} found, {relation} {asked:g} required"
+    units = _pluralise(unit, count)
+    reason = f"{count} {units} found, {relation} {required:g} required"
+    return holds(count, relation, required), reason
+
+
+def _pluralise(unit: str, count: int) -> str:
+    """The unit as it is written after the count: 1 entry, 2 entries, 2 words."""
+    if count == 1:
+        return unit
+    return f"{unit[:-1]}ies" if unit.endswith("y") else f"{unit}s"
 
 
 def check_count_parameters(params: Any) -> str | None:
@@ -80,21 +88,29 @@ def check_count_parameters(params: Any) -> str | None:
 
 
 def compare_range(
-    n: int, unit: str, relation: Relation, count: int | None, low: int | None, high: int | None
+    count: int,
+    unit: str,
+    relation: Relation,
+    required: int | None,
+    low: int | None,
+    high: int | None,
 ) -> Verdict | tuple[bool, str]:
-    """The verdict on a count: against `relation count`, or between `low` and `high` (either may be open)."""
-    plural = unit
-    if n != 1:
-        plural = f"{unit[:-1]}ies" if unit.endswith("y") else f"{unit}s"
-    if count is not None:
-        return holds(n, relation, count), f"{n} {plural} found, {relation} {count} required"
+    """The verdict on a count, with its reason.
+
+    The count is compared with `required`, which is the verifier's parameter `count`; if that is None, with `low` and
+    `high`, of which one may be None. Without any of the three the verdict is missing.
+    """
+    units = _pluralise(unit, count)
+    if required is not None:
+        reason = f"{count} {units} found, {relation} {required} required"
+        return holds(count, relation, required), reason
     if low is None and high is None:
         return missing("no number is asked for: give `count`, or `low` and `high`")
     if low is None:
-        expected = f"at most {high}"
+        allowed = f"at most {high}"
     elif high is None:
-        expected = f"at least {low}"
+        allowed = f"at least {low}"
     else:
-        expected = f"{low} to {high}"
-    in_range = (low or 0) <= n and (high is None or n <= high)
-    return in_range, f"{n} {plural} found, {expected} required"
+        allowed = f"{low} to {high}"
+    in_range = (low or 0) <= count and (high is None or count <= high)
+    return in_range, f"{count} {units} found, {allowed} required"
