@@ -2,7 +2,8 @@ import pytest
 from cases import folded
 from pydantic import ValidationError
 
-from rubrank.rollouts.rollout import Group, Message, Rollout, ToolCall
+from rubrank.errors import InvalidInput
+from rubrank.rollouts.rollout import Group, Message, Rollout, ToolCall, to_rollout
 
 FLAT = {"name": "search", "arguments": {"q": "lake"}, "id": "a"}
 NESTED = {"id": "a", "type": "function", "function": {"name": "search", "arguments": {"q": "lake"}}}
@@ -89,6 +90,28 @@ def test_results_belong_to_the_calls_that_they_name():
     rollout = Rollout(response=messages)
     assert [(call.id, call.result) for call in rollout.tool_calls] == [("a", "first"), ("b", "second")]
     assert rollout.response == "Done."
+
+
+def test_ids_that_start_again_in_every_turn():
+    first, second, third = ({"name": name, "id": "call_0"} for name in ("one", "two", "three"))
+    messages = [
+        assistant(tool_calls=[first]),
+        tool("first", tool_call_id="call_0"),
+        assistant(tool_calls=[second]),
+        tool("second", tool_call_id="call_0", is_error=True),
+        assistant(tool_calls=[third]),
+    ]
+    calls = Rollout(response=messages).tool_calls
+    assert [(call.result, call.error) for call in calls] == [("first", False), ("second", True), (None, False)]
+    # A call with a result of its own does not leave its message to the next call.
+    given = Rollout(response=messages, tool_calls=[{**first, "result": "mine"}, second]).tool_calls
+    assert [call.result for call in given] == ["mine", "second"]
+
+
+@pytest.mark.parametrize("calls", [5, True, "search", {"name": "search"}])
+def test_tool_calls_of_a_message_that_are_no_list_are_refused(calls):
+    with pytest.raises(InvalidInput, match="tool_calls"):
+        to_rollout({"response": [assistant("Done.", tool_calls=calls)]}, "row 1")
 
 
 @pytest.mark.parametrize("own", [{}, {"id": "a"}])

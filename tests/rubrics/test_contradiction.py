@@ -13,7 +13,7 @@ import rubrank.verifiers.paper.format
 import rubrank.verifiers.paper.language
 import rubrank.verifiers.paper.length
 import rubrank.verifiers.paper.presence  # noqa: F401 - all register verifiers
-from rubrank.rubrics.claims import CLAIMS, Contains, Interval, Lacks, OneOf, bounds, claims
+from rubrank.rubrics.claims import CLAIMS, Contains, Interval, Lacks, OneOf, claims, make_interval
 from rubrank.rubrics.contradiction import compare_claims, find_contradictions
 from rubrank.rubrics.rubric import Criterion
 from rubrank.verifiers.verifier import VERIFIERS, verifier
@@ -43,6 +43,11 @@ CONTRADICTIONS = [
         ("detectable_format:number_bullet_lists", {"num_bullets": 3}),
         ("BulletCount", {"relation": "exactly", "count": 4}),
     ),
+    (
+        ("BulletCount", {"relation": "at least", "count": 5, "kind": "numbered"}),
+        ("BulletCount", {"relation": "at most", "count": 3, "kind": "numbered"}),
+    ),
+    (("BulletCount", {"low": 5, "nested": False}), ("BulletCount", {"high": 3, "nested": False})),
     (("change_case:english_capital", {}), ("change_case:english_lowercase", {})),
     (("change_case:english_capital", {}), ("CaseFormat", {"case": "lower"})),
     (
@@ -80,6 +85,8 @@ FINE = [
     (("WordCount", {"high": 50}), ("WordCount", {"low": 100, "unit": "characters"})),
     (("SentenceCount", {"relation": "at most", "count": 3}), ("WordCount", {"low": 100})),
     (("ParagraphCount", {"count": 3}), ("length_constraints:number_paragraphs", {"num_paragraphs": 5})),
+    (("BulletCount", {"low": 5, "kind": "numbered"}), ("BulletCount", {"high": 3})),
+    (("BulletCount", {"low": 5}), ("BulletCount", {"high": 3, "nested": False})),
     (("change_case:english_capital", {}), ("CaseFormat", {"case": "lower", "scope": "headings"})),
     (("Keyword", {"keywords": ["rivers"]}), ("keywords:forbidden_words", {"forbidden_words": ["river"]})),
     (("Keyword", {"keywords": ["river", "sea"], "need": "any"}), ("ForbiddenContent", {"words": ["river"]})),
@@ -189,7 +196,7 @@ def test_every_line_of_the_table_is_of_a_verifier():
     ],
 )
 def test_relations_as_intervals(relation, low, high):
-    (interval,) = bounds("x", relation, 3)
+    interval = make_interval("x", relation, 3)
     assert (interval.low, interval.high) == (low, high)
 
 

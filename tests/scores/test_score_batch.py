@@ -76,6 +76,23 @@ def test_reading_each_groups_own_criteria():
     assert mine.read(lambda c: c.points).tolist() == [[1.0, 2.0], [1.0, 9.0], [1.0, 9.0]]
 
 
+def test_a_score_outside_its_domain_is_reported_with_the_domain_of_its_group():
+    wide, narrow = (CriterionData("a", domain=Domain("continuous", low=0, high=high)) for high in (10, 5))
+    batch = ScoreBatch.of_arrays([[[7], [8]], [[4], [7]]], criteria=[wide], own=[[wide], [narrow]])
+    with pytest.raises(InvalidInput, match="scores of 'a' must be from 0 to 5, its domain; got 7"):
+        _ = batch.unit_MK
+
+
+def test_changed_unit_scores_stay_in_parts_and_columns():
+    batch = ScoreBatch.of_arrays([[[0, 1], [1, 0]], [[1, 1], [0, 0]]])
+    changed = batch.with_unit(np.array([[0.1, 0.2], [0.3, 0.4], [0.5, 0.6], [0.7, NAN]]))
+    assert changed.part(1, 2).unit_MK[0].tolist() == [0.5, 0.6]
+    assert changed.part(1, 2).missing_MK.tolist() == [[False, False], [False, True]]
+    assert changed.columns([1]).unit_MK[:3, 0].tolist() == [0.2, 0.4, 0.6]
+    assert changed.scored_unit_MK.tolist() == batch.unit_MK.tolist()
+    assert changed.with_scores(np.full((4, 2), 0.5)).unit_MK.tolist() == [[0.5, 0.5]] * 4
+
+
 def test_rows_in_pieces_are_put_together_and_given_back():
     batch = ScoreBatch.of_arrays([[1], [0], [0.5]], groups=["x", "y", "x"])
     assert batch.scores_MK.ravel().tolist() == [1.0, 0.5, 0.0]

@@ -24,6 +24,8 @@ from rubrank.fusion import files
 from rubrank.fusion.options import make_fuse_rule
 from rubrank.options import FuseOptions
 from rubrank.tables.columns import Columns
+from rubrank.tables.layout import find_layout
+from rubrank.tables.long import read_table
 
 LONGFORM = Path(__file__).parents[3] / "shared" / "data" / "longform_writing" / "scores.jsonl.gz"
 NAMES = ["Facts", "Style", "Clean"]
@@ -436,3 +438,12 @@ def test_judged_stories(tmp_path: Path) -> None:
     values = one["scores"].struct.unnest().to_numpy()
     directions = ["lower" if name in rule.lower else "higher" for name in names]
     assert np.allclose(one["reward"], rubrank.fuse(values, directions=directions), atol=1e-9)  # type: ignore[arg-type]
+
+
+def test_scores_come_in_the_order_of_the_rows_that_are_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "scores.csv"
+    path.write_text("group,Facts\na,0.1\na,0.2\nb,0.3\n", encoding="utf-8")
+    columns = Columns(criteria=("Facts",))
+    layout = find_layout(read_table(path, columns), columns)
+    assert layout.scores_of(np.array([2, 0, 1]), ["Facts"]).ravel().tolist() == [0.3, 0.1, 0.2]
+    assert layout.scores_of(np.arange(3), ["Facts"]).ravel().tolist() == [0.1, 0.2, 0.3]

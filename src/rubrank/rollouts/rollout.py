@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import deque
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
@@ -89,16 +90,22 @@ class Rollout(_Frozen):
             return data
         if not isinstance(data.get("tool_calls") or (), list | tuple):
             return data
-        answers = [
-            i
-            for i, message in enumerate(response)
-            if message.get("role", "assistant") == "assistant"
-        ]
-        last_answer = response[answers[-1]] if answers else {}
-        earlier = response[: answers[-1]] if answers else response
-        calls = data.get("tool_calls")
-        if not calls:
-            calls = [call for i in answers for call in response[i].get("tool_calls") or ()]
+        last_answer: Mapping[str, Any] = {}
+        earlier = response
+        given_calls = data.get("tool_calls")
+        calls_in_messages: list[Any] = []
+        for i, message in enumerate(response):
+            if message.get("role", "assistant") != "assistant":
+                continue
+            last_answer = message
+            earlier = response[:i]
+            if given_calls:
+                continue
+            calls_of_message = message.get("tool_calls") or ()
+            if not isinstance(calls_of_message, list | tuple):
+                # pydantic refuses these calls and names the field.
+                return {**data, "response": "", "tool_calls": calls_of_message}
+            calls_in_messages.extend(calls_of_message)
         reasoning = data.get("reasoning")
         if reasoning is None:
             reasoning = reasoning_in(last_answer)
@@ -107,7 +114,7 @@ class Rollout(_Frozen):
             **data,
             "response": last_answer.get("content") or "",
             "reasoning": reasoning,
-            "tool_calls": _add_results(calls, tool_messages),
+            "tool_calls": _add_results(given_calls or calls_in_messages, tool_messages),
             "messages": tuple(_convert_earlier_message(message) for message in earlier),
         }
 
@@ -155,7 +162,10 @@ class Rollout(_Frozen):
         return digest_response(self.response, self.reasoning)
 
     def with_answer(self, answer: str) -> Rollout:
-        """The same rollout with another answer; nothing is checked again."""
+        """The same rollout with another answer; nothing is checked again.
+
+        `token_counts` stay those of the sampled response: without them, a limit in tokens would be read in words.
+        """
         values = {name: getattr(self, name) for name in type(self).model_fields}
         return type(self).model_construct(
             **{**values, "response": answer, "reasoning": self.thoughts}
@@ -238,24 +248,30 @@ def _as_json(value: Any) -> str:
 def _add_results(
     calls: Sequence[Any], tool_messages: Sequence[Mapping[str, Any]]
 ) -> tuple[Any, ...]:
-    """The calls with their results, from the tool message with the id of the call, or else the next without one."""
+    """The calls with their results; a call that has a result keeps it.
+
+    The first call with an id gets the first tool message with this id, the second call the second message, and so on:
+    some systems number the calls of every turn anew (`call_0`). A call without such a message gets the next message
+    whose id no call has.
+    """
     flat_calls = [_flatten_call(call) for call in calls]
     ids = {call.get("id") for call in flat_calls if isinstance(call, Mapping)} - {None}
-    by_id = {
-        message["tool_call_id"]: message
-        for message in tool_messages
-        if message.get("tool_call_id") in ids
-    }
-    without_id = iter(
-        [message for message in tool_messages if message.get("tool_call_id") not in ids]
-    )
+    messages_of_id: dict[Any, deque[Mapping[str, Any]]] = {call_id: deque() for call_id in ids}
+    other_messages: deque[Mapping[str, Any]] = deque()
+    for message in tool_messages:
+        messages_of_id.get(message.get("tool_call_id"), other_messages).append(message)
     answered = []
     for call in flat_calls:
-        if isinstance(call, Mapping) and call.get("result") is None:
-            message = by_id.get(call.get("id") or "") or next(without_id, None)
-            if message is not None:
-                is_error = bool(call.get("error")) or has_failed(message)
-                call = {**call, "result": message.get("content"), "error": is_error}
+        if isinstance(call, Mapping):
+            messages = messages_of_id.get(call.get("id"))
+            # The message of a call that has a result is used up, too: the next one belongs to the next call.
+            result = messages.popleft() if messages else None
+            if call.get("result") is None:
+                if result is None and other_messages:
+                    result = other_messages.popleft()
+                if result is not None:
+                    is_error = bool(call.get("error")) or has_failed(result)
+                    call = {**call, "result": result.get("content"), "error": is_error}
         answered.append(call)
     return tuple(answered)
 

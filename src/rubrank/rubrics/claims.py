@@ -1,12 +1,12 @@
-"""What verifiers claim about a response, as data: a number within an interval, one value of a choice, a text in it.
+"""Claims of verifiers about a response: a number lies in an interval, a property has a value, a text occurs or not.
 
 `rubrank.rubrics.contradiction` compares claims about the same thing. A verifier of your own adds its claims with
 
     @claims("MyWordLimit")
-    def _(p):
-        yield Interval("words", high=p["most"])
+    def claim_words(params):
+        yield Interval("words", high=params["most"])
 
-where `p` holds all parameters, including defaults. Claim only what is certain: a doubt is not a contradiction.
+where `params` holds all parameters, including defaults. Claim only what is certain: a doubt is not a contradiction.
 Quantities that are counted differently need different names ("paragraphs" between blank lines, "parts between ***").
 """
 
@@ -68,23 +68,23 @@ class Lacks:
 
 Params: TypeAlias = Mapping[str, Any]
 Claim: TypeAlias = Interval | OneOf | Contains | Lacks
-Claims: TypeAlias = Callable[[Params], Iterable[Claim]]
+ClaimFunction: TypeAlias = Callable[[Params], Iterable[Claim]]
 
-CLAIMS: dict[str, Claims] = {}
+CLAIMS: dict[str, ClaimFunction] = {}
 """Verifier → its claims, given its parameters."""
 
 
-def claims(*verifiers: str) -> Callable[[Claims], Claims]:
+def claims(*verifiers: str) -> Callable[[ClaimFunction], ClaimFunction]:
     """Decorator: register a function from parameters to claims for verifiers of these names."""
 
-    def register(function: Claims) -> Claims:
+    def register(function: ClaimFunction) -> ClaimFunction:
         CLAIMS.update(dict.fromkeys(verifiers, function))
         return function
 
     return register
 
 
-def list_claims(verifier: str, params: Mapping[str, Any]) -> list[Claim]:
+def list_claims(verifier: str, params: Params) -> list[Claim]:
     """The claims of a verifier with these parameters; none if it is not in the table."""
     if verifier not in CLAIMS:
         return []
@@ -102,10 +102,10 @@ def all_params(criterion: Criterion) -> dict[str, Any]:
 _AROUND = 0.1  # as `rubrank.verifiers.shared.relation` reads "around"
 
 
-def bounds(quantity: str, relation: str | None, count: float | None) -> Iterator[Interval]:
-    """ "at least 3" as an interval of whole numbers; nothing without a relation or a count."""
+def make_interval(quantity: str, relation: str | None, count: float | None) -> Interval | None:
+    """The interval of whole numbers that "at least 3" allows; None without a relation or a count."""
     if relation is None or count is None:
-        return
+        return None
     slack = max(1.0, round(_AROUND * count))
     low, high = {
         "at least": (count, math.inf),
@@ -115,17 +115,22 @@ def bounds(quantity: str, relation: str | None, count: float | None) -> Iterator
         "exactly": (count, count),
         "around": (count - slack, count + slack),
     }.get(relation, (0, math.inf))
-    yield Interval(quantity, low, high)
+    return Interval(quantity, low, high)
 
 
-def count_claims(quantity: str, p: Params) -> Iterator[Interval]:
+def claim_relation(quantity: str, relation: str | None, count: float | None) -> list[Claim]:
+    """The interval of `make_interval` as a list of claims; empty without a relation or a count."""
+    interval = make_interval(quantity, relation, count)
+    return [] if interval is None else [interval]
+
+
+def count_claims(quantity: str, params: Params) -> list[Claim]:
     """The interval of a counting verifier's parameters: relation and count, or low and high."""
-    if p.get("low") is not None or p.get("high") is not None:
-        low = 0 if p.get("low") is None else p["low"]
-        high = math.inf if p.get("high") is None else p["high"]
-        yield Interval(quantity, low, high)
-    else:
-        yield from bounds(quantity, p.get("relation"), p.get("count"))
+    if params.get("low") is not None or params.get("high") is not None:
+        low = 0 if params.get("low") is None else params["low"]
+        high = math.inf if params.get("high") is None else params["high"]
+        return [Interval(quantity, low, high)]
+    return claim_relation(quantity, params.get("relation"), params.get("count"))
 
 
 def word_claims(text: str, low: float = 0, high: float = math.inf) -> Iterator[Claim]:
@@ -138,7 +143,8 @@ def word_claims(text: str, low: float = 0, high: float = math.inf) -> Iterator[C
         yield Lacks(text, is_word=True)
 
 
-def _only_value(what: str, value: str) -> list[Claim]:
+def claim_single_value(what: str, value: str) -> list[Claim]:
+    """`what` has this value and no other."""
     return [OneOf(what, frozenset([value]))]
 
 
@@ -146,8 +152,9 @@ def _contains_text(text: str | None) -> list[Claim]:
     return [Contains(text)] if text else []
 
 
-def _text_at(what: str, text: str) -> list[Claim]:
-    return [*_only_value(what, text.strip().casefold()), Contains(text)]
+def claim_text_at(what: str, text: str) -> list[Claim]:
+    """The text stands at one place, such as the first word, and so it occurs."""
+    return [*claim_single_value(what, text.strip().casefold()), Contains(text)]
 
 
 def _each_word(words: Iterable[str], low: float = 0, high: float = math.inf) -> Iterator[Claim]:
@@ -158,66 +165,73 @@ def _each_word(words: Iterable[str], low: float = 0, high: float = math.inf) -> 
 def _occurrences(
     words: Iterable[str], relation: str | None, count: float | None
 ) -> Iterator[Claim]:
-    for interval in bounds("", relation, count):
+    interval = make_interval("occurrences", relation, count)
+    if interval is not None:
         yield from _each_word(words, interval.low, interval.high)
 
 
 # --------------------------------------------------------------------------------- claims of single verifiers
 
 
-def _nth_paragraph(p: Params) -> Iterator[Claim]:
-    yield Interval("paragraphs", p["num_paragraphs"], p["num_paragraphs"])
+def _nth_paragraph(params: Params) -> Iterator[Claim]:
+    yield Interval("paragraphs", params["num_paragraphs"], params["num_paragraphs"])
+    # Paragraph 3 of 2 is an empty interval, which `contradiction` reports as impossible.
     yield Interval(
-        f"paragraphs (number {p['nth_paragraph']} is required)",
-        p["nth_paragraph"],
-        p["num_paragraphs"],
+        f"paragraphs (number {params['nth_paragraph']} is required)",
+        params["nth_paragraph"],
+        params["num_paragraphs"],
     )
-    yield from _text_at(f"first word of paragraph {p['nth_paragraph']}", p["first_word"])
+    yield from claim_text_at(
+        f"first word of paragraph {params['nth_paragraph']}", params["first_word"]
+    )
 
 
-def _bullet_count(p: Params) -> Iterator[Claim]:
-    # Other bullets are counted if the parameters differ, so only equal ones are compared.
-    counts_all_bullets = p.get("kind") == "bullet" and p.get("nested")
-    return count_claims("bullets" if counts_all_bullets else f"bullets ({p})", p)
+def _bullet_count(params: Params) -> list[Claim]:
+    # `kind` and `nested` decide which items are counted. Counts of different items are not compared.
+    names = {"bullet": "bullets", "numbered": "numbered items", "any": "list items"}
+    quantity = names[params.get("kind", "bullet")]
+    if not params.get("nested", True):
+        quantity += " that are not nested"
+    return count_claims(quantity, params)
 
 
-def _highlight_count(p: Params) -> Iterator[Claim]:
-    kind = p.get("kind")
-    return count_claims("highlights" if kind == "any" else f"highlights ({kind})", p)
+def _highlight_count(params: Params) -> list[Claim]:
+    kind = params.get("kind")
+    return count_claims("highlights" if kind == "any" else f"highlights ({kind})", params)
 
 
-def _keywords_multiple(p: Params) -> Iterator[Claim]:
+def _keywords_multiple(params: Params) -> Iterator[Claim]:
     for number, times in enumerate((1, 2, 3, 5, 7), start=1):
-        yield from word_claims(p[f"keyword{number}"], times, times)
+        yield from word_claims(params[f"keyword{number}"], times, times)
 
 
-def _forbidden_content(p: Params) -> Iterator[Claim]:
-    for forbidden in p.get("words", ()):
-        if p.get("whole_words", True):
+def _forbidden_content(params: Params) -> Iterator[Claim]:
+    for forbidden in params.get("words", ()):
+        if params.get("whole_words", True):
             yield from word_claims(forbidden, high=0)
         else:
             yield Lacks(forbidden)
-    yield from map(Lacks, p.get("characters", ""))
+    yield from map(Lacks, params.get("characters", ""))
 
 
-def _letter_frequency(p: Params) -> Iterator[Claim]:
-    if p.get("case_sensitive"):
-        return count_claims(f"letters “{p['letter']}” in this case", p)
-    return count_claims(f"letters “{p['letter'].casefold()}”", p)
+def _letter_frequency(params: Params) -> list[Claim]:
+    if params.get("case_sensitive"):
+        return count_claims(f"letters “{params['letter']}” in this case", params)
+    return count_claims(f"letters “{params['letter'].casefold()}”", params)
 
 
-def _case(p: Params) -> Iterator[Claim]:
-    if p.get("scope", "text") == "text":
+def _case(params: Params) -> Iterator[Claim]:
+    if params.get("scope", "text") == "text":
         names = {"upper": "capitals", "lower": "small letters"}
-        yield from _only_value("case", names.get(p["case"], f"{p['case']} case"))
-        if p["case"] == "lower":
+        yield from claim_single_value("case", names.get(params["case"], f"{params['case']} case"))
+        if params["case"] == "lower":
             yield Interval("words in capitals", 0, 0)
 
 
-def _language(p: Params) -> Iterator[Claim]:
-    if p.get("share", 1.0) <= 0.5:
+def _language(params: Params) -> Iterator[Claim]:
+    if params.get("share", 1.0) <= 0.5:
         return  # two languages can both have that share
-    languages = [p["language"]] if isinstance(p["language"], str) else p["language"]
+    languages = [params["language"]] if isinstance(params["language"], str) else params["language"]
     yield OneOf("language", frozenset(map(_language_code, languages)))
 
 
@@ -228,124 +242,144 @@ def _language_code(language: str) -> str:
     return language_code(language).partition("-")[0]
 
 
-def _whole_item(p: Params) -> Iterator[Claim]:
+def _whole_item(params: Params) -> Iterator[Claim]:
     from rubrank.rubrics.public import ifeval_criteria
 
-    for criterion in ifeval_criteria(p["instruction_id_list"], p.get("kwargs")):
+    for criterion in ifeval_criteria(params["instruction_id_list"], params.get("kwargs")):
         yield from list_claims(criterion.decided_by.name, all_params(criterion))
 
 
 # ------------------------------------------------------------------------------------------------------- the table
 
-_LENGTH: dict[str, Claims] = {
-    "length_constraints:number_words": lambda p: bounds("words", p["relation"], p["num_words"]),
-    "WordCount": lambda p: count_claims(str(p.get("unit", "words")), p),
-    "count:word_count_range": lambda p: [Interval("words", p["min_words"], p["max_words"])],
-    "count:unique_word_count": lambda p: [Interval("words", p["N"])],
-    "length_constraints:number_sentences": lambda p: bounds(
-        "sentences", p["relation"], p["num_sentences"]
+_LENGTH: dict[str, ClaimFunction] = {
+    "length_constraints:number_words": lambda params: claim_relation(
+        "words", params["relation"], params["num_words"]
     ),
-    "SentenceCount": lambda p: count_claims("sentences", p),
-    "length_constraints:number_paragraphs": lambda p: bounds(
-        "parts between ***", "exactly", p["num_paragraphs"]
+    "WordCount": lambda params: count_claims(str(params.get("unit", "words")), params),
+    "count:word_count_range": lambda params: [
+        Interval("words", params["min_words"], params["max_words"])
+    ],
+    "count:unique_word_count": lambda params: [Interval("words", params["N"])],
+    "length_constraints:number_sentences": lambda params: claim_relation(
+        "sentences", params["relation"], params["num_sentences"]
+    ),
+    "SentenceCount": lambda params: count_claims("sentences", params),
+    "length_constraints:number_paragraphs": lambda params: claim_relation(
+        "parts between ***", "exactly", params["num_paragraphs"]
     ),
     "length_constraints:nth_paragraph_first_word": _nth_paragraph,
-    "ParagraphCount": lambda p: count_claims(
-        f"parts between {p['separator']}" if p.get("separator") else "paragraphs", p
+    "ParagraphCount": lambda params: count_claims(
+        f"parts between {params['separator']}" if params.get("separator") else "paragraphs", params
     ),
     # Which entries are counted depends on the parameters, so only equal ones are compared.
-    "EntryCount": lambda p: count_claims(
-        f"entries ({p.get('entries')}, {p.get('separator')}, {p.get('nested')})", p
+    "EntryCount": lambda params: count_claims(
+        f"entries ({params.get('entries')}, {params.get('separator')}, {params.get('nested')})",
+        params,
     ),
 }
-_FORMAT: dict[str, Claims] = {
-    "detectable_format:number_bullet_lists": lambda p: bounds(
-        "bullets", "exactly", p["num_bullets"]
+_FORMAT: dict[str, ClaimFunction] = {
+    "detectable_format:number_bullet_lists": lambda params: claim_relation(
+        "bullets", "exactly", params["num_bullets"]
     ),
     "BulletCount": _bullet_count,
-    "detectable_format:number_highlighted_sections": lambda p: bounds(
-        "highlights", "at least", p["num_highlights"]
+    "detectable_format:number_highlighted_sections": lambda params: claim_relation(
+        "highlights", "at least", params["num_highlights"]
     ),
     "HighlightCount": _highlight_count,
-    "detectable_content:number_placeholders": lambda p: bounds(
-        "placeholders", "at least", p["num_placeholders"]
+    "detectable_content:number_placeholders": lambda params: claim_relation(
+        "placeholders", "at least", params["num_placeholders"]
     ),
-    "detectable_format:multiple_sections": lambda p: [
-        *bounds(f"sections “{p['section_spliter']}”", "at least", p["num_sections"]),
-        Contains(p["section_spliter"]),
+    "detectable_format:multiple_sections": lambda params: [
+        *claim_relation(
+            f"sections “{params['section_spliter']}”", "at least", params["num_sections"]
+        ),
+        Contains(params["section_spliter"]),
     ],
-    "detectable_content:postscript": lambda p: _contains_text(p["postscript_marker"]),
-    "detectable_format:title": lambda p: _contains_text("<<" if p.get("lang") == "en" else None),
-    "combination:repeat_prompt": lambda p: _contains_text(p["prompt_to_repeat"]),
-    "copy:copy": lambda p: _contains_text(p["prompt_to_repeat"]),
-    "copy:copying_simple": lambda p: _contains_text(p["prompt_to_repeat"]),
-    "copy:copying_multiple": lambda p: _contains_text(p["prompt_to_repeat"]),
-    "PromptRepeat": lambda p: _contains_text(p.get("prompt")),
-    "TitleFormat": lambda p: _contains_text(p.get("title")),
-    "Postscript": lambda p: _contains_text(p.get("marker")),
-    "FormatRequirement": lambda p: (
-        _only_value("format of the whole answer", str(p["format"]))
-        if p.get("format") and p.get("only")
+    "detectable_content:postscript": lambda params: _contains_text(params["postscript_marker"]),
+    "detectable_format:title": lambda params: _contains_text(
+        "<<" if params.get("lang") == "en" else None
+    ),
+    "combination:repeat_prompt": lambda params: _contains_text(params["prompt_to_repeat"]),
+    "copy:copy": lambda params: _contains_text(params["prompt_to_repeat"]),
+    "copy:copying_simple": lambda params: _contains_text(params["prompt_to_repeat"]),
+    "copy:copying_multiple": lambda params: _contains_text(params["prompt_to_repeat"]),
+    "PromptRepeat": lambda params: _contains_text(params.get("prompt")),
+    "TitleFormat": lambda params: _contains_text(params.get("title")),
+    "Postscript": lambda params: _contains_text(params.get("marker")),
+    "FormatRequirement": lambda params: (
+        claim_single_value("format of the whole answer", str(params["format"]))
+        if params.get("format") and params.get("only")
         else []
     ),
-    "detectable_format:json_format": lambda p: _only_value("format of the whole answer", "json"),
-    "startend:end_checker": lambda p: _contains_text(p["end_phrase"]),
-    "first_word:first_word_answer": lambda p: _text_at("first word", p["first_word"]),
-    "last_word:last_word_answer": lambda p: _text_at("last word", p["last_word"]),
+    "detectable_format:json_format": lambda params: claim_single_value(
+        "format of the whole answer", "json"
+    ),
+    "startend:end_checker": lambda params: _contains_text(params["end_phrase"]),
+    "first_word:first_word_answer": lambda params: claim_text_at(
+        "first word", params["first_word"]
+    ),
+    "last_word:last_word_answer": lambda params: claim_text_at("last word", params["last_word"]),
 }
-_WORDS: dict[str, Claims] = {
-    "keywords:existence": lambda p: _each_word(p["keywords"], low=1),
-    "keywords:forbidden_words": lambda p: _each_word(p["forbidden_words"], high=0),
-    "keywords:exclude_word_harder": lambda p: word_claims(p["keyword"], high=0),
-    "keywords:word_once": lambda p: word_claims(p["keyword"], low=1, high=1),
-    "keywords:keyword_specific_position": lambda p: word_claims(p["keyword"], low=1),
-    "words:keywords_specific_position": lambda p: word_claims(p["keyword"], low=1),
-    "keywords:frequency": lambda p: _occurrences(
-        [p["keyword"]], p["relation"] or "exactly", p["frequency"]
+_WORDS: dict[str, ClaimFunction] = {
+    "keywords:existence": lambda params: _each_word(params["keywords"], low=1),
+    "keywords:forbidden_words": lambda params: _each_word(params["forbidden_words"], high=0),
+    "keywords:exclude_word_harder": lambda params: word_claims(params["keyword"], high=0),
+    "keywords:word_once": lambda params: word_claims(params["keyword"], low=1, high=1),
+    "keywords:keyword_specific_position": lambda params: word_claims(params["keyword"], low=1),
+    "words:keywords_specific_position": lambda params: word_claims(params["keyword"], low=1),
+    "keywords:frequency": lambda params: _occurrences(
+        [params["keyword"]], params["relation"] or "exactly", params["frequency"]
     ),
-    "keywords:word_count_different_numbers": lambda p: _occurrences(
-        [p["keyword"]], p["relation"] or "exactly", p["frequency"]
+    "keywords:word_count_different_numbers": lambda params: _occurrences(
+        [params["keyword"]], params["relation"] or "exactly", params["frequency"]
     ),
-    "sentence:keyword": lambda p: [*word_claims(p["word"], low=1), Interval("sentences", p["N"])],
+    "sentence:keyword": lambda params: [
+        *word_claims(params["word"], low=1),
+        Interval("sentences", params["N"]),
+    ],
     "count:keywords_multiple": _keywords_multiple,
-    "Keyword": lambda p: (
-        _occurrences(p["keywords"], p.get("relation", "at least"), p.get("count", 1))
-        if p.get("need", "all") == "all" or len(p["keywords"]) == 1
+    "Keyword": lambda params: (
+        _occurrences(params["keywords"], params.get("relation", "at least"), params.get("count", 1))
+        if params.get("need", "all") == "all" or len(params["keywords"]) == 1
         else []
     ),
     "ForbiddenContent": _forbidden_content,
-    "DictionRequirement": lambda p: [
-        *_each_word(p.get("use", ()), low=1),
-        *_each_word(p.get("avoid", ()), high=0),
+    "DictionRequirement": lambda params: [
+        *_each_word(params.get("use", ()), low=1),
+        *_each_word(params.get("avoid", ()), high=0),
     ],
     **dict.fromkeys(
         ("keywords:letter_frequency", "letters:letter_counting2"),
-        lambda p: bounds(
-            f"letters “{p['letter'].casefold()}”", p["let_relation"], p["let_frequency"]
+        lambda params: claim_relation(
+            f"letters “{params['letter'].casefold()}”",
+            params["let_relation"],
+            params["let_frequency"],
         ),
     ),
     "LetterFrequency": _letter_frequency,
-    "letters:letter_counting": lambda p: bounds("letters", p["relation"], p["N"]),
-    "punctuation:no_comma": lambda p: [Lacks(",")],
-    "punctuation:punctuation_dot": lambda p: [Lacks(".")],
-    "punctuation:punctuation_exclamation": lambda p: [Lacks("!")],
-    "format:no_whitespace": lambda p: [Lacks(" "), Interval("paragraphs", 0, 1)],
+    "letters:letter_counting": lambda params: claim_relation(
+        "letters", params["relation"], params["N"]
+    ),
+    "punctuation:no_comma": lambda params: [Lacks(",")],
+    "punctuation:punctuation_dot": lambda params: [Lacks(".")],
+    "punctuation:punctuation_exclamation": lambda params: [Lacks("!")],
+    "format:no_whitespace": lambda params: [Lacks(" "), Interval("paragraphs", 0, 1)],
 }
-_CASE_AND_LANGUAGE: dict[str, Claims] = {
-    "change_case:english_capital": lambda p: [
-        *_only_value("case", "capitals"),
-        *_only_value("language", p.get("lang", "en")),
+_CASE_AND_LANGUAGE: dict[str, ClaimFunction] = {
+    "change_case:english_capital": lambda params: [
+        *claim_single_value("case", "capitals"),
+        *claim_single_value("language", params.get("lang", "en")),
     ],
-    "change_case:english_lowercase": lambda p: [
-        *_only_value("case", "small letters"),
-        *_only_value("language", p.get("lang", "en")),
+    "change_case:english_lowercase": lambda params: [
+        *claim_single_value("case", "small letters"),
+        *claim_single_value("language", params.get("lang", "en")),
         Interval("words in capitals", 0, 0),
     ],
-    "change_case:capital_word_frequency": lambda p: bounds(
-        "words in capitals", p["capital_relation"], p["capital_frequency"]
+    "change_case:capital_word_frequency": lambda params: claim_relation(
+        "words in capitals", params["capital_relation"], params["capital_frequency"]
     ),
     "CaseFormat": _case,
-    "format:title_case": lambda p: _only_value("case", "title case"),
+    "format:title_case": lambda params: claim_single_value("case", "title case"),
     "language:response_language": _language,
     "LanguageRequirement": _language,
 }

@@ -76,6 +76,8 @@ class ScoreBatch:
     """Did the caller name the criteria? If not, random draws depend on column numbers."""
     declared: bool = True
     """Are the scores known to lie in their domains? If not, `unit_MK` checks them on first use."""
+    changed_unit_MK: np.ndarray | None = None
+    """Set by `with_unit`: `unit_MK` is this instead of the scaled scores."""
 
     @classmethod
     def of_arrays(
@@ -219,10 +221,11 @@ class ScoreBatch:
 
     def per_group(self, values: np.ndarray) -> np.ndarray:
         """(N, …) → (…) if the caller gave a single group without labels."""
-        is_single = (
-            self.order is None and self.given_labels is None and len(self.shape or (0,)) == 1
-        )
-        return values[0] if is_single and self.N == 1 else values
+        has_labels = self.order is not None or self.given_labels is not None
+        is_stacked = self.shape is not None and len(self.shape) > 1  # (N, G, K), even if N is 1
+        if has_labels or is_stacked or self.N != 1:
+            return values
+        return values[0]
 
     # ---------------------------------------------------------------------------------------------------------- views
 
@@ -264,6 +267,8 @@ class ScoreBatch:
 
         If responses were compared instead of scored, the score of a rollout is its mean outcome.
         """
+        if self.changed_unit_MK is not None:
+            return self.changed_unit_MK
         low = self.read(lambda c: c.domain.low)
         high = self.read(lambda c: c.domain.high)
         if not self.declared:
@@ -278,7 +283,9 @@ class ScoreBatch:
     @property
     def scored_unit_MK(self) -> np.ndarray:
         """`unit_MK` of the scores themselves, for rules with thresholds; `with_unit` may have changed `unit_MK`."""
-        return replace(self).unit_MK
+        if self.changed_unit_MK is None:
+            return self.unit_MK
+        return replace(self, changed_unit_MK=None).unit_MK
 
     @cached_property
     def clean_MC(self) -> np.ndarray:
@@ -294,6 +301,8 @@ class ScoreBatch:
     @cached_property
     def missing_MK(self) -> np.ndarray:
         """Is there neither a score nor a comparison?"""
+        if self.changed_unit_MK is not None:
+            return np.isnan(self.changed_unit_MK)
         missing = np.isnan(self.scores_MK)
         for (g, k), outcomes_GG in self.outcomes.items():
             missing[self.starts[g] : self.starts[g + 1], k] = ~was_compared(outcomes_GG)
@@ -368,9 +377,9 @@ class ScoreBatch:
         )
         if outside.any():
             i, k = np.argwhere(outside)[0]
-            domain = self.criteria[k].domain
+            g = self.group_of_row[i] if len(low) > 1 else 0
             where = f"scores of {self.names[k]!r}"
-            allowed = f"from {domain.low:g} to {domain.high:g}, its domain"
+            allowed = f"from {low[g, k]:g} to {high[g, k]:g}, its domain"
             remedy = f"Give its scale: `domain.{self.names[k]}=LOW:HIGH`."
             if not self.declared:  # from plain arrays
                 remedy = f"Give its scale: domains={{{self.names[k]!r}: (LOW, HIGH)}}."
@@ -381,12 +390,8 @@ class ScoreBatch:
     # ------------------------------------------------------------------------------------------------- other batches
 
     def with_unit(self, unit_MK: np.ndarray) -> ScoreBatch:
-        """A copy of the batch with other scores from 0 to 1."""
-        batch = replace(self)
-        # Set the cached properties directly, so that they are not computed from the scores.
-        batch.__dict__["unit_MK"] = unit_MK
-        batch.__dict__["missing_MK"] = np.isnan(unit_MK)
-        return batch
+        """A copy of the batch with other scores from 0 to 1 in `unit_MK`; the scores as given stay."""
+        return replace(self, changed_unit_MK=unit_MK)
 
     def with_scores(self, unit_MK: np.ndarray) -> ScoreBatch:
         """A copy with other scores (from 0 to 1, higher is better), put on the scales of the criteria, for ranking.
@@ -398,17 +403,18 @@ class ScoreBatch:
         share_MK = unit_MK
         if self.lower_NK is not None:
             share_MK = np.where(self._by_row(self.lower_NK), 1.0 - unit_MK, unit_MK)
-        is_same_MK = (unit_MK == self.unit_MK) | np.isnan(unit_MK)
-        is_same_NK = (
-            np.logical_and.reduceat(is_same_MK, self.starts[:-1])
-            if self.N
-            else np.ones((0, self.K), bool)
-        )
-        # Scores that stay are not computed anew: rounding could break ties.
-        is_same_MK &= ~np.isnan(self.scores_MK) | is_same_NK[self.group_of_row]
+        is_same_MK = (unit_MK == self.scored_unit_MK) | np.isnan(unit_MK)
+        is_same_NK = np.ones((self.N, self.K), bool)
+        if self.N:
+            is_same_NK = np.logical_and.reduceat(is_same_MK, self.starts[:-1])
+        # Scores that stay are not computed anew: rounding could break ties. Rollouts that were compared have no score
+        # to stay; they get one unless the whole group stays, which then keeps its outcomes.
+        is_scored_MK = ~np.isnan(self.scores_MK)
+        stays_MK = is_same_MK & (is_scored_MK | is_same_NK[self.group_of_row])
         return replace(
             self,
-            scores_MK=np.where(is_same_MK, self.scores_MK, low + share_MK * (high - low)),
+            scores_MK=np.where(stays_MK, self.scores_MK, low + share_MK * (high - low)),
+            changed_unit_MK=None,
             outcomes={
                 cell: outcomes for cell, outcomes in self.outcomes.items() if is_same_NK[cell]
             },
@@ -425,6 +431,7 @@ class ScoreBatch:
     def columns(self, columns: Sequence[int]) -> ScoreBatch:
         """The batch with only these ranked criteria, given by number."""
         indices = list(columns)
+        unit_MK = self.changed_unit_MK
         new_column = {k: position for position, k in enumerate(indices)}
         return replace(
             self,
@@ -432,6 +439,7 @@ class ScoreBatch:
             criteria=tuple(self.criteria[k] for k in indices),
             weights_NK=np.ascontiguousarray(self.weights_NK[:, indices]),
             margins_NK=np.ascontiguousarray(self.margins_NK[:, indices]),
+            changed_unit_MK=None if unit_MK is None else np.ascontiguousarray(unit_MK[:, indices]),
             outcomes={
                 (g, new_column[k]): cell
                 for (g, k), cell in self.outcomes.items()
@@ -468,6 +476,7 @@ class ScoreBatch:
             attributes_MD=None if self.attributes_MD is None else self.attributes_MD[rows],
             shape=None,
             order=None,
+            changed_unit_MK=None if self.changed_unit_MK is None else self.changed_unit_MK[rows],
         )
 
 

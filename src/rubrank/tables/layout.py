@@ -81,10 +81,11 @@ class Layout:
     """Columns that are not used: all others if criteria are declared; else texts, and numbers that are not scores."""
 
     def scores_of(self, rows: np.ndarray, names: Sequence[str]) -> np.ndarray:
-        """The scores of some rows on some criteria."""
+        """The scores of some rows on some criteria, in the order of `rows` and `names`."""
         if self.scores_MK is not None:
-            if len(rows) == len(self.labels) and tuple(names) == self.names:
-                return self.scores_MK
+            is_whole_table = np.array_equal(rows, np.arange(len(self.labels)))
+            if is_whole_table and tuple(names) == self.names:
+                return self.scores_MK  # without a copy
             columns = np.array([self._column_number_of[name] for name in names], dtype=np.intp)
             return self.scores_MK[np.ix_(rows, columns)]
         assert self.table.ragged_scores is not None
@@ -209,8 +210,15 @@ def join_cells(frame: pl.DataFrame, names: Sequence[str]) -> pl.Series:
 
 
 def _find_group_columns(table: Table, columns: Columns) -> tuple[str, ...]:
-    """The columns that name the groups; raises if they are missing, incomplete or ambiguous."""
-    present = table.frame.columns
+    """The columns that name the groups: the declared ones, or else the first usual name.
+
+    If no group is declared, the column of the training step may be put before the group: always before a prompt, and
+    before another column if one of its groups occurs in several steps.
+
+    Raises if the columns are missing, incomplete or ambiguous.
+    """
+    frame = table.frame
+    present = frame.columns
     groups = tuple(columns.group)
     if not groups:
         groups = tuple(name for name in (*GROUP_NAMES, "prompt") if name in present)[:1]
@@ -219,18 +227,34 @@ def _find_group_columns(table: Table, columns: Columns) -> tuple[str, ...]:
         remedy = "Name the column of the group: `group_column=NAME`."
         got = f"columns {', '.join(map(repr, present))}"
         raise BadTable(str(table.path), "the group", allowed, got, remedy)
-    for name in (columns.batch, *groups) if columns.batch else groups:
+    checked_columns = (columns.batch, *groups) if columns.batch else groups
+    for name in checked_columns:
         if name not in present:
             field = "batch_column" if name == columns.batch else "group_column"
             where = "the group or batch column"
             raise UnknownName.of(str(table.path), where, name, present, field=field)
-        _check_labels(table, name)
+        _check_group_names(table, name)
     if columns.group:
         return groups
+
+    group = groups[0]
+    if group != "prompt":
+        _check_one_grouping(table, group)
+    step = next((name for name in STEP_NAMES if name in present and name != group), None)
+    if step is None or columns.batch:
+        return groups
+    # The same query in two training steps is two groups.
+    if group == "prompt" or frame.select(step, group).n_unique() != frame.select(group).n_unique():
+        _check_group_names(table, step)
+        return (step, group)
+    return groups
+
+
+def _check_one_grouping(table: Table, chosen: str) -> None:
+    """Raise if another column with a usual name for groups divides the rows into other groups than `chosen`."""
     frame = table.frame
-    chosen = groups[0]
-    for second in GROUP_NAMES if chosen in GROUP_NAMES else ():
-        if second == chosen or second not in present:
+    for second in GROUP_NAMES:
+        if second == chosen or second not in frame.columns:
             continue
         if frame.schema[second].is_nested() or frame.get_column(second).null_count():
             continue
@@ -241,20 +265,9 @@ def _find_group_columns(table: Table, columns: Columns) -> tuple[str, ...]:
             got = f"two readings: by {chosen!r} and by {second!r}"
             remedy = f"Choose one: `group_column={chosen}`."
             raise BadTable(str(table.path), "the group", "in one column", got, remedy)
-    step = next((name for name in STEP_NAMES if name in present and name not in groups), None)
-    if step is None or columns.batch:
-        return groups
-    # The same query in two training steps is two groups.
-    if (
-        groups == ("prompt",)
-        or frame.select(step, *groups).n_unique() != frame.select(*groups).n_unique()
-    ):
-        _check_labels(table, step)
-        return (step, *groups)
-    return groups
 
 
-def _check_labels(table: Table, name: str) -> None:
+def _check_group_names(table: Table, name: str) -> None:
     """Raise if a cell of a group column does not name a group.
 
     Groups whose names differ only by blanks are refused, and so is a last row that sums up the others.
