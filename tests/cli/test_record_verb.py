@@ -97,6 +97,28 @@ def test_a_report_of_scores_shows_the_texts_of_their_rollouts(tmp_path):
     assert "--rollouts must be given with scores or rollouts; got records" in refused.stderr
 
 
+def test_a_report_of_scores_reads_named_columns_of_their_rollouts(tmp_path):
+    rollouts = tmp_path / "r.jsonl"
+    rollouts.write_text(json.dumps({"id": "q", "asked": "a needle", "responses": ["a b", "c"]}) + "\n")
+    (tmp_path / "rubric.yaml").write_text("criteria:\n- {name: WordCount, params: {low: 2}}\n")
+    scores = tmp_path / "s.csv"
+    scores.write_text("query,A\nq,1\nq,0\n")
+    line = ["report", str(scores), "--rollouts", str(rollouts), "--rubric", str(tmp_path / "rubric.yaml")]
+    line += ["--weight", "A=1", "--group-column", "query", "-o"]
+    # The column of the groups is that of the scores; the rollouts have another.
+    done = CliRunner().invoke(app, [*line, str(tmp_path / "one.html")])
+    assert done.exit_code == 0, done.output
+    rubrank.grade(rollouts, str(tmp_path / "rubric.yaml"), workers=0).write(tmp_path / "s.parquet")
+    line = ["report", str(tmp_path / "s.parquet"), "--rubric", str(tmp_path / "rubric.yaml")]
+    sizes = []
+    for flags in ([], ["--set", "column.prompt=asked"]):
+        page = tmp_path / f"{len(sizes)}.html"
+        done = CliRunner().invoke(app, [*line, "--rollouts", str(rollouts), *flags, "-o", str(page)])
+        assert done.exit_code == 0, done.output
+        sizes.append(page.stat().st_size)
+    assert sizes[1] > sizes[0]  # the prompt is shown
+
+
 def test_an_unknown_rule_names_the_option_that_has_it(tmp_path: Path) -> None:
     (tmp_path / "scores.csv").write_text("group,A\nq,1\nq,0\n")
     line = [

@@ -15,6 +15,7 @@ from rubrank.cli.demo.groups import load_demo_groups
 from rubrank.cli.demo.judge import demo_judges
 from rubrank.errors import BadTable, InvalidInput
 from rubrank.grading.grade import grade
+from rubrank.judges.judgments import Provenance
 from rubrank.records.files import read_records, write_records
 from rubrank.records.record import GroupRecord, records_of, to_score_table
 from rubrank.rollouts.rollout import Group
@@ -154,3 +155,20 @@ def test_groups_must_be_those_that_were_fused(graded: tuple[list[Group], ScoreTa
     groups, table = graded
     with pytest.raises(InvalidInput, match="Pass what was graded"):
         list(records_of(table.fuse(), table, groups=groups[::-1]))
+
+
+def test_arguments_are_checked_before_the_first_record_is_made(graded: tuple[list[Group], ScoreTable]) -> None:
+    groups, table = graded
+    with pytest.raises(InvalidInput, match="Pass what was graded"):
+        records_of(table.fuse(), table, groups=groups[::-1])
+    with pytest.raises(InvalidInput, match="what a rule returns"):
+        records_of(table)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="only"):
+        records_of(table.fuse(), table, only=3)  # type: ignore[arg-type]
+
+
+def test_the_first_record_has_the_cost_of_judging(graded: tuple[list[Group], ScoreTable]) -> None:
+    spent = {"calls": 7, "cost": 0.5}
+    table = replace(graded[1], judging=None, read=Provenance({}, {}, spent))
+    records = list(records_of(table.fuse(), table, only=[2, 4]))
+    assert [record.metadata.get("judging") for record in records] == [spent, None]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import polars as pl
 import pytest
@@ -10,7 +11,8 @@ from whole_tables import fuse_file
 
 from rubrank import grade
 from rubrank.errors import BadTable
-from rubrank.scores.files import has_rubric, read_scores
+from rubrank.judges.judgments import Provenance
+from rubrank.scores.files import has_rubric, load_scores, read_scores
 
 LENGTHS = [
     {"name": f"Words{n}", "verifier": "WordCount", "params": {"relation": "at least", "count": n}} for n in (3, 6)
@@ -136,3 +138,59 @@ def test_parquet_files_may_have_other_types_and_other_columns(tmp_path):
     whole = pl.concat([pl.read_parquet(file) for file in sorted(folder.iterdir())], how="diagonal_relaxed")
     whole.write_parquet(tmp_path / "whole.parquet")
     assert rewards(folder, tmp_path / "several.parquet") == rewards(tmp_path / "whole.parquet", tmp_path / "o.parquet")
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "jsonl"])
+def test_a_number_that_only_another_file_defines_is_refused(tmp_path, suffix):
+    # The first file has one rubric, number 0; with the second file there are two.
+    for i, half in enumerate(HALVES):
+        half.write(tmp_path / f"{i}.{suffix}")
+    edit_rubric_numbers(tmp_path / f"0.{suffix}", 1)
+    with pytest.raises(BadTable, match=r"the rubric of group 'q0' must be one number from 0 to 0; got 1"):
+        fuse_file(str(tmp_path / f"*.{suffix}"), tmp_path / "rewards.csv")
+
+
+def test_a_wrong_number_in_a_wide_file_beside_a_long_one_is_refused(tmp_path, monkeypatch):
+    HALVES[0].write(tmp_path / "0.parquet")
+    edit_rubric_numbers(tmp_path / "0.parquet", -1)
+    monkeypatch.setattr("rubrank.scores.output._MOST_CRITERION_COLUMNS", 0)
+    HALVES[1].write(tmp_path / "1.parquet")
+    with pytest.raises(BadTable, match=r"from 0 to 0; got -1"):
+        fuse_file(str(tmp_path / "*.parquet"), tmp_path / "rewards.csv")
+
+
+def edit_rubric_numbers(path, number):
+    if path.suffix == ".jsonl":
+        path.write_text(path.read_text(encoding="utf-8").replace('"rubric": 0', f'"rubric": {number}'))
+        return
+    metadata = pl.read_parquet_metadata(path)
+    frame = pl.read_parquet(path).with_columns(rubric=pl.lit(number, dtype=pl.Int64))
+    frame.write_parquet(path, metadata={"rubrank": metadata["rubrank"]})
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "jsonl"])
+def test_the_judging_of_all_files_is_added_up(tmp_path, suffix):
+    first = Provenance({"Tone": (1.5, 2)}, {"q0": ("a",)}, {"calls": 3, "cost": 0.5, "failures": {"timeout": 1}})
+    second = Provenance(
+        {"Tone": (1.0, 4), "Facts": (0.0, 1)},
+        {"q5": ("b",)},
+        {"calls": 4, "cost": 0.25, "failures": {"timeout": 2, "refused": 1}},
+    )
+    for i, (half, provenance) in enumerate(zip(HALVES, (first, second), strict=True)):
+        replace(half, judging=None, read=provenance).write(tmp_path / f"{i}.{suffix}")
+    merged = load_scores(str(tmp_path / f"*.{suffix}")).table.provenance
+    assert merged == Provenance(
+        {"Tone": (2.5, 6), "Facts": (0.0, 1)},
+        {"q0": ("a",), "q5": ("b",)},
+        {"calls": 7, "cost": 0.75, "failures": {"timeout": 3, "refused": 1}},
+    )
+
+
+def test_the_judging_of_a_file_that_was_cut_counts_once(tmp_path):
+    provenance = Provenance({}, {"q0": ("a",)}, {"calls": 3, "failures": {}})
+    replace(HALVES[0], judging=None, read=provenance).write(tmp_path / "whole.jsonl")
+    header, *lines = (tmp_path / "whole.jsonl").read_text(encoding="utf-8").splitlines()
+    (tmp_path / "cut").mkdir()
+    for i, part in enumerate((lines[:8], lines[8:])):
+        (tmp_path / "cut" / f"{i}.jsonl").write_text("\n".join([header, *part]) + "\n", encoding="utf-8")
+    assert load_scores(tmp_path / "cut").table.provenance == provenance

@@ -22,6 +22,7 @@ from rubrank.scores.criterion import CriterionData
 from rubrank.scores.files import load_scores, match_rollouts
 from rubrank.scores.table import GroupScores, ScoreTable
 from rubrank.tables.columns import Columns
+from rubrank.tables.rows import read_rows
 
 
 def table(path, header, *rows):
@@ -419,3 +420,28 @@ def test_names_that_differ_by_an_invisible_character_are_refused():
 def test_a_set_of_criteria_has_no_order():
     with pytest.raises(InvalidInput, match=r"criteria must be a list of names; .* A set has no order"):
         rubrank.fuse([[1, 2], [0, 3]], criteria={"Facts", "Style"})
+
+
+def test_digests_of_some_rows_are_not_compared_with_the_responses_of_others(tmp_path):
+    rows = [{"group": "q", "prompt": "p", "response": "word " * i} for i in range(3)]
+    path = tmp_path / "scores.jsonl"
+    rubrank.grade(rows, [{"name": "WordCount", "params": {"low": 2}}], workers=0).write(path)
+    header, first, *others = path.read_text().splitlines()
+    without_digest = {key: value for key, value in json.loads(first).items() if key != "digest"}
+    path.write_text("\n".join([header, json.dumps(without_digest), *others]) + "\n")
+    table = load_scores(path).table
+    assert table.groups[0].digests == ()
+    assert len(match_rollouts(table, rows)[0].rollouts) == 3
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({}, "at least one column; got an empty mapping"),
+        ({"prompt": "p", "response": ["a"]}, "column 'prompt' must be a list of cells; got a text"),
+        ({"prompt": ["p", "p"], "response": ["a"]}, "columns of one length; got 'prompt' with 2, 'response' with 1"),
+    ],
+)
+def test_what_is_wrong_with_a_mapping_of_columns_is_said(columns, message):
+    with pytest.raises(InvalidInput, match=message):
+        list(read_rows(columns))

@@ -184,3 +184,19 @@ def test_columns_that_are_criteria_can_be_named(tmp_path: Path, cleanup: ExitSta
     assert opened.records is not None
     (record,) = read_records(opened.records)
     assert [criterion.name for criterion in record.criteria] == ["A"]
+
+
+def test_columns_of_the_rollouts_that_scores_belong_to_can_be_named(tmp_path: Path, cleanup: ExitStack) -> None:
+    (tmp_path / "scores.csv").write_text("group,A\nq,1\nq,0\n")
+    rows = [{"group": "q", "asked": "Why?", "final_text": f"answer {i}"} for i in range(2)]
+    (tmp_path / "rollouts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    opened = open_one(
+        tmp_path / "scores.csv",
+        cleanup,
+        columns=Columns(criteria=("A",)),
+        rollouts=tmp_path / "rollouts.jsonl",
+        rollout_columns={"prompt": "asked", "response": "final_text"},
+    )
+    assert opened.records is not None
+    (record,) = read_records(opened.records)
+    assert record.responses == ("answer 0", "answer 1")

@@ -25,7 +25,7 @@ _LONG = "The table has one row per score instead of one per rollout; detected by
 _TABLE_COLUMN = (
     "Column of a field in a long table: criterion, score, response or reason; repeatable."
 )
-_LONG_FIELDS = ("group", "response", "criterion", "score", "reason")
+LONG_FIELDS = ("group", "response", "criterion", "score", "reason")
 
 FUSION_FLAGS = (
     "rule",
@@ -100,8 +100,8 @@ class WhereOptions(Options):
         from rubrank.tables.columns import Columns
 
         for field in self.column:
-            if field not in _LONG_FIELDS:
-                raise UnknownName.of("options", "column", field, _LONG_FIELDS)
+            if field not in LONG_FIELDS:
+                raise UnknownName.of("options", "column", field, LONG_FIELDS)
         group = self.group_column
         if not group and "group" in self.column:
             group = (self.column["group"],)

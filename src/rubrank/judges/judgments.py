@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
@@ -54,6 +54,27 @@ class Provenance:
         }
         replies = {str(group): tuple(ids.split()) for group, ids in data["replies"].items()}
         return cls(positions, replies, dict(data.get("spent", {})))
+
+    @classmethod
+    def merge(cls, provenances: Sequence[Provenance]) -> Provenance:
+        """Of several runs of judging together: comparisons and usage are added up, replies are united."""
+        positions: dict[str, tuple[float, int]] = {}
+        replies: dict[str, tuple[str, ...]] = {}
+        spent: dict[str, Any] = {}
+        for provenance in provenances:
+            for name, (wins, comparisons) in provenance.positions.items():
+                total_wins, total = positions.get(name, (0.0, 0))
+                positions[name] = (total_wins + wins, total + comparisons)
+            for group, ids in provenance.replies.items():
+                replies[group] = tuple(dict.fromkeys((*replies.get(group, ()), *ids)))
+            for name, value in provenance.spent.items():
+                if name not in spent:
+                    spent[name] = value
+                elif isinstance(value, Mapping):  # failures by kind
+                    spent[name] = dict(Counter(spent[name]) + Counter(value))
+                else:
+                    spent[name] += value
+        return cls(positions, replies, spent)
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,6 +12,7 @@ Letters: G rollouts, K criteria by which they are ranked, C gate criteria, D att
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -145,6 +146,7 @@ def records_of(
 
     table: what was fused, to keep the reasons of its scores. groups: the rollouts, to keep their texts.
     others: rule → rewards of all rollouts under other rules. only: numbers of the groups to record; None: all.
+    The arguments are checked at once; the records are made as they are consumed.
     """
     if not isinstance(result, Fused):
         got = type(result).__name__
@@ -161,7 +163,24 @@ def records_of(
             f"{len(table_ids)} and {len(group_ids)}",
             "Pass what was graded and fused.",
         )
-    for g in range(len(result)) if only is None else only:
+    numbers = range(len(result)) if only is None else list(only)
+    return _make_records(result, table, groups, step, others or {}, metadata or {}, numbers)
+
+
+def _make_records(
+    result: Fused,
+    table: ScoreTable | None,
+    groups: Sequence[Group] | None,
+    step: int | None,
+    others: Mapping[str, Any],
+    metadata: Mapping[str, Any],
+    numbers: Sequence[int],
+) -> Iterator[GroupRecord]:
+    """The records of the groups with these numbers; see `records_of`."""
+    spent = None
+    if table is not None and table.provenance is not None:
+        spent = table.provenance.spent
+    for position, g in enumerate(numbers):
         rows = slice(int(result.batch.starts[g]), int(result.batch.starts[g + 1]))
         fields = result.record(g)
         group_metadata: dict[str, Any] = {}
@@ -175,19 +194,19 @@ def records_of(
             if table.judging is not None:
                 judgment = table.judging.groups[g]
                 group_metadata["judges"] = {"asked": judgment.asked, "missing": judgment.lost}
-            if g == 0 and table.provenance is not None and table.provenance.spent:
-                # What judging the whole table cost: in one record only, so that sums over records are right.
-                group_metadata["judging"] = dict(table.provenance.spent)
+        if position == 0 and spent:
+            # What judging the whole table cost: in one record only, so that sums over records are right.
+            group_metadata["judging"] = dict(spent)
         if groups is not None:
             fields |= describe_texts(groups[g])
         other_rewards = {
             name: tuple(np.asarray(rewards, dtype=float)[rows].tolist())
-            for name, rewards in (others or {}).items()
+            for name, rewards in others.items()
         }
         yield GroupRecord(
             step=step,
             others=other_rewards,
-            metadata={**group_metadata, **(metadata or {})},
+            metadata={**group_metadata, **metadata},
             **fields,
         )
 
@@ -256,7 +275,7 @@ def _add_watched(fields: dict[str, Any], scores: GroupScores) -> None:
     fields["criteria"] += tuple(scores.criteria[k] for k in columns)
     rows = []
     for row, watched in zip(fields["scores"], scores.scores[:, columns].tolist(), strict=True):
-        rows.append(row + tuple(None if score != score else score for score in watched))
+        rows.append(row + tuple(None if math.isnan(score) else score for score in watched))
     fields["scores"] = tuple(rows)
 
 

@@ -23,7 +23,7 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import groupby
+from itertools import chain, groupby
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -143,13 +143,10 @@ class ScoreFile:
         groups = []
         for label, rows in layout.rows_of_groups.items():
             numbers = {rubric_of_row[row] for row in rows}
-            number = next(iter(numbers))
-            if len(numbers) > 1 or number not in range(len(self.rubrics)):
-                where = f"the rubric of group {label!r}"
-                allowed = f"one number from 0 to {len(self.rubrics) - 1}"
+            if len(numbers) > 1:
                 got = " and ".join(sorted(map(str, numbers)))
-                raise BadTable(str(self.table.path), where, allowed, got, _REMEDY)
-            rubric = self.rubrics[int(number)]
+                raise _rubric_error(self.rubrics, got, label, self.table.path)
+            rubric = _find_rubric(self.rubrics, next(iter(numbers)), label, self.table.path)
             names = [criterion.name for criterion in rubric]
             outcomes = read_outcomes([outcomes_of_row[row] for row in rows], self.table.path)
             probabilities = read_probability_texts(
@@ -169,7 +166,8 @@ class ScoreFile:
             for row in rows if with_reasons else ():
                 reason_on = self._reasons_of_row[row]
                 reasons.append(tuple(reason_on.get(name) or "" for name in names))
-            digests = [digest_of_row[row] for row in rows]
+            # All or none: without its row, a digest cannot be compared with the right response.
+            digests = tuple(digest for row in rows if (digest := digest_of_row[row]) is not None)
             group = GroupScores(
                 group_id,
                 rubric,
@@ -177,7 +175,7 @@ class ScoreFile:
                 tuple(reasons),
                 outcomes,
                 probabilities,
-                tuple(digest for digest in digests if digest is not None),
+                digests if len(digests) == len(rows) else (),
             )
             _check_domains(group, self.table.path)
             groups.append(group)
@@ -209,11 +207,39 @@ def open_score_file(source: Any) -> ScoreFile | None:
     A single JSON Lines file, and Parquet files with a column per criterion, are read as they are. Several JSON Lines
     files, and Parquet files with a row per score, are rewritten as one JSON Lines text.
     """
+    headers = _read_headers(source)
+    if headers is None:
+        return None
+    files = list(headers)
+    rubrics_of_file = {file: _parse_rubrics(header, file) for file, header in headers.items()}
+    rubrics = rubrics_of_file[files[0]]
+    if len(files) > 1:
+        # The same rubric may have different numbers in different files. Here each distinct rubric gets one number.
+        rubrics = tuple(dict.fromkeys(chain.from_iterable(rubrics_of_file.values())))
+    is_long = {file: header.get("layout") == "long" for file, header in headers.items()}
+    is_parquet = format_of(files[0]) == "Parquet"
+    if is_parquet and not any(is_long.values()):
+        table = _read_wide_parquet_files(source, rubrics_of_file, rubrics)
+    elif is_parquet or len(files) > 1:
+        table = _rewrite_as_json_lines(source, rubrics_of_file, rubrics, is_long)
+    else:
+        _, _, rows = read_bytes(files).partition(b"\n")
+        table = read_json_lines(rows, Path(source), describe_source(source), first_line=2)
+    return ScoreFile(table, rubrics, _read_provenance(headers))
+
+
+@raising_bad_table()
+def has_rubric(source: Any) -> bool:
+    """Is it a file that `ScoreTable.write` wrote, with the rubric that it was graded by? Only headers are read."""
+    return _read_headers(source) is not None
+
+
+def _read_headers(source: Any) -> dict[Path, Mapping[str, Any]] | None:
+    """The headers of the score files that a source names; None if it is another table, raises if only some are."""
     if not isinstance(source, str | Path) or is_dataset(source):
         return None
     files = find_files(source)
-    file_format = format_of(files[0])
-    if file_format not in ("JSON Lines", "Parquet"):
+    if format_of(files[0]) not in ("JSON Lines", "Parquet"):
         return None
     headers = {}
     for file in files:
@@ -227,47 +253,56 @@ def open_score_file(source: Any) -> ScoreFile | None:
             got = f"{file.name}, which contains no rubric, among others"
             allowed = "all score files of `rubrank grade`, or none"
             raise BadTable(str(source), "the files", allowed, got, "")
-    rubrics_of_file = {file: _parse_rubrics(header, file) for file, header in headers.items()}
-    first_header = headers[files[0]]
-    provenance = None
-    if first_header.get("judging"):
-        from rubrank.judges.judgments import Provenance
+    return headers
 
-        provenance = Provenance.of_dict(first_header["judging"])
+
+def _read_provenance(headers: Mapping[Path, Mapping[str, Any]]) -> Provenance | None:
+    """How the scores of all files were judged; None if no header has it."""
+    described = [header["judging"] for header in headers.values() if header.get("judging")]
+    if not described:
+        return None
+    # Imported here: most tables need no judges.
+    from rubrank.judges.judgments import Provenance
+
+    provenances: list[Provenance] = []
+    for data in described:
+        provenance = Provenance.of_dict(data)
+        # Parts of one file that was cut have the same header: its costs count once.
+        if provenance not in provenances:
+            provenances.append(provenance)
+    return Provenance.merge(provenances)
+
+
+def _read_wide_parquet_files(
+    source: str | Path, rubrics_of_file: Mapping[Path, Rubrics], rubrics: Rubrics
+) -> Table:
+    """Parquet files with a column per criterion as one table; `rubrics` are those of all files together."""
     path = Path(source)
-    shape = describe_source(source)
-    if len(files) == 1 and file_format == "JSON Lines":
-        _, _, rows = read_bytes(files).partition(b"\n")
-        table = read_json_lines(rows, path, shape, first_line=2)
-        return ScoreFile(table, rubrics_of_file[files[0]], provenance)
+    frames = []
+    for file, file_rubrics in rubrics_of_file.items():
+        frame = read_columnar_files([file], path)
+        if len(rubrics_of_file) > 1:
+            frame = _renumber(frame, file_rubrics, rubrics, file)
+        frames.append(frame)
+    frame = frames[0] if len(frames) == 1 else pl.concat(frames, how="diagonal_relaxed")
+    row_numbers = pl.Series(range(1, len(frame) + 1), dtype=pl.Int64)
+    return Table(path, describe_source(source), frame, row_numbers, "row")
 
-    # The same rubric may have different numbers in different files. Here each distinct rubric gets one number.
-    rubrics = rubrics_of_file[files[0]]
-    if len(files) > 1:
-        rubrics = tuple(dict.fromkeys(r for rubrics in rubrics_of_file.values() for r in rubrics))
-    is_long = {file: header.get("layout") == "long" for file, header in headers.items()}
-    if file_format == "Parquet" and not any(is_long.values()):
-        frames = []
-        for file in files:
-            frame = read_columnar_files([file], path)
-            frames.append(_renumber(frame, rubrics_of_file[file], rubrics))
-        frame = frames[0] if len(frames) == 1 else pl.concat(frames, how="diagonal_relaxed")
-        numbers = pl.Series(range(1, len(frame) + 1), dtype=pl.Int64)
-        return ScoreFile(Table(path, shape, frame, numbers, "row"), rubrics, provenance)
+
+def _rewrite_as_json_lines(
+    source: str | Path,
+    rubrics_of_file: Mapping[Path, Rubrics],
+    rubrics: Rubrics,
+    is_long: Mapping[Path, bool],
+) -> Table:
+    """Score files of any layout as one table; `rubrics` are those of all files together."""
     lines = []
-    for file in files:
-        for row in _rollouts_of_file(file, rubrics_of_file[file], is_long[file]):
-            number = row[RUBRIC]
-            if number in range(len(rubrics_of_file[file])):
-                number = rubrics.index(rubrics_of_file[file][number])
-            lines.append(json.dumps({**row, RUBRIC: number}).encode())
-    table = read_json_lines(b"\n".join(lines), path, shape)
-    return ScoreFile(replace(table, unit="rollout"), rubrics, provenance)
-
-
-def has_rubric(source: Any) -> bool:
-    """Is it a file that `ScoreTable.write` wrote, with the rubric that it was graded by?"""
-    return open_score_file(source) is not None
+    for file, file_rubrics in rubrics_of_file.items():
+        for row in _rollouts_of_file(file, file_rubrics, is_long[file]):
+            rubric = _find_rubric(file_rubrics, row.get(RUBRIC), row.get("group"), file)
+            lines.append(json.dumps({**row, RUBRIC: rubrics.index(rubric)}).encode())
+    table = read_json_lines(b"\n".join(lines), Path(source), describe_source(source))
+    return replace(table, unit="rollout")
 
 
 def read_outcomes(texts: Sequence[str | None], path: Path | str) -> dict[str, np.ndarray]:
@@ -341,12 +376,33 @@ def _parse_rubrics(header: Mapping[str, Any], path: Path) -> Rubrics:
     return tuple(rubrics)
 
 
-def _renumber(frame: pl.DataFrame, file_rubrics: Rubrics, rubrics: Rubrics) -> pl.DataFrame:
+def _find_rubric(
+    rubrics: Rubrics, number: Any, group: Any, path: Path
+) -> tuple[CriterionData, ...]:
+    """The rubric with the number that a row of this group has; raises if there is none."""
+    if number not in range(len(rubrics)):
+        raise _rubric_error(rubrics, str(number), group, path)
+    return rubrics[int(number)]
+
+
+def _rubric_error(rubrics: Rubrics, got: str, group: Any, path: Path) -> BadTable:
+    allowed = f"one number from 0 to {len(rubrics) - 1}"
+    return BadTable(str(path), f"the rubric of group {group!r}", allowed, got, _REMEDY)
+
+
+def _renumber(
+    frame: pl.DataFrame, file_rubrics: Rubrics, rubrics: Rubrics, path: Path
+) -> pl.DataFrame:
     """The frame of one file, with rubric numbers of the file replaced by those of all files together."""
-    if file_rubrics == rubrics[: len(file_rubrics)] or RUBRIC not in frame.columns:
+    if RUBRIC not in frame.columns or "group" not in frame.columns:
+        return frame
+    # A number that this file does not define may be the number of another file's rubric.
+    for group, number in frame.select("group", RUBRIC).unique(maintain_order=True).iter_rows():
+        _find_rubric(file_rubrics, number, group, path)
+    if file_rubrics == rubrics[: len(file_rubrics)]:
         return frame
     numbers = {number: rubrics.index(rubric) for number, rubric in enumerate(file_rubrics)}
-    return frame.with_columns(pl.col(RUBRIC).replace_strict(numbers, default=None))
+    return frame.with_columns(pl.col(RUBRIC).replace_strict(numbers))
 
 
 def _rollouts_of_file(path: Path, rubrics: Rubrics, is_long: bool) -> Iterator[dict[str, Any]]:
@@ -362,7 +418,8 @@ def _rollouts_of_file(path: Path, rubrics: Rubrics, is_long: bool) -> Iterator[d
     criterion_columns = {criterion.name for rubric in rubrics for criterion in rubric}
     criterion_columns |= {name + REASON_SUFFIX for name in criterion_columns}
     for row in rows:
-        names = [criterion.name for criterion in rubrics[row[RUBRIC]]]
+        rubric = _find_rubric(rubrics, row.get(RUBRIC), row.get("group"), path)
+        names = [criterion.name for criterion in rubric]
         rollout = {
             name: value
             for name, value in row.items()
@@ -389,12 +446,11 @@ def _rollouts_of_long_file(path: Path, rubrics: Rubrics) -> Iterator[dict[str, A
             for column in (OUTCOMES, PROBABILITIES, DIGEST):
                 if row.get(column):
                     shared_cells[column] = row[column]
-        if number in range(len(rubrics)):
-            expected_names = [criterion.name for criterion in rubrics[number]]
-            if names != expected_names:
-                got = f"others for rollout {rollout} of group {group!r}"
-                allowed = "a score table with a row for each criterion, in the order of its rubric"
-                raise BadTable(str(path), "file", allowed, got, _REMEDY)
+        rubric = _find_rubric(rubrics, number, group, path)
+        if names != [criterion.name for criterion in rubric]:
+            got = f"others for rollout {rollout} of group {group!r}"
+            allowed = "a score table with a row for each criterion, in the order of its rubric"
+            raise BadTable(str(path), "file", allowed, got, _REMEDY)
         yield {
             "group": group,
             "rollout": rollout,
@@ -429,8 +485,8 @@ class LoadedScores:
     table: ScoreTable
     shape: str
     """The format in words, such as "long CSV"."""
-    by: str
-    """The columns that name the groups."""
+    group_columns: str
+    """The columns that name the groups, such as "step/prompt_id"."""
     attributes: np.ndarray | None = None
     """(rollouts, D): the cells of the attribute columns that were named, rows as in the table."""
     left_out: tuple[str, ...] = ()
@@ -441,7 +497,7 @@ class LoadedScores:
         size = (
             f"{counted(len(self.table), 'rollout')} in {counted(len(self.table.groups), 'group')}"
         )
-        line = f"read {size} ({self.shape}, by {self.by})."
+        line = f"read {size} ({self.shape}, by {self.group_columns})."
         if self.left_out:
             line += f" Criteria: {', '.join(self.table.criteria)}; not used: {', '.join(self.left_out)}."
         return line
@@ -475,25 +531,30 @@ def load_scores(source: Any, columns: Columns | None = None) -> LoadedScores:
         scores = layout.scores_of(rows, names)
         no_reasons = (("",) * len(names),) * len(rows)
         group_ids = tuple(str(ids[row]) for row in rows)
-        has_ids = len(set(group_ids)) == len(rows) > 1
-        digests = [
-            digest_response(response) for row in rows if (response := responses[row]) is not None
-        ]
+        # An id that two rollouts share identifies neither; a single rollout needs none.
+        has_ids = len(rows) > 1 and len(set(group_ids)) == len(rows)
+        group_responses = [responses[row] for row in rows]
+        digests: tuple[str, ...] = ()
+        if None not in group_responses:
+            digests = tuple(digest_response(response) for response in group_responses)
         group = GroupScores(
             str(label),
             tuple(criteria[name] for name in names),
             scores,
             no_reasons,
-            digests=tuple(digests) if len(digests) == len(rows) else (),
+            digests=digests,
             rollout_ids=group_ids if has_ids else (),
         )
         groups.append(group)
     attributes = layout.attributes_MD
     if attributes is not None:
         attributes = attributes[np.concatenate(list(layout.rows_of_groups.values()))]
-    by = "/".join(layout.group_columns)
     return LoadedScores(
-        ScoreTable(tuple(groups)), layout.table.shape, by, attributes, layout.left_out
+        ScoreTable(tuple(groups)),
+        layout.table.shape,
+        "/".join(layout.group_columns),
+        attributes,
+        layout.left_out,
     )
 
 
@@ -550,18 +611,19 @@ def match_rollouts(
             allowed = f"there, with {len(scored.scores)} rollouts"
             remedy = "Give the file that was graded."
             raise InvalidInput(str(rollouts), f"group {scored.id!r}", allowed, got, remedy)
-        for number, (digest, rollout) in enumerate(
-            zip(scored.digests, group.rollouts, strict=False)
-        ):
+        # Digests and ids are known for all rollouts of a group or for none.
+        with_digests = zip(scored.digests, group.rollouts, strict=True) if scored.digests else ()
+        for number, (digest, rollout) in enumerate(with_digests):
             if digest != rollout.digest:
                 where = f"the response of rollout {number} of group {scored.id!r}"
                 remedy = "Give the file that was graded, with its rows in the same order."
                 raise InvalidInput(
                     str(rollouts), where, "the one that was scored", "another text", remedy
                 )
-        for number, (rollout_id, rollout) in enumerate(
-            zip(scored.rollout_ids, group.rollouts, strict=False)
-        ):
+        with_ids = (
+            zip(scored.rollout_ids, group.rollouts, strict=True) if scored.rollout_ids else ()
+        )
+        for number, (rollout_id, rollout) in enumerate(with_ids):
             ids = [
                 str(rollout.metadata[name])
                 for name in ROLLOUT_ID_NAMES

@@ -94,23 +94,25 @@ def check_quotes(
 ) -> None:
     """Raise for a quote that is never closed, or that opens within a cell and swallows the following rows."""
     characters = np.frombuffer(data, np.uint8)
+    # The quotes of a CSV pair up: the first opens, the second closes, the third opens … A doubled quote inside a cell
+    # ("say ""hi""") closes the cell and opens it again at once, so that every pair still is an opening and a closing.
     quotes = np.flatnonzero(characters == ord('"'))
-    opening = quotes[0::2]
-    closing = quotes[1::2]
-    before = characters[np.maximum(opening - 1, 0)]
-    starts_cell = (opening == 0) | np.isin(
-        before, np.frombuffer(f'\r\n"{separator}'.encode(), np.uint8)
-    )
+    opening_positions = quotes[0::2]
+    closing_positions = quotes[1::2]
+    characters_before = characters[np.maximum(opening_positions - 1, 0)]
+    cell_starters = np.frombuffer(f'\r\n"{separator}'.encode(), np.uint8)
+    starts_cell = (opening_positions == 0) | np.isin(characters_before, cell_starters)
     line_ends = np.flatnonzero(characters == ord("\n"))
-    lines = np.searchsorted(line_ends, opening)
-    wrong = opening[len(closing) :]  # one that is never closed
-    if not len(wrong):
-        spans_lines = lines[: len(closing)] != np.searchsorted(line_ends, closing)
-        wrong = opening[~starts_cell & spans_lines]
-    if len(wrong):
+    if len(opening_positions) > len(closing_positions):
+        wrong_positions = opening_positions[-1:]  # never closed
+    else:
+        opening_lines = np.searchsorted(line_ends, opening_positions)
+        closing_lines = np.searchsorted(line_ends, closing_positions)
+        wrong_positions = opening_positions[~starts_cell & (opening_lines != closing_lines)]
+    if len(wrong_positions):
         # A stray quote shifts the pairs of all that follow, so the first quote within a cell is the likeliest cause.
-        within_cell = opening[~starts_cell]
-        position = within_cell[0] if len(within_cell) else wrong[0]
+        within_cell = opening_positions[~starts_cell]
+        position = within_cell[0] if len(within_cell) else wrong_positions[0]
         line = int(np.searchsorted(line_ends, position)) + 1
         got = repr(data[position : position + 40].decode(errors="replace"))
         remedy = "Close its quotes, or double them."
@@ -149,18 +151,23 @@ def _rows_of_object(source: Any) -> Iterator[Row]:
 
 def _rows_of_columns(source: Mapping[Any, Any]) -> Iterator[Row]:
     """The rows of a mapping from names to columns."""
-    if not source or any(is_table(value) for value in source.values()):
+    if not source:
+        raise InvalidInput("rollouts", "source", "at least one column", "an empty mapping", "")
+    if any(is_table(value) for value in source.values()):
         # A `DatasetDict` holds several tables, and only the caller knows which one is meant.
-        names = ", ".join(map(str, source)) or "nothing"
+        names = ", ".join(map(str, source))
         raise InvalidInput(
             "rollouts", "source", "one table", f"several ({names})", "Choose a split."
         )
-    are_lists = all(isinstance(value, list | tuple) for value in source.values())
-    if not are_lists or len({len(value) for value in source.values()}) > 1:
-        remedy = "Write a single row as lists of one."
-        raise InvalidInput(
-            "rollouts", "source", "columns of one length", "different lengths", remedy
-        )
+    for name, cells in source.items():
+        if not isinstance(cells, list | tuple):
+            remedy = "Write a single row as lists of one."
+            got = describe_type(cells)
+            raise InvalidInput("rollouts", f"column {str(name)!r}", "a list of cells", got, remedy)
+    lengths = {str(name): len(cells) for name, cells in source.items()}
+    if len(set(lengths.values())) > 1:
+        got = ", ".join(f"{name!r} with {length}" for name, length in lengths.items())
+        raise InvalidInput("rollouts", "source", "columns of one length", got, "")
     columns = [str(name) for name in source]
     for cells in zip(*source.values(), strict=True):
         yield dict(zip(columns, cells, strict=True))

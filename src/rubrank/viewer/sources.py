@@ -59,8 +59,8 @@ class SourceOptions:
     """Where score tables hold what."""
     rollout_columns: dict[str, Any] | None = None
     """Where files of rollouts hold what."""
-    column_names: Collection[str] = ()
-    """The options about columns that are set."""
+    column_options: Collection[str] = ()
+    """Names of the options about columns that are set."""
     fusion: FuseOptions = field(default_factory=FuseOptions)
     """How scores are fused; the page of `view` can fuse every group in another way."""
 
@@ -71,10 +71,13 @@ class SourceOptions:
         if self.rubric is not None and (self.verb, kind) != ("report", "records"):
             names.append("rubric")
         names += sorted(self.fusion.model_fields_set)
-        for name in (*names, *self.column_names, *also):
+        names += [*self.column_options, *also]
+        if names:
             allowed = "given with scores or rollouts"
             got = f"{kind}: {source}"
-            raise InvalidInput(self.verb, name, allowed, got, _SHOWN_AS_THEY_ARE[kind], field=name)
+            raise InvalidInput(
+                self.verb, names[0], allowed, got, _SHOWN_AS_THEY_ARE[kind], field=names[0]
+            )
 
 
 def read_as_records(
@@ -104,7 +107,9 @@ def _read_scores_or_rollouts(
     # With a rubric, `view` grades what it is given; a report of scores lists the weaknesses of their rubric.
     if options.rubric is None or options.verb == "report":
         try:
-            logged = read_logged(source, options.rollouts, options.columns, report)
+            logged = read_logged(
+                source, options.rollouts, options.columns, report, options.rollout_columns
+            )
         except RubrankError as error:
             if options.rollouts is not None:
                 raise
@@ -135,7 +140,7 @@ def _fuse_scores(source: str, logged: Logged, options: SourceOptions) -> Iterato
     if options.rollouts is None:
         groups = match_own_texts(table, source)
     else:
-        groups = match_rollouts(table, options.rollouts)
+        groups = match_rollouts(table, options.rollouts, options.rollout_columns)
     return record_table(table, make_fuse_rule(options.fusion), groups=groups, batch=batch)
 
 
@@ -237,8 +242,11 @@ def _open_source(path: Path, options: SourceOptions, cleanup: ExitStack) -> Open
         got = f"the folder {path}, which has neither records nor scored runs"
         remedy = "A run that has just begun has records after its first step."
         raise InvalidInput("view", "sources", _KINDS, got, remedy)
-    if path.is_file() and not path.read_bytes().strip():
-        raise record_problem
+    if path.is_file():
+        with path.open("rb") as file:
+            is_blank = not any(line.strip() for line in file)
+        if is_blank:
+            raise record_problem
     try:
         format_of(find_files(str(path))[0])
     except RubrankError:  # by its name no table: a rubric, a picture, notes

@@ -17,7 +17,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from rubrank.cli.command import add_verb
-from rubrank.cli.common import FUSION_FLAGS, Force, Source, WhereOptions, rollout_columns
+from rubrank.cli.common import (
+    FUSION_FLAGS,
+    LONG_FIELDS,
+    Force,
+    Source,
+    WhereOptions,
+    rollout_columns,
+)
 from rubrank.cli.terminal import print_json, say
 from rubrank.cli.verbs.grade import load_judge_file
 from rubrank.cli.verbs.replay import split_rules
@@ -200,14 +207,21 @@ def _make_source_options(
         if rubric is None:
             raise
         columns = None  # a column of rollouts was named, such as that of the prompt
+    named_columns = {**rollout_columns(None, where.group_column), **where.column}
+    is_graded_anew = verb == "view" and rubric is not None
+    if rollouts is not None and not is_graded_anew:
+        # Fields that a table of scores has, too, name its columns: the file of rollouts may have others.
+        named_columns = {
+            field: name for field, name in named_columns.items() if field not in LONG_FIELDS
+        }
     return SourceOptions(
         verb=verb,
         rubric=rubric,
         judges=load_judge_file(judges, cache_only=False, dry_run=False),
         rollouts=rollouts,
         columns=columns,
-        rollout_columns={**rollout_columns(None, where.group_column), **where.column},
-        column_names=sorted(where.model_fields_set),
+        rollout_columns=named_columns,
+        column_options=sorted(where.model_fields_set),
         fusion=options,
     )
 

@@ -11,7 +11,7 @@ logged, the rollouts are the same and the first record counts. The same query in
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -54,11 +54,13 @@ def read_logged(
     rollouts: Any = None,
     columns: Columns | None = None,
     report: Callable[[str], None] | None = None,
+    rollout_columns: Mapping[str, Any] | None = None,
 ) -> Logged:
     """Scores of any shape that `fuse` reads, or a file of records; `rollouts` has the texts of its groups, by id.
 
     columns: which columns hold what; attributes that are measured on `rollouts` need no column.
     report: called with one line about what was read.
+    rollout_columns: which columns of `rollouts` hold what, as for `grade`.
     """
     from rubrank.fusion.control.markdown import MARKERS
 
@@ -85,7 +87,7 @@ def read_logged(
         report(summary)
     if rollouts is None:
         return logged
-    groups = match_rollouts(logged.table, rollouts)
+    groups = match_rollouts(logged.table, rollouts, rollout_columns)
     texts = [(rollout.thoughts, rollout.answer) for group in groups for rollout in group.rollouts]
     measured = _measure_attributes(logged.table, texts)
     if is_record_file or logged.attributes is None or measured.attributes is None:
