@@ -201,6 +201,54 @@ def test_judges_must_decide_new_items(tmp_path, servers):
         RubricEvolution(EvolveOptions(writers=str(files(tmp_path, servers[0]))), None)
 
 
+def test_a_missing_score_is_not_the_worst_score(tmp_path, servers):
+    evolution = make(tmp_path, servers)
+    evolution.observe(observation(scores=(1, np.nan, 1, 1)))
+    # The known scores are all equal, so the rubric decides no pair yet, and the moon adds all that it decides.
+    assert advance(evolution, 50)[0]["figures"]["adds"] == 1.0
+
+
+def test_a_retired_question_does_not_come_back(tmp_path, servers):
+    evolution = make(tmp_path, servers, retire_after=1)
+    evolution.observe(observation())
+    first = advance(evolution, 50)[0]["criterion"]["name"]
+    evolution.observe(observation(step=51, names=("A", first)))
+    assert questions(evolution) == [None, SUN]
+    again = {event["criterion"]["question"]: event for event in evolution.propose(100) if "because" in event}
+    assert again[MOON]["event"] == "dropped"
+    assert again[MOON]["reason"] == "it was added to the query before"
+
+
+def test_an_item_that_was_retired_at_step_0_stays_retired_in_the_next_run(tmp_path, servers):
+    evolution = make(tmp_path, servers, retire_after=1)
+    evolution.observe(observation())
+    first = advance(evolution, 50)[0]["criterion"]["name"]
+    evolution.observe(observation(step=0, names=("A", first)))  # records without a step have step 0
+    (query,) = evolution.queries.values()
+    row = {
+        "prompt": PROMPT,
+        "rubric": evolution.extend(None, PROMPT),
+        "draft": {"items": [entry.provenance() for entry in query.items]},
+    }
+    next_run = make(tmp_path, servers)
+    next_run.adopt(json.loads(json.dumps(row)))
+    assert questions(next_run) == [None, SUN]
+    assert next_run.metrics() == {"rubrank/evolve/active": 1.0, "rubrank/evolve/retired": 1.0}
+
+
+def test_a_run_resumed_with_a_smaller_limit_adds_nothing(tmp_path, servers):
+    evolution = make(tmp_path, servers)
+    evolution.observe(observation())
+    advance(evolution, 50)
+    evolution.observe(observation(step=60))
+    with Server(script([item("Does the answer name the sea?")])) as writer:
+        resumed = make(tmp_path, (writer, servers[1]), most_items=1, keep="all")
+        resumed.load_state_dict(evolution.state_dict())
+        events = advance(resumed, 100)
+    assert [event["reason"] for event in events] == ["the query has 1 items"]
+    assert questions(resumed) == [None, MOON, SUN]
+
+
 # ---- the verb for logged records -----------------------------------------------------------------------------------
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -58,13 +60,18 @@ def test_after_a_report_exactly_the_checks_without_a_verdict_are_left(rows, chec
     whole = chunk(rows, checks)
     done = data.draw(st.integers(1, rows * checks))
     verdicts = [[(1.0, "")] * min(checks, done - row * checks) for row in range(rows) if done > row * checks]
-    assert cells(whole.without(verdicts)) == cells([whole])[done:]
+    assert cells(whole.list_remaining(verdicts)) == cells([whole])[done:]
 
 
 def test_a_chunk_whose_worker_died_is_split_into_single_checks():
     parts = chunk(3, 2).split()
     assert cells(parts) == cells([chunk(3, 2)])
     assert all(len(part.tasks) == len(part.checks) == 1 and part.is_suspect for part in parts)
+
+
+def test_systems_that_cannot_fork_can_import_the_module():
+    code = "import os; del os.fork, os.register_at_fork; import rubrank.grading.workers"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_chunks_have_the_same_checks_and_are_not_too_long():

@@ -7,7 +7,9 @@ import json
 import numpy as np
 import pytest
 
+from rubrank import RLVR2, Gated, find_rule
 from rubrank.errors import InvalidInput, UnknownName
+from rubrank.fusion.rules.amrp import AMRP
 from rubrank.scores.criterion import CriterionData
 from rubrank.scores.table import GroupScores, ScoreTable
 from rubrank.studies.replay.replay import replay, run_rule
@@ -83,6 +85,21 @@ def test_steps_matter_to_rules_that_look_at_a_batch() -> None:
 def test_a_stateful_rule_starts_afresh() -> None:
     batch = table().batch()
     assert run_rule("amrp", batch, step=5).tolist() == run_rule("amrp", batch, step=5).tolist()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [AMRP, lambda: Gated(AMRP()), lambda: find_rule("rlvr2*amrp+"), lambda: RLVR2(wins="graded", width="run")],
+)
+def test_runs_of_a_rule_object_share_no_memory(make) -> None:
+    batch = table().batch()
+    expected = run_rule(make(), batch, step=5).tolist()
+    rule = make()
+    before = rule.state()
+    assert run_rule(rule, batch, step=5).tolist() == expected
+    assert rule.state() == before, "the caller's rule does not learn"
+    rule(batch)
+    assert run_rule(rule, batch, step=5).tolist() == expected, "a run begins with an empty memory"
 
 
 def test_transforms_change_cardinal_rules_only() -> None:

@@ -52,8 +52,8 @@ FAMILY = "evolved"
 """Family of the criteria that were added during a run."""
 _STATE_VERSION = 1
 _MOST_BASELINES = 50_000  # queries whose first headroom is remembered
-_ORIGIN = ("retired", "ties", "writer", "model", "prompt_version", "figures")
-"""Fields of an item that the column `draft` also has, if they are not empty."""
+_ORIGIN = ("writer", "model", "prompt_version", "figures")
+"""Fields that say where an item comes from. The column `draft` has those that are not empty."""
 _log = logging.getLogger("rubrank")
 
 
@@ -119,10 +119,13 @@ class EvolvedItem:
         if self.retired is not None:
             entry["reason"] = f"gave all responses the same score {self.ties} times in a row"
             entry["criterion"] = dict(self.criterion)
+            entry["retired"] = self.retired
         entry["began"] = self.began
+        if self.ties > 0:
+            entry["ties"] = self.ties
         for name in _ORIGIN:
             value = getattr(self, name)
-            if value not in (None, "", {}, 0):
+            if value:
                 entry[name] = value
         return entry
 
@@ -149,7 +152,7 @@ class _Candidate:
     totals: list[float]
     reason: str
     questions: list[str]
-    """Questions of the items that were added to its rubric before."""
+    """Questions of all items that were ever added to its rubric; a retired one must not come back."""
 
 
 class RubricEvolution:
@@ -182,21 +185,19 @@ class RubricEvolution:
     def observe(self, observation: Observation) -> None:
         """Read one group: retire items that no longer decide, and remember the query if its rubric needs more items."""
         key = _make_key(observation.prompt)
-        active = self.queries[key].active if key in self.queries else []
-        self._retire(active, observation)
-        active = [item for item in active if item.retired is None]
+        query = self.queries.get(key, QueryItems(observation.prompt))
+        self._retire(query.active, observation)
         self._candidates.pop(key, None)
         reason = self._find_reason(key, observation)
-        has_room = len(active) < self.options.most_items
+        has_room = len(query.active) < self.options.most_items
         if reason is None or not has_room or len(observation.responses) < LEAST_RESPONSES:
             return
-        scaled, weights = _scale_scores(observation)
         self._candidates[key] = _Candidate(
             observation.prompt,
             list(observation.responses),
-            totals=np.nansum(scaled * weights, axis=1).tolist(),
+            totals=_sum_scores(observation),
             reason=reason,
-            questions=[item.criterion["question"] for item in active],
+            questions=[item.criterion["question"] for item in query.items],
         )
         while len(self._candidates) > self.options.most_queries:
             del self._candidates[next(iter(self._candidates))]
@@ -217,9 +218,8 @@ class RubricEvolution:
                 item.retired = observation.step
                 event = {"event": "retired", "step": observation.step, "prompt": observation.prompt}
                 details = item.provenance()
-                del details[
-                    "step"
-                ]  # "evolved", the step of drafting; the event has the step of training
+                # It says "evolved", the step of drafting; the event has the step of training.
+                del details["step"]
                 self._retirements.append({**event, **details})
 
     def _find_reason(self, key: str, observation: Observation) -> str | None:
@@ -227,9 +227,8 @@ class RubricEvolution:
         rewards = np.asarray(observation.rewards, dtype=float)
         is_comparable = np.asarray(observation.passed, dtype=bool) & ~np.isnan(rewards)
         if is_comparable.sum() < 2:
-            return (
-                None  # the others were stopped by gates or not judged, which no item would change
-            )
+            # The others were stopped by gates or not judged, which no item would change.
+            return None
         headroom = _measure_headroom(observation)
         baseline = self._baselines.get(key, headroom)
         if headroom is not None and key not in self._baselines:
@@ -302,8 +301,8 @@ class RubricEvolution:
             criterion = item.criterion(make_unique(name, names))
             reason = entry.reason
             if entry.kept and item.question in candidate.questions:
-                reason = "the query has it already"
-            elif entry.kept and room == 0:
+                reason = "it was added to the query before"
+            elif entry.kept and room <= 0:  # below 0 in a run resumed with a smaller `most_items`
                 reason = f"the query has {self.options.most_items} items"
             elif entry.kept:
                 room -= 1
@@ -364,8 +363,9 @@ class RubricEvolution:
                 continue
             criterion = entry.get("criterion") or criterion_of_name.get(entry.get("name"))
             if entry.get("step") == "evolved" and criterion is not None:
-                origin = {name: entry[name] for name in _ORIGIN if name in entry}
-                query.items.append(EvolvedItem(dict(criterion), entry.get("began", 0), **origin))
+                names = ("retired", "ties", *_ORIGIN)
+                values = {name: entry[name] for name in names if name in entry}
+                query.items.append(EvolvedItem(dict(criterion), entry.get("began", 0), **values))
         if query.items:
             self.queries[_make_key(query.prompt)] = query
 
@@ -455,6 +455,15 @@ def _scale_scores(observation: Observation) -> tuple[np.ndarray, np.ndarray]:
         )
         scaled[:, position] = share if criterion.direction == "higher" else 1 - share
     return scaled, np.array([observation.criteria[k].weight for k in columns])
+
+
+def _sum_scores(observation: Observation) -> list[float]:
+    """Weighted sum of each response's scores; a missing score counts as the mean of the others on that criterion."""
+    scaled, weights = _scale_scores(observation)
+    is_known = ~np.isnan(scaled)
+    means = np.nansum(scaled, axis=0) / np.maximum(is_known.sum(axis=0), 1)
+    totals: list[float] = (np.where(is_known, scaled, means) * weights).sum(axis=1).tolist()
+    return totals
 
 
 def _measure_headroom(observation: Observation) -> float | None:

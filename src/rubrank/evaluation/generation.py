@@ -113,18 +113,25 @@ def _render_prompt(tokenizer: Any, prompt: Messages) -> str:
 
 
 def _generate_batch(model: Any, tokenizer: Any, texts: list[str], max_tokens: int) -> list[str]:
-    # Padding goes to the left, because the completion must follow its prompt. The tokenizer belongs to the trainer.
+    # A chat template writes the special tokens itself. Without one, the tokenizer must add them: base models such as
+    # Llama expect a token for the beginning of the text.
+    add_special_tokens = not getattr(tokenizer, "chat_template", None)
+    # Padding goes to the left, because the completion must follow its prompt. The tokenizer belongs to the trainer,
+    # so its settings are restored.
     side = tokenizer.padding_side
+    has_pad_token = tokenizer.pad_token_id is not None
     tokenizer.padding_side = "left"
+    if not has_pad_token:
+        tokenizer.pad_token = tokenizer.eos_token
     try:
-        inputs = tokenizer(texts, return_tensors="pt", padding=True, add_special_tokens=False).to(
-            model.device
-        )
+        inputs = tokenizer(
+            texts, return_tensors="pt", padding=True, add_special_tokens=add_special_tokens
+        ).to(model.device)
+        pad_token_id = tokenizer.pad_token_id
     finally:
         tokenizer.padding_side = side
-    pad_token = tokenizer.pad_token_id
-    if pad_token is None:
-        pad_token = tokenizer.eos_token_id
+        if not has_pad_token:
+            tokenizer.pad_token = None
     tokens = model.generate(
         input_ids=inputs["input_ids"],
         attention_mask=inputs["attention_mask"],
@@ -133,7 +140,7 @@ def _generate_batch(model: Any, tokenizer: Any, texts: list[str], max_tokens: in
         temperature=None,
         top_p=None,
         top_k=None,
-        pad_token_id=pad_token,
+        pad_token_id=pad_token_id,
     )
     prompt_length = inputs["input_ids"].shape[1]
     return [

@@ -73,14 +73,16 @@ class Chunk:
             for check in self.checks
         ]
 
-    def without(self, verdicts: Sequence[Sequence[PlainVerdict]]) -> list[Chunk]:
+    def list_remaining(self, verdicts: Sequence[Sequence[PlainVerdict]]) -> list[Chunk]:
         """The work that remains after a report, whose last rollout may have verdicts of some checks only."""
-        rest = []
+        remaining = []
         if verdicts and len(verdicts[-1]) < len(self.checks):
-            rest.append(Chunk((self.tasks[len(verdicts) - 1],), self.checks[len(verdicts[-1]) :]))
+            remaining.append(
+                Chunk((self.tasks[len(verdicts) - 1],), self.checks[len(verdicts[-1]) :])
+            )
         if len(verdicts) < len(self.tasks):
-            rest.append(Chunk(self.tasks[len(verdicts) :], self.checks))
-        return rest
+            remaining.append(Chunk(self.tasks[len(verdicts) :], self.checks))
+        return remaining
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,7 +190,7 @@ class WorkerPool:
                     waiting.extendleft(chunk.split())
             else:
                 del self._in_flight[future]
-                waiting.extendleft(chunk.without(verdicts))
+                waiting.extendleft(chunk.list_remaining(verdicts))
                 yield ChunkResult(chunk, verdicts, measured)
 
     def _wait(self) -> Future[Any]:
@@ -315,7 +317,8 @@ def _forget_pool() -> None:
     _idle_lock = threading.Lock()
 
 
-os.register_at_fork(after_in_child=_forget_pool)
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_forget_pool)
 
 
 # --------------------------------------------------------------------------------------------------------- the worker
@@ -372,8 +375,8 @@ def _prepare_worker() -> None:
 
 
 def run_chunk(
-    rollouts: bytes,
-    checks: bytes,
+    pickled_rollouts: bytes,
+    pickled_checks: bytes,
     modules: tuple[str, ...],
     compat: Compat,
     mode: Mode,
@@ -384,11 +387,11 @@ def run_chunk(
     assert _watch is not None
     _watch.start(timeout)
     _import_modules(modules)
-    bound_checks = _bind_checks(checks, compat, mode)
-    loaded_rollouts: list[Rollout] = pickle.loads(rollouts)
+    bound_checks = _bind_checks(pickled_checks, compat, mode)
+    rollouts: list[Rollout] = pickle.loads(pickled_rollouts)
     report_at = time.monotonic() + _REPORT_SECONDS
     verdicts: list[list[PlainVerdict]] = []
-    for rollout in loaded_rollouts:
+    for rollout in rollouts:
         row: list[PlainVerdict] = []
         verdicts.append(row)
         for name, decide in bound_checks:
@@ -403,7 +406,7 @@ def run_chunk(
             row.append(verdict)
             if time.monotonic() > report_at:
                 return verdicts, None
-    measured = None if measure is None else _measure(measure, loaded_rollouts)
+    measured = None if measure is None else _measure(measure, rollouts)
     return verdicts, measured
 
 
@@ -418,12 +421,14 @@ def _import_modules(modules: Sequence[str]) -> None:
             raise InvalidInput("grade", "workers", allowed, got, remedy) from None
 
 
+# Most chunks have the same checks. The key of the cache is their pickled form, because parameters cannot be hashed.
 @lru_cache(maxsize=256)
 def _bind_checks(
-    checks: bytes, compat: Compat, mode: Mode
+    pickled_checks: bytes, compat: Compat, mode: Mode
 ) -> list[tuple[str, Callable[[Rollout], PlainVerdict]]]:
+    """Each check as the name of its verifier and a function of a rollout."""
     bound = []
-    for name, params in pickle.loads(checks):
+    for name, params in pickle.loads(pickled_checks):
         verifier = find_verifier(name)
         bound.append((name, verifier.bind(verifier.check_parameters(params), compat, mode)))
     return bound

@@ -8,9 +8,9 @@
     >>> [item.text for item in text.markdown.bullets]
     ['one', 'two']
 
-Right for English and Chinese, decent for Japanese, Korean, Spanish, French, German, Russian, Arabic and Thai. In
-scripts without spaces a word is one character. `words.py`, `sentences.py` and `markdown.py` define how texts are
-cut. Every unit takes time proportional to the length of the text.
+Units are correct for English and Chinese, and mostly correct for Japanese, Korean, Spanish, French, German, Russian,
+Arabic and Thai. In scripts without spaces a word is one character. `words.py`, `sentences.py` and `markdown.py` define
+how texts are split. Every unit takes time proportional to the length of the text.
 """
 
 from __future__ import annotations

@@ -1,15 +1,16 @@
-"""HealthBench points: met points over points that can be won.
+"""HealthBench: the points that a rollout wins, divided by the points that it could win.
 
     points 5 (met), 3 (not met), −4 (present)      R = (5 − 4) / (5 + 3) = 0.125
 
     R = Σ points · presence / Σ_{points > 0} points;  0 if none is positive          grade A
 
-Points may be negative: "Invents a dosage", −8. A score always says how good a rollout is (a criterion with negative
-points has "lower" as its direction), so the presence of a bad thing is 1 − s. A criterion without points has its weight
-as points. GEAR reads points in the same way.
-`clip`: at most 1 and at least 0 (default); False leaves a rollout with more harm than merit below 0.
-Missing: the criterion is left out of both sums for that rollout. A rollout without any score gets the mean of its
-group's others; where no rollout has one, 0.5 if clipped (0 if not: neither merit nor harm).
+Points may be negative: "Invents a dosage", −8. A score s always says how good a rollout is (a criterion with negative
+points has "lower" as its direction), so the presence of a bad thing is 1 − s. If a criterion has no points, its weight
+is used. GEAR reads points in the same way.
+`clip=True` (the default) limits R to [0, 1]. With `clip=False`, R is negative if a rollout loses more points than it
+wins.
+Missing: the criterion is left out of both sums for that rollout. A rollout without any score gets the mean of the other
+rollouts of its group. If no rollout of the group has a score, all get 0.5, or 0 with `clip=False`.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from rubrank.scores.batch import ScoreBatch
 
 @dataclass(frozen=True)
 class HealthBench(checks.LocalRule):
-    """Points won over points that can be won."""
+    """The points that a rollout wins, divided by the points that it could win."""
 
     name: ClassVar[str] = "healthbench"
 
@@ -35,11 +36,11 @@ class HealthBench(checks.LocalRule):
 
     @property
     def bounded(self) -> bool:
-        """Only if clipped."""
+        """Values are from 0 to 1 only if they are clipped."""
         return self.clip
 
     def __call__(self, batch: ScoreBatch) -> Fused:
-        """Points of each rollout."""
+        """The share of points that each rollout wins."""
         points_NK, presence_MK = read_points(batch)
         reachable_NK = np.maximum(points_NK, 0.0)
         value_M = share_of_points(
@@ -52,13 +53,13 @@ class Points(NamedTuple):
     """Points and presence of every criterion."""
 
     points_NK: np.ndarray
-    """(N, K) or (1, K); negative for what should not be there."""
+    """(N, K) or (1, K); negative if a response should not have what the criterion describes."""
     presence_MK: np.ndarray
-    """From 0 to 1: how much of it is there; NaN = missing."""
+    """(M, K), from 0 to 1: how far a response has what the criterion describes; NaN = missing."""
 
 
 def read_points(batch: ScoreBatch) -> Points:
-    """Read the points of every group's rubric."""
+    """Read the points from every group's rubric, and how far each rollout has what the criteria describe."""
     rubric_NK = batch.read(lambda c: np.nan if c.points is None else c.points).astype(float)
     points_NK = np.where(np.isnan(rubric_NK), batch.weights_NK, rubric_NK)
     is_negative_NK = points_NK < 0.0
@@ -77,7 +78,7 @@ def share_of_points(
 ) -> np.ndarray:
     """(M,): Σ points · presence / Σ reachable over the criteria that a rollout has scores on; 0 if nothing can be won.
 
-    Values are clipped before rollouts without scores get the mean of their group: the mean is that of final values.
+    Values are clipped first. Rollouts without scores then get the mean of the clipped values of their group.
     """
     won = row_sums(presence_MK, expand_rows(points_NK, batch))
     reachable = expand_rows(reachable_NK.sum(1), batch)

@@ -12,15 +12,19 @@ Rules that look at a whole batch or have a memory (GDPO, AMRP …) see `step` gr
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from copy import deepcopy
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from rubrank._plain import plain
+from rubrank._plugins import is_from_library
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
+from rubrank.fusion.control.estimate import RunningEstimate
+from rubrank.fusion.models.graded import RecentScores
 from rubrank.fusion.options import make_fuse_rule
-from rubrank.fusion.rule import Rule, apply_rule
+from rubrank.fusion.rule import Rule, Stateful, apply_rule
 from rubrank.fusion.rules import find_rule
 from rubrank.options import FuseOptions
 from rubrank.records.agreement import (
@@ -94,10 +98,13 @@ class Replay:
     groups: tuple[str, ...]
     step: int
     kendall: np.ndarray
+    """(R, R): mean Kendall τ-b within groups. Groups that one of the two rules leaves tied do not count."""
     spearman: np.ndarray
+    """(R, R): mean Spearman correlation of the same groups."""
     signs: np.ndarray
     """(R, R): share of rollouts on the same side of their group's mean."""
     same_winner: np.ndarray
+    """(R, R): share of the same groups in which a rollout is best under both rules."""
 
     def __getitem__(self, rule: str) -> RuleReplay:
         """The result of one rule."""
@@ -217,13 +224,36 @@ def label_rules(rules: Sequence[str | Rule]) -> list[str]:
 def run_rule(
     rule: str | Rule, batch: ScoreBatch, step: int = STEP, options: FuseOptions | None = None
 ) -> np.ndarray:
-    """(M,): the rewards of a batch, `step` groups at a time. A rule with a memory begins without one."""
-    new_rule = _make_rule(rule, options)
+    """(M,): the rewards of a batch, `step` groups at a time.
+
+    A rule of the library with a memory begins with an empty one. Another rule that learns is copied, and its copy
+    begins with what the rule has learnt. The rule that was passed does not learn from the batch.
+    """
+    new_rule = _make_new_rule(rule, options)
     return np.concatenate([apply_rule(new_rule, part).reward for part in split_steps(batch, step)])
 
 
-def _make_rule(rule: str | Rule, options: FuseOptions | None) -> Rule:
-    return make_fuse_rule(options or FuseOptions(), rule) if isinstance(rule, str) else rule
+def _make_new_rule(rule: str | Rule, options: FuseOptions | None) -> Rule:
+    """The rule of a name, or a copy of a rule that shares no memory with it."""
+    if isinstance(rule, str):
+        return make_fuse_rule(options or FuseOptions(), rule)
+    return _copy_rule(rule)
+
+
+def _copy_rule(rule: Rule) -> Rule:
+    if not isinstance(rule, Stateful):
+        return rule  # it does not learn
+    if not is_dataclass(rule) or not is_from_library(rule):
+        return deepcopy(rule)
+    new_values: dict[str, Any] = {}
+    for field in fields(rule):
+        value = getattr(rule, field.name)
+        if isinstance(value, RunningEstimate | RecentScores):
+            new_values[field.name] = type(value)()
+        elif isinstance(value, Rule):  # the rule inside of a gate, of control or of a composition
+            new_values[field.name] = _copy_rule(value)
+    # `replace` also gives the copy an empty `memory`, because that is no argument of the rules that have one.
+    return replace(rule, **new_values)
 
 
 def split_steps(batch: ScoreBatch, step: int) -> Iterator[ScoreBatch]:
@@ -264,7 +294,7 @@ def _replay_rule(
         effective=effective_weights(reward, batch),
         influence=np.array(influence),
         follows=np.array(follows),
-        seconds=best_seconds(_make_rule(rule, options), first_step, _ROUNDS),
+        seconds=best_seconds(_make_new_rule(rule, options), first_step, _ROUNDS),
     )
     return rule_replay, ranking
 
