@@ -16,7 +16,7 @@ from rubrank.cli.demo.judge import demo_judges
 from rubrank.errors import BadTable, InvalidInput
 from rubrank.grading.grade import grade
 from rubrank.judges.judgments import Provenance
-from rubrank.records.files import read_records, write_records
+from rubrank.records.files import find_record_files, read_records, write_records
 from rubrank.records.record import GroupRecord, records_of, to_score_table
 from rubrank.rollouts.rollout import Group
 from rubrank.scores.table import ScoreTable
@@ -172,3 +172,9 @@ def test_the_first_record_has_the_cost_of_judging(graded: tuple[list[Group], Sco
     table = replace(graded[1], judging=None, read=Provenance({}, {}, spent))
     records = list(records_of(table.fuse(), table, only=[2, 4]))
     assert [record.metadata.get("judging") for record in records] == [spent, None]
+
+
+def test_a_superscript_in_a_file_name_is_no_number(tmp_path: Path) -> None:
+    for name in ("a10.jsonl", "a9.jsonl", "\u00b2.jsonl"):
+        (tmp_path / name).write_text("")
+    assert [file.name for file in find_record_files(tmp_path)] == ["a9.jsonl", "a10.jsonl", "\u00b2.jsonl"]

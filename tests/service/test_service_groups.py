@@ -193,10 +193,38 @@ def test_attributes_over_groups_are_warmed_up_without_a_warning(tmp_path):
 
 
 def test_a_warm_up_that_fails_keeps_nobody_out(tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr(Service, "try_engine", lambda self: 1 / 0)
+    monkeypatch.setattr(Service, "warm_up_engine", lambda self: 1 / 0)
     with serving(tmp_path) as served:
         assert served.call("/v1/groups", body())[0] == 200
     assert "warming up" in caplog.text
+
+
+def test_a_step_during_the_warm_up_is_not_rolled_back(tmp_path, monkeypatch):
+    async def main():
+        config, folder = load_service(config_at(tmp_path, rule="rlvr2+", attributes=["total_length"]))
+        service = await open_service(config, folder)
+        engine = service.engine
+        while not service.is_ready:
+            await asyncio.sleep(0.01)
+        before = engine.state_dict()
+        service.warm_up_engine()
+        assert engine.state_dict() == before  # the made-up groups teach it nothing
+        decide = engine.decide
+        real = [Group(id=str(n), rollouts=tuple(Rollout(prompt=PROMPT, response=s) for s in SAID)) for n in range(2)]
+
+        def decide_while_a_step_runs(groups):
+            monkeypatch.setattr(engine, "decide", decide)
+            engine.score(real, 0)
+            return decide(groups)
+
+        monkeypatch.setattr(engine, "decide", decide_while_a_step_runs)
+        service.warm_up_engine()
+        after = engine.state_dict()
+        await service.close()
+        return before, after
+
+    before, after = asyncio.run(main())
+    assert after["memory"] != before["memory"]
 
 
 def test_what_uvicorn_has_waited_is_part_of_the_time_at_the_end(tmp_path, monkeypatch):

@@ -579,6 +579,20 @@ def test_too_much_at_once_is_turned_away(tmp_path):
         assert served.call("/v1/groups", {"groups": [{"prompt": "p", "responses": ["a"] * 4}]})[0] == 200
 
 
+def test_a_request_that_fills_the_service_is_answered(tmp_path):
+    """A request does not count against itself, and requests that have ended leave no rollouts behind."""
+    full = {"groups": [{"prompt": "p", "responses": ["a"] * 4}]}
+    label = json.dumps({"rubric": ["NoSuchVerifier"], "group_size": 1})
+    bad_sample = {"prompt": "p", "response": "a", "label": label}
+    with serving(tmp_path, max_waiting=4) as served:
+        for number in range(3):
+            assert served.call("/v1/groups", full | {"request_id": f"r{number}"})[0] == 200
+            assert served.call("/v1/score", {"prompt": "p", "response": "a"})[0] == 200
+            assert served.call("/slime", {"prompt": "p", "response": "a", "group_size": 1})[0] == 200
+            assert served.call("/slime", bad_sample)[0] in (400, 422)
+        assert served.call("/v1/groups", full)[0] == 200
+
+
 def test_more_than_there_is_room_for_is_not_to_be_tried_again(tmp_path):
     with serving(tmp_path, max_waiting=4) as served:
         answer = served.call("/v1/groups", {"groups": [{"prompt": "p", "responses": ["a"] * 5}]})

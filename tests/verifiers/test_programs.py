@@ -181,3 +181,25 @@ def test_traces_of_chat_messages():
         assert verdict(name, messages, params).value == 1, name
     assert verdict("NoRepeatedCall", messages).value == 0
     assert verdict("NoRepeatedCall", messages, {"same_result": True}).value == 1
+
+
+def test_all_or_nothing_says_which_test_failed():
+    tests = [{"input": str(n), "output": str(n)} for n in (1, 2, 7, 4)]
+    tests[2]["output"] = "8"
+    params = {"tests": tests, "score": "all"}
+    found = verdict("CodePasses", "```python\nprint(input())\n```", params)
+    if found.value is None:
+        pytest.skip(found.reason)
+    assert found.value == 0
+    assert found.reason.startswith("test 3 of 4 failed after 2 passed: '8' expected")
+    tests[2]["output"] = "7"
+    assert verdict("CodePasses", "```python\nprint(input())\n```", params).reason == "4 of 4 tests passed"
+
+
+def test_a_compiler_that_the_sandbox_stops_is_said_to_be(monkeypatch):
+    stopped = sandbox.Result("killed", None, b"", b"", 1.0)
+    monkeypatch.setattr(programs, "find_tool", lambda language: ("/usr/bin/c++", ()))
+    monkeypatch.setattr(sandbox, "run", lambda *_, **__: stopped)
+    monkeypatch.setattr(programs, "_compiler_works", lambda language: True)
+    found = verdict("CodePasses", "```cpp\nint main() {}\n```", {"tests": [{"output": ""}]})
+    assert (found.value, found.reason) == (0, "it does not compile: killed")

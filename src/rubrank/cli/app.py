@@ -12,12 +12,12 @@
     rubrank eval list, score, table, compare, run    verbs/evaluation.py   benchmarks
     rubrank train                                    verbs/train.py        a whole training run from one file
     rubrank serve                                    verbs/serve.py        rewards over HTTP
-    rubrank sandbox check, warm-up                   verbs/machine.py      this machine
+    rubrank warm-up, sandbox check                   verbs/machine.py      this machine
     rubrank lab list, run, tunnel, report            verbs/lab.py          the experiments of recipes/lab
     rubrank demo                                     demo/                 all of it on bundled rollouts
 
-Errors are one line on standard error and exit code 2; Ctrl-C is 130. Nothing but typer is imported here, so that --help
-is quick: polars and numba are loaded when a verb runs.
+Errors are one line on standard error and exit code 2; Ctrl-C is 130. Libraries that load slowly, such as polars and
+numba, are imported when a verb runs, so that --help is quick.
 """
 
 from __future__ import annotations

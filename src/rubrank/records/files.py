@@ -104,11 +104,12 @@ def _read_files(paths: Iterable[Path]) -> Iterator[GroupRecord]:
 
 
 def find_record_files(path: Path, missing_ok: bool = False) -> list[Path]:
-    """The files that a path means, in the order of their names, numbers read as numbers.
+    """The files of records at a path, sorted by name, with numbers in names compared as numbers.
 
     A folder: its files called records.…, as training writes them; if there are none, all its files.
     A pattern such as records.*.jsonl.zst: what it matches.
     The name of a file: it, and the rotated files beside it, such as records.000100.jsonl.zst.
+    If there are no files, raises InvalidInput, or returns an empty list if missing_ok.
     """
     if os.path.isdir(path):  # Path.is_dir raises for names that are too long
         visible_files = [file for file in path.iterdir() if not file.name.startswith(".")]
@@ -160,7 +161,8 @@ def split_suffix(path: Path) -> tuple[str, str]:
 def _sort_key(path: Path) -> list[Any]:
     # Without its suffixes, so that records.jsonl comes before records.000100.jsonl.
     stem, _ = split_suffix(path)
-    return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", stem)]
+    # isdecimal, because isdigit also accepts "²", which int refuses.
+    return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", stem)]
 
 
 def is_records(path: Path) -> bool:

@@ -42,7 +42,7 @@ class RequestRefused(Exception):  # noqa: N818
         self.error = error
 
 
-def refuse(
+def make_refusal(
     status: int, what: str, allowed: str, got: str, remedy: str = "", where: str = "request"
 ) -> RequestRefused:
     """The error to raise for a request, with the parts that all errors of rubrank have."""
@@ -73,7 +73,7 @@ class Token:
         if not self.is_right(request):
             got = "none" if _find_token(request) is None else "a different one"
             remedy = "Send Authorization: Bearer TOKEN."
-            raise refuse(401, "token", "the token of this service", got, remedy)
+            raise make_refusal(401, "token", "the token of this service", got, remedy)
 
 
 def _digest(text: str) -> bytes:
@@ -102,7 +102,9 @@ async def read_body(request: Request, most: int, seconds: float) -> bytes:
     if length.isdecimal() and int(length) > most:
         raise _refuse_size(most, f"{int(length):,}")
     if request.headers.get("content-encoding", "identity") != "identity":
-        raise refuse(415, "Content-Encoding", "left out", request.headers["content-encoding"][:40])
+        raise make_refusal(
+            415, "Content-Encoding", "left out", request.headers["content-encoding"][:40]
+        )
     parts = []
     size = 0
     try:
@@ -113,15 +115,17 @@ async def read_body(request: Request, most: int, seconds: float) -> bytes:
                     raise _refuse_size(most, "more")
                 parts.append(part)
     except TimeoutError:
-        raise refuse(408, "body", f"sent within {seconds:g} s", f"{size:,} bytes by then") from None
+        raise make_refusal(
+            408, "body", f"sent within {seconds:g} s", f"{size:,} bytes by then"
+        ) from None
     except ClientDisconnect:
-        raise refuse(400, "body", "complete", "a closed connection") from None
+        raise make_refusal(400, "body", "complete", "a closed connection") from None
     return b"".join(parts)
 
 
 def _refuse_size(most: int, got: str) -> RequestRefused:
     remedy = "Send fewer groups at a time, or raise max_body."
-    return refuse(413, "body", f"at most {most:,} bytes", got, remedy)
+    return make_refusal(413, "body", f"at most {most:,} bytes", got, remedy)
 
 
 def parse_json(body: bytes) -> Any:
@@ -133,7 +137,7 @@ def parse_json(body: bytes) -> Any:
             object_pairs_hook=check_unique_keys,
         )
     except RepeatedKey as error:
-        raise refuse(400, "body", "JSON without repeated keys", str(error)[:120]) from None
+        raise make_refusal(400, "body", "JSON without repeated keys", str(error)[:120]) from None
     except RecursionError:
         raise _refuse_json("too deep") from None
     except ValueError as error:
@@ -155,7 +159,7 @@ def parse_json(body: bytes) -> Any:
 def _refuse_json(problem: str) -> RequestRefused:
     """The error for a body that is not JSON. problem: what the parser says."""
     remedy = "NaN and Infinity are not JSON: send null." if problem.endswith("is not JSON") else ""
-    return refuse(400, "body", "JSON", problem[:120], remedy)
+    return make_refusal(400, "body", "JSON", problem[:120], remedy)
 
 
 def make_error_response(error: BaseException) -> Response:

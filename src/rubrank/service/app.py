@@ -27,7 +27,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from rubrank.service.access import Token, make_error_response, parse_json, read_body, refuse
+from rubrank.service.access import Token, make_error_response, make_refusal, parse_json, read_body
 from rubrank.service.cohorts import SampleAnswer, ServiceSample
 from rubrank.service.dialects import nemo_gym, openrlhf, slime
 from rubrank.service.dialects.samples import SampleReader
@@ -60,13 +60,13 @@ def make_app(open_service: OpenService) -> Starlette:
 
 async def _refuse_path(request: Request, error: Exception) -> Response:
     allowed = "one of " + ", ".join(sorted(route.path for route in request.app.routes))
-    return make_error_response(refuse(404, "path", allowed, request.url.path[:80]))
+    return make_error_response(make_refusal(404, "path", allowed, request.url.path[:80]))
 
 
 async def _refuse_method(request: Request, error: Exception) -> Response:
     headers = getattr(error, "headers", None) or {}
     return make_error_response(
-        refuse(405, "method", headers.get("Allow", "another"), request.method)
+        make_refusal(405, "method", headers.get("Allow", "another"), request.method)
     )
 
 
@@ -203,7 +203,7 @@ class Routes:
         service = self._service
         if service.is_ending or not service.is_ready:
             got = "shutting down" if service.is_ending else "starting"
-            raise refuse(503, "service", "ready", got, where="service")
+            raise make_refusal(503, "service", "ready", got, where="service")
         return Response(b'{"status": "ready"}', media_type=_JSON)
 
     async def _answer_metrics(self, request: Request) -> Response:

@@ -31,7 +31,7 @@ from rubrank.judges.client.runtime import share_limits_through
 from rubrank.service.app import OpenService, make_app
 from rubrank.service.cohorts import Cohorts, GroupWork, SampleAnswer, ServiceSample, Ticket
 from rubrank.service.config import ServiceConfig
-from rubrank.service.service import Service, open_service, refuse_ending
+from rubrank.service.service import Service, open_service, shutdown_error
 from rubrank.service.store import ServiceStore
 from rubrank.training.engine import Graded
 
@@ -86,7 +86,7 @@ class CohortsActor:
         try:
             return ActorReply(await method(self.get_cohorts(), *arguments))
         except asyncio.CancelledError:  # the replica was considered dead, but is alive
-            return ActorReply(error=refuse_ending())
+            return ActorReply(error=shutdown_error())
         except Exception as error:
             return ActorReply(error=error)
 
@@ -123,7 +123,7 @@ class RemoteCohorts:
             reply = await self._actor.call.remote(self._replica, method, *arguments)
         except RayActorError:
             # Ray restarts the actor, which loads its state from disk; callers try again.
-            raise refuse_ending() from None
+            raise shutdown_error() from None
         if reply.error is not None:
             raise reply.error
         value: T = reply.value

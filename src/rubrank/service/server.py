@@ -31,7 +31,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from rubrank.errors import InvalidInput, RubrankError
 from rubrank.judges.client.runtime import close_runtime
-from rubrank.service.access import Token, make_error_response, refuse
+from rubrank.service.access import Token, make_error_response, make_refusal
 from rubrank.service.app import OpenService, make_app
 from rubrank.service.config import ServiceConfig
 from rubrank.service.service import Service, open_service
@@ -178,7 +178,7 @@ class LimitedProtocol(HttpToolsProtocol):
         is_reading_body = self._in_body and self.cycle is not None
         # In these two cases the client would read the error as the answer to another request, or after an answer.
         if not is_answering and not is_reading_body:
-            answer = make_error_response(refuse(status, what, allowed, got))
+            answer = make_error_response(make_refusal(status, what, allowed, got))
             head = (
                 f"HTTP/1.1 {status} Refused\r\nContent-Type: application/json\r\nConnection: close\r\n"
                 f"Content-Length: {len(answer.body)}\r\n\r\n"

@@ -16,7 +16,7 @@ import logging
 import math
 import time
 from collections import deque
-from collections.abc import Coroutine, Hashable, Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from rubrank.errors import RubrankError
 from rubrank.rollouts.rollout import Group
-from rubrank.service.access import RequestRefused, refuse
+from rubrank.service.access import RequestRefused, make_refusal
 from rubrank.service.cohorts import Cohorts, GroupWork, SampleAnswer, ServiceSample, Ticket
 from rubrank.service.config import ServiceConfig
 from rubrank.service.metrics import Metrics
@@ -104,8 +104,12 @@ class Service:
         """Work that goes on even if its caller disconnects."""
         self._running: dict[str, tuple[bytes, asyncio.Task[bytes]]] = {}
         """Request id → digest of the body, and the work on it."""
-        self._unsaved: dict[Hashable, Any] = {}
-        """Results whose answers could not be stored, by request id and digest, or by cohort; oldest first."""
+        self._pending = 0
+        """Rollouts of the requests that are admitted and not finished."""
+        self._unsaved_answers: dict[tuple[str, bytes], bytes] = {}
+        """Request id and digest of the body → the answer, which could not be stored; oldest first."""
+        self._unsaved_cohorts: dict[int, list[SampleAnswer]] = {}
+        """Cohort → the answers to its samples, which could not be stored; oldest first."""
         self._pairs: dict[int, ArrivingPairs] = {}
         """Cohort → pairs of its samples that are judged before the cohort is complete."""
         self._recent: deque[bool] = deque(maxlen=config.window)
@@ -117,15 +121,15 @@ class Service:
         """Load and compile modules in advance, so that the first caller does not wait for them."""
         try:
             if self.engine.rubric is not None:
-                await asyncio.to_thread(self.try_engine)
+                await asyncio.to_thread(self.warm_up_engine)
         except RubrankError:
             pass  # the shared rubric alone may not be enough: queries bring their own criteria
         except Exception:  # callers will get the error too, and some requests may work
             _log.exception("warming up did not work")
         self.is_ready = True
 
-    def try_engine(self) -> None:
-        """Score two made-up groups, without records and without changing the state of the engine."""
+    def warm_up_engine(self) -> None:
+        """Score two made-up groups. The state of the engine stays as it is, even if requests run meanwhile."""
         if self.engine.judges is not None:
             # Imported before the first caller needs them.
             from rubrank.judges import prompting  # noqa: F401
@@ -134,10 +138,10 @@ class Service:
         rollouts = tuple(rollout_of(_WARM_UP_PROMPT, text) for text in _WARM_UP_RESPONSES)
         # Two groups, because rules that estimate over groups warn if there is only one.
         groups = [Group(id=f"warm-up {n}", rollouts=rollouts) for n in range(2)]
-        state = self.engine.state_dict()
-        scores = self.engine.decide(groups).groups
-        self.engine.fuse(groups, Graded(scores), 0, train=False, write=False)
-        self.engine.load_state_dict(state)
+        graded = Graded(self.engine.decide(groups).groups)
+        # With train=False the engine restores what its rule has learnt, under its lock. With logged=False no metrics
+        # are added to the run's.
+        self.engine.fuse(groups, graded, 0, train=False, write=False, logged=False)
 
     # ---------------------------------------------------------------------------------------------------- groups
 
@@ -169,31 +173,31 @@ class Service:
         self, request: GroupsRequest, request_id: str, digest: bytes
     ) -> bytes:
         try:
-            answer = self._unsaved.pop((request_id, digest), None)
+            answer = self._unsaved_answers.pop((request_id, digest), None)
             if answer is None:
                 answer = await self._score_groups(request)
             try:
                 await self._cohorts.add_answer(request_id, digest + answer)
             except Exception:
-                self._keep_unsaved((request_id, digest), answer)
+                # Its records are written, and must not be written again.
+                self._unsaved_answers[request_id, digest] = answer
+                _drop_oldest(self._unsaved_answers, _MOST_UNSAVED)
                 raise
             return answer
         finally:
             del self._running[request_id]
 
-    def _keep_unsaved(self, key: Hashable, answer: Any) -> None:
-        """Keep a result that could not be stored: its records are written, and must not be written again."""
-        self._unsaved[key] = answer
-        while len(self._unsaved) > _MOST_UNSAVED:
-            del self._unsaved[next(iter(self._unsaved))]
-
     async def _score_groups(self, request: GroupsRequest) -> bytes:
         config = self.config
         groups = request.make_groups(config.max_group, self.engine.label, self.engine.thinking)
-        self._admit(sum(len(group.rollouts) for group in groups))
-        scored = await self.pipeline.score(
-            groups, request.step, train=request.train, alone=request.metrics
-        )
+        rollouts = sum(len(group.rollouts) for group in groups)
+        self._admit(rollouts)
+        try:
+            scored = await self.pipeline.score(
+                groups, request.step, train=request.train, alone=request.metrics
+            )
+        finally:
+            self._pending -= rollouts
         self._record_result(scored)
         answers = []
         for scores, rewards, stopped_by in zip(
@@ -212,7 +216,11 @@ class Service:
     async def score_rollout(self, group: Group) -> bytes:
         """The scores of one rollout; criteria on which rollouts are compared are left out."""
         self._admit(1)
-        graded = await self.pipeline.grade(self.pipeline.resolve_rubrics([group]), compare=False)
+        try:
+            groups = self.pipeline.resolve_rubrics([group])
+            graded = await self.pipeline.grade(groups, compare=False)
+        finally:
+            self._pending -= 1
         cost = write_cost(graded.judging)
         self._count_judges(cost)
         scores = graded.groups[0]
@@ -228,18 +236,27 @@ class Service:
     async def score_sample(self, sample: ServiceSample) -> SampleAnswer:
         """The reward of a sample that comes without its siblings. If its caller leaves, the work goes on."""
         self._admit(1)
-        single = Group(id=sample.name, rollouts=(sample.rollout,), rubric=sample.rubric)
-        [single] = self.pipeline.resolve_rubrics([single])
-        ticket = await self._cohorts.enter(sample)
-        if isinstance(ticket, SampleAnswer):  # it was answered before
-            return ticket
-        task = self._start(self._finish_sample(ticket, single))
+        task = None
+        try:
+            single = Group(id=sample.name, rollouts=(sample.rollout,), rubric=sample.rubric)
+            [single] = self.pipeline.resolve_rubrics([single])
+            ticket = await self._cohorts.enter(sample)
+            if isinstance(ticket, SampleAnswer):  # it was answered before
+                return ticket
+            task = self._start(self._finish_sample(ticket, single))
+            task.add_done_callback(self._end_sample)
+        finally:
+            if task is None:
+                self._pending -= 1
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
             if not task.done():
                 await asyncio.shield(self._cohorts.abandon(ticket))
             raise
+
+    def _end_sample(self, task: asyncio.Task[SampleAnswer]) -> None:
+        self._pending -= 1
 
     async def _finish_sample(self, ticket: Ticket, single: Group) -> SampleAnswer:
         """Judge the sample, wait for its siblings, and score the group if this caller is chosen to."""
@@ -258,21 +275,29 @@ class Service:
         if isinstance(result, SampleAnswer):
             return result
         try:
-            answers = self._unsaved.pop(ticket.cohort, None)
-            is_usable = answers is not None and len(answers) == len(result.group.rollouts)
-            if not is_usable or result.late is not None:
-                answers = await self._score_cohort(result, pairs)
-            try:
-                await self._cohorts.publish(result.ticket, answers)
-            except Exception:
-                if result.late is None:
-                    self._keep_unsaved(ticket.cohort, answers)
-                raise
+            answers = await self._score_and_publish(ticket.cohort, result, pairs)
         except Exception as error:
             await self._cohorts.fail(result.ticket, error)
             raise
-        answer: SampleAnswer = answers[ticket.number]
-        return answer
+        return answers[ticket.number]
+
+    async def _score_and_publish(
+        self, cohort: int, work: GroupWork, pairs: ArrivingPairs | None
+    ) -> list[SampleAnswer]:
+        """Score a group, or take its answers that could not be stored before, and answer its callers."""
+        answers = self._unsaved_cohorts.pop(cohort, None)
+        is_usable = answers is not None and len(answers) == len(work.group.rollouts)
+        if answers is None or not is_usable or work.late is not None:
+            answers = await self._score_cohort(work, pairs)
+        try:
+            await self._cohorts.publish(work.ticket, answers)
+        except Exception:
+            if work.late is None:
+                # Its records are written, and must not be written again.
+                self._unsaved_cohorts[cohort] = answers
+                _drop_oldest(self._unsaved_cohorts, _MOST_UNSAVED)
+            raise
+        return answers
 
     def _compare_with_siblings(self, ticket: Ticket, single: Group, graded: Graded) -> None:
         """Ask judges that compare two rollouts about this sample and the siblings that have come."""
@@ -283,8 +308,7 @@ class Service:
             )
             self._pairs[ticket.cohort] = pairs
             # Drop those whose callers never came back.
-            while len(self._pairs) > self.config.max_waiting:
-                del self._pairs[next(iter(self._pairs))]
+            _drop_oldest(self._pairs, self.config.max_waiting)
         # The place of a sample is its number in the cohort, which a restart does not change.
         pairs.enter(ticket.number, single.rollouts[0], graded.groups[0])
 
@@ -335,7 +359,7 @@ class Service:
             "Let the trainer keep more requests in flight (slime: --group-rm asks for the rewards of a group together),"
             " or sample fewer groups at a time."
         )
-        raise refuse(503, "groups", "complete before their deadline", got, remedy, "service")
+        raise make_refusal(503, "groups", "complete before their deadline", got, remedy, "service")
 
     # ----------------------------------------------------------------------------------------------------- state
 
@@ -352,20 +376,23 @@ class Service:
             task.exception()  # marks it as retrieved: the caller may be gone, and asyncio would log a warning
 
     def _admit(self, rollouts: int) -> None:
-        """Raise RequestRefused if the service is shutting down, or too many rollouts are pending."""
+        """Count the rollouts of a request as pending, until the caller subtracts them from `_pending`.
+
+        Raises RequestRefused if the service is shutting down, or too many rollouts are pending.
+        """
         if self.is_ending:
-            raise refuse_ending()
+            raise shutdown_error()
         most = self.config.max_waiting
         if rollouts > most:  # waiting would not help
             remedy = "Send fewer groups at a time, or raise max_waiting."
             got = f"{rollouts:,} in one request"
-            raise refuse(413, "rollouts", f"at most {most:,} pending", got, remedy)
-        pending = self.pipeline.waiting + len(self._tasks)
-        if pending + rollouts > most:
+            raise make_refusal(413, "rollouts", f"at most {most:,} pending", got, remedy)
+        if self._pending + rollouts > most:
             self.metrics.count("turned_away")
-            got = f"{pending:,} pending, and {rollouts:,} more"
+            got = f"{self._pending:,} pending, and {rollouts:,} more"
             remedy = "Try again in a moment."
-            raise refuse(429, "rollouts", f"at most {most:,} pending", got, remedy, "service")
+            raise make_refusal(429, "rollouts", f"at most {most:,} pending", got, remedy, "service")
+        self._pending += rollouts
 
     def _count_judges(self, cost: dict[str, Any]) -> None:
         for name in ("calls", "hits", "cost", "missing"):
@@ -387,7 +414,7 @@ class Service:
             self._ending_since = time.monotonic()
         self.is_ending = True
         if self.local_cohorts is not None:
-            self.local_cohorts.close(refuse_ending(), only_open=True)
+            self.local_cohorts.close(shutdown_error(), only_open=True)
 
     async def close(self) -> None:
         """Wait for work in flight, for up to `shutdown` seconds, and write everything to disk."""
@@ -398,7 +425,7 @@ class Service:
         elapsed = time.monotonic() - self._ending_since
         await self.finish_tasks(max(self.config.shutdown - elapsed, 0.0))
         if self.local_cohorts is not None:
-            self.local_cohorts.close(refuse_ending())
+            self.local_cohorts.close(shutdown_error())
         await self.pipeline.close()
         if self._remembers:
             self._store.keep_state(self.engine.state_dict())
@@ -415,10 +442,16 @@ class Service:
         await asyncio.gather(*late, return_exceptions=True)
 
 
-def refuse_ending() -> RequestRefused:
+def shutdown_error() -> RequestRefused:
     """The error for callers while the service is shutting down."""
     remedy = "Try again: what was paid for is kept."
-    return refuse(503, "service", "running", "shutting down", remedy, "service")
+    return make_refusal(503, "service", "running", "shutting down", remedy, "service")
+
+
+def _drop_oldest(items: dict[Any, Any], most: int) -> None:
+    """Delete the oldest items until at most this many are left."""
+    while len(items) > most:
+        del items[next(iter(items))]
 
 
 def _check_same_body(digest: bytes, first: bytes) -> None:
@@ -426,7 +459,7 @@ def _check_same_body(digest: bytes, first: bytes) -> None:
     if digest != first:
         remedy = "Give every request its own id; repeat a request with the same body."
         got = "a different body than the first time"
-        raise refuse(409, "request_id", "used for one request", got, remedy)
+        raise make_refusal(409, "request_id", "used for one request", got, remedy)
 
 
 def make_answers(work: GroupWork, scored: Scored) -> list[SampleAnswer]:

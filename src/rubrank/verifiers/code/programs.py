@@ -148,12 +148,18 @@ def _run_program(
     runs = [json.loads(line) for line in result.stdout.decode().split("\n")[:-1]]
     if not recipe.compile:
         return runs
-    compilation = runs.pop(0) if runs else {"code": None, "err": result.why}
-    if compilation["code"] == 0:
-        return runs
+    if not runs:  # the runner was stopped while it compiled
+        reason = result.why
+    else:
+        compilation = runs.pop(0)
+        if compilation["code"] == 0:
+            return runs
+        if compilation["code"] is None:
+            reason = "out of time"
+        else:
+            reason = str(compilation["err"]).strip()[:300]
     if probing:
         return missing("the compiler does not work")
-    reason = "out of time" if compilation["code"] is None else str(compilation["err"]).strip()[:300]
     if _compiler_works(language):
         return Verdict(0.0, f"it does not compile: {reason}")
     return missing(f"{recipe.tool} does not work in the sandbox of this machine: {reason}")
@@ -198,7 +204,10 @@ class _OutputCheck:
 def _score_runs(
     runs: list[dict[str, Any]], cases: list[ProgramTest], score: str, check: _OutputCheck
 ) -> Answer:
-    """The share of tests passed, or whether all were, with the first failure as the reason."""
+    """The share of tests passed, or whether all were, with the first failure as the reason.
+
+    With score "all", the tests after the first failure do not matter, and their outputs are not checked.
+    """
     passed = 0
     first_failure = ""
     for number, case in enumerate(cases, 1):
@@ -220,8 +229,9 @@ def _score_runs(
         if not failure:
             passed += 1
             continue
-        first_failure = first_failure or f"; test {number}: {failure}"
         if score == "all":
-            break
-    value = passed / len(cases) if score == "share" else float(passed == len(cases))
-    return value, f"{passed} of {len(cases)} tests passed{first_failure}"[:500]
+            reason = f"test {number} of {len(cases)} failed after {passed} passed: {failure}"
+            return 0.0, reason[:500]
+        first_failure = first_failure or f"; test {number}: {failure}"
+    reason = f"{passed} of {len(cases)} tests passed{first_failure}"
+    return passed / len(cases), reason[:500]
