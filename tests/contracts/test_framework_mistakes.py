@@ -167,6 +167,36 @@ def test_the_right_rewards(call: Callable[[], list[float]]):
     assert call() == REWARDS
 
 
+def test_skyrl_remembers_the_rubric_of_a_query_that_returns(monkeypatch):
+    """With room for two queries, the third takes the place of the one that was not seen for longest."""
+    from rubrank.training.frameworks import skyrl as adapter
+
+    class Base:
+        global_step = 1
+        tokenizer = Tokenizer()
+
+        async def generate(self, batch: Any) -> None:
+            return None
+
+        def postprocess_generator_output(self, output: Any, uids: Any, scale: float = 1.0) -> Any:
+            return [scale * reward for reward in output["rewards"]]
+
+    class Trainer(adapter.RubricRewards, Base):
+        rubrank = RewardEngine(["EmptyAnswer"])
+
+    monkeypatch.setattr(adapter, "_MOST_QUERIES", 2)
+    trainer: Any = Trainer()
+    north = [{"name": "North", "verifier": "Keyword", "params": {"keywords": ["north"]}}]
+    for uids in (("0", "1"), ("0", "2")):
+        ids = [Plain(instance_id=uid) for uid in uids]
+        extras = [{"rubric": north}] * 2
+        asyncio.run(trainer.generate({"prompts": [ASKED] * 2, "trajectory_ids": ids, "env_extras": extras}))
+    tokens = [[*Tokenizer().encode(text), 0] for text in ("north", "south")]
+    output = {"prompt_token_ids": [[65]] * 2, "response_ids": tokens, "rewards": [0.3] * 2}
+    # Arguments that a later SkyRL may add reach its own method.
+    assert trainer.postprocess_generator_output(output, ["0", "0"], scale=2.0) == [2.0, 0.5]
+
+
 def test_groups_with_the_same_name_are_not_mixed_up():
     assert rllm(groups=2) == REWARDS * 2
 
@@ -190,6 +220,10 @@ BODY = {"responses_create_params": {"input": ASKED}, "response": {"output": []}}
         (
             lambda: skyrl(prompts=[ASKED, ASKED, ASKED, talk("x")]),
             "uid must be different .*'0' for two prompts",
+        ),
+        (
+            lambda: skyrl(prompts=[ASKED] * 3),
+            "trajectory_ids and env_extras must be one for each prompt; got 4 and 4 for 3 prompts",
         ),
         (lambda: skyrl(tokenizer=None), "tokenizer must be the trainer's"),
         (lambda: atropos(messages=None), "messages must be one conversation for each rollout"),

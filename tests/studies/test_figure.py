@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -66,6 +68,14 @@ def test_only_what_was_measured_is_drawn(tmp_path):
     drawn = [title for title in TITLES if any(text.startswith(title) for text in found)]
     assert drawn == ["Ties and gaps"]
     assert sum("one run only" in text for text in found) == 1
+
+
+def test_a_panel_without_any_number_is_left_out(everything):
+    unknown = Estimate(math.nan)
+    bias = [replace(row, gamma=unknown) if row.attribute == "length" else row for row in everything.bias]
+    agreement = [replace(row, tau_within=unknown) for row in everything.agreement]
+    panels = make_panels(replace(everything, bias=tuple(bias), agreement=tuple(agreement)))
+    assert [panel.title for panel in panels] == TITLES[2:]
 
 
 def test_points_stand_where_the_estimates_are(everything):

@@ -1,8 +1,9 @@
-"""Shape (c): samples that come one at a time, too late, twice, or never."""
+"""Samples that come one at a time, too late, twice, or never."""
 
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any
 
 import numpy as np
@@ -173,6 +174,54 @@ def test_a_failure_reaches_all_and_the_group_may_be_tried_again():
         assert [str(error) for error in found] == ["disk full"] * 2
         engine.fails = False
         calls = [barrier.reward("a", rollout(text), step=0, member=text) for text in ("moon", "x")]
+        assert await asyncio.gather(*calls) == [1.0, 0.0]
+
+    run(main())
+
+
+def test_the_failure_of_a_late_one_does_not_reach_those_that_were_on_time():
+    may_go_on = threading.Event()
+
+    class FailingLate(RewardEngine):
+        def fuse(self, *args: Any, write: bool = True, **given: Any) -> StepRewards:
+            if not write:
+                raise OSError("disk full")
+            assert may_go_on.wait(20)
+            return super().fuse(*args, write=write, **given)
+
+    async def main() -> None:
+        barrier = Barrier(FailingLate(RUBRIC), 4, timeout=0.05)
+        on_time = asyncio.create_task(send(barrier, "a", SAID[:3]))
+        while not barrier.counts["short"]:
+            await asyncio.sleep(0.01)
+        try:
+            with pytest.raises(OSError, match="disk full"):
+                await barrier.reward("a", rollout(SAID[3]), step=0, member=3)
+            assert not on_time.done()
+        finally:
+            may_go_on.set()
+        assert await on_time == pytest.approx(expected(*SAID[:3]))
+
+    run(main())
+
+
+def test_cancelled_grading_ends_the_waiting():
+    class Cancelled(RewardEngine):
+        cancels = True
+
+        async def ask(self, *args: Any, **given: Any) -> Graded:
+            if self.cancels:
+                raise asyncio.CancelledError
+            return await super().ask(*args, **given)
+
+    async def main() -> None:
+        engine = Cancelled(RUBRIC)
+        barrier = Barrier(engine, 2)
+        calls = [asyncio.create_task(barrier.reward("a", rollout(text), step=0, member=text)) for text in ("moon", "x")]
+        await asyncio.wait(calls, timeout=5)
+        assert [call.cancelled() for call in calls] == [True, True]
+        engine.cancels = False
+        calls = [asyncio.create_task(barrier.reward("a", rollout(text), step=0, member=text)) for text in ("moon", "x")]
         assert await asyncio.gather(*calls) == [1.0, 0.0]
 
     run(main())

@@ -49,7 +49,7 @@ class Setting:
     changes: Mapping[str, str] = field(default_factory=dict)
     """Labels of the items that it changes, such as {"dataset": "narrativeqa"}; empty: all items."""
 
-    def matters(self, scores: Iterable[ItemScore]) -> bool:
+    def affects(self, scores: Iterable[ItemScore]) -> bool:
         """Does the score of any of these items depend on this setting?"""
         if not self.changes:
             return True
@@ -117,7 +117,7 @@ class Benchmark:
     capability: ClassVar[Capability]
     headline: ClassVar[str]
     """The metric that the table shows."""
-    per_cent: ClassVar[float] = 100.0
+    points_factor: ClassVar[float] = 100.0
     """Factor from the headline metric to points out of 100; 1 if it is in points already."""
     judge: ClassVar[str | None] = None
     """The judge that the authors use; None if a program decides."""

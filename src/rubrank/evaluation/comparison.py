@@ -185,4 +185,4 @@ def _points(
             scores.append(replace(score, id=f"{score.id}\0{number}", labels=labels))
     # Comparisons of EQ-Bench give ratings of several models, and no headline of one.
     headline = benchmark.metrics(scores).get(benchmark.headline, float("nan"))
-    return headline * benchmark.per_cent
+    return headline * benchmark.points_factor

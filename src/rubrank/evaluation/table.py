@@ -158,7 +158,7 @@ def _make_row(model: str, runs: Mapping[str, EvalRun], intervals: bool) -> Table
 def points(run: EvalRun) -> float:
     """The headline metric of a run in points out of 100; NaN if it has none."""
     benchmark = benchmark_class(run.benchmark)
-    return run.metrics.get(benchmark.headline, math.nan) * benchmark.per_cent
+    return run.metrics.get(benchmark.headline, math.nan) * benchmark.points_factor
 
 
 def _describe_run(run: EvalRun) -> str:
@@ -166,7 +166,7 @@ def _describe_run(run: EvalRun) -> str:
     benchmark = benchmark_class(run.benchmark)
     parts = [benchmark.headline]
     for name, value in run.settings.items():
-        if name not in benchmark.settings or benchmark.settings[name].matters(run.scores):
+        if name not in benchmark.settings or benchmark.settings[name].affects(run.scores):
             parts.append(f"{name} {value}")
     if run.judge:
         parts.append(f"judge {run.judge}")

@@ -330,7 +330,7 @@ class _GradeRun:
             number = os.cpu_count() or 1
             # Only workers can stop a verifier. So with a time limit, verifiers of users run there from the start.
             is_limited = self._options.timeout not in (None, "auto")
-            foreign, ours = _divide(portable, lambda check: is_limited and not check.is_ours)
+            foreign, ours = _divide(portable, lambda check: is_limited and not check.is_builtin)
             portable = foreign + self._decide_here(ours, try_only=number > 1)
         if portable:
             self._decide_in_workers(portable, number)
@@ -396,7 +396,7 @@ class _GradeRun:
         for check, verdict in zip(checks, verdicts, strict=True):
             if keep and task.keys is not None:
                 self._unwritten[task.keys[check.column]] = verdict
-            value, reason = check.read_verdict(verdict)
+            value, reason = check.check_verdict(verdict)
             if value is not None:
                 scores[task.row, check.column] = value
             reasons[check.column] = reason
@@ -462,7 +462,7 @@ def grade_group_criteria(
             if check.decide_group is None:
                 continue
             for row, verdict in enumerate(check.decide_group(group)):
-                value, reason = check.read_verdict(verdict)
+                value, reason = check.check_verdict(verdict)
                 scores[row, check.column] = math.nan if value is None else value
                 reasons[row][check.column] = reason
         graded.append(replace(scored, scores=scores, reasons=tuple(map(tuple, reasons))))

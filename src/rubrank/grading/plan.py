@@ -45,7 +45,7 @@ class GradeOptions:
     judges: Judges | None = None
     most_missing: float | None = None
     judged_later: bool = False
-    """The caller calls judges itself: a rubric that needs judges is not refused."""
+    """The caller calls the judges afterwards, so a rubric that needs judges is accepted without them."""
 
     def __post_init__(self) -> None:
         if self.most_missing is not None:
@@ -93,8 +93,8 @@ class PlannedCheck:
         return not self.verifier.home
 
     @cached_property
-    def is_ours(self) -> bool:
-        """Is it a verifier of the library? Those always end by themselves."""
+    def is_builtin(self) -> bool:
+        """Is it a verifier of the library? Those always terminate, so they need no time limit."""
         return self.verifier.home.startswith("rubrank.")
 
     @cached_property
@@ -102,7 +102,7 @@ class PlannedCheck:
         """Does it start a subprocess and wait for it?"""
         return self.verifier.cost == "process"
 
-    def read_verdict(self, verdict: PlainVerdict) -> PlainVerdict:
+    def check_verdict(self, verdict: PlainVerdict) -> PlainVerdict:
         """The verdict, or missing with a reason if the criterion does not allow the value."""
         value, reason = verdict
         if value is None or self.domain is self.verifier.domain or self.domain.holds(value):
@@ -139,9 +139,7 @@ def plan_groups(
 ) -> tuple[list[Group], list[GroupPlan]]:
     """Read the rollouts and plan every group; groups with the same rubric share their plan.
 
-    Without judges, a rubric that needs one raises InvalidInput if `most_missing` is less than 1. If that is None, it
-    raises only if all ranked criteria of a group need a judge, so that its rewards would all be equal; otherwise a
-    warning names the criteria.
+    Raises InvalidInput if a rubric needs a judge, no judges are given, and `_check_without_judges` does not allow that.
     """
     groups = read_groups(rollouts, columns)
     plans: dict[int, GroupPlan] = {}
@@ -149,24 +147,34 @@ def plan_groups(
     for group_rubric in rubrics:
         if id(group_rubric) not in plans:
             plans[id(group_rubric)] = plan_rubric(group_rubric, options)
-    lacks_judges = options.judges is None and not options.judged_later
-    if lacks_judges and options.most_missing is None:
-        ranked_by_judges = []
-        for plan in plans.values():
-            ranked = [
-                criterion
-                for criterion in plan.rubric.criteria
-                if criterion.value_layer == "quality"
-            ]
-            if ranked and all(criterion.judged for criterion in ranked):
-                ranked_by_judges.append(plan)
-        _refuse_without_judge(ranked_by_judges)
-        if judged := _list_judged(plans.values()):
-            message = "grade: no judges are given, and only a judge can decide %s: these scores are missing."
-            _log.warning(f"{message} Pass judges=…, or most_missing=1 if that is intended.", judged)
-    elif lacks_judges and options.most_missing is not None and options.most_missing < 1.0:
-        _refuse_without_judge(list(plans.values()))
+    if options.judges is None and not options.judged_later:
+        _check_without_judges(list(plans.values()), options.most_missing)
     return groups, [plans[id(group_rubric)] for group_rubric in rubrics]
+
+
+def _check_without_judges(plans: Sequence[GroupPlan], most_missing: float | None) -> None:
+    """Decide whether to grade without judges, so that the scores of criteria that need a judge are missing.
+
+    most_missing 1: the user accepts this. Less than 1: raises if any criterion needs a judge. None: raises if all
+    ranked criteria of a rubric need one, because all rewards of its groups would be equal; otherwise warns.
+    """
+    if most_missing is not None:
+        if most_missing < 1.0:
+            _refuse_without_judge(plans)
+        return
+    ranked_by_judges = []
+    for plan in plans:
+        ranked = [
+            criterion for criterion in plan.rubric.criteria if criterion.value_layer == "quality"
+        ]
+        if ranked and all(criterion.judged for criterion in ranked):
+            ranked_by_judges.append(plan)
+    _refuse_without_judge(ranked_by_judges)
+    if judged := _list_judged(plans):
+        message = (
+            "grade: no judges are given, and only a judge can decide %s: these scores are missing."
+        )
+        _log.warning(f"{message} Pass judges=…, or most_missing=1 if that is intended.", judged)
 
 
 def _list_judged(plans: Iterable[GroupPlan]) -> str:

@@ -235,7 +235,7 @@ def _check_setting(setting: ActorSetting, plans: Iterable[GroupPlan]) -> ActorSe
                 allowed = "in a module that other processes can import"
                 remedy = "Put it in a module of its own."
                 raise InvalidInput(OWNER, where, allowed, "made in this process", remedy)
-            if not check.is_ours:
+            if not check.is_builtin:
                 modules.add(check.verifier.home)
     judges = setting.judges
     if judges is not None:

@@ -1,8 +1,10 @@
 """Askers that wrap other askers, and functions that all kinds of judges share.
 
+    WrappedAsker(asker)       passes calls on; the base class of askers that change calls or look at replies
     SampledAsker(asker, 3)    the fourth answer to every call
     report_if_unreadable(…)   report a reply in which a verdict could not be found
     gather_all(…)             run several coroutines at the same time; the first error cancels the rest
+    check_judgment(…)         check what a user's kind of judge returned
 
 An `Asker` answers a call with a reply: the client of an endpoint, a local model, or a script in tests.
 """
@@ -26,7 +28,7 @@ T = TypeVar("T")
 AskerOf: TypeAlias = Callable[[Judge], Asker]
 """Returns the asker of a judge, or of a member of a panel."""
 
-_NUMBERS = (int, float, np.number, type(None))
+_NUMBERS = (int, float, np.number, type(None))  # bool is an int: True is 1, as for verifiers
 
 
 class CountedKind(JudgeKind, Protocol):

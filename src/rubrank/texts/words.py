@@ -8,9 +8,10 @@
 A run of letters and digits is one word, also with apostrophes, hyphens, full stops, commas or underscores between
 them. In scripts written without spaces every letter is a word, together with its marks.
 
-`count_segmented_words` differs for Japanese and Thai: it cuts them into words with BudouX, a small model. It then cuts
-Japanese phrases between a word and the particles after it, so that 私は学生です has 4 words. Verb endings stay with
-their verb (読んでいます is two words). Chinese, Lao, Khmer and Burmese are counted by characters in both functions.
+`count_segmented_words` differs for Japanese and Thai: it cuts them into words with BudouX, a small model. It then
+counts the particles and polite endings after a Japanese word as words: 私は学生です has 4 words, 読んでいます has 2
+(読んでい and ます). Other endings stay with their verb. Chinese, Lao, Khmer and Burmese are counted by
+characters in both functions.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _ALONE = 2  # a word of its own, such as a Chinese character
 _IN_WORD = 3
 _MARK = 4  # an accent or vowel sign: belongs to the character before it
 _JOINER = 5  # joins two parts of a word, such as an apostrophe
-_NEVER_START = bytes((_MARK, _JOINER))  # these classes neither begin nor end a word
+_NEVER_START = bytes((_MARK, _JOINER))  # no word begins with a character of these classes
 
 _UNSPACED_NAMES = re.compile(
     "CJK |IDEOGRAPHIC |HIRAGANA |(HALFWIDTH )?KATAKANA|BOPOMOFO |THAI |LAO |KHMER |MYANMAR "
@@ -93,8 +94,8 @@ class CharacterClasses:
 
 def _classify_character(char: str) -> int:
     category = unicodedata.category(char)
-    # Format characters (joiners of letters, direction marks) belong to the letter they follow; a zero-width space
-    # separates words.
+    # Format characters (joiners of letters, direction marks) do not split the word that they stand in. The zero-width
+    # space has their category too, but separates words.
     is_format = category == "Cf" and char != "\u200b"
     if char in "'’-‐‑.,_" or is_format:
         return _JOINER
@@ -115,6 +116,9 @@ _CLASSES = CharacterClasses(_classify_character)
 
 _KANA = re.compile("[\u3041-\u3096\u30a1-\u30fa]")
 _HAN = re.compile("[\u3400-\u9fff\uf900-\ufaff々]")
+_MOST_HAN_PER_KANA = (
+    20  # with more Chinese characters per kana, a text is Chinese that quotes Japanese
+)
 _JAPANESE_RUN = re.compile(
     "[\u3041-\u3096\u30a1-\u30fe\uff66-\uff9f\u3400-\u9fff\uf900-\ufaff々〆]+"
 )
@@ -150,7 +154,7 @@ def _is_japanese(text: str) -> bool:
     """Tell whether there is enough kana for the Chinese characters beside it to be Japanese."""
     if not _KANA.search(text):
         return False
-    return 20 * len(_KANA.findall(text)) > len(_HAN.findall(text))
+    return _MOST_HAN_PER_KANA * len(_KANA.findall(text)) > len(_HAN.findall(text))
 
 
 @lru_cache(maxsize=4096)

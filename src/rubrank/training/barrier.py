@@ -1,4 +1,4 @@
-"""Shape (c): one sample at a time; a group waits until it is complete.
+"""Rewards for samples that arrive one at a time; a group waits until it is complete.
 
     barrier = Barrier(engine, size=8, timeout=300)
     await barrier.reward("uid-7", rollout, member=3, step=12)        returns when all eight of uid-7 have arrived
@@ -12,7 +12,8 @@ loop, or one named actor. What can go wrong:
     a call is repeated     the same `member` of the same group gets the same reward, and is counted once; with another
                            response it is refused, or begins a new group if the first group was closed
     another group size     `size=` of a call replaces the barrier's; all calls of a group must pass the same
-    scoring fails          all waiting calls raise the error, and the group is forgotten: it may be tried again
+    scoring fails          the calls that waited for this scoring raise the error, and the group is forgotten: it may be
+                           tried again. If a late sample fails, samples that were on time still get their rewards
 
 Verifiers and judges that score single rollouts start as soon as a rollout arrives, pairwise judges as soon as both
 rollouts of a pair have arrived. Only judges that rank lists, and fusion, wait for the group. A member that is a number
@@ -95,7 +96,8 @@ class _PendingGroup:
     step: int
     train: bool
     grading: ArrivingGroup
-    timer: asyncio.TimerHandle
+    timer: asyncio.TimerHandle = field(init=False)
+    """Closes the group when its time is over."""
     rollouts: dict[Hashable, Rollout] = field(default_factory=dict)
     futures: dict[Hashable, asyncio.Future[SampleReward]] = field(default_factory=dict)
     closed_at: float | None = None
@@ -206,7 +208,7 @@ class Barrier:
         group.grading.begin(member, rollout)
         if group.closed_at is not None:
             self.counts["late"] += 1
-            self._start_scoring(group, late=True)
+            self._start_scoring(group, [member], late=True)
         elif group.is_full:
             self._close(group)
         return await asyncio.shield(future)
@@ -214,9 +216,8 @@ class Barrier:
     def _open(self, key: Hashable, size: int, rubric: Any, step: int, train: bool) -> _PendingGroup:
         group_id = f"{self.engine.label(step, train=train)}/{key}"
         grading = ArrivingGroup(self.engine, group_id, rubric, size)
-        group: _PendingGroup
-        timer = asyncio.get_running_loop().call_later(self.timeout, lambda: self._close(group))
-        group = _PendingGroup(key, group_id, size, rubric, step, train, grading, timer)
+        group = _PendingGroup(key, group_id, size, rubric, step, train, grading)
+        group.timer = asyncio.get_running_loop().call_later(self.timeout, self._close, group)
         self._groups[key] = group
         return group
 
@@ -224,16 +225,28 @@ class Barrier:
         group.timer.cancel()
         group.closed_at = time.monotonic()
         self.counts["complete" if group.is_full else "short"] += 1
-        self._start_scoring(group, late=False)
+        self._start_scoring(group, list(group.rollouts), late=False)
 
-    def _start_scoring(self, group: _PendingGroup, late: bool) -> None:
-        task = asyncio.get_running_loop().create_task(self._score(group, late))
+    def _start_scoring(
+        self, group: _PendingGroup, waiting_members: Sequence[Hashable], late: bool
+    ) -> None:
+        scoring = self._score(group, waiting_members, late)
+        task = asyncio.get_running_loop().create_task(scoring)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _score(self, group: _PendingGroup, late: bool) -> None:
-        members = group.grading.sort_members(group.rollouts)
-        is_short = not group.is_full
+    async def _score(
+        self, group: _PendingGroup, waiting_members: Sequence[Hashable], late: bool
+    ) -> None:
+        """Score all rollouts that have arrived, and answer the calls of the waiting members.
+
+        Other members are answered by a scoring of their own: the one that was started when the group was closed
+        answers those that were on time, and each late member has one. So the failure of one reaches no other.
+        """
+        waiting = [group.futures[member] for member in waiting_members]
+        # A sample that arrives after the group was closed is not part of the scoring of those that were on time.
+        members = group.grading.sort_members(group.rollouts if late else waiting_members)
+        is_short = len(members) < group.size
         rollouts = tuple(group.rollouts[member] for member in members)
         scored_group = Group(id=group.id, rollouts=rollouts, rubric=group.rubric)
         # A late sample changes only its own reward: the rule does not learn from the group twice, nor is it recorded.
@@ -244,21 +257,32 @@ class Barrier:
             result = await asyncio.to_thread(
                 self.engine.fuse, [scored_group], graded, group.step, train=train, write=not late
             )
+        except asyncio.CancelledError:
+            # Grading was cancelled, or this task: without an answer the calls would wait for ever.
+            for future in waiting:
+                future.cancel()
+            self._forget(group)
+            raise
         except Exception as error:
-            for member in members:
-                if not group.futures[member].done():
-                    group.futures[member].set_exception(error)
-            if self._groups.get(group.key) is group:
-                del self._groups[group.key]
+            for future in waiting:
+                if not future.done():
+                    future.set_exception(error)
+            self._forget(group)
             return
         rewards = result.rewards[0]
         group_mean = fill_unknown([*rewards, math.nan])[-1]
-        for member, reward in zip(members, rewards, strict=True):
-            if not group.futures[member].done():
-                group.futures[member].set_result(SampleReward(reward, group_mean))
+        reward_of = dict(zip(members, rewards, strict=True))
+        for member, future in zip(waiting_members, waiting, strict=True):
+            if not future.done():
+                future.set_result(SampleReward(reward_of[member], group_mean))
         if self.report is not None and not late:
             metrics = {**result.metrics, "rubrank/groups/incomplete": float(is_short)}
             self.report(replace(result, metrics=metrics))
+
+    def _forget(self, group: _PendingGroup) -> None:
+        # Another group may have begun under the same key.
+        if self._groups.get(group.key) is group:
+            del self._groups[group.key]
 
     def _forget_old_groups(self) -> None:
         """Forget groups that were closed long ago; not on every call, because it goes through all groups."""
@@ -290,8 +314,11 @@ class ArrivingGroup:
         self._rollouts: dict[Hashable, Rollout] = {}
         self._slots: dict[Hashable, int] = {}  # member → its place in the group
         self._tasks: dict[Hashable, asyncio.Task[Graded]] = {}
-        # Member → its scores, as soon as they say whether the rollout is to be compared with others.
-        self._comparable: dict[Hashable, asyncio.Future[GroupScores]] = {}
+        # Member → the scores that say which criteria its rollout is compared on. The future is
+        #     pending      until verifiers, or else the judges of single rollouts, have decided that;
+        #     done         with the scores: pairwise judges may be called;
+        #     cancelled    if grading the rollout failed: it is compared with no other.
+        self._scores_for_pairs: dict[Hashable, asyncio.Future[GroupScores]] = {}
         self._pairs: ArrivingPairs | None = None
         self._spans: list[list[float]] = []
         """[start, end] of each piece of work; the end is infinite while it runs."""
@@ -317,18 +344,18 @@ class ArrivingGroup:
         self._slots[member] = slot
         if identical is not None:
             self._tasks[member] = self._tasks[identical]
-            comparable = self._comparable[identical]
+            scores_for_pairs = self._scores_for_pairs[identical]
         else:
-            comparable = asyncio.get_running_loop().create_future()
+            scores_for_pairs = asyncio.get_running_loop().create_future()
             single = Group(id=self._id, rollouts=(rollout,), rubric=self._rubric)
-            self._tasks[member] = self._start(self._grade(single, pairs, comparable))
-        self._comparable[member] = comparable
+            self._tasks[member] = self._start(self._grade(single, pairs, scores_for_pairs))
+        self._scores_for_pairs[member] = scores_for_pairs
 
         def compare(scores: asyncio.Future[GroupScores]) -> None:
             if not scores.cancelled():
                 pairs.enter(slot, rollout, scores.result())
 
-        comparable.add_done_callback(compare)
+        scores_for_pairs.add_done_callback(compare)
 
     def _start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Start some work as a task, and note when it runs."""
@@ -344,19 +371,19 @@ class ArrivingGroup:
         return asyncio.create_task(run())
 
     async def _grade(
-        self, single: Group, pairs: ArrivingPairs, comparable: asyncio.Future[GroupScores]
+        self, single: Group, pairs: ArrivingPairs, scores_for_pairs: asyncio.Future[GroupScores]
     ) -> Graded:
-        """Grade a group of one rollout; sets `comparable` as soon as possible."""
+        """Grade a group of one rollout; sets `scores_for_pairs` as soon as possible."""
         try:
             table = await asyncio.to_thread(self._engine.decide, [single])
             if pairs.may_enter(table.groups[0]):
-                comparable.set_result(table.groups[0])
+                scores_for_pairs.set_result(table.groups[0])
             graded = await self._engine.ask(table, [single], compare=False)
-            if not comparable.done():
-                comparable.set_result(graded.groups[0])
+            if not scores_for_pairs.done():
+                scores_for_pairs.set_result(graded.groups[0])
             return graded
         finally:
-            comparable.cancel()  # no effect if it is done
+            scores_for_pairs.cancel()  # no effect if it is done
 
     def sort_members(self, members: Iterable[Hashable]) -> list[Hashable]:
         """These members by their places in the group."""

@@ -329,7 +329,7 @@ class MultiChallenge(Benchmark):
     title = "MultiChallenge"
     capability = "instruction following"
     headline = "overall"
-    per_cent = 1.0
+    points_factor = 1.0
     judge = "GPT-4o"
     licence = "none stated"
     data = DataFile(

@@ -72,7 +72,7 @@ class Helmet(Benchmark):
     title = "HELMET"
     capability = "long context"
     headline = "score"
-    per_cent = 1.0
+    points_factor = 1.0
     judge = "GPT-4o for LongQA and summaries"
     licence = "MIT"
     data = DataFile(

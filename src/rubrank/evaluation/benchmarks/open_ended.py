@@ -67,7 +67,7 @@ class ArenaHard(Benchmark):
     title = "Arena-Hard v2"
     capability = "open-ended"
     headline = "win rate"
-    per_cent = 1.0
+    points_factor = 1.0
     judge = "GPT-4.1, two games"
     licence = "Apache-2.0"
     data = DataFile.on_hub("question.jsonl", "lmarena-ai/arena-hard-auto")
@@ -243,7 +243,7 @@ class EQBench(Benchmark):
     title = "EQ-Bench 3"
     capability = "open-ended"
     headline = "rubric score"
-    per_cent = 1.0
+    points_factor = 1.0
     judge = "Claude 3.7 Sonnet"
     licence = "MIT"
     data = DataFile(

@@ -7,7 +7,9 @@
 run, as a moving sum over its steps (ρ = 0.9: about ten of them):
 
     A ← ρA + I      b ← ρb + (I + βE)γ̂_t      V ← ρ²V + V_t      n ← ρn + n_t
-    γ̂ = (A + βE)⁻¹ b,  its error with A for I
+    γ̂ = (A + βE)⁻¹ b
+
+E is the identity matrix. The standard error of γ̂ is that of a single step, with the sums A and V for its I and V_t.
 
 One step has few groups. Ten steps have ten times as many, and the judge has the same bias in all of them.
 `control/linear.py` keeps the sums of its own estimate in the same class.
@@ -56,11 +58,11 @@ class InfluenceEstimate:
         variance_KDD: np.ndarray,
         n_K: np.ndarray,
         beta: float,
-        errors: float | None = None,
+        threshold_in_errors: float | None = None,
     ) -> InfluenceEstimate:
         """Standard errors and shrinkage, from γ̂ and the sums over groups; beta is the prior's precision.
 
-        errors: c of `shrink`.
+        threshold_in_errors: see `shrink`.
         """
         D = gamma_KD.shape[1]
         inverse_KDD = np.linalg.inv(information_KDD + beta * np.eye(D))
@@ -69,22 +71,29 @@ class InfluenceEstimate:
         covariance_KDD = inverse_KDD @ finite_KDD @ inverse_KDD
         squared_error_KD = np.maximum(np.diagonal(covariance_KDD, axis1=1, axis2=2), 0.0)
         se_KD = np.where(has_variance_K[:, None], np.sqrt(squared_error_KD), np.nan)
-        shrunk_KD = shrink(gamma_KD, se_KD, n_K, errors)
+        shrunk_KD = shrink(gamma_KD, se_KD, n_K, threshold_in_errors)
         return cls(gamma_KD, se_KD, shrunk_KD, n_K, information_KDD, variance_KDD)
 
 
 def shrink(
-    gamma_KD: np.ndarray, se_KD: np.ndarray, n_K: np.ndarray, errors: float | None = None
+    gamma_KD: np.ndarray,
+    se_KD: np.ndarray,
+    n_K: np.ndarray,
+    threshold_in_errors: float | None = None,
 ) -> np.ndarray:
-    """γ̃ = γ̂ · max(0, 1 − (c·se/γ̂)²), the non-negative garrote; 0 with fewer than eight groups.
+    """γ̃ = γ̂ · max(0, 1 − (c·se/γ̂)²), the non-negative garrote; 0 with fewer than FEWEST_GROUPS groups.
 
-    errors: c, the standard errors that a coefficient must exceed; None: the 97.5% point of Student's t.
+    threshold_in_errors: c. A coefficient must exceed this many of its standard errors, otherwise it becomes 0. None:
+    the 97.5% point of Student's t with n − 1 degrees of freedom.
     """
     shrunk_KD = np.zeros_like(gamma_KD)
     for k, n in enumerate(n_K):
         if n < FEWEST_GROUPS:
             continue
-        bound_D = (student_t_975(float(n) - 1.0) if errors is None else errors) * se_KD[k]
+        threshold = threshold_in_errors
+        if threshold is None:
+            threshold = student_t_975(float(n) - 1.0)
+        bound_D = threshold * se_KD[k]
         is_beyond_D = np.abs(gamma_KD[k]) > bound_D  # False where the error is unknown
         ratio_D = bound_D[is_beyond_D] / gamma_KD[k, is_beyond_D]
         shrunk_KD[k, is_beyond_D] = gamma_KD[k, is_beyond_D] * (1.0 - ratio_D * ratio_D)
@@ -96,7 +105,8 @@ class Sums:
     """A, b, V and n of one criterion."""
 
     information_DD: np.ndarray
-    right_D: np.ndarray
+    rhs_D: np.ndarray
+    """b: the right-hand side of the equations for γ̂."""
     variance_DD: np.ndarray
     n: float
 
@@ -122,11 +132,11 @@ class RunningEstimate:
         """Add the estimate of a step, and return the estimate of the run so far for the criteria of the step."""
         self.set_attributes(attributes)
         D = len(self.attributes)
-        right_KD = ((step.information_KDD + beta * np.eye(D)) @ step.gamma_KD[:, :, None])[:, :, 0]
+        rhs_KD = ((step.information_KDD + beta * np.eye(D)) @ step.gamma_KD[:, :, None])[:, :, 0]
         for k in np.flatnonzero(step.n_K >= _FEWEST_GROUPS_OF_A_STEP):
-            sums = self.decay(criteria[k])
+            sums = self.decay_sums(criteria[k])
             sums.information_DD += step.information_KDD[k]
-            sums.right_D += right_KD[k]
+            sums.rhs_D += rhs_KD[k]
             sums.variance_DD += step.variance_KDD[k]
             sums.n += float(step.n_K[k])
         return self.estimate(criteria, beta)
@@ -138,46 +148,48 @@ class RunningEstimate:
             self.attributes = columns
             self.sums = {}
 
-    def decay(self, criterion: Hashable) -> Sums:
-        """The sums of a criterion, made smaller by one step, for adding what this step says."""
+    def decay_sums(self, criterion: Hashable) -> Sums:
+        """Multiply the sums of a criterion by ρ (V by ρ²), and return them: the caller adds those of the new step."""
         D = len(self.attributes)
         sums = self.sums.setdefault(
             str(criterion), Sums(np.zeros((D, D)), np.zeros(D), np.zeros((D, D)), 0.0)
         )
         sums.information_DD = DECAY * sums.information_DD
-        sums.right_D = DECAY * sums.right_D
+        sums.rhs_D = DECAY * sums.rhs_D
         sums.variance_DD = DECAY * DECAY * sums.variance_DD
         sums.n = DECAY * sums.n
         return sums
 
     def estimate(
-        self, criteria: Sequence[Hashable], beta: float, errors: float | None = None
+        self, criteria: Sequence[Hashable], beta: float, threshold_in_errors: float | None = None
     ) -> InfluenceEstimate:
-        """The estimate of the run so far. beta: the prior's precision. errors: c of `shrink`."""
+        """The estimate of the run so far. beta: the prior's precision. threshold_in_errors: see `shrink`."""
         names = [str(name) for name in criteria]
         K = len(names)
         D = len(self.attributes)
-        right_KD = np.zeros((K, D))
+        rhs_KD = np.zeros((K, D))
         n_K = np.zeros(K)
         information_KDD = np.zeros((K, D, D))
         variance_KDD = np.full((K, D, D), np.nan)
         for k, name in enumerate(names):
             if name in self.sums:
                 sums = self.sums[name]
-                right_KD[k] = sums.right_D
+                rhs_KD[k] = sums.rhs_D
                 n_K[k] = sums.n
                 information_KDD[k] = sums.information_DD
                 variance_KDD[k] = sums.variance_DD
         curvature_KDD = information_KDD + beta * np.eye(D)
-        gamma_KD = np.linalg.solve(curvature_KDD, right_KD[:, :, None])[:, :, 0]
-        return InfluenceEstimate.of(gamma_KD, information_KDD, variance_KDD, n_K, beta, errors)
+        gamma_KD = np.linalg.solve(curvature_KDD, rhs_KD[:, :, None])[:, :, 0]
+        return InfluenceEstimate.of(
+            gamma_KD, information_KDD, variance_KDD, n_K, beta, threshold_in_errors
+        )
 
     def state(self) -> dict[str, Any]:
         """The sums as JSON data, for a checkpoint."""
         criteria = {
             name: {
                 "A": sums.information_DD.tolist(),
-                "b": sums.right_D.tolist(),
+                "b": sums.rhs_D.tolist(),
                 "V": sums.variance_DD.tolist(),
                 "n": sums.n,
             }
@@ -193,9 +205,9 @@ class RunningEstimate:
             D = len(attributes)
             for name, saved in state["criteria"].items():
                 information_DD = np.array(saved["A"], float).reshape(D, D)
-                right_D = np.array(saved["b"], float).reshape(D)
+                rhs_D = np.array(saved["b"], float).reshape(D)
                 variance_DD = np.array(saved["V"], float).reshape(D, D)
-                sums[str(name)] = Sums(information_DD, right_D, variance_DD, float(saved["n"]))
+                sums[str(name)] = Sums(information_DD, rhs_D, variance_DD, float(saved["n"]))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             owner = "control of attributes"
             allowed = (

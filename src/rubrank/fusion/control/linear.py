@@ -161,18 +161,16 @@ def _estimate(
         # Rows with missing scores are left out, so the rest must be centred again, contrasts as well.
         x = _subtract_group_means(values_MK[rows, k : k + 1], starts)[:, 0]
         z = _subtract_group_means(contrasts_MD[rows], starts)
-        sums = running.decay(criteria[k])
+        sums = running.decay_sums(criteria[k])
         sums.information_DD += z.T @ z
-        sums.right_D += z.T @ x
+        sums.rhs_D += z.T @ x
         sums.n += len(starts)
-        gamma_D = np.linalg.solve(
-            sums.information_DD + RIDGE * np.eye(len(attributes)), sums.right_D
-        )
+        gamma_D = np.linalg.solve(sums.information_DD + RIDGE * np.eye(len(attributes)), sums.rhs_D)
         # s_g of the formula, a row per group
         scores_ND = np.add.reduceat(z * (x - z @ gamma_D)[:, None], starts)
         sums.variance_DD += scores_ND.T @ scores_ND
-    shrinkage = ERRORS_OF_RUN if settings.pool == "run" else None
-    return running.estimate(criteria, RIDGE, shrinkage)
+    threshold_in_errors = ERRORS_OF_RUN if settings.pool == "run" else None
+    return running.estimate(criteria, RIDGE, threshold_in_errors)
 
 
 def _find_controlled(

@@ -49,7 +49,7 @@ from rubrank._plain import shortened
 from rubrank.errors import InvalidInput
 from rubrank.judges.asker import gather_all, report_if_unreadable
 from rubrank.judges.judge import SYSTEM_ONE, Asker, Call, Declined, Judge, Judgment, Question, Reply
-from rubrank.judges.kinds.scores import Request, judge_requests, list_requests
+from rubrank.judges.kinds.scores import Request, judge_requests, list_rollout_requests
 from rubrank.judges.prompting.calls import describe_guidelines, describe_question, find_prompt
 from rubrank.judges.prompting.material import as_json, choose_language, defuse, group_references
 from rubrank.judges.prompting.prompt_files import PromptLanguage, load_prompt
@@ -104,7 +104,7 @@ class Decision:
     def calls(self, question: Question, judge: Judge) -> int:
         """One for every different rollout with a wanted cell; more if its criteria do not fit into one request."""
         calls = 0
-        for request in {request for _, request in list_requests(question)}:
+        for request in {request for _, request in list_rollout_requests(question)}:
             calls += sum(part.call is not None for part in _split_request(question, request, judge))
         return calls
 
@@ -126,7 +126,7 @@ class Decision:
                 verdicts |= part
             return verdicts
 
-        return await judge_requests(list_requests(question), ask)
+        return await judge_requests(list_rollout_requests(question), ask)
 
 
 # ----------------------------------------------------------------------------------------------------------- requests

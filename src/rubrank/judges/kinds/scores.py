@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple
 
 from rubrank.judges.asker import gather_all, report_if_unreadable
 from rubrank.judges.design import find_duplicates
@@ -26,15 +26,25 @@ from rubrank.judges.prompting import absolute_call, batched_call, prompt_options
 from rubrank.judges.prompting.reply_form import batch_keys
 from rubrank.verifiers.verifier import Verdict
 
-Request: TypeAlias = tuple[int, tuple[int, ...]]
-"""A rollout, and the columns of the criteria that it is judged on."""
+
+class Request(NamedTuple):
+    """One call: a rollout, and the criteria that it is judged on."""
+
+    rollout: int
+    """Its number in the group; of duplicates the first."""
+    columns: tuple[int, ...]
+    """The places of the criteria in `Question.criteria`."""
 
 
-def list_requests(question: Question) -> list[tuple[int, Request]]:
-    """Every rollout with a wanted cell and its request about all of them; duplicates share a request."""
+def list_rollout_requests(question: Question) -> list[tuple[int, Request]]:
+    """(rollout, request about all its wanted cells) for every rollout that has any; duplicates share a request."""
     first_of = find_duplicates(question.group.rollouts)
     columns_of_rollouts = [tuple(row.nonzero()[0].tolist()) for row in question.wanted]
-    return [(i, (first_of[i], columns)) for i, columns in enumerate(columns_of_rollouts) if columns]
+    return [
+        (i, Request(first_of[i], columns))
+        for i, columns in enumerate(columns_of_rollouts)
+        if columns
+    ]
 
 
 async def judge_requests(
@@ -48,8 +58,8 @@ async def judge_requests(
     for i, request in requests:
         for name, verdict in answers[request].items():
             verdicts[i, name] = verdict
-    lost = sum(verdict.value is None for verdict in verdicts.values())
-    return Judgment(verdicts, asked=len(verdicts), lost=lost)
+    missing_count = sum(verdict.value is None for verdict in verdicts.values())
+    return Judgment(verdicts, asked=len(verdicts), lost=missing_count)
 
 
 class Absolute:
@@ -57,7 +67,7 @@ class Absolute:
 
     def calls(self, question: Question, judge: Judge) -> int:
         """One for every wanted cell, not counting duplicates."""
-        return len({request for _, request in self._list_requests(question)})
+        return len({request for _, request in self._list_cell_requests(question)})
 
     async def judge(self, question: Question, judge: Judge, asker: Asker) -> Judgment:
         """A verdict for every wanted cell."""
@@ -84,12 +94,14 @@ class Absolute:
             report_if_unreadable(asker, call, reply, [verdict])
             return {criterion.name: verdict}
 
-        return await judge_requests(self._list_requests(question), ask)
+        return await judge_requests(self._list_cell_requests(question), ask)
 
-    def _list_requests(self, question: Question) -> list[tuple[int, Request]]:
+    def _list_cell_requests(self, question: Question) -> list[tuple[int, Request]]:
         """A request for every wanted cell."""
         return [
-            (i, (first, (k,))) for i, (first, columns) in list_requests(question) for k in columns
+            (i, Request(request.rollout, (column,)))
+            for i, request in list_rollout_requests(question)
+            for column in request.columns
         ]
 
 
@@ -98,7 +110,7 @@ class Batched:
 
     def calls(self, question: Question, judge: Judge) -> int:
         """One for every rollout with a wanted cell, not counting duplicates."""
-        return len({request for _, request in list_requests(question)})
+        return len({request for _, request in list_rollout_requests(question)})
 
     async def judge(self, question: Question, judge: Judge, asker: Asker) -> Judgment:
         """A verdict for every wanted cell."""
@@ -121,4 +133,4 @@ class Batched:
             report_if_unreadable(asker, call, reply, verdicts.values())
             return verdicts
 
-        return await judge_requests(list_requests(question), ask)
+        return await judge_requests(list_rollout_requests(question), ask)

@@ -108,14 +108,15 @@ def _make_figure(audit: Audit, title: str) -> Figure:
     notes = [
         fill(line, 95 * column_count, subsequent_indent="    ") for line in list_unmeasured(audit)
     ]
-    head = 0.75 + 0.2 * math.ceil((len(audit.judges) + 1) / _LEGEND_COLUMNS)
-    foot = 0.1
+    head_inches = 0.75 + 0.2 * math.ceil((len(audit.judges) + 1) / _LEGEND_COLUMNS)
+    foot_inches = 0.1
     if notes:
-        foot = 0.4 + 0.17 * sum(note.count("\n") + 1 for note in notes)
-    total = head + tallest + foot
-    area = (0.0, foot / total, 1.0, 1.0 - (foot + head) / total)
+        foot_inches = 0.4 + 0.17 * sum(note.count("\n") + 1 for note in notes)
+    total_inches = head_inches + tallest + foot_inches
+    panels_share = 1.0 - (foot_inches + head_inches) / total_inches
+    area = (0.0, foot_inches / total_inches, 1.0, panels_share)
     layout = ConstrainedLayoutEngine(rect=area, h_pad=0.1, w_pad=0.08)
-    figure = Figure(figsize=(_PANEL_WIDTH * column_count, total), layout=layout)
+    figure = Figure(figsize=(_PANEL_WIDTH * column_count, total_inches), layout=layout)
     grid = figure.add_gridspec(1, column_count)
     for number, column in enumerate(columns):
         heights = [panel.height for panel in column]
@@ -125,10 +126,10 @@ def _make_figure(audit: Audit, title: str) -> Figure:
         cells = grid[0, number].subgridspec(len(heights), 1, height_ratios=heights)
         for i, panel in enumerate(column):
             panel.draw(figure.add_subplot(cells[i]))
-    _add_title_and_legend(figure, audit, title, total)
+    _add_title_and_legend(figure, audit, title, total_inches)
     if notes:
         text = "not measured:\n" + "\n".join(notes)
-        figure.text(0.012, 0.08 / total, text, va="bottom", size=7.5, color=_FAINT)
+        figure.text(0.012, 0.08 / total_inches, text, va="bottom", size=7.5, color=_FAINT)
     # Fix the positions of the panels to four digits: the last digits of the layout differ from run to run.
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
@@ -149,12 +150,12 @@ def arrange_panels(panels: Sequence[Panel]) -> list[list[Panel]]:
     return columns
 
 
-def _add_title_and_legend(figure: Figure, audit: Audit, title: str, total: float) -> None:
+def _add_title_and_legend(figure: Figure, audit: Audit, title: str, total_inches: float) -> None:
     from matplotlib.lines import Line2D
 
     size = f"{audit.rollouts:,} rollouts in {audit.groups:,} groups, {len(audit.criteria)} criteria"
-    figure.text(0.012, 1.0 - 0.12 / total, title, va="top", size=13, weight="bold")
-    figure.text(0.012, 1.0 - 0.38 / total, size, va="top", color=_FAINT)
+    figure.text(0.012, 1.0 - 0.12 / total_inches, title, va="top", size=13, weight="bold")
+    figure.text(0.012, 1.0 - 0.38 / total_inches, size, va="top", color=_FAINT)
     raters = {*audit.judges, *(row.judge for row in audit.bias)}
     handles = [
         Line2D([], [], color=colour, marker=_choose_marker(name), ls="", ms=5, label=name)
@@ -164,7 +165,7 @@ def _add_title_and_legend(figure: Figure, audit: Audit, title: str, total: float
     figure.legend(
         handles=handles,
         loc="upper left",
-        bbox_to_anchor=(0.004, 1.0 - 0.55 / total),
+        bbox_to_anchor=(0.004, 1.0 - 0.55 / total_inches),
         borderaxespad=0.0,
         ncols=_LEGEND_COLUMNS,
         frameon=False,
@@ -193,22 +194,28 @@ class PointsPanel:
     """Label of the horizontal axis."""
     judges: tuple[str, ...]
     points: Sequence[Point]
-    hollow: Sequence[Point] = ()
-    """A second estimate in the same rows, drawn as circles."""
+    circles: Sequence[Point] = ()
+    """A second estimate in the same rows, drawn as empty circles."""
     reference: float = 0.0
     """Position of a vertical line."""
     least_range: tuple[float, float] | None = None
     """Range that the horizontal axis includes in any case."""
 
     @property
+    def has_values(self) -> bool:
+        """Whether there is anything to draw: an estimate that could not be computed is NaN."""
+        points = (*self.points, *self.circles)
+        return any(not math.isnan(estimate.value) for _, _, estimate in points)
+
+    @property
     def rows(self) -> list[str]:
         """The names of the rows, from top to bottom."""
-        return list(dict.fromkeys(row for row, _, _ in (*self.points, *self.hollow)))
+        return list(dict.fromkeys(row for row, _, _ in (*self.points, *self.circles)))
 
     @property
     def height(self) -> float:
         """Height of the panel in inches."""
-        judges = {judge for _, judge, _ in (*self.points, *self.hollow)}
+        judges = {judge for _, judge, _ in (*self.points, *self.circles)}
         return 0.95 + max(0.32, _POINT_HEIGHT * len(judges) + 0.05) * len(self.rows)
 
     def draw(self, ax: Axes) -> None:
@@ -224,18 +231,18 @@ class PointsPanel:
         ax.set_ylim(len(rows) - 0.5, -0.5)
         ax.tick_params(axis="y", length=0)
         ax.margins(x=0.06)
-        if self.hollow:
-            self._draw_points(ax, self.hollow, hollow=True)
+        if self.circles:
+            self._draw_points(ax, self.circles, as_circles=True)
         if self.least_range is not None:
             low, high = ax.get_xlim()
             ax.set_xlim(min(low, self.least_range[0]), max(high, self.least_range[1]))
         ax.set_xlabel(self.label)
         ax.set_title(self.title)
 
-    def _draw_points(self, ax: Axes, points: Sequence[Point], hollow: bool = False) -> None:
+    def _draw_points(self, ax: Axes, points: Sequence[Point], as_circles: bool = False) -> None:
         rows = self.rows
         colours = _choose_colours(self.judges)
-        drawn_judges = {judge for _, judge, _ in (*self.points, *self.hollow)}
+        drawn_judges = {judge for _, judge, _ in (*self.points, *self.circles)}
         judges = [name for name in colours if name in drawn_judges]
         step = 0.8 / max(1, len(judges))
         for number, judge in enumerate(judges):
@@ -254,7 +261,7 @@ class PointsPanel:
                 highs.append(estimate.high if has_interval else estimate.value)
             colour = colours[judge]
             ax.hlines(y, lows, highs, color=colour, lw=1.6, alpha=0.55)
-            face = "white" if hollow else colour
+            face = "white" if as_circles else colour
             ax.plot(
                 values,
                 y,
@@ -272,6 +279,11 @@ class AgreementPanel:
 
     raters: tuple[str, ...]
     table: np.ndarray
+
+    @property
+    def has_values(self) -> bool:
+        """Whether there is anything to draw."""
+        return not np.isnan(self.table).all()
 
     @property
     def height(self) -> float:
@@ -347,8 +359,4 @@ def make_panels(audit: Audit) -> list[Panel]:
             ],
         ),
     ]
-    return [
-        panel
-        for panel in panels
-        if isinstance(panel, AgreementPanel) or panel.points or panel.hollow
-    ]
+    return [panel for panel in panels if panel.has_values]

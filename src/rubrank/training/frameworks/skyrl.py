@@ -5,7 +5,7 @@
 
     class Trainer(RubricRewards, RayPPOTrainer): ...          or FullyAsyncRayPPOTrainer
 
-`postprocess_generator_output(generator_output, uids)` has the whole batch and the uid of every row: shape (b), in the
+`postprocess_generator_output(generator_output, uids)` receives the whole batch, with the uid of every row, in the
 one process that controls the run. Prompts, rubrics and what verifiers need are taken from the generator's input, else
 from the row of the dataset whose number is the uid. The loss mask separates the turns of an agent. In step-wise
 training only the last step of a trajectory is rewarded, as in SkyRL. A rollout without any score gets the mean of its
@@ -54,33 +54,42 @@ class RubricRewards:
         # Not set in `__init__`, which SkyRL's trainers need not call for their other bases.
         queries = self.__dict__.setdefault("_queries", {})
         trajectory_ids: Sequence[Any] = input_batch.get("trajectory_ids") or ()
-        extras = input_batch.get("env_extras") or [None] * len(trajectory_ids)
-        prompts: dict[str, Any] = {}
-        for trajectory_id, prompt, extra in zip(
-            trajectory_ids, input_batch["prompts"], extras, strict=False
-        ):
+        extras = [None] * len(trajectory_ids)
+        if trajectory_ids and input_batch.get("env_extras"):
+            extras = input_batch["env_extras"]
+        prompts = input_batch["prompts"] if trajectory_ids else ()
+        if not len(trajectory_ids) == len(prompts) == len(extras):
+            got = f"{len(trajectory_ids)} and {len(extras)} for {len(prompts)} prompts"
+            remedy = "Pass the input of SkyRL's generator unchanged."
+            raise InvalidInput(
+                _OWNER, "trajectory_ids and env_extras", "one for each prompt", got, remedy
+            )
+        prompt_of_uid: dict[str, Any] = {}
+        for trajectory_id, prompt, extra in zip(trajectory_ids, prompts, extras, strict=True):
             uid = str(trajectory_id.instance_id)
-            if prompts.setdefault(uid, prompt) != prompt:
+            if prompt_of_uid.setdefault(uid, prompt) != prompt:
                 allowed = "different for different prompts: rows with the same uid are a group"
                 remedy = "Renumber the rows of the dataset."
                 raise InvalidInput(_OWNER, "uid", allowed, f"{uid!r} for two prompts", remedy)
+            # A uid that returns moves to the end: the queries at the front are forgotten first.
+            queries.pop(uid, None)
             queries[uid] = make_query(prompt, extra or {}, rubric_column=rubric_column)
         while len(queries) > _MOST_QUERIES:
             del queries[next(iter(queries))]
         return await super().generate(input_batch)  # type: ignore[misc]
 
     def postprocess_generator_output(
-        self, generator_output: Any, uids: Any, *_: Any, **__: Any
+        self, generator_output: Any, uids: Any, *args: Any, **options: Any
     ) -> Any:
         """Replace the environments' rewards by the rubric's, then do what SkyRL does."""
         engine, rubric_column = load_engine(self.rubrank, _OWNER)
         tokenizer = getattr(self, "tokenizer", None)
-        number = len(generator_output["response_ids"])
-        if len(uids) != number or any(uid is None for uid in uids):
-            got = f"{sum(uid is not None for uid in uids)} for {number} responses"
+        response_count = len(generator_output["response_ids"])
+        if len(uids) != response_count or any(uid is None for uid in uids):
+            got = f"{sum(uid is not None for uid in uids)} for {response_count} responses"
             remedy = "Pass those of SkyRL's generator."
             raise InvalidInput(_OWNER, "uids", "one for each response", got, remedy)
-        if tokenizer is None and number:
+        if tokenizer is None and response_count:
             remedy = "Use a trainer that has one."
             raise InvalidInput(_OWNER, "tokenizer", "the trainer's", "none", remedy)
         is_last_step = generator_output.get("is_last_step") or [True] * len(uids)
@@ -97,7 +106,9 @@ class RubricRewards:
             rewards[i] = reward
         generator_output["rewards"] = rewards
         getattr(self, "all_metrics", {}).update(result.metrics)
-        return super().postprocess_generator_output(generator_output, uids)  # type: ignore[misc]
+        return super().postprocess_generator_output(  # type: ignore[misc]
+            generator_output, uids, *args, **options
+        )
 
     def _find_query(self, uid: str, rubric_column: str) -> Query | None:
         if uid in self.__dict__.get("_queries", {}):

@@ -120,8 +120,9 @@ def letter_frequency(
 ) -> Answer:
     """The letter (or any one character) occurs at least / less than … `let_frequency` times, in any case.
 
+    In Japanese a hiragana and its katakana are the same letter.
     Passes: "Queen q" for "q" at least 2.
-    Fails: "hash" for "#" at least 1. In Japanese hiragana and katakana are one.
+    Fails: "hash" for "#" at least 1.
     Not covered: letters with accents count as themselves ("é" is no "e").
     upstream: for a character that is no English letter the public checker draws a random letter; here the majority of
         the letters decides, so that the verdict is always the same.
@@ -279,7 +280,7 @@ def number_sentences(
 ) -> Answer:
     """At least / less than … `num_sentences` sentences; a blank line ends one too.
 
-    A title in its marks, headings, a salutation and a signature are none.
+    A title in << >>, headings, a salutation and a signature are not counted as sentences.
     Passes: "Dr. Who came. He left." for less than 3.
     Fails: the same for at least 3.
     Not covered: poems and lists without full stops (a paragraph of them is one).

@@ -18,8 +18,8 @@ import numpy as np
 
 from rubrank.fusion.control.student_t import student_t_975
 
-_FEWEST = 5  # numbers that an interval needs
-_ROUNDING = 1e-9
+_FEWEST_FOR_INTERVAL = 5  # numbers
+_ROUNDING = 1e-9  # relative variance up to which all numbers count as the same
 
 
 @dataclass
@@ -28,20 +28,20 @@ class Moments:
 
     n: int = 0
     total: float = 0.0
-    squares: float = 0.0
+    sum_of_squares: float = 0.0
 
     def add(self, x: float | None) -> None:
         """Add a number; None and NaN are ignored."""
         if x is not None and x == x:
             self.n += 1
             self.total += x
-            self.squares += x * x
+            self.sum_of_squares += x * x
 
     def merge(self, other: Moments) -> None:
         """Add the numbers of another one."""
         self.n += other.n
         self.total += other.total
-        self.squares += other.squares
+        self.sum_of_squares += other.sum_of_squares
 
     @property
     def mean(self) -> float | None:
@@ -51,17 +51,17 @@ class Moments:
     @property
     def half_width(self) -> float | None:
         """Half of the 95% interval of the mean (Student's t); None below five numbers, or if all are the same."""
-        if self.n < _FEWEST:
+        if self.n < _FEWEST_FOR_INTERVAL:
             return None
         mean = self.total / self.n
-        variance = (self.squares - self.n * mean * mean) / (self.n - 1)
+        variance = (self.sum_of_squares - self.n * mean * mean) / (self.n - 1)
         if variance <= _ROUNDING * max(mean * mean, 1e-12):
             # A coefficient that all groups share: its spread over groups is not its uncertainty.
             return None
         return student_t_975(self.n - 1.0) * sqrt(variance / self.n)
 
 
-_MOST_VALUES = 12
+_MOST_SEPARATE_BARS = 12
 _BINS = 20
 
 
@@ -77,7 +77,7 @@ def make_distribution(
     """
     values = values[np.isfinite(values)]
     distinct, counts = np.unique(values, return_counts=True)
-    if len(distinct) <= _MOST_VALUES:
+    if len(distinct) <= _MOST_SEPARATE_BARS:
         return {"values": distinct.tolist(), "counts": counts.tolist()}
     low = float(distinct[0])
     high = float(distinct[-1])
