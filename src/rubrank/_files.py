@@ -187,7 +187,7 @@ def find_rotated(path: Path) -> list[Path]:
     parts: dict[Path, int] = {}
     for candidate in candidates:
         number = candidate.name[len(stem) + 1 : -len(suffix)]
-        if number.isdigit() and len(number) >= 6:
+        if number.isdecimal() and len(number) >= 6:
             parts[candidate] = int(number)
     return sorted(parts, key=lambda part: parts[part])
 

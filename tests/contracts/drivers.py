@@ -68,7 +68,7 @@ def ids_of(one: Said) -> list[int]:
     return [ord(c) for c in one.text] + ([0] if one.end == "stop" else [])
 
 
-# ---------------------------------------------------------------------------------------------------------- shape (a)
+# -------------------------------------------------------------------------------------------------- one group at a time
 
 
 def trace(asked: Asked, one: Said) -> Any:
@@ -303,7 +303,7 @@ def roll(engine: RewardEngine, groups: list[Asked], train: bool) -> list[list[fl
     return found
 
 
-# ---------------------------------------------------------------------------------------------------------- shape (b)
+# --------------------------------------------------------------------------------------------------------- a flat batch
 
 
 def _cut(flat: list[float], groups: list[Asked]) -> list[list[float]]:
@@ -422,7 +422,7 @@ def nemo_rl(engine: RewardEngine, groups: list[Asked], train: bool) -> list[list
     return _cut(found.rewards.double().tolist(), groups)
 
 
-# ---------------------------------------------------------------------------------------------------------- shape (c)
+# ------------------------------------------------------------------------------------------------- one sample at a time
 
 
 def nemo_gym(engine: RewardEngine, groups: list[Asked], train: bool) -> list[list[float]]:

@@ -1,4 +1,4 @@
-"""Shape (b): whatever the cut over processes, the rewards are those of one process."""
+"""A flat batch: whatever the cut over processes, the rewards are those of one process."""
 
 from __future__ import annotations
 

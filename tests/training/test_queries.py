@@ -1,4 +1,4 @@
-"""Shape (a), and how prompts and completions become rollouts."""
+"""One group at a time, and how prompts and completions become rollouts."""
 
 from __future__ import annotations
 

@@ -10,9 +10,9 @@
     config.py        an engine from a settings file, for trainers that only take the path of a function
 
     rollouts.py      prompts and completions → rollouts
-    queries.py       shape (a): one group → a list of rewards
-    flat_batch.py    shape (b): a flat batch, in one process or split over many
-    barrier.py       shape (c): one sample at a time; a group waits until it is complete
+    queries.py       one group → a list of rewards
+    flat_batch.py    a flat batch, in one process or split over many
+    barrier.py       one sample at a time; a group waits until it is complete
 
     frameworks/      the adapters; docs/frameworks.md
     trl.py, verl/    the import paths that documents and configurations name; the code is in frameworks/

@@ -1,4 +1,4 @@
-"""Shape (b): a flat batch, grouped by keys or by position, in one process or split over many.
+"""A flat batch of rollouts, grouped by keys or by position, in one process or split over many.
 
     score_flat(engine, samples, step=12)                                              groups are `sample.key`
     score_flat(engine, samples, step=12, group_of=by_position(8))                     eight in a row are a group

@@ -7,7 +7,7 @@ Trainers pass what they know about a query as a label, an info or a row: a mappi
 becomes `metadata["label"]`. A `prompt` in the row is preferred to the trainer's prompt, to which a chat template may
 have been applied.
 
-Shape (a), for trainers that pass one group and take a list of rewards:
+For trainers that pass one group and take a list of rewards:
 
     step = score_group(engine, "Name a lake.", ["West Lake.", "No.", ""], step=12)
     step.flat()                        [1.0, 0.4, 0.0]

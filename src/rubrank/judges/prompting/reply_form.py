@@ -118,7 +118,8 @@ def _scale_lines(criterion: Criterion, prompt: Prompt) -> tuple[ScaleLine, ...]:
     anchors = criterion.anchors
     lines: list[ScaleLine] = []
     if not anchors:
-        low, span = numbers[0], numbers[-1] - numbers[0]
+        low = numbers[0]
+        span = numbers[-1] - low
         anchors = {round(low + share * span, 10): text for share, text in prompt.anchors.items()}
         if criterion.scale.steps:
             for number, text in sorted(anchors.items(), reverse=True):

@@ -6,9 +6,9 @@
     workflow = Workflow("reward.yaml", gconfig=config.gconfig, tokenizer=tokenizer, n=8)
 
 AReaL runs one episode per row of the dataset. This workflow samples `n` responses itself and returns all of them with
-the rubric's rewards: shape (a). AReaL's own `n_samples` must be 1, or each of its episodes would be a group. A row has
-`messages` (or `prompt`), and may have `rubric` and what verifiers need. A response without any score gets the mean of
-its group. With `train=False` (the workflow of the evaluation) no rule learns.
+the rubric's rewards: one group at a time. AReaL's own `n_samples` must be 1, or each of its episodes would be
+a group. A row has `messages` (or `prompt`), and may have `rubric` and what verifiers need. A response without
+any score gets the mean of its group. With `train=False` (the workflow of the evaluation) no rule learns.
 """
 
 from __future__ import annotations

@@ -7,10 +7,11 @@
         after_each=score_trajectories("reward.yaml"),
     )
 
-A `TrajectoryGroup` is a query: shape (a). The `metadata` of the group, and of its first trajectory, are the row: the
-query's own `rubric` as JSON text (ART keeps plain values there), reference answers. The conversation of a trajectory is
-its answer, tool calls included. The reward that the rollout set itself is kept as the metric `independent_reward`. A
-trajectory without any score gets the mean of its group. ART drops trajectories that failed.
+A `TrajectoryGroup` is a query: one group at a time. The `metadata` of the group, and of its first trajectory,
+are the row: the query's own `rubric` as JSON text (ART keeps plain values there), reference answers. The
+conversation of a trajectory is its answer, tool calls included. The reward that the rollout set itself is kept
+as the metric `independent_reward`. A trajectory without any score gets the mean of its group. ART drops
+trajectories that failed.
 """
 
 from __future__ import annotations

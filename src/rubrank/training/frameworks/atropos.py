@@ -5,7 +5,7 @@
 
     class Env(RubricEnv, MyEnv): ...          MyEnv.collect_trajectories stays as it is
 
-`collect_trajectories(item)` returns all rollouts of an item: shape (a). Its `messages` are graded (set
+`collect_trajectories(item)` returns all rollouts of an item: one group at a time. Its `messages` are graded (set
 `include_messages`, or add them yourself). The item holds the rest: `rubric`, `prompt`, reference answers. The scores
 replace those of the environment. A rollout without any score gets the mean of its group.
 

@@ -4,7 +4,7 @@
     python -m verl.trainer.main … worker.reward.reward_type=batch \\
         worker.reward.reward_function=…/rubrank/training/frameworks/easyr1.py:compute_score
 
-EasyR1 passes the whole batch as `{response, response_length, ground_truth}`: shape (b). It passes neither the prompt
+EasyR1 passes the whole batch as `{response, response_length, ground_truth}`: a flat batch. It passes neither the prompt
 nor which rows belong together, so the ground truth must contain both: JSON with a `uid` that no other row of the
 dataset has, `prompt`, `rubric`, and what verifiers need. `ground_truth_of(row, uid)` writes it. EasyR1 calls the same
 function in validation without saying so. Rules that learn from step to step are refused, because they would learn from

@@ -6,7 +6,7 @@
         return await verify(body)
 
 NeMo Gym verifies one sample per call, but rewards are computed for whole groups. So each call waits in a `Barrier`
-until `num_rollouts_per_prompt` samples of the same prompt and row have arrived: shape (c) in docs/trainers.md. The
+until `num_rollouts_per_prompt` samples of the same prompt and row have arrived (`barrier.py`). The
 answer is the request with its `reward`. If judges fail for a sample, its answer is masked (`mask_sample`) with the
 failure kind `judge_failed`, and its reward is the mean of the group, or 0 if the whole group failed. If an agent sent
 the request, the answer also has that failure class, and NeMo Gym tries the sample again.

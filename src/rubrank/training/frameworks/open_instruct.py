@@ -5,11 +5,11 @@
     RewardConfig.build = lambda self: reward_function("reward.yaml", n=args.num_samples_per_prompt_rollout)
 
 open-instruct awaits `reward_fn(responses, decoded_responses, ground_truths, datasets, finish_reasons, infos, queries)`
-with all samples of a prompt, and takes scores and metrics: shape (a). It has no setting that names a function, so its
-`build` is replaced before training starts. A ground truth may be JSON with `rubric`, `prompt` (without the chat
-template) and what verifiers need; anything else becomes `metadata["label"]`. If a call has several prompts, consecutive
-rows with the same query and ground truth are a group, `n` at a time. A sample without any score gets the mean of its
-group.
+with all samples of a prompt, and takes scores and metrics: one group at a time. It has no setting that names a
+function, so its `build` is replaced before training starts. A ground truth may be JSON with `rubric`, `prompt`
+(without the chat template) and what verifiers need; anything else becomes `metadata["label"]`. If a call has
+several prompts, consecutive rows with the same query and ground truth are a group, `n` at a time. A sample
+without any score gets the mean of its group.
 """
 
 from __future__ import annotations

@@ -6,10 +6,10 @@
     from prime_rl.orchestrator.orchestrator import main
     main()
 
-`Algorithm.score_group(episodes)` is called with all episodes of a task: shape (a). prime-rl has no setting that names a
-class, and its table of algorithms is fixed, so `install` replaces each algorithm by a subclass: first the traces get
-the rubric's rewards (`reward_episodes` in `verifiers.py`), then the algorithm runs. Evaluations do not call it. A trace
-without any score gets the mean of its group.
+`Algorithm.score_group(episodes)` is called with all episodes of a task: one group at a time. prime-rl has no
+setting that names a class, and its table of algorithms is fixed, so `install` replaces each algorithm by a
+subclass: first the traces get the rubric's rewards (`reward_episodes` in `verifiers.py`), then the algorithm
+runs. Evaluations do not call it. A trace without any score gets the mean of its group.
 """
 
 from __future__ import annotations

@@ -6,10 +6,11 @@
     class Loop(RubricLoop, UserDefinedRolloutLoop):
         tokenizer_path = "Qwen/Qwen3-8B"              then user_defined_rollout_loop_cls: my_module.Loop
 
-`process_new_prompt(context)` returns all responses to a prompt: shape (a). Their `response_level_rewards` and `scores`
-become the rubric's. The rewards of ROLL's own reward workers are replaced, but its query filter has already used them.
-In validation the responses stay as they are, and no rule learns. The columns of a row (`prompt`, `ground_truth`,
-`rubric` …) are the query. A response without any score gets the mean of its group.
+`process_new_prompt(context)` returns all responses to a prompt: one group at a time. Their
+`response_level_rewards` and `scores` become the rubric's. The rewards of ROLL's own reward workers are
+replaced, but its query filter has already used them. In validation the responses stay as they are, and no rule
+learns. The columns of a row (`prompt`, `ground_truth`, `rubric` …) are the query. A response without any score
+gets the mean of its group.
 """
 
 from __future__ import annotations

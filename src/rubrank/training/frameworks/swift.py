@@ -4,10 +4,10 @@
     swift rlhf --rlhf_type grpo … --reward_funcs rubrank --num_generations 8 \\
         --external_plugins $(python -c "import rubrank.training.frameworks.swift as m; print(m.__file__)")
 
-ms-swift calls a reward function in each process with the rows of that process, whose number may differ: shape (b), with
-the rows of all processes gathered here. It passes `prompt_id`, which is the same for all rows with the same messages.
-If two rows of the dataset have the same prompt, rows with different rubrics are separate groups; rows with the same
-rubric are split by their order, `num_generations` at a time.
+ms-swift calls a reward function in each process with the rows of that process, whose number may differ: a flat
+batch, with the rows of all processes gathered here. It passes `prompt_id`, which is the same for all rows with
+the same messages. If two rows of the dataset have the same prompt, rows with different rubrics are separate
+groups; rows with the same rubric are split by their order, `num_generations` at a time.
 
 ms-swift sums rewards with missing ones as 0, so a rollout without any score gets the mean of its group.
 

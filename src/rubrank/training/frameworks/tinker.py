@@ -7,8 +7,8 @@
             return [RubricGroupBuilder(builder, engine, row["prompt"], renderer, row, step=index) for …]
 
 The cookbook calls `compute_group_rewards(trajectory_group, env_group)` of a builder when all its rollouts have ended:
-shape (a). This class wraps your builder and keeps its environments, tags and clean-up. Its group rewards replace those
-of the builder and are added to what the environments reward step by step, so let those return 0.
+one group at a time. This class wraps your builder and keeps its environments, tags and clean-up. Its group
+rewards replace those of the builder and are added to what the environments reward step by step, so let those return 0.
 
 A completion is made of the actions of a trajectory, decoded by the renderer. The results of tools are in the
 observations, as tokens: pass `completion_of=` (trajectory, environment → messages) if an environment keeps the

@@ -7,7 +7,7 @@
 
 TRL calls a reward function with the rows of one process: prompts, completions, and every other column of the dataset.
 Its sampler repeats a prompt `num_generations` times in a row, in the order of all processes. So a group is a
-*position*, never a prompt text, and the rows of a process may begin or end within a group (shape (b),
+*position*, never a prompt text, and the rows of a process may begin or end within a group (a flat batch,
 `flat_batch.py`). In AsyncGRPO a call has one group, in a process of its own.
 
 The trainer knows the group size (`num_generations`, in evaluations `num_generations_eval`) and whether it is training.

@@ -9,9 +9,9 @@
 
     class Env(RubricFinalize, BestOfNEnv): ...                   any environment whose episode has several attempts
 
-A function of a `vf.Rubric` whose parameters have plural names is called with all rollouts of an example: shape (a). A
-row's `info` may contain the query's own rubric; the rest of it, and `answer`, are metadata. verifiers cannot leave a
-rollout out: one without any score gets the mean of its group. It does not pass its step.
+A function of a `vf.Rubric` whose parameters have plural names is called with all rollouts of an example: one
+group at a time. A row's `info` may contain the query's own rubric; the rest of it, and `answer`, are metadata.
+verifiers cannot leave a rollout out: one without any score gets the mean of its group. It does not pass its step.
 
 verifiers catches what a function raises, logs it, and gives the group zeros. Without another function the group then
 has no advantage, and nothing is learned from it. Look for "Error calling group reward function" in the log.

@@ -65,10 +65,13 @@ def compare_count(count: int, unit: str, relation: Relation, required: float) ->
 
 
 def _pluralise(unit: str, count: int) -> str:
-    """The unit as it is written after the count: 1 entry, 2 entries, 2 words."""
-    if count == 1:
+    """The unit as it is written after the count: 1 entry, 2 entries, 2 times 'river', 2 “a”."""
+    is_only_quoted = unit[0] in "“'\""
+    if count == 1 or is_only_quoted:
         return unit
-    return f"{unit[:-1]}ies" if unit.endswith("y") else f"{unit}s"
+    noun, quote, quoted = unit.partition(" '")
+    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return plural + quote + quoted
 
 
 def check_count_parameters(params: Any) -> str | None:

@@ -8,7 +8,7 @@
 `RubricScores` grades rollouts while others are still being generated. The scores go to the trainer as text, and the
 trainer fuses them into rewards.
 
-`RubricBarrier` is shape (c): all reward workers send their rollouts to one named actor, which holds a `Barrier`
+With `RubricBarrier`, all reward workers send their rollouts to one named actor, which holds a `Barrier`
 (`training/barrier.py`). The barrier deals with timeouts, lost and late rollouts, and repeated calls.
 
 In validation both return the gated weighted mean of the criteria, and the score on each criterion. Fused rewards rank

@@ -5,9 +5,10 @@
                                whole batch, `rm_scores` written back
                             →  verl's own advantage
 
-Shape (b), in the one process that controls the run. verl loads `plugin.py` by the entry point `verl.plugins`; the
-plug-in imports this module together with verl's trainer, and this module registers the modes below. docs/verl.md has
-the command. If a judge compares rollouts, or the reward workers sent no scores, the trainer grades the rollouts itself.
+The whole batch is scored in the one process that controls the run. verl loads `plugin.py` by the entry point
+`verl.plugins`; the plug-in imports this module together with verl's trainer, and this module registers the
+modes below. docs/verl.md has the command. If a judge compares rollouts, or the reward workers sent no scores,
+the trainer grades the rollouts itself.
 
 With `RubricBarrier` rewards arrive fused, and stay as they are. The modes then only add that a run whose judges fail
 saves a checkpoint before it ends (`checkpoint.py`), as it does with `RubricScores`.
