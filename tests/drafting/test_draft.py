@@ -64,6 +64,13 @@ def test_parameters_must_stand_in_the_prompt():
     assert find_foreign_parameter({"keywords": ["tide", "moon"]}, prompt) == "keywords 'moon'"
 
 
+def test_a_mark_is_named_by_a_whole_word():
+    assert find_foreign_parameter({"mark": ":"}, "Use a colon.") is None
+    assert find_foreign_parameter({"mark": ":"}, "Use two colons.") is None
+    assert find_foreign_parameter({"mark": ":"}, "Use a semicolon.") == "mark ':'"
+    assert find_foreign_parameter({"mark": "#"}, "End with a hashtag.") is None
+
+
 def test_messages_are_read_with_their_system_prompt():
     messages = [
         {"role": "system", "content": "Answer in lowercase letters only."},

@@ -19,7 +19,7 @@ import rubrank.verifiers.agentic.state
 import rubrank.verifiers.agentic.tools  # noqa: F401 - importing registers
 from rubrank.rollouts.rollout import Rollout
 from rubrank.verifiers.agentic.patches import PatchError, apply, parse
-from rubrank.verifiers.agentic.values import best_pairs, equal, matches
+from rubrank.verifiers.agentic.values import best_pairs, canonical, equal, matches
 from rubrank.verifiers.shared import sandbox
 from rubrank.verifiers.shared.code_blocks import fenced_blocks, find_code, find_patch, same_output
 from rubrank.verifiers.verifier import VERIFIERS, Verdict
@@ -55,6 +55,44 @@ def _deep(n: int) -> dict:
     for _ in range(n):
         schema = {"not": schema}
     return schema
+
+
+def test_a_dialect_inside_a_schema_does_not_bring_back_slow_patterns():
+    # jsonschema would check such a part with its own validator, whose patterns backtrack.
+    part = {"$schema": "https://json-schema.org/draft/2020-12/schema", "pattern": "^(a+)+$"}
+    checked = valid({"type": "object", "properties": {"x": part}}, {"x": "a" * 60 + "!"})
+    assert checked.value is None
+    assert "$schema" in checked.reason
+
+
+def test_a_dialect_at_the_top_of_a_schema_is_fine():
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object", "required": ["x"]}
+    assert valid(schema, {"x": 1}).value == 1
+    assert valid(schema, {}).value == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "number", "expected"),
+    [
+        ("1,000", 1000, True),
+        (" -2.5 ", -2.5, True),
+        (".5", 0.5, True),
+        ("1e3", 1000, True),
+        ("1,5", 15, False),
+        ("1_000", 1000, False),
+        ("10,00", 1000, False),
+        ("", 0, False),
+        ("-", 0, False),
+    ],
+)
+def test_a_text_equals_a_number_only_if_it_is_written_as_one(text, number, expected):
+    assert matches(number, text, "number") is expected
+
+
+def test_whole_numbers_are_the_same_value_in_either_writing():
+    assert canonical({"a": [1.0, {"b": 2.0}]}) == canonical({"a": [1, {"b": 2}]})
+    assert canonical(1.5) != canonical(1)
+    assert canonical(True) != canonical(1)
 
 
 @pytest.mark.parametrize(

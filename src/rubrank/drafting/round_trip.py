@@ -50,8 +50,11 @@ def find_example_texts(name: str, params: Mapping[str, Any]) -> tuple[str, str] 
             continue
         if example.get("value") == 1:
             passing = passing or example_text
-        elif example.get("value") == 0:
-            failing = failing or example_text
+        elif failing is None:
+            # The example has parameters of its own: only a text that also fails with these is shown as failing.
+            value = verifier.verify(Rollout(response=example_text), checked).value
+            if value == verifier.domain.low:
+                failing = example_text
     if passing is None or failing is None:
         return None
     return passing, failing
@@ -74,8 +77,10 @@ def find_foreign_parameter(params: Mapping[str, Any], prompt: str) -> str | None
             continue
         for item in value if isinstance(value, list | tuple) else [value]:
             if isinstance(item, str):
-                mark_name = _MARK_NAMES.get(item, item)
-                if fold_text(item) not in lowered and mark_name not in lowered:
+                mark_name = _MARK_NAMES.get(item)
+                # A whole word: "semicolon" does not name a colon.
+                is_named = mark_name is not None and re.search(rf"\b{mark_name}(?:e?s)?\b", lowered)
+                if fold_text(item) not in lowered and not is_named:
                     return f"{name} {item!r}"
             is_number = isinstance(item, int | float) and not isinstance(item, bool)
             if is_number and item > 1 and not {int(item) - 1, int(item), int(item) + 1} & numbers:
@@ -88,7 +93,7 @@ _MARK_NAMES = {
     "?": "question mark",
     ";": "semicolon",
     ":": "colon",
-    "#": "hash",
+    "#": "hash(?:tag)?",
 }
 _NUMBER_WORDS = {
     "once": 1,

@@ -258,7 +258,7 @@ def _read_table(
             if criterion.name not in names:
                 continue
             k = names.index(criterion.name)
-            run.asked[rows, k] = True
+            run.asked[rows, k] = ~group.not_asked[:, column]
             run.margins[g, k] = criterion.margin
             compared = group.outcomes.get(criterion.name)
             if compared is not None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, Literal, TypeAlias
@@ -126,14 +127,22 @@ def pattern(text: str) -> Any:
         raise ValueError(f"the pattern {text[:80]!r} cannot be used: {error}") from None
 
 
+# "1,000", "-2.5", ".5", "1e3"; not "1,5", "1_000" or "inf", which float() or a removed comma would accept
+_NUMBER_TEXT = re.compile(r"[+-]?(?:\d{1,3}(?:,\d{3})+|\d*)(?:\.\d*)?(?:[eE][+-]?\d+)?", re.ASCII)
+
+
 def _read_number(value: Any) -> float | None:
     """A number, or a text that is one ("1,000")."""
-    if isinstance(value, str):
-        try:
-            return float(value.strip().replace(",", ""))
-        except ValueError:
-            return None
-    return value if is_number(value) else None
+    if not isinstance(value, str):
+        return value if is_number(value) else None
+    text = value.strip()
+    if not _NUMBER_TEXT.fullmatch(text):
+        return None
+    try:
+        number = float(text.replace(",", ""))
+    except ValueError:  # a sign or a point without digits
+        return None
+    return number if math.isfinite(number) else None
 
 
 def _fold(value: Any) -> Any:
@@ -159,8 +168,19 @@ def _decode(value: Any) -> Any:
 
 
 def canonical(value: Any) -> str:
-    """One text for equal values, to find duplicates."""
-    return json.dumps(value, sort_keys=True, ensure_ascii=True, default=str)
+    """One text for equal values, to find duplicates; 1 and 1.0 are equal."""
+    return json.dumps(_write_whole_numbers(value), sort_keys=True, ensure_ascii=True, default=str)
+
+
+def _write_whole_numbers(value: Any) -> Any:
+    """The value with whole numbers as integers: 1.0 becomes 1."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, Mapping):
+        return {key: _write_whole_numbers(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_write_whole_numbers(item) for item in value]
+    return value
 
 
 def write_call_key(call: ToolCall, *, with_result: bool) -> str | None:
@@ -333,13 +353,12 @@ def first_error(schema: Any, instance: Mapping[str, Any]) -> str | None:
     try:
         check_size(schema, "schema")
         _left.set([_MOST_STEPS])
-        error = next(
-            _Validator(schema, registry=Registry()).iter_errors(_make_plain(instance)), None
-        )
+        validator = _Validator(_drop_dialect(schema), registry=Registry())
+        error = next(validator.iter_errors(_make_plain(instance)), None)
     except BadSchema:
         raise
     except _OutOfSteps:
-        # Not missing: sending too much is no way around a verdict.
+        # An error and not a missing score, or an agent could avoid the check by sending huge arguments.
         if check_size(instance, "arguments") > _MANY:
             return "the arguments are too large to be checked"
         raise BadSchema(f"the schema needs more than {_MOST_STEPS} steps") from None
@@ -347,6 +366,26 @@ def first_error(schema: Any, instance: Mapping[str, Any]) -> str | None:
         first_line = str(problem).split("\n", 1)[0][:200]
         raise BadSchema(f"{type(problem).__name__}: {first_line}") from None
     return None if error is None else f"{error.json_path}: {error.message[:200]}"
+
+
+def _drop_dialect(schema: Any) -> Any:
+    """The schema without its `$schema`; one inside a part of it is refused.
+
+    jsonschema checks a part that names a dialect with its own validator for it, whose patterns may take for ever.
+    """
+    if not isinstance(schema, Mapping):
+        return schema
+    without = {key: part for key, part in schema.items() if key != "$schema"}
+    remaining = list(without.values())
+    while remaining:
+        part = remaining.pop()
+        if isinstance(part, Mapping):
+            if isinstance(part.get("$schema"), str):
+                raise BadSchema("$schema is supported at the top of a schema only")
+            remaining.extend(part.values())
+        elif isinstance(part, (list, tuple)):
+            remaining.extend(part)
+    return without
 
 
 def _make_plain(value: Any) -> Any:
