@@ -68,7 +68,7 @@ class InvalidInput(RubrankError, ValueError):  # noqa: N818 - the name says what
         parameter: str,
         allowed: str,
         got: str,
-        remedy: str,
+        remedy: str = "",
         *,
         field: str | None = None,
     ) -> None:

@@ -166,10 +166,13 @@ class RubricEvolution:
         self, options: EvolveOptions, judges: Judges | None, log: Path | None = None
     ) -> None:
         if judges is None or judges.judge_of("any other criterion") is None:
-            allowed = "with one that decides every criterion"
-            got = "none" if judges is None else "judges of named criteria only"
-            remedy = "Items that are added during a run need a judge: leave out `criteria` of one of them."
-            raise InvalidInput("evolve", "judges", allowed, got, remedy)
+            raise InvalidInput(
+                "evolve",
+                "judges",
+                allowed="with one that decides every criterion",
+                got="none" if judges is None else "judges of named criteria only",
+                remedy="Items that are added during a run need a judge: leave out `criteria` of one of them.",
+            )
         self.options = options
         self.judges = judges
         self.log = log
@@ -409,9 +412,13 @@ class RubricEvolution:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a saved state."""
         if state.get("version") != _STATE_VERSION:
-            got = repr(state.get("version"))
-            remedy = "Resume with the version of rubrank that saved it."
-            raise InvalidInput("evolve", "state", f"of version {_STATE_VERSION}", got, remedy)
+            raise InvalidInput(
+                "evolve",
+                "state",
+                allowed=f"of version {_STATE_VERSION}",
+                got=repr(state.get("version")),
+                remedy="Resume with the version of rubrank that saved it.",
+            )
         self.queries = {}
         for query in state["queries"]:
             items = [EvolvedItem(**item) for item in query["items"]]

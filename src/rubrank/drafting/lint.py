@@ -89,9 +89,13 @@ def lint_rubric(rubric: Rubric, records: Iterable[GroupRecord] | None = None) ->
             counts.add(record)
         names = {criterion.name for criterion in rubric.criteria}
         if counts.groups and not names & set(counts.criteria):
-            got = ", ".join(list(counts.criteria)[:5])
-            remedy = "Pass the records of a run with this rubric."
-            raise InvalidInput("lint", "records", "with some criterion of the rubric", got, remedy)
+            raise InvalidInput(
+                "lint",
+                "records",
+                allowed="with some criterion of the rubric",
+                got=", ".join(list(counts.criteria)[:5]),
+                remedy="Pass the records of a run with this rubric.",
+            )
         findings += lint_counts(counts)
     return sorted(findings, key=lambda finding: -finding.severity)
 

@@ -71,9 +71,12 @@ def read_drafts(path: Path) -> list[Mapping[str, Any]]:
     for number, row in enumerate(read_rows(str(path)), start=1):
         draft = row.get("draft")
         if not isinstance(draft, Mapping) or not isinstance(draft.get("items"), list):
-            remedy = "Only files that `rubrank draft` wrote can be shown as drafts."
             raise InvalidInput(
-                f"{path}: row {number}", "draft", "with the items of a draft", "none", remedy
+                f"{path}: row {number}",
+                "draft",
+                allowed="with the items of a draft",
+                got="none",
+                remedy="Only files that `rubrank draft` wrote can be shown as drafts.",
             )
         drafts.append(row)
     return drafts

@@ -108,8 +108,13 @@ def draft_rubrics(
     progress: called while models work, with what they do and what has been done and spent.
     """
     if judges is not None and writers is None:
-        remedy = "Judges measure what writers wrote."
-        raise InvalidInput("draft", "judges", "given with writers", "no writers", remedy)
+        raise InvalidInput(
+            "draft",
+            "judges",
+            allowed="given with writers",
+            got="no writers",
+            remedy="Judges measure what writers wrote.",
+        )
     rubrics = [
         draft_rubric(
             row.prompt, turns=row.turns, tools=row.tools, reference=row.reference, activate=activate

@@ -35,15 +35,19 @@ def read_prompts(source: Source) -> Iterator[PromptRow]:
         place = f"{source}: row {number}" if isinstance(source, str) else f"row {number}"
         yield _read_row(row, place)
     if number == 0:
-        raise InvalidInput(str(source), "prompts", "at least one row", "none", "")
+        raise InvalidInput(str(source), "prompts", allowed="at least one row", got="none")
 
 
 def _read_row(row: Mapping[str, Any], place: str) -> PromptRow:
     present = [name for name in _PROMPT_KEYS if row.get(name) is not None]
     if not present:
         keys = ", ".join(map(str, row)) or "none"
-        allowed = f"in one of the columns {', '.join(_PROMPT_KEYS)}"
-        raise InvalidInput(place, "prompt", allowed, f"the columns {keys}", "")
+        raise InvalidInput(
+            place,
+            "prompt",
+            allowed=f"in one of the columns {', '.join(_PROMPT_KEYS)}",
+            got=f"the columns {keys}",
+        )
     # A column may be empty if another one has the prompt.
     key = next((name for name in present if row[name]), present[0])
     value = row[key]
@@ -53,9 +57,14 @@ def _read_row(row: Mapping[str, Any], place: str) -> PromptRow:
     elif isinstance(value, str):
         prompt = value
     else:
-        raise InvalidInput(place, key, "a text or a list of messages", type(value).__name__, "")
+        raise InvalidInput(
+            place,
+            key,
+            allowed="a text or a list of messages",
+            got=type(value).__name__,
+        )
     if not prompt.strip():
-        raise InvalidInput(place, key, "a text that can be read", "an empty one", "")
+        raise InvalidInput(place, key, allowed="a text that can be read", got="an empty one")
     reference = next(
         (row[name] for name in _REFERENCE_KEYS if isinstance(row.get(name), str | int | float)),
         None,
@@ -69,13 +78,17 @@ def _read_messages(messages: Sequence[Any], place: str) -> tuple[str, int]:
     """The prompt in a list of messages, and the number of the user's turns."""
     for message in messages:
         if not isinstance(message, Mapping) or not isinstance(message.get("content"), str):
-            got = repr(message)[:80]
-            raise InvalidInput(place, "messages", "a list of {role, content}", got, "")
+            raise InvalidInput(
+                place,
+                "messages",
+                allowed="a list of {role, content}",
+                got=repr(message)[:80],
+            )
     prompt, user_turns = join_prompt(
         [(str(message.get("role")), message["content"]) for message in messages]
     )
     if not user_turns:
-        raise InvalidInput(place, "messages", "with a turn of the user", "none", "")
+        raise InvalidInput(place, "messages", allowed="with a turn of the user", got="none")
     return prompt, len(user_turns)
 
 

@@ -137,8 +137,13 @@ def load_writers(source: str | Path | Mapping[str, Any] | Judges) -> Judges:
     entries: Any = data.get("judges") if isinstance(data, Mapping) else None
     is_list = isinstance(entries, list) and len(entries) > 0
     if not is_list or not all(isinstance(entry, Mapping) for entry in entries):
-        allowed = "a list of writers: name, endpoints"
-        raise InvalidInput(where, "judges", allowed, "none", "See docs/judges.md.")
+        raise InvalidInput(
+            where,
+            "judges",
+            allowed="a list of writers: name, endpoints",
+            got="none",
+            remedy="See docs/judges.md.",
+        )
     # Only one judge may leave out its criteria, so every writer gets a name in their place.
     writers = [
         {"criteria": [f"items by writer {number}"], **entry} for number, entry in enumerate(entries)
@@ -414,8 +419,12 @@ def load_templates(folder: Path | None = None) -> Templates:
     texts = dict(_library_templates())
     if folder is not None:
         if not folder.is_dir():
-            allowed = f"a folder with {', '.join(f'{name}.txt' for name in _FIELDS)}"
-            raise InvalidInput(str(folder), "prompts", allowed, "none", "")
+            raise InvalidInput(
+                str(folder),
+                "prompts",
+                allowed=f"a folder with {', '.join(f'{name}.txt' for name in _FIELDS)}",
+                got="none",
+            )
         for language, name in texts:
             for path in (folder / f"{name}.txt", folder / language / f"{name}.txt"):
                 if path.exists():
@@ -442,6 +451,10 @@ def _read_template(path: Path, name: str) -> str:
     try:
         text.format(**dict.fromkeys(_FIELDS[name], ""))
     except (KeyError, IndexError, ValueError) as error:
-        allowed = f"with the fields {', '.join(sorted(_FIELDS[name]))}; {{{{ and }}}} for braces"
-        raise InvalidInput(str(path), "the prompt", allowed, f"an error at {error}", "") from None
+        raise InvalidInput(
+            str(path),
+            "the prompt",
+            allowed=f"with the fields {', '.join(sorted(_FIELDS[name]))}; {{{{ and }}}} for braces",
+            got=f"an error at {error}",
+        ) from None
     return text

@@ -49,8 +49,12 @@ class VerdictCache:
         try:
             self._store = Store(self.path, _SCHEMA, name="grade")
         except (sqlite3.Error, OSError) as error:
-            allowed = "a new file that can be written, or a cache of `rubrank grade`"
-            raise InvalidInput("grade", "cache", allowed, f"{path} ({error})", "") from None
+            raise InvalidInput(
+                "grade",
+                "cache",
+                allowed="a new file that can be written, or a cache of `rubrank grade`",
+                got=f"{path} ({error})",
+            ) from None
 
     def __enter__(self) -> Self:
         return self

@@ -29,9 +29,12 @@ def import_ray(owner: str) -> Any:
         import ray
         import ray.data
     except ImportError as error:
-        remedy = "Run pip install 'rubrank[ray]'."
         raise InvalidInput(
-            owner, "engine", "'ray' only if Ray is installed", str(error), remedy
+            owner,
+            "engine",
+            allowed="'ray' only if Ray is installed",
+            got=str(error),
+            remedy="Run pip install 'rubrank[ray]'.",
         ) from None
     return ray
 
@@ -85,7 +88,7 @@ def check_reachable(address: str, owner: str) -> None:
 def _no_cluster(owner: str, address: str, why: str) -> InvalidInput:
     allowed = "the address of a Ray cluster: HOST:PORT, ray://HOST:PORT or auto"
     got = f"{address!r} ({why})" if why else repr(address)
-    return InvalidInput(owner, "address", allowed, got, "")
+    return InvalidInput(owner, "address", allowed=allowed, got=got)
 
 
 def get_result(ray: Any, reference: Any, owner: str) -> Any:

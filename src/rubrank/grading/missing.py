@@ -61,7 +61,11 @@ def check_share(most: float) -> None:
     is_number = isinstance(most, int | float) and not isinstance(most, bool)
     if not is_number or math.isnan(most) or not 0.0 <= most <= 1.0:
         raise InvalidInput(
-            "grade", "most_missing", "a share from 0 to 1", repr(most), "0.2 is a fifth."
+            "grade",
+            "most_missing",
+            allowed="a share from 0 to 1",
+            got=repr(most),
+            remedy="0.2 is a fifth.",
         )
 
 

@@ -56,19 +56,32 @@ class GradeOptions:
             raise UnknownName.of("grade", "mode", self.mode, get_args(Mode))
         if self.workers is not None and self.workers < 0:
             raise InvalidInput(
-                "grade", "workers", "0 or more", str(self.workers), "0 grades in this process."
+                "grade",
+                "workers",
+                allowed="0 or more",
+                got=str(self.workers),
+                remedy="0 grades in this process.",
             )
         limit = self.timeout
         if limit is None or limit == "auto":
             return
         is_number = isinstance(limit, int | float) and not isinstance(limit, bool)
         if not is_number or not 0.0 < limit < math.inf:
-            allowed = "seconds > 0, 'auto' or None"
-            raise InvalidInput("grade", "timeout", allowed, repr(limit), "None sets no limit.")
+            raise InvalidInput(
+                "grade",
+                "timeout",
+                allowed="seconds > 0, 'auto' or None",
+                got=repr(limit),
+                remedy="None sets no limit.",
+            )
         if self.workers == 0:
-            allowed = "left out with 0 workers, as a function that hangs in this process cannot be stopped"
-            remedy = "Use 1 worker, or leave the timeout out."
-            raise InvalidInput("grade", "timeout", allowed, f"{limit:g}", remedy)
+            raise InvalidInput(
+                "grade",
+                "timeout",
+                allowed="left out with 0 workers, as a function that hangs in this process cannot be stopped",
+                got=f"{limit:g}",
+                remedy="Use 1 worker, or leave the timeout out.",
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,9 +205,12 @@ def _refuse_without_judge(plans: Sequence[GroupPlan]) -> None:
     listed = _list_judged(plans)
     if not listed:
         return
-    remedy = "Name a file of judges: `judges=FILE`; or accept missing scores: `most_missing=1`."
     raise InvalidInput(
-        "grade", "judges", f"given: only a judge can decide {listed}", "none", remedy
+        "grade",
+        "judges",
+        allowed=f"given: only a judge can decide {listed}",
+        got="none",
+        remedy="Name a file of judges: `judges=FILE`; or accept missing scores: `most_missing=1`.",
     )
 
 
@@ -219,9 +235,13 @@ def find_rubrics(groups: Sequence[Group], rubric: Any) -> list[Rubric]:
                 if shared is not None:
                     group_rubric = shared.extended(group_rubric)
             if group_rubric is None:
-                remedy = "Name one: `rubric=FILE`; or add a column of that name."
-                got = f"none for group {group.id!r}"
-                raise InvalidInput("grade", "rubric", "given, or in every query", got, remedy)
+                raise InvalidInput(
+                    "grade",
+                    "rubric",
+                    allowed="given, or in every query",
+                    got=f"none for group {group.id!r}",
+                    remedy="Name one: `rubric=FILE`; or add a column of that name.",
+                )
             by_text[text] = group_rubric
         rubrics.append(by_text[text])
     return rubrics

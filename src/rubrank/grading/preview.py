@@ -315,7 +315,10 @@ def show_calls(
     criteria = find_rubrics([shown_group], rubric)[0].criteria
     if not any(map(_may_be_judged, criteria)):
         raise InvalidInput(
-            _OWNER, "rubric", "one with a criterion that a judge decides", "programs alone", ""
+            _OWNER,
+            "rubric",
+            allowed="one with a criterion that a judge decides",
+            got="programs alone",
         )
     if rollouts is None:
         cells = _cells_that_may_be_judged(shown_group, criteria, loaded_judges)
@@ -324,8 +327,12 @@ def show_calls(
         cells = cells_to_judge(scored, criteria, loaded_judges)
     size = len(shown_group.rollouts)
     if not 0 <= rollout < size:
-        allowed = f"from 0 to {size - 1} in group {shown_group.id!r}"
-        raise InvalidInput(_OWNER, "rollout", allowed, str(rollout), "")
+        raise InvalidInput(
+            _OWNER,
+            "rollout",
+            allowed=f"from 0 to {size - 1} in group {shown_group.id!r}",
+            got=str(rollout),
+        )
 
     shown_calls: dict[tuple[str, ...], ShownCall] = {}
     criterion_judges = [loaded_judges.judge_of(criterion.name) for criterion in criteria]

@@ -226,31 +226,40 @@ def _absolute(path: str | Path | None) -> str | None:
 def _check_setting(setting: ActorSetting, plans: Iterable[GroupPlan]) -> ActorSetting:
     """The setting with the modules to import. Raises InvalidInput for what does not work in other processes."""
     if setting.options.workers == 0:
-        raise InvalidInput(OWNER, "workers", "1 or more", "0", "")
+        raise InvalidInput(OWNER, "workers", allowed="1 or more", got="0")
     modules = set()
     for plan in plans:
         for check in (*plan.checks, *plan.group_checks):
             if check.is_local:
-                where = f"verifier {check.verifier.name!r}"
-                allowed = "in a module that other processes can import"
-                remedy = "Put it in a module of its own."
-                raise InvalidInput(OWNER, where, allowed, "made in this process", remedy)
+                raise InvalidInput(
+                    OWNER,
+                    f"verifier {check.verifier.name!r}",
+                    allowed="in a module that other processes can import",
+                    got="made in this process",
+                    remedy="Put it in a module of its own.",
+                )
             if not check.is_builtin:
                 modules.add(check.verifier.home)
     judges = setting.judges
     if judges is not None:
         if judges.deadline is not None:
-            allowed = "left out on Ray, where the parts of a run are judged at different times"
-            got = f"{judges.deadline:g}"
-            raise InvalidInput(OWNER, "deadline of the judges", allowed, got, "")
+            raise InvalidInput(
+                OWNER,
+                "deadline of the judges",
+                allowed="left out on Ray, where the parts of a run are judged at different times",
+                got=f"{judges.deadline:g}",
+            )
         # Kinds of the library are registered by the name of their module, those of a user as a class.
         library = [name for name, kind in KINDS.items() if isinstance(kind, str)]
         for judge in judges.judges:
             for member in (judge, *judge.leaves):
                 if member.kind not in library:
-                    where = f"kind of judge {judge.name!r}"
-                    allowed = f"of the library ({', '.join(library)})"
-                    raise InvalidInput(OWNER, where, allowed, repr(member.kind), "")
+                    raise InvalidInput(
+                        OWNER,
+                        f"kind of judge {judge.name!r}",
+                        allowed=f"of the library ({', '.join(library)})",
+                        got=repr(member.kind),
+                    )
         judges = judges.model_copy(update={"cache": _absolute(judges.cache)})
     return replace(
         setting, modules=tuple(sorted(modules)), options=replace(setting.options, judges=judges)
@@ -434,7 +443,12 @@ def on_ray(
     options = GradeOptions(compat, mode, workers, _absolute(cache), timeout, loaded_judges)
     shared_rubric = read_rubric(rubric)
     if shared_rubric is None:
-        raise InvalidInput(OWNER, "rubric", "given: all rows of a dataset share one", "None", "")
+        raise InvalidInput(
+            OWNER,
+            "rubric",
+            allowed="given: all rows of a dataset share one",
+            got="None",
+        )
     plan = plan_rubric(shared_rubric, options)
     setting = _check_setting(ActorSetting(shared_rubric, options), [plan])
     needs_groups = bool(plan.group_checks)
@@ -478,21 +492,29 @@ def _check_columns(
         added.append(PROBABILITIES)
     for name in added:
         if name in names:
-            remedy = "Rename or drop it."
             raise InvalidInput(
-                OWNER, "added columns", "new to the dataset", f"{name!r} again", remedy
+                OWNER,
+                "added columns",
+                allowed="new to the dataset",
+                got=f"{name!r} again",
+                remedy="Rename or drop it.",
             )
     if needs_groups and group not in names:
         raise InvalidInput(
-            OWNER, "group", "a column of the dataset", repr(group), "Pass group=NAME."
+            OWNER,
+            "group",
+            allowed="a column of the dataset",
+            got=repr(group),
+            remedy="Pass group=NAME.",
         )
     for name in names:
         if name in (*COLUMNS["rubric"], "instruction_id_list"):
-            remedy = (
-                "Drop the column, or use `rubrank grade` on Ray, which takes rubrics of queries."
-            )
             raise InvalidInput(
-                OWNER, "dataset", "without rubrics of its rows", f"the column {name!r}", remedy
+                OWNER,
+                "dataset",
+                allowed="without rubrics of its rows",
+                got=f"the column {name!r}",
+                remedy="Drop the column, or use `rubrank grade` on Ray, which takes rubrics of queries.",
             )
 
 
@@ -549,7 +571,11 @@ class RowGrader:
         rollouts = tuple(rollout for group in groups for rollout in group.rollouts)
         if len(rollouts) != len(rows):
             raise InvalidInput(
-                OWNER, "dataset", "one rollout per row", "rows with several", "Explode the lists."
+                OWNER,
+                "dataset",
+                allowed="one rollout per row",
+                got="rows with several",
+                remedy="Explode the lists.",
             )
         if self._needs_groups:
             return [Group(id=str(rows[0][self._group]), rollouts=rollouts)]

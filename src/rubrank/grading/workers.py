@@ -206,9 +206,13 @@ class WorkerPool:
         """Start a new pool, because workers died while they were idle, or do not start."""
         self._restarts += 1
         if self._restarts > _MOST_RESTARTS:
-            allowed = "0 if no worker processes can be started"
-            got = "workers that die at once"
-            raise InvalidInput("grade", "workers", allowed, got, "Use workers=0.") from None
+            raise InvalidInput(
+                "grade",
+                "workers",
+                allowed="0 if no worker processes can be started",
+                got="workers that die at once",
+                remedy="Use workers=0.",
+            ) from None
         self._in_flight.clear()
         _end_pool(self._pool)
         self._pool = _new_pool(self._number)
@@ -238,9 +242,13 @@ def _pickle(data: Any) -> bytes:
     try:
         return pickle.dumps(data, protocol=pickle.HIGHEST_PROTOCOL)
     except (pickle.PicklingError, TypeError, AttributeError, RecursionError) as error:
-        allowed = "picklable, so that they can be sent to worker processes"
-        remedy = "Remove what cannot be pickled from their metadata, or use workers=0."
-        raise InvalidInput("grade", "rollouts", allowed, str(error), remedy) from None
+        raise InvalidInput(
+            "grade",
+            "rollouts",
+            allowed="picklable, so that they can be sent to worker processes",
+            got=str(error),
+            remedy="Remove what cannot be pickled from their metadata, or use workers=0.",
+        ) from None
 
 
 # ------------------------------------------------------------------------------------------------------ reused workers
@@ -415,10 +423,13 @@ def _import_modules(modules: Sequence[str]) -> None:
         try:
             importlib.import_module(module)
         except Exception as error:
-            allowed = "0 if other processes cannot import the verifiers"
-            got = f"module {module!r}: {type(error).__name__}: {error}"
-            remedy = "Put the verifiers into a module that can be imported, or use workers=0."
-            raise InvalidInput("grade", "workers", allowed, got, remedy) from None
+            raise InvalidInput(
+                "grade",
+                "workers",
+                allowed="0 if other processes cannot import the verifiers",
+                got=f"module {module!r}: {type(error).__name__}: {error}",
+                remedy="Put the verifiers into a module that can be imported, or use workers=0.",
+            ) from None
 
 
 # Most chunks have the same checks. The key of the cache is their pickled form, because parameters cannot be hashed.

@@ -73,14 +73,19 @@ def export_records(
     if to not in _EXPORTERS:
         raise UnknownName.of("export", "to", to, _EXPORTERS)
     if find_spec(to) is None:
-        remedy = f"pip install 'rubrank[{to}]'."
-        raise InvalidInput("export", "to", "a package that is installed", to, remedy)
+        raise InvalidInput(
+            "export",
+            "to",
+            allowed="a package that is installed",
+            got=to,
+            remedy=f"pip install 'rubrank[{to}]'.",
+        )
     source = Path(records) if isinstance(records, str | Path) else None
     groups = read_records(records) if isinstance(records, str | Path) else iter(records)
     # The first record is read before anything is created: an empty file leaves no empty run behind.
     first = next(groups, None)
     if first is None:
-        raise InvalidInput("export", "records", "at least one group", "none", "")
+        raise InvalidInput("export", "records", allowed="at least one group", got="none")
     if name is None:
         name = source.name.split(".")[0] if source else "rubrank"
     metrics = StepMetrics()
@@ -173,8 +178,12 @@ def _export_to_mlflow(records: Iterator[GroupRecord], metrics: StepMetrics, targ
     except (MlflowException, OSError) as error:
         if run_id is not None:
             client.set_terminated(run_id, "FAILED")
-        allowed = "a tracking store that accepts the run"
-        raise InvalidInput("export", "place", allowed, _describe(error), "") from None
+        raise InvalidInput(
+            "export",
+            "place",
+            allowed="a tracking store that accepts the run",
+            got=_describe(error),
+        ) from None
     client.set_terminated(run_id)
     return f"{target.place or 'the default tracking store'}, run {run_id}"
 
@@ -207,8 +216,12 @@ def _export_to_wandb(records: Iterator[GroupRecord], metrics: StepMetrics, targe
     import wandb
 
     if target.place not in (None, *_WANDB_PLACES):
-        allowed = f"one of {', '.join(_WANDB_PLACES)} for wandb"
-        raise InvalidInput("export", "place", allowed, repr(target.place), "")
+        raise InvalidInput(
+            "export",
+            "place",
+            allowed=f"one of {', '.join(_WANDB_PLACES)} for wandb",
+            got=repr(target.place),
+        )
     for record in records:
         metrics.add(record)
     entity, _, project = target.project.rpartition("/")
@@ -237,9 +250,13 @@ def _export_to_wandb(records: Iterator[GroupRecord], metrics: StepMetrics, targe
     except Exception as error:  # the package raises what its transport raises
         if run is not None:
             run.finish(exit_code=1)
-        allowed = "a project that Weights & Biases opens"
-        remedy = "Log in (`wandb login`), or write an offline run: `place=offline`."
-        raise InvalidInput("export", "project", allowed, _describe(error), remedy) from None
+        raise InvalidInput(
+            "export",
+            "project",
+            allowed="a project that Weights & Biases opens",
+            got=_describe(error),
+            remedy="Log in (`wandb login`), or write an offline run: `place=offline`.",
+        ) from None
     run.finish()
     where = f"project {target.project}, run {run.id}"
     if target.place == "offline":
@@ -258,14 +275,23 @@ def _export_to_weave(records: Iterator[GroupRecord], metrics: StepMetrics, targe
     import weave
 
     if target.place is not None:
-        remedy = "Weave sends as the user who is logged in; name a project: `project=TEAM/PROJECT`."
-        raise InvalidInput("export", "place", "left out for weave", repr(target.place), remedy)
+        raise InvalidInput(
+            "export",
+            "place",
+            allowed="left out for weave",
+            got=repr(target.place),
+            remedy="Weave sends as the user who is logged in; name a project: `project=TEAM/PROJECT`.",
+        )
     try:
         weave.init(target.project)
     except Exception as error:  # the package raises what its transport raises
-        allowed = "a project that Weave opens"
-        remedy = "Log in: wandb login."
-        raise InvalidInput("export", "project", allowed, _describe(error), remedy) from None
+        raise InvalidInput(
+            "export",
+            "project",
+            allowed="a project that Weave opens",
+            got=_describe(error),
+            remedy="Log in: wandb login.",
+        ) from None
     evaluation = weave.EvaluationLogger(name=target.name, model="policy", dataset=target.name)
     for record in records:
         metrics.add(record)

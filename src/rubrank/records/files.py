@@ -48,8 +48,13 @@ def write_records(path: str | Path, records: Iterable[GroupRecord], *, append: b
     path = Path(path)
     is_parquet = _is_parquet(path)  # refuses other suffixes, before anything is written
     if append and is_parquet:
-        remedy = "Parquet cannot grow."
-        raise InvalidInput("write_records", "append", "used with .jsonl", str(path), remedy)
+        raise InvalidInput(
+            "write_records",
+            "append",
+            allowed="used with .jsonl",
+            got=str(path),
+            remedy="Parquet cannot grow.",
+        )
     if append:
         path.parent.mkdir(parents=True, exist_ok=True)
         return _write_lines(path, records, "ab", path.suffix)
@@ -117,8 +122,12 @@ def find_record_files(path: Path, missing_ok: bool = False) -> list[Path]:
         # A training folder has other files beside its records.
         files = [file for file in files if file.name.startswith("records.")] or files
         if not files and not missing_ok:
-            allowed = f"a folder with files that end in {', '.join(SUFFIXES)}"
-            raise InvalidInput("records", "path", allowed, f"{path}, which has none", "")
+            raise InvalidInput(
+                "records",
+                "path",
+                allowed=f"a folder with files that end in {', '.join(SUFFIXES)}",
+                got=f"{path}, which has none",
+            )
     elif any(sign in path.name for sign in "*?[") and not os.path.exists(path):
         files = [file for file in path.parent.glob(path.name) if file.is_file()]
     else:

@@ -149,9 +149,13 @@ def records_of(
     The arguments are checked at once; the records are made as they are consumed.
     """
     if not isinstance(result, Fused):
-        got = type(result).__name__
-        allowed = "what a rule returns (Fused)"
-        raise InvalidInput("records_of", "result", allowed, got, "For example table.fuse().")
+        raise InvalidInput(
+            "records_of",
+            "result",
+            allowed="what a rule returns (Fused)",
+            got=type(result).__name__,
+            remedy="For example table.fuse().",
+        )
     labels = [str(label) for label in result.labels]
     table_ids = labels if table is None else [group.id for group in table.groups]
     group_ids = labels if groups is None else [group.id for group in groups]
@@ -159,9 +163,9 @@ def records_of(
         raise InvalidInput(
             "records_of",
             "table and groups",
-            f"those that were fused: {len(labels)} groups, in order",
-            f"{len(table_ids)} and {len(group_ids)}",
-            "Pass what was graded and fused.",
+            allowed=f"those that were fused: {len(labels)} groups, in order",
+            got=f"{len(table_ids)} and {len(group_ids)}",
+            remedy="Pass what was graded and fused.",
         )
     numbers = range(len(result)) if only is None else list(only)
     return _make_records(result, table, groups, step, others or {}, metadata or {}, numbers)

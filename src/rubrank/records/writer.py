@@ -60,18 +60,33 @@ class Recording:
 
     def __post_init__(self) -> None:
         if not self.path.name.endswith(GROWING):
-            allowed = "a .jsonl, .jsonl.gz or .jsonl.zst file"
             raise InvalidInput(
-                "records", "path", allowed, str(self.path), "It grows with every step."
+                "records",
+                "path",
+                allowed="a .jsonl, .jsonl.gz or .jsonl.zst file",
+                got=str(self.path),
+                remedy="It grows with every step.",
             )
         if self.every < 1:
-            raise InvalidInput("records", "every", "≥ 1", str(self.every), "")
+            raise InvalidInput("records", "every", allowed="≥ 1", got=str(self.every))
         if self.rotate < 0:
-            raise InvalidInput("records", "rotate", "≥ 0", str(self.rotate), "0 keeps one file.")
+            raise InvalidInput(
+                "records",
+                "rotate",
+                allowed="≥ 0",
+                got=str(self.rotate),
+                remedy="0 keeps one file.",
+            )
         for name in ("most_bytes", "most_bytes_a_day"):
             limit = getattr(self, name)
             if limit is not None and limit < 1:
-                raise InvalidInput("records", name, "≥ 1", str(limit), "Leave it out for no limit.")
+                raise InvalidInput(
+                    "records",
+                    name,
+                    allowed="≥ 1",
+                    got=str(limit),
+                    remedy="Leave it out for no limit.",
+                )
 
     def file(self, step: int | None) -> Path:
         """The file for the records of a step."""
@@ -217,7 +232,13 @@ class RecordWriter:
             else:
                 got = f"{file}: {type(error).__name__}: {error}"
             remedy = "Make room or fix the path, then resume."
-            self._failure = InvalidInput("records", "path", "a writable file", got, remedy)
+            self._failure = InvalidInput(
+                "records",
+                "path",
+                allowed="a writable file",
+                got=got,
+                remedy=remedy,
+            )
             if isinstance(error, OSError):
                 raise self._failure from None
             raise

@@ -31,10 +31,12 @@ def check_edges(depends: Mapping[str, Sequence[Dependency]], rubric: str) -> Non
     for name, edges in depends.items():
         twice = sorted(on for on, times in Counter(edge.on for edge in edges).items() if times > 1)
         if twice:
-            got = f"{twice[0]!r} twice"
-            remedy = "Keep the stronger one."
             raise InvalidInput(
-                f"criterion {name!r}", "depends", "one edge for each prerequisite", got, remedy
+                f"criterion {name!r}",
+                "depends",
+                allowed="one edge for each prerequisite",
+                got=f"{twice[0]!r} twice",
+                remedy="Keep the stronger one.",
             )
         for edge in edges:
             if edge.on not in depends:
@@ -43,8 +45,13 @@ def check_edges(depends: Mapping[str, Sequence[Dependency]], rubric: str) -> Non
         {name: [edge.on for edge in edges] for name, edges in depends.items()}
     )
     if cyclic_names:
-        got = f"a cycle among {cyclic_names}"
-        raise InvalidInput(rubric, "depends", "without cycles", got, "Cut one of the edges.")
+        raise InvalidInput(
+            rubric,
+            "depends",
+            allowed="without cycles",
+            got=f"a cycle among {cyclic_names}",
+            remedy="Cut one of the edges.",
+        )
 
 
 def find_cyclic_names(prerequisites: Mapping[str, Sequence[str]]) -> list[str]:

@@ -139,10 +139,12 @@ def refuse_files(rubrics: Mapping[str, Any] = MappingProxyType({})) -> Iterator[
 def check_may_read(source: str | Path, where: str = "rubric") -> None:
     """Raise InvalidInput within `refuse_files`. The message does not reveal whether the file exists."""
     if _operators_rubrics.get() is not None:
-        allowed = f"the content of a rubric, or a preset ({', '.join(presets())})"
-        got = shortened(repr(str(source)), 80)
         raise InvalidInput(
-            where, "rubric", allowed, got, "Send the rubric itself: files are not read for callers."
+            where,
+            "rubric",
+            allowed=f"the content of a rubric, or a preset ({', '.join(presets())})",
+            got=shortened(repr(str(source)), 80),
+            remedy="Send the rubric itself: files are not read for callers.",
         )
 
 
@@ -165,14 +167,23 @@ def read_settings(source: str | Path, remedy: str = "") -> Any:
     text = read_text(path)
     if path.suffix != ".json" and len(text) > _MOST_TEXT:
         raise InvalidInput(
-            str(path), "the file", f"at most {_MOST_TEXT >> 20} MB", "more", "Write it as JSON."
+            str(path),
+            "the file",
+            allowed=f"at most {_MOST_TEXT >> 20} MB",
+            got="more",
+            remedy="Write it as JSON.",
         )
     try:
         data = _LOADERS[path.suffix](text)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         message = shortened(" ".join(str(error).split()), 500)
         language = "YAML" if path.suffix == ".yml" else path.suffix[1:].upper()
-        raise InvalidInput(str(path), "the file", f"valid {language}", message, "") from None
+        raise InvalidInput(
+            str(path),
+            "the file",
+            allowed=f"valid {language}",
+            got=message,
+        ) from None
     # A list may be a dataset of any size: only its items are limited.
     for part in data if isinstance(data, list) else [data]:
         check_bounds(part, str(path), "the file")

@@ -88,9 +88,13 @@ def convert_rubric(data: Any, where: str = "rubric") -> dict[str, Any]:
         return _from_mapping(data, where)
     if isinstance(data, Sequence) and not isinstance(data, str):
         return {"criteria": _number_names([_read_item(item) for item in data])}
-    allowed = "a mapping, a list of criteria, or a name of a preset"
-    remedy = "See `rubrank help rubrics` for the shapes."
-    raise InvalidInput(where, "rubric", allowed, describe_type(data), remedy)
+    raise InvalidInput(
+        where,
+        "rubric",
+        allowed="a mapping, a list of criteria, or a name of a preset",
+        got=describe_type(data),
+        remedy="See `rubrank help rubrics` for the shapes.",
+    )
 
 
 def remove_nulls(data: Any) -> Any:
@@ -113,7 +117,7 @@ def _load_rubric_source(data: Any, where: str) -> Any:
     try:
         return remove_nulls(json.loads(data))
     except ValueError as error:
-        raise InvalidInput(where, "rubric", "valid JSON", str(error), "") from None
+        raise InvalidInput(where, "rubric", allowed="valid JSON", got=str(error)) from None
 
 
 def _from_mapping(data: Mapping[str, Any], where: str) -> dict[str, Any]:
@@ -132,8 +136,13 @@ def _from_mapping(data: Mapping[str, Any], where: str) -> dict[str, Any]:
         return {**data, "criteria": criteria}
     inner = next((data[key] for key in ("rubric", "rubrics", "tree") if key in data), None)
     if inner is None:
-        got = f"the keys {', '.join(data)}"
-        raise InvalidInput(where, "rubric", "with `criteria`", got, "See `rubrank help rubrics`.")
+        raise InvalidInput(
+            where,
+            "rubric",
+            allowed="with `criteria`",
+            got=f"the keys {', '.join(data)}",
+            remedy="See `rubrank help rubrics`.",
+        )
     return convert_rubric(inner, where)
 
 
@@ -161,14 +170,22 @@ def convert_ifeval(ids: Any, kwargs: Any, where: str = "rubric") -> list[dict[st
     kwargs = _parse_list(kwargs, where, "kwargs", allowed_kwargs) or [{}] * len(ids)
     if len(kwargs) != len(ids):
         raise InvalidInput(
-            where, "kwargs", f"{len(ids)}, one for each instruction", str(len(kwargs)), ""
+            where,
+            "kwargs",
+            allowed=f"{len(ids)}, one for each instruction",
+            got=str(len(kwargs)),
         )
     criteria = []
     for name, arguments in zip(ids, kwargs, strict=True):
         # Outside of the `try`, which would catch its error.
         parsed = _parse_json_text(arguments)
         if parsed is not None and not isinstance(parsed, Mapping):
-            raise InvalidInput(where, "kwargs", "a list of mappings", _describe_value(parsed), "")
+            raise InvalidInput(
+                where,
+                "kwargs",
+                allowed="a list of mappings",
+                got=_describe_value(parsed),
+            )
         try:
             verifier, params = public_params(name, parsed)
         except InvalidInput:
@@ -187,7 +204,7 @@ def _parse_list(data: Any, where: str, field: str, allowed: str) -> Collection[A
     if parsed is None:
         return ()
     if isinstance(parsed, str | Mapping) or not isinstance(parsed, Collection):
-        raise InvalidInput(where, field, allowed, _describe_value(data), "")
+        raise InvalidInput(where, field, allowed=allowed, got=_describe_value(data))
     return parsed
 
 

@@ -143,11 +143,13 @@ class Criterion(Strict):
         """Refuse 0. `_short_forms` has removed the weight 0 of a watched criterion, for which it is allowed."""
         if _is_zero(value):
             owner = f"criterion {info.data.get('name', '')!r}"
-            allowed = "> 0" if info.field_name == "weight" else "a number other than 0"
-            remedy = (
-                "Write `layer: watch` instead to grade and log the criterion without rewarding it."
+            raise InvalidInput(
+                owner,
+                str(info.field_name),
+                allowed="> 0" if info.field_name == "weight" else "a number other than 0",
+                got="0",
+                remedy="Write `layer: watch` instead to grade and log the criterion without rewarding it.",
             )
-            raise InvalidInput(owner, str(info.field_name), allowed, "0", remedy)
         return value
 
     @field_validator("name", "question")
@@ -155,7 +157,10 @@ class Criterion(Strict):
     def _not_blank(cls, value: str | None, info: ValidationInfo) -> str | None:
         if value is not None and not any(category(c) not in _INVISIBLE for c in value):
             raise InvalidInput(
-                "criterion", str(info.field_name), "a text that can be read", repr(value), ""
+                "criterion",
+                str(info.field_name),
+                allowed="a text that can be read",
+                got=repr(value),
             )
         return value
 
@@ -181,10 +186,18 @@ class Criterion(Strict):
     def _check_together(self) -> Self:
         """Check what depends on several fields, and on the verifier."""
         if self.question is not None and self.verifier not in (None, JUDGE):
-            raise self._wrong("question", "left out where a verifier decides", "both", "")
+            raise self._make_error(
+                "question",
+                allowed="left out where a verifier decides",
+                got="both",
+            )
         if self.verifier == JUDGE and self.question is None and self.name not in PROMPTED:
-            allowed = "given: no prompt of the library has that name"
-            raise self._wrong("question", allowed, "none", "Write a question.")
+            raise self._make_error(
+                "question",
+                allowed="given: no prompt of the library has that name",
+                got="none",
+                remedy="Write a question.",
+            )
         if not self.judged:
             try:
                 self.decided_by.check_parameters(dict(self.params))
@@ -196,18 +209,27 @@ class Criterion(Strict):
                     owner, error.parameter, error.allowed, error.got, error.remedy
                 ) from None
         if self.value_layer == "watch" and "weight" in self.model_fields_set:
-            raise self._wrong(
-                "weight", "0, or left out, in the layer watch", f"{self.weight:g}", ""
+            raise self._make_error(
+                "weight",
+                allowed="0, or left out, in the layer watch",
+                got=f"{self.weight:g}",
             )
         domain = self.value_domain  # raises if it cannot be read
         if self.margin >= domain.high - domain.low:
-            allowed = f"less than {domain.high - domain.low:g}, the width of its domain: otherwise all scores tie"
-            raise self._wrong("margin", allowed, f"{self.margin:g}", "")
+            raise self._make_error(
+                "margin",
+                allowed=f"less than {domain.high - domain.low:g}, the width of its domain: otherwise all scores tie",
+                got=f"{self.margin:g}",
+            )
         may_be_judged = self.judged or self.prompt_name in PROMPTED
         for key in ("anchors", "findings"):
             if getattr(self, key) is not None and not may_be_judged:
-                remedy = "Write a question, or leave them out."
-                raise self._wrong(key, "left out where a program decides", "some", remedy)
+                raise self._make_error(
+                    key,
+                    allowed="left out where a program decides",
+                    got="some",
+                    remedy="Write a question, or leave them out.",
+                )
         scale = self.scale  # raises if anchors and domain do not go together
         if self.findings is not None:
             check_findings(self.findings, scale, f"criterion {self.name!r}")
@@ -221,11 +243,22 @@ class Criterion(Strict):
         missing = self.decided_by.find_missing_package(params)
         if missing is not None:
             package, command = missing
-            allowed = f"one whose packages are installed: {self.decided_by.name} needs {package} for these parameters"
-            raise self._wrong("verifier", allowed, "none", f"Run {command}.")
+            name = self.decided_by.name
+            raise self._make_error(
+                "verifier",
+                allowed=f"one whose packages are installed: {name} needs {package} for these parameters",
+                got="none",
+                remedy=f"Run {command}.",
+            )
 
-    def _wrong(self, parameter: str, allowed: str, got: str, remedy: str) -> InvalidInput:
-        return InvalidInput(f"criterion {self.name!r}", parameter, allowed, got, remedy)
+    def _make_error(self, parameter: str, allowed: str, got: str, remedy: str = "") -> InvalidInput:
+        return InvalidInput(
+            f"criterion {self.name!r}",
+            parameter,
+            allowed=allowed,
+            got=got,
+            remedy=remedy,
+        )
 
     @cached_property
     def judged(self) -> bool:
@@ -278,13 +311,20 @@ class Criterion(Strict):
             low = float(domain.get("low", 0.0))
             high = float(domain.get("high", 1.0))
             if set(domain) - {"low", "high"} or not -math.inf < low < high < math.inf:
-                allowed = "{low: …, high: …} with low < high"
-                raise self._wrong("domain", allowed, repr(dict(domain)), "Give both ends.")
+                raise self._make_error(
+                    "domain",
+                    allowed="{low: …, high: …} with low < high",
+                    got=repr(dict(domain)),
+                    remedy="Give both ends.",
+                )
             return Domain("continuous", (), low, high)
         if len(set(domain)) < 2 or not all(map(math.isfinite, domain)):
-            allowed = "two or more different values"
-            got = repr(list(domain))
-            raise self._wrong("domain", allowed, got, "List what scores can be.")
+            raise self._make_error(
+                "domain",
+                allowed="two or more different values",
+                got=repr(list(domain)),
+                remedy="List what scores can be.",
+            )
         return discrete(*domain)
 
     @cached_property
@@ -316,13 +356,20 @@ class Rubric(Strict):
         twice = sorted(name for name, times in names.items() if times > 1)
         if twice:
             raise InvalidInput(
-                f"rubric {self.id!r}", "criteria", "of different names", f"{twice} twice", ""
+                f"rubric {self.id!r}",
+                "criteria",
+                allowed="of different names",
+                got=f"{twice} twice",
             )
         similar_names = find_similar_names(names)
         if similar_names:
-            got = f"{similar_names[0]!r} and {similar_names[1]!r}"
-            remedy = "Give them names that differ in more than case and spaces."
-            raise InvalidInput(f"rubric {self.id!r}", "criteria", "of different names", got, remedy)
+            raise InvalidInput(
+                f"rubric {self.id!r}",
+                "criteria",
+                allowed="of different names",
+                got=f"{similar_names[0]!r} and {similar_names[1]!r}",
+                remedy="Give them names that differ in more than case and spaces.",
+            )
         check_edges(
             {criterion.name: criterion.depends for criterion in self.criteria},
             f"rubric {self.id!r}",
@@ -334,9 +381,13 @@ class Rubric(Strict):
             for edge in criterion.depends:
                 if edge.on in watched:
                     owner = f"criterion {criterion.name!r}"
-                    allowed = "on criteria that count"
-                    got = f"{edge.on!r}, which is only watched"
-                    raise InvalidInput(owner, "depends", allowed, got, "Give it a weight.")
+                    raise InvalidInput(
+                        owner,
+                        "depends",
+                        allowed="on criteria that count",
+                        got=f"{edge.on!r}, which is only watched",
+                        remedy="Give it a weight.",
+                    )
         return self
 
     def __getitem__(self, name: str) -> Criterion:
@@ -462,9 +513,13 @@ def merge_extended(
             ]
         }
     if not isinstance(data, Mapping):
-        allowed = "a mapping with `criteria`"
-        got = type(data).__name__
-        raise InvalidInput(where, "rubric", allowed, got, "See `rubrank help rubrics`.")
+        raise InvalidInput(
+            where,
+            "rubric",
+            allowed="a mapping with `criteria`",
+            got=type(data).__name__,
+            remedy="See `rubrank help rubrics`.",
+        )
     merged = dict(data)
     bases = merged.pop("extends", None) or []
     own_criteria = merged.get("criteria") or []
@@ -491,14 +546,24 @@ def _base_criteria(base: Any, where: str, folder: Path, above: tuple[str, ...]) 
     """The criteria of a preset or file that a rubric extends. above: the rubrics that led here."""
     preset_names = ", ".join(presets())
     if not isinstance(base, str):
-        remedy = f"Presets: {preset_names}."
-        raise InvalidInput(where, "extends", "names of presets or files", repr(base), remedy)
+        raise InvalidInput(
+            where,
+            "extends",
+            allowed="names of presets or files",
+            got=repr(base),
+            remedy=f"Presets: {preset_names}.",
+        )
     is_preset = base in presets()
     if not is_preset:
         check_may_read(base, where)
     name = base if is_preset else str((folder / base).resolve())
     if name in above:
-        raise InvalidInput(where, "extends", "without a cycle", " → ".join((*above, name)), "")
+        raise InvalidInput(
+            where,
+            "extends",
+            allowed="without a cycle",
+            got=" → ".join((*above, name)),
+        )
     if not is_preset and not (folder / base).is_file():
         allowed = f"presets ({preset_names}) or files that can be read"
         near = get_close_matches(base, presets(), n=1)

@@ -97,19 +97,25 @@ def _scale_of_values(numbers: tuple[float, ...], domain: Domain, owner: str) -> 
     )
     if are_values:
         if numbers[0] > domain.low + _NEAR or numbers[-1] < domain.high - _NEAR:
-            allowed = f"given for the lowest and the highest value of the domain, {domain.low:g} and {domain.high:g}"
-            raise InvalidInput(owner, "anchors", allowed, _join_numbers(numbers), "")
+            raise InvalidInput(
+                owner,
+                "anchors",
+                allowed=f"given for the lowest and the highest value of the domain, {domain.low:g} and {domain.high:g}",
+                got=_join_numbers(numbers),
+            )
         return Scale(domain.values, domain.values)
     mapped = _map_to_domain(numbers, domain)
     if len(mapped) == len(domain.values):
         differences = [abs(a - b) for a, b in zip(mapped, domain.values, strict=True)]
         if max(differences) <= 1e-6:
             return Scale(numbers, domain.values)
-    allowed = (
-        f"for values of the domain ({_join_numbers(domain.values)}), or a scale of as many steps"
+    raise InvalidInput(
+        owner,
+        "anchors",
+        allowed=f"for values of the domain ({_join_numbers(domain.values)}), or a scale of as many steps",
+        got=_join_numbers(numbers),
+        remedy="Without a domain, the numbers of the anchors are the scores.",
     )
-    remedy = "Without a domain, the numbers of the anchors are the scores."
-    raise InvalidInput(owner, "anchors", allowed, _join_numbers(numbers), remedy)
 
 
 def _map_to_domain(numbers: tuple[float, ...], domain: Domain) -> tuple[float, ...]:
@@ -134,27 +140,42 @@ def read_anchors(given: Any, owner: str) -> dict[float, str]:
     """Read a user's anchors, such as {0: bad, "1": neutral, 2: good}, by number; InvalidInput if they are no scale."""
     if not isinstance(given, Mapping):
         raise InvalidInput(
-            owner, "anchors", "a mapping from values to what they mean", repr(given)[:80], ""
+            owner,
+            "anchors",
+            allowed="a mapping from values to what they mean",
+            got=repr(given)[:80],
         )
     anchors: dict[float, str] = {}
     for key, text in given.items():
         number = _read_number(key)
         if number is None:
             raise InvalidInput(
-                owner, "anchors", "given by numbers, such as {0: bad, 1: good}", repr(key)[:80], ""
+                owner,
+                "anchors",
+                allowed="given by numbers, such as {0: bad, 1: good}",
+                got=repr(key)[:80],
             )
         if number in anchors:
             raise InvalidInput(
-                owner, "anchors", "given once for every value", f"{number:g} twice", ""
+                owner,
+                "anchors",
+                allowed="given once for every value",
+                got=f"{number:g} twice",
             )
         anchors[number] = _read_text(owner, "anchors", key, text)
     if not 2 <= len(anchors) <= MOST_ANCHORS:
         raise InvalidInput(
-            owner, "anchors", f"given for 2 to {MOST_ANCHORS} values", str(len(anchors)), ""
+            owner,
+            "anchors",
+            allowed=f"given for 2 to {MOST_ANCHORS} values",
+            got=str(len(anchors)),
         )
     if not _all_differ(anchors.values()):
         raise InvalidInput(
-            owner, "anchors", "of different texts", ", ".join(map(repr, anchors.values()))[:200], ""
+            owner,
+            "anchors",
+            allowed="of different texts",
+            got=", ".join(map(repr, anchors.values()))[:200],
         )
     return dict(sorted(anchors.items()))
 
@@ -162,31 +183,43 @@ def read_anchors(given: Any, owner: str) -> dict[float, str]:
 def read_findings(given: Any, owner: str) -> dict[str | float, str]:
     """Read a user's findings, by level ({high: cites, low: does not cite}) or by number; InvalidInput otherwise."""
     if not isinstance(given, Mapping) or not given:
-        allowed = "a mapping from high, between, low or from values to a word each"
-        raise InvalidInput(owner, "findings", allowed, repr(given)[:80], "")
+        raise InvalidInput(
+            owner,
+            "findings",
+            allowed="a mapping from high, between, low or from values to a word each",
+            got=repr(given)[:80],
+        )
     findings: dict[str | float, str] = {}
     for key, text in given.items():
         level = key if key in LEVELS else _read_number(key)
         if level is None:
-            allowed = "given by high, between and low, or by values"
-            raise InvalidInput(owner, "findings", allowed, repr(key)[:80], "")
-        if level in findings:
-            got = (
-                f"{level:g} twice"  # a level cannot come twice, but 0 and "0.0" are the same number
+            raise InvalidInput(
+                owner,
+                "findings",
+                allowed="given by high, between and low, or by values",
+                got=repr(key)[:80],
             )
-            raise InvalidInput(owner, "findings", "given once for every value", got, "")
+        if level in findings:
+            raise InvalidInput(
+                owner,
+                "findings",
+                allowed="given once for every value",
+                got=f"{level:g} twice",
+            )
         findings[level] = _read_text(owner, "findings", key, text)
     if len({isinstance(key, str) for key in findings}) > 1:
         raise InvalidInput(
             owner,
             "findings",
-            "given by high, between and low or by values, not by both",
-            ", ".join(map(str, findings)),
-            "",
+            allowed="given by high, between and low or by values, not by both",
+            got=", ".join(map(str, findings)),
         )
     if not _all_differ(findings.values()) and all(isinstance(key, str) for key in findings):
         raise InvalidInput(
-            owner, "findings", "of different words", ", ".join(map(repr, findings.values())), ""
+            owner,
+            "findings",
+            allowed="of different words",
+            got=", ".join(map(repr, findings.values())),
         )
     return findings
 
@@ -201,18 +234,26 @@ def check_findings(findings: Mapping[str | float, str], scale: Scale, owner: str
     if all(isinstance(key, str) for key in findings):
         needed = [level for level in LEVELS if level in map(scale.level, scale.numbers)]
         if not set(needed) <= set(findings):
-            got = ", ".join(map(str, findings))
-            raise InvalidInput(owner, "findings", f"given for {', '.join(needed)}", got, "")
+            raise InvalidInput(
+                owner,
+                "findings",
+                allowed=f"given for {', '.join(needed)}",
+                got=", ".join(map(str, findings)),
+            )
         return
     numbers = sorted(float(key) for key in findings)
     if tuple(map(scale.find, numbers)) != scale.numbers:
-        allowed = f"given for every value of the scale: {_join_numbers(scale.numbers)}"
-        raise InvalidInput(owner, "findings", allowed, _join_numbers(numbers), "")
+        raise InvalidInput(
+            owner,
+            "findings",
+            allowed=f"given for every value of the scale: {_join_numbers(scale.numbers)}",
+            got=_join_numbers(numbers),
+        )
 
 
 def _read_text(owner: str, parameter: str, key: object, text: Any) -> str:
     if not isinstance(text, str) or not text.strip():
-        raise InvalidInput(owner, parameter, f"a text for {key}", repr(text)[:80], "")
+        raise InvalidInput(owner, parameter, allowed=f"a text for {key}", got=repr(text)[:80])
     return " ".join(text.split())
 
 

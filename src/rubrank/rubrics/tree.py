@@ -51,15 +51,18 @@ def list_leaves(data: Mapping[str, Any], where: str) -> list[dict[str, Any]]:
                 leaf["category"] = above[1]
             leaves.append(leaf)
             if len(leaves) > _MOST_LEAVES:
-                raise InvalidInput(where, "leaves", f"at most {_MOST_LEAVES:,}", "more", "")
+                raise InvalidInput(where, "leaves", allowed=f"at most {_MOST_LEAVES:,}", got="more")
             continue
         if len(above) >= _DEEPEST:
-            raise InvalidInput(where, "depth", f"at most {_DEEPEST} levels", "more", "")
+            raise InvalidInput(where, "depth", allowed=f"at most {_DEEPEST} levels", got="more")
         weights = [_read_weight(child, where) for child in children]
         total = math.fsum(weights)
         if total <= 0.0:
             raise InvalidInput(
-                where, f"weights below {text[:60]!r}", "more than 0 together", f"{total:g}", ""
+                where,
+                f"weights below {text[:60]!r}",
+                allowed="more than 0 together",
+                got=f"{total:g}",
             )
         shares = [share * weight / total for weight in weights]
         # The first child is taken next, so that leaves come in the order of the file; weight 0 means left out.
@@ -73,7 +76,12 @@ def _read_children(node: Mapping[str, Any], where: str) -> list[Mapping[str, Any
     listed = next((node[key] for key in CHILDREN if node.get(key)), ())
     is_list = isinstance(listed, Sequence) and not isinstance(listed, str)
     if not is_list or not all(isinstance(child, Mapping) for child in listed):
-        raise InvalidInput(where, CHILDREN[0], "a list of requirements", describe_type(listed), "")
+        raise InvalidInput(
+            where,
+            CHILDREN[0],
+            allowed="a list of requirements",
+            got=describe_type(listed),
+        )
     return list(listed)
 
 
@@ -82,12 +90,15 @@ def _read_text(node: Mapping[str, Any], where: str) -> str:
         if isinstance(node.get(key), str) and node[key].strip():
             return str(node[key]).strip()
     raise InvalidInput(
-        where, TEXTS[0], "a text for every requirement", f"the keys {', '.join(map(str, node))}", ""
+        where,
+        TEXTS[0],
+        allowed="a text for every requirement",
+        got=f"the keys {', '.join(map(str, node))}",
     )
 
 
 def _read_weight(node: Mapping[str, Any], where: str) -> float:
     value = node.get("weight", 1.0)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 <= value < math.inf:
-        raise InvalidInput(where, "weight", "a number ≥ 0", repr(value), "")
+        raise InvalidInput(where, "weight", allowed="a number ≥ 0", got=repr(value))
     return float(value)
