@@ -18,10 +18,11 @@ import rubrank.verifiers.agentic.code
 import rubrank.verifiers.agentic.state
 import rubrank.verifiers.agentic.tools  # noqa: F401 - importing registers
 from rubrank.rollouts.rollout import Rollout
+from rubrank.verifiers.agentic.calls import find_best_pairs
 from rubrank.verifiers.agentic.patches import PatchError, apply, parse
-from rubrank.verifiers.agentic.values import best_pairs, canonical, equal, matches
 from rubrank.verifiers.shared import sandbox
 from rubrank.verifiers.shared.code_blocks import fenced_blocks, find_code, find_patch, same_output
+from rubrank.verifiers.shared.json_values import are_equal, is_match, write_canonical
 from rubrank.verifiers.verifier import VERIFIERS, Verdict
 
 
@@ -86,13 +87,13 @@ def test_a_dialect_at_the_top_of_a_schema_is_fine():
     ],
 )
 def test_a_text_equals_a_number_only_if_it_is_written_as_one(text, number, expected):
-    assert matches(number, text, "number") is expected
+    assert is_match(number, text, "number") is expected
 
 
 def test_whole_numbers_are_the_same_value_in_either_writing():
-    assert canonical({"a": [1.0, {"b": 2.0}]}) == canonical({"a": [1, {"b": 2}]})
-    assert canonical(1.5) != canonical(1)
-    assert canonical(True) != canonical(1)
+    assert write_canonical({"a": [1.0, {"b": 2.0}]}) == write_canonical({"a": [1, {"b": 2}]})
+    assert write_canonical(1.5) != write_canonical(1)
+    assert write_canonical(True) != write_canonical(1)
 
 
 @pytest.mark.parametrize(
@@ -154,7 +155,7 @@ def test_surrogates_and_nul_in_arguments():
 @given(st.lists(st.lists(st.integers(0, 3), min_size=4, max_size=4), min_size=1, max_size=5))
 @examples(30)
 def test_best_pairs_against_trying_everything(gains):
-    pairs = best_pairs(gains)
+    pairs = find_best_pairs(gains)
     assert len({i for i, _ in pairs}) == len({j for _, j in pairs}) == len(pairs)
     rows, columns = len(gains), 4
     padded = [[*row, *[0] * rows] for row in gains]
@@ -179,7 +180,7 @@ def test_best_pairs_against_trying_everything(gains):
     ],
 )
 def test_ways_of_comparing(expected, actual, how, same):
-    assert matches(expected, actual, how) is same
+    assert is_match(expected, actual, how) is same
 
 
 _LEAVES = st.none() | st.booleans() | st.integers() | st.text(max_size=3)
@@ -190,7 +191,7 @@ _STATES = st.recursive(_LEAVES, lambda c: st.lists(c) | st.dictionaries(st.text(
 @examples(40)
 def test_a_state_equals_itself_after_json(state):
     again = json.loads(json.dumps(state))
-    assert equal(state, again)
+    assert are_equal(state, again)
     found = verdict("FinalStateMatch", metadata={"expected_state": state, "final_state": again})
     assert found.value == 1
 

@@ -1,4 +1,4 @@
-"""The state in which the agent left its environment, and how many calls it needed."""
+"""Verifiers of agents: the state in which the agent left its environment, and how many calls it needed."""
 
 from __future__ import annotations
 
@@ -10,19 +10,22 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from rubrank.rollouts.rollout import Rollout
-from rubrank.verifiers.agentic.values import TooBig, canonical, check_size, equal, write_call_key
+from rubrank.verifiers.agentic.calls import write_call_key
+from rubrank.verifiers.shared.json_values import TooBig, are_equal, check_size, write_canonical
 from rubrank.verifiers.verifier import UNIT, Answer, missing, verifier
 
 _ABSENT = object()
 
 
 @dataclass(frozen=True)
-class _Rules:
+class _CompareOptions:
+    """The parameters of FinalStateMatch that say when two states agree."""
+
     subset: bool
     unordered: bool
     tolerance: float
     ignore: tuple[list[str], ...]
-    """Paths, split into their parts."""
+    """Paths that are left out, each split into its parts."""
 
 
 @verifier("FinalStateMatch", family="agentic", domain=UNIT, version=1)
@@ -49,9 +52,9 @@ def final_state_match(
     Not covered: how the state came about; values with a meaning of their own (dates, paths) are compared as they are
         written.
     """
-    expected_state = (
-        rollout.metadata.get("expected_state", _ABSENT) if expected is None else expected
-    )
+    expected_state = expected
+    if expected_state is None:
+        expected_state = rollout.metadata.get("expected_state", _ABSENT)
     final_state = rollout.metadata.get("final_state", _ABSENT)
     if expected_state is _ABSENT:
         return missing("no expected state given")
@@ -62,83 +65,93 @@ def final_state_match(
         check_size(final_state, "final state")
     except TooBig as error:  # the expected state is not so large
         return 0.0, str(error)
-    rules = _Rules(subset, unordered, tolerance, tuple(map(_split_path, ignore)))
-    leaves = list(_compare("$", expected_state, final_state, rules))
+    options = _CompareOptions(
+        subset=subset,
+        unordered=unordered,
+        tolerance=tolerance,
+        ignore=tuple(map(_split_path, ignore)),
+    )
+    leaves = list(_compare_leaves("$", expected_state, final_state, options))
     differences = [difference for difference in leaves if difference]
     if not differences:
         return 1.0, f"all {len(leaves)} leaves agree"
     reason = f"{len(differences)} of {len(leaves)} leaves differ: {'; '.join(differences[:3])}"
-    return 1 - len(differences) / len(leaves) if partial else 0.0, reason
+    value = 1 - len(differences) / len(leaves) if partial else 0.0
+    return value, reason
 
 
 def _split_path(path: str) -> list[str]:
-    """$.orders[2].id → ["$", "orders", "[2]", "id"]."""
+    """Split a path into its parts: $.orders[2].id → ["$", "orders", "[2]", "id"]."""
     return path.replace("[", ".[").split(".")
 
 
-def _is_ignored(path: str, rules: _Rules) -> bool:
-    if not rules.ignore:
-        return False
-    parts = _split_path(path)
-    return any(
-        len(rule) == len(parts) and all(map(_fits_part, rule, parts)) for rule in rules.ignore
-    )
-
-
-def _fits_part(rule: str, part: str) -> bool:
-    """Does one part of a rule (a key, an index, "*" or "[*]") fit one part of a path?"""
-    return rule in (part, "*") or (rule == "[*]" and part.startswith("["))
-
-
-def _compare(path: str, expected: Any, actual: Any, rules: _Rules) -> Iterator[str]:
-    """For each leaf, yield how it differs, or "" if it agrees."""
-    if _is_ignored(path, rules):
+def _compare_leaves(
+    path: str, expected: Any, actual: Any, options: _CompareOptions
+) -> Iterator[str]:
+    """For each leaf at or below the path, yield how it differs ("$.a: 1 expected, 2 found"), or "" if it agrees."""
+    if any(_covers_path(ignored, path) for ignored in options.ignore):
         return
     if isinstance(expected, Mapping) and isinstance(actual, Mapping) and (expected or actual):
         keys = list(expected)
-        if not rules.subset:
+        if not options.subset:
             keys += [key for key in actual if key not in expected]
         for key in keys:
-            yield from _compare(
-                f"{path}.{key}", expected.get(key, _ABSENT), actual.get(key, _ABSENT), rules
+            yield from _compare_leaves(
+                f"{path}.{key}", expected.get(key, _ABSENT), actual.get(key, _ABSENT), options
             )
     elif (
         isinstance(expected, (list, tuple))
         and isinstance(actual, (list, tuple))
         and (expected or actual)
     ):
-        if rules.unordered:
-            expected, actual = _line_up(expected, actual)
+        if options.unordered:
+            expected, actual = _align_equal_items(expected, actual)
         for i, (left, right) in enumerate(zip_longest(expected, actual, fillvalue=_ABSENT)):
-            yield from _compare(f"{path}[{i}]", left, right, rules)
+            yield from _compare_leaves(f"{path}[{i}]", left, right, options)
     elif expected is _ABSENT:
         yield f"{path}: unexpected"
     elif actual is _ABSENT:
         yield f"{path}: absent"
     else:
-        is_empty_subset = rules.subset and expected in ({}, []) and type(expected) is type(actual)
-        if is_empty_subset or equal(expected, actual, rules.tolerance):
+        # With `subset`, an empty list or object expects nothing of what is there, only its type.
+        is_empty_subset = options.subset and expected in ({}, []) and type(expected) is type(actual)
+        if is_empty_subset or are_equal(expected, actual, options.tolerance):
             yield ""
         else:
             yield f"{path}: {_shorten(expected)} expected, {_shorten(actual)} found"
 
 
-def _line_up(expected: Any, actual: Any) -> tuple[list[Any], list[Any]]:
-    """Both lists with their equal items first, in the same order; the rest sorted, so that like stands near like."""
+def _covers_path(ignored: list[str], path: str) -> bool:
+    """Does an ignored path, split into parts, stand for this path? "*" stands for any part, "[*]" for any index."""
+    parts = _split_path(path)
+    if len(ignored) != len(parts):
+        return False
+    for pattern, part in zip(ignored, parts, strict=True):
+        is_any_index = pattern == "[*]" and part.startswith("[")
+        if pattern not in (part, "*") and not is_any_index:
+            return False
+    return True
+
+
+def _align_equal_items(expected: Any, actual: Any) -> tuple[list[Any], list[Any]]:
+    """Return both lists with their equal items first, in the same order, and the rest sorted.
+
+    Sorting puts items that differ in a single value beside each other, so that few leaves are reported as different.
+    """
     rest: dict[str, list[Any]] = {}
     for item in actual:
-        rest.setdefault(canonical(item), []).append(item)
+        rest.setdefault(write_canonical(item), []).append(item)
     common = []
     only_expected = []
     for item in expected:
-        equal_items = rest.get(canonical(item))
+        equal_items = rest.get(write_canonical(item))
         if equal_items:
             equal_items.pop()
             common.append(item)
         else:
             only_expected.append(item)
     only_actual = [item for _, items in sorted(rest.items()) for item in items]
-    return common + sorted(only_expected, key=canonical), common + only_actual
+    return common + sorted(only_expected, key=write_canonical), common + only_actual
 
 
 def _shorten(value: Any) -> str:
@@ -167,11 +180,8 @@ def trajectory_efficiency(
     Fails with 0: no call.
     Not covered: calls that differ only in wording; steps without a call.
     """
-    steps = (
-        optimal
-        or rollout.metadata.get("optimal_steps")
-        or len(rollout.metadata.get("expected_calls") or ())
-    )
+    expected_calls = rollout.metadata.get("expected_calls") or ()
+    steps = optimal or rollout.metadata.get("optimal_steps") or len(expected_calls)
     if not isinstance(steps, int) or steps < 1:
         return missing("no optimal number of steps: give `optimal` or metadata['optimal_steps']")
     calls = rollout.tool_calls
@@ -184,6 +194,7 @@ def trajectory_efficiency(
         if call.name in noop_tools:
             no_ops += 1
             continue
+        # A call too large to compare gets a key of its own: it is no duplicate.
         key = write_call_key(call, with_result=True) or str(number)
         duplicates += key in earlier_keys
         earlier_keys.add(key)

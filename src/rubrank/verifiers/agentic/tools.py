@@ -1,4 +1,11 @@
-"""Tool calls: are they valid, are they the expected ones, in which order and how often were they made, did they fail?
+"""Verifiers of tool calls: are they valid, are they the expected ones, in which order and how often, did they fail?
+
+    ToolCallValid                                        the arguments fit the tools' JSON Schemas
+    ToolCallMatch, ToolArgsMatch                         the calls, or the share of their arguments, are as expected
+    FunctionCalls                                        the same by the rules of the Berkeley leaderboard (BFCL)
+    NoToolError, EndsWithoutError                        no call failed, or the last one did not
+    ToolCalled, ToolNotCalled, ToolArgument              single tools
+    ToolOrder, StepLimit, NoRepeatedCall                 order and number of calls
 
 The calls are `rollout.tool_calls`, in order: of chat messages, of Responses items, or given as such. Calls of earlier
 turns (in the prompt) are not looked at. Expected calls come from the parameter `expected` or from
@@ -16,49 +23,52 @@ from pydantic import Field, TypeAdapter
 
 from rubrank._plain import Strict, clean
 from rubrank.rollouts.rollout import Rollout, ToolCall
-from rubrank.verifiers.agentic.values import (
-    BadSchema,
-    How,
-    best_pairs,
-    call_arguments,
-    first_error,
+from rubrank.verifiers.agentic.calls import find_best_pairs, read_arguments, write_call_key
+from rubrank.verifiers.shared.json_schema import BadSchema, find_schema_error
+from rubrank.verifiers.shared.json_values import (
+    CompareMode,
+    compile_pattern,
+    is_match,
     is_number,
-    matches,
-    pattern,
-    write_call_key,
 )
 from rubrank.verifiers.verifier import UNIT, Answer, missing, verifier
 
+# Limits of the calls that are paired with each other: the time grows with their product.
 _MOST_EXPECTED = 64
 _MOST_CALLS = 1_000
 
+# "Error: no such file", "ValueError: …", "fatal: …", and the first line of a Python traceback
+_ERROR_PATTERNS = (
+    r"(?i)^\s*(?:\w*error|\w*exception|fatal)\b\s*:",
+    r"^\s*Traceback \(most recent call last\)",
+)
+
 
 class ExpectedCall(Strict):
-    """A call that should be made; `arguments` None: whatever they are."""
+    """A call that should be made; if `arguments` is None, any arguments will do."""
 
     name: str
     arguments: dict[str, Any] | None = None
 
 
-Expected: TypeAlias = Annotated[list[ExpectedCall], Field(max_length=_MOST_EXPECTED)]
-_EXPECTED: TypeAdapter[list[ExpectedCall]] = TypeAdapter(Expected)
+ExpectedCalls: TypeAlias = Annotated[list[ExpectedCall], Field(max_length=_MOST_EXPECTED)]
+_EXPECTED_CALLS: TypeAdapter[list[ExpectedCall]] = TypeAdapter(ExpectedCalls)
 
 
 @dataclass(frozen=True)
 class _Comparison:
-    """How arguments are compared."""
+    """How arguments are compared: by `mode`, unless `mode_by_argument` names another for an argument."""
 
-    how: How
-    by_argument: dict[str, How]
-    """Another way for some names."""
+    mode: CompareMode
+    mode_by_argument: dict[str, CompareMode]
     tolerance: float
 
     def count_right(self, expected: ExpectedCall, arguments: Mapping[str, Any]) -> int:
-        """How many expected arguments a call has right."""
+        """Return how many of the expected arguments the call has right."""
         right = 0
         for key, value in (expected.arguments or {}).items():
-            how = self.by_argument.get(key, self.how)
-            if key in arguments and matches(value, arguments[key], how, self.tolerance):
+            mode = self.mode_by_argument.get(key, self.mode)
+            if key in arguments and is_match(value, arguments[key], mode, self.tolerance):
                 right += 1
         return right
 
@@ -66,15 +76,19 @@ class _Comparison:
 def find_expected_calls(
     rollout: Rollout, expected: list[ExpectedCall] | None
 ) -> list[ExpectedCall] | None:
-    """The expected calls, from the parameters or the data; None if neither has them."""
+    """Return the expected calls, from the parameters or the data; None if neither has them."""
     if expected is not None:
         return expected
     in_data = rollout.metadata.get("expected_calls")
-    return None if in_data is None else _EXPECTED.validate_python(in_data)
+    return None if in_data is None else _EXPECTED_CALLS.validate_python(in_data)
 
 
 def find_schemas(tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Name → parameter schema (None: not given), for nested and flat definitions."""
+    """Return the schema of the parameters by the tool's name; None for a tool without one.
+
+    Reads OpenAI's nested definitions ({"function": {"name", "parameters"}}) and flat ones, with the keys of OpenAI's
+    Responses ("parameters"), Anthropic ("input_schema") and MCP ("inputSchema").
+    """
     schemas: dict[str, Any] = {}
     for tool in tools:
         nested = tool.get("function")
@@ -87,9 +101,9 @@ def find_schemas(tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return schemas
 
 
-def _read_arguments(call: ToolCall) -> Mapping[str, Any] | None:
+def _read_arguments_or_none(call: ToolCall) -> Mapping[str, Any] | None:
     try:
-        return call_arguments(call)
+        return read_arguments(call)
     except ValueError:
         return None
 
@@ -123,11 +137,11 @@ def tool_call_valid(
 
 
 def _find_problem(call: ToolCall, schemas: dict[str, Any], extra: str) -> str | None:
-    """What makes the call invalid; None if nothing does."""
+    """Return what makes the call invalid; None if it is valid. Raises BadSchema if its tool has an unusable schema."""
     if call.name not in schemas:
         return f"no such tool; on offer: {', '.join(sorted(schemas))[:200]}"
     try:
-        arguments = call_arguments(call)
+        arguments = read_arguments(call)
     except ValueError as error:
         return f"arguments unusable: {error}"
     schema = schemas[call.name]
@@ -137,17 +151,17 @@ def _find_problem(call: ToolCall, schemas: dict[str, Any], extra: str) -> str | 
         unknown = sorted(set(arguments) - set(schema.get("properties", {})))
         if unknown:
             return f"unknown arguments {', '.join(unknown)[:200]}"
-    return first_error(schema, arguments)
+    return find_schema_error(schema, arguments)
 
 
 @verifier("ToolCallMatch", family="agentic", version=1)
 def tool_call_match(
     rollout: Rollout,
     *,
-    expected: Expected | None = None,
+    expected: ExpectedCalls | None = None,
     mode: Literal["ordered", "unordered", "subset", "subsequence"] = "ordered",
-    compare: How = "exact",
-    compare_by_argument: dict[str, How] = {},  # noqa: B006 - pydantic copies it
+    compare: CompareMode = "exact",
+    compare_by_argument: dict[str, CompareMode] = {},  # noqa: B006 - pydantic copies it
     tolerance: float = 0.0,
     extra_arguments: bool = False,
 ) -> Answer:
@@ -164,10 +178,10 @@ def tool_call_match(
     if expected_calls is None:
         return missing("no expected calls: give `expected` or metadata['expected_calls']")
     calls = rollout.tool_calls
-    n = len(expected_calls)
+    total = len(expected_calls)
     allows_others = mode in ("subset", "subsequence")
-    if len(calls) < n or (len(calls) > n and not allows_others):
-        reason = f"{len(calls)} calls made, {n} expected"
+    if len(calls) < total or (len(calls) > total and not allows_others):
+        reason = f"{len(calls)} calls made, {total} expected"
         not_called = Counter(call.name for call in expected_calls) - Counter(
             call.name for call in calls
         )
@@ -176,48 +190,49 @@ def tool_call_match(
         return False, reason
     comparison = _Comparison(compare, compare_by_argument, tolerance)
 
-    def fits(expected_call: ExpectedCall, call: ToolCall) -> bool:
+    def is_expected(expected_call: ExpectedCall, call: ToolCall) -> bool:
         if expected_call.name != call.name:
             return False
         if expected_call.arguments is None:
             return True
-        arguments = _read_arguments(call)
-        if arguments is None or (
-            not extra_arguments and set(arguments) - set(expected_call.arguments)
-        ):
+        arguments = _read_arguments_or_none(call)
+        if arguments is None:
+            return False
+        has_extra_arguments = not set(arguments) <= set(expected_call.arguments)
+        if has_extra_arguments and not extra_arguments:
             return False
         return comparison.count_right(expected_call, arguments) == len(expected_call.arguments)
 
     if mode == "ordered":
         for number, (expected_call, call) in enumerate(zip(expected_calls, calls, strict=True), 1):
-            if not fits(expected_call, call):
+            if not is_expected(expected_call, call):
                 expectation = f"{expected_call.name}({expected_call.arguments})"
                 reason = (
                     f"call {number}: {expectation} expected, {call.name}({call.arguments}) made"
                 )
                 return False, reason[:400]
-        return True, f"{n} calls as expected"
+        return True, f"{total} calls as expected"
     if mode == "subsequence":
         right = 0
         for call in calls:
-            if right < n and fits(expected_calls[right], call):
+            if right < total and is_expected(expected_calls[right], call):
                 right += 1
     else:
         gains = [
-            [float(fits(expected_call, call)) for call in calls[:_MOST_CALLS]]
+            [int(is_expected(expected_call, call)) for call in calls[:_MOST_CALLS]]
             for expected_call in expected_calls
         ]
-        right = len(best_pairs(gains))
-    return right == n, f"{right} of {n} expected calls found among {len(calls)}"
+        right = len(find_best_pairs(gains))
+    return right == total, f"{right} of {total} expected calls found among {len(calls)}"
 
 
-@verifier("ToolArgsMatch", family="agentic", domain=UNIT, version=1)
+@verifier("ToolArgsMatch", family="agentic", domain=UNIT, version=2)
 def tool_args_match(
     rollout: Rollout,
     *,
-    expected: Expected | None = None,
-    compare: How = "exact",
-    compare_by_argument: dict[str, How] = {},  # noqa: B006
+    expected: ExpectedCalls | None = None,
+    compare: CompareMode = "exact",
+    compare_by_argument: dict[str, CompareMode] = {},  # noqa: B006
     tolerance: float = 0.0,
     count_extra: bool = False,
 ) -> Answer:
@@ -238,7 +253,9 @@ def tool_args_match(
     if not expected_calls:
         return missing("no expected calls: give `expected` or metadata['expected_calls']")
     comparison = _Comparison(compare, compare_by_argument, tolerance)
-    calls = [(call.name, _read_arguments(call)) for call in rollout.tool_calls[:_MOST_CALLS]]
+    calls = [
+        (call.name, _read_arguments_or_none(call)) for call in rollout.tool_calls[:_MOST_CALLS]
+    ]
 
     def count_right(
         expected_call: ExpectedCall, name: str, arguments: Mapping[str, Any] | None
@@ -254,7 +271,7 @@ def tool_args_match(
     ]
     right = 0
     unexpected = 0
-    for i, j in best_pairs(gains):
+    for i, j in find_best_pairs(gains):
         right += gains[i][j]
         if count_extra:
             unexpected += len(set(calls[j][1] or {}) - set(expected_calls[i].arguments or {}))
@@ -265,19 +282,13 @@ def tool_args_match(
     return right / (total + unexpected), reason
 
 
-_ERRORS = (
-    r"(?i)^\s*(?:\w*error|\w*exception|fatal)\b\s*:",
-    r"^\s*Traceback \(most recent call last\)",
-)
-
-
 @verifier("NoToolError", family="agentic", version=2)
 def no_tool_error(
     rollout: Rollout,
     *,
     most: int = 0,
     look: Literal["flag", "result"] = "result",
-    patterns: list[str] = list(_ERRORS),  # noqa: B006 - never changed
+    patterns: list[str] = list(_ERROR_PATTERNS),  # noqa: B006 - never changed
 ) -> Answer:
     """At most `most` tool calls ended in an error.
 
@@ -292,14 +303,14 @@ def no_tool_error(
     for number, call in enumerate(rollout.tool_calls, 1):
         if call.error or (look == "result" and says_error(call.result, patterns)):
             failed.append(number)
-    where = f" (calls {', '.join(map(str, failed[:10]))})" if failed else ""
-    reason = (
-        f"{len(failed)} of {len(rollout.tool_calls)} calls ended in an error{where}, {most} allowed"
-    )
+    reason = f"{len(failed)} of {len(rollout.tool_calls)} calls ended in an error"
+    if failed:
+        reason += f" (calls {', '.join(map(str, failed[:10]))})"
+    reason += f", {most} allowed"
     return len(failed) <= most, reason
 
 
-def says_error(result: Any, patterns: Sequence[str] = _ERRORS) -> bool:
+def says_error(result: Any, patterns: Sequence[str] = _ERROR_PATTERNS) -> bool:
     """Does a tool's result say that it failed?"""
     if isinstance(result, Mapping):
         if any(result.get(key) for key in ("error", "is_error", "isError")):
@@ -308,18 +319,19 @@ def says_error(result: Any, patterns: Sequence[str] = _ERRORS) -> bool:
     if not isinstance(result, str):
         return False
     beginning = clean(result[:10_000])
-    return any(pattern(text).search(beginning) for text in patterns)
+    return any(compile_pattern(pattern).search(beginning) for pattern in patterns)
 
 
 # ---- the rules of the Berkeley Function-Calling Leaderboard ----------------------------------------------------------
 
-Allowed = Annotated[list[dict[str, dict[str, list[Any]]]], Field(max_length=64)]
-_ALLOWED: TypeAdapter[list[dict[str, dict[str, list[Any]]]]] = TypeAdapter(Allowed)
-_DROPPED = str.maketrans("", "", " ,./-_*^")
+# One mapping per expected call: the function's name → for each argument the values that are allowed.
+AllowedCalls = Annotated[list[dict[str, dict[str, list[Any]]]], Field(max_length=_MOST_EXPECTED)]
+_ALLOWED_CALLS: TypeAdapter[list[dict[str, dict[str, list[Any]]]]] = TypeAdapter(AllowedCalls)
+_IGNORED_CHARACTERS = str.maketrans("", "", " ,./-_*^")
 
 
 @verifier("FunctionCalls", family="agentic", version=1)
-def function_calls(rollout: Rollout, *, expected: Allowed | None = None) -> Answer:
+def function_calls(rollout: Rollout, *, expected: AllowedCalls | None = None) -> Answer:
     """The calls made are those expected, by BFCL's rules, in any order and each once.
 
     `expected` (or `metadata["ground_truth"]`): [{"weather": {"city": ["Paris", "Paris, France"], "unit": ["C", ""]}}]:
@@ -335,7 +347,7 @@ def function_calls(rollout: Rollout, *, expected: Allowed | None = None) -> Answ
     if expected is None:
         return missing("no expected calls: give `expected` or metadata['ground_truth']")
     expected_calls = [
-        next(iter(call.items())) for call in _ALLOWED.validate_python(expected) if call
+        next(iter(call.items())) for call in _ALLOWED_CALLS.validate_python(expected) if call
     ]
     calls = rollout.tool_calls
     if len(calls) != len(expected_calls):
@@ -344,7 +356,8 @@ def function_calls(rollout: Rollout, *, expected: Allowed | None = None) -> Answ
         [_find_difference(name, allowed, call) for call in calls]
         for name, allowed in expected_calls
     ]
-    right = len(best_pairs([[float(problem is None) for problem in row] for row in problems]))
+    gains = [[int(problem is None) for problem in row] for row in problems]
+    right = len(find_best_pairs(gains))
     if right == len(calls):
         return True, f"{right} calls as expected"
     first_problem = next(problem for row in problems for problem in row if problem)
@@ -352,12 +365,12 @@ def function_calls(rollout: Rollout, *, expected: Allowed | None = None) -> Answ
 
 
 def _find_difference(name: str, allowed: Mapping[str, list[Any]], call: ToolCall) -> str | None:
-    """What makes the call another than the expected one; None if nothing does."""
+    """Return how the call differs from the expected one; None if it is that call."""
     spellings = (name, name.replace(".", "_"))
     if call.name not in spellings and call.name.replace("_", ".") != name:
         return f"{call.name[:60]!r} called, {name!r} expected"
     try:
-        arguments = call_arguments(call)
+        arguments = read_arguments(call)
     except ValueError as error:
         return f"{name}: arguments unusable: {error}"
     unknown = sorted(set(arguments) - set(allowed))
@@ -367,12 +380,13 @@ def _find_difference(name: str, allowed: Mapping[str, list[Any]], call: ToolCall
         if key not in arguments:
             if "" not in values:
                 return f"{name}: {key!r} is absent"
-        elif not any(_agrees(value, arguments[key]) for value in values):
+        elif not any(_is_allowed(value, arguments[key]) for value in values):
             return f"{name}: {key} is {str(arguments[key])[:60]!r}, which is not allowed"
     return None
 
 
-def _agrees(expected: Any, actual: Any) -> bool:
+def _is_allowed(expected: Any, actual: Any) -> bool:
+    """Does an argument agree with one of its allowed values, by BFCL's rules?"""
     if isinstance(expected, bool) or isinstance(actual, bool) or expected is None or actual is None:
         return type(expected) is type(actual) and expected == actual
     if isinstance(expected, str) and isinstance(actual, str):
@@ -388,16 +402,16 @@ def _agrees(expected: Any, actual: Any) -> bool:
             if key not in actual:
                 if "" not in options:
                     return False
-            elif not any(_agrees(option, actual[key]) for option in (*options, values)):
+            elif not any(_is_allowed(option, actual[key]) for option in (*options, values)):
                 return False
         return True
     if _is_list(expected) and _is_list(actual):
-        return len(expected) == len(actual) and all(map(_agrees, expected, actual))
+        return len(expected) == len(actual) and all(map(_is_allowed, expected, actual))
     return False
 
 
 def _fold_text(text: str) -> str:
-    return text.translate(_DROPPED).lower().replace("'", '"')
+    return text.translate(_IGNORED_CHARACTERS).lower().replace("'", '"')
 
 
 def _is_list(value: Any) -> bool:
@@ -449,7 +463,7 @@ def tool_argument(
     tool: str,
     argument: str,
     value: Any,
-    compare: How = "exact",
+    compare: CompareMode = "exact",
     tolerance: Annotated[float, Field(ge=0)] = 0.0,
     every: bool = False,
 ) -> Answer:
@@ -463,11 +477,8 @@ def tool_argument(
     calls = [call for call in rollout.tool_calls if call.name == tool]
     right = 0
     for call in calls:
-        try:
-            arguments = call_arguments(call)
-        except ValueError:
-            continue
-        if argument in arguments and matches(value, arguments[argument], compare, tolerance):
+        arguments = _read_arguments_or_none(call) or {}
+        if argument in arguments and is_match(value, arguments[argument], compare, tolerance):
             right += 1
     passed = right > 0 and (right == len(calls) or not every)
     return passed, f"{right} of {len(calls)} calls of {tool!r} have {argument} as required"

@@ -14,14 +14,13 @@ from pydantic import Field
 
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.prose import split_code
-from rubrank.verifiers.agentic.values import (
-    BadSchema,
+from rubrank.verifiers.shared.json_schema import BadSchema, find_schema_error
+from rubrank.verifiers.shared.json_values import (
     TooBig,
-    canonical,
     check_size,
-    first_error,
     is_number,
     parse_json,
+    write_canonical,
 )
 from rubrank.verifiers.verifier import BINARY, UNIT, Answer, missing, verifier
 
@@ -29,13 +28,15 @@ _ABSENT = object()
 
 
 def find_json(answer: str, bare: bool = False) -> Any:
-    """The JSON value of an answer; ValueError if there is none. `bare`: no text may stand around it."""
+    """Return the JSON value of an answer. With `bare`, no text may stand around it.
+
+    Raises ValueError if the answer holds no JSON.
+    """
     text = answer.strip()
     candidates = [text]
     if not bare:
-        candidates += [
-            code for tag, code in split_code(text)[1] if tag.lower() in ("", "json", "json5")
-        ]
+        fences = split_code(text)[1]
+        candidates += [code for tag, code in fences if tag.lower() in ("", "json", "json5")]
     problem = ""
     for candidate in reversed(candidates):  # the last fence first, the whole answer last
         try:
@@ -65,7 +66,7 @@ def json_schema(
     except (ValueError, TooBig) as error:
         return False, str(error)[:200]
     try:
-        problem = first_error(definition, value)
+        problem = find_schema_error(definition, value)
     except BadSchema as error:
         return missing(f"the schema cannot be used: {error}")
     return problem is None, problem or "fits the schema"
@@ -114,41 +115,43 @@ def json_match(
 def count_leaves(
     expected: Any, actual: Any, tolerance: float, any_order: bool
 ) -> tuple[int, int, int]:
-    """The numbers of (right, expected, unexpected) values. Does not recurse, so deep values are safe."""
+    """Count the values inside two values: (right, expected, unexpected).
+
+    A value is right if the actual one has an equal value at the same place. Does not recurse, so deep values are safe.
+    """
     right = 0
     total = 0
     unexpected = 0
     stack = [(expected, actual)]
     while stack:
-        left, other = stack.pop()
-        if isinstance(left, Mapping) and left:
-            entries = other if isinstance(other, Mapping) else {}
-            stack += [(value, entries.get(key, _ABSENT)) for key, value in left.items()]
-            unexpected += sum(
-                _count_values(value) for key, value in entries.items() if key not in left
-            )
-        elif isinstance(left, (list, tuple)) and left:
-            items = list(other) if isinstance(other, (list, tuple)) else []
+        reference, value = stack.pop()
+        if isinstance(reference, Mapping) and reference:
+            entries = value if isinstance(value, Mapping) else {}
+            stack += [(item, entries.get(key, _ABSENT)) for key, item in reference.items()]
+            extra_keys = [key for key in entries if key not in reference]
+            unexpected += sum(_count_values(entries[key]) for key in extra_keys)
+        elif isinstance(reference, (list, tuple)) and reference:
+            items = list(value) if isinstance(value, (list, tuple)) else []
             if any_order:
-                items = _align(list(left), items)
-            stack += zip_longest(left, items[: len(left)], fillvalue=_ABSENT)
-            unexpected += sum(map(_count_values, items[len(left) :]))
+                items = _align_items(list(reference), items)
+            stack += zip_longest(reference, items[: len(reference)], fillvalue=_ABSENT)
+            unexpected += sum(map(_count_values, items[len(reference) :]))
         else:
             total += 1
-            if _is_same(left, other, tolerance):
+            if _is_same(reference, value, tolerance):
                 right += 1
     return right, total, unexpected
 
 
-def _align(expected: list[Any], actual: list[Any]) -> list[Any]:
+def _align_items(expected: list[Any], actual: list[Any]) -> list[Any]:
     """Move actual items to the places where equal items are expected; the others fill the gaps, then follow."""
     places: dict[str, list[int]] = {}
     for i, item in enumerate(actual):
-        places.setdefault(canonical(item), []).append(i)
+        places.setdefault(write_canonical(item), []).append(i)
     aligned: list[Any] = [_ABSENT] * len(expected)
     used = set()
     for i, item in enumerate(expected):
-        equal_items = places.get(canonical(item))
+        equal_items = places.get(write_canonical(item))
         if equal_items:
             place = equal_items.pop(0)
             used.add(place)
@@ -168,7 +171,7 @@ def _is_same(left: Any, right: Any, tolerance: float) -> bool:
 
 
 def _count_values(value: Any) -> int:
-    """How many values there are inside a value; an empty list or object is one."""
+    """Return how many values there are inside a value; an empty list or object is one."""
     count = 0
     stack = [value]
     while stack:

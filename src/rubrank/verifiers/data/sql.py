@@ -13,10 +13,11 @@ from rubrank.verifiers.shared.worker import WorkerFailed, call
 from rubrank.verifiers.verifier import Answer, Verdict, missing, verifier
 
 _MOST_ROWS = 10_000
-_MOST_STEPS = 20_000  # thousands of SQLite's steps
+_STEPS_PER_CHECK = 1_000  # instructions of SQLite's virtual machine between two checks of the limit
+_MOST_CHECKS = 20_000
 _SECONDS = 5.0
 _SQLITE_RECURSIVE = 33  # the code of recursive queries, which the module sqlite3 does not name
-_READING = (
+_READING_ACTIONS = (
     sqlite3.SQLITE_SELECT,
     sqlite3.SQLITE_READ,
     sqlite3.SQLITE_FUNCTION,
@@ -63,14 +64,14 @@ def sql_match(
     except ValueError as error:
         return False, str(error)
     if tables is None:
-        if _normalise(query) == _normalise(reference):
+        if _write_normalised(query) == _write_normalised(reference):
             return True, "the same query"
         return False, "another query, and no tables to run it on"
     return _compare_rows(str(tables), reference, query, order)
 
 
 def _find_query(answer: str) -> str | None:
-    """The last fenced block of SQL, or an answer that is a query."""
+    """Return the last fenced block of SQL, or the answer itself if it is a query; None if there is neither."""
     blocks = [
         block
         for language, block in fenced_blocks(answer)
@@ -83,7 +84,7 @@ def _find_query(answer: str) -> str | None:
 
 
 def _parse_query(text: str, dialect: str) -> Any:
-    """The one SELECT of a text, as sqlglot reads it; ValueError if there is none."""
+    """Parse the one SELECT of a text with sqlglot. Raises ValueError if it is anything else."""
     import sqlglot
     from sqlglot import exp
 
@@ -102,11 +103,12 @@ def _parse_query(text: str, dialect: str) -> Any:
     return statements[0]
 
 
-def _normalise(query: Any) -> str:
+def _write_normalised(query: Any) -> str:
     return str(query.sql(dialect="sqlite", normalize=True, comments=False, identify=False)).lower()
 
 
 def _compare_rows(schema: str, reference: Any, query: Any, order: str) -> Answer:
+    """Run both queries and give the verdict of SqlMatch."""
     expected_rows, problem = _run_query(schema, reference)
     if expected_rows is None:
         return missing(f"the reference cannot be run: {problem}")
@@ -124,7 +126,7 @@ def _compare_rows(schema: str, reference: Any, query: Any, order: str) -> Answer
 
 
 def _run_query(schema: str, query: Any) -> tuple[list[tuple[Any, ...]] | None, str]:
-    """The rows of a query, computed in a worker; None and why there are none."""
+    """Run a query in a worker process. Returns (rows, ""), or (None, what went wrong)."""
     sql = query.sql(dialect="sqlite", comments=False)
     try:
         rows, problem = call("rubrank.verifiers.data.sql:run", [schema, sql], seconds=_SECONDS)
@@ -141,22 +143,27 @@ def _round_cell(cell: Any) -> Any:
 
 
 def run(schema: str, query: str) -> tuple[list[list[Any]] | None, str]:
-    """In a worker: the rows of a query on fresh tables; None and why there are none."""
+    """Run a query on fresh tables. Returns (rows, ""), or (None, what went wrong). Called in a worker process."""
     db = sqlite3.connect(":memory:")
     try:
-        steps = itertools.count(1)
-        db.set_progress_handler(lambda: next(steps) > _MOST_STEPS, 1000)
+        checks = itertools.count(1)
+        db.set_progress_handler(lambda: next(checks) > _MOST_CHECKS, _STEPS_PER_CHECK)
         db.executescript(schema)
-        db.set_authorizer(
-            lambda action, *_: sqlite3.SQLITE_OK if action in _READING else sqlite3.SQLITE_DENY
-        )
+        # From here on the query may only read: no writing, no attached files, no pragmas.
+        db.set_authorizer(_allow_reading)
         rows = db.execute(query).fetchmany(_MOST_ROWS + 1)
         if len(rows) > _MOST_ROWS:
             return None, f"more than {_MOST_ROWS:,} rows"
-        return [
-            [value.hex() if isinstance(value, bytes) else value for value in row] for row in rows
-        ], ""
+        return [list(map(_write_bytes_as_hex, row)) for row in rows], ""
     except (sqlite3.Error, MemoryError, ValueError) as error:
         return None, str(error)[:200]
     finally:
         db.close()
+
+
+def _allow_reading(action: int, *_: Any) -> int:
+    return sqlite3.SQLITE_OK if action in _READING_ACTIONS else sqlite3.SQLITE_DENY
+
+
+def _write_bytes_as_hex(cell: Any) -> Any:
+    return cell.hex() if isinstance(cell, bytes) else cell

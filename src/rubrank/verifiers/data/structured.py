@@ -15,12 +15,17 @@ from pydantic import Field
 
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.prose import split_code
-from rubrank.verifiers.agentic.values import TooBig, check_size
 from rubrank.verifiers.data.json_answers import count_leaves
+from rubrank.verifiers.shared.json_values import TooBig, check_size
 from rubrank.verifiers.verifier import UNIT, Answer, missing, verifier
 
-_LONGEST = 200_000  # characters
+_MOST_CHARACTERS = 200_000
+_MOST_XML_DEPTH = 100
 _ABSENT = object()
+# "-12", "3.50", "1e-3": at most 15 digits on either side of the point, so that no float loses one
+_NUMBER = re.compile(r"[-+]?\d{1,15}(?:\.\d{1,15})?(?:[eE][-+]?\d{1,3})?")
+# "&base" in "a: &base {x: 1}" and "*base" in "b: *base" or "[*base]": a name of YAML where a value begins
+_YAML_ANCHOR_OR_ALIAS = re.compile(r"(?m)(?:^|[\s:\-,\[{])[&*][A-Za-z_]\w*(?=\s|$|[,\]}])")
 
 
 @verifier("DataMatch", family="data", domain=UNIT, version=2)
@@ -65,16 +70,16 @@ def data_match(
 
 
 def _find_source(answer: str, format: str) -> str:
-    """The last fence of the format, else the last fence, else the answer."""
+    """Return the last fence of the format, else the last fence, else the answer."""
     blocks = split_code(answer)[1]
-    tagged = [code for tag, code in blocks if tag.lower().startswith(format[:3])]
+    tagged = [code for tag, code in blocks if tag.lower().startswith(format)]
     sources = tagged or [code for _, code in blocks]
     return sources[-1] if sources else answer.strip()
 
 
 def _read_scalar(text: str) -> Any:
-    """The text as a number if it is one, because CSV and XML have no types; else with single spaces."""
-    if re.fullmatch(r"[-+]?\d{1,15}(?:\.\d{1,15})?(?:[eE][-+]?\d{1,3})?", text.strip()):
+    """Return a number if the text is one, because CSV and XML have no types; else the text with single spaces."""
+    if _NUMBER.fullmatch(text.strip()):
         return float(text)
     return " ".join(text.split())
 
@@ -84,7 +89,9 @@ def _parse_csv(source: str) -> Any:
         # Where the comma is the decimal sign, tables are written with semicolons.
         first_line = source.lstrip().split("\n", 1)[0]
         delimiter = next((sign for sign in ",;\t" if sign in first_line), ",")
-        reader = csv.reader(io.StringIO(source[:_LONGEST]), delimiter=delimiter, strict=True)
+        reader = csv.reader(
+            io.StringIO(source[:_MOST_CHARACTERS]), delimiter=delimiter, strict=True
+        )
         rows = [row for row in reader if row]
     except csv.Error as error:
         raise ValueError(str(error)) from None
@@ -100,17 +107,18 @@ def _parse_csv(source: str) -> Any:
 
 
 def _parse_yaml(source: str) -> Any:
-    if re.search(r"(?m)(?:^|[\s:\-,\[{])[&*][A-Za-z_]\w*(?=\s|$|[,\]}])", source):
+    # Aliases of aliases can make gigabytes out of a few lines ("billion laughs").
+    if _YAML_ANCHOR_OR_ALIAS.search(source):
         raise ValueError("anchors and aliases are not read")
     try:
-        return yaml.safe_load(source[:_LONGEST])
+        return yaml.safe_load(source[:_MOST_CHARACTERS])
     except (yaml.YAMLError, RecursionError) as error:
         raise ValueError(" ".join(str(error).split())) from None
 
 
 def _parse_toml(source: str) -> Any:
     try:
-        return tomllib.loads(source[:_LONGEST])
+        return tomllib.loads(source[:_MOST_CHARACTERS])
     except RecursionError:
         raise ValueError("nested too deeply") from None
 
@@ -119,14 +127,18 @@ def _parse_xml(source: str) -> Any:
     if "<!DOCTYPE" in source or "<!ENTITY" in source:
         raise ValueError("document types and entities are not read")
     try:
-        root = ElementTree.fromstring(source[:_LONGEST].strip())
+        root = ElementTree.fromstring(source[:_MOST_CHARACTERS].strip())
         return {root.tag: _read_element(root, 0)}
     except ElementTree.ParseError as error:
         raise ValueError(str(error)) from None
 
 
 def _read_element(element: ElementTree.Element, depth: int) -> Any:
-    if depth > 100:
+    """Return an element as {"@attribute": …, child: …, "#text": …}, or as its text if it has nothing else.
+
+    Children with the same tag become a list. Raises ValueError if elements are nested too deeply.
+    """
+    if depth > _MOST_XML_DEPTH:
         raise ValueError("nested too deeply")
     content: dict[str, Any] = {
         f"@{name}": _read_scalar(value) for name, value in element.attrib.items()

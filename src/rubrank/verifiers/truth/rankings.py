@@ -14,8 +14,8 @@ from pydantic import Field
 
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.prose import bare, list_items
-from rubrank.verifiers.agentic.values import parse_json
 from rubrank.verifiers.shared.answers import read_answer
+from rubrank.verifiers.shared.json_values import parse_json
 from rubrank.verifiers.truth.claims import normalise
 from rubrank.verifiers.truth.truths import find_truths
 from rubrank.verifiers.verifier import UNIT, Answer, missing, verifier

@@ -1,0 +1,192 @@
+"""JSON values from answers, tool calls and data sets: parse them, limit their size, and compare them.
+
+    parse_json('{"a": 1}')              {"a": 1}; ValueError for NaN, trailing text or very deep nesting
+    are_equal({"a": 1}, {"a": 1.0})     True: 1 equals 1.0, but not true
+    is_match("1,000", 1000, "number")   True: one of the five ways of `CompareMode`
+
+The values may come from a policy that tries to break its reward. Depth and size are therefore limited, and patterns
+are compiled by RE2, which takes linear time.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias
+
+import re2
+
+from rubrank._plain import clean
+from rubrank.verifiers.shared.patterns import compile_re2
+
+CompareMode: TypeAlias = Literal["exact", "number", "casefold", "json", "regex"]
+
+MOST_DEPTH = 100
+MOST_NODES = 200_000
+
+# "1,000", "-2.5", ".5", "1e3"; not "1,5", "1_000" or "inf", which float() or a removed comma would accept
+_NUMBER_TEXT = re.compile(
+    r"""
+    [+-]?
+    (?: \d{1,3} (?: ,\d{3} )+ | \d* )   # 1,000 with commas between thousands, or plain digits
+    (?: \.\d* )?                        # .5
+    (?: [eE][+-]?\d+ )?                 # e-3
+    """,
+    re.ASCII | re.VERBOSE,
+)
+
+
+class TooBig(ValueError):  # noqa: N818 - says what is wrong
+    """A value is deeper or larger than verifiers compare."""
+
+
+def check_size(value: Any, what: str) -> int:
+    """Return how many values there are inside `value`, itself included.
+
+    Raises TooBig if it is too deep or too large; the message begins with `what`. Does not recurse, so that a deep
+    value cannot exhaust Python's stack.
+    """
+    stack = [(value, 0)]
+    nodes = 0
+    while stack:
+        item, depth = stack.pop()
+        nodes += 1
+        if depth > MOST_DEPTH or nodes > MOST_NODES:
+            raise TooBig(
+                f"{what}: deeper than {MOST_DEPTH} levels or larger than {MOST_NODES} values"
+            )
+        if isinstance(item, Mapping):
+            stack.extend((child, depth + 1) for child in item.values())
+        elif isinstance(item, (list, tuple)):
+            stack.extend((child, depth + 1) for child in item)
+    return nodes
+
+
+def is_number(value: Any) -> bool:
+    """Is the value a JSON number? True and False are not, although Python counts them as integers."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def parse_json(text: str) -> Any:
+    """Parse strict JSON. Raises ValueError for everything else: NaN, Infinity, 1e999, nesting beyond Python's stack."""
+    try:
+        return json.loads(text, parse_constant=_parse_float, parse_float=_parse_float)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def _parse_float(digits: str) -> float:
+    number = float(digits)
+    if not math.isfinite(number):
+        raise ValueError(f"{digits} is not a JSON number here")
+    return number
+
+
+def are_equal(left: Any, right: Any, tolerance: float = 0.0) -> bool:
+    """Are two JSON values equal?
+
+    1 equals 1.0 but not true; keys may stand in any order; numbers may differ by `tolerance`, relative or absolute.
+    """
+    if is_number(left) and is_number(right):
+        try:
+            return left == right or math.isclose(left, right, rel_tol=tolerance, abs_tol=tolerance)
+        except OverflowError:  # whole numbers beyond any float
+            return False
+    if isinstance(left, Mapping) and isinstance(right, Mapping):
+        return left.keys() == right.keys() and all(
+            are_equal(left[key], right[key], tolerance) for key in left
+        )
+    if isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)):
+        return len(left) == len(right) and all(
+            are_equal(a, b, tolerance) for a, b in zip(left, right, strict=True)
+        )
+    return type(left) is type(right) and left == right
+
+
+def is_match(expected: Any, actual: Any, mode: CompareMode, tolerance: float = 0.0) -> bool:
+    """Does the actual value satisfy the expected one?
+
+    exact      JSON equality
+    number     both are numbers, or texts that hold one ("1,000")
+    casefold   JSON equality without regard to case and spacing of texts
+    json       texts that hold JSON are parsed first: '{"a": 1}' matches {"a": 1}
+    regex      `expected` is a pattern of RE2 that matches the whole text (other values are written as JSON)
+    """
+    if mode == "regex":
+        if not isinstance(actual, str):
+            actual = json.dumps(actual, ensure_ascii=False, default=str)
+        return compile_pattern(str(expected)).fullmatch(clean(actual)) is not None
+    if mode == "number":
+        expected_number = _read_number(expected)
+        actual_number = _read_number(actual)
+        if expected_number is None or actual_number is None:
+            return False
+        return are_equal(expected_number, actual_number, tolerance)
+    if mode == "casefold":
+        return are_equal(_fold_texts(expected), _fold_texts(actual), tolerance)
+    if mode == "json":
+        return are_equal(_parse_if_json(expected), _parse_if_json(actual), tolerance)
+    return are_equal(expected, actual, tolerance)
+
+
+def compile_pattern(source: str) -> Any:
+    """Compile a pattern with RE2. Raises ValueError for what RE2 does not know (look-around, back-references)."""
+    try:
+        return compile_re2(source)
+    except re2.error as error:
+        raise ValueError(f"the pattern {source[:80]!r} cannot be used: {error}") from None
+
+
+def _read_number(value: Any) -> float | None:
+    """Return a number, or the number that a text holds ("1,000" → 1000.0); None for all other values."""
+    if not isinstance(value, str):
+        return value if is_number(value) else None
+    text = value.strip()
+    if not _NUMBER_TEXT.fullmatch(text):
+        return None
+    try:
+        number = float(text.replace(",", ""))
+    except ValueError:  # a sign or a point without digits
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _fold_texts(value: Any) -> Any:
+    """Return the value with all texts inside it in lower case and with single spaces."""
+    if isinstance(value, str):
+        return " ".join(value.split()).casefold()
+    if isinstance(value, Mapping):
+        return {key: _fold_texts(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_fold_texts(item) for item in value]
+    return value
+
+
+def _parse_if_json(value: Any) -> Any:
+    """Return what a JSON text holds; other texts and values as they are."""
+    if not isinstance(value, str):
+        return value
+    try:
+        parsed = parse_json(value)
+        check_size(parsed, "JSON text")
+        return parsed
+    except ValueError:
+        return value
+
+
+def write_canonical(value: Any) -> str:
+    """Write a value as JSON so that equal values give equal texts: keys are sorted, 1.0 is written 1."""
+    return json.dumps(_write_whole_numbers(value), sort_keys=True, ensure_ascii=True, default=str)
+
+
+def _write_whole_numbers(value: Any) -> Any:
+    """Return the value with whole numbers as integers: 1.0 becomes 1."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, Mapping):
+        return {key: _write_whole_numbers(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_write_whole_numbers(item) for item in value]
+    return value
