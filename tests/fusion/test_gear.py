@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.fusion.rules import find_rule
-from rubrank.fusion.rules.graph import build_graph
+from rubrank.fusion.rules.gear import build_graph
 from rubrank.records.record import records_of
 from rubrank.records.unfold import explain
 from rubrank.scores.batch import ScoreBatch

@@ -9,7 +9,7 @@ import pytest
 
 from rubrank import RLVR2, Gated, find_rule
 from rubrank.errors import InvalidInput, UnknownName
-from rubrank.fusion.rules.amrp import AMRP
+from rubrank.fusion.rules.weights import AMRP
 from rubrank.scores.criterion import CriterionData
 from rubrank.scores.table import GroupScores, ScoreTable
 from rubrank.studies.replay.replay import replay, run_rule

@@ -73,7 +73,9 @@ def check_can_split(rule: Rule, has_batches: bool) -> None:
     if has_memory or not (has_batches or is_local(rule) or is_pooled(rule)):
         allowed = "one that learns nothing from other groups but the influence of attributes"
         got_rule = f"{rule.name!r} with these options"
-        raise InvalidInput(_OWNER, "rule", allowed, got_rule, "Use `engine=local`.")
+        raise InvalidInput(
+            _OWNER, "rule", allowed=allowed, got=got_rule, remedy="Use `engine=local`."
+        )
     modules_of(rule)
 
 
@@ -97,7 +99,13 @@ def modules_of(rule: Rule) -> Imported:
     if module == "":
         allowed = "in a module that other processes can import"
         remedy = "Move it to a separate module."
-        raise InvalidInput(_OWNER, f"model {part.model!r}", allowed, "made in this process", remedy)
+        raise InvalidInput(
+            _OWNER,
+            f"model {part.model!r}",
+            allowed=allowed,
+            got="made in this process",
+            remedy=remedy,
+        )
     return Imported((module,) if module else ())
 
 
@@ -273,10 +281,16 @@ def on_ray(
         options.setdefault("adjust", "remove")
     elif options.get("adjust") is not None:
         got = repr(options["adjust"])
-        raise InvalidInput(_OWNER, "adjust", "given with attributes", got, "Name their columns.")
+        raise InvalidInput(
+            _OWNER, "adjust", allowed="given with attributes", got=got, remedy="Name their columns."
+        )
     if options.get("pool") == "run":
         raise InvalidInput(
-            _OWNER, "pool", "'batch' or 'group': a dataset has no steps", "'run'", ""
+            _OWNER,
+            "pool",
+            allowed="'batch' or 'group': a dataset has no steps",
+            got="'run'",
+            remedy="",
         )
     parsed = to_rubric(str(rubric) if isinstance(rubric, Path) else rubric)
     criteria = tuple(CriterionData.of(criterion) for criterion in parsed.criteria)
@@ -324,12 +338,16 @@ def _check_columns(names: Sequence[str], needed: Sequence[str], added: Sequence[
     for name in needed:
         if name not in names:
             allowed = "with a column for the group, each criterion and each attribute"
-            raise InvalidInput(_OWNER, "dataset", allowed, f"none named {name!r}", "")
+            raise InvalidInput(
+                _OWNER, "dataset", allowed=allowed, got=f"none named {name!r}", remedy=""
+            )
     for name in added:
         if name in names:
             got = f"{name!r} again"
             remedy = "Pass prefix='new_'."
-            raise InvalidInput(_OWNER, "added columns", "new to the dataset", got, remedy)
+            raise InvalidInput(
+                _OWNER, "added columns", allowed="new to the dataset", got=got, remedy=remedy
+            )
 
 
 _GroupRows: TypeAlias = tuple[GroupScores, np.ndarray]

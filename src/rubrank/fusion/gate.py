@@ -92,19 +92,29 @@ class Gate:
             criteria = getattr(self, name)
             if isinstance(criteria, str) or not isinstance(criteria, Sequence):
                 raise InvalidInput(
-                    "Gate", name, "a list of criteria", repr(criteria), "Put it in [ ]."
+                    "Gate",
+                    name,
+                    allowed="a list of criteria",
+                    got=repr(criteria),
+                    remedy="Put it in [ ].",
                 )
         if not 0.0 < self.threshold <= 1.0:
             remedy = "1 makes every defect count."
-            raise InvalidInput("Gate", "threshold", "in (0, 1]", repr(self.threshold), remedy)
+            raise InvalidInput(
+                "Gate", "threshold", allowed="in (0, 1]", got=repr(self.threshold), remedy=remedy
+            )
         if not 0.0 <= self.floor <= 1.0:
             remedy = "0.5 halves the reward of the worst."
-            raise InvalidInput("Gate", "floor", "in [0, 1]", repr(self.floor), remedy)
+            raise InvalidInput(
+                "Gate", "floor", allowed="in [0, 1]", got=repr(self.floor), remedy=remedy
+            )
         if self.lift is not None:
             is_number = isinstance(self.lift, int | float)
             if not is_number or not 0.0 <= self.lift < 1.0:
                 remedy = "The usual is 0.25; 0 is the paper's gate."
-                raise InvalidInput("Gate", "lift", "in [0, 1)", repr(self.lift), remedy)
+                raise InvalidInput(
+                    "Gate", "lift", allowed="in [0, 1)", got=repr(self.lift), remedy=remedy
+                )
         if isinstance(self.maximum, Mapping):
             for key in self.maximum:
                 if key not in self.global_quality:
@@ -132,12 +142,14 @@ class Gate:
         score = np.asarray(scores, dtype=float)
         if score.shape[:-1] != reward.shape or score.ndim == 0:
             allowed = f"of shape {reward.shape} with the criteria last"
-            raise InvalidInput("Gate", "scores", allowed, f"shape {score.shape}", "")
+            raise InvalidInput(
+                "Gate", "scores", allowed=allowed, got=f"shape {score.shape}", remedy=""
+            )
         if not (reward >= 0.0).all():
             allowed = "numbers ≥ 0: a factor would shrink a negative reward towards the good ones"
             got = f"{reward[~(reward >= 0.0)].flat[0]:g}"
             remedy = "Stretch them to [0, 1] within the group first."
-            raise InvalidInput("Gate", "rewards", allowed, got, remedy)
+            raise InvalidInput("Gate", "rewards", allowed=allowed, got=got, remedy=remedy)
         is_missing = np.isnan(score)
         if asked is not None:
             is_missing = is_missing & asked
@@ -162,7 +174,9 @@ class Gate:
             parameter = f"low-quality criterion {self.low_quality[index[-1]]!r}"
             remedy = "Scale it, or reverse it if lower is better."
             got = f"{soft[index]:g}"
-            raise InvalidInput("Gate", parameter, "in [0, 1], 1 = clean", got, remedy)
+            raise InvalidInput(
+                "Gate", parameter, allowed="in [0, 1], 1 = clean", got=got, remedy=remedy
+            )
         if self.missing == "fail":
             soft = np.where(is_missing[..., soft_columns], 0.0, soft)
         count = (~np.isnan(soft)).sum(-1)
@@ -214,12 +228,20 @@ class Gate:
         for key in keys:
             if isinstance(key, str) and criteria is None:
                 allowed = "given when the gate uses names"
-                raise InvalidInput("Gate", "criteria", allowed, "None", "Name the columns.")
+                raise InvalidInput(
+                    "Gate", "criteria", allowed=allowed, got="None", remedy="Name the columns."
+                )
             if isinstance(key, str) and key not in number_of:
                 raise UnknownName.of("Gate", "criterion", key, number_of)
             k = number_of[key] if isinstance(key, str) else int(key)
             if not 0 <= k < K:
-                raise InvalidInput("Gate", "criterion", f"a column from 0 to {K - 1}", str(k), "")
+                raise InvalidInput(
+                    "Gate",
+                    "criterion",
+                    allowed=f"a column from 0 to {K - 1}",
+                    got=str(k),
+                    remedy="",
+                )
             columns.append(k)
         return columns
 
@@ -246,7 +268,11 @@ class Gated:
     def __post_init__(self) -> None:
         if not isinstance(self.gate, Gate):
             raise InvalidInput(
-                "Gated", "gate", "a Gate, such as Gate(floor=0.5)", brief(self.gate), ""
+                "Gated",
+                "gate",
+                allowed="a Gate, such as Gate(floor=0.5)",
+                got=brief(self.gate),
+                remedy="",
             )
 
     @property
@@ -283,7 +309,9 @@ class Gated:
                 allowed = "from 0 to 1, as its `bounded` says"
                 owner = f"rule {self.rule.name!r}"
                 remedy = "Set bounded = False."
-                raise InvalidInput(owner, "the value", allowed, f"{lowest:g}", remedy)
+                raise InvalidInput(
+                    owner, "the value", allowed=allowed, got=f"{lowest:g}", remedy=remedy
+                )
         gate = replace(
             self.gate,
             global_quality=tuple(

@@ -68,7 +68,9 @@ def make_rule(
                 field = f"gate.{min(options.gate.model_fields_set)}"
             allowed = "given with a rule that ends in +"
             remedy = f"Ask for {written.strip()}+."
-            raise InvalidInput(owner, field, allowed, written, remedy, field=field)
+            raise InvalidInput(
+                owner, field, allowed=allowed, got=written, remedy=remedy, field=field
+            )
         gate = None
     rule = find_rule(written, gate=gate)
 
@@ -86,7 +88,9 @@ def make_rule(
 
     if is_paper and not is_compared:
         allowed = "given with 'rlvr2', alone or composed"
-        raise InvalidInput(owner, "edition", allowed, repr(rule.name), "Leave it out.")
+        raise InvalidInput(
+            owner, "edition", allowed=allowed, got=repr(rule.name), remedy="Leave it out."
+        )
     # Only RLVR² has these constants. Another rule refuses them, except the options of the stage that controls
     # attributes before it.
     can_control = bool(options.attributes) and is_controllable(rule)
@@ -113,7 +117,11 @@ def _as_in_paper(rule: Rule, constants: Mapping[str, Any], owner: str) -> Rule:
         current = getattr(part, name)
         if current != value and (name in constants or current != getattr(RLVR2, name)):
             raise InvalidInput(
-                owner, name, f"{value!r} with `edition: paper`", repr(current), remedy
+                owner,
+                name,
+                allowed=f"{value!r} with `edition: paper`",
+                got=repr(current),
+                remedy=remedy,
             )
     rule = with_options(rule, owner, **PAPER)
     if not isinstance(rule, Gated):
@@ -121,7 +129,12 @@ def _as_in_paper(rule: Rule, constants: Mapping[str, Any], owner: str) -> Rule:
     if rule.gate.lift:
         got = f"{rule.gate.lift:g}"
         raise InvalidInput(
-            owner, "gate.lift", "0 with `edition: paper`", got, remedy, field="gate.lift"
+            owner,
+            "gate.lift",
+            allowed="0 with `edition: paper`",
+            got=got,
+            remedy=remedy,
+            field="gate.lift",
         )
     return replace(rule, gate=replace(rule.gate, lift=0.0))
 
@@ -132,7 +145,11 @@ def make_fuse_rule(options: FuseOptions, expression: str | None = None) -> Rule:
     if not options.attributes:
         if "adjust" in options.model_fields_set:
             raise InvalidInput(
-                "options", "adjust", "given with `attributes`", "no attributes", "Name the columns."
+                "options",
+                "adjust",
+                allowed="given with `attributes`",
+                got="no attributes",
+                remedy="Name the columns.",
             )
         return rule
     if expression is not None and not is_controllable(rule):
@@ -179,7 +196,9 @@ def refuse_gate_options(options: RewardOptions) -> None:
     if isinstance(options.gate, GateOptions) and options.gate.model_fields_set:
         field = f"gate.{sorted(options.gate.model_fields_set)[0]}"
         allowed = "given with a gate: `global_quality` or `low_quality`"
-        raise InvalidInput("options", field, allowed, "none", "Name a criterion for the gate.")
+        raise InvalidInput(
+            "options", field, allowed=allowed, got="none", remedy="Name a criterion for the gate."
+        )
 
 
 def collect_criterion_changes(options: FuseOptions) -> dict[str, dict[str, Any]]:
@@ -260,6 +279,10 @@ def with_options(rule: Rule, owner: str, **options: Any) -> Rule:
         if name not in STAGE_OPTIONS:
             allowed = f"'rlvr2', alone or composed, if `{name}` is given"
             raise InvalidInput(
-                owner, "rule", allowed, repr(rule.name), "Such as 'rlvr2+' or 'rlvr2*focal+'."
+                owner,
+                "rule",
+                allowed=allowed,
+                got=repr(rule.name),
+                remedy="Such as 'rlvr2+' or 'rlvr2*focal+'.",
             )
     return replace(rule, **options) if isinstance(rule, Controlled) else Controlled(rule, **options)

@@ -226,7 +226,11 @@ class FusedGroup:
         """Why this rollout got its reward, in words."""
         if not 0 <= rollout < len(self.reward):
             raise InvalidInput(
-                "explain", "rollout", f"a number from 0 to {len(self.reward) - 1}", str(rollout), ""
+                "explain",
+                "rollout",
+                allowed=f"a number from 0 to {len(self.reward) - 1}",
+                got=str(rollout),
+                remedy="",
             )
         return explain_rollout(self, rollout)
 
@@ -253,7 +257,11 @@ class Fused(Framed):
         """Refuse values that cannot be rewards, whoever wrote the rule. Unscored rollouts get their group's mean."""
         if not isinstance(self.batch, ScoreBatch):
             raise InvalidInput(
-                "Fused", "batch", "the ScoreBatch that was fused", brief(self.batch), ""
+                "Fused",
+                "batch",
+                allowed="the ScoreBatch that was fused",
+                got=brief(self.batch),
+                remedy="",
             )
         if self.fit is None:  # values of RLVR² are checked where they are fitted
             self._check_values()
@@ -262,7 +270,11 @@ class Fused(Framed):
         if weights is not None and np.shape(weights) not in ((1, batch.K), (batch.N, batch.K)):
             allowed = f"of the shape (1, {batch.K}) or ({batch.N}, {batch.K})"
             raise InvalidInput(
-                f"rule {self.rule!r}", "weights_NK", allowed, _describe(weights, -1), ""
+                f"rule {self.rule!r}",
+                "weights_NK",
+                allowed=allowed,
+                got=_describe(weights, -1),
+                remedy="",
             )
 
     def _check_values(self) -> None:
@@ -284,9 +296,9 @@ class Fused(Framed):
             raise InvalidInput(
                 owner,
                 "the value",
-                allowed,
-                _describe(self.value_M, M),
-                "See `rubrank help extending`.",
+                allowed=allowed,
+                got=_describe(self.value_M, M),
+                remedy="See `rubrank help extending`.",
             )
         # NaN is right for a rollout without scores.
         is_unscored_M = np.isnan(value_M) & self.batch.missing_MK.all(1)
@@ -294,7 +306,11 @@ class Fused(Framed):
         if len(wrong):
             got = f"{value_M[wrong[0]]} for rollout {wrong[0]}"
             raise InvalidInput(
-                owner, "the value", "a finite number for each rollout that has scores", got, ""
+                owner,
+                "the value",
+                allowed="a finite number for each rollout that has scores",
+                got=got,
+                remedy="",
             )
         object.__setattr__(self, "value_M", fill_unknown(value_M, self.batch, 0.5))
 
@@ -454,7 +470,9 @@ class Fused(Framed):
         if not isinstance(label, Hashable) or label not in self._number_of_label:
             example = next(iter(self._number_of_label), None)
             allowed = f"the label of one of its {len(self)} groups, such as {example!r}"
-            raise InvalidInput("Fused", "label", allowed, repr(label), "See .labels.")
+            raise InvalidInput(
+                "Fused", "label", allowed=allowed, got=repr(label), remedy="See .labels."
+            )
         return self.group(self._number_of_label[label])
 
     @cached_property
@@ -475,7 +493,7 @@ class Fused(Framed):
                 allowed = (
                     f"a pair (group, rollout) from (0, 0) to {tuple(size - 1 for size in shape)}"
                 )
-            raise InvalidInput("explain", "rollout", allowed, repr(rollout), "")
+            raise InvalidInput("explain", "rollout", allowed=allowed, got=repr(rollout), remedy="")
         row = int(np.ravel_multi_index(position, shape))
         if batch.order is not None:  # the batch holds the caller's rows sorted by group
             row = int(np.flatnonzero(batch.order == row)[0])

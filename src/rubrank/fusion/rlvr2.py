@@ -158,12 +158,18 @@ class RLVR2:
             for name in ("model", "prior", "outcomes"):
                 if getattr(self, name) != getattr(RLVR2, name):
                     allowed = "left out with wins='graded', which fits no model"
-                    raise InvalidInput(self.name, name, allowed, repr(getattr(self, name)), "")
+                    raise InvalidInput(
+                        self.name, name, allowed=allowed, got=repr(getattr(self, name)), remedy=""
+                    )
         criteria = self.adjust_criteria
         is_list = isinstance(criteria, Sequence) and not isinstance(criteria, str)
         if criteria is not None and criteria != "all" and not is_list:
             raise InvalidInput(
-                self.name, "adjust_criteria", "None, 'all', or a list of names", repr(criteria), ""
+                self.name,
+                "adjust_criteria",
+                allowed="None, 'all', or a list of names",
+                got=repr(criteria),
+                remedy="",
             )
         if self.adjust is not None:
             is_single = isinstance(self.adjust, str) or not isinstance(self.adjust, Sequence)
@@ -264,7 +270,11 @@ class RLVR2:
         if batch.largest > LARGEST:
             allowed = f"of at most {LARGEST:,} rollouts: all pairs enter a fit"
             raise InvalidInput(
-                self.name, "groups", allowed, f"one of {batch.largest:,}", "Did you forget groups=?"
+                self.name,
+                "groups",
+                allowed=allowed,
+                got=f"one of {batch.largest:,}",
+                remedy="Did you forget groups=?",
             )
         scores_MK = batch.oriented_MK
         if np.isinf(scores_MK).any():
@@ -407,7 +417,9 @@ def make_positive(weights_NK: np.ndarray, batch: ScoreBatch) -> np.ndarray:
     """Replace weights of 0 by tiny ones, and the weights of a group whose weights are all 0 by those of the batch."""
     largest_N1 = weights_NK.max(1, keepdims=True)
     if not np.isfinite(largest_N1).all():
-        raise InvalidInput("rlvr2", "weights", "finite", "an infinite or missing one", "")
+        raise InvalidInput(
+            "rlvr2", "weights", allowed="finite", got="an infinite or missing one", remedy=""
+        )
     return np.where(
         largest_N1 > 0.0, np.maximum(weights_NK, _LEAST_WEIGHT * largest_N1), batch.weights_NK
     )

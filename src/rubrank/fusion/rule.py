@@ -59,9 +59,9 @@ def apply_rule(rule: Rule, batch: ScoreBatch) -> Fused:
         raise InvalidInput(
             f"rule {rule.name!r}",
             "what it returns",
-            allowed,
-            brief(fused),
-            "See `rubrank help extending`.",
+            allowed=allowed,
+            got=brief(fused),
+            remedy="See `rubrank help extending`.",
         )
     return fused
 

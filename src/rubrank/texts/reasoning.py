@@ -127,7 +127,11 @@ def _check_tags(
         ):
             allowed = "pairs of two different texts (opening, closing)"
             raise InvalidInput(
-                "split_reasoning", "tags", allowed, brief(pair), "Write (('<think>', '</think>'),)."
+                "split_reasoning",
+                "tags",
+                allowed=allowed,
+                got=brief(pair),
+                remedy="Write (('<think>', '</think>'),).",
             )
     # Longest first: of two tags that begin alike, the longer one is meant.
     literals = sorted({tag for pair in tags for tag in pair}, key=len, reverse=True)

@@ -31,7 +31,9 @@ class Attenuate:
     def __post_init__(self) -> None:
         if not (isinstance(self.lam, int | float | np.number) and 0.0 <= self.lam <= 1.0):
             allowed = "between 0 (take nothing out) and 1 (all of it)"
-            raise InvalidInput("attenuate", "lam", allowed, repr(self.lam), "Start with 0.5.")
+            raise InvalidInput(
+                "attenuate", "lam", allowed=allowed, got=repr(self.lam), remedy="Start with 0.5."
+            )
         if self.draw not in get_args(Draw):
             raise UnknownName.of("attenuate", "draw", self.draw, get_args(Draw))
 
@@ -73,11 +75,15 @@ def expand_adjustments(
         if not isinstance(adjustment, Attenuate) and adjustment != "remove":
             remedy = "One rule for all attributes, or one for each."
             raise InvalidInput(
-                owner, "adjust", "'remove' or attenuate(lam)", repr(adjustment), remedy
+                owner,
+                "adjust",
+                allowed="'remove' or attenuate(lam)",
+                got=repr(adjustment),
+                remedy=remedy,
             )
     if len(per_attribute) != D:
         allowed = f"one rule, or {D} of them, one for each attribute"
-        raise InvalidInput(owner, "adjust", allowed, str(len(per_attribute)), "")
+        raise InvalidInput(owner, "adjust", allowed=allowed, got=str(len(per_attribute)), remedy="")
     return tuple(per_attribute)
 
 

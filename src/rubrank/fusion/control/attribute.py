@@ -62,7 +62,9 @@ class Attribute:
         return values
 
     def _error(self, allowed: str, got: str, remedy: str) -> InvalidInput:
-        return InvalidInput(f"attribute {self.name!r}", "measure", allowed, got, remedy)
+        return InvalidInput(
+            f"attribute {self.name!r}", "measure", allowed=allowed, got=got, remedy=remedy
+        )
 
 
 class Measured(NamedTuple):
@@ -97,7 +99,11 @@ def _list_entries(owner: str, parameter: str, texts: object) -> list[Any]:
     if isinstance(texts, str):
         remedy = "Put a single text into a list: [text]."
         raise InvalidInput(
-            owner, parameter, "a list of texts", f"the single text {brief(texts)}", remedy
+            owner,
+            parameter,
+            allowed="a list of texts",
+            got=f"the single text {brief(texts)}",
+            remedy=remedy,
         )
     if isinstance(texts, np.ndarray) and texts.ndim:
         return texts.tolist()
@@ -107,7 +113,11 @@ def _list_entries(owner: str, parameter: str, texts: object) -> list[Any]:
     ):
         remedy = "Pass the texts of the rollouts in a list, or N lists of G texts."
         raise InvalidInput(
-            owner, parameter, "a list of texts", f"{type(texts).__name__} {brief(texts)}", remedy
+            owner,
+            parameter,
+            allowed="a list of texts",
+            got=f"{type(texts).__name__} {brief(texts)}",
+            remedy=remedy,
         )
     return list(texts)
 
@@ -126,7 +136,11 @@ def _flatten_once(
             "Measure groups of different sizes one by one, or all their texts in one flat list."
         )
         raise InvalidInput(
-            owner, parameter, "lists of the same length", f"lengths {sorted(widths)}", remedy
+            owner,
+            parameter,
+            allowed="lists of the same length",
+            got=f"lengths {sorted(widths)}",
+            remedy=remedy,
         )
     return [entry for row in entries for entry in row], widths.pop()
 
@@ -142,4 +156,10 @@ def _bad_entry(
     }
     kind = type(entry).__name__
     remedy = remedies.get(kind, "Pass the text of every response.")
-    return InvalidInput(owner, f"{parameter}[{where}]", "a text", f"{kind} {brief(entry)}", remedy)
+    return InvalidInput(
+        owner,
+        f"{parameter}[{where}]",
+        allowed="a text",
+        got=f"{kind} {brief(entry)}",
+        remedy=remedy,
+    )

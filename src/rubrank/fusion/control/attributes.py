@@ -88,13 +88,15 @@ def attribute(name: Any = None, *, columns: Iterable[str] | None = None) -> Any:
             raise InvalidInput(
                 "attribute",
                 "function",
-                "a function of one text that is not async",
-                describe_object(function),
-                "",
+                allowed="a function of one text that is not async",
+                got=describe_object(function),
+                remedy="",
             )
         check_call("attribute", function, "text")
         if isinstance(columns, str):
-            raise InvalidInput("attribute", "columns", "a list of names", repr(columns), "")
+            raise InvalidInput(
+                "attribute", "columns", allowed="a list of names", got=repr(columns), remedy=""
+            )
         requested_name = getattr(function, "__name__", None) if chosen_name is None else chosen_name
         attribute_name = check_free(
             "attribute", requested_name, function, _sources.get, requested_name in _LIBRARY
@@ -124,7 +126,11 @@ def _check_row(name: str, columns: tuple[str, ...], result: Any) -> NDArray[np.f
         if len(columns) > 1:
             allowed = f"{len(columns)} numbers for each text: {columns}"
         raise InvalidInput(
-            f"attribute {name!r}", "what the function returns", allowed, brief(result), ""
+            f"attribute {name!r}",
+            "what the function returns",
+            allowed=allowed,
+            got=brief(result),
+            remedy="",
         )
     return row
 
@@ -154,13 +160,19 @@ def measure(texts: Texts, names: Iterable[str | Attribute]) -> Measured:
     """
     if isinstance(names, str | Attribute):
         remedy = "Put a single name into a list: [name]."
-        raise InvalidInput("measure", "names", "a list of names", brief(names), remedy)
+        raise InvalidInput(
+            "measure", "names", allowed="a list of names", got=brief(names), remedy=remedy
+        )
     attributes = [name if isinstance(name, Attribute) else find_attribute(name) for name in names]
     columns = tuple(column for attribute in attributes for column in attribute.columns)
     repeated = sorted({column for column in columns if columns.count(column) > 1})
     if repeated:
         raise InvalidInput(
-            "measure", "names", "attributes without a column in common", f"{repeated} twice", ""
+            "measure",
+            "names",
+            allowed="attributes without a column in common",
+            got=f"{repeated} twice",
+            remedy="",
         )
     flat, shape = flatten_texts("measure", texts)
     values = [attribute.rows(flat) for attribute in attributes]

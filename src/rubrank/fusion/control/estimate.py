@@ -214,6 +214,8 @@ class RunningEstimate:
                 "the state of a running estimate: attributes, and A, b, V and n of every criterion"
             )
             remedy = "Resume from another checkpoint."
-            raise InvalidInput(owner, "state", allowed, repr(error), remedy) from None
+            raise InvalidInput(
+                owner, "state", allowed=allowed, got=repr(error), remedy=remedy
+            ) from None
         self.attributes = attributes
         self.sums = sums

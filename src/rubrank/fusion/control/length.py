@@ -88,7 +88,11 @@ def lengths(
     if tokens is not None and not callable(tokens):
         remedy = "Counts that are known already go into Lengths(reasoning, answer, unit='tokens')."
         raise InvalidInput(
-            "lengths", "tokens", "a function from a text to a number", type(tokens).__name__, remedy
+            "lengths",
+            "tokens",
+            allowed="a function from a text to a number",
+            got=type(tokens).__name__,
+            remedy=remedy,
         )
     counts = np.zeros((len(flat), 2))
     for i, (text, thought) in enumerate(zip(flat, thoughts, strict=True)):
@@ -109,7 +113,11 @@ def _count_tokens(text: str, tokens: Callable[[str], int]) -> int:
         remedy = "Count the tokens, as in tokens=lambda text: len(tokenizer.encode(text))."
         got = f"one that returned {type(count).__name__} {brief(count)}"
         raise InvalidInput(
-            "lengths", "tokens", "a function from a text to a whole number", got, remedy
+            "lengths",
+            "tokens",
+            allowed="a function from a text to a whole number",
+            got=got,
+            remedy=remedy,
         )
     return int(count)
 
@@ -120,7 +128,11 @@ def _check_counts(parameter: str, values: ArrayLike) -> NDArray[np.float64]:
     if is_wrong.any():
         got = str(counts[is_wrong].flat[0])
         raise InvalidInput(
-            "Lengths", parameter, "finite and at least 0", got, "Count nothing as 0."
+            "Lengths",
+            parameter,
+            allowed="finite and at least 0",
+            got=got,
+            remedy="Count nothing as 0.",
         )
     return counts
 
@@ -129,4 +141,6 @@ def _wrong_shape(
     owner: str, parameter: str, reference: str, expected: object, got: object
 ) -> InvalidInput:
     allowed = f"of the shape of {reference}, {expected}"
-    return InvalidInput(owner, parameter, allowed, f"shape {got}", "Give one for every text.")
+    return InvalidInput(
+        owner, parameter, allowed=allowed, got=f"shape {got}", remedy="Give one for every text."
+    )

@@ -98,7 +98,11 @@ def control_linearly(
     if settings.pool == "group":
         allowed = "'run' or 'batch': one group does not tell bias from quality"
         raise InvalidInput(
-            settings.name, "pool", allowed, "'group'", "Only the ordinal fit of rlvr2 has it."
+            settings.name,
+            "pool",
+            allowed=allowed,
+            got="'group'",
+            remedy="Only the ordinal fit of rlvr2 has it.",
         )
     criteria, attributes = name_columns(batch)
     contrasts_MD = measure_contrasts(batch)
@@ -249,11 +253,17 @@ class Controlled:
         if not getattr(self.rule, "controllable", True):
             allowed = "one that adds up scores, if `attributes` are controlled"
             remedy = "A small adjustment would decide which scores reach its threshold."
-            raise InvalidInput(self.rule.name, "rule", allowed, repr(self.rule.name), remedy)
+            raise InvalidInput(
+                self.rule.name, "rule", allowed=allowed, got=repr(self.rule.name), remedy=remedy
+            )
         if self.pool == "group":
             allowed = "'run' or 'batch': one group does not tell bias from quality"
             raise InvalidInput(
-                self.rule.name, "pool", allowed, "'group'", "Only rlvr2 has it, as in the paper."
+                self.rule.name,
+                "pool",
+                allowed=allowed,
+                got="'group'",
+                remedy="Only rlvr2 has it, as in the paper.",
             )
 
     @property

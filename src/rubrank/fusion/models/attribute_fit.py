@@ -167,9 +167,9 @@ def check_link(model: UtilityModel) -> LinkModel:
         raise InvalidInput(
             "attribute adjustment",
             "model",
-            "a model with a link, such as 'bradley-terry' or 'thurstone'",
-            repr(model.name),
-            "Use such a model, or leave the attributes out.",
+            allowed="a model with a link, such as 'bradley-terry' or 'thurstone'",
+            got=repr(model.name),
+            remedy="Use such a model, or leave the attributes out.",
         )
     link_model = cast(LinkModel, model)
     if type(model) in _LINKS:
@@ -187,9 +187,9 @@ def check_link(model: UtilityModel) -> LinkModel:
         raise InvalidInput(
             f"utility model {model.name!r}",
             "link(x)",
-            allowed,
-            brief(derivatives),
-            "See `rubrank help models`.",
+            allowed=allowed,
+            got=brief(derivatives),
+            remedy="See `rubrank help models`.",
         )
     return link_model
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from rubrank._choices import Width
 from rubrank.errors import InvalidInput
-from rubrank.fusion.rules.group_math import expand_rows, score_differences
+from rubrank.fusion.rules.group_math import expand_rows, iterate_differences
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.criterion import SLACK
 from rubrank.verifiers.domain import UNIT
@@ -70,7 +70,11 @@ class RecentScores:
         except (AttributeError, TypeError, ValueError) as error:
             allowed = "the last scores of every criterion"
             raise InvalidInput(
-                "rlvr2", "state", allowed, repr(error), "Resume from another checkpoint."
+                "rlvr2",
+                "state",
+                allowed=allowed,
+                got=repr(error),
+                remedy="Resume from another checkpoint.",
             ) from None
 
 
@@ -112,7 +116,7 @@ def grade_wins(batch: ScoreBatch, tau: float, width_NK: np.ndarray) -> np.ndarra
     limit = expand_rows(tau * width_NK, batch)
     lead_MK = np.zeros(batch.oriented_MK.shape)
     count_MK = np.zeros(batch.oriented_MK.shape)
-    for difference_MK in score_differences(batch):
+    for difference_MK in iterate_differences(batch):
         is_compared_MK = ~np.isnan(difference_MK)
         # A width of 0 means that nearly all scores are equal: then any difference counts fully.
         share_MK = np.divide(difference_MK, limit, out=np.sign(difference_MK), where=limit > 0.0)

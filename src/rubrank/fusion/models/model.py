@@ -127,9 +127,9 @@ def _make_model(chosen_name: str | None, source: Any) -> Any:
         raise InvalidInput(
             "utility_model",
             "model",
-            allowed,
-            describe_object(source),
-            "See `rubrank help extending`.",
+            allowed=allowed,
+            got=describe_object(source),
+            remedy="See `rubrank help extending`.",
         )
     return model
 
@@ -142,9 +142,9 @@ def find_model(name: str | UtilityModel) -> UtilityModel:
         raise InvalidInput(
             "find_model",
             "model",
-            "a name or a utility model",
-            repr(name),
-            "Pass model='bradley-terry'.",
+            allowed="a name or a utility model",
+            got=repr(name),
+            remedy="Pass model='bradley-terry'.",
         )
     if name not in _MODELS:
         load_plugins()

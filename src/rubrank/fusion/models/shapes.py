@@ -280,9 +280,9 @@ class ShapeTable:
             raise InvalidInput(
                 f"utility model {self.model.name!r}",
                 "fit(wins, ridge)",
-                f"finite numbers of shape {ridge.shape}",
-                f"shape {u.shape}" if u.shape != ridge.shape else "NaN or infinity",
-                "Check the model's formula on wins of shape (..., n, n).",
+                allowed=f"finite numbers of shape {ridge.shape}",
+                got=f"shape {u.shape}" if u.shape != ridge.shape else "NaN or infinity",
+                remedy="Check the model's formula on wins of shape (..., n, n).",
             )
         return u
 

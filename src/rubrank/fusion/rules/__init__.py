@@ -59,8 +59,8 @@ if TYPE_CHECKING:
 RULES: dict[str, str | type] = {
     "weighted-mean": "means.WeightedMean",
     "z-score": "means.ZScore",
-    "rule-fusion": "rule_fusion.RuleFusion",
-    "rar-explicit": "rar_explicit.RarExplicit",
+    "rule-fusion": "means.RuleFusion",
+    "rar-explicit": "means.RarExplicit",
     "healthbench": "healthbench.HealthBench",
     "all-or-nothing": "means.AllOrNothing",
     "gdpo": "gdpo.GDPO",
@@ -68,7 +68,7 @@ RULES: dict[str, str | type] = {
     "focal": "weights.Focal",
     "sa-mrpo": "weights.SAMRPO",
     "dvao": "weights.DVAO",
-    "amrp": "amrp.AMRP",
+    "amrp": "weights.AMRP",
     "pow3r": "pow3r.POW3R",
     "rlrr": "ranks.RLRR",
     "rvpo": "means.RVPO",
@@ -116,7 +116,11 @@ def find_rule(expression: str | Rule, *, gate: Gate | None = None, **parameters:
         return Gated(rule) if gate is None else Gated(rule, gate)
     if gate is not None:
         raise InvalidInput(
-            "find_rule", "gate", "given for a name with '+'", expression, f"Ask for {text + '+'!r}."
+            "find_rule",
+            "gate",
+            allowed="given for a name with '+'",
+            got=expression,
+            remedy=f"Ask for {text + '+'!r}.",
         )
     return rule
 
@@ -131,17 +135,17 @@ def _check_rule(rule: Rule, gate: Gate | None) -> Rule:
         raise InvalidInput(
             "find_rule",
             "rule",
-            "a name such as 'rlvr2+', or a rule",
-            brief(rule),
-            "See `rubrank help rules`.",
+            allowed="a name such as 'rlvr2+', or a rule",
+            got=brief(rule),
+            remedy="See `rubrank help rules`.",
         )
     if gate is not None:
         raise InvalidInput(
             "find_rule",
             "gate",
-            "given with the name of a rule",
-            rule.name,
-            "Use Gated(rule, gate).",
+            allowed="given with the name of a rule",
+            got=rule.name,
+            remedy="Use Gated(rule, gate).",
         )
     return rule
 
@@ -169,20 +173,24 @@ def rule(name: Any = None) -> Any:
         remedy = "See `rubrank help extending`."
         if not isinstance(rule_type, type):
             raise InvalidInput(
-                "rule", "class", "a class called with a batch", describe_object(rule_type), remedy
+                "rule",
+                "class",
+                allowed="a class called with a batch",
+                got=describe_object(rule_type),
+                remedy=remedy,
             )
         if not isinstance(rule_name, str) or not _NAME.fullmatch(rule_name):
             allowed = "a text of small letters, digits, dots and hyphens"
-            raise InvalidInput("rule", "name", allowed, repr(rule_name), remedy)
+            raise InvalidInput("rule", "name", allowed=allowed, got=repr(rule_name), remedy=remedy)
         if not hasattr(rule_type, "bounded") or not any(
             "__call__" in vars(base) for base in rule_type.__mro__
         ):
             raise InvalidInput(
                 "rule",
                 "class",
-                "one with `bounded` and `__call__(batch)`",
-                describe_object(rule_type),
-                remedy,
+                allowed="one with `bounded` and `__call__(batch)`",
+                got=describe_object(rule_type),
+                remedy=remedy,
             )
         check_call("rule", rule_type.__call__, "self", "batch")
         check_free("rule", rule_name, rule_type, _registered_class, rule_name in ALIASES)
@@ -225,7 +233,9 @@ def _parse_rule(text: str, parameters: dict[str, Any]) -> Rule:
     defaults = _constants_of(rule_type)
     for key, value in constants.items():
         if key not in defaults and not defaults:
-            raise InvalidInput(name, "parameters", "none", repr(key), "It has no constants.")
+            raise InvalidInput(
+                name, "parameters", allowed="none", got=repr(key), remedy="It has no constants."
+            )
         if key not in defaults:
             raise UnknownName.of(name, "parameter", key, list(defaults))
         default = defaults[key]
@@ -235,11 +245,15 @@ def _parse_rule(text: str, parameters: dict[str, Any]) -> Rule:
             and not is_from_library(rule_type)
         ):
             allowed = "true or false" if isinstance(default, bool) else "a number"
-            raise InvalidInput(name, key, allowed, repr(value), "")
+            raise InvalidInput(name, key, allowed=allowed, got=repr(value), remedy="")
     for key, default in defaults.items():
         if default is inspect.Parameter.empty and key not in constants:
             raise InvalidInput(
-                name, key, "given, as it has no default", "nothing", f"Such as {name}:{key}=1."
+                name,
+                key,
+                allowed="given, as it has no default",
+                got="nothing",
+                remedy=f"Such as {name}:{key}=1.",
             )
     rule: Rule = rule_type(**constants)
     return rule
@@ -259,7 +273,9 @@ def _parse_constant(rule_name: str, text: str) -> tuple[str, Any]:
     key, equals, value = (part.strip() for part in text.partition("="))
     if not equals or not key or not value:
         remedy = "Such as focal:gamma=2:eps=0.1."
-        raise InvalidInput(rule_name, "parameter", "of the form name=value", repr(text), remedy)
+        raise InvalidInput(
+            rule_name, "parameter", allowed="of the form name=value", got=repr(text), remedy=remedy
+        )
     if value.lower() in _WORDS:
         return key, _WORDS[value.lower()]
     try:
@@ -275,10 +291,16 @@ def _compose(first: Rule, second: Rule) -> Rule:
 
     if not isinstance(first, RLVR2):
         raise InvalidInput(
-            "find_rule", "rule before '*'", "'rlvr2'", repr(first.name), "Such as 'rlvr2*focal'."
+            "find_rule",
+            "rule before '*'",
+            allowed="'rlvr2'",
+            got=repr(first.name),
+            remedy="Such as 'rlvr2*focal'.",
         )
     if not isinstance(second, Reweighting | Rescoring):
         reweighting = "'focal', 'sa-mrpo', 'dvao', 'amrp', 'pow3r'"
         allowed = f"one that re-weights criteria, such as {reweighting}, or changes scores: 'gear'"
-        raise InvalidInput("find_rule", "rule after '*'", allowed, repr(second.name), "")
+        raise InvalidInput(
+            "find_rule", "rule after '*'", allowed=allowed, got=repr(second.name), remedy=""
+        )
     return Composed(first, second)

@@ -1,6 +1,10 @@
 """Checks of a rule's constants when the rule is created: `focal:gamma=-1` fails before any score is read.
 
-focal: gamma must be a number ≥ 0; got -1. Use 3.0.
+A rule declares each constant as a dataclass field with a check, and `CheckedRule` runs the checks:
+
+    class Focal(CheckedRule):
+        gamma: float = number(3.0)            Focal(gamma=-1): "focal: gamma must be a number ≥ 0; got -1. Use 3.0."
+        batch_norm: bool = flag(True)
 """
 
 from __future__ import annotations
@@ -26,7 +30,7 @@ class CheckedRule:
 
 @dataclass(frozen=True)
 class LocalRule(CheckedRule):
-    """A rule that looks at each group by itself."""
+    """Base of the built-in rules that look at each group by itself, so that a batch can be cut between groups."""
 
     local: ClassVar[bool] = True
 
@@ -34,19 +38,19 @@ class LocalRule(CheckedRule):
 def number(
     default: float, *, low: float | str = 0.0, high: float = math.inf, above: bool = False
 ) -> Any:
-    """A constant from `low` to `high`; `low` may name another constant, and above=True excludes it."""
+    """Declare a constant from `low` to `high`; `low` may name another constant, and above=True excludes it."""
     return field(
         default=default, metadata={"check": partial(_check_number, low=low, high=high, above=above)}
     )
 
 
 def choice(default: str, allowed: tuple[str, ...]) -> Any:
-    """A constant that is one of some words."""
+    """Declare a constant that is one of the `allowed` words."""
     return field(default=default, metadata={"check": partial(_check_choice, allowed=allowed)})
 
 
 def flag(default: bool) -> Any:
-    """A constant that is True or False."""
+    """Declare a constant that is True or False."""
     return field(default=default, metadata={"check": _check_flag})
 
 
@@ -60,30 +64,42 @@ def _check_number(rule: Any, name: str, low: float | str, high: float, above: bo
     if math.isinf(high):
         allowed = f"a number {'>' if above else '≥'} {lowest:g}"
     default = next(f.default for f in fields(rule) if f.name == name)
-    raise InvalidInput(rule.name, name, allowed, repr(value), f"Use {default!r}.")
+    raise InvalidInput(
+        rule.name, name, allowed=allowed, got=repr(value), remedy=f"Use {default!r}."
+    )
 
 
 def _check_choice(rule: Any, name: str, allowed: tuple[str, ...]) -> None:
     value = getattr(rule, name)
     if value not in allowed:
         raise InvalidInput(
-            rule.name, name, f"one of {', '.join(map(repr, allowed))}", repr(value), ""
+            rule.name,
+            name,
+            allowed=f"one of {', '.join(map(repr, allowed))}",
+            got=repr(value),
+            remedy="",
         )
 
 
 def _check_flag(rule: Any, name: str) -> None:
     if not isinstance(getattr(rule, name), bool):
-        raise InvalidInput(rule.name, name, "True or False", repr(getattr(rule, name)), "")
+        raise InvalidInput(
+            rule.name, name, allowed="True or False", got=repr(getattr(rule, name)), remedy=""
+        )
 
 
 def check_state(rule: Any, version: int, state: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The saved state; raises if another rule or version saved it."""
+    """Return the saved state; raises InvalidInput if another rule or version saved it."""
     saved_name = state.get("rule") if isinstance(state, Mapping) else None
     saved_version = state.get("version") if isinstance(state, Mapping) else None
     if saved_name != rule.name or saved_version != version:
         allowed = f"one that {rule.name!r} saved, version {version}"
         got = f"{saved_name!r}, version {saved_version}"
         raise InvalidInput(
-            rule.name, "state", allowed, got, "Restore each rule from its own state."
+            rule.name,
+            "state",
+            allowed=allowed,
+            got=got,
+            remedy="Restore each rule from its own state.",
         )
     return state

@@ -27,14 +27,14 @@ import numpy as np
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rules import checks
-from rubrank.fusion.rules.group_math import expand_rows, row_sums, z_scores
+from rubrank.fusion.rules.group_math import compute_z_scores, expand_rows, sum_products
 from rubrank.scores.batch import ScoreBatch
 
 Conditions = tuple[tuple[str, str, float], ...]
 
 
 def check_conditions(rule: Any, name: str) -> None:
-    """Raise unless they are (easy, hard, threshold) each."""
+    """Raise InvalidInput unless every condition is a tuple (easy criterion, hard criterion, threshold)."""
     for condition in getattr(rule, name):
         if (
             not isinstance(condition, tuple)
@@ -43,13 +43,17 @@ def check_conditions(rule: Any, name: str) -> None:
         ):
             allowed = "(easy criterion, hard criterion, threshold) each"
             raise InvalidInput(
-                rule.name, name, allowed, repr(condition), 'Such as ("Style", "Correct", 1.0).'
+                rule.name,
+                name,
+                allowed=allowed,
+                got=repr(condition),
+                remedy='Such as ("Style", "Correct", 1.0).',
             )
 
 
 @dataclass(frozen=True)
 class GDPO(checks.CheckedRule):
-    """Group reward-decoupled normalisation."""
+    """GDPO, group reward-decoupled normalisation: the constants are explained above."""
 
     name: ClassVar[str] = "gdpo"
     bounded: ClassVar[bool] = False
@@ -61,11 +65,11 @@ class GDPO(checks.CheckedRule):
 
     @property
     def local(self) -> bool:
-        """Only without the normalisation over the batch."""
+        """Does a group's value depend on that group alone? Only without the normalisation over the batch."""
         return not self.batch_norm
 
     def __call__(self, batch: ScoreBatch) -> Fused:
-        """The advantage of each rollout."""
+        """Return the advantage of each rollout."""
         batch = apply_conditions(self.name, self.conditions, batch)
         pre_norm_M = sum_z_scores(batch, batch.weights_NK, self.eps, self.floor)
         value_M = normalise_batch(pre_norm_M, batch, self.eps) if self.batch_norm else pre_norm_M
@@ -73,13 +77,16 @@ class GDPO(checks.CheckedRule):
 
 
 def sum_z_scores(batch: ScoreBatch, weights_NK: np.ndarray, eps: float, floor: float) -> np.ndarray:
-    """(M,): Σ w (s − mean)/(std + eps) within groups, ddof 1."""
-    z_MK = z_scores(batch.unit_MK, batch, ddof=1, eps=eps, floor=floor)
-    return row_sums(z_MK, expand_rows(weights_NK, batch))
+    """Return Σ w (s − mean)/(std + eps) of each rollout (M,), with mean and std of its group, ddof 1."""
+    z_MK = compute_z_scores(batch.unit_MK, batch, ddof=1, eps=eps, floor=floor)
+    return sum_products(z_MK, expand_rows(weights_NK, batch))
 
 
 def normalise_batch(values_M: np.ndarray, batch: ScoreBatch, eps: float) -> np.ndarray:
-    """(M,): (A − mean)/(std + eps) over the batch, ddof 1; 0 for a rollout without scores, and for a batch of one."""
+    """Return (A − mean)/(std + eps) (M,) with mean and std of the batch, ddof 1.
+
+    It is 0 for a rollout without scores, and for a batch of one rollout.
+    """
     has_score = slice(None) if batch.complete else ~batch.missing_MK.all(1)
     values = values_M[has_score]
     result_M = np.zeros_like(values_M)
@@ -90,7 +97,7 @@ def normalise_batch(values_M: np.ndarray, batch: ScoreBatch, eps: float) -> np.n
 
 
 def apply_conditions(owner: str, conditions: Conditions, batch: ScoreBatch) -> ScoreBatch:
-    """The batch with easy criteria set to 0 where their hard criterion is not met."""
+    """Return the batch with easy criteria set to 0 where their hard criterion is not met."""
     if not conditions:
         return batch
     unit_MK = batch.unit_MK.copy()

@@ -16,30 +16,39 @@ w is negative.
 and 1.
 Missing: the criterion is left out of R for that rollout, and as a prerequisite it counts as met. A rollout without any
 score gets its group's mean.
+
+The second half of the file builds the graph of a rubric's prerequisites:
+
+    criteria = A;  B depends on A (strong);  C depends on A (weak) and B (trigger)
+    build_graph(…)      order B, C;  parents of C: (A, "weak"), (B, "trigger")
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from functools import cached_property, lru_cache
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from rubrank.errors import InvalidInput
+from rubrank.errors import InvalidInput, UnknownName
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rules import checks
-from rubrank.fusion.rules.graph import Graph, build_graphs
 from rubrank.fusion.rules.group_math import expand_rows
-from rubrank.fusion.rules.healthbench import read_points, share_of_points
+from rubrank.fusion.rules.healthbench import divide_points, read_points
 from rubrank.scores.batch import ScoreBatch
+from rubrank.scores.criterion import CriterionData
 
-_MOST_EXACT = 10
-_ROWS = 1024  # rollouts at a time: with 1024 states each they take 8 MB
+_MOST_EXACT_CRITERIA = 10
+_ROLLOUTS_AT_ONCE = 1024  # of the exact method: with 1,024 states each they take 8 MB
+
+Edges = tuple[tuple[tuple[str, str], ...], ...]
+"""For each criterion, the name of each prerequisite and the kind of the edge."""
 
 
 @dataclass(frozen=True)
 class GEAR(checks.LocalRule):
-    """Graph-gated points."""
+    """Points, in which a criterion earns less if its prerequisites are not met."""
 
     name: ClassVar[str] = "gear"
 
@@ -55,86 +64,206 @@ class GEAR(checks.LocalRule):
 
     @property
     def bounded(self) -> bool:
-        """Only if clipped: negative points can outweigh the others."""
+        """Values are from 0 to 1 only if they are clipped: negative points can outweigh the others."""
         return self.clip
 
     def __call__(self, batch: ScoreBatch) -> Fused:
-        """The points that each rollout has credit for."""
+        """Return the points that each rollout has credit for, divided by the points that it could win."""
         points_NK, presence_MK = read_points(batch)
-        credit_MK = self.credits(batch, presence_MK)
+        credit_MK = self._compute_credits(batch, presence_MK)
         if not batch.complete:
             credit_MK[batch.missing_MK] = 0.0
-        reachable_NK = (
-            np.maximum(points_NK, 0.0) if self.normalise == "positive" else np.abs(points_NK)
-        )
-        value_M = share_of_points(credit_MK, points_NK, reachable_NK, batch, self.clip)
+        reachable_NK = np.abs(points_NK)
+        if self.normalise == "positive":
+            reachable_NK = np.maximum(points_NK, 0.0)
+        value_M = divide_points(credit_MK, points_NK, reachable_NK, batch, self.clip)
         return Fused(batch, self.name, value_M, points_NK, {"credit": credit_MK})
 
     def scores(self, batch: ScoreBatch) -> np.ndarray:
-        """(M, K): q as a score, for `rlvr2*gear`; 1 − q for a criterion with negative points."""
+        """Return q (M, K) as scores for `rlvr2*gear`; 1 − q for a criterion with negative points."""
         points_NK, presence_MK = read_points(batch)
-        credit_MK = self.credits(batch, presence_MK)
+        credit_MK = self._compute_credits(batch, presence_MK)
         scores_MK = np.where(expand_rows(points_NK < 0.0, batch), 1.0 - credit_MK, credit_MK)
         return np.where(batch.missing_MK, np.nan, scores_MK)
 
-    def credits(self, batch: ScoreBatch, presence_MK: np.ndarray) -> np.ndarray:
-        """(M, K): q. A missing score counts as p = 1."""
-        met_MK = np.where(batch.missing_MK, 1.0, presence_MK) if not batch.complete else presence_MK
-        # The walk takes one criterion at a time, so each criterion is contiguous in memory.
-        q_KM = np.array(met_MK.T, order="C")
+    def _compute_credits(self, batch: ScoreBatch, presence_MK: np.ndarray) -> np.ndarray:
+        """Return q (M, K). A missing score counts as p = 1."""
+        p_MK = presence_MK if batch.complete else np.where(batch.missing_MK, 1.0, presence_MK)
+        # The methods go through the criteria one by one, so each criterion is contiguous in memory.
+        q_KM = np.array(p_MK.T, order="C")
         for graph, columns, groups in build_graphs(batch):
             if len(groups) == batch.N and columns == list(range(batch.K)):
-                self._walk(graph, q_KM)
+                self._apply_graph(graph, q_KM)
                 continue
-            rows_N = np.zeros(batch.N, bool)
-            rows_N[groups] = True
-            part = np.ix_(np.array(columns), np.flatnonzero(rows_N[batch.group_of_row]))
-            part_KM = q_KM[part]
-            self._walk(graph, part_KM)
-            q_KM[part] = part_KM
+            has_graph_N = np.zeros(batch.N, bool)
+            has_graph_N[groups] = True
+            rows = np.flatnonzero(has_graph_N[batch.group_of_row])
+            cells = np.ix_(np.array(columns), rows)
+            selected_KM = q_KM[cells]
+            self._apply_graph(graph, selected_KM)
+            q_KM[cells] = selected_KM
         return q_KM.T
 
-    def _walk(self, graph: Graph, q_KM: np.ndarray) -> None:
+    def _apply_graph(self, graph: Graph, q_KM: np.ndarray) -> None:
         """Turn p into q, in place."""
         if self.method == "exact":
             for members in graph.components:
-                self._exact(graph, members, q_KM)
+                self._compute_exact_marginals(graph, members, q_KM)
             return
-        above_KM = (q_KM >= self.verdict).astype(float) if self.method == "hard" else q_KM
+        # "recursive" reads the parents' credits, which are final: a parent comes before its children in the order.
+        parent_KM = (q_KM >= self.verdict).astype(float) if self.method == "hard" else q_KM
         for k in graph.order:
             for j, kind in graph.parents[k]:
-                leak = self._leak(kind)
-                q_KM[k] *= leak + (1.0 - leak) * above_KM[j]
+                leak = self._find_leak(kind)
+                q_KM[k] *= leak + (1.0 - leak) * parent_KM[j]
 
-    def _leak(self, kind: str) -> float:
-        """λ: the share of the credit that is left if the prerequisite is not met."""
-        kinds = {"weak": self.weak, "strong": self.strong, "trigger": self.trigger}
-        if kind not in kinds:
+    def _find_leak(self, kind: str) -> float:
+        """Return λ: the share of the credit that is left if the prerequisite is not met."""
+        leaks = {"weak": self.weak, "strong": self.strong, "trigger": self.trigger}
+        if kind not in leaks:
+            allowed = f"one of {', '.join(leaks)}"
             raise InvalidInput(
-                self.name, "kind of an edge", f"one of {', '.join(kinds)}", repr(kind), ""
+                self.name, "kind of an edge", allowed=allowed, got=repr(kind), remedy=""
             )
-        return kinds[kind]
+        return leaks[kind]
 
-    def _exact(self, graph: Graph, members: list[int], q_KM: np.ndarray) -> None:
-        """Turn p into the exact marginals of connected criteria, in place."""
+    def _compute_exact_marginals(self, graph: Graph, members: list[int], q_KM: np.ndarray) -> None:
+        """Turn p into the exact marginals of connected criteria, in place; S = 2^n states of n criteria."""
         n = len(members)
-        if n > _MOST_EXACT:
+        if n > _MOST_EXACT_CRITERIA:
             raise InvalidInput(
                 self.name,
                 "method",
-                f"'recursive' where more than {_MOST_EXACT} criteria are connected",
-                f"'exact' with {n}",
-                "Exact marginals go over 2^n states.",
+                allowed=f"'recursive' where more than {_MOST_EXACT_CRITERIA} criteria are connected",
+                got=f"'exact' with {n}",
+                remedy="Exact marginals go over 2^n states.",
             )
-        held_nS = (np.arange(2**n) >> np.arange(n)[:, None] & 1).astype(float)
-        for start in range(0, q_KM.shape[1], _ROWS):
-            p_nM = q_KM[members, start : start + _ROWS]
-            weight_MS = np.ones((p_nM.shape[1], 2**n))
+        # Bit i of a state says whether criterion i holds in it.
+        holds_nS = (np.arange(2**n) >> np.arange(n)[:, None] & 1).astype(float)
+        for start in range(0, q_KM.shape[1], _ROLLOUTS_AT_ONCE):
+            p_nM = q_KM[members, start : start + _ROLLOUTS_AT_ONCE]
+            state_probability_MS = np.ones((p_nM.shape[1], 2**n))
             for i, k in enumerate(members):
-                left_S = np.ones(2**n)
+                credit_left_S = np.ones(2**n)
                 for j, kind in graph.parents[k]:
-                    leak = self._leak(kind)
-                    left_S *= leak + (1.0 - leak) * held_nS[members.index(j)]
-                chance_MS = p_nM[i][:, None] * left_S
-                weight_MS *= np.where(held_nS[i] > 0.0, chance_MS, 1.0 - chance_MS)
-            q_KM[members, start : start + _ROWS] = held_nS @ weight_MS.T
+                    leak = self._find_leak(kind)
+                    credit_left_S *= leak + (1.0 - leak) * holds_nS[members.index(j)]
+                probability_MS = p_nM[i][:, None] * credit_left_S
+                state_probability_MS *= np.where(
+                    holds_nS[i] > 0.0, probability_MS, 1.0 - probability_MS
+                )
+            q_KM[members, start : start + _ROLLOUTS_AT_ONCE] = holds_nS @ state_probability_MS.T
+
+
+# ----------------------------------------------------------------------------------------- the graph of prerequisites
+
+
+@dataclass(frozen=True)
+class Graph:
+    """The prerequisites of the criteria of one rubric; criteria are numbers."""
+
+    order: tuple[int, ...]
+    """The criteria that have parents, each after all of its parents."""
+    parents: tuple[tuple[tuple[int, str], ...], ...]
+    """For every criterion, the number of each parent and the kind of the edge."""
+
+    @cached_property
+    def components(self) -> list[list[int]]:
+        """The connected components, each in topological order; criteria without any edge are left out."""
+        component_of = list(range(len(self.parents)))
+        for k in self.order:
+            for j, _ in self.parents[k]:
+                merged = component_of[k]
+                component_of = [component_of[j] if c == merged else c for c in component_of]
+        members_of: dict[int, list[int]] = {}
+        roots = [k for k in range(len(self.parents)) if k not in self.order]
+        for k in (*roots, *self.order):
+            members_of.setdefault(component_of[k], []).append(k)
+        return [members for members in members_of.values() if len(members) > 1]
+
+
+class PlacedGraph(NamedTuple):
+    """A graph, the columns of its criteria in the batch, and the groups that have it."""
+
+    graph: Graph
+    columns: list[int]
+    groups: list[int]
+
+
+def build_graphs(batch: ScoreBatch) -> list[PlacedGraph]:
+    """Return the distinct graphs of a batch; those without edges are left out."""
+    rubrics: dict[int, tuple[CriterionData, ...]] = {0: batch.criteria}
+    groups = {0: list(range(batch.N))}
+    if batch.own is not None:  # groups often share a rubric, so each is read once
+        rubrics = {id(rubric): rubric for rubric in batch.own}
+        groups = {id(rubric): [] for rubric in batch.own}
+        for g, rubric in enumerate(batch.own):
+            groups[id(rubric)].append(g)
+    column_of = {name: k for k, name in enumerate(batch.names)}
+    gates = tuple(criterion.name for criterion in batch.gate_criteria)
+    graphs: dict[tuple[Any, ...], PlacedGraph] = {}
+    for key, rubric in rubrics.items():
+        ranked = [criterion for criterion in rubric if criterion.name in column_of]
+        names = tuple(criterion.name for criterion in ranked)
+        edges = tuple(criterion.depends for criterion in ranked)
+        if not any(edges) or not groups[key]:
+            continue
+        if (names, edges) not in graphs:
+            columns = [column_of[name] for name in names]
+            graphs[names, edges] = PlacedGraph(build_graph(names, edges, gates), columns, [])
+        graphs[names, edges].groups.extend(groups[key])
+    return [placed for placed in graphs.values() if placed.graph.order]
+
+
+@lru_cache(maxsize=4096)
+def build_graph(names: tuple[str, ...], depends: Edges, gates: tuple[str, ...] = ()) -> Graph:
+    """Return the graph of the named criteria; cached by its arguments.
+
+    gates: names of gate criteria. An edge to one of them is left out, because the gate itself acts on the reward.
+    Raises InvalidInput for a cycle, an edge to the criterion itself or to an unknown one, and an edge given twice.
+    """
+    for name, edges in zip(names, depends, strict=True):
+        owner = f"criterion {name!r}"
+        parents_of_name = [parent for parent, _ in edges]
+        for parent in parents_of_name:
+            if parent not in names and parent not in gates:
+                raise UnknownName.of(owner, "depends", parent, {*names, *gates})
+            if parent == name:
+                raise InvalidInput(
+                    owner, "depends", allowed="on other criteria", got="itself", remedy=""
+                )
+            if parents_of_name.count(parent) > 1:
+                raise InvalidInput(
+                    owner,
+                    "depends",
+                    allowed="each criterion once",
+                    got=f"{parent!r} twice",
+                    remedy="Keep one of the edges.",
+                )
+    number_of = {name: k for k, name in enumerate(names)}
+    parents = tuple(
+        tuple((number_of[parent], kind) for parent, kind in edges if parent in number_of)
+        for edges in depends
+    )
+    return Graph(_sort_topologically(names, parents), parents)
+
+
+def _sort_topologically(
+    names: tuple[str, ...], parents: tuple[tuple[tuple[int, str], ...], ...]
+) -> tuple[int, ...]:
+    """Return the criteria that have parents, each after all of its parents; raises InvalidInput for a cycle."""
+    done = {k for k, parents_of_k in enumerate(parents) if not parents_of_k}
+    order: list[int] = []
+    while len(done) < len(parents):
+        ready = [
+            k
+            for k, parents_of_k in enumerate(parents)
+            if k not in done and all(j in done for j, _ in parents_of_k)
+        ]
+        if not ready:
+            unsorted = sorted(names[k] for k in range(len(names)) if k not in done)
+            got = f"a cycle among {unsorted}"
+            raise InvalidInput("gear", "depends", allowed="without cycles", got=got, remedy="")
+        order += ready
+        done.update(ready)
+    return tuple(order)

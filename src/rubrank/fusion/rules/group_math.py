@@ -1,4 +1,4 @@
-"""Sums, means, spreads and ranks within groups without the missing scores: the arithmetic that rules share.
+"""The arithmetic that rules share: sums, means, spreads and ranks within groups, in which missing scores do not count.
 
     scores 1, 0, NaN, 1 of a group      mean ⅔ over three; centred ⅓, −⅔, 0, ⅓: a missing score counts as the mean
     values 0.9, 0.4, 0.9, 0.1           dense ranks 1, 2, 1, 3; as shares 1, 0.5, 1, 0
@@ -21,48 +21,54 @@ from rubrank.scores.outcomes import least_difference
 
 
 def sum_groups(values: np.ndarray, batch: ScoreBatch) -> np.ndarray:
-    """(M, …) → (N, …): sums over the rollouts of each group."""
+    """Sum over the rollouts of each group: (M, …) → (N, …)."""
     return np.asarray(np.add.reduceat(values, batch.starts[:-1], axis=0))
 
 
 def expand_rows(values: np.ndarray, batch: ScoreBatch) -> np.ndarray:
-    """(N, …) → (M, …): each group's value for each of its rollouts; (1, …) is left to broadcasting."""
+    """Repeat each group's value for each of its rollouts: (N, …) → (M, …); (1, …) is left to broadcasting."""
     return values.take(batch.group_of_row, axis=0) if len(values) > 1 else values
 
 
-def row_sums(left_MK: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """(M,): Σ_k left · right, where right is (M, K) or (1, K)."""
+def sum_products(left_MK: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Return Σ_k left · right of each row (M,), where right is (M, K) or (1, K)."""
     return left_MK @ right[0] if len(right) == 1 else np.einsum("mk,mk->m", left_MK, right)
 
 
 def zero_missing(values_MK: np.ndarray, batch: ScoreBatch) -> np.ndarray:
-    """The values, 0 where a score is missing."""
+    """Return the values, with 0 where a score is missing."""
     return values_MK if batch.complete else np.where(batch.missing_MK, 0.0, values_MK)
 
 
 def mask_weights(batch: ScoreBatch, weights_NK: np.ndarray) -> np.ndarray:
-    """Weights, 0 for criteria without a score in the group; (1, K) if none is missing and all groups weigh alike."""
+    """Return the weights, with 0 for criteria without a score in the group.
+
+    They are (N, K), or (1, K) if no score is missing and all groups have the same weights.
+    """
     return weights_NK if batch.complete else weights_NK * batch.scored_NK
 
 
 def normalise_weights(batch: ScoreBatch, weights_NK: np.ndarray) -> np.ndarray:
-    """Weights that add up to 1 over the criteria with a score in the group; all 0 if no criterion has one."""
+    """Scale the weights to add up to 1 over the criteria with a score in the group; all 0 if no criterion has one."""
     weights = mask_weights(batch, weights_NK)
     total = weights.sum(axis=1, keepdims=True)
     return np.divide(weights, total, out=np.zeros_like(weights), where=total > 0.0)
 
 
-def weighted_mean(
+def average_scores(
     values_MK: np.ndarray, weights_NK: np.ndarray, batch: ScoreBatch, empty: float = 0.5
 ) -> np.ndarray:
-    """(M,): Σ w v / Σ w over the criteria that a rollout has scores on; see `fill_unknown` for one that has none."""
+    """Return Σ w v / Σ w (M,) over the criteria that a rollout has scores on.
+
+    empty: the value of a group in which no rollout has a score; see `fill_unknown`.
+    """
     weights = expand_rows(weights_NK, batch)
     if batch.complete:
-        total_M = row_sums(values_MK, weights)
+        total_M = sum_products(values_MK, weights)
         weight = expand_rows(weights_NK.sum(axis=1), batch)
     else:
-        total_M = row_sums(np.where(batch.missing_MK, 0.0, values_MK), weights)
-        weight = row_sums((~batch.missing_MK).astype(float), weights)
+        total_M = sum_products(np.where(batch.missing_MK, 0.0, values_MK), weights)
+        weight = sum_products((~batch.missing_MK).astype(float), weights)
     if weight.min(initial=np.inf) > 0.0:
         return np.asarray(total_M / weight)
     mean_M = np.divide(total_M, weight, out=np.full(len(total_M), np.nan), where=weight > 0.0)
@@ -81,7 +87,7 @@ def fill_unknown(values_M: np.ndarray, batch: ScoreBatch, empty: float) -> np.nd
 
 
 def subtract_mean(values_M: np.ndarray, batch: ScoreBatch) -> np.ndarray:
-    """The values minus the mean of their group."""
+    """Return the values minus the mean of their group."""
     if not batch.N:
         return values_M
     mean_N = np.add.reduceat(values_M, batch.starts[:-1]) / batch.sizes
@@ -112,18 +118,21 @@ def centre(unit_MK: np.ndarray, batch: ScoreBatch, ddof: int) -> CentredScores:
     return CentredScores(around, np.sqrt(std, out=std), count)
 
 
-def z_scores(
+def compute_z_scores(
     unit_MK: np.ndarray, batch: ScoreBatch, *, ddof: int, eps: float, floor: float
 ) -> np.ndarray:
-    """(M, K): (s − mean)/(std + eps) within the group; 0 for a missing score, and where the std is at most `floor`."""
+    """Return (s − mean)/(std + eps) within the group (M, K).
+
+    It is 0 for a missing score, and where the std is at most `floor`.
+    """
     around, std, _ = centre(unit_MK, batch, ddof)
     scale = np.divide(1.0, std + eps, out=np.zeros_like(std), where=std > floor)
     around *= expand_rows(scale, batch)
     return around
 
 
-def dense_ranks(values_M: np.ndarray, batch: ScoreBatch, tie: float) -> np.ndarray:
-    """(M,) integers: 1 for the best of a group; neighbours that differ by at most `tie` share a rank."""
+def rank_densely(values_M: np.ndarray, batch: ScoreBatch, tie: float) -> np.ndarray:
+    """Rank the rollouts of each group: 1 for the best; neighbours that differ by at most `tie` share a rank."""
     order = np.lexsort((-values_M, batch.group_of_row))
     best_first = values_M[order]
     # The level runs on from group to group; the first level of each group is subtracted below.
@@ -134,14 +143,17 @@ def dense_ranks(values_M: np.ndarray, batch: ScoreBatch, tie: float) -> np.ndarr
     return ranks
 
 
-def rank_shares(ranks_M: np.ndarray, batch: ScoreBatch, single: float) -> np.ndarray:
-    """Dense ranks as shares: 1 for the best, 0 for the worst; `single` if the whole group shares one rank."""
-    last = expand_rows(np.maximum.reduceat(ranks_M, batch.starts[:-1]), batch)
-    return np.where(last > 1, (last - ranks_M) / np.maximum(last - 1, 1), single)
+def scale_ranks(ranks_M: np.ndarray, batch: ScoreBatch, single: float) -> np.ndarray:
+    """Scale dense ranks to [0, 1]: 1 for the best, 0 for the worst; `single` if the whole group shares one rank."""
+    worst_rank_M = expand_rows(np.maximum.reduceat(ranks_M, batch.starts[:-1]), batch)
+    share_M = (worst_rank_M - ranks_M) / np.maximum(worst_rank_M - 1, 1)
+    return np.where(worst_rank_M > 1, share_M, single)
 
 
-def score_differences(batch: ScoreBatch) -> Iterator[np.ndarray]:
-    """(M, K) for each j: every rollout's score minus the one of the j-th rollout of its group, higher is better.
+def iterate_differences(batch: ScoreBatch) -> Iterator[np.ndarray]:
+    """Yield (M, K) for each j: every rollout's score minus the one of the j-th rollout of its group.
+
+    Scores are turned so that higher is better.
 
     A difference up to the criterion's margin is 0. NaN: not compared, as a score is missing or the group has no j-th.
     """
@@ -158,10 +170,13 @@ def score_differences(batch: ScoreBatch) -> Iterator[np.ndarray]:
         yield difference_MK
 
 
-def wins_minus_losses(batch: ScoreBatch) -> np.ndarray:
-    """(M, K): wins minus losses against the rest of the group; margins and observed outcomes count as in RLVR²."""
+def count_wins_minus_losses(batch: ScoreBatch) -> np.ndarray:
+    """Return wins minus losses (M, K) against the rest of the group.
+
+    Differences up to a margin are ties, and observed outcomes replace scores, as in RLVR².
+    """
     balance_MK = np.zeros_like(batch.oriented_MK)
-    for difference_MK in score_differences(batch):
+    for difference_MK in iterate_differences(batch):
         balance_MK += difference_MK > 0.0  # NaN is neither above nor below
         balance_MK -= difference_MK < 0.0
     for (g, k), outcome_GG in batch.outcomes.items():

@@ -22,7 +22,7 @@ import numpy as np
 
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rules import checks
-from rubrank.fusion.rules.group_math import expand_rows, fill_unknown, row_sums, zero_missing
+from rubrank.fusion.rules.group_math import expand_rows, fill_unknown, sum_products, zero_missing
 from rubrank.scores.batch import ScoreBatch
 
 
@@ -40,10 +40,10 @@ class HealthBench(checks.LocalRule):
         return self.clip
 
     def __call__(self, batch: ScoreBatch) -> Fused:
-        """The share of points that each rollout wins."""
+        """Return the share of the points that each rollout wins."""
         points_NK, presence_MK = read_points(batch)
         reachable_NK = np.maximum(points_NK, 0.0)
-        value_M = share_of_points(
+        value_M = divide_points(
             zero_missing(presence_MK, batch), points_NK, reachable_NK, batch, self.clip
         )
         return Fused(batch, self.name, value_M, points_NK)
@@ -69,21 +69,25 @@ def read_points(batch: ScoreBatch) -> Points:
     return Points(points_NK, presence_MK)
 
 
-def share_of_points(
+def divide_points(
     presence_MK: np.ndarray,
     points_NK: np.ndarray,
     reachable_NK: np.ndarray,
     batch: ScoreBatch,
     clip: bool,
 ) -> np.ndarray:
-    """(M,): Σ points · presence / Σ reachable over the criteria that a rollout has scores on; 0 if nothing can be won.
+    """Return Σ points · presence / Σ reachable (M,) over the criteria that a rollout has scores on.
+
+    It is 0 if nothing can be won.
 
     Values are clipped first. Rollouts without scores then get the mean of the clipped values of their group.
     """
-    won = row_sums(presence_MK, expand_rows(points_NK, batch))
+    won = sum_products(presence_MK, expand_rows(points_NK, batch))
     reachable = expand_rows(reachable_NK.sum(1), batch)
     if not batch.complete:
-        reachable = row_sums((~batch.missing_MK).astype(float), expand_rows(reachable_NK, batch))
+        reachable = sum_products(
+            (~batch.missing_MK).astype(float), expand_rows(reachable_NK, batch)
+        )
     value = np.divide(won, reachable, out=np.zeros(len(won)), where=reachable > 0.0)
     if clip:
         value = np.clip(value, 0.0, 1.0)

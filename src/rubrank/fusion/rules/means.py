@@ -1,8 +1,12 @@
-"""Rules that combine the scores of one rollout: means of several kinds, the worst score, thresholds, priorities."""
+"""Rules that combine the scores of one rollout: means of several kinds, the worst score, thresholds, priorities.
+
+Every class documents its rule in the same way: what it does, an example with numbers, the formula, how well the formula
+is documented elsewhere ("grade"; docs/rules.md explains the letters), and what happens to missing scores.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -11,25 +15,29 @@ import numpy as np
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rules import checks
-from rubrank.fusion.rules.checks import LocalRule
 from rubrank.fusion.rules.group_math import (
-    dense_ranks,
+    average_scores,
+    compute_z_scores,
     expand_rows,
     fill_unknown,
     mask_weights,
     normalise_weights,
-    rank_shares,
-    row_sums,
-    weighted_mean,
-    z_scores,
+    rank_densely,
+    scale_ranks,
+    sum_products,
     zero_missing,
 )
 from rubrank.scores.batch import ScoreBatch
+from rubrank.scores.criterion import CriterionData
 from rubrank.scores.spread import SPREAD
+
+_CHEBYSHEV_STATE_VERSION = 1
+_DEFAULT_REFERENCE = 0.5  # of LogSigmoid, for criteria without a reference of their own
+_LARGEST_EXACT_INTEGER = 2.0**52  # integers beyond it are not all doubles
 
 
 @dataclass(frozen=True)
-class WeightedMean(LocalRule):
+class WeightedMean(checks.LocalRule):
     """Weighted mean ("cardinal"): add up what was scored.
 
         scores 1, 0.5 with weights 2, 1      R = (2 · 1 + 1 · 0.5) / 3 = 0.83
@@ -44,8 +52,112 @@ class WeightedMean(LocalRule):
     bounded: ClassVar[bool] = True
 
     def __call__(self, batch: ScoreBatch) -> Fused:
-        """The mean of each rollout's scores."""
-        return Fused(batch, self.name, weighted_mean(batch.unit_MK, batch.weights_NK, batch))
+        """Return the weighted mean of each rollout's scores."""
+        return Fused(batch, self.name, average_scores(batch.unit_MK, batch.weights_NK, batch))
+
+
+@dataclass(frozen=True)
+class RarExplicit(checks.LocalRule):
+    """RaR explicit: a weighted mean whose weights come from category words such as "Essential".
+
+        Essential met, Important not, Pitfall avoided      R = (1.0 + 0 + 0.9) / (1.0 + 0.7 + 0.9) = 0.73
+
+        R = Σ w c / Σ w,  w = 1.0 Essential, 0.7 Important, 0.3 Optional, 0.9 Pitfall          grade B
+
+    The words are the criteria's categories, in any case; a criterion of another category, or none, has its own weight.
+    A pitfall counts as met where it was avoided.
+    Missing: left out, as in the weighted mean.
+    """
+
+    name: ClassVar[str] = "rar-explicit"
+    bounded: ClassVar[bool] = True
+
+    essential: float = checks.number(1.0, above=True)
+    important: float = checks.number(0.7, above=True)
+    optional: float = checks.number(0.3, above=True)
+    pitfall: float = checks.number(0.9, above=True)
+
+    def __call__(self, batch: ScoreBatch) -> Fused:
+        """Return the mean of each rollout's scores, with the weights of their categories."""
+        weight_of = {
+            "essential": self.essential,
+            "important": self.important,
+            "optional": self.optional,
+            "pitfall": self.pitfall,
+        }
+        category_NK = batch.read(
+            lambda criterion: weight_of.get((criterion.category or "").strip().lower(), np.nan)
+        )
+        weights_NK = np.where(np.isnan(category_NK), batch.weights_NK, category_NK)
+        value_M = average_scores(batch.unit_MK, weights_NK, batch)
+        return Fused(batch, self.name, value_M, weights_NK)
+
+
+@dataclass(frozen=True)
+class RuleFusion(checks.LocalRule):
+    """Rule-Fusion: a weighted mean that is 0 if a hard rule is broken.
+
+        hard rule "NotEmpty", weights 2, 1
+        NotEmpty 1, scores 1, 0.5      R = (2 · 1 + 0.5)/3 = 0.83
+        NotEmpty 0, scores 1, 1        R = 0
+
+        R = Π_{h ∈ H} 1[s_h ≥ τ] · Σ_{k ∉ H} w s / Σ w,      τ = the domain's maximum          grade C: a reconstruction
+
+    No public text defines it beyond "a weighted sum gated by hard rules".
+    `hard` says what H is: "gates" (the rubric's criteria of the layer "global_quality"), "verified" (the ranked
+    criteria that a program decides with yes or no), or names. If all criteria are hard rules, R is 1 or 0.
+    `threshold` is τ on the scale from 0 to 1.
+    Missing: a hard rule without a score does not stop a rollout; other criteria are left out as in the weighted mean. A
+    rollout without any soft score gets its group's mean, whatever its hard rules say; only a group that asks for no
+    soft criterion is decided by hard rules alone.
+    """
+
+    name: ClassVar[str] = "rule-fusion"
+    bounded: ClassVar[bool] = True
+
+    hard: str | Sequence[str] = "gates"
+    threshold: float = checks.number(1.0, high=1.0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.hard, str) and self.hard not in ("gates", "verified"):
+            raise InvalidInput(
+                self.name,
+                "hard",
+                allowed='"gates", "verified", or a list of names',
+                got=repr(self.hard),
+                remedy="Put a name in [ ].",
+            )
+
+    def __call__(self, batch: ScoreBatch) -> Fused:
+        """Return the weighted mean of each rollout's soft scores; 0 for a rollout that breaks a hard rule."""
+        if not isinstance(self.hard, str):
+            names = {*batch.names, *(criterion.name for criterion in batch.gate_criteria)}
+            for name in self.hard:
+                if name not in names:
+                    raise UnknownName.of(self.name, "hard", name, names)
+        hard_K = np.array([self._is_hard(c, ranked=True) for c in batch.criteria], bool)
+        is_broken_M = (batch.scored_unit_MK[:, hard_K] < self.threshold).any(1)
+        if batch.gates_MC is not None:
+            hard_C = np.array([self._is_hard(c, ranked=False) for c in batch.gate_criteria], bool)
+            is_broken_M |= (batch.clean_MC[:, hard_C] < self.threshold).any(1)
+        mean_M = average_scores(batch.unit_MK, np.where(hard_K, 0.0, batch.weights_NK), batch)
+        if hard_K.any():
+            # In a group with hard rules only, a rollout that breaks none of them gets 1.
+            has_hard_N = batch.scored_NK[:, hard_K].any(1)
+            has_soft_N = batch.scored_NK[:, ~hard_K].any(1)
+            has_only_hard_N = np.asarray(has_hard_N & ~has_soft_N)
+            mean_M = np.where(has_only_hard_N[batch.group_of_row], 1.0, mean_M)
+        value_M = np.where(is_broken_M, 0.0, mean_M)
+        return Fused(batch, self.name, value_M, details={"broken": is_broken_M})
+
+    def _is_hard(self, criterion: CriterionData, ranked: bool) -> bool:
+        """Is it a hard rule? ranked: it is one of the ranked criteria, not of the gate criteria."""
+        if self.hard == "gates":
+            return not ranked and criterion.layer == "global_quality"
+        if self.hard == "verified":
+            return ranked and criterion.verifier is not None and criterion.domain.kind == "binary"
+        return criterion.name in self.hard
 
 
 @dataclass(frozen=True)
@@ -67,9 +179,9 @@ class ZScore(checks.LocalRule):
     floor: float = checks.number(1e-5)
 
     def __call__(self, batch: ScoreBatch) -> Fused:
-        """The weighted sum of each rollout's z-scores."""
-        z_MK = z_scores(batch.unit_MK, batch, ddof=0, eps=0.0, floor=self.floor)
-        return Fused(batch, self.name, row_sums(z_MK, expand_rows(batch.weights_NK, batch)))
+        """Return the weighted sum of each rollout's z-scores."""
+        z_MK = compute_z_scores(batch.unit_MK, batch, ddof=0, eps=0.0, floor=self.floor)
+        return Fused(batch, self.name, sum_products(z_MK, expand_rows(batch.weights_NK, batch)))
 
 
 @dataclass(frozen=True)
@@ -89,9 +201,9 @@ class Geometric(checks.LocalRule):
     eps: float = checks.number(1e-3, above=True)
 
     def __call__(self, batch: ScoreBatch) -> Fused:
-        """The geometric mean of each rollout's scores."""
+        """Return the geometric mean of each rollout's scores."""
         logs_MK = np.log(np.maximum(batch.unit_MK, 0.0) + self.eps)
-        value_M = np.exp(weighted_mean(logs_MK, batch.weights_NK, batch))
+        value_M = np.exp(average_scores(logs_MK, batch.weights_NK, batch))
         if not batch.complete:  # fill with the mean of means, not of logs
             value_M = fill_unknown(np.where(batch.missing_MK.all(1), np.nan, value_M), batch, 0.5)
         return Fused(batch, self.name, value_M)
@@ -114,15 +226,15 @@ class MeanVariance(checks.LocalRule):
     lam: float = checks.number(1.0)
 
     def __call__(self, batch: ScoreBatch) -> Fused:
-        """Mean minus variance of each rollout's scores."""
-        mean_M = weighted_mean(batch.unit_MK, batch.weights_NK, batch)
+        """Return the mean minus λ times the variance of each rollout's scores."""
+        mean_M = average_scores(batch.unit_MK, batch.weights_NK, batch)
         around_MK = batch.unit_MK - mean_M[:, None]
-        variance_M = weighted_mean(around_MK * around_MK, batch.weights_NK, batch, empty=0.0)
+        variance_M = average_scores(around_MK * around_MK, batch.weights_NK, batch, empty=0.0)
         return Fused(batch, self.name, mean_M - self.lam * variance_M)
 
 
 @dataclass(frozen=True)
-class WorstCase(LocalRule):
+class WorstCase(checks.LocalRule):
     """Worst case: a rollout is as good as its worst criterion.
 
         scores 1, 0.8, 0.3      R = 0.3
@@ -136,7 +248,7 @@ class WorstCase(LocalRule):
     bounded: ClassVar[bool] = True
 
     def __call__(self, batch: ScoreBatch) -> Fused:
-        """The worst score of each rollout."""
+        """Return the worst score of each rollout."""
         worst_M = np.fmin.reduce(batch.unit_MK, axis=1)
         return Fused(batch, self.name, fill_unknown(worst_M, batch, 0.5))
 
@@ -159,7 +271,7 @@ class AllOrNothing(checks.LocalRule):
     threshold: float = checks.number(1.0, high=1.0)
 
     def __call__(self, batch: ScoreBatch) -> Fused:
-        """1 or 0 for each rollout."""
+        """Return 1 for a rollout that meets every criterion, 0 for the others."""
         # A missing score does not fail: NaN is not below anything.
         value_M = np.where((batch.unit_MK < self.threshold).any(1), 0.0, 1.0)
         if not batch.complete:
@@ -167,12 +279,9 @@ class AllOrNothing(checks.LocalRule):
         return Fused(batch, self.name, fill_unknown(value_M, batch, 0.5))
 
 
-_VERSION = 1
-
-
 @dataclass
 class ChebyshevMemory:
-    """The best score of each criterion."""
+    """The best score of each criterion so far, by name."""
 
     best: dict[str, float] = field(default_factory=dict)
 
@@ -199,33 +308,30 @@ class Chebyshev(checks.CheckedRule):
     )
 
     def __call__(self, batch: ScoreBatch) -> Fused:
-        """Learn the best of the batch; then minus the largest distance."""
-        utopia_K = self._learn(batch) + self.tau
-        distance_MK = expand_rows(batch.weights_NK, batch) * np.abs(utopia_K - batch.unit_MK)
-        value_M = fill_unknown(-np.fmax.reduce(distance_MK, axis=1), batch, 0.0)
-        return Fused(batch, self.name, value_M, details={"utopia": utopia_K})
-
-    def _learn(self, batch: ScoreBatch) -> np.ndarray:
-        """(K,): the best scores so far, this batch included."""
+        """Learn the best scores of the batch; then return minus the largest distance of each rollout from the best."""
         best = self.memory.best
         unit_MK = batch.unit_MK
         highest_K = np.fmax.reduce(unit_MK, axis=0) if len(unit_MK) else np.full(batch.K, np.nan)
         for name, highest in zip(batch.names, highest_K.tolist(), strict=True):
             if not np.isnan(highest):  # some rollout has a score
                 best[name] = max(highest, best.get(name, highest))
-        return np.array([best.get(name, 0.0) for name in batch.names])
+        utopia_K = np.array([best.get(name, 0.0) for name in batch.names]) + self.tau
+        distance_MK = expand_rows(batch.weights_NK, batch) * np.abs(utopia_K - unit_MK)
+        value_M = fill_unknown(-np.fmax.reduce(distance_MK, axis=1), batch, 0.0)
+        return Fused(batch, self.name, value_M, details={"utopia": utopia_K})
 
     def state(self) -> dict[str, Any]:
-        """The best scores."""
-        return {"rule": self.name, "version": _VERSION, "best": dict(self.memory.best)}
+        """Return the best scores as JSON data."""
+        return {
+            "rule": self.name,
+            "version": _CHEBYSHEV_STATE_VERSION,
+            "best": dict(self.memory.best),
+        }
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Continue from a saved state."""
-        saved = checks.check_state(self, _VERSION, state)["best"]
+        saved = checks.check_state(self, _CHEBYSHEV_STATE_VERSION, state)["best"]
         self.memory.best = {name: float(best) for name, best in saved.items()}
-
-
-_REFERENCE = 0.5
 
 
 @dataclass(frozen=True)
@@ -244,38 +350,39 @@ class LogSigmoid(checks.LocalRule):
     name: ClassVar[str] = "log-sigmoid"
     bounded: ClassVar[bool] = False
 
-    reference: float | Mapping[str, float] = _REFERENCE
+    reference: float | Mapping[str, float] = _DEFAULT_REFERENCE
     temperature: float = checks.number(0.1, above=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        references = (
-            self.reference.values() if isinstance(self.reference, Mapping) else [self.reference]
-        )
-        if not all(
-            isinstance(reference, int | float) and np.isfinite(reference)
-            for reference in references
-        ):
-            allowed = "a number, or one for each criterion by name"
-            raise InvalidInput(self.name, "reference", allowed, repr(self.reference), "Use 0.5.")
+        references: Any = [self.reference]
+        if isinstance(self.reference, Mapping):
+            references = self.reference.values()
+        for reference in references:
+            if not isinstance(reference, int | float) or not np.isfinite(reference):
+                raise InvalidInput(
+                    self.name,
+                    "reference",
+                    allowed="a number, or one for each criterion by name",
+                    got=repr(self.reference),
+                    remedy="Use 0.5.",
+                )
 
     def __call__(self, batch: ScoreBatch) -> Fused:
-        """The sum of each rollout's log-sigmoids."""
-        margin_MK = (batch.unit_MK - self._references(batch)) / self.temperature
-        margin_MK = zero_missing(margin_MK, batch)
-        logs_MK = -np.logaddexp(0.0, -margin_MK)
+        """Return the weighted sum of each rollout's log-sigmoids."""
+        reference: Any = self.reference
+        if isinstance(self.reference, Mapping):
+            for name in self.reference:
+                if name not in batch.names:
+                    raise UnknownName.of(self.name, "reference", name, batch.names)
+            reference = np.array(
+                [self.reference.get(name, _DEFAULT_REFERENCE) for name in batch.names]
+            )
+        distance_MK = zero_missing((batch.unit_MK - reference) / self.temperature, batch)
+        logs_MK = -np.logaddexp(0.0, -distance_MK)  # log σ(x) = −log(1 + e^−x), without overflow
         weight = expand_rows(mask_weights(batch, batch.weights_NK).sum(1), batch)
-        value_M = weight * weighted_mean(logs_MK, batch.weights_NK, batch, empty=0.0)
+        value_M = weight * average_scores(logs_MK, batch.weights_NK, batch, empty=0.0)
         return Fused(batch, self.name, value_M)
-
-    def _references(self, batch: ScoreBatch) -> np.ndarray:
-        """(K,), or one number for all criteria."""
-        if not isinstance(self.reference, Mapping):
-            return np.array(self.reference)
-        for name in self.reference:
-            if name not in batch.names:
-                raise UnknownName.of(self.name, "reference", name, batch.names)
-        return np.array([self.reference.get(name, _REFERENCE) for name in batch.names])
 
 
 @dataclass(frozen=True)
@@ -299,25 +406,19 @@ class RVPO(checks.LocalRule):
     floor: float = checks.number(1e-5)
 
     def __call__(self, batch: ScoreBatch) -> Fused:
-        """The soft minimum of each rollout."""
-        z_MK = z_scores(batch.unit_MK, batch, ddof=1, eps=self.eps, floor=self.floor)
-        share = expand_rows(normalise_weights(batch, batch.weights_NK), batch)
-        return Fused(batch, self.name, self._soft_minimum(z_MK, share))
-
-    def _soft_minimum(self, z_MK: np.ndarray, share: np.ndarray) -> np.ndarray:
-        """(M,): the formula above; share: the weights b of each rollout, or one row for all."""
+        """Return the soft minimum of each rollout's z-scores."""
+        z_MK = compute_z_scores(batch.unit_MK, batch, ddof=1, eps=self.eps, floor=self.floor)
+        share = expand_rows(normalise_weights(batch, batch.weights_NK), batch)  # b of the formula
         if self.kappa == 0.0:
-            return row_sums(z_MK, share)
-        lowest = np.where(share > 0.0, z_MK, np.inf).min(1, initial=np.inf)
-        lowest = np.where(np.isinf(lowest), 0.0, lowest)  # a group without any score
+            return Fused(batch, self.name, sum_products(z_MK, share))
+        lowest_M = np.where(share > 0.0, z_MK, np.inf).min(1, initial=np.inf)
+        lowest_M = np.where(np.isinf(lowest_M), 0.0, lowest_M)  # a group without any score
         if np.isinf(self.kappa):
-            return lowest
+            return Fused(batch, self.name, lowest_M)
         # Relative to the lowest, no exponent is above 0; expm1 and log1p stay exact for κ → 0.
-        beyond = row_sums(np.expm1(-self.kappa * np.maximum(z_MK - lowest[:, None], 0.0)), share)
-        return np.asarray(lowest - np.log1p(beyond) / self.kappa)
-
-
-_EXACT = 2.0**52  # integers beyond it are not all doubles
+        above_lowest_MK = np.maximum(z_MK - lowest_M[:, None], 0.0)
+        beyond_M = sum_products(np.expm1(-self.kappa * above_lowest_MK), share)
+        return Fused(batch, self.name, lowest_M - np.log1p(beyond_M) / self.kappa)
 
 
 @dataclass(frozen=True)
@@ -340,20 +441,22 @@ class Lexicographic(checks.LocalRule):
     tie: float = checks.number(SPREAD)
 
     def __call__(self, batch: ScoreBatch) -> Fused:
-        """The place of each rollout."""
+        """Return the rank of each rollout in its group, as a share from 0 to 1."""
         tiers_NK = batch.read(lambda c: np.inf if c.tier is None else float(c.tier))
         base = batch.sizes.max(initial=0) + 1.0
         places_M = np.zeros(len(batch.unit_MK))
         largest = 1.0
         for tier in np.unique(tiers_NK):
             weights_NK = mask_weights(batch, batch.weights_NK) * (tiers_NK == tier)
-            place_M = dense_ranks(weighted_mean(batch.unit_MK, weights_NK, batch), batch, self.tie)
-            if largest * base > _EXACT:
+            place_M = rank_densely(
+                average_scores(batch.unit_MK, weights_NK, batch), batch, self.tie
+            )
+            if largest * base > _LARGEST_EXACT_INTEGER:
                 # Replace places by their ranks, which are small numbers in the same order.
-                places_M = dense_ranks(-places_M, batch, 0.0).astype(float)
+                places_M = rank_densely(-places_M, batch, 0.0).astype(float)
                 largest = base
             # Like digits of a number: earlier tiers decide, and this tier breaks their ties.
             places_M = places_M * base + place_M
             largest *= base
-        ranks_M = dense_ranks(-places_M, batch, 0.0)
-        return Fused(batch, self.name, rank_shares(ranks_M, batch, 0.5), details={"rank": ranks_M})
+        ranks_M = rank_densely(-places_M, batch, 0.0)
+        return Fused(batch, self.name, scale_ranks(ranks_M, batch, 0.5), details={"rank": ranks_M})

@@ -31,12 +31,12 @@ from rubrank.fusion.rules.group_math import (
     expand_rows,
     fill_unknown,
     mask_weights,
-    row_sums,
+    sum_products,
     zero_missing,
 )
 from rubrank.scores.batch import ScoreBatch
 
-_VERSION = 1
+_STATE_VERSION = 1
 _ALL_QUERIES = ""  # the only label of memory_of="criterion"
 
 
@@ -63,35 +63,61 @@ class POW3R(checks.CheckedRule):
     memory: POW3RMemory = field(init=False, repr=False, compare=False, default_factory=POW3RMemory)
 
     def __call__(self, batch: ScoreBatch) -> Fused:
-        """Learn from the batch, then weigh it."""
-        members = _categories(batch)
-        alpha_NK = self._learn(batch, members)
+        """Learn from the batch, then return the mean of each rollout's categories."""
+        categories = _find_categories(batch)
+        alpha_NK = self._learn(batch, categories)
         weights_NK = mask_weights(batch, batch.weights_NK) * alpha_NK
-        value_M = _mean_of_categories(batch, weights_NK, members)
-        return Fused(
-            batch, self.name, value_M, _flatten_weights(weights_NK, members), {"alpha": alpha_NK}
-        )
+        unit_MK = zero_missing(batch.unit_MK, batch)
+        has_score_MK = (~batch.missing_MK).astype(float)
+        total_M = np.zeros(len(unit_MK))  # of the categories' means
+        count_M = np.zeros(len(unit_MK))  # of the categories that a rollout has a score in
+        for in_category in categories:
+            category_weights = expand_rows(weights_NK * in_category, batch)
+            weight_M = sum_products(has_score_MK, category_weights)
+            score_M = sum_products(unit_MK, category_weights)
+            has_score_M = weight_M > 0.0
+            total_M += np.divide(score_M, weight_M, out=np.zeros_like(weight_M), where=has_score_M)
+            count_M += has_score_M
+        mean_M = np.divide(total_M, count_M, out=np.full(len(total_M), np.nan), where=count_M > 0.0)
+        value_M = fill_unknown(mean_M, batch, 0.5)
+        flat_weights_NK = _flatten_weights(weights_NK, categories)
+        return Fused(batch, self.name, value_M, flat_weights_NK, {"alpha": alpha_NK})
 
     def weights(self, batch: ScoreBatch) -> np.ndarray:
         """Learn from the batch, and return the weight of each criterion in R. The weights of a group add up to 1."""
-        members = _categories(batch)
-        weights_NK = mask_weights(batch, batch.weights_NK) * self._learn(batch, members)
-        return _flatten_weights(weights_NK, members)
+        categories = _find_categories(batch)
+        weights_NK = mask_weights(batch, batch.weights_NK) * self._learn(batch, categories)
+        return _flatten_weights(weights_NK, categories)
 
-    def _learn(self, batch: ScoreBatch, members: list[np.ndarray]) -> np.ndarray:
-        """(N, K): α after this batch."""
-        target_NK = self._target(batch, members)
+    def _learn(self, batch: ScoreBatch, categories: list[np.ndarray]) -> np.ndarray:
+        """Return α (N, K) after this batch."""
+        target_NK = self._compute_target(batch, categories)
         is_scored_NK = batch.scored_NK
         if self.memory_of == "query":
-            return self._move(
-                [str(label) for label in batch.labels], batch.names, target_NK, is_scored_NK
-            )
+            labels = [str(label) for label in batch.labels]
+            return self._move_alpha(labels, batch.names, target_NK, is_scored_NK)
         count_K = is_scored_NK.sum(0)
         mean_K = np.where(is_scored_NK, target_NK, 0.0).sum(0) / np.maximum(count_K, 1)
-        alpha_1K = self._move([_ALL_QUERIES], batch.names, mean_K[None], count_K[None] > 0)
+        alpha_1K = self._move_alpha([_ALL_QUERIES], batch.names, mean_K[None], count_K[None] > 0)
         return np.broadcast_to(alpha_1K, is_scored_NK.shape)
 
-    def _move(
+    def _compute_target(self, batch: ScoreBatch, categories: list[np.ndarray]) -> np.ndarray:
+        """Return α̂ (N, K)."""
+        std_NK = centre(batch.unit_MK, batch, 0).std_NK
+        spread_NK = np.sqrt(std_NK * std_NK + self.eps)
+        weights_NK = np.broadcast_to(mask_weights(batch, batch.weights_NK), spread_NK.shape)
+        relative_NK = np.ones_like(spread_NK)  # g/ḡ
+        for in_category in categories:
+            category_weights_NK = weights_NK * in_category
+            total_N1 = category_weights_NK.sum(1, keepdims=True)
+            weighted_spread_N1 = (category_weights_NK * spread_NK).sum(1, keepdims=True)
+            mean_N1 = weighted_spread_N1 / np.where(total_N1 > 0.0, total_N1, 1.0)
+            has_mean_N1 = mean_N1 > 0.0
+            ratio_NK = spread_NK / np.where(has_mean_N1, mean_N1, 1.0)
+            relative_NK = np.where(in_category & has_mean_N1, ratio_NK, relative_NK)
+        return np.clip((1.0 - self.mix) + self.mix * relative_NK, self.low, self.high)
+
+    def _move_alpha(
         self,
         labels: list[str],
         names: tuple[str, ...],
@@ -108,71 +134,45 @@ class POW3R(checks.CheckedRule):
                 alpha_NK[g, k] = remembered[names[k]]
         return alpha_NK
 
-    def _target(self, batch: ScoreBatch, members: list[np.ndarray]) -> np.ndarray:
-        """(N, K): α̂."""
-        std = centre(batch.unit_MK, batch, 0).std_NK
-        spread = np.sqrt(std * std + self.eps)
-        weights = np.broadcast_to(mask_weights(batch, batch.weights_NK), spread.shape)
-        relative = np.ones_like(spread)
-        for member in members:
-            inside = weights * member
-            total = inside.sum(1, keepdims=True)
-            mean = (inside * spread).sum(1, keepdims=True) / np.where(total > 0.0, total, 1.0)
-            relative = np.where(
-                member & (mean > 0.0), spread / np.where(mean > 0.0, mean, 1.0), relative
-            )
-        return np.clip((1.0 - self.mix) + self.mix * relative, self.low, self.high)
-
     def state(self) -> dict[str, Any]:
-        """α by label and criterion."""
+        """Return α by label and criterion, as JSON data."""
         alpha = {label: dict(alpha_of) for label, alpha_of in self.memory.alpha.items()}
-        return {"rule": self.name, "version": _VERSION, "memory_of": self.memory_of, "alpha": alpha}
+        return {
+            "rule": self.name,
+            "version": _STATE_VERSION,
+            "memory_of": self.memory_of,
+            "alpha": alpha,
+        }
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Continue from a saved state."""
-        saved = checks.check_state(self, _VERSION, state)
+        saved = checks.check_state(self, _STATE_VERSION, state)
         if saved["memory_of"] != self.memory_of:
             raise InvalidInput(
                 self.name,
                 "state",
-                f"with memory_of={self.memory_of!r}",
-                repr(saved["memory_of"]),
-                "Make the rule as it was when the state was saved.",
+                allowed=f"with memory_of={self.memory_of!r}",
+                got=repr(saved["memory_of"]),
+                remedy="Make the rule as it was when the state was saved.",
             )
         self.memory.alpha = {label: dict(alpha_of) for label, alpha_of in saved["alpha"].items()}
 
 
-def _categories(batch: ScoreBatch) -> list[np.ndarray]:
-    """For each category, whether each criterion is in it: (N, K) or (1, K)."""
+def _find_categories(batch: ScoreBatch) -> list[np.ndarray]:
+    """Return an array for each category: is the criterion in it? (N, K), or (1, K) if all groups share a rubric."""
     words = batch.read(lambda c: c.category or "")
     return [words == word for word in dict.fromkeys(words.ravel().tolist())]
 
 
-def _mean_of_categories(
-    batch: ScoreBatch, weights_NK: np.ndarray, members: list[np.ndarray]
-) -> np.ndarray:
-    unit_MK = zero_missing(batch.unit_MK, batch)
-    has_score_MK = (~batch.missing_MK).astype(float)
-    total_M = np.zeros(len(unit_MK))
-    count_M = np.zeros(len(unit_MK))
-    for member in members:
-        inside = expand_rows(weights_NK * member, batch)
-        weight_M = row_sums(has_score_MK, inside)
-        total_M += np.divide(
-            row_sums(unit_MK, inside), weight_M, out=np.zeros_like(weight_M), where=weight_M > 0.0
+def _flatten_weights(weights_NK: np.ndarray, categories: list[np.ndarray]) -> np.ndarray:
+    """Turn weights within categories into weights over all criteria; each category counts the same."""
+    flat_NK = np.zeros_like(weights_NK)
+    count_N1 = np.zeros((len(weights_NK), 1))
+    for in_category in categories:
+        inside_NK = weights_NK * in_category
+        total_N1 = inside_NK.sum(1, keepdims=True)
+        flat_NK += np.divide(
+            inside_NK, total_N1, out=np.zeros_like(inside_NK), where=total_N1 > 0.0
         )
-        count_M += weight_M > 0.0
-    mean_M = np.divide(total_M, count_M, out=np.full(len(total_M), np.nan), where=count_M > 0.0)
-    return fill_unknown(mean_M, batch, 0.5)
-
-
-def _flatten_weights(weights_NK: np.ndarray, members: list[np.ndarray]) -> np.ndarray:
-    """Weights within categories → weights over all criteria; each category counts the same."""
-    flat = np.zeros_like(weights_NK)
-    count = np.zeros((len(weights_NK), 1))
-    for member in members:
-        inside = weights_NK * member
-        total = inside.sum(1, keepdims=True)
-        flat += np.divide(inside, total, out=np.zeros_like(inside), where=total > 0.0)
-        count += total > 0.0
-    return flat / np.maximum(count, 1.0)
+        count_N1 += total_N1 > 0.0
+    return flat_NK / np.maximum(count_N1, 1.0)

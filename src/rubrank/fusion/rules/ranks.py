@@ -9,22 +9,21 @@ import numpy as np
 
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rules import checks
-from rubrank.fusion.rules.checks import LocalRule
 from rubrank.fusion.rules.group_math import (
-    dense_ranks,
+    average_scores,
+    count_wins_minus_losses,
     expand_rows,
     mask_weights,
-    rank_shares,
-    row_sums,
-    weighted_mean,
-    wins_minus_losses,
+    rank_densely,
+    scale_ranks,
+    sum_products,
 )
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.spread import SPREAD
 
 
 @dataclass(frozen=True)
-class Borda(LocalRule):
+class Borda(checks.LocalRule):
     """Borda: count how many rollouts a rollout beats on each criterion.
 
         scores 1, 0.5, 0.5 on one criterion of weight 2      wins + ½ ties = 2, 0.5, 0.5      R = 4, 1, 1
@@ -39,23 +38,23 @@ class Borda(LocalRule):
     bounded: ClassVar[bool] = False
 
     def __call__(self, batch: ScoreBatch) -> Fused:
-        """Wins of each rollout."""
+        """Return the weighted wins of each rollout."""
         return self.fuse_values(batch, self.values(batch))
 
     def values(self, batch: ScoreBatch) -> np.ndarray:
-        """(M, K): wins + ½ ties."""
+        """Return wins + ½ ties (M, K)."""
         opponents_M = expand_rows(batch.sizes - 1.0, batch)
         # wins + ½ ties = ½ (opponents + wins − losses)
-        return np.asarray(0.5 * (opponents_M[:, None] + wins_minus_losses(batch)))
+        return np.asarray(0.5 * (opponents_M[:, None] + count_wins_minus_losses(batch)))
 
     def fuse_values(self, batch: ScoreBatch, values_MK: np.ndarray) -> Fused:
-        """The weighted sum of such points."""
+        """Return the weighted sum of such points, which may have been adjusted for attributes."""
         weights = expand_rows(mask_weights(batch, batch.weights_NK), batch)
-        return Fused(batch, self.name, row_sums(values_MK, weights))
+        return Fused(batch, self.name, sum_products(values_MK, weights))
 
 
 @dataclass(frozen=True)
-class Copeland(LocalRule):
+class Copeland(checks.LocalRule):
     """Copeland: on each criterion, does a rollout beat more of the group than beat it?
 
         scores 1, 0.5, 0.2 on one criterion of weight 2      wins − losses = 2, 0, −2      R = 2, 0, −2
@@ -69,16 +68,18 @@ class Copeland(LocalRule):
     bounded: ClassVar[bool] = False
 
     def __call__(self, batch: ScoreBatch) -> Fused:
-        """Majorities of each rollout."""
+        """Return the weighted majorities of each rollout."""
         return self.fuse_values(batch, self.values(batch))
 
     def values(self, batch: ScoreBatch) -> np.ndarray:
-        """(M, K): sign(wins − losses)."""
-        return np.sign(wins_minus_losses(batch))
+        """Return sign(wins − losses) (M, K)."""
+        return np.sign(count_wins_minus_losses(batch))
 
     def fuse_values(self, batch: ScoreBatch, values_MK: np.ndarray) -> Fused:
-        """The weighted sum of such signs."""
-        return Fused(batch, self.name, row_sums(values_MK, expand_rows(batch.weights_NK, batch)))
+        """Return the weighted sum of such signs, which may have been adjusted for attributes."""
+        return Fused(
+            batch, self.name, sum_products(values_MK, expand_rows(batch.weights_NK, batch))
+        )
 
 
 @dataclass(frozen=True)
@@ -103,19 +104,19 @@ class RLRR(checks.LocalRule):
 
     @property
     def bounded(self) -> bool:
-        """Ranks are; the hybrid form goes beyond 1."""
+        """Are the values from 0 to 1? Ranks are; the hybrid form goes beyond 1."""
         return not self.hybrid
 
     def __call__(self, batch: ScoreBatch) -> Fused:
-        """The rank of each rollout, as a share."""
-        mean_M = weighted_mean(batch.unit_MK, batch.weights_NK, batch)
-        ranks_M = dense_ranks(mean_M, batch, self.tie)
+        """Return the rank of each rollout as a share; in the hybrid form, a mean plus a bonus for the rank."""
+        mean_M = average_scores(batch.unit_MK, batch.weights_NK, batch)
+        ranks_M = rank_densely(mean_M, batch, self.tie)
         if not self.hybrid:
-            value_M = rank_shares(ranks_M, batch, 0.0)
+            value_M = scale_ranks(ranks_M, batch, 0.0)
             return Fused(batch, self.name, value_M, details={"rank": ranks_M})
         is_verified_K = np.array([c.verifier is not None for c in batch.criteria], bool)
         if is_verified_K.any():
-            mean_M = weighted_mean(batch.unit_MK, batch.weights_NK * is_verified_K, batch)
+            mean_M = average_scores(batch.unit_MK, batch.weights_NK * is_verified_K, batch)
         last_M = expand_rows(np.maximum.reduceat(ranks_M, batch.starts[:-1]), batch)
         value_M = mean_M + self.scale * np.tanh(last_M / ranks_M - 1.0)
         return Fused(batch, self.name, value_M, details={"rank": ranks_M})

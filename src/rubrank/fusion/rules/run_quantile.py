@@ -27,11 +27,11 @@ import numpy as np
 from rubrank.errors import InvalidInput
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rules import checks
-from rubrank.fusion.rules.group_math import weighted_mean
+from rubrank.fusion.rules.group_math import average_scores
 from rubrank.scores.batch import ScoreBatch
 
-_VERSION = 1
-_JUDGED = "judged, "  # the start of the keys that criteria of single queries share
+_STATE_VERSION = 1
+_JUDGED_KEY = "judged, "  # the start of the keys that criteria of single queries share
 
 
 @dataclass
@@ -43,7 +43,7 @@ class RecentBatches:
 
 @dataclass(frozen=True)
 class RunQuantile(checks.CheckedRule):
-    """The weighted mean of quantiles within the run."""
+    """Run quantiles: the weighted mean of quantiles within the run."""
 
     name: ClassVar[str] = "run-quantile"
     bounded: ClassVar[bool] = True
@@ -54,18 +54,19 @@ class RunQuantile(checks.CheckedRule):
     )
 
     def __call__(self, batch: ScoreBatch) -> Fused:
-        """Learn from the batch, then weigh its quantiles."""
+        """Learn from the batch, then return the weighted mean of each rollout's quantiles."""
         return self.fuse_values(batch, self.values(batch))
 
     def fuse_values(self, batch: ScoreBatch, values_MK: np.ndarray) -> Fused:
-        """The weighted mean of these quantiles."""
-        mean_M = weighted_mean(values_MK, batch.weights_NK, batch)
+        """Return the weighted mean of these quantiles, which may have been adjusted for attributes."""
+        mean_M = average_scores(values_MK, batch.weights_NK, batch)
         return Fused(batch, self.name, mean_M, details={"quantile": values_MK})
 
     def values(self, batch: ScoreBatch) -> np.ndarray:
-        """Learn from the batch; (M, K): v, NaN where a score is missing."""
+        """Learn from the batch, then return v (M, K), NaN where a score is missing."""
         scores_MK = batch.oriented_MK
         keys = self._find_keys(batch)
+        # Remember the scores of this batch, and forget those of the oldest one.
         batch_scores: dict[str, list[np.ndarray]] = {}
         for k, key in enumerate(keys):
             if key is not None:
@@ -73,55 +74,54 @@ class RunQuantile(checks.CheckedRule):
         batches = self.memory.batches
         batches.append({key: np.concatenate(scores) for key, scores in batch_scores.items()})
         del batches[: -int(self.steps)]
-        recent = {}
+        sorted_scores_of = {}
         for key in batch_scores:
-            parts = [earlier[key] for earlier in batches if key in earlier]
-            recent[key] = np.sort(np.concatenate(parts))
+            recent_scores = [earlier[key] for earlier in batches if key in earlier]
+            sorted_scores_of[key] = np.sort(np.concatenate(recent_scores))
+
         values_MK = np.full(scores_MK.shape, np.nan)
         for k, key in enumerate(keys):
             if key is not None:
-                values_MK[:, k] = _find_quantiles(scores_MK[:, k], recent[key])
+                values_MK[:, k] = _find_quantiles(scores_MK[:, k], sorted_scores_of[key])
                 continue
+            # No distribution of the run: the group's own scores are the distribution.
             for g in np.flatnonzero(batch.scored_NK[:, k]):
                 rows = slice(int(batch.starts[g]), int(batch.starts[g + 1]))
                 group_scores = scores_MK[rows, k]
-                values_MK[rows, k] = _find_quantiles(
-                    group_scores, np.sort(group_scores[~np.isnan(group_scores)])
-                )
+                values_MK[rows, k] = _find_quantiles(group_scores, _sort_known(group_scores))
         for g, k in batch.outcomes:
             rows = slice(int(batch.starts[g]), int(batch.starts[g + 1]))
             win_rates = batch.unit_MK[rows, k]
-            values_MK[rows, k] = _find_quantiles(
-                win_rates, np.sort(win_rates[~np.isnan(win_rates)])
-            )
+            values_MK[rows, k] = _find_quantiles(win_rates, _sort_known(win_rates))
         return values_MK
 
     def _find_keys(self, batch: ScoreBatch) -> list[str | None]:
-        """The distribution that each criterion uses: its own, the one of its domain, or None for the group's scores."""
+        """Return the key of the distribution that each criterion uses.
+
+        The key is the criterion's own name, or the description of its domain; None stands for the group's scores.
+        """
         groups_K = batch.scored_NK.sum(0)
         keys: list[str | None] = []
         for criterion, groups in zip(batch.criteria, groups_K.tolist(), strict=True):
-            is_shared = groups > 1 or any(
-                criterion.name in scores for scores in self.memory.batches
-            )
-            if is_shared:
+            was_seen = any(criterion.name in scores for scores in self.memory.batches)
+            if groups > 1 or was_seen:
                 keys.append(criterion.name)
             elif batch.declared and criterion.verifier is None:
-                keys.append(f"{_JUDGED}{criterion.domain.description}, {criterion.direction}")
+                keys.append(f"{_JUDGED_KEY}{criterion.domain.description}, {criterion.direction}")
             else:
                 keys.append(None)
         return keys
 
     def state(self) -> dict[str, Any]:
-        """The scores of the last batches."""
+        """Return the scores of the last batches as JSON data."""
         batches = []
         for batch_scores in self.memory.batches:
             batches.append({key: scores.tolist() for key, scores in batch_scores.items()})
-        return {"rule": self.name, "version": _VERSION, "batches": batches}
+        return {"rule": self.name, "version": _STATE_VERSION, "batches": batches}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Continue from a saved state."""
-        saved = checks.check_state(self, _VERSION, state)
+        saved = checks.check_state(self, _STATE_VERSION, state)
         try:
             batches = []
             for batch_scores in saved["batches"]:
@@ -135,18 +135,27 @@ class RunQuantile(checks.CheckedRule):
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             allowed = "the scores of the last batches"
             raise InvalidInput(
-                self.name, "state", allowed, repr(error), "Resume from another checkpoint."
+                self.name,
+                "state",
+                allowed=allowed,
+                got=repr(error),
+                remedy="Resume from another checkpoint.",
             ) from None
 
 
+def _sort_known(scores: np.ndarray) -> np.ndarray:
+    """Return the scores that are not NaN in ascending order."""
+    return np.sort(scores[~np.isnan(scores)])
+
+
 def _find_quantiles(scores: np.ndarray, sorted_scores: np.ndarray) -> np.ndarray:
-    """v of some scores within a sorted distribution that contains them; ½ if all of it is equal, NaN for NaN."""
+    """Return v of scores within a sorted distribution that contains them; ½ if all of it is equal, NaN for NaN."""
     if not len(sorted_scores):
         return np.full(len(scores), np.nan)
-    # Counts of scores below plus scores at or below: twice the mid-rank, as whole numbers.
-    places = np.searchsorted(sorted_scores, scores, "left") + np.searchsorted(
-        sorted_scores, scores, "right"
-    )
+    # 2 · len(sorted_scores) · F, as whole numbers: the lowest and the highest score become exactly 0 and 1.
+    scores_below = np.searchsorted(sorted_scores, scores, "left")
+    scores_up_to = np.searchsorted(sorted_scores, scores, "right")
+    places = scores_below + scores_up_to
     lowest = np.searchsorted(sorted_scores, sorted_scores[0], "right")
     highest = len(sorted_scores) + np.searchsorted(sorted_scores, sorted_scores[-1], "left")
     if highest == lowest:

@@ -1,9 +1,13 @@
-"""Rules that compute the weights of a weighted sum: Focal, SA-MRPO, DVAO. RLVR² can use their weights (rlvr2*focal)."""
+"""Rules that compute the weights of a weighted sum: Focal, SA-MRPO, DVAO, AMRP.
+
+Each has `weights(batch)` beside `__call__`, so that RLVR² can use the weights in its own sum: rlvr2*focal.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -17,15 +21,18 @@ from rubrank.fusion.rules.gdpo import (
     sum_z_scores,
 )
 from rubrank.fusion.rules.group_math import (
+    average_scores,
     centre,
     expand_rows,
+    mask_weights,
     normalise_weights,
-    row_sums,
     sum_groups,
-    weighted_mean,
+    sum_products,
     zero_missing,
 )
 from rubrank.scores.batch import ScoreBatch
+
+_AMRP_STATE_VERSION = 1
 
 
 @dataclass(frozen=True)
@@ -52,39 +59,41 @@ class Focal(checks.LocalRule):
     eps: float = checks.number(0.05)
 
     def __call__(self, batch: ScoreBatch) -> Fused:
-        """The re-weighted mean of each rollout's scores."""
-        pace_NK = self.pace(batch)
-        weights_NK = self._focus(batch, pace_NK)
-        value_M = weighted_mean(batch.unit_MK, weights_NK, batch)
+        """Return the re-weighted mean of each rollout's scores."""
+        pace_NK = self._measure_pace(batch)
+        weights_NK = self._focus_weights(batch, pace_NK)
+        value_M = average_scores(batch.unit_MK, weights_NK, batch)
         return Fused(batch, self.name, value_M, weights_NK, {"pace": pace_NK})
 
     def weights(self, batch: ScoreBatch) -> np.ndarray:
-        """(N, K): f."""
-        return self._focus(batch, self.pace(batch))
+        """Return f (N, K)."""
+        return self._focus_weights(batch, self._measure_pace(batch))
 
-    def pace(self, batch: ScoreBatch) -> np.ndarray:
-        """(N, K): mean score of each criterion, in which better rollouts count more; 0 if no rollout has a score."""
+    def _measure_pace(self, batch: ScoreBatch) -> np.ndarray:
+        """Return the mean score (N, K) of each criterion, in which better rollouts count more.
+
+        It is 0 if no rollout of the group has a score on the criterion.
+        """
         unit_MK = batch.unit_MK
-        score_M = weighted_mean(unit_MK, batch.weights_NK, batch)
+        score_M = average_scores(unit_MK, batch.weights_NK, batch)
         # Relative to the best of the group, so that no exponent is above 0.
         score_M = score_M - expand_rows(np.maximum.reduceat(score_M, batch.starts[:-1]), batch)
         odds_M1 = np.exp(score_M / self.temperature)[:, None]
         total = sum_groups(odds_M1, batch)
         if not batch.complete:
             total = sum_groups(np.where(batch.missing_MK, 0.0, odds_M1), batch)
-        pace = np.divide(
-            sum_groups(zero_missing(unit_MK * odds_M1, batch), batch),
-            total,
-            out=np.zeros((batch.N, batch.K)),
-            where=total > 0.0,
-        )
-        return np.clip(pace, 0.0, 1.0, out=pace)
+        weighted_scores_NK = sum_groups(zero_missing(unit_MK * odds_M1, batch), batch)
+        pace_NK = np.zeros((batch.N, batch.K))
+        np.divide(weighted_scores_NK, total, out=pace_NK, where=total > 0.0)
+        return np.clip(pace_NK, 0.0, 1.0, out=pace_NK)
 
-    def _focus(self, batch: ScoreBatch, pace_NK: np.ndarray) -> np.ndarray:
-        base = normalise_weights(batch, batch.weights_NK)
-        focus = base * (1.0 - pace_NK + self.eps) ** self.gamma
-        total = focus.sum(1, keepdims=True)
-        return np.where(total > 0.0, focus / np.where(total > 0.0, total, 1.0), base)
+    def _focus_weights(self, batch: ScoreBatch, pace_NK: np.ndarray) -> np.ndarray:
+        """Return f (N, K) for this pace."""
+        base_NK = normalise_weights(batch, batch.weights_NK)
+        focus_NK = base_NK * (1.0 - pace_NK + self.eps) ** self.gamma
+        total_N1 = focus_NK.sum(1, keepdims=True)
+        has_focus_N1 = total_N1 > 0.0
+        return np.where(has_focus_N1, focus_NK / np.where(has_focus_N1, total_N1, 1.0), base_NK)
 
 
 @dataclass(frozen=True)
@@ -109,7 +118,7 @@ class SAMRPO(checks.CheckedRule):
     conditions: Conditions = field(default=(), metadata={"check": check_conditions})
 
     def __call__(self, batch: ScoreBatch) -> Fused:
-        """The advantage of each rollout."""
+        """Return the advantage of each rollout."""
         batch = apply_conditions(self.name, self.conditions, batch)
         weights_NK = self.weights(batch)
         pre_norm_M = sum_z_scores(batch, weights_NK, self.eps, self.floor)
@@ -117,17 +126,9 @@ class SAMRPO(checks.CheckedRule):
         return Fused(batch, self.name, value_M, weights_NK, {"pre_norm": pre_norm_M})
 
     def weights(self, batch: ScoreBatch) -> np.ndarray:
-        """w (1 − m)^γ."""
-        headroom = np.clip(1.0 - batch_means(batch), 0.0, 1.0)
-        return batch.weights_NK * headroom**self.gamma
-
-
-def batch_means(batch: ScoreBatch) -> np.ndarray:
-    """(K,): mean score of each criterion over the batch; 0 where no rollout has one."""
-    if batch.complete:
-        return np.asarray(batch.unit_MK.mean(0)) if len(batch.unit_MK) else np.zeros(batch.K)
-    count = (~batch.missing_MK).sum(0)
-    return np.asarray(zero_missing(batch.unit_MK, batch).sum(0) / np.maximum(count, 1))
+        """Return w̃ (N, K), or (1, K) if all groups have the same weights."""
+        headroom_K = np.clip(1.0 - _average_batch(batch), 0.0, 1.0)
+        return batch.weights_NK * headroom_K**self.gamma
 
 
 @dataclass(frozen=True)
@@ -148,19 +149,123 @@ class DVAO(checks.LocalRule):
     eps: float = checks.number(1e-4, above=True)
 
     def __call__(self, batch: ScoreBatch) -> Fused:
-        """The advantage of each rollout."""
+        """Return the advantage of each rollout."""
         around_MK, std_NK, _ = centre(batch.unit_MK, batch, 0)
-        weights_NK = self._shares(batch, std_NK)
-        value_M = row_sums(around_MK, expand_rows(weights_NK / (std_NK + self.eps), batch))
+        weights_NK = self._share_weights(batch, std_NK)
+        value_M = sum_products(around_MK, expand_rows(weights_NK / (std_NK + self.eps), batch))
         return Fused(batch, self.name, value_M, weights_NK)
 
     def weights(self, batch: ScoreBatch) -> np.ndarray:
-        """(N, K): v, which add up to 1; all 0 in a group without any spread."""
-        return self._shares(batch, centre(batch.unit_MK, batch, 0).std_NK)
+        """Return v (N, K). The weights of a group add up to 1; they are all 0 in a group without any spread."""
+        return self._share_weights(batch, centre(batch.unit_MK, batch, 0).std_NK)
 
-    def _shares(self, batch: ScoreBatch, std_NK: np.ndarray) -> np.ndarray:
+    def _share_weights(self, batch: ScoreBatch, std_NK: np.ndarray) -> np.ndarray:
+        """Return v (N, K) for these standard deviations."""
         weighted_NK = normalise_weights(batch, batch.weights_NK) * std_NK
         total_N1 = weighted_NK.sum(1, keepdims=True)
         return np.divide(
             weighted_NK, total_N1, out=np.zeros_like(weighted_NK), where=total_N1 > self.eps
         )
+
+
+@dataclass
+class AMRPMemory:
+    """For each criterion, by name: mean, variance, and the mean before the last batch."""
+
+    criteria: dict[str, tuple[float, float, float]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class AMRP(checks.CheckedRule):
+    """AMRP: more weight for criteria that are far from their target, unsteady, or not improving.
+
+        first batch: means 0.9 and 0.4, target 1, equal weights
+        short 0.1 and 0.6; no spread and no progress yet      u = 0.15 and 0.65      w' = 0.375 and 1.625
+
+        m ← m + a (x − m),  v ← (1 − a)(v + a (x − m)²)       x = batch mean of the scores, a = rate
+        short = max(0, t − m)/(t − lo),  vol = √v/(m − lo + ε),  prog = max(0, m − m_old)/(range + ε)
+        u = w (short + δ)(1 + vol) e^{−prog},  w' = u/Σu · Σw, clipped;  R = Σ w' s / Σ w'    grade C: a reconstruction
+
+    lo = 0 and range = 1: scores are on the scale of their domains. Rate a = 0.1 and δ = 0.05 are given; target t = 1,
+    ε = 0.01 and the clip to [low, high] times w are ours.
+    **Stateful**: m, v and m_old of each criterion, by name, are updated by every batch, before it is weighted. A
+    criterion that a batch does not have keeps its memory.
+    Missing: left out, of x and of R, as in the weighted mean.
+    """
+
+    name: ClassVar[str] = "amrp"
+    bounded: ClassVar[bool] = True
+
+    rate: float = checks.number(0.1, high=1.0, above=True)
+    delta: float = checks.number(0.05, above=True)
+    target: float = checks.number(1.0, high=1.0, above=True)
+    eps: float = checks.number(0.01, above=True)
+    low: float = checks.number(0.1, above=True)
+    high: float = checks.number(10.0, low="low")
+    memory: AMRPMemory = field(init=False, repr=False, compare=False, default_factory=AMRPMemory)
+
+    def __call__(self, batch: ScoreBatch) -> Fused:
+        """Learn from the batch, then return the re-weighted mean of each rollout's scores."""
+        weights_NK = self.weights(batch)
+        value_M = average_scores(batch.unit_MK, weights_NK, batch)
+        return Fused(batch, self.name, value_M, weights_NK)
+
+    def weights(self, batch: ScoreBatch) -> np.ndarray:
+        """Learn from the batch, then return w' (N, K)."""
+        self._learn(batch)
+        statistics = [self.memory.criteria.get(name, (0.0, 0.0, 0.0)) for name in batch.names]
+        mean_K, variance_K, mean_before_K = np.array(statistics).T
+        short_K = np.maximum(0.0, self.target - mean_K) / self.target
+        volatility_K = np.sqrt(variance_K) / (np.maximum(mean_K, 0.0) + self.eps)
+        progress_K = np.maximum(0.0, mean_K - mean_before_K) / (1.0 + self.eps)
+        urgency_K = (short_K + self.delta) * (1.0 + volatility_K) * np.exp(-progress_K)
+
+        nominal_NK = mask_weights(batch, batch.weights_NK)
+        urgent_NK = nominal_NK * urgency_K
+        total_N1 = urgent_NK.sum(1, keepdims=True)
+        nominal_total_N1 = nominal_NK.sum(1, keepdims=True)
+        scale_N1 = np.divide(
+            nominal_total_N1, total_N1, out=np.ones_like(total_N1), where=total_N1 > 0.0
+        )
+        return np.clip(urgent_NK * scale_N1, self.low * nominal_NK, self.high * nominal_NK)
+
+    def _learn(self, batch: ScoreBatch) -> None:
+        """Update mean and variance of every criterion that has a score in the batch."""
+        memory = self.memory.criteria
+        a = self.rate
+        batch_mean_K = _average_batch(batch).tolist()
+        has_score_K = np.asarray((~batch.missing_MK).any(0)).tolist()
+        for name, x, has_score in zip(batch.names, batch_mean_K, has_score_K, strict=True):
+            if not has_score:
+                continue
+            if name not in memory:
+                memory[name] = (x, 0.0, x)
+                continue
+            mean, variance, _ = memory[name]
+            new_mean = mean + a * (x - mean)
+            new_variance = (1.0 - a) * (variance + a * (x - mean) ** 2)
+            memory[name] = (new_mean, new_variance, mean)
+
+    def state(self) -> dict[str, Any]:
+        """Return what is remembered of each criterion, as JSON data."""
+        return {
+            "rule": self.name,
+            "version": _AMRP_STATE_VERSION,
+            "criteria": {name: list(numbers) for name, numbers in self.memory.criteria.items()},
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Continue from a saved state."""
+        saved = checks.check_state(self, _AMRP_STATE_VERSION, state)["criteria"]
+        self.memory.criteria = {
+            name: (float(mean), float(variance), float(mean_before))
+            for name, (mean, variance, mean_before) in saved.items()
+        }
+
+
+def _average_batch(batch: ScoreBatch) -> np.ndarray:
+    """Return the mean score (K,) of each criterion over the batch; 0 where no rollout has a score."""
+    if batch.complete:
+        return np.asarray(batch.unit_MK.mean(0)) if len(batch.unit_MK) else np.zeros(batch.K)
+    count_K = (~batch.missing_MK).sum(0)
+    return np.asarray(zero_missing(batch.unit_MK, batch).sum(0) / np.maximum(count_K, 1))
