@@ -207,7 +207,7 @@ def test_why_sampling_ended(response, reason):
 def test_rows_of_the_same_prompt_are_one_group_whatever_their_numbers():
     """Where rows were repeated before they came to NeMo Gym, each has a number of its own."""
     first, second = (nemo_gym.read_samples(body(_ng_task_index=i), READING)[0] for i in range(2))
-    assert first.key == second.key
+    assert first.group_key == second.group_key
 
 
 @pytest.mark.parametrize("agent", [True, False])

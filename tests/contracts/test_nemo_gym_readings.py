@@ -118,7 +118,7 @@ def test_both_read_the_same(name: str, thinking: Any):
     rollouts, rewards = in_training(bodies, RewardEngine(RUBRIC, thinking=thinking))
     assert [one.rollout for one in samples] == rollouts
     assert [one.rollout.messages for one in samples] == [one.messages for one in rollouts]
-    assert len({one.key for one in samples}) == 1
+    assert len({one.group_key for one in samples}) == 1
     group = Group(id="g", rollouts=tuple(one.rollout for one in samples))
     assert list(engine.score([group], 0).rewards[0]) == pytest.approx(rewards, abs=1e-12)
     if thinking == "auto":
@@ -189,7 +189,7 @@ def test_rows_that_differ_are_two_groups(rows: tuple[Any, Any]):
     """The same prompt with two reference answers, and the same row twice, under names of its own."""
     rubric = [{"name": "WordCount", "params": {"low": 2}}]
     bodies = [body(said(text), row=row) for text in ("West Lake.", "Lake.") for row in rows]
-    keys = [in_service(one, RewardEngine(rubric)).key for one in bodies]
+    keys = [in_service(one, RewardEngine(rubric)).group_key for one in bodies]
     assert keys[:2] == keys[2:]
     assert keys[0] != keys[1]
 

@@ -33,20 +33,20 @@ async def gathered(tmp_path, deadline=0.1):
 
 async def caller(cohorts, one, before=None):
     """What a caller of the service does: enter, be judged, wait, and score the group if asked to."""
-    found = await cohorts.enter(one)
+    found = await cohorts.add_sample(one)
     if isinstance(found, SampleAnswer):
         return found
     if before is not None:
         await before.wait()
-    work = await cohorts.settle(found, None)
+    work = await cohorts.wait_for_siblings(found, None)
     if isinstance(work, SampleAnswer):
         return work
     number = len(work.group.rollouts)
-    late = work.late is not None
+    late = work.late
     answers = [
         SampleAnswer(float(i), float(i), work.group.id, number, work.size, {}, {}, late=late) for i in range(number)
     ]
-    await cohorts.publish(work.ticket, answers)
+    await cohorts.publish_answers(work.caller_id, answers)
     return answers[found.number]
 
 
@@ -71,14 +71,14 @@ def test_two_late_ones_at_the_same_time_are_both_scored_within_the_whole_group(t
 def test_one_that_comes_while_its_group_is_scored_is_scored_after_it(tmp_path):
     async def main():
         async with gathered(tmp_path) as cohorts:
-            tickets = [await cohorts.enter(sample(text, size=3)) for text in "ab"]
-            waiting = [asyncio.create_task(cohorts.settle(ticket, None)) for ticket in tickets]
+            tickets = [await cohorts.add_sample(sample(text, size=3)) for text in "ab"]
+            waiting = [asyncio.create_task(cohorts.wait_for_siblings(ticket, None)) for ticket in tickets]
             await asyncio.sleep(0.3)
             work = next(task.result() for task in waiting if task.done())
             assert isinstance(work, GroupWork)
             late = asyncio.create_task(caller(cohorts, sample("c", size=3)))
             await asyncio.sleep(0.05)
-            await cohorts.publish(work.ticket, [SampleAnswer(0.0, 0.0, "g", 2, 3, {}, {})] * 2)
+            await cohorts.publish_answers(work.caller_id, [SampleAnswer(0.0, 0.0, "g", 2, 3, {}, {})] * 2)
             return await late
 
     assert run(main).samples == 3
@@ -89,7 +89,7 @@ def test_samples_whose_callers_are_gone_hold_nobody_up(tmp_path):
 
     async def main():
         async with gathered(tmp_path, deadline=0.2) as cohorts:
-            await cohorts.abandon(await cohorts.enter(sample("old")))
+            await cohorts.remove_caller(await cohorts.add_sample(sample("old")))
             await asyncio.sleep(0.4)
             return await asyncio.gather(*(caller(cohorts, sample(text)) for text in "abc"))
 
@@ -99,7 +99,7 @@ def test_samples_whose_callers_are_gone_hold_nobody_up(tmp_path):
 def test_nor_do_they_if_the_deadline_passes_again(tmp_path):
     async def main():
         async with gathered(tmp_path, deadline=0.2) as cohorts:
-            await cohorts.abandon(await cohorts.enter(sample("old")))
+            await cohorts.remove_caller(await cohorts.add_sample(sample("old")))
             await asyncio.sleep(0.4)
             return await caller(cohorts, sample("a"))
 
@@ -111,11 +111,11 @@ def test_nor_do_they_if_the_deadline_passes_again(tmp_path):
 def test_late_ones_are_scored_when_all_others_have_left(tmp_path):
     async def main():
         async with gathered(tmp_path, deadline=0.1) as cohorts:
-            first = await cohorts.enter(sample("a"))  # it is being judged when the deadline passes
+            first = await cohorts.add_sample(sample("a"))  # it is being judged when the deadline passes
             await asyncio.sleep(0.2)
             late = asyncio.create_task(caller(cohorts, sample("b")))
             await asyncio.sleep(0.05)
-            await cohorts.abandon(first)
+            await cohorts.remove_caller(first)
             return await late
 
     assert run(main).samples == 2
@@ -124,11 +124,11 @@ def test_late_ones_are_scored_when_all_others_have_left(tmp_path):
 def test_late_ones_hear_of_a_scoring_that_failed(tmp_path):
     async def main():
         async with gathered(tmp_path, deadline=0.1) as cohorts:
-            ticket = await cohorts.enter(sample("a"))
-            work = await cohorts.settle(ticket, None)
+            ticket = await cohorts.add_sample(sample("a"))
+            work = await cohorts.wait_for_siblings(ticket, None)
             late = asyncio.create_task(caller(cohorts, sample("b")))
             await asyncio.sleep(0.05)
-            await cohorts.fail(work.ticket, RuntimeError("judges fail"))
+            await cohorts.report_failure(work.caller_id, RuntimeError("judges fail"))
             with pytest.raises(RuntimeError, match="judges fail"):
                 await late
 
@@ -138,7 +138,7 @@ def test_late_ones_hear_of_a_scoring_that_failed(tmp_path):
 def test_groups_are_counted_when_they_are_scored(tmp_path):
     async def main():
         async with gathered(tmp_path, deadline=0.1) as cohorts:
-            await cohorts.abandon(await cohorts.enter(sample("old", size=2)))
+            await cohorts.remove_caller(await cohorts.add_sample(sample("old", size=2)))
             await asyncio.sleep(0.2)
             await caller(cohorts, sample("a", size=2))
             return dict(cohorts.counts)
@@ -181,9 +181,9 @@ def test_after_a_restart_names_are_known_by_their_texts(tmp_path):
 def test_two_texts_under_one_name_at_the_same_time_are_refused(tmp_path):
     async def main():
         async with gathered(tmp_path) as cohorts:
-            await cohorts.enter(sample("a", name="0"))
+            await cohorts.add_sample(sample("a", name="0"))
             with pytest.raises(InvalidInput, match="sample_id"):
-                await cohorts.enter(sample("b", name="0"))
+                await cohorts.add_sample(sample("b", name="0"))
 
     run(main)
 
@@ -191,7 +191,7 @@ def test_two_texts_under_one_name_at_the_same_time_are_refused(tmp_path):
 def test_a_name_whose_caller_is_gone_may_be_used_again(tmp_path):
     async def main():
         async with gathered(tmp_path) as cohorts:
-            await cohorts.abandon(await cohorts.enter(sample("old", name="0", size=2)))
+            await cohorts.remove_caller(await cohorts.add_sample(sample("old", name="0", size=2)))
             return await named(cohorts, ["a", "b"])
 
     assert [one.samples for one in run(main)] == [2, 2]
@@ -200,9 +200,9 @@ def test_a_name_whose_caller_is_gone_may_be_used_again(tmp_path):
 def test_siblings_have_the_same_rubric(tmp_path):
     async def main():
         async with gathered(tmp_path) as cohorts:
-            await cohorts.enter(sample("a", rubric=["EmptyAnswer"]))
+            await cohorts.add_sample(sample("a", rubric=["EmptyAnswer"]))
             with pytest.raises(InvalidInput, match="rubric"):
-                await cohorts.enter(sample("b", rubric=["Refusal"]))
+                await cohorts.add_sample(sample("b", rubric=["Refusal"]))
 
     run(main)
 
@@ -212,10 +212,10 @@ def test_siblings_have_the_same_prompt(tmp_path):
 
     async def main():
         async with gathered(tmp_path) as cohorts:
-            await cohorts.enter(sample("a", name="0"))
+            await cohorts.add_sample(sample("a", name="0"))
             other = replace(sample("b", name="1"), rollout=Rollout(prompt="another", response="b"))
             with pytest.raises(InvalidInput, match="prompt"):
-                await cohorts.enter(other)
+                await cohorts.add_sample(other)
 
     run(main)
 

@@ -121,15 +121,15 @@ def test_the_actor_gives_errors_as_they_are(tmp_path):
 
     async def main():
         actor = CohortsActor(str(tmp_path), 60.0, 60.0)
-        first = (await actor.call("a", Cohorts.enter, one(0), "a")).value
-        assert isinstance((await actor.call("b", Cohorts.enter, one(1, size=3), "b")).error, InvalidInput)
-        second = (await actor.call("b", Cohorts.enter, one(1), "b")).value
-        waiting = asyncio.create_task(actor.call("a", Cohorts.settle, first, None))
-        other = asyncio.create_task(actor.call("b", Cohorts.settle, second, None))
+        first = (await actor.call("a", Cohorts.add_sample, one(0), "a")).value
+        assert isinstance((await actor.call("b", Cohorts.add_sample, one(1, size=3), "b")).error, InvalidInput)
+        second = (await actor.call("b", Cohorts.add_sample, one(1), "b")).value
+        waiting = asyncio.create_task(actor.call("a", Cohorts.wait_for_siblings, first, None))
+        other = asyncio.create_task(actor.call("b", Cohorts.wait_for_siblings, second, None))
         await asyncio.sleep(0.1)
         assert waiting.done() != other.done()
         leader, rest = ("a", other) if waiting.done() else ("b", waiting)
-        actor.get_cohorts().abandon_all(leader)
+        actor.get_cohorts().remove_replica(leader)
         work = (await asyncio.wait_for(rest, 5)).value
         assert isinstance(work, GroupWork)
         assert len(work.group.rollouts) == 2

@@ -71,9 +71,13 @@ class Token:
     def check(self, request: Request) -> None:
         """Raise RequestRefused if the request does not have the token."""
         if not self.is_right(request):
-            got = "none" if _find_token(request) is None else "a different one"
-            remedy = "Send Authorization: Bearer TOKEN."
-            raise make_refusal(401, "token", "the token of this service", got, remedy)
+            raise make_refusal(
+                401,
+                "token",
+                allowed="the token of this service",
+                got="none" if _find_token(request) is None else "a different one",
+                remedy="Send Authorization: Bearer TOKEN.",
+            )
 
 
 def _digest(text: str) -> bytes:
@@ -103,7 +107,10 @@ async def read_body(request: Request, most: int, seconds: float) -> bytes:
         raise _refuse_size(most, f"{int(length):,}")
     if request.headers.get("content-encoding", "identity") != "identity":
         raise make_refusal(
-            415, "Content-Encoding", "left out", request.headers["content-encoding"][:40]
+            415,
+            "Content-Encoding",
+            allowed="left out",
+            got=request.headers["content-encoding"][:40],
         )
     parts = []
     size = 0
@@ -116,16 +123,21 @@ async def read_body(request: Request, most: int, seconds: float) -> bytes:
                 parts.append(part)
     except TimeoutError:
         raise make_refusal(
-            408, "body", f"sent within {seconds:g} s", f"{size:,} bytes by then"
+            408, "body", allowed=f"sent within {seconds:g} s", got=f"{size:,} bytes by then"
         ) from None
     except ClientDisconnect:
-        raise make_refusal(400, "body", "complete", "a closed connection") from None
+        raise make_refusal(400, "body", allowed="complete", got="a closed connection") from None
     return b"".join(parts)
 
 
 def _refuse_size(most: int, got: str) -> RequestRefused:
-    remedy = "Send fewer groups at a time, or raise max_body."
-    return make_refusal(413, "body", f"at most {most:,} bytes", got, remedy)
+    return make_refusal(
+        413,
+        "body",
+        allowed=f"at most {most:,} bytes",
+        got=got,
+        remedy="Send fewer groups at a time, or raise max_body.",
+    )
 
 
 def parse_json(body: bytes) -> Any:
@@ -137,7 +149,9 @@ def parse_json(body: bytes) -> Any:
             object_pairs_hook=check_unique_keys,
         )
     except RepeatedKey as error:
-        raise make_refusal(400, "body", "JSON without repeated keys", str(error)[:120]) from None
+        raise make_refusal(
+            400, "body", allowed="JSON without repeated keys", got=str(error)[:120]
+        ) from None
     except RecursionError:
         raise _refuse_json("too deep") from None
     except ValueError as error:
@@ -157,9 +171,11 @@ def parse_json(body: bytes) -> Any:
 
 
 def _refuse_json(problem: str) -> RequestRefused:
-    """The error for a body that is not JSON. problem: what the parser says."""
-    remedy = "NaN and Infinity are not JSON: send null." if problem.endswith("is not JSON") else ""
-    return make_refusal(400, "body", "JSON", problem[:120], remedy)
+    """Return the error for a body that is not JSON. problem: what the parser says."""
+    remedy = ""
+    if problem.endswith("is not JSON"):  # the words of `refuse_constant`
+        remedy = "NaN and Infinity are not JSON: send null."
+    return make_refusal(400, "body", allowed="JSON", got=problem[:120], remedy=remedy)
 
 
 def make_error_response(error: BaseException) -> Response:

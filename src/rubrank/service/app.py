@@ -202,8 +202,13 @@ class Routes:
     async def _answer_readyz(self, request: Request) -> Response:
         service = self._service
         if service.is_ending or not service.is_ready:
-            got = "shutting down" if service.is_ending else "starting"
-            raise make_refusal(503, "service", "ready", got, where="service")
+            raise make_refusal(
+                503,
+                "service",
+                allowed="ready",
+                got="shutting down" if service.is_ending else "starting",
+                where="service",
+            )
         return Response(b'{"status": "ready"}', media_type=_JSON)
 
     async def _answer_metrics(self, request: Request) -> Response:

@@ -72,9 +72,9 @@ class RewardClient:
         self._idle: list[tuple[int, http.client.HTTPConnection]] = []
         """(process id, connection): a forked process must not use the connections of its parent."""
         if tries < 1:
-            raise InvalidInput(_OWNER, "tries", "≥ 1", str(tries), "")
+            raise InvalidInput(_OWNER, "tries", allowed="≥ 1", got=str(tries), remedy="")
         if not timeout > 0.0:
-            raise InvalidInput(_OWNER, "timeout", "> 0", str(timeout), "")
+            raise InvalidInput(_OWNER, "timeout", allowed="> 0", got=str(timeout), remedy="")
         self._address = _parse_url(url)
         self._timeout = timeout
         self._tries = tries
@@ -82,7 +82,9 @@ class RewardClient:
         secret = token or unquote(self._address.password or "") or os.environ.get(TOKEN)
         if secret:
             if not secret.isascii() or not secret.isprintable():
-                raise InvalidInput(_OWNER, "token", "printable ASCII characters", "others", "")
+                raise InvalidInput(
+                    _OWNER, "token", allowed="printable ASCII characters", got="others", remedy=""
+                )
             self._headers["Authorization"] = f"Bearer {secret}"
 
     def __getstate__(self) -> dict[str, Any]:
@@ -234,7 +236,11 @@ def _parse_url(url: str | None) -> SplitResult:
         pass
     without_password = repr(text.rpartition("@")[2]) if text else "none"
     raise InvalidInput(
-        _OWNER, "url", "http://host:port", without_password, f"Pass it, or set {URL}."
+        _OWNER,
+        "url",
+        allowed="http://host:port",
+        got=without_password,
+        remedy=f"Pass it, or set {URL}.",
     )
 
 
@@ -266,24 +272,32 @@ def remote_reward(
     """
     client = RewardClient(url, **options)
     if num_generations < 1:
-        raise InvalidInput("remote_reward", "num_generations", "≥ 1", str(num_generations), "")
+        raise InvalidInput(
+            "remote_reward", "num_generations", allowed="≥ 1", got=str(num_generations), remedy=""
+        )
 
     def rubrank(
         prompts: Sequence[Any], completions: Sequence[Any], **columns: Any
     ) -> list[float | None]:
         if len(prompts) % num_generations:
-            allowed = "a divisor of the number of samples in a call"
-            remedy = "Make the batch size of every process a multiple of num_generations."
-            got = f"{num_generations} for {len(prompts)} samples"
-            raise InvalidInput("remote_reward", "num_generations", allowed, got, remedy)
+            raise InvalidInput(
+                "remote_reward",
+                "num_generations",
+                allowed="a divisor of the number of samples in a call",
+                got=f"{num_generations} for {len(prompts)} samples",
+                remedy="Make the batch size of every process a multiple of num_generations.",
+            )
         groups = []
         for start in range(0, len(prompts), num_generations):
             end = start + num_generations
             if any(prompt != prompts[start] for prompt in prompts[start:end]):
-                allowed = "the number of samples of one prompt"
-                remedy = "Pass num_generations as the trainer has it, for evaluation too."
-                got = f"{num_generations}, but that many samples in a row have different prompts"
-                raise InvalidInput("remote_reward", "num_generations", allowed, got, remedy)
+                raise InvalidInput(
+                    "remote_reward",
+                    "num_generations",
+                    allowed="the number of samples of one prompt",
+                    got=f"{num_generations}, but that many samples in a row have different prompts",
+                    remedy="Pass num_generations as the trainer has it, for evaluation too.",
+                )
             row = {}
             for name, values in columns.items():
                 is_column = isinstance(values, Sequence) and len(values) == len(prompts)

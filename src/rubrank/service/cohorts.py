@@ -1,12 +1,16 @@
 """Samples that come one at a time wait for the other samples of their group. A waiting group is called a cohort.
 
-    ticket = await cohorts.enter(sample)          or the answer, if this sample was answered before
-    work = await cohorts.settle(ticket, graded)   waits for the siblings; one caller gets the work, others the answer
-    await cohorts.publish(work.ticket, answers)   every caller is answered
+    ticket = await cohorts.add_sample(sample)                  or the answer, if this sample was answered before
+    work = await cohorts.wait_for_siblings(ticket, graded)     one caller gets the work, the others get the answer
+    await cohorts.publish_answers(work.caller_id, answers)     every caller is answered
 
-    open ──(all came, or the deadline passed)──► closed ──(all callers settled)──► scoring ──(published)──► done
-      ▲                                            │  ▲                                │
-      └──(a sample comes, all callers had left)────┘  └────────(scoring failed)────────┘
+    open ──(all came, or the deadline passed)──► closed ──(all callers wait)──► scoring ──(published)──► done
+      ▲                                            │  ▲                            │
+      └──(a sample comes, all callers had left)────┘  └──────(scoring failed)──────┘
+
+A cohort has members (one per sample), and a member has callers: usually one, two if a call was repeated before the
+first was answered, none if the caller has disconnected. A caller that comes when the cohort is not open any more is
+late: it gets its own work as soon as the cohort is done.
 
 This module knows neither the reward engine nor HTTP: the caller that gets the work scores the group. So it can run in
 the process of the service, or in an actor that several replicas share. What can go wrong, and how it is handled:
@@ -41,11 +45,9 @@ from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.service.store import ServiceStore, StoredCohort
 from rubrank.training.engine import Graded
 
-_MOST_DONE = 4096  # finished groups that are kept in memory; others are looked up on disk
+_MOST_FINISHED = 4096  # finished groups that are kept in memory; others are looked up on disk
 _CLEAN_SECONDS = 60.0  # between deletions of old groups and answers
-_GROUP_FIELDS = ("name", "size", "step", "train", "rubric")
-"""Fields of a sample that are stored for its group."""
-_SAMPLED_FIELDS = {"response", "reasoning", "tool_calls", "finish_reason"}
+_POLICY_FIELDS = {"response", "reasoning", "tool_calls", "finish_reason"}
 """Fields of a rollout that the policy wrote."""
 
 
@@ -53,16 +55,16 @@ _SAMPLED_FIELDS = {"response", "reasoning", "tool_calls", "finish_reason"}
 class ServiceSample:
     """One sample, as a dialect reads it."""
 
-    key: bytes
+    group_key: bytes
     """Identifies its group."""
-    member: bytes
+    sample_key: bytes
     """Identifies the sample within its group, so that a repeated call is recognised."""
-    named: bool
-    """Did the trainer send a sample_id? Else `member` is a digest of its text."""
+    has_sample_id: bool
+    """Did the trainer send a sample_id? Else `sample_key` is a digest of its text."""
     rollout: Rollout
-    size: int
+    group_size: int
     """Expected number of samples in the group."""
-    name: str
+    group_name: str
     """Name of the group in records."""
     rubric: Any = None
     step: int = 0
@@ -99,28 +101,29 @@ class SampleAnswer:
 class Ticket:
     """A caller's claim to the answer of one sample."""
 
-    id: int
-    cohort: int
+    caller_id: int
+    cohort_id: int
     number: int
-    group: str
-    """The name of its group."""
-    size: int
+    """The place of the sample in its cohort, counted from 0."""
+    group_name: str
+    group_size: int
     """Expected number of samples in the group."""
 
 
 @dataclass(frozen=True, eq=False)
 class GroupWork:
-    """A group to be scored."""
+    """A group to be scored by the caller that receives it."""
 
-    ticket: int
+    caller_id: int
     group: Group
     graded: tuple[Graded | None, ...]
     """Scores of each rollout; None: not graded yet."""
     step: int
     train: bool
     size: int
-    late: int | None = None
-    """The number of the only rollout to answer, if it came late; None: answer all."""
+    """Expected number of samples in the group."""
+    late: bool
+    """True: only the caller's own sample, which came late, is answered; the others have their answers."""
 
 
 @dataclass(eq=False)
@@ -128,10 +131,11 @@ class _Member:
     """A sample in its cohort."""
 
     number: int
-    identity: bytes
-    text: bytes
+    sample_key: bytes
+    digest: bytes
     """A digest of what the policy wrote."""
     rollout: Rollout | None
+    """None once the cohort is complete and answered: the text is not needed any more."""
     graded: Graded | None = None
     answer: SampleAnswer | None = None
     callers: set[int] = field(default_factory=set)
@@ -139,6 +143,8 @@ class _Member:
 
 @dataclass(eq=False)
 class _Cohort:
+    """A group of single samples, and how far it is."""
+
     id: int
     key: bytes
     first: ServiceSample
@@ -148,29 +154,31 @@ class _Cohort:
     members: list[_Member] = field(default_factory=list)
     state: Literal["open", "closed", "scoring", "done"] = "open"
     timer: asyncio.TimerHandle | None = None
-    leader: int | None = None
+    scorer: int | None = None
     """The caller that scores the group."""
 
     @property
     def is_full(self) -> bool:
-        return len(self.members) >= self.first.size
+        return len(self.members) >= self.first.group_size
 
     @property
     def callers(self) -> list[int]:
-        return [caller for member in self.members for caller in member.callers]
+        return [caller_id for member in self.members for caller_id in member.callers]
 
 
 @dataclass(eq=False)
 class _Caller:
+    """A request that waits for the answer to one sample."""
+
     cohort: _Cohort
     member: _Member
-    owner: str
+    replica: str
     """The replica that it is connected to."""
     late: bool
     """Did its sample come after the group was closed?"""
-    future: asyncio.Future[SampleAnswer | GroupWork]
-    settled: bool = False
-    """Has it called `settle`: is its sample graded as far as is possible without the siblings?"""
+    result: asyncio.Future[SampleAnswer | GroupWork]
+    is_waiting: bool = False
+    """Has it called `wait_for_siblings`? Before that, judges may still be grading its sample."""
 
 
 class Cohorts:
@@ -189,8 +197,8 @@ class Cohorts:
         self._keep = keep
         self._on_event = on_event
         self._cohorts: dict[bytes, _Cohort] = {}
-        """The last cohort of each key."""
-        self._done: OrderedDict[bytes, None] = OrderedDict()
+        """Key of a group → its last cohort."""
+        self._finished_keys: OrderedDict[bytes, None] = OrderedDict()
         """Keys of the finished cohorts in memory, oldest first."""
         self._callers: dict[int, _Caller] = {}
         self._caller_ids = count(1)
@@ -198,7 +206,7 @@ class Cohorts:
         self._cleaned_at = time.monotonic()
         for stored in store.find_waiting():
             if stored.samples:
-                self._restore(stored)
+                self._restore_cohort(stored)
 
     @property
     def waiting(self) -> int:
@@ -210,125 +218,152 @@ class Cohorts:
         """Groups that are not done."""
         return sum(cohort.state != "done" for cohort in self._cohorts.values())
 
-    # -------------------------------------------------------------------------------------------------- entering
+    # ----------------------------------------------------------------------------------- 1. a sample comes
 
-    async def enter(self, sample: ServiceSample, owner: str = "") -> Ticket | SampleAnswer:
-        """Add a sample to its group; the answer, if it was answered before. owner: the replica of the caller."""
+    async def add_sample(self, sample: ServiceSample, replica: str = "") -> Ticket | SampleAnswer:
+        """Add a sample to its group, and return a ticket; or the answer, if the sample was answered before.
+
+        replica: the replica that the caller is connected to. Raises InvalidInput if the sample does not fit its group.
+        """
         self._delete_old()
-        cohort = self._find_cohort(sample.key)
+        cohort = self._cohorts.get(sample.group_key)
         if cohort is None:
-            return self._open_cohort(sample, owner)
+            stored = self._store.find_cohort(sample.group_key, time.time() - self._keep)
+            if stored is None or not stored.samples:
+                return self._open_cohort(sample, replica)
+            cohort = self._restore_cohort(stored)
         if cohort.state == "done":
-            return self._enter_done(cohort, sample, owner)
-        return self._enter_unfinished(cohort, sample, owner)
+            return self._add_to_finished(cohort, sample, replica)
+        return self._add_to_unfinished(cohort, sample, replica)
 
-    def _enter_unfinished(self, cohort: _Cohort, sample: ServiceSample, owner: str) -> Ticket:
-        """A sample of a group that waits or is being scored: a repeated call, a sibling, or one of the next group."""
+    def _add_to_unfinished(self, cohort: _Cohort, sample: ServiceSample, replica: str) -> Ticket:
+        """Add a sample to a group that is not scored: a repeated call, a sibling, or the first of the next group."""
         difference = find_difference(cohort.first, sample)
         if difference is not None:
             raise difference
-        text = digest_sampled(sample.rollout)
+        digest = digest_policy_output(sample.rollout)
         for member in cohort.members:
-            if member.identity != sample.member:
+            if member.sample_key != sample.sample_key:
                 continue
-            if not sample.named and member.callers:
+            if not sample.has_sample_id and member.callers:
                 # Without a sample_id, the same text is another sample while the caller that sent it is connected.
                 continue
-            if sample.named and member.text != text:
+            if sample.has_sample_id and member.digest != digest:
                 if not member.callers:
-                    return self._open_cohort(sample, owner)
-                got = "another text while a call with the first one is waiting"
-                remedy = "Give each sample its own."
-                raise InvalidInput("request", "sample_id", "the name of one sample", got, remedy)
+                    return self._open_cohort(sample, replica)
+                raise InvalidInput(
+                    "request",
+                    "sample_id",
+                    allowed="the name of one sample",
+                    got="another text while a call with the first one is waiting",
+                    remedy="Give each sample its own.",
+                )
             self._on_event("repeated")
-            return self._attach(cohort, member, owner)
+            return self._add_caller(cohort, member, replica, late=False)
         if cohort.is_full:
-            return self._open_cohort(sample, owner)
+            return self._open_cohort(sample, replica)
         if cohort.state == "closed" and not cohort.callers:
             # All callers had left: wait for siblings again.
             cohort.state = "open"
             self._start_timer(cohort)
-        return self._join(cohort, sample, owner, late=cohort.state != "open")
+        return self._add_member(cohort, sample, replica, late=cohort.state != "open")
 
-    def _enter_done(
-        self, cohort: _Cohort, sample: ServiceSample, owner: str
+    def _add_to_finished(
+        self, cohort: _Cohort, sample: ServiceSample, replica: str
     ) -> Ticket | SampleAnswer:
-        """A sample of a group that was scored: a repeated call, a late sibling, or the first of a new group."""
+        """Add a sample to a group that was scored: a repeated call, a late sibling, or the first of the next group."""
         difference = find_difference(cohort.first, sample)
         if difference is None:
-            text = digest_sampled(sample.rollout)
+            digest = digest_policy_output(sample.rollout)
             for member in cohort.members:
-                is_same = member.identity == sample.member and member.text == text
+                is_same = member.sample_key == sample.sample_key and member.digest == digest
                 if is_same and member.answer is not None:
                     self._on_event("repeated")
                     return replace(member.answer, repeated=True)
         is_recent = time.monotonic() - cohort.done_at < self._deadline
         if cohort.is_full or not is_recent:
-            return self._open_cohort(sample, owner)
+            return self._open_cohort(sample, replica)
         if difference is not None:
             raise difference
-        return self._join(cohort, sample, owner, late=True)
+        return self._add_member(cohort, sample, replica, late=True)
 
-    def _open_cohort(self, sample: ServiceSample, owner: str) -> Ticket:
+    def _open_cohort(self, sample: ServiceSample, replica: str) -> Ticket:
         """Open a cohort with this sample as its first member."""
         cohort_id = next(self._cohort_ids)
+        key = sample.group_key
         first = sample
-        if sample.key in self._cohorts:
+        if key in self._cohorts:
             # The same prompt again, as in the next epoch: records need another name.
-            first = replace(sample, name=f"{sample.name}.{cohort_id}")
-        cohort = _Cohort(cohort_id, sample.key, first)
-        about = {name: getattr(first, name) for name in _GROUP_FIELDS}
-        self._store.add_cohort(cohort.id, sample.key, about)
-        self._cohorts[sample.key] = cohort
-        self._done.pop(sample.key, None)
+            first = replace(sample, group_name=f"{sample.group_name}.{cohort_id}")
+        cohort = _Cohort(cohort_id, key, first)
+        self._store.add_cohort(
+            cohort_id,
+            key,
+            {
+                "name": first.group_name,
+                "size": first.group_size,
+                "step": first.step,
+                "train": first.train,
+                "rubric": first.rubric,
+            },
+        )
+        self._cohorts[key] = cohort
+        self._finished_keys.pop(key, None)
         self._start_timer(cohort)
-        return self._join(cohort, sample, owner)
+        return self._add_member(cohort, sample, replica, late=False)
 
     def _start_timer(self, cohort: _Cohort) -> None:
         cohort.timer = asyncio.get_running_loop().call_later(
             self._deadline, self._close_cohort, cohort
         )
 
-    def _join(
-        self, cohort: _Cohort, sample: ServiceSample, owner: str, late: bool = False
+    def _add_member(
+        self, cohort: _Cohort, sample: ServiceSample, replica: str, *, late: bool
     ) -> Ticket:
-        """Add a new member to a cohort."""
-        text = digest_sampled(sample.rollout)
-        member = _Member(len(cohort.members), sample.member, text, sample.rollout)
+        """Add a new sample to a cohort; the last one closes it."""
+        digest = digest_policy_output(sample.rollout)
+        member = _Member(len(cohort.members), sample.sample_key, digest, sample.rollout)
         cohort.members.append(member)
-        self._store.add_sample(cohort.id, member.number, member.identity, sample.rollout)
-        ticket = self._attach(cohort, member, owner, late)
+        self._store.add_sample(cohort.id, member.number, member.sample_key, sample.rollout)
+        ticket = self._add_caller(cohort, member, replica, late=late)
         if late:
             self._on_event("late")
         elif cohort.is_full:
             self._close_cohort(cohort)
         return ticket
 
-    def _attach(self, cohort: _Cohort, member: _Member, owner: str, late: bool = False) -> Ticket:
+    def _add_caller(self, cohort: _Cohort, member: _Member, replica: str, *, late: bool) -> Ticket:
         """Register a caller that waits for the answer of a member."""
         caller_id = next(self._caller_ids)
-        future = asyncio.get_running_loop().create_future()
-        self._callers[caller_id] = _Caller(cohort, member, owner, late, future)
+        result = asyncio.get_running_loop().create_future()
+        self._callers[caller_id] = _Caller(cohort, member, replica, late, result)
         member.callers.add(caller_id)
-        return Ticket(caller_id, cohort.id, member.number, cohort.first.name, cohort.first.size)
+        first = cohort.first
+        return Ticket(caller_id, cohort.id, member.number, first.group_name, first.group_size)
 
-    # ------------------------------------------------------------------------------------------- waiting, scoring
+    # ------------------------------------------------------------------- 2. its caller waits for the siblings
 
-    async def settle(self, ticket: Ticket, graded: Graded | None) -> GroupWork | SampleAnswer:
-        """Wait for the siblings. graded: the scores of the sample, if it was graded already."""
-        caller = self._callers.get(ticket.id)
+    async def wait_for_siblings(
+        self, ticket: Ticket, graded: Graded | None
+    ) -> GroupWork | SampleAnswer:
+        """Wait until the group is scored, and return the answer; or the work, if this caller is to score the group.
+
+        graded: the scores of the sample, if judges graded it already.
+        Raises CancelledError if the caller was removed, and the error of the scorer if scoring failed.
+        """
+        caller = self._callers.get(ticket.caller_id)
         if caller is None:
-            raise asyncio.CancelledError  # it was abandoned
+            raise asyncio.CancelledError
         if graded is not None:
             caller.member.graded = graded
-        caller.settled = True
-        self._advance(caller.cohort)
-        result = await caller.future
+        caller.is_waiting = True
+        self._assign_work(caller.cohort)
+        result = await caller.result
         if isinstance(result, SampleAnswer):
-            self._forget(ticket.id)
+            self._drop_caller(ticket.caller_id)
         return result
 
-    def _forget(self, caller_id: int) -> None:
+    def _drop_caller(self, caller_id: int) -> None:
         """Remove a caller that was answered or has left; its sample stays in the cohort."""
         caller = self._callers.pop(caller_id, None)
         if caller is not None:
@@ -340,174 +375,198 @@ class Cohorts:
             cohort.timer.cancel()
         if cohort.state == "open":
             cohort.state = "closed"
-            self._advance(cohort)
+            self._assign_work(cohort)
 
-    def _advance(self, cohort: _Cohort) -> None:
-        """Give the work to one caller as soon as every caller of the group has settled."""
-        waiting = {}
+    def _assign_work(self, cohort: _Cohort) -> None:
+        """Give a closed group to one of its callers, once all wait; give a late caller of a finished group its own."""
+        unanswered = {}
         for caller_id in cohort.callers:
             caller = self._callers[caller_id]
-            if not caller.future.done():
-                waiting[caller_id] = caller
+            if not caller.result.done():
+                unanswered[caller_id] = caller
         if cohort.state == "done":
-            for caller_id, caller in waiting.items():
-                if caller.late and caller.settled:
-                    late_member = caller.member.number
-                    caller.future.set_result(self._make_work(cohort, caller_id, late_member))
+            for caller_id, caller in unanswered.items():
+                if caller.late and caller.is_waiting:
+                    caller.result.set_result(self._make_work(cohort, caller_id, late=True))
             return
         if cohort.state != "closed":
             return
-        on_time = {caller_id: caller for caller_id, caller in waiting.items() if not caller.late}
+        on_time = {id: caller for id, caller in unanswered.items() if not caller.late}
         if not on_time:
             # All callers that were on time have left before the group was scored: the late ones take their place.
-            for caller in waiting.values():
+            for caller in unanswered.values():
                 caller.late = False
-            on_time = waiting
-        if on_time and all(caller.settled for caller in on_time.values()):
-            leader = next(iter(on_time))
+            on_time = unanswered
+        if on_time and all(caller.is_waiting for caller in on_time.values()):
+            scorer = next(iter(on_time))
             cohort.state = "scoring"
-            cohort.leader = leader
-            on_time[leader].future.set_result(self._make_work(cohort, leader, late=None))
+            cohort.scorer = scorer
+            on_time[scorer].result.set_result(self._make_work(cohort, scorer, late=False))
 
-    def _make_work(self, cohort: _Cohort, ticket: int, late: int | None) -> GroupWork:
-        members = [member for member in cohort.members if member.rollout is not None]
+    def _make_work(self, cohort: _Cohort, caller_id: int, *, late: bool) -> GroupWork:
         first = cohort.first
+        # Rollouts are freed only after the last answer, so none is missing here.
+        rollouts = [member.rollout for member in cohort.members if member.rollout is not None]
         return GroupWork(
-            ticket=ticket,
+            caller_id=caller_id,
             group=Group.model_construct(
-                id=first.name,
-                rollouts=tuple(member.rollout for member in members),
-                rubric=first.rubric,
+                id=first.group_name, rollouts=tuple(rollouts), rubric=first.rubric
             ),
-            graded=tuple(member.graded for member in members),
+            graded=tuple(member.graded for member in cohort.members),
             step=first.step,
-            train=first.train and late is None,
-            size=first.size,
+            train=first.train and not late,
+            size=first.group_size,
             late=late,
         )
 
-    async def publish(self, ticket: int, answers: Sequence[SampleAnswer]) -> None:
-        """Answer all callers of a group that was scored; on disk before any is answered."""
-        caller = self._callers[ticket]
-        cohort = caller.cohort
-        members = [caller.member] if caller.late else cohort.members[: len(answers)]
+    # ------------------------------------------------------------------------- 3. the group is scored, or not
+
+    async def publish_answers(self, caller_id: int, answers: Sequence[SampleAnswer]) -> None:
+        """Answer the callers of a group that was scored. The answers are on disk before any caller gets one.
+
+        caller_id: the caller that got the work. answers: one for each rollout of the work.
+        """
+        scorer = self._callers[caller_id]
+        cohort = scorer.cohort
+        # Samples that came while the group was scored are behind those that have answers.
+        members = [scorer.member] if scorer.late else cohort.members[: len(answers)]
         answer_of = {
-            member.number: replace(answers[member.number], late=caller.late) for member in members
+            member.number: replace(answers[member.number], late=scorer.late) for member in members
         }
         rows = {number: asdict(answer) for number, answer in answer_of.items()}
         await self._store.add_answers(cohort.id, rows)
         for member in members:
             member.answer = answer_of[member.number]
-        if not caller.late:
-            self._on_event("complete" if len(answers) >= cohort.first.size else "short")
+        if not scorer.late:
+            is_complete = len(answers) >= cohort.first.group_size
+            self._on_event("complete" if is_complete else "short")
             cohort.state = "done"
-            cohort.leader = None
+            cohort.scorer = None
             cohort.done_at = time.monotonic()
             if self._cohorts.get(cohort.key) is cohort:
-                self._remember_done(cohort.key)
+                self._keep_finished(cohort.key)
         if cohort.is_full and all(member.answer is not None for member in cohort.members):
             # No sample can come late any more: free the texts and scores.
             for member in cohort.members:
                 member.rollout = None
                 member.graded = None
-        self._advance(cohort)
+        self._assign_work(cohort)  # to late callers that wait for the group to be done
         for member in members:
-            for caller_id in list(member.callers):
-                waiting = self._callers[caller_id]
-                if not waiting.future.done():
-                    waiting.future.set_result(answer_of[member.number])
-                # A caller whose sample is still being judged stays registered until it settles.
-                if waiting.settled:
-                    self._forget(caller_id)
+            for waiting_id in list(member.callers):
+                waiting = self._callers[waiting_id]
+                if not waiting.result.done():
+                    waiting.result.set_result(answer_of[member.number])
+                # A caller whose sample is still being judged stays registered until it waits.
+                if waiting.is_waiting:
+                    self._drop_caller(waiting_id)
 
-    async def fail(self, ticket: int, error: Exception) -> None:
-        """Scoring failed: all callers get the error. The samples stay, for callers that try again."""
-        scorer = self._callers.get(ticket)
+    async def report_failure(self, caller_id: int, error: Exception) -> None:
+        """Give the error to all callers of a group whose scoring failed. The samples stay, for callers that try again.
+
+        caller_id: the caller that got the work. If it was late, it alone gets the error.
+        """
+        scorer = self._callers.get(caller_id)
         if scorer is None:
             return
         cohort = scorer.cohort
-        affected = [ticket]
+        affected = [caller_id]
         if not scorer.late:
             cohort.state = "closed"
-            cohort.leader = None
-            affected = [id for id in cohort.callers if self._callers[id].settled]
-        for caller_id in affected:
-            caller = self._callers[caller_id]
-            self._forget(caller_id)
+            cohort.scorer = None
+            affected = [id for id in cohort.callers if self._callers[id].is_waiting]
+        for affected_id in affected:
+            caller = self._callers[affected_id]
+            self._drop_caller(affected_id)
             caller.member.graded = None
-            _set_error(caller.future, error)
+            _set_error(caller.result, error)
 
-    async def abandon(self, ticket: Ticket) -> None:
-        """The caller has disconnected; its sample stays in the group. If it is scoring the group, that goes on."""
-        caller = self._callers.get(ticket.id)
-        if caller is None or caller.cohort.leader == ticket.id:
+    async def remove_caller(self, ticket: Ticket) -> None:
+        """Remove a caller that has disconnected; its sample stays in the group. A caller that scores it goes on."""
+        caller = self._callers.get(ticket.caller_id)
+        if caller is None or caller.cohort.scorer == ticket.caller_id:
             return
-        self._forget(ticket.id)
-        caller.future.cancel()
-        self._advance(caller.cohort)
+        self._drop_caller(ticket.caller_id)
+        caller.result.cancel()
+        self._assign_work(caller.cohort)
 
-    def abandon_all(self, owner: str) -> None:
+    def remove_replica(self, replica: str) -> None:
         """Remove all callers of a replica that has died; other callers get the groups that it was scoring."""
         for caller_id, caller in list(self._callers.items()):
-            if caller.owner != owner:
+            if caller.replica != replica:
                 continue
             cohort = caller.cohort
-            self._forget(caller_id)
-            caller.future.cancel()
-            if cohort.leader == caller_id:
+            self._drop_caller(caller_id)
+            caller.result.cancel()
+            if cohort.scorer == caller_id:
                 cohort.state = "closed"
-                cohort.leader = None
-            self._advance(cohort)
+                cohort.scorer = None
+            self._assign_work(cohort)
 
-    # ------------------------------------------------------------------------------------------------- requests
+    def close(self, error: Exception, *, only_open: bool = False) -> None:
+        """Answer all waiting callers with an error; the next process finds their samples on disk.
+
+        only_open: only callers that wait for siblings, not those whose group is being scored.
+        """
+        for cohort in self._cohorts.values():
+            if cohort.timer is not None:
+                cohort.timer.cancel()
+        for caller in self._callers.values():
+            if not only_open or caller.cohort.state == "open":
+                _set_error(caller.result, error)
+
+    # ------------------------------------------------------------------- requests of whole groups (request_id)
 
     async def find_answer(self, request_id: str) -> bytes | None:
-        """The stored answer to a request, if there is one."""
+        """Return the stored answer to a request; None if there is none."""
         return self._store.find_answer(request_id)
 
     async def add_answer(self, request_id: str, answer: bytes) -> None:
-        """Store the answer to a request."""
+        """Store the answer to a request; it is on disk when this returns."""
         self._delete_old()
         await self._store.add_answer(request_id, answer)
 
-    # --------------------------------------------------------------------------------------------- remembering
+    # ------------------------------------------------------------------------------------- memory and disk
 
-    def _find_cohort(self, key: bytes) -> _Cohort | None:
-        if key in self._cohorts:
-            return self._cohorts[key]
-        stored = self._store.find_cohort(key, time.time() - self._keep)
-        if stored is None or not stored.samples:
-            return None
-        return self._restore(stored)
-
-    def _restore(self, stored: StoredCohort) -> _Cohort:
+    def _restore_cohort(self, stored: StoredCohort) -> _Cohort:
         """Load a cohort from disk: from an earlier process, or one that was dropped from memory."""
-        about = {name: stored.about[name] for name in _GROUP_FIELDS}
-        first = ServiceSample(stored.key, b"", False, stored.samples[0].rollout, **about)
+        about = stored.about
+        first = ServiceSample(
+            group_key=stored.key,
+            sample_key=b"",
+            has_sample_id=False,
+            rollout=stored.samples[0].rollout,
+            group_size=about["size"],
+            group_name=about["name"],
+            rubric=about["rubric"],
+            step=about["step"],
+            train=about["train"],
+        )
         cohort = _Cohort(stored.id, stored.key, first)
         for sample in stored.samples:
-            text = digest_sampled(sample.rollout)
-            member = _Member(sample.number, sample.member, text, sample.rollout)
+            digest = digest_policy_output(sample.rollout)
+            member = _Member(sample.number, sample.sample_key, digest, sample.rollout)
             if sample.answer is not None:
                 member.answer = SampleAnswer(**sample.answer)
             cohort.members.append(member)
         self._cohorts[stored.key] = cohort
         if stored.done is not None:
             cohort.state = "done"
-            cohort.done_at = time.monotonic() - max(0.0, time.time() - stored.done)
-            self._remember_done(stored.key)
+            # The store has the time of day; a clock that was set back must not give a time in the future.
+            seconds_since_done = max(0.0, time.time() - stored.done)
+            cohort.done_at = time.monotonic() - seconds_since_done
+            self._keep_finished(stored.key)
         elif cohort.is_full:
             cohort.state = "closed"
         else:
             self._start_timer(cohort)
         return cohort
 
-    def _remember_done(self, key: bytes) -> None:
+    def _keep_finished(self, key: bytes) -> None:
         """Keep a finished cohort in memory, and drop the oldest ones if there are too many."""
-        self._done[key] = None
-        self._done.move_to_end(key)
-        while len(self._done) > _MOST_DONE:
-            oldest, _ = self._done.popitem(last=False)
+        self._finished_keys[key] = None
+        self._finished_keys.move_to_end(key)
+        while len(self._finished_keys) > _MOST_FINISHED:
+            oldest, _ = self._finished_keys.popitem(last=False)
             del self._cohorts[oldest]
 
     def _delete_old(self) -> None:
@@ -525,19 +584,7 @@ class Cohorts:
                 is_old = cohort.opened_at < oldest and not cohort.callers
             if is_old:
                 del self._cohorts[key]
-                self._done.pop(key, None)
-
-    def close(self, error: Exception, *, only_open: bool = False) -> None:
-        """Answer all waiting callers with an error; the next process finds their samples on disk.
-
-        only_open: only callers that wait for siblings, not those whose group is being scored.
-        """
-        for cohort in self._cohorts.values():
-            if cohort.timer is not None:
-                cohort.timer.cancel()
-        for caller in self._callers.values():
-            if not only_open or caller.cohort.state == "open":
-                _set_error(caller.future, error)
+                self._finished_keys.pop(key, None)
 
 
 def _set_error(future: asyncio.Future[Any], error: Exception) -> None:
@@ -546,25 +593,39 @@ def _set_error(future: asyncio.Future[Any], error: Exception) -> None:
         future.exception()  # marks it as retrieved: the caller may be gone, and asyncio would log a warning
 
 
-def digest_sampled(rollout: Rollout) -> bytes:
-    """A digest of what the policy wrote."""
-    sampled = json.dumps(rollout.model_dump(include=_SAMPLED_FIELDS), sort_keys=True, default=str)
-    return blake2b(sampled.encode("ascii"), digest_size=16).digest()
+def digest_policy_output(rollout: Rollout) -> bytes:
+    """Return a digest of what the policy wrote: answer, reasoning, tool calls and how it ended."""
+    fields = rollout.model_dump(include=_POLICY_FIELDS)
+    text = json.dumps(fields, sort_keys=True, default=str)
+    return blake2b(text.encode("ascii"), digest_size=16).digest()
 
 
 def find_difference(first: ServiceSample, sample: ServiceSample) -> InvalidInput | None:
-    """The error if a sample does not belong to the group of the first one under its key; None if it does."""
-    if first.size != sample.size:
-        allowed = f"{first.size} for all samples of a group"
-        return InvalidInput("request", "group_size", allowed, str(sample.size), "")
+    """Return an error if a sample does not belong to the group of the first one under its key; None if it does."""
     same = "the same for all samples of a group"
+    if first.group_size != sample.group_size:
+        return InvalidInput(
+            "request",
+            "group_size",
+            allowed=f"{first.group_size} for all samples of a group",
+            got=str(sample.group_size),
+            remedy="",
+        )
     if first.rubric != sample.rubric:
-        remedy = "Send it with every sample, or give another group another group_id."
-        return InvalidInput("request", "rubric", same, "a different one", remedy)
+        return InvalidInput(
+            "request",
+            "rubric",
+            allowed=same,
+            got="a different one",
+            remedy="Send it with every sample, or give another group another group_id.",
+        )
     if first.rollout.prompt != sample.rollout.prompt:
         # Two trainers may use the same group ids; their samples must not be ranked against each other.
-        remedy = (
-            "Give each prompt its own group_id; trainers that share a service need different ones."
+        return InvalidInput(
+            "request",
+            "prompt",
+            allowed=same,
+            got="a different one",
+            remedy="Give each prompt its own group_id; trainers that share a service need different ones.",
         )
-        return InvalidInput("request", "prompt", same, "a different one", remedy)
     return None

@@ -91,17 +91,34 @@ class ServiceConfig(RewardConfig):
         names = ("token", "token_env", "token_file")
         tokens = [name for name in names if getattr(self, name) is not None]
         if len(tokens) > 1:
-            allowed = "left out if another key has the token"
-            raise InvalidInput(_OWNER, tokens[1], allowed, f"{tokens[0]} too", "")
+            raise InvalidInput(
+                _OWNER,
+                tokens[1],
+                allowed="left out if another key has the token",
+                got=f"{tokens[0]} too",
+                remedy="",
+            )
         if (self.certificate is None) != (self.private_key is None):
             missing = "private_key" if self.private_key is None else "certificate"
-            remedy = "TLS needs both files."
-            raise InvalidInput(_OWNER, missing, "given if the other file is", "none", remedy)
+            raise InvalidInput(
+                _OWNER,
+                missing,
+                allowed="given if the other file is",
+                got="none",
+                remedy="TLS needs both files.",
+            )
         if not isinstance(self.rule, str):
-            raise InvalidInput(_OWNER, "rule", "the name of a rule", repr(self.rule), "")
+            raise InvalidInput(
+                _OWNER, "rule", allowed="the name of a rule", got=repr(self.rule), remedy=""
+            )
         if self.group_size is not None and self.group_size > self.max_group:
-            allowed = f"at most max_group ({self.max_group:,})"
-            raise InvalidInput(_OWNER, "group_size", allowed, str(self.group_size), "")
+            raise InvalidInput(
+                _OWNER,
+                "group_size",
+                allowed=f"at most max_group ({self.max_group:,})",
+                got=str(self.group_size),
+                remedy="",
+            )
         return self
 
     @property
@@ -130,15 +147,24 @@ class ServiceConfig(RewardConfig):
         elif self.is_loopback:
             return None
         else:
-            remedy = "Set token_env: NAME (or token_file: FILE), or leave `host` out: 127.0.0.1."
-            allowed = "a loopback address if there is no token"
-            raise InvalidInput(_OWNER, "host", allowed, self.host, remedy)
+            raise InvalidInput(
+                _OWNER,
+                "host",
+                allowed="a loopback address if there is no token",
+                got=self.host,
+                remedy="Set token_env: NAME (or token_file: FILE), or leave `host` out: 127.0.0.1.",
+            )
         secret = secret.strip()
         if not secret:
-            raise InvalidInput(_OWNER, where, "a text", "nothing", "")
+            raise InvalidInput(_OWNER, where, allowed="a text", got="nothing", remedy="")
         if not secret.isascii() or not secret.isprintable():
-            allowed = "printable ASCII, because it is sent in a header"
-            raise InvalidInput(_OWNER, where, allowed, "other characters", "")
+            raise InvalidInput(
+                _OWNER,
+                where,
+                allowed="printable ASCII, because it is sent in a header",
+                got="other characters",
+                remedy="",
+            )
         return secret
 
     def read_rubrics(self, folder: Path) -> dict[str, Any]:
@@ -148,7 +174,7 @@ class ServiceConfig(RewardConfig):
             if not _RUBRIC_NAME.fullmatch(name) or name in presets():
                 allowed = "letters, digits, - and _, and not the name of a preset"
                 where = f"the name of {file} in rubrics"
-                raise InvalidInput(_OWNER, where, allowed, repr(name), "")
+                raise InvalidInput(_OWNER, where, allowed=allowed, got=repr(name), remedy="")
             path = folder / file
             require_file(path, owner=_OWNER, what=f"rubrics {name}")
             load_rubric(path)
@@ -169,9 +195,13 @@ class ServiceConfig(RewardConfig):
         except (OSError, ValueError) as error:
             # The key of another certificate, not PEM, or with a passphrase.
             problem = getattr(error, "reason", None) or error
-            got = f"{certificate.name} and {private_key.name} ({problem})"
-            allowed = "a PEM file, and private_key its key without a passphrase"
-            raise InvalidInput(_OWNER, "certificate", allowed, got, "") from None
+            raise InvalidInput(
+                _OWNER,
+                "certificate",
+                allowed="a PEM file, and private_key its key without a passphrase",
+                got=f"{certificate.name} and {private_key.name} ({problem})",
+                remedy="",
+            ) from None
         return certificate, private_key
 
     def state_folder(self, folder: Path) -> Path:
@@ -200,8 +230,13 @@ def load_service(source: str | Path) -> tuple[ServiceConfig, Path]:
     path = Path(source)
     data = read_settings(path)
     if not isinstance(data, Mapping):
-        got = "nothing" if data is None else type(data).__name__
-        raise InvalidInput(str(path), "file", "keys and values", got, f"See `rubrank help {PAGE}`.")
+        raise InvalidInput(
+            str(path),
+            "file",
+            allowed="keys and values",
+            got="nothing" if data is None else type(data).__name__,
+            remedy=f"See `rubrank help {PAGE}`.",
+        )
     return parse_service(data, str(path)), path.resolve().parent
 
 
@@ -234,8 +269,13 @@ def require_packages(ray: bool = False) -> None:
     for name in names:
         if find_spec(name) is None:
             extra = "ray[serve]" if name == "ray" else "rubrank[serve]"
-            remedy = f"Install it: pip install '{extra}'."
-            raise InvalidInput(_OWNER, "packages", "installed", f"no {name}", remedy)
+            raise InvalidInput(
+                _OWNER,
+                "packages",
+                allowed="installed",
+                got=f"no {name}",
+                remedy=f"Install it: pip install '{extra}'.",
+            )
 
 
 def plan_service(config: ServiceConfig, folder: Path) -> dict[str, Any]:

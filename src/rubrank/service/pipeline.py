@@ -97,7 +97,7 @@ class Pipeline:
         self.waiting = 0
         """Rollouts in the queue or in work."""
         self._metrics = metrics
-        self._can_mix = _can_mix(engine)
+        self._can_mix = can_fuse_together(engine)
         self._rubrics: dict[bytes, Rubric] = {}
         """Rubrics of requests, by the digest of their data."""
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
@@ -120,7 +120,10 @@ class Pipeline:
         train: bool = True,
         alone: bool = False,
     ) -> Scored:
-        """Rewards of whole groups. alone: fused separately, with the metrics of a step."""
+        """Grade and fuse whole groups. alone: fused separately, with the metrics of a step.
+
+        Raises InvalidInput if a rubric cannot be used, and JudgingFailed if too many answers of judges are missing.
+        """
         groups = self.resolve_rubrics(groups)
         graded = None
         if self.engine.judges is not None:
@@ -129,21 +132,43 @@ class Pipeline:
         return await self.fuse(groups, graded, step=step, train=train, alone=alone)
 
     async def grade(self, groups: Sequence[Group], *, compare: bool | None = None) -> Graded:
-        """Scores of groups with resolved rubrics; `compare=False` leaves comparisons to later."""
+        """Return the scores of groups with resolved rubrics; `compare=False` leaves comparisons to later."""
         started_at = time.perf_counter()
-        graded: Graded = await self._submit(groups, fuse=False)
+        graded: Graded = await self._submit(_Job(groups, self._loop.create_future(), fuse=False))
         if self.engine.judges is None:
             return graded
         judged = await self.engine.ask(ScoreTable(graded.groups), groups, compare=compare)
         return replace(judged, seconds=time.perf_counter() - started_at)
 
-    async def fuse(self, groups: Sequence[Group], graded: Graded | None, **options: Any) -> Scored:
-        """Rewards from scores; graded None: verifiers decide all of them first. options: fields of a job."""
-        scored: Scored = await self._submit(groups, graded=graded, **options)
+    async def fuse(
+        self,
+        groups: Sequence[Group],
+        graded: Graded | None,
+        *,
+        step: int,
+        train: bool,
+        write: bool = True,
+        alone: bool = False,
+    ) -> Scored:
+        """Return the rewards of graded groups. graded None: verifiers grade them first, in the same job.
+
+        step, train: as in a trainer. write: record the groups, if the engine records.
+        alone: fused separately from other requests, with the metrics of a step.
+        """
+        job = _Job(
+            groups,
+            self._loop.create_future(),
+            graded=graded,
+            step=step,
+            train=train,
+            write=write,
+            alone=alone,
+        )
+        scored: Scored = await self._submit(job)
         return scored
 
     def resolve_rubrics(self, groups: Sequence[Group]) -> list[Group]:
-        """The groups with their rubrics parsed. Invalid rubrics raise InvalidInput before any judge is asked.
+        """Return the groups with their rubrics parsed. Invalid rubrics raise InvalidInput before any judge is asked.
 
         Callers are not trusted: a rubric may name presets and what the operator configured, but no files of this
         machine.
@@ -166,9 +191,8 @@ class Pipeline:
             resolved.append(group.model_copy(update={"rubric": self._rubrics[digest]}))
         return resolved
 
-    async def _submit(self, groups: Sequence[Group], **options: Any) -> Any:
+    async def _submit(self, job: _Job) -> Any:
         """Put a job into the queue, and wait for its result."""
-        job = _Job(groups, self._loop.create_future(), **options)
         self.waiting += job.rollouts
         try:
             self._jobs.put(job)
@@ -198,7 +222,7 @@ class Pipeline:
             if not jobs:
                 continue
             try:
-                self._work(jobs)
+                self._process_batch(jobs)
             except Exception as error:
                 # An error that ended the thread would leave these requests, and all later ones, waiting forever.
                 for job in jobs:
@@ -206,7 +230,7 @@ class Pipeline:
                         job.result = error
             self._loop.call_soon_threadsafe(_set_results, jobs)
 
-    def _work(self, jobs: list[_Job]) -> None:
+    def _process_batch(self, jobs: list[_Job]) -> None:
         """Grade and fuse the jobs of one batch, and set the result of each."""
         ungraded = [job for job in jobs if job.graded is None]
         self._metrics.count("batches")
@@ -218,7 +242,7 @@ class Pipeline:
             if job.result is not None:  # grading raised
                 continue
             if job.fuse:
-                batches.setdefault(self._batch_key(job), []).append(job)
+                batches.setdefault(self._make_batch_key(job), []).append(job)
             else:
                 job.result = job.graded
         for batch in batches.values():
@@ -242,8 +266,8 @@ class Pipeline:
             job.graded = Graded(tuple(table.groups[start:end]), None, now - job.started_at)
             start = end
 
-    def _batch_key(self, job: _Job) -> Hashable:
-        """Requests with the same key are fused together."""
+    def _make_batch_key(self, job: _Job) -> Hashable:
+        """Return a key that is equal for jobs that are fused together."""
         graded = job.graded
         assert graded is not None
         criteria = graded.groups[0].criteria
@@ -281,7 +305,7 @@ class Pipeline:
             start = end
 
 
-def _can_mix(engine: RewardEngine) -> bool:
+def can_fuse_together(engine: RewardEngine) -> bool:
     """Does a group get exactly the same rewards, whatever other groups are in the batch?"""
     rule: Any = engine.rule
     inner = rule.rule if isinstance(rule, Gated) else rule
@@ -294,18 +318,19 @@ def _can_mix(engine: RewardEngine) -> bool:
 
 
 def _merge_graded(parts: Sequence[Graded]) -> Graded:
+    """Join what was graded for several requests into one, as if it were one request."""
     if len(parts) == 1:
         return parts[0]
-    judging = [part.judging for part in parts if part.judging is not None]
-    merged = None
-    if judging:
-        merged = Judgments(
-            tuple(judgment for part in judging for judgment in part.groups),
-            Account.merge([part.account for part in judging]),
-            tuple(id for part in judging for id in part.ids),
+    judgings = [part.judging for part in parts if part.judging is not None]
+    judging = None
+    if judgings:
+        judging = Judgments(
+            tuple(judgment for part in judgings for judgment in part.groups),
+            Account.merge([part.account for part in judgings]),
+            tuple(id for part in judgings for id in part.ids),
         )
     groups = tuple(group for part in parts for group in part.groups)
-    return Graded(groups, merged, max(part.seconds for part in parts))
+    return Graded(groups, judging, max(part.seconds for part in parts))
 
 
 def _set_results(jobs: Sequence[_Job]) -> None:

@@ -31,7 +31,7 @@ from rubrank.judges.client.runtime import share_limits_through
 from rubrank.service.app import OpenService, make_app
 from rubrank.service.cohorts import Cohorts, GroupWork, SampleAnswer, ServiceSample, Ticket
 from rubrank.service.config import ServiceConfig
-from rubrank.service.service import Service, open_service, shutdown_error
+from rubrank.service.service import Service, make_shutdown_error, open_service
 from rubrank.service.store import ServiceStore
 from rubrank.training.engine import Graded
 
@@ -86,7 +86,7 @@ class CohortsActor:
         try:
             return ActorReply(await method(self.get_cohorts(), *arguments))
         except asyncio.CancelledError:  # the replica was considered dead, but is alive
-            return ActorReply(error=shutdown_error())
+            return ActorReply(error=make_shutdown_error())
         except Exception as error:
             return ActorReply(error=error)
 
@@ -106,7 +106,7 @@ class CohortsActor:
             for replica, last_seen in list(self._last_seen.items()):
                 if now - last_seen > _DEAD_AFTER:
                     del self._last_seen[replica]
-                    cohorts.abandon_all(replica)
+                    cohorts.remove_replica(replica)
 
 
 class RemoteCohorts:
@@ -123,31 +123,33 @@ class RemoteCohorts:
             reply = await self._actor.call.remote(self._replica, method, *arguments)
         except RayActorError:
             # Ray restarts the actor, which loads its state from disk; callers try again.
-            raise shutdown_error() from None
+            raise make_shutdown_error() from None
         if reply.error is not None:
             raise reply.error
         value: T = reply.value
         return value
 
-    async def enter(self, sample: ServiceSample) -> Ticket | SampleAnswer:
+    async def add_sample(self, sample: ServiceSample) -> Ticket | SampleAnswer:
         """Add a sample to its group; the answer, if it was answered before."""
-        return await self._call(Cohorts.enter, sample, self._replica)
+        return await self._call(Cohorts.add_sample, sample, self._replica)
 
-    async def settle(self, ticket: Ticket, graded: Graded | None) -> GroupWork | SampleAnswer:
+    async def wait_for_siblings(
+        self, ticket: Ticket, graded: Graded | None
+    ) -> GroupWork | SampleAnswer:
         """Wait for the siblings."""
-        return await self._call(Cohorts.settle, ticket, graded)
+        return await self._call(Cohorts.wait_for_siblings, ticket, graded)
 
-    async def publish(self, ticket: int, answers: Sequence[SampleAnswer]) -> None:
+    async def publish_answers(self, caller_id: int, answers: Sequence[SampleAnswer]) -> None:
         """Answer all callers of a group."""
-        await self._call(Cohorts.publish, ticket, list(answers))
+        await self._call(Cohorts.publish_answers, caller_id, list(answers))
 
-    async def fail(self, ticket: int, error: Exception) -> None:
+    async def report_failure(self, caller_id: int, error: Exception) -> None:
         """Scoring failed."""
-        await self._call(Cohorts.fail, ticket, error)
+        await self._call(Cohorts.report_failure, caller_id, error)
 
-    async def abandon(self, ticket: Ticket) -> None:
+    async def remove_caller(self, ticket: Ticket) -> None:
         """The caller is gone."""
-        await self._call(Cohorts.abandon, ticket)
+        await self._call(Cohorts.remove_caller, ticket)
 
     async def find_answer(self, request_id: str) -> bytes | None:
         """The stored answer to a request, if there is one."""
@@ -191,11 +193,21 @@ def make_replica_opener(config: ServiceConfig, folder: Path) -> OpenService:
 def check_replicas(config: ServiceConfig, folder: Path) -> None:
     """Raise InvalidInput for settings that do not work with several replicas."""
     if config.certificate is not None:
-        remedy = "Put a proxy with TLS in front of it."
-        raise InvalidInput(_OWNER, "certificate", "left out with replicas on Ray", "given", remedy)
+        raise InvalidInput(
+            _OWNER,
+            "certificate",
+            allowed="left out with replicas on Ray",
+            got="given",
+            remedy="Put a proxy with TLS in front of it.",
+        )
     if config.make_engine(folder).remembers:
-        allowed = "a rule without a state if there are replicas, which would each learn separately"
-        raise InvalidInput(_OWNER, "rule", allowed, config.rule, "Serve it with one process.")
+        raise InvalidInput(
+            _OWNER,
+            "rule",
+            allowed="a rule without a state if there are replicas, which would each learn separately",
+            got=config.rule,
+            remedy="Serve it with one process.",
+        )
 
 
 def serve_on_ray(

@@ -70,12 +70,22 @@ class GroupBody(BaseModel):
         """
         number = len(self.responses)
         if number > most:
-            what = f"{where}.responses"
-            raise InvalidInput(REQUEST, what, f"at most {most:,}", f"{number:,}", "See max_group.")
+            raise InvalidInput(
+                REQUEST,
+                f"{where}.responses",
+                allowed=f"at most {most:,}",
+                got=f"{number:,}",
+                remedy="See max_group.",
+            )
         finish_reasons = self.finish_reasons or [None] * number
         if len(finish_reasons) != number:
-            got = f"{len(finish_reasons)} for {number} responses"
-            raise InvalidInput(REQUEST, f"{where}.finish_reasons", "one for each response", got, "")
+            raise InvalidInput(
+                REQUEST,
+                f"{where}.finish_reasons",
+                allowed="one for each response",
+                got=f"{len(finish_reasons)} for {number} responses",
+                remedy="",
+            )
         rollouts = []
         for i, response in enumerate(self.responses):
             what = f"{where}.responses.{i}"
@@ -201,7 +211,7 @@ def validate(model: type[Model], data: Any) -> Model:
 def check_object(data: Any, what: str = "body") -> Mapping[str, Any]:
     """The data, if it is an object."""
     if not isinstance(data, Mapping):
-        raise InvalidInput(REQUEST, what, "an object", type(data).__name__, "")
+        raise InvalidInput(REQUEST, what, allowed="an object", got=type(data).__name__, remedy="")
     return data
 
 
@@ -232,8 +242,13 @@ def _explain(error: ValidationError) -> InvalidInput:
         allowed = _ALLOWED[first["type"]].format(**context)
     else:
         allowed = first["msg"]
-    got = "nothing" if first["type"] == "missing" else _describe_value(first["input"])
-    return InvalidInput(REQUEST, what, allowed, got, "")
+    return InvalidInput(
+        REQUEST,
+        what,
+        allowed=allowed,
+        got="nothing" if first["type"] == "missing" else _describe_value(first["input"]),
+        remedy="",
+    )
 
 
 def _describe_value(value: Any) -> str:

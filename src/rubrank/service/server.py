@@ -325,9 +325,13 @@ def _listen(config: ServiceConfig) -> socket.socket:
         listener.listen(_BACKLOG)
     except OSError as error:
         listener.close()
-        remedy = "Choose another port, or 0 for any that is free." if config.port else ""
-        got = f"{config.host}:{config.port} ({error.strerror or error})"
-        raise InvalidInput(_OWNER, "host and port", "free to listen on", got, remedy) from None
+        raise InvalidInput(
+            _OWNER,
+            "host and port",
+            allowed="free to listen on",
+            got=f"{config.host}:{config.port} ({error.strerror or error})",
+            remedy="Choose another port, or 0 for any that is free." if config.port else "",
+        ) from None
     return listener
 
 
@@ -336,5 +340,10 @@ def _explain_failure(error: Exception, config: ServiceConfig, folder: Path) -> E
     if isinstance(error, RubrankError):
         return error
     where = getattr(error, "filename", None) or config.state_folder(folder)
-    got = f"{where} ({getattr(error, 'strerror', None) or error})"
-    return InvalidInput(_OWNER, "folder and records", "where files can be written", got, "")
+    return InvalidInput(
+        _OWNER,
+        "folder and records",
+        allowed="where files can be written",
+        got=f"{where} ({getattr(error, 'strerror', None) or error})",
+        remedy="",
+    )

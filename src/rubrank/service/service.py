@@ -1,12 +1,34 @@
-"""The service itself: whole groups, single rollouts, and samples whose siblings come one by one.
+"""What happens to one request, between the routes of `app.py` and the reply.
 
-    service = await open_service(config, folder)
-    await service.score_groups(request, body)     rewards of whole groups, as JSON
-    await service.score_rollout(group)            the scores of one rollout
-    await service.score_sample(sample)            the reward of one sample within its group
-    await service.close()
+A request with whole groups, `POST /v1/groups`:
 
-Work that judges are paid for goes on if its caller disconnects, and its results are stored.
+    GroupsRequest ──► score_groups
+        1. seen before?     a request_id that was answered gets its stored answer; one in work is joined
+        2. admit            429 if too many rollouts are pending
+        3. grade and fuse   `Pipeline.score`: verifiers, judges, rule → rewards; the engine writes the records
+        4. store            the state of the rule, and the answer under its request_id
+    ◄── bytes of JSON
+
+A single sample, from a trainer that sends them one by one (`dialects/`):
+
+    ServiceSample ──► score_sample
+        1. admit
+        2. find its cohort  `Cohorts.add_sample` stores the sample; if it was answered before, that is the reply
+        3. grade it alone   judges start at once, while siblings are still being sampled
+        4. wait             until all siblings have come, or the deadline has passed
+        5. grade and fuse   one of the callers does it for the whole group, and publishes the answers
+        6. store            the answers, before any caller gets one
+    ◄── SampleAnswer
+
+What a caller sees that tries again, after an error or a broken connection:
+
+    it was answered         the same answer, for `keep` seconds (a request without request_id is scored again)
+    it is in work           the answer of that work, which goes on without its caller: judges are paid for
+    its work failed         another attempt; replies of judges come from the cache
+    the disk was full       the answer that was kept in memory, so that no group is recorded twice
+    the process was killed  another attempt; samples that waited for siblings are read from disk
+
+`open_service` makes a service, and `Service.close` ends it.
 """
 
 from __future__ import annotations
@@ -16,8 +38,7 @@ import logging
 import math
 import time
 from collections import deque
-from collections.abc import Coroutine, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Coroutine, Mapping
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,8 +61,7 @@ if TYPE_CHECKING:
     from rubrank.service.replicas import RemoteCohorts
 
 _log = logging.getLogger("rubrank.service")
-_LOG_PAUSE = 60.0
-"""Seconds between two lines about starved groups."""
+_LOG_PAUSE = 60.0  # seconds between two lines about starved groups
 _DIGEST_BYTES = 16
 _MOST_UNSAVED = 1000  # results that are kept in memory while the disk is full
 _WARM_UP_PROMPT = "Name a lake near Hangzhou, and say in two sentences why people go there."
@@ -51,16 +71,17 @@ _WARM_UP_RESPONSES = ("West Lake. It is calm.", "")
 async def open_service(
     config: ServiceConfig, folder: Path, cohorts: RemoteCohorts | None = None, replica: str = ""
 ) -> Service:
-    """The service of a configuration, in the state in which its last process ended.
+    """Return the service of a configuration, in the state in which its last process ended.
 
     cohorts: the shared cohorts, if there are several replicas. replica: the name of this one.
+    Raises InvalidInput if the configuration cannot be used, or another process uses the same folder.
     """
     engine = config.make_engine(folder, replica=replica)
     named_rubrics = config.read_rubrics(folder)
     if engine.records is not None:
         engine.records.parent.mkdir(parents=True, exist_ok=True)
-    name = f"service-{replica}.sqlite" if replica else "service.sqlite"
-    store = ServiceStore(config.state_folder(folder) / name)
+    file_name = f"service-{replica}.sqlite" if replica else "service.sqlite"
+    store = ServiceStore(config.state_folder(folder) / file_name)
     if engine.records is not None and cohorts is None:
         # The store is locked, so no other process writes the records: a half line at the end is from a killed process.
         drop_half_record(engine.records)
@@ -99,14 +120,14 @@ class Service:
         self.is_ready = False
         self.is_ending = False
         self._ending_since: float | None = None
-        self._remembers = engine.remembers  # needed for every request, and slow to compute
+        self._has_state = engine.remembers  # needed for every request, and slow to compute
         self._tasks: set[asyncio.Task[Any]] = set()
         """Work that goes on even if its caller disconnects."""
         self._running: dict[str, tuple[bytes, asyncio.Task[bytes]]] = {}
         """Request id → digest of the body, and the work on it."""
         self._pending = 0
         """Rollouts of the requests that are admitted and not finished."""
-        self._unsaved_answers: dict[tuple[str, bytes], bytes] = {}
+        self._unsaved_requests: dict[tuple[str, bytes], bytes] = {}
         """Request id and digest of the body → the answer, which could not be stored; oldest first."""
         self._unsaved_cohorts: dict[int, list[SampleAnswer]] = {}
         """Cohort → the answers to its samples, which could not be stored; oldest first."""
@@ -143,16 +164,17 @@ class Service:
         # are added to the run's.
         self.engine.fuse(groups, graded, 0, train=False, write=False, logged=False)
 
-    # ---------------------------------------------------------------------------------------------------- groups
+    # --------------------------------------------------------------------------------------------- whole groups
 
     async def score_groups(self, request: GroupsRequest, body: bytes) -> bytes:
-        """The answer to `POST /v1/groups`; a repeated request gets the stored answer. body: the request as sent."""
+        """Return the answer to `POST /v1/groups` as JSON. body: the request as sent.
+
+        Raises RequestRefused if too much is pending, or the request_id was used with another body, and InvalidInput if
+        a group or its rubric cannot be used.
+        """
         request_id = request.request_id
         if request_id is None:
-            if self.engine.judges is None:
-                return await self._score_groups(request)
-            # The task goes on if the caller disconnects: its judges are paid for, and the replies are cached.
-            answer: bytes = await asyncio.shield(self._start(self._score_groups(request)))
+            answer: bytes = await asyncio.shield(self._start(self._score_request(request)))
             return answer
         digest = blake2b(body, digest_size=_DIGEST_BYTES).digest()
         if request_id not in self._running:
@@ -163,33 +185,34 @@ class Service:
                 return stored[_DIGEST_BYTES:]
         if request_id not in self._running:
             # Checked again, because another call may have started it during the await.
-            work = self._score_and_keep(request, request_id, digest)
+            work = self._score_and_store(request, request_id, digest)
             self._running[request_id] = (digest, self._start(work))
         first_digest, task = self._running[request_id]
         _check_same_body(digest, first_digest)
         return await asyncio.shield(task)
 
-    async def _score_and_keep(
+    async def _score_and_store(
         self, request: GroupsRequest, request_id: str, digest: bytes
     ) -> bytes:
+        """Score a request, and store its answer under its id; it is answered only if that worked."""
         try:
-            answer = self._unsaved_answers.pop((request_id, digest), None)
+            answer = self._unsaved_requests.pop((request_id, digest), None)
             if answer is None:
-                answer = await self._score_groups(request)
+                answer = await self._score_request(request)
             try:
                 await self._cohorts.add_answer(request_id, digest + answer)
             except Exception:
-                # Its records are written, and must not be written again.
-                self._unsaved_answers[request_id, digest] = answer
-                _drop_oldest(self._unsaved_answers, _MOST_UNSAVED)
+                # Its records are written. If the caller tries again, they must not be written a second time.
+                self._unsaved_requests[request_id, digest] = answer
+                _drop_oldest(self._unsaved_requests, _MOST_UNSAVED)
                 raise
             return answer
         finally:
             del self._running[request_id]
 
-    async def _score_groups(self, request: GroupsRequest) -> bytes:
-        config = self.config
-        groups = request.make_groups(config.max_group, self.engine.label, self.engine.thinking)
+    async def _score_request(self, request: GroupsRequest) -> bytes:
+        """Grade and fuse the groups of a request, and return the answer as JSON."""
+        groups = request.make_groups(self.config.max_group, self.engine.label, self.engine.thinking)
         rollouts = sum(len(group.rollouts) for group in groups)
         self._admit(rollouts)
         try:
@@ -214,7 +237,10 @@ class Service:
         return to_json(body)
 
     async def score_rollout(self, group: Group) -> bytes:
-        """The scores of one rollout; criteria on which rollouts are compared are left out."""
+        """Return the scores of the one rollout of a group as JSON, for `POST /v1/score`.
+
+        Criteria on which rollouts are compared are left out. Nothing is fused, stored or recorded.
+        """
         self._admit(1)
         try:
             groups = self.pipeline.resolve_rubrics([group])
@@ -222,7 +248,7 @@ class Service:
         finally:
             self._pending -= 1
         cost = write_cost(graded.judging)
-        self._count_judges(cost)
+        self._count_judge_calls(cost)
         scores = graded.groups[0]
         answer = {
             "scores": dict(zip(scores.names, scores.scores[0].tolist(), strict=True)),
@@ -231,16 +257,20 @@ class Service:
         }
         return to_json(answer)
 
-    # --------------------------------------------------------------------------------------------------- samples
+    # ------------------------------------------------------------------------------------------- single samples
 
     async def score_sample(self, sample: ServiceSample) -> SampleAnswer:
-        """The reward of a sample that comes without its siblings. If its caller leaves, the work goes on."""
+        """Return the reward of a sample that comes without its siblings. If its caller leaves, the work goes on.
+
+        Raises RequestRefused if too much is pending or most groups stay incomplete, and InvalidInput if the sample does
+        not fit its group or its rubric cannot be used.
+        """
         self._admit(1)
         task = None
         try:
-            single = Group(id=sample.name, rollouts=(sample.rollout,), rubric=sample.rubric)
+            single = Group(id=sample.group_name, rollouts=(sample.rollout,), rubric=sample.rubric)
             [single] = self.pipeline.resolve_rubrics([single])
-            ticket = await self._cohorts.enter(sample)
+            ticket = await self._cohorts.add_sample(sample)
             if isinstance(ticket, SampleAnswer):  # it was answered before
                 return ticket
             task = self._start(self._finish_sample(ticket, single))
@@ -252,7 +282,7 @@ class Service:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
             if not task.done():
-                await asyncio.shield(self._cohorts.abandon(ticket))
+                await asyncio.shield(self._cohorts.remove_caller(ticket))
             raise
 
     def _end_sample(self, task: asyncio.Task[SampleAnswer]) -> None:
@@ -261,52 +291,45 @@ class Service:
     async def _finish_sample(self, ticket: Ticket, single: Group) -> SampleAnswer:
         """Judge the sample, wait for its siblings, and score the group if this caller is chosen to."""
         graded = None
-        try:
-            if self.engine.judges is not None:
+        if self.engine.judges is not None:
+            try:
                 graded = await self.pipeline.grade([single], compare=False)
                 # With replicas, another one may score the group, without these pairs.
                 if self.local_cohorts is not None:
                     self._compare_with_siblings(ticket, single, graded)
-        except BaseException:
-            await self._cohorts.abandon(ticket)
-            raise
-        result = await self._cohorts.settle(ticket, graded)
-        pairs = self._pairs.pop(ticket.cohort, None)
-        if isinstance(result, SampleAnswer):
+            except BaseException:
+                await self._cohorts.remove_caller(ticket)
+                raise
+        result = await self._cohorts.wait_for_siblings(ticket, graded)
+        pairs = self._pairs.pop(ticket.cohort_id, None)
+        if isinstance(result, SampleAnswer):  # another caller has scored the group
             return result
+        work = result
         try:
-            answers = await self._score_and_publish(ticket.cohort, result, pairs)
+            answers = self._unsaved_cohorts.pop(ticket.cohort_id, None)
+            if answers is None or len(answers) != len(work.group.rollouts) or work.late:
+                answers = await self._score_cohort(work, pairs)
+            try:
+                await self._cohorts.publish_answers(work.caller_id, answers)
+            except Exception:
+                if not work.late:
+                    # Its records are written. If a caller tries again, they must not be written a second time.
+                    self._unsaved_cohorts[ticket.cohort_id] = answers
+                    _drop_oldest(self._unsaved_cohorts, _MOST_UNSAVED)
+                raise
         except Exception as error:
-            await self._cohorts.fail(result.ticket, error)
+            await self._cohorts.report_failure(work.caller_id, error)
             raise
         return answers[ticket.number]
 
-    async def _score_and_publish(
-        self, cohort: int, work: GroupWork, pairs: ArrivingPairs | None
-    ) -> list[SampleAnswer]:
-        """Score a group, or take its answers that could not be stored before, and answer its callers."""
-        answers = self._unsaved_cohorts.pop(cohort, None)
-        is_usable = answers is not None and len(answers) == len(work.group.rollouts)
-        if answers is None or not is_usable or work.late is not None:
-            answers = await self._score_cohort(work, pairs)
-        try:
-            await self._cohorts.publish(work.ticket, answers)
-        except Exception:
-            if work.late is None:
-                # Its records are written, and must not be written again.
-                self._unsaved_cohorts[cohort] = answers
-                _drop_oldest(self._unsaved_cohorts, _MOST_UNSAVED)
-            raise
-        return answers
-
     def _compare_with_siblings(self, ticket: Ticket, single: Group, graded: Graded) -> None:
         """Ask judges that compare two rollouts about this sample and the siblings that have come."""
-        pairs = self._pairs.get(ticket.cohort)
+        pairs = self._pairs.get(ticket.cohort_id)
         if pairs is None:
             pairs = ArrivingPairs(
-                self.engine, ticket.group, single.rubric, ticket.size, self._start
+                self.engine, ticket.group_name, single.rubric, ticket.group_size, self._start
             )
-            self._pairs[ticket.cohort] = pairs
+            self._pairs[ticket.cohort_id] = pairs
             # Drop those whose callers never came back.
             _drop_oldest(self._pairs, self.config.max_waiting)
         # The place of a sample is its number in the cohort, which a restart does not change.
@@ -315,39 +338,47 @@ class Service:
     async def _score_cohort(
         self, work: GroupWork, pairs: ArrivingPairs | None
     ) -> list[SampleAnswer]:
-        if work.late is None:
-            self._watch_completeness(work)
-        work = replace(work, group=self.pipeline.resolve_rubrics([work.group])[0])
+        """Grade what is not graded yet, fuse the group, and return one answer for each rollout.
+
+        pairs: the judgments of pairs that were asked for while samples came; None if there are none.
+        """
+        if not work.late:
+            self._refuse_if_starved(work)
+        [group] = self.pipeline.resolve_rubrics([work.group])
         if self.engine.judges is None:
-            graded = await self.pipeline.grade([work.group])
+            graded = await self.pipeline.grade([group])
         else:
-            numbers = range(len(work.graded))
-            parts = await asyncio.gather(*(self._grade_member(work, i) for i in numbers))
-            graded = await merge_rollouts(self.engine, work.group, parts, pairs, tuple(numbers))
+            parts = list(work.graded)
+            # Samples that another process received, or whose caller left, are not graded.
+            ungraded = [number for number, part in enumerate(parts) if part is None]
+            calls = []
+            for number in ungraded:
+                single = group.model_copy(update={"rollouts": (group.rollouts[number],)})
+                calls.append(self.pipeline.grade([single], compare=False))
+            for number, part in zip(ungraded, await asyncio.gather(*calls), strict=True):
+                parts[number] = part
+            all_parts = [part for part in parts if part is not None]
+            places = tuple(range(len(parts)))
+            graded = await merge_rollouts(self.engine, group, all_parts, pairs, places)
         self.engine.check_judgments(graded)
         scored = await self.pipeline.fuse(
-            [work.group], graded, step=work.step, train=work.train, write=work.late is None
+            [group], graded, step=work.step, train=work.train, write=not work.late
         )
         self._record_result(scored)
         return make_answers(work, scored)
 
-    async def _grade_member(self, work: GroupWork, number: int) -> Graded:
-        graded = work.graded[number]
-        if graded is not None:  # it was graded when it came
-            return graded
-        single = work.group.model_copy(update={"rollouts": (work.group.rollouts[number],)})
-        return await self.pipeline.grade([single], compare=False)
-
-    def _watch_completeness(self, work: GroupWork) -> None:
-        """Refuse to score incomplete groups if most groups lately were incomplete.
+    def _refuse_if_starved(self, work: GroupWork) -> None:
+        """Raise RequestRefused for an incomplete group if most groups lately were incomplete.
 
         A trainer that cannot have all samples of its groups in flight at once (slime's 64 connections) would get the
         reward of a group of one or two for every sample, and train on noise without noticing.
         """
-        self._recent.append(len(work.group.rollouts) >= work.size)
+        is_complete = len(work.group.rollouts) >= work.size
+        self._recent.append(is_complete)
+        if is_complete or len(self._recent) < self.config.window:
+            return
         incomplete = self._recent.count(False)
-        is_window_full = len(self._recent) == self._recent.maxlen
-        if self._recent[-1] or not is_window_full or 2 * incomplete <= len(self._recent):
+        if 2 * incomplete <= len(self._recent):
             return
         self.metrics.count("starved")
         got = f"{incomplete} of the last {len(self._recent)} groups incomplete"
@@ -355,16 +386,48 @@ class Service:
         if now - self._starved_logged >= _LOG_PAUSE:  # every sample of a step may be refused
             self._starved_logged = now
             _log.error("%s: the trainer keeps fewer samples in flight than its groups need", got)
-        remedy = (
-            "Let the trainer keep more requests in flight (slime: --group-rm asks for the rewards of a group together),"
-            " or sample fewer groups at a time."
+        raise make_refusal(
+            503,
+            "groups",
+            allowed="complete before their deadline",
+            got=got,
+            remedy="Let the trainer keep more requests in flight (slime: --group-rm asks for the rewards of a group"
+            " together), or sample fewer groups at a time.",
+            where="service",
         )
-        raise make_refusal(503, "groups", "complete before their deadline", got, remedy, "service")
 
-    # ----------------------------------------------------------------------------------------------------- state
+    # -------------------------------------------------------------------------------- limits, tasks and results
+
+    def _admit(self, rollouts: int) -> None:
+        """Count the rollouts of a request as pending, until the caller subtracts them from `_pending`.
+
+        Raises RequestRefused if the service is shutting down, or too many rollouts are pending.
+        """
+        if self.is_ending:
+            raise make_shutdown_error()
+        most = self.config.max_waiting
+        if rollouts > most:  # waiting would not help
+            raise make_refusal(
+                413,
+                "rollouts",
+                allowed=f"at most {most:,} pending",
+                got=f"{rollouts:,} in one request",
+                remedy="Send fewer groups at a time, or raise max_waiting.",
+            )
+        if self._pending + rollouts > most:
+            self.metrics.count("turned_away")
+            raise make_refusal(
+                429,
+                "rollouts",
+                allowed=f"at most {most:,} pending",
+                got=f"{self._pending:,} pending, and {rollouts:,} more",
+                remedy="Try again in a moment.",
+                where="service",
+            )
+        self._pending += rollouts
 
     def _start(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        """Start a task that goes on even if its caller disconnects."""
+        """Start a task that goes on even if its caller disconnects: its judges are paid for."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._end_task)
@@ -375,38 +438,21 @@ class Service:
         if not task.cancelled():
             task.exception()  # marks it as retrieved: the caller may be gone, and asyncio would log a warning
 
-    def _admit(self, rollouts: int) -> None:
-        """Count the rollouts of a request as pending, until the caller subtracts them from `_pending`.
-
-        Raises RequestRefused if the service is shutting down, or too many rollouts are pending.
-        """
-        if self.is_ending:
-            raise shutdown_error()
-        most = self.config.max_waiting
-        if rollouts > most:  # waiting would not help
-            remedy = "Send fewer groups at a time, or raise max_waiting."
-            got = f"{rollouts:,} in one request"
-            raise make_refusal(413, "rollouts", f"at most {most:,} pending", got, remedy)
-        if self._pending + rollouts > most:
-            self.metrics.count("turned_away")
-            got = f"{self._pending:,} pending, and {rollouts:,} more"
-            remedy = "Try again in a moment."
-            raise make_refusal(429, "rollouts", f"at most {most:,} pending", got, remedy, "service")
-        self._pending += rollouts
-
-    def _count_judges(self, cost: dict[str, Any]) -> None:
-        for name in ("calls", "hits", "cost", "missing"):
-            self.metrics.count(f"judge_{name}", cost[name])
-
     def _record_result(self, scored: Scored) -> None:
         """Count a result, and store the state of the engine after it."""
         rewards = [reward for group in scored.rewards for reward in group]
         self.metrics.count("groups", len(scored.rewards))
         self.metrics.count("rewards", len(rewards))
         self.metrics.count("unknown", sum(map(math.isnan, rewards)))
-        self._count_judges(write_cost(scored.graded.judging))
-        if self._remembers:
+        self._count_judge_calls(write_cost(scored.graded.judging))
+        if self._has_state:
             self._store.keep_state(self.engine.state_dict())
+
+    def _count_judge_calls(self, cost: dict[str, Any]) -> None:
+        for name in ("calls", "hits", "cost", "missing"):
+            self.metrics.count(f"judge_{name}", cost[name])
+
+    # -------------------------------------------------------------------------------------------------- shutdown
 
     def begin_shutdown(self) -> None:
         """Begin the shutdown: new callers and those that wait for siblings get an error; samples stay on disk."""
@@ -414,7 +460,7 @@ class Service:
             self._ending_since = time.monotonic()
         self.is_ending = True
         if self.local_cohorts is not None:
-            self.local_cohorts.close(shutdown_error(), only_open=True)
+            self.local_cohorts.close(make_shutdown_error(), only_open=True)
 
     async def close(self) -> None:
         """Wait for work in flight, for up to `shutdown` seconds, and write everything to disk."""
@@ -425,9 +471,9 @@ class Service:
         elapsed = time.monotonic() - self._ending_since
         await self.finish_tasks(max(self.config.shutdown - elapsed, 0.0))
         if self.local_cohorts is not None:
-            self.local_cohorts.close(shutdown_error())
+            self.local_cohorts.close(make_shutdown_error())
         await self.pipeline.close()
-        if self._remembers:
+        if self._has_state:
             self._store.keep_state(self.engine.state_dict())
         self._store.close()
 
@@ -442,32 +488,12 @@ class Service:
         await asyncio.gather(*late, return_exceptions=True)
 
 
-def shutdown_error() -> RequestRefused:
-    """The error for callers while the service is shutting down."""
-    remedy = "Try again: what was paid for is kept."
-    return make_refusal(503, "service", "running", "shutting down", remedy, "service")
-
-
-def _drop_oldest(items: dict[Any, Any], most: int) -> None:
-    """Delete the oldest items until at most this many are left."""
-    while len(items) > most:
-        del items[next(iter(items))]
-
-
-def _check_same_body(digest: bytes, first: bytes) -> None:
-    """Raise if the body differs from that of the first request with this id: the stored rewards would be wrong."""
-    if digest != first:
-        remedy = "Give every request its own id; repeat a request with the same body."
-        got = "a different body than the first time"
-        raise make_refusal(409, "request_id", "used for one request", got, remedy)
-
-
 def make_answers(work: GroupWork, scored: Scored) -> list[SampleAnswer]:
-    """One answer for every rollout of the group."""
+    """Return one answer for every rollout of a group of single samples."""
     (rewards,) = scored.rewards
     (stopped_by,) = scored.stopped_by
-    group = scored.graded.groups[0]
-    usable: Sequence[float] = fill_unknown(rewards)
+    (group,) = scored.graded.groups
+    usable = fill_unknown(rewards)
     size = len(rewards)
     cost = write_cost(scored.graded.judging)["cost"] / size
     answers = []
@@ -482,7 +508,40 @@ def make_answers(work: GroupWork, scored: Scored) -> list[SampleAnswer]:
             reasons=dict(zip(group.names, group.reasons[i], strict=True)),
             stopped_by=", ".join(stopped_by[i]),
             cost=cost,
-            late=work.late is not None,
+            late=work.late,
         )
         answers.append(answer)
     return answers
+
+
+def make_shutdown_error() -> RequestRefused:
+    """Return the error for callers while the service is shutting down."""
+    return make_refusal(
+        503,
+        "service",
+        allowed="running",
+        got="shutting down",
+        remedy="Try again: what was paid for is kept.",
+        where="service",
+    )
+
+
+def _check_same_body(digest: bytes, first_digest: bytes) -> None:
+    """Raise RequestRefused if the body differs from that of the first request with this id.
+
+    The stored rewards would be those of other responses.
+    """
+    if digest != first_digest:
+        raise make_refusal(
+            409,
+            "request_id",
+            allowed="used for one request",
+            got="a different body than the first time",
+            remedy="Give every request its own id; repeat a request with the same body.",
+        )
+
+
+def _drop_oldest(items: dict[Any, Any], most: int) -> None:
+    """Delete the oldest items until at most this many are left."""
+    while len(items) > most:
+        del items[next(iter(items))]

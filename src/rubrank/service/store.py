@@ -1,7 +1,7 @@
 """The state of the service on disk: waiting samples, answers, and the state of rules.
 
     store = ServiceStore(folder / "service.sqlite")
-    store.add_sample(cohort, 0, member, rollout)       returns at once; written together with other rows
+    store.add_sample(cohort, 0, sample_key, rollout)     returns at once; written together with other rows
     await store.add_answers(cohort, answers)           on disk when it returns: only then are callers answered
     store.find_cohort(key, since)                      the last group with this key, with its samples and answers
 
@@ -42,7 +42,7 @@ class StoredSample:
     """One sample as it is on disk."""
 
     number: int
-    member: bytes
+    sample_key: bytes
     rollout: Rollout
     answer: Mapping[str, Any] | None
 
@@ -68,9 +68,13 @@ class ServiceStore:
         try:
             self._lock = lock_file(path.with_suffix(".lock"))
         except BlockingIOError:
-            remedy = "Stop the other one, or give this one a folder of its own."
-            got = f"{path.parent}, in use"
-            raise InvalidInput("serve", "folder", "of one service at a time", got, remedy) from None
+            raise InvalidInput(
+                "serve",
+                "folder",
+                allowed="of one service at a time",
+                got=f"{path.parent}, in use",
+                remedy="Stop the other one, or give this one a folder of its own.",
+            ) from None
         self._store = Store(path, _SCHEMA, name="service")
         self.last_cohort = int(self._store.read("SELECT coalesce(max(id), 0) FROM cohorts")[0][0])
 
@@ -87,11 +91,11 @@ class ServiceStore:
         sql = "INSERT OR REPLACE INTO cohorts (id, key, about, opened, done) VALUES (?, ?, ?, ?, NULL)"
         self._write(sql, (id, key, json.dumps(about, default=str), time.time()))
 
-    def add_sample(self, cohort: int, number: int, member: bytes, rollout: Rollout) -> None:
+    def add_sample(self, cohort: int, number: int, sample_key: bytes, rollout: Rollout) -> None:
         """Store a sample that waits for its siblings."""
         text = json.dumps(rollout.model_dump(exclude_unset=True), default=str)
         sql = "INSERT OR REPLACE INTO samples (cohort, number, member, rollout) VALUES (?, ?, ?, ?)"
-        self._write(sql, (cohort, number, member, text))
+        self._write(sql, (cohort, number, sample_key, text))
 
     async def add_answers(self, cohort: int, answers: Mapping[int, Mapping[str, Any]]) -> None:
         """Store the answers to samples, by their numbers, and mark the group as done."""
@@ -123,10 +127,10 @@ class ServiceStore:
         id, key, about, done = row
         sql = "SELECT number, member, rollout, answer FROM samples WHERE cohort = ? ORDER BY number"
         samples = []
-        for number, member, rollout, answer in self._store.read(sql, (id,)):
+        for number, sample_key, rollout, answer in self._store.read(sql, (id,)):
             stored_rollout = Rollout.model_validate(json.loads(rollout))
             stored_answer = None if answer is None else json.loads(answer)
-            samples.append(StoredSample(number, bytes(member), stored_rollout, stored_answer))
+            samples.append(StoredSample(number, bytes(sample_key), stored_rollout, stored_answer))
         return StoredCohort(id, bytes(key), json.loads(about), done, tuple(samples))
 
     # ----------------------------------------------------------------------------------------- requests and state

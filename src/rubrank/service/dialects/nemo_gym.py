@@ -73,7 +73,9 @@ def aggregate_metrics(body: Any) -> dict[str, Any]:
     """
     responses = check_object(body).get("verify_responses")
     if not isinstance(responses, list):
-        raise InvalidInput(OWNER, "verify_responses", "a list", type(responses).__name__, "")
+        raise InvalidInput(
+            OWNER, "verify_responses", allowed="a list", got=type(responses).__name__, remedy=""
+        )
     rows = [check_object(row, "verify_responses") for row in responses]
     tasks: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:

@@ -33,8 +33,13 @@ def read_samples(data: Any, reader: SampleReader) -> list[ServiceSample]:
         labels = [None] * len(queries or ())
     if queries is None or prompts is None or not len(queries) == len(prompts) == len(labels):
         lists = (queries, prompts, labels)
-        got = ", ".join("none" if values is None else str(len(values)) for values in lists)
-        raise InvalidInput(WHERE, "query, prompts, labels", "lists of the same length", got, "")
+        raise InvalidInput(
+            WHERE,
+            "query, prompts, labels",
+            allowed="lists of the same length",
+            got=", ".join("none" if values is None else str(len(values)) for values in lists),
+            remedy="",
+        )
     samples = []
     for query, prompt, label in zip(queries, prompts, labels, strict=True):
         completion = Completion(*split_query(query, prompt, reader.end_tokens))
@@ -65,13 +70,22 @@ def _read_list(body: Mapping[str, Any], name: str) -> list[Any] | None:
 def split_query(query: Any, prompt: Any, end_tokens: Sequence[str]) -> tuple[str, str | None]:
     """The response without end tokens, and "stop" if there was one."""
     if not isinstance(query, str) or not isinstance(prompt, str):
-        got = f"{type(query).__name__}, {type(prompt).__name__}"
-        raise InvalidInput(WHERE, "query and prompts", "texts", got, "")
+        raise InvalidInput(
+            WHERE,
+            "query and prompts",
+            allowed="texts",
+            got=f"{type(query).__name__}, {type(prompt).__name__}",
+            remedy="",
+        )
     before, _, response = query.partition(prompt) if prompt else ("", "", query)
     if prompt and (prompt not in query or len(before) > _MOST_BEFORE):
-        allowed = "a text that begins with its prompt"
-        remedy = "Another text would be scored: send query = prompt + response."
-        raise InvalidInput(WHERE, "query", allowed, repr(query[:60]), remedy)
+        raise InvalidInput(
+            WHERE,
+            "query",
+            allowed="a text that begins with its prompt",
+            got=repr(query[:60]),
+            remedy="Another text would be scored: send query = prompt + response.",
+        )
     stripped = response.rstrip()
     is_stopped = False
     tokens = tuple(token for token in end_tokens if token)

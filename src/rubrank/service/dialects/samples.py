@@ -55,24 +55,28 @@ class SampleReader:
             key = digest_json("prompt", prompt, label, *period)
         else:
             key = digest_json("id", group, *period)
-        is_named = keys.sample_id is not None
-        if is_named:
-            member = digest_json("id", keys.sample_id)
+        has_sample_id = keys.sample_id is not None
+        if has_sample_id:
+            sample_key = digest_json("id", keys.sample_id)
         else:
-            member = digest_json("text", completion.content, completion.finish_reason)
+            sample_key = digest_json("text", completion.content, completion.finish_reason)
         if keys.step is None and self.needs_step:
-            allowed = "given if attributes start at a later step"
-            remedy = "Leave `start` out of the attributes."
-            raise InvalidInput(where, "step", allowed, "none", remedy)
+            raise InvalidInput(
+                where,
+                "step",
+                allowed="given if attributes start at a later step",
+                got="none",
+                remedy="Leave `start` out of the attributes.",
+            )
         step = keys.step or 0
         name = f"{step}/{key.hex()[:12] if group is None else group}"
         return ServiceSample(
-            key=key,
-            member=member,
-            named=is_named,
+            group_key=key,
+            sample_key=sample_key,
+            has_sample_id=has_sample_id,
             rollout=completion.to_rollout(query, self.thinking, where),
-            size=self._find_size(keys, where),
-            name=name if keys.train else f"eval-{name}",
+            group_size=self._find_size(keys, where),
+            group_name=name if keys.train else f"eval-{name}",
             rubric=query.rubric,
             step=step,
             train=keys.train,
@@ -81,11 +85,21 @@ class SampleReader:
     def _find_size(self, keys: SampleKeys, where: str) -> int:
         size = keys.group_size or self.group_size
         if size is None:
-            remedy = "Set group_size in the file of the service: how many samples the trainer draws for a prompt."
-            raise InvalidInput(where, "group_size", "known", "none", remedy)
+            raise InvalidInput(
+                where,
+                "group_size",
+                allowed="known",
+                got="none",
+                remedy="Set group_size in the file of the service: how many samples the trainer draws for a prompt.",
+            )
         if size > self.max_group:
-            allowed = f"at most {self.max_group:,}"
-            raise InvalidInput(where, "group_size", allowed, f"{size:,}"[:60], "See max_group.")
+            raise InvalidInput(
+                where,
+                "group_size",
+                allowed=f"at most {self.max_group:,}",
+                got=f"{size:,}"[:60],
+                remedy="See max_group.",
+            )
         return size
 
 

@@ -28,7 +28,7 @@ def read_samples(data: Any, reader: SampleReader) -> list[ServiceSample]:
     body = check_object(data)
     for name in ("prompt", "response"):
         if name not in body:
-            raise InvalidInput(WHERE, name, "given", "none", "")
+            raise InvalidInput(WHERE, name, allowed="given", got="none", remedy="")
     completion = Completion(body["response"])
     return [reader.make_sample(body["prompt"], completion, body.get("label"), body, where=WHERE)]
 

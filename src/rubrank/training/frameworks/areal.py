@@ -56,7 +56,7 @@ class RubricWorkflow:
         request: Any = None,
     ) -> None:
         if n < 2:
-            raise InvalidInput(_OWNER, "n", "2 or more: a group", str(n), "")
+            raise InvalidInput(_OWNER, "n", allowed="2 or more: a group", got=str(n), remedy="")
         self.rubrank, self.rubric_column = load_engine(rubrank, _OWNER)
         self.gconfig = gconfig
         self.tokenizer = tokenizer
@@ -70,13 +70,12 @@ class RubricWorkflow:
         """All responses to a row of the dataset, as AReaL's tensors. engine: AReaL's, which samples."""
         prompt = data.get("messages") or data.get("prompt")
         if not prompt:
-            got = ", ".join(sorted(map(str, data))) or "nothing"
             raise InvalidInput(
                 _OWNER,
                 "row",
-                "a mapping with messages or prompt",
-                got,
-                "Rename the columns of the dataset.",
+                allowed="a mapping with messages or prompt",
+                got=", ".join(sorted(map(str, data))) or "nothing",
+                remedy="Rename the columns of the dataset.",
             )
         prompt_ids = self.encode_prompt(prompt)
         responses = await asyncio.gather(
@@ -161,6 +160,10 @@ def workflow_class() -> type:
         )
     except ImportError as error:
         raise InvalidInput(
-            _OWNER, "package", "installed", str(error), "pip install areal==1.0.4"
+            _OWNER,
+            "package",
+            allowed="installed",
+            got=str(error),
+            remedy="pip install areal==1.0.4",
         ) from error
     return type("RubricWorkflow", (RubricWorkflow, RolloutWorkflow), {"__module__": __name__})

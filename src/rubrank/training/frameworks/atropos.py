@@ -63,9 +63,13 @@ class RubricEnv:
         engine, rubric_column = load_engine(self.rubrank, _OWNER)
         conversations = group.get("messages")
         if not conversations or len(conversations) != len(group["tokens"]):
-            remedy = "Put each rollout's messages into the group: messages=…"
-            got = repr(conversations)[:60]
-            raise InvalidInput(_OWNER, "messages", "one conversation for each rollout", got, remedy)
+            raise InvalidInput(
+                _OWNER,
+                "messages",
+                allowed="one conversation for each rollout",
+                got=repr(conversations)[:60],
+                remedy="Put each rollout's messages into the group: messages=…",
+            )
         tokenizer = getattr(self, "tokenizer", None)
         reported_reasons = _read_finish_reasons(group)
         completions = []

@@ -45,21 +45,31 @@ def compute_score(
     """
     engine, rubric_column = load_engine(rubrank, _OWNER, passes_step=False)
     if engine.remembers:
-        allowed = "one without a memory: EasyR1 does not say when it validates"
-        raise InvalidInput(_OWNER, "rule", allowed, repr(engine.rule.name), "")
+        raise InvalidInput(
+            _OWNER,
+            "rule",
+            allowed="one without a memory: EasyR1 does not say when it validates",
+            got=repr(engine.rule.name),
+            remedy="",
+        )
     samples = []
     for number, row in enumerate(reward_inputs):
         if not isinstance(row, Mapping) or not all(name in row for name in _COLUMNS):
-            allowed = f"a mapping with {', '.join(_COLUMNS)}"
-            got = ", ".join(map(str, row)) if isinstance(row, Mapping) else type(row).__name__
             raise InvalidInput(
-                _OWNER, f"row {number}", allowed, got, "Set worker.reward.reward_type=batch."
+                _OWNER,
+                f"row {number}",
+                allowed=f"a mapping with {', '.join(_COLUMNS)}",
+                got=", ".join(map(str, row)) if isinstance(row, Mapping) else type(row).__name__,
+                remedy="Set worker.reward.reward_type=batch.",
             )
         truth = parse_json_cell(row["ground_truth"])
         if not isinstance(truth, Mapping) or truth.get("uid") is None:
-            remedy = "Write it with rubrank.training.frameworks.easyr1.ground_truth_of(row, uid)."
             raise InvalidInput(
-                _OWNER, f"ground_truth of row {number}", "JSON with a uid", repr(truth)[:60], remedy
+                _OWNER,
+                f"ground_truth of row {number}",
+                allowed="JSON with a uid",
+                got=repr(truth)[:60],
+                remedy="Write it with rubrank.training.frameworks.easyr1.ground_truth_of(row, uid).",
             )
         query_row = {name: value for name, value in truth.items() if name != "uid"}
         query = make_query("", query_row, rubric_column=rubric_column)

@@ -122,7 +122,7 @@ def read_request(data: Any) -> VerifyRequest:
     """Read a request, given as JSON data or as NeMo Gym's own classes."""
     body = _dump(data)
     if not isinstance(body, Mapping):
-        raise InvalidInput(OWNER, "body", "an object", type(body).__name__, "")
+        raise InvalidInput(OWNER, "body", allowed="an object", got=type(body).__name__, remedy="")
     params = _dump(body.get(_PARAMS))
     response = _dump(body.get(_RESPONSE))
     has_input = isinstance(params, Mapping) and params.get("input") is not None
@@ -130,7 +130,11 @@ def read_request(data: Any) -> VerifyRequest:
         fields = [f"{name}: {type(value).__name__}" for name, value in body.items()]
         got = ", ".join(fields) or "nothing"
         raise InvalidInput(
-            OWNER, "body", f"an object with {_PARAMS}.input and {_RESPONSE}", got[:200], ""
+            OWNER,
+            "body",
+            allowed=f"an object with {_PARAMS}.input and {_RESPONSE}",
+            got=got[:200],
+            remedy="",
         )
     row = {
         key: value
@@ -149,7 +153,7 @@ def _read_prompt(params: Mapping[str, Any]) -> list[dict[str, Any]]:
     else:
         messages = _read_messages(params["input"], where)
     if not messages:
-        raise InvalidInput(OWNER, where, "a text or messages", "none", "")
+        raise InvalidInput(OWNER, where, allowed="a text or messages", got="none", remedy="")
     instructions = params.get("instructions")
     if isinstance(instructions, str) and instructions:
         messages.insert(0, {"role": "system", "content": instructions})
@@ -202,12 +206,14 @@ def _read_messages(items: Any, where: str, default_role: str | None = None) -> l
     default_role: of message items without a role; None: they are skipped.
     """
     if not isinstance(items, list | tuple):
-        raise InvalidInput(OWNER, where, "a list", type(items).__name__, "")
+        raise InvalidInput(OWNER, where, allowed="a list", got=type(items).__name__, remedy="")
     conversation = _Conversation()
     for data in items:
         item = _dump(data)
         if not isinstance(item, Mapping):
-            raise InvalidInput(OWNER, where, "a list of objects", type(item).__name__, "")
+            raise InvalidInput(
+                OWNER, where, allowed="a list of objects", got=type(item).__name__, remedy=""
+            )
         kind = item.get("type") or "message"
         role = item.get("role") or default_role
         if kind == "reasoning":

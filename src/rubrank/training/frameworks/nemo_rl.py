@@ -53,7 +53,11 @@ class RubricEnvironment:
         self.train = bool(cfg.get("train", True))
         if self.size < 1:
             raise InvalidInput(
-                _OWNER, "num_generations", "as in the run's configuration", repr(self.size), ""
+                _OWNER,
+                "num_generations",
+                allowed="as in the run's configuration",
+                got=repr(self.size),
+                remedy="",
             )
         self._timeout = float(cfg.get("timeout", 3600.0))
         self._calls = 0

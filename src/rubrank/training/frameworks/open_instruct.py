@@ -96,7 +96,12 @@ def _group_rows(prompts: Sequence[str], truths: Sequence[Any], n: int | None) ->
     groups = []
     for run in runs:
         if len(run) > n and len(run) % n:
-            allowed = "a divisor of the number of samples with the same query"
-            raise InvalidInput(_OWNER, "n", allowed, f"{n}, with {len(run)} samples", "")
+            raise InvalidInput(
+                _OWNER,
+                "n",
+                allowed="a divisor of the number of samples with the same query",
+                got=f"{n}, with {len(run)} samples",
+                remedy="",
+            )
         groups += [run[start : start + n] for start in range(0, len(run), n)]
     return groups

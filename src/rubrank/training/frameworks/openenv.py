@@ -53,9 +53,12 @@ def make_rubric(
     engine, rubric_column = load_engine(source, _OWNER)
     for judge in engine.judges.judges if engine.judges is not None else ():
         if judge.kind in COMPARES:
-            remedy = "An environment sees one response at a time."
             raise InvalidInput(
-                _OWNER, f"judge {judge.name!r}", "of a kind that scores", judge.kind, remedy
+                _OWNER,
+                f"judge {judge.name!r}",
+                allowed="of a kind that scores",
+                got=judge.kind,
+                remedy="An environment sees one response at a time.",
             )
     engine.alarm = None  # it needs training steps, and episodes of evaluations look the same here
     action_numbers = count()
@@ -67,9 +70,12 @@ def make_rubric(
             """The gated weighted mean of the scores, from 0 to 1; raises NoScore if every score is missing."""
             data = dict((read or _read_message)(action, observation))
             if not isinstance(data.get("response"), str | list):
-                allowed = "what `read` returns: a text or messages"
                 raise InvalidInput(
-                    _OWNER, "response", allowed, repr(data.get("response")), "Pass read=…."
+                    _OWNER,
+                    "response",
+                    allowed="what `read` returns: a text or messages",
+                    got=repr(data.get("response")),
+                    remedy="Pass read=….",
                 )
             response = data.pop("response")
             query = make_query(data.get("prompt", ""), data, rubric_column=rubric_column)

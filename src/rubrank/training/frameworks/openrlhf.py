@@ -175,6 +175,10 @@ def __getattr__(name: str) -> Any:
         )
     except ImportError as error:
         raise InvalidInput(
-            _OWNER, "package", "installed", str(error), "pip install openrlhf[vllm]==0.11.2"
+            _OWNER,
+            "package",
+            allowed="installed",
+            got=str(error),
+            remedy="pip install openrlhf[vllm]==0.11.2",
         ) from error
     return type("AgentExecutor", (RubricAgent, SingleTurnAgentExecutor), {"__module__": __name__})

@@ -52,8 +52,13 @@ def install(
             with suppress(ImportError):
                 classes = getattr(import_module(module), "ALGORITHM_CLASSES", None)
     if classes is None:
-        remedy = "Run it in prime-rl's environment, or pass classes=."
-        raise InvalidInput(_OWNER, "package", "one with ALGORITHM_CLASSES", "none", remedy)
+        raise InvalidInput(
+            _OWNER,
+            "package",
+            allowed="one with ALGORITHM_CLASSES",
+            got="none",
+            remedy="Run it in prime-rl's environment, or pass classes=.",
+        )
     for name, algorithm in list(classes.items()):
         if not issubclass(algorithm, RubricScoring) and hasattr(algorithm, "score_group"):
             bases = (RubricScoring, algorithm)

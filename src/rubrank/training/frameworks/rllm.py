@@ -49,9 +49,13 @@ def estimator(
     def estimate(rewards: Sequence[Any], algorithm_config: Any = None, **kwargs: Any) -> Any:
         trajectory_groups: Sequence[Any] = kwargs.get("traj_groups") or ()
         if len(trajectory_groups) != len(rewards):
-            allowed = "passed by rLLM, one for each group of rewards"
-            got = f"{len(trajectory_groups)} for {len(rewards)}"
-            raise InvalidInput(_OWNER, "traj_groups", allowed, got, "Update rLLM.")
+            raise InvalidInput(
+                _OWNER,
+                "traj_groups",
+                allowed="passed by rLLM, one for each group of rewards",
+                got=f"{len(trajectory_groups)} for {len(rewards)}",
+                remedy="Update rLLM.",
+            )
         step = next(calls)
         label = reward_engine.label(step)
         groups = [
@@ -82,14 +86,25 @@ def register(
         base_estimator = module.get_rllm_adv_estimator(base)
         module.register_rllm_adv_estimator(name)(estimator(engine, base_estimator))
         return
-    got = "no rLLM with advantage estimators"
-    raise InvalidInput(_OWNER, "package", "installed", got, "Run it in rLLM's environment.")
+    raise InvalidInput(
+        _OWNER,
+        "package",
+        allowed="installed",
+        got="no rLLM with advantage estimators",
+        remedy="Run it in rLLM's environment.",
+    )
 
 
 def _read_group(engine: RewardEngine, group: Any, rubric_column: str, step: int, id: str) -> Group:
     group_name = getattr(group, "group_id", id)
     if not group.trajectories:
-        raise InvalidInput(_OWNER, f"group {group_name!r}", "a group with trajectories", "none", "")
+        raise InvalidInput(
+            _OWNER,
+            f"group {group_name!r}",
+            allowed="a group with trajectories",
+            got="none",
+            remedy="",
+        )
     # A trajectory that failed early has no conversation, so the prompt is taken from one that has.
     first = next(
         (item for item in group.trajectories if _read_conversation(item)), group.trajectories[0]

@@ -77,8 +77,13 @@ class RubricLoop:
     def tokenizer(self) -> Any:
         """Loaded with the first prompt."""
         if not self.tokenizer_path:
-            remedy = "Set it in the class of your loop."
-            raise InvalidInput(_OWNER, "tokenizer_path", "the policy's", "none", remedy)
+            raise InvalidInput(
+                _OWNER,
+                "tokenizer_path",
+                allowed="the policy's",
+                got="none",
+                remedy="Set it in the class of your loop.",
+            )
         from transformers import AutoTokenizer
 
         return AutoTokenizer.from_pretrained(self.tokenizer_path)

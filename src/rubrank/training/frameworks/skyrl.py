@@ -59,18 +59,24 @@ class RubricRewards:
             extras = input_batch["env_extras"]
         prompts = input_batch["prompts"] if trajectory_ids else ()
         if not len(trajectory_ids) == len(prompts) == len(extras):
-            got = f"{len(trajectory_ids)} and {len(extras)} for {len(prompts)} prompts"
-            remedy = "Pass the input of SkyRL's generator unchanged."
             raise InvalidInput(
-                _OWNER, "trajectory_ids and env_extras", "one for each prompt", got, remedy
+                _OWNER,
+                "trajectory_ids and env_extras",
+                allowed="one for each prompt",
+                got=f"{len(trajectory_ids)} and {len(extras)} for {len(prompts)} prompts",
+                remedy="Pass the input of SkyRL's generator unchanged.",
             )
         prompt_of_uid: dict[str, Any] = {}
         for trajectory_id, prompt, extra in zip(trajectory_ids, prompts, extras, strict=True):
             uid = str(trajectory_id.instance_id)
             if prompt_of_uid.setdefault(uid, prompt) != prompt:
-                allowed = "different for different prompts: rows with the same uid are a group"
-                remedy = "Renumber the rows of the dataset."
-                raise InvalidInput(_OWNER, "uid", allowed, f"{uid!r} for two prompts", remedy)
+                raise InvalidInput(
+                    _OWNER,
+                    "uid",
+                    allowed="different for different prompts: rows with the same uid are a group",
+                    got=f"{uid!r} for two prompts",
+                    remedy="Renumber the rows of the dataset.",
+                )
             # A uid that returns moves to the end: the queries at the front are forgotten first.
             queries.pop(uid, None)
             queries[uid] = make_query(prompt, extra or {}, rubric_column=rubric_column)
@@ -86,12 +92,21 @@ class RubricRewards:
         tokenizer = getattr(self, "tokenizer", None)
         response_count = len(generator_output["response_ids"])
         if len(uids) != response_count or any(uid is None for uid in uids):
-            got = f"{sum(uid is not None for uid in uids)} for {response_count} responses"
-            remedy = "Pass those of SkyRL's generator."
-            raise InvalidInput(_OWNER, "uids", "one for each response", got, remedy)
+            raise InvalidInput(
+                _OWNER,
+                "uids",
+                allowed="one for each response",
+                got=f"{sum(uid is not None for uid in uids)} for {response_count} responses",
+                remedy="Pass those of SkyRL's generator.",
+            )
         if tokenizer is None and response_count:
-            remedy = "Use a trainer that has one."
-            raise InvalidInput(_OWNER, "tokenizer", "the trainer's", "none", remedy)
+            raise InvalidInput(
+                _OWNER,
+                "tokenizer",
+                allowed="the trainer's",
+                got="none",
+                remedy="Use a trainer that has one.",
+            )
         is_last_step = generator_output.get("is_last_step") or [True] * len(uids)
         rewarded_rows = [i for i, is_last in enumerate(is_last_step) if is_last]
         samples = []

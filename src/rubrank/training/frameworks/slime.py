@@ -30,13 +30,21 @@ _OWNER = "slime"
 async def reward(args: Any, samples: Sequence[Any], **_: Any) -> list[float]:
     """The rewards of the samples of one prompt; configured by `args.rubrank_config`, or else by RUBRANK_CONFIG."""
     if not isinstance(samples, Sequence) or isinstance(samples, str):
-        got = type(samples).__name__
-        remedy = "Pass --group-rm, too."
-        raise InvalidInput(_OWNER, "samples", "all samples of a prompt", got, remedy)
+        raise InvalidInput(
+            _OWNER,
+            "samples",
+            allowed="all samples of a prompt",
+            got=type(samples).__name__,
+            remedy="Pass --group-rm, too.",
+        )
     if not samples or any(isinstance(sample, Sequence) for sample in samples):
-        got = f"a list of {type(samples[0]).__name__ if samples else 'none'}"
-        remedy = "--group-rm does not work with a generate function that returns several samples per call."
-        raise InvalidInput(_OWNER, "samples", "one for each rollout", got, remedy)
+        raise InvalidInput(
+            _OWNER,
+            "samples",
+            allowed="one for each rollout",
+            got=f"a list of {type(samples[0]).__name__ if samples else 'none'}",
+            remedy="--group-rm does not work with a generate function that returns several samples per call.",
+        )
     engine, rubric_column = load_engine(getattr(args, "rubrank_config", None), _OWNER)
     first = samples[0]
     batch_size = getattr(args, "rollout_batch_size", None)

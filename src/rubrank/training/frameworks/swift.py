@@ -59,11 +59,12 @@ class RubricORM:
         self.engine, self._rubric_column = load_engine(self.rubrank, _OWNER)
         evaluates = getattr(args, "eval_strategy", "no") not in (None, "no")
         if not watch_loaded_trainers() and self.engine.remembers and evaluates:
-            allowed = (
-                "one without a memory: this trainer of ms-swift does not say when it evaluates"
-            )
             raise InvalidInput(
-                _OWNER, "rule", allowed, repr(self.engine.rule.name), "Or set --eval_strategy no."
+                _OWNER,
+                "rule",
+                allowed="one without a memory: this trainer of ms-swift does not say when it evaluates",
+                got=repr(self.engine.rule.name),
+                remedy="Or set --eval_strategy no.",
             )
 
     def __call__(self, completions: Sequence[str], **kwargs: Any) -> list[float]:
@@ -161,14 +162,20 @@ def _read_samples(
         if name not in _NOT_COLUMNS and isinstance(values, Sequence) and len(values) == number
     }
     if "prompt_id" not in columns:
-        got = ", ".join(sorted(kwargs)) or "nothing"
         raise InvalidInput(
-            _OWNER, "prompt_id", "passed by ms-swift", got, "Use ms-swift 4.6 or later."
+            _OWNER,
+            "prompt_id",
+            allowed="passed by ms-swift",
+            got=", ".join(sorted(kwargs)) or "nothing",
+            remedy="Use ms-swift 4.6 or later.",
         )
     if None in columns["prompt_id"]:
-        allowed = "given for every row: rows without one would all be one group"
         raise InvalidInput(
-            _OWNER, "prompt_id", allowed, "None", "Do not change what ms-swift passes."
+            _OWNER,
+            "prompt_id",
+            allowed="given for every row: rows without one would all be one group",
+            got="None",
+            remedy="Do not change what ms-swift passes.",
         )
     samples = []
     for i, text in enumerate(completions):

@@ -53,8 +53,13 @@ class RubricGroupBuilder:
 
     def __post_init__(self) -> None:
         if self.renderer is None and self.completion_of is None:
-            remedy = "Pass renderer=get_renderer(…), which decodes the tokens of actions."
-            raise InvalidInput(_OWNER, "renderer", "given, or completion_of", "neither", remedy)
+            raise InvalidInput(
+                _OWNER,
+                "renderer",
+                allowed="given, or completion_of",
+                got="neither",
+                remedy="Pass renderer=get_renderer(…), which decodes the tokens of actions.",
+            )
         query = make_query(self.prompt, self.row, rubric_column=self.rubric_column)
         # Checked before anything is sampled.
         self.engine.check_rubric(query.rubric, f"{_OWNER}({query.prompt!r:.40})")

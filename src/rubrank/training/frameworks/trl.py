@@ -102,7 +102,11 @@ class RubricReward:
     ) -> None:
         if num_generations is not None and num_generations < 1:
             raise InvalidInput(
-                _OWNER, "num_generations", "≥ 1", repr(num_generations), "Leave it out."
+                _OWNER,
+                "num_generations",
+                allowed="≥ 1",
+                got=repr(num_generations),
+                remedy="Leave it out.",
             )
         check_keywords(
             _OWNER,
@@ -224,9 +228,12 @@ class RubricReward:
         """The rows of this process as samples, reasoning separated from answers and tokens counted."""
         number = len(prompts)
         if number != len(completions):
-            got = f"{number} prompts, {len(completions)} completions"
             raise InvalidInput(
-                _OWNER, "prompts", "one for each completion", got, "Pass what TRL passes."
+                _OWNER,
+                "prompts",
+                allowed="one for each completion",
+                got=f"{number} prompts, {len(completions)} completions",
+                remedy="Pass what TRL passes.",
             )
         row_columns = {
             name: values
@@ -274,9 +281,13 @@ class RubricReward:
         has_own = column in row or (self.rubric_column is None and "instruction_id_list" in row)
         is_needed = self.rubric_column is not None or self.engine.rubric is None
         if is_needed and not has_own:
-            allowed = f"one of the dataset's columns ({', '.join(sorted(row)) or 'none'})"
-            remedy = "Or leave it out, and pass a shared rubric: RubricReward(rubric)."
-            raise InvalidInput(_OWNER, "rubric_column", allowed, repr(column), remedy)
+            raise InvalidInput(
+                _OWNER,
+                "rubric_column",
+                allowed=f"one of the dataset's columns ({', '.join(sorted(row)) or 'none'})",
+                got=repr(column),
+                remedy="Or leave it out, and pass a shared rubric: RubricReward(rubric).",
+            )
         # The sources of a mixture may have a rubric or instructions, each in columns of its own.
         return row[column] if self.rubric_column is not None else find_own_rubric(row)
 
@@ -287,10 +298,12 @@ class RubricReward:
         if trainer is not None:
             size = int(trainer.args.num_generations)
             if self.num_generations not in (None, size):
-                allowed = f"{size}, as in the trainer's arguments"
-                remedy = "Leave it out: the trainer's is used."
                 raise InvalidInput(
-                    _OWNER, "num_generations", allowed, str(self.num_generations), remedy
+                    _OWNER,
+                    "num_generations",
+                    allowed=f"{size}, as in the trainer's arguments",
+                    got=str(self.num_generations),
+                    remedy="Leave it out: the trainer's is used.",
                 )
             return size if train else int(trainer.args.num_generations_eval or size)
         # A group may not contain different prompts, so its size divides the length of every run of equal prompts.
@@ -307,9 +320,9 @@ class RubricReward:
         raise InvalidInput(
             _OWNER,
             "num_generations",
-            "such that the rollouts of a query are consecutive, and more than one",
-            f"{self.num_generations} for {len(samples)} rows whose prompts repeat {sorted(set(run_lengths))} times",
-            "Pass callbacks=[reward.callback] to the trainer.",
+            allowed="such that the rollouts of a query are consecutive, and more than one",
+            got=f"{self.num_generations} for {len(samples)} rows whose prompts repeat {sorted(set(run_lengths))} times",
+            remedy="Pass callbacks=[reward.callback] to the trainer.",
         )
 
     def check(self, dataset: Iterable[Mapping[str, Any]]) -> int:
@@ -386,10 +399,12 @@ def current_processes() -> Processes:
     accelerate_world = PartialState().num_processes
     if accelerate_world != world:
         # It would gather from fewer processes, and rewards would be fused without the other rollouts.
-        allowed = f"{world}, as in torch.distributed"
-        remedy = "On CPUs, GRPOConfig needs use_cpu=True before anything else uses accelerate."
         raise InvalidInput(
-            _OWNER, "processes", allowed, f"{accelerate_world} in accelerate", remedy
+            _OWNER,
+            "processes",
+            allowed=f"{world}, as in torch.distributed",
+            got=f"{accelerate_world} in accelerate",
+            remedy="On CPUs, GRPOConfig needs use_cpu=True before anything else uses accelerate.",
         )
     return Processes(gather_object, distributed.get_rank(), world)
 

@@ -87,10 +87,17 @@ def rubric_of(engine: RewardEngine | str | Path | None = None, **options: Any) -
     try:
         import verifiers as vf  # type: ignore[import-not-found, import-untyped, unused-ignore]
     except ImportError as error:
-        raise InvalidInput(_OWNER, "package", "installed", str(error), remedy) from error
+        raise InvalidInput(
+            _OWNER, "package", allowed="installed", got=str(error), remedy=remedy
+        ) from error
     if not hasattr(vf, "Rubric"):
-        got = f"{getattr(vf, '__version__', 'another')}, which has none"
-        raise InvalidInput(_OWNER, "version", "one with Rubric functions (≤ 0.3.1)", got, remedy)
+        raise InvalidInput(
+            _OWNER,
+            "version",
+            allowed="one with Rubric functions (≤ 0.3.1)",
+            got=f"{getattr(vf, '__version__', 'another')}, which has none",
+            remedy=remedy,
+        )
     return vf.Rubric(funcs=[group_reward(engine, **options)])
 
 

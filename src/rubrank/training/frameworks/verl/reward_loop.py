@@ -73,13 +73,12 @@ class _RubricManager(RewardManagerBase):
     ) -> None:
         super().__init__(config, tokenizer, compute_score)
         if config.reward.reward_model.enable:
-            remedy = "Use models as judges: rubrank.judges."
             raise InvalidInput(
                 "verl",
                 "reward.reward_model.enable",
-                "false with rubrank's managers",
-                "true",
-                remedy,
+                allowed="false with rubrank's managers",
+                got="true",
+                remedy="Use models as judges: rubrank.judges.",
             )
         self.settings = Settings.of(config)
         self.reader = ResponseReader(self.settings, tokenizer, config)
@@ -107,12 +106,13 @@ class RubricScores(_RubricManager):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         if not self.settings.fusing:
-            allowed = (
-                "rubrank_sync, rubrank_colocate_async or rubrank_separate_async with RubricScores"
+            raise InvalidInput(
+                "verl",
+                "trainer.v1.trainer_mode",
+                allowed="rubrank_sync, rubrank_colocate_async or rubrank_separate_async with RubricScores",
+                got=f"{self.config.trainer.v1.trainer_mode!r}, or trainer.use_v1=false",
+                remedy="No component would fuse the scores. RubricBarrier works with any trainer.",
             )
-            got = f"{self.config.trainer.v1.trainer_mode!r}, or trainer.use_v1=false"
-            remedy = "No component would fuse the scores. RubricBarrier works with any trainer."
-            raise InvalidInput("verl", "trainer.v1.trainer_mode", allowed, got, remedy)
         self.scorer = SingleScorer(self.settings, int(self.config.reward.num_workers))
 
     async def run_single(self, data: Any) -> dict[str, Any]:
@@ -150,9 +150,12 @@ class RubricBarrier(_RubricManager):
         """Called by verl with one rollout."""
         row, rollout, rubric = await self._read(data)
         if "uid" not in row:
-            remedy = "Use the v1 trainer (trainer.use_v1=true), or fully_async_policy, one_step_off_policy."
             raise InvalidInput(
-                "RubricBarrier", "uid", "passed by verl", ", ".join(sorted(row)), remedy
+                "RubricBarrier",
+                "uid",
+                allowed="passed by verl",
+                got=", ".join(sorted(row)),
+                remedy="Use the v1 trainer (trainer.use_v1=true), or fully_async_policy, one_step_off_policy.",
             )
         step = read_step(row, getattr(data, "meta_info", None))
         if step is None:
@@ -202,10 +205,12 @@ def check_workers(config: Any) -> None:
     waiting = config.data.train_batch_size * config.actor_rollout_ref.rollout.n * batches
     needed = math.ceil(waiting / (_WORKER_LOAD * WORKER_CALLS))
     if config.reward.num_workers < needed:
-        allowed = f"≥ {needed} for {waiting:,.0f} rollouts that may wait at once"
-        got = str(config.reward.num_workers)
         raise InvalidInput(
-            "verl", "reward.num_workers", allowed, got, "A worker takes 1,000 calls at a time."
+            "verl",
+            "reward.num_workers",
+            allowed=f"≥ {needed} for {waiting:,.0f} rollouts that may wait at once",
+            got=str(config.reward.num_workers),
+            remedy="A worker takes 1,000 calls at a time.",
         )
 
 
@@ -238,11 +243,14 @@ def check_held_out(config: Any) -> None:
         if "extra_info" in frame.collect_schema():
             rows = frame.select("extra_info").collect().to_dicts()
         if not all(is_held_out(row) for row in rows):
-            allowed = (
-                "rows whose extra_info.split is not 'train', because verl has no TransferQueue here"
+            raise InvalidInput(
+                "verl",
+                "data.val_files",
+                allowed="rows whose extra_info.split is not 'train', because verl has no TransferQueue here",
+                got=f"{path} has others",
+                remedy="Write it, as recipes/verl/make.py does; or set trainer.val_before_train=false"
+                " trainer.test_freq=-1.",
             )
-            remedy = "Write it, as recipes/verl/make.py does; or trainer.val_before_train=false trainer.test_freq=-1."
-            raise InvalidInput("verl", "data.val_files", allowed, f"{path} has others", remedy)
 
 
 def stateless_engine(settings: Settings) -> RewardEngine:
@@ -250,9 +258,13 @@ def stateless_engine(settings: Settings) -> RewardEngine:
     engine = settings.engine()
     engine.leave_out_default_control()
     if engine.remembers:
-        allowed = "one without a memory: no checkpoint contains reward workers"
-        remedy = "Use trainer.v1.trainer_mode=rubrank_sync with RubricScores, which saves it; or pool: group."
-        raise InvalidInput(OWNER, "rule", allowed, repr(engine.rule.name), remedy)
+        raise InvalidInput(
+            OWNER,
+            "rule",
+            allowed="one without a memory: no checkpoint contains reward workers",
+            got=repr(engine.rule.name),
+            remedy="Use trainer.v1.trainer_mode=rubrank_sync with RubricScores, which saves it; or pool: group.",
+        )
     return engine
 
 

@@ -219,12 +219,12 @@ def unpack_groups(
             if "outage" in rollout:
                 raise JudgeOutage(*rollout["outage"])
             if rollout["criteria"] != names:
-                got = str(rollout["criteria"])
-                remedy = (
-                    "Start reward workers and trainer with the same files and the same rubrank."
-                )
                 raise InvalidInput(
-                    f"group {group.id!r}", "criteria", f"the trainer's {names}", got, remedy
+                    f"group {group.id!r}",
+                    "criteria",
+                    allowed=f"the trainer's {names}",
+                    got=str(rollout["criteria"]),
+                    remedy="Start reward workers and trainer with the same files and the same rubrank.",
                 )
         # None becomes NaN
         scores = np.array([rollout["scores"] for rollout in rollouts], dtype=float)

@@ -104,10 +104,12 @@ class Settings:
         if self.rubric_column is not None:
             rubric = _get_at(row, self.rubric_column)
             if rubric is _ABSENT:
-                allowed = f"a place in the row, which has {', '.join(sorted(row)) or 'nothing'}"
-                remedy = "Such as extra_info.rubric."
                 raise InvalidInput(
-                    OWNER, "rubric_column", allowed, repr(self.rubric_column), remedy
+                    OWNER,
+                    "rubric_column",
+                    allowed=f"a place in the row, which has {', '.join(sorted(row)) or 'nothing'}",
+                    got=repr(self.rubric_column),
+                    remedy="Such as extra_info.rubric.",
                 )
             return rubric
         for place in _RUBRIC_PLACES:
