@@ -18,8 +18,7 @@ from pydantic import BaseModel, ConfigDict
 
 from rubrank import InvalidInput, RewardEngine
 from rubrank.service.cohorts import SampleAnswer
-from rubrank.service.dialects import nemo_gym
-from rubrank.service.dialects.samples import SampleReader
+from rubrank.service.dialects import NEMO_GYM, REVERIFY, SampleReader, aggregate_metrics, answer_session
 from rubrank.training.frameworks.nemo_gym import RubricVerifier
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what frameworks warn of among themselves is not ours
@@ -122,7 +121,7 @@ def answer(reward: float = 0.75, samples: int = 2) -> SampleAnswer:
 
 
 def test_an_answer_is_a_verify_response(schema):
-    told = nemo_gym.write_answer(body(difficulty=3), [answer()])
+    told = NEMO_GYM.write_answer(body(difficulty=3), [answer()])
     for kind in (schema.Components, schema.Single):
         found = kind.model_validate(told)
         assert (found.reward, found.mask_sample, found.failure_kind) == (0.75, False, None)
@@ -133,7 +132,7 @@ def test_an_answer_is_a_verify_response(schema):
 def test_a_judge_that_failed_is_masked_and_tried_again(schema):
     """Agents' rows have keys of NeMo Gym's own, by which failures are routed; environment servers refuse them."""
     for row in ({"_ng_task_index": 3, "_ng_rollout_index": 1}, {}):
-        told = nemo_gym.write_answer(body(**row), [answer(nan)])
+        told = NEMO_GYM.write_answer(body(**row), [answer(nan)])
         found = schema.Single.model_validate(told)
         assert (found.reward, found.mask_sample, found.failure_kind) == (0.5, True, "judge_failed")
         assert found.failure_reason == "the judge timed out"
@@ -143,7 +142,7 @@ def test_a_judge_that_failed_is_masked_and_tried_again(schema):
 
 
 def test_a_group_that_is_short_is_a_note(schema):
-    found = schema.Components.model_validate(nemo_gym.write_answer(body(), [answer(samples=1)]))
+    found = schema.Components.model_validate(NEMO_GYM.write_answer(body(), [answer(samples=1)]))
     assert (found.mask_sample, found.reward) == (False, 0.75)
     assert found.failure_kind in schema.kinds
     assert found.failure_reason.startswith("scored with 1 of 2 samples")
@@ -151,13 +150,10 @@ def test_a_group_that_is_short_is_a_note(schema):
 
 def test_sessions_keep_their_ids(schema):
     seed = {"resources_session_id": "s-7", "episode_id": {"rollout_id": "3-1"}, "task_id": {}, "task_data": {}}
-    told = nemo_gym.answer_session(seed)
+    told = answer_session(seed)
     assert schema.Seeded.model_validate(told).resources_session_id == "s-7"
-    assert (
-        schema.Closed.model_validate(nemo_gym.answer_session({"resources_session_id": "s-7"})).resources_session_id
-        == "s-7"
-    )
-    assert nemo_gym.answer_session(body()) == {}  # an agent's, which has no id
+    assert schema.Closed.model_validate(answer_session({"resources_session_id": "s-7"})).resources_session_id == "s-7"
+    assert answer_session(body()) == {}  # an agent's, which has no id
 
 
 def test_metrics_of_a_run(schema):
@@ -168,7 +164,7 @@ def test_metrics_of_a_run(schema):
         {"_ng_task_index": 1, "reward": 0.5, "reward_components": {"Facts": 0.5}, "mask_sample": True},
         {"_ng_task_index": 1, "reward": 0.2, "reward_components": {"Facts": 0.2}},
     ]
-    found = schema.Aggregate.model_validate(nemo_gym.aggregate_metrics({"verify_responses": rows}))
+    found = schema.Aggregate.model_validate(aggregate_metrics({"verify_responses": rows}))
     assert found.agent_metrics == {
         "mean/reward": pytest.approx(0.4),
         "mean/Facts": pytest.approx(0.4),
@@ -177,12 +173,12 @@ def test_metrics_of_a_run(schema):
     }
     assert found.key_metrics == {"mean/Facts": pytest.approx(0.4)}
     assert [one["mean/reward"] for one in found.group_level_metrics] == [0.5, 0.2]
-    assert nemo_gym.aggregate_metrics({"verify_responses": []})["key_metrics"] == {}
+    assert aggregate_metrics({"verify_responses": []})["key_metrics"] == {}
     odd = [{"_ng_task_index": [], "reward": "high", "reward_components": 7}, {"reward_components": {"Facts": None}}]
-    assert nemo_gym.aggregate_metrics({"verify_responses": odd})["agent_metrics"] == {"samples": 2, "masked": 0}
+    assert aggregate_metrics({"verify_responses": odd})["agent_metrics"] == {"samples": 2, "masked": 0}
     with pytest.raises(InvalidInput, match="verify_responses must be a list"):
-        nemo_gym.aggregate_metrics({})
-    assert nemo_gym.REVERIFY in schema.modes
+        aggregate_metrics({})
+    assert REVERIFY in schema.modes
 
 
 @pytest.mark.parametrize(
@@ -199,14 +195,14 @@ def test_metrics_of_a_run(schema):
 )
 def test_why_sampling_ended(response, reason):
     """An agent calls a response without an answer incomplete, too: nobody cut that off."""
-    (sample,) = nemo_gym.read_samples(body(response=response), READING)
+    (sample,) = NEMO_GYM.read_samples(body(response=response), READING)
     assert sample.rollout.finish_reason == reason
     assert sample.rollout.answer == "West Lake."
 
 
 def test_rows_of_the_same_prompt_are_one_group_whatever_their_numbers():
     """Where rows were repeated before they came to NeMo Gym, each has a number of its own."""
-    first, second = (nemo_gym.read_samples(body(_ng_task_index=i), READING)[0] for i in range(2))
+    first, second = (NEMO_GYM.read_samples(body(_ng_task_index=i), READING)[0] for i in range(2))
     assert first.group_key == second.group_key
 
 

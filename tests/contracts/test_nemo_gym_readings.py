@@ -9,8 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from rubrank import Group, InvalidInput, RewardEngine, Rollout
-from rubrank.service.dialects import nemo_gym
-from rubrank.service.dialects.samples import SampleReader
+from rubrank.service.dialects import NEMO_GYM, SampleReader
 from rubrank.training.barrier import SampleReward
 from rubrank.training.frameworks.nemo_gym import RubricVerifier
 
@@ -81,7 +80,7 @@ ODD: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 
 def in_service(data: dict[str, Any], engine: RewardEngine) -> Any:
-    (sample,) = nemo_gym.read_samples(data, SampleReader(4, "rubric", (), False, thinking=engine.thinking))
+    (sample,) = NEMO_GYM.read_samples(data, SampleReader(4, "rubric", (), False, thinking=engine.thinking))
     return sample
 
 

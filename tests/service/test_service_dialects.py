@@ -68,7 +68,7 @@ def test_openrlhf_may_send_several_or_none(served):
 
 def test_what_openrlhf_decodes_is_cut_to_the_response():
     from rubrank.service.config import END_TOKENS
-    from rubrank.service.dialects.openrlhf import split_query
+    from rubrank.service.dialects import split_query
 
     assert split_query("p said<|im_end|>\n<|endoftext|>", "p ", END_TOKENS) == ("said", "stop")
     assert split_query("<s>p said", "p ", END_TOKENS) == ("said", None)

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from rubrank.service.dialects import slime
-from rubrank.service.dialects.samples import SampleReader
+from rubrank.service.dialects import SLIME, SampleReader
 from rubrank.service.schemas import GroupsRequest, ScoreRequest
 from rubrank.training.rollouts import rollout_of
 
@@ -38,7 +37,7 @@ def test_every_shape_is_read_alike(thinking: Any, prompt: str, said: str):
     one = request.as_group().make_group("score", "body", 8, thinking).rollouts[0]
     assert (one.thoughts, one.answer) == expected
     reading = SampleReader(4, "rubric", (), False, thinking=thinking)
-    (sample,) = slime.read_samples({"prompt": prompt, "response": said}, reading)
+    (sample,) = SLIME.read_samples({"prompt": prompt, "response": said}, reading)
     assert (sample.rollout.thoughts, sample.rollout.answer) == expected
 
 

@@ -6,7 +6,7 @@
     service.py       the service itself: groups, single rollouts, samples whose siblings come one by one
     pipeline.py      many requests, one engine: graded and fused together, in one thread
     cohorts.py       samples that wait for their siblings, with a deadline; store.py keeps them and their answers
-    dialects/        the request formats of trainers: OpenRLHF, slime and miles, NeMo Gym
+    dialects.py      the request formats of trainers: OpenRLHF, slime and miles, NeMo Gym
     replicas.py      the same app on Ray Serve;  metrics.py  counters for Prometheus
     client.py        the other side: for verl's `compute_score`, for TRL, for programs
 

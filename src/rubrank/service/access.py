@@ -45,7 +45,7 @@ class RequestRefused(Exception):  # noqa: N818
 def make_refusal(
     status: int, what: str, allowed: str, got: str, remedy: str = "", where: str = "request"
 ) -> RequestRefused:
-    """The error to raise for a request, with the parts that all errors of rubrank have."""
+    """Return the error to raise for a request, with the parts that all errors of rubrank have."""
     return RequestRefused(status, InvalidInput(where, what, allowed, got, remedy))
 
 
@@ -101,7 +101,7 @@ def _find_token(request: Request) -> str | None:
 
 
 async def read_body(request: Request, most: int, seconds: float) -> bytes:
-    """The body of a request; RequestRefused if it has more than `most` bytes or takes too long."""
+    """Return the body of a request. Raises RequestRefused if it has more than `most` bytes or takes too long."""
     length = request.headers.get("content-length", "")
     if length.isdecimal() and int(length) > most:
         raise _refuse_size(most, f"{int(length):,}")
@@ -141,7 +141,7 @@ def _refuse_size(most: int, got: str) -> RequestRefused:
 
 
 def parse_json(body: bytes) -> Any:
-    """The JSON of a body. Lone surrogates, which come from a sampled half of a character, are preserved."""
+    """Return the JSON of a body. Lone surrogates, which come from a sampled half of a character, are preserved."""
     try:
         data = json.loads(
             body.decode("utf-8"),
@@ -179,7 +179,7 @@ def _refuse_json(problem: str) -> RequestRefused:
 
 
 def make_error_response(error: BaseException) -> Response:
-    """The response for an error: a mistake of the caller (4xx), failing judges or disks (503), or a bug (500).
+    """Return the response for an error: a mistake of the caller (4xx), failing judges or disks (503), or a bug (500).
 
     Callers see nothing of the host: the addresses of judges, paths and tracebacks are in the log only.
     """

@@ -18,7 +18,6 @@ import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from types import ModuleType
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
@@ -29,8 +28,17 @@ from starlette.routing import Route
 
 from rubrank.service.access import Token, make_error_response, make_refusal, parse_json, read_body
 from rubrank.service.cohorts import SampleAnswer, ServiceSample
-from rubrank.service.dialects import nemo_gym, openrlhf, slime
-from rubrank.service.dialects.samples import SampleReader
+from rubrank.service.dialects import (
+    NEMO_GYM,
+    OPENRLHF,
+    REVERIFY,
+    SESSION,
+    SLIME,
+    Dialect,
+    SampleReader,
+    aggregate_metrics,
+    answer_session,
+)
 from rubrank.service.metrics import CONTENT_TYPE
 from rubrank.service.schemas import GroupsRequest, ScoreRequest, to_json, validate
 from rubrank.service.service import Service
@@ -44,7 +52,7 @@ _LONGEST_COOKIE = 200  # characters of a session's name
 
 
 def make_app(open_service: OpenService) -> Starlette:
-    """The app; the service is opened when the server starts, and closed when it ends."""
+    """Return the app; the service is opened when the server starts, and closed when it ends."""
     app = Starlette(exception_handlers={404: _refuse_path, 405: _refuse_method})
 
     @asynccontextmanager
@@ -88,14 +96,14 @@ class Routes:
         )
 
     def make_routes(self) -> list[Route]:
-        """All routes. Only the two health checks need no token."""
+        """Return all routes. Only the two health checks need no token."""
         handlers: list[tuple[str, str, Handler]] = [
             ("POST", "/v1/groups", self._score_groups),
             ("POST", "/v1/score", self._score_rollout),
-            ("POST", "/openrlhf", self._make_sample_handler(openrlhf)),
-            ("POST", "/slime", self._make_sample_handler(slime)),
-            ("POST", "/miles", self._make_sample_handler(slime)),
-            ("POST", "/verify", self._make_sample_handler(nemo_gym)),
+            ("POST", "/openrlhf", self._make_sample_handler(OPENRLHF)),
+            ("POST", "/slime", self._make_sample_handler(SLIME)),
+            ("POST", "/miles", self._make_sample_handler(SLIME)),
+            ("POST", "/verify", self._make_sample_handler(NEMO_GYM)),
             ("POST", "/seed_session", self._answer_session),
             ("POST", "/close_session", self._answer_session),
             ("POST", "/aggregate_metrics", self._aggregate_metrics),
@@ -145,18 +153,18 @@ class Routes:
         group = body.make_group("score", "body", service.config.max_group, service.engine.thinking)
         return Response(await service.score_rollout(group), media_type=_JSON)
 
-    def _make_sample_handler(self, dialect: ModuleType) -> Handler:
-        """The handler for a trainer that sends samples one by one."""
+    def _make_sample_handler(self, dialect: Dialect) -> Handler:
+        """Return the handler for a trainer that sends samples one by one."""
 
         async def handle(request: Request) -> Response:
             body = parse_json(await self._read_body(request))
-            samples: list[ServiceSample] = dialect.read_samples(body, self._reader)
+            samples = dialect.read_samples(body, self._reader)
             answers = await self._score_while_connected(request, samples)
             if answers is None:
                 return Response(status_code=_CALLER_GONE)
             write = dialect.write_answer
-            if request.query_params.get("form") == "object":
-                write = getattr(dialect, "write_object", write)
+            if request.query_params.get("form") == "object" and dialect.write_object is not None:
+                write = dialect.write_object
             return Response(to_json(write(body, answers)), 200, _describe_group(answers), _JSON)
 
         return handle
@@ -164,7 +172,7 @@ class Routes:
     async def _score_while_connected(
         self, request: Request, samples: list[ServiceSample]
     ) -> list[SampleAnswer] | None:
-        """The answers; None if the caller has disconnected. If one sample fails, the others are cancelled."""
+        """Return the answers; None if the caller has disconnected. If one sample fails, the others are cancelled."""
         tasks = [asyncio.ensure_future(self._service.score_sample(sample)) for sample in samples]
         scoring: asyncio.Future[Any] = asyncio.gather(*tasks)
         disconnecting = asyncio.ensure_future(_wait_for_disconnect(request))
@@ -181,18 +189,18 @@ class Routes:
 
     async def _answer_session(self, request: Request) -> Response:
         """NeMo Gym begins and ends a session with each sample; it expects the id of the session back, and a cookie."""
-        answer = nemo_gym.answer_session(parse_json(await self._read_body(request)))
+        answer = answer_session(parse_json(await self._read_body(request)))
         response = Response(to_json(answer), media_type=_JSON)
-        name = quote(str(answer.get(nemo_gym.SESSION, "none"))[:_LONGEST_COOKIE], safe="")
+        name = quote(str(answer.get(SESSION, "none"))[:_LONGEST_COOKIE], safe="")
         response.set_cookie("rubrank_session", name, httponly=True)
         return response
 
     async def _aggregate_metrics(self, request: Request) -> Response:
         body = parse_json(await self._read_body(request))
-        return Response(to_json(nemo_gym.aggregate_metrics(body)), media_type=_JSON)
+        return Response(to_json(aggregate_metrics(body)), media_type=_JSON)
 
     async def _answer_reverify_mode(self, request: Request) -> Response:
-        return Response(to_json(nemo_gym.REVERIFY), media_type=_JSON)
+        return Response(to_json(REVERIFY), media_type=_JSON)
 
     # --------------------------------------------------------------------------------------------------- health
 
@@ -225,7 +233,7 @@ class Routes:
 
 
 def _describe_group(answers: list[SampleAnswer]) -> dict[str, str]:
-    """A header that says whether the group was complete, because some trainers read only a bare number."""
+    """Return a header that says whether the group was complete, because some trainers read only a bare number."""
     if not answers:
         return {}
     least_complete = min(answers, key=lambda answer: answer.samples / answer.size)
@@ -240,7 +248,7 @@ async def _wait_for_disconnect(request: Request) -> None:
 
 
 def _measure_memory() -> int:
-    """Bytes of memory that the process uses."""
+    """Return the bytes of memory that the process uses."""
     try:
         with open("/proc/self/statm", encoding="ascii") as file:
             return int(file.read().split()[1]) * resource.getpagesize()

@@ -108,12 +108,12 @@ class RewardClient:
     # ----------------------------------------------------------------------------------------------------- calls
 
     def groups(self, groups: Sequence[Mapping[str, Any]], **options: Any) -> dict[str, Any]:
-        """Whole groups → the answer of `POST /v1/groups`: rewards, scores, reasons, cost (docs/service.md)."""
+        """Send whole groups, and return the answer of `POST /v1/groups` (docs/service.md): rewards, scores, cost …"""
         body = {"groups": list(groups), "request_id": uuid.uuid4().hex, **options}
         return self.call("/v1/groups", body)
 
     def rewards(self, groups: Sequence[Mapping[str, Any]], **options: Any) -> list[list[float]]:
-        """The rewards of whole groups; NaN if all scores are missing."""
+        """Return the rewards of whole groups, one list per group; NaN if all scores are missing."""
         answer = self.groups(groups, **{"reasons": False, **options})
         try:
             rewards = [group["rewards"] for group in answer["groups"]]
@@ -123,11 +123,11 @@ class RewardClient:
             raise ServiceError(f"{self._where}: {problem}") from None
 
     def score(self, prompt: Any, response: Any, **more: Any) -> dict[str, Any]:
-        """One rollout → its scores, reasons and cost."""
+        """Send one rollout, and return its scores, reasons and cost."""
         return self.call("/v1/score", {"prompt": prompt, "response": response, **more})
 
     def sample(self, prompt: Any, response: Any, label: Any = None, **more: Any) -> dict[str, Any]:
-        """One sample, which waits for its siblings → reward, scores, whether its group was complete.
+        """Send one sample, wait for its siblings, and return its reward, scores, and whether its group was complete.
 
         more: group_id, sample_id, group_size, step, train.
         """
@@ -137,19 +137,19 @@ class RewardClient:
     async def groups_async(
         self, groups: Sequence[Mapping[str, Any]], **options: Any
     ) -> dict[str, Any]:
-        """`groups` in an event loop."""
+        """Do what `groups` does, in an event loop."""
         return await asyncio.to_thread(self.groups, groups, **options)
 
     async def rewards_async(
         self, groups: Sequence[Mapping[str, Any]], **options: Any
     ) -> list[list[float]]:
-        """`rewards` in an event loop."""
+        """Do what `rewards` does, in an event loop."""
         return await asyncio.to_thread(self.rewards, groups, **options)
 
     async def sample_async(
         self, prompt: Any, response: Any, label: Any = None, **more: Any
     ) -> dict[str, Any]:
-        """`sample` in an event loop. Each call has its own thread, because it may wait for minutes."""
+        """Do what `sample` does, in an event loop. Each call has its own thread, because it may wait for minutes."""
         future: Future[dict[str, Any]] = Future()
         # A running future cannot be cancelled, so the thread can set its result even if the caller has left.
         future.set_running_or_notify_cancel()
@@ -210,7 +210,7 @@ class RewardClient:
         return response.status, answer
 
     def _take_connection(self) -> http.client.HTTPConnection:
-        """An idle connection, or a new one."""
+        """Return an idle connection, or a new one."""
         while self._idle:
             with suppress(IndexError):  # another thread took the last one
                 process, connection = self._idle.pop()
@@ -264,7 +264,7 @@ def remote_reward(
     rubric_column: str = "rubric",
     **options: Any,
 ) -> Callable[..., list[float | None]]:
-    """A reward function for TRL's GRPOTrainer in one process (or AsyncGRPO): the service scores the groups.
+    """Return a reward function for TRL's GRPOTrainer in one process (or AsyncGRPO), whose groups the service scores.
 
     num_generations: as in the trainer. options: those of `RewardClient`.
     Each call must have whole groups, else InvalidInput is raised. With several processes a group may be split among
@@ -326,7 +326,7 @@ async def compute_score(
     extra_info: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> dict[str, Any]:
-    """verl's reward function, one sample per call: the reward of the sample among its siblings.
+    """Return the reward of one sample among its siblings; verl calls this function for every sample.
 
     The group is identified by `uid` in `extra_info`, or else by prompt and ground truth. The prompt is `prompt` or
     `question` in `extra_info`. verl logs every number of the result under `reward_extra_info`.

@@ -132,7 +132,7 @@ class ServiceConfig(RewardConfig):
             return False
 
     def read_secret(self, folder: Path) -> str | None:
-        """The token that callers must send; None: no token, which is allowed on a loopback address only."""
+        """Return the token that callers must send; None: no token, which is allowed on a loopback address only."""
         if self.token is not None:
             where = "token"
             secret = self.token.get_secret_value()
@@ -168,7 +168,7 @@ class ServiceConfig(RewardConfig):
         return secret
 
     def read_rubrics(self, folder: Path) -> dict[str, Any]:
-        """The content of `rubrics`, with everything that they extend; InvalidInput if one cannot be used."""
+        """Return the content of `rubrics`, with all that they extend. Raises InvalidInput if one cannot be used."""
         contents: dict[str, Any] = {}
         for name, file in self.rubrics.items():
             if not _RUBRIC_NAME.fullmatch(name) or name in presets():
@@ -182,7 +182,7 @@ class ServiceConfig(RewardConfig):
         return contents
 
     def find_tls_files(self, folder: Path) -> tuple[Path, Path] | None:
-        """Certificate and key; None: plain HTTP."""
+        """Return certificate and key; None: plain HTTP. Raises InvalidInput if the files do not fit together."""
         if self.certificate is None or self.private_key is None:
             return None
         certificate = folder / self.certificate
@@ -205,11 +205,11 @@ class ServiceConfig(RewardConfig):
         return certificate, private_key
 
     def state_folder(self, folder: Path) -> Path:
-        """The folder with the files of the service."""
+        """Return the folder with the files of the service."""
         return folder / self.folder
 
     def make_engine(self, folder: Path, *, replica: str = "") -> RewardEngine:
-        """The engine, always with a reply cache, because trainers repeat calls. replica: names its records."""
+        """Return the engine, always with a reply cache, because trainers repeat calls. replica: names its records."""
         engine = self.engine(folder, process=replica)
         engine.leave_out_default_control()  # groups come one by one, and replicas would differ
         engine.alarm = None  # groups of several runs may come here
@@ -224,7 +224,7 @@ class ServiceConfig(RewardConfig):
 
 
 def load_service(source: str | Path) -> tuple[ServiceConfig, Path]:
-    """The configuration in a file, and the folder of the file."""
+    """Return the configuration in a file, and the folder of the file."""
     from rubrank.rubrics.files import read_settings
 
     path = Path(source)
@@ -241,7 +241,7 @@ def load_service(source: str | Path) -> tuple[ServiceConfig, Path]:
 
 
 def parse_service(data: Mapping[str, Any], where: str = _OWNER) -> ServiceConfig:
-    """A configuration from the content of a file."""
+    """Return a configuration from the content of a file."""
     try:
         return ServiceConfig.model_validate(data)
     except ValidationError as error:
@@ -250,7 +250,7 @@ def parse_service(data: Mapping[str, Any], where: str = _OWNER) -> ServiceConfig
 
 
 def change_service(config: ServiceConfig, **values: Any) -> ServiceConfig:
-    """The configuration with other values; None: as it was."""
+    """Return the configuration with other values; None leaves a value as it is."""
     changes = {name: value for name, value in values.items() if value is not None}
     if not changes:
         return config
@@ -279,7 +279,7 @@ def require_packages(ray: bool = False) -> None:
 
 
 def plan_service(config: ServiceConfig, folder: Path) -> dict[str, Any]:
-    """Everything that the service will do, after rubric, judges, token and files have been checked."""
+    """Check rubric, judges, token and files, and return all that the service will do."""
     engine = config.make_engine(folder)
     secret = config.read_secret(folder)
     tls = config.find_tls_files(folder)
@@ -313,7 +313,7 @@ def plan_service(config: ServiceConfig, folder: Path) -> dict[str, Any]:
 
 
 def describe_plan(plan: dict[str, Any]) -> str:
-    """The plan of `plan_service` as text: one labelled line per subject."""
+    """Return the plan of `plan_service` as text: one labelled line per subject."""
     token = "callers need a token" if plan["token"] else "no token: only this machine can reach it"
     criteria = "the criteria of each query"
     if plan["criteria"]:

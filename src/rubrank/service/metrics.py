@@ -71,7 +71,7 @@ class Metrics:
         self._seconds.labels(path).observe(seconds)
 
     def render(self, current: Mapping[str, float]) -> bytes:
-        """All metrics as text. current: values of gauges."""
+        """Return all metrics as text. current: values of gauges."""
         for name, value in current.items():
             if name not in self._gauges:
                 self._gauges[name] = Gauge(

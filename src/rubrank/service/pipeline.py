@@ -203,7 +203,7 @@ class Pipeline:
     # ---------------------------------------------------------------------------------------------- in the thread
 
     def _run(self) -> None:
-        """The thread: take all jobs that are waiting, process them as one batch, and start over."""
+        """Take all jobs that are waiting, process them as one batch, and start over. Runs in the thread."""
         is_open = True
         while is_open:
             jobs: list[_Job] = []

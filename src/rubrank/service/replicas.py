@@ -70,7 +70,7 @@ class CohortsActor:
         self._watch: asyncio.Task[None] | None = None
 
     def get_cohorts(self) -> Cohorts:
-        """The cohorts; made at the first call, because they belong to the event loop of the actor."""
+        """Return the cohorts; made at the first call, because they belong to the event loop of the actor."""
         if self._cohorts is None:
             self._cohorts = Cohorts(self._store, deadline=self._deadline, keep=self._keep)
             self._watch = asyncio.get_running_loop().create_task(
@@ -91,7 +91,7 @@ class CohortsActor:
             return ActorReply(error=error)
 
     async def ping(self, replica: str) -> None:
-        """The replica is alive."""
+        """Note that the replica is alive."""
         self.get_cohorts()
         self._last_seen[replica] = time.monotonic()
 
@@ -144,15 +144,15 @@ class RemoteCohorts:
         await self._call(Cohorts.publish_answers, caller_id, list(answers))
 
     async def report_failure(self, caller_id: int, error: Exception) -> None:
-        """Scoring failed."""
+        """Give the error of a failed scoring to all callers of the group."""
         await self._call(Cohorts.report_failure, caller_id, error)
 
     async def remove_caller(self, ticket: Ticket) -> None:
-        """The caller is gone."""
+        """Remove a caller that has disconnected."""
         await self._call(Cohorts.remove_caller, ticket)
 
     async def find_answer(self, request_id: str) -> bytes | None:
-        """The stored answer to a request, if there is one."""
+        """Return the stored answer to a request; None if there is none."""
         return await self._call(Cohorts.find_answer, request_id)
 
     async def add_answer(self, request_id: str, answer: bytes) -> None:
@@ -168,7 +168,7 @@ class RemoteCohorts:
 
 
 def make_replica_opener(config: ServiceConfig, folder: Path) -> OpenService:
-    """The function with which the app opens the service of one replica."""
+    """Return the function with which the app opens the service of one replica."""
     secret = config.read_secret(folder)
 
     @asynccontextmanager

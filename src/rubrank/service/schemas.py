@@ -63,7 +63,7 @@ class GroupBody(BaseModel):
     finish_reasons: list[StrictStr | None] | None = None
 
     def make_group(self, name: str, where: str, most: int, thinking: Thinking) -> Group:
-        """The group of this body; InvalidInput if it does not fit.
+        """Return the group of this body. Raises InvalidInput if it does not fit.
 
         name: its id, if the body has none. where: its place in the request, for errors. most: the largest number of
         rollouts. thinking: the setting of the engine.
@@ -96,7 +96,7 @@ class GroupBody(BaseModel):
     def _make_rollout(
         self, response: Any, finish_reason: str | None, what: str, thinking: Thinking
     ) -> Rollout:
-        """One rollout. what: its place in the request, for errors."""
+        """Return one rollout. what: its place in the request, for errors."""
         metadata = self.metadata or {}
         if not isinstance(response, Mapping) or "response" not in response:
             return rollout_of(
@@ -139,7 +139,7 @@ class GroupsRequest(BaseModel):
     """Add the metrics that trainers log about a step."""
 
     def make_groups(self, most: int, label: Callable[..., str], thinking: Thinking) -> list[Group]:
-        """The groups of this request; InvalidInput if one does not fit.
+        """Return the groups of this request. Raises InvalidInput if one does not fit.
 
         most: the largest number of rollouts of a group. label: makes names for groups without an id, from the step.
         thinking: the setting of the engine.
@@ -161,7 +161,7 @@ class ScoreRequest(GroupBody):
     finish_reason: StrictStr | None = None
 
     def as_group(self) -> GroupBody:
-        """A group of one."""
+        """Return the body of a group of one."""
         finish_reasons = None if self.finish_reason is None else [self.finish_reason]
         return GroupBody.model_construct(
             prompt=self.prompt,
@@ -188,7 +188,7 @@ class SampleKeys(BaseModel):
 
     @classmethod
     def read(cls, *sources: Mapping[str, Any]) -> Self:
-        """From several objects; later ones take precedence."""
+        """Read the keys from several objects; later ones take precedence."""
         keys: dict[str, Any] = {}
         for source in sources:
             keys |= {
@@ -201,7 +201,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 def validate(model: type[Model], data: Any) -> Model:
-    """The data as a model; InvalidInput about the first value that does not fit."""
+    """Return the data as a model. Raises InvalidInput about the first value that does not fit."""
     try:
         return model.model_validate(data)
     except ValidationError as error:
@@ -209,7 +209,7 @@ def validate(model: type[Model], data: Any) -> Model:
 
 
 def check_object(data: Any, what: str = "body") -> Mapping[str, Any]:
-    """The data, if it is an object."""
+    """Return the data if it is an object. Raises InvalidInput if it is not."""
     if not isinstance(data, Mapping):
         raise InvalidInput(REQUEST, what, allowed="an object", got=type(data).__name__, remedy="")
     return data
@@ -273,7 +273,7 @@ def to_json(data: Any) -> bytes:
 
 
 def write_scores(group: GroupScores, with_reasons: bool) -> dict[str, Any]:
-    """The scores of a group, by criterion."""
+    """Return the scores of a group as JSON data, by criterion."""
     answer: dict[str, Any] = {
         "id": group.id,
         "scores": dict(zip(group.names, group.scores.T.tolist(), strict=True)),
@@ -289,7 +289,7 @@ def write_scores(group: GroupScores, with_reasons: bool) -> dict[str, Any]:
 
 
 def write_cost(judging: Judgments | None) -> dict[str, Any]:
-    """The usage of judges."""
+    """Return what the judges were asked and what it cost, as JSON data."""
     if judging is None:
         return {"calls": 0, "hits": 0, "cost": 0.0, "missing": 0, "asked": 0}
     account = judging.account

@@ -90,7 +90,7 @@ class ConnectionLimits:
         connection.transport.abort()
 
     def remove_untrusted(self, connection: LimitedProtocol) -> None:
-        """The connection is trusted now, or closed."""
+        """Remove a connection that is trusted now, or closed."""
         entry = self._untrusted.pop(connection, None)
         if entry is None:
             return
@@ -115,19 +115,19 @@ class LimitedProtocol(HttpToolsProtocol):
         self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
-        """The connection is open, and the first request is awaited."""
+        """Start the timer for the first request of a new connection."""
         super().connection_made(transport)
         self._limits.add_untrusted(self, self.client[0] if self.client else "")
         self._start_timer(SLOWEST_HEAD, "headers")
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection is closed."""
+        """Forget a connection that was closed."""
         self._stop_timer()
         self._limits.remove_untrusted(self)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """A piece of a request."""
+        """Count the bytes of a request's head, and pass them on to uvicorn."""
         if not self._in_body:
             self._head_bytes += len(data)
             if self._head_bytes > LARGEST_HEAD:
@@ -136,12 +136,12 @@ class LimitedProtocol(HttpToolsProtocol):
         super().data_received(data)
 
     def on_message_begin(self) -> None:
-        """A request begins."""
+        """Start the timer for the head of a request."""
         super().on_message_begin()
         self._start_timer(SLOWEST_HEAD, "headers")
 
     def on_headers_complete(self) -> None:
-        """The body follows, if there is one."""
+        """Start the timer for the body, and check the token."""
         self._in_body = True
         self._head_bytes = 0
         self._start_timer(self._limits.slowest_body, "body")
@@ -154,7 +154,7 @@ class LimitedProtocol(HttpToolsProtocol):
             self.transport.abort()
 
     def on_message_complete(self) -> None:
-        """The request is complete."""
+        """Stop the timer: the request is complete."""
         self._in_body = False
         self._stop_timer()
         if not self._limits.token.is_needed:
@@ -227,7 +227,7 @@ class _Server(uvicorn.Server):
 def make_opener(
     config: ServiceConfig, folder: Path, failures: list[Exception] | None = None
 ) -> OpenService:
-    """The function with which the app opens the service. failures: the error is appended if that fails."""
+    """Return the function with which the app opens the service. failures: the error is appended if that fails."""
     secret = config.read_secret(folder)
 
     @asynccontextmanager
@@ -273,7 +273,7 @@ def make_server(
     on_listening: Callable[[str], None] = lambda url: None,
     failures: list[Exception] | None = None,
 ) -> tuple[uvicorn.Server, socket.socket, str]:
-    """The server, the socket it is to listen on, and its URL."""
+    """Return the server, the socket it is to listen on, and its URL."""
     tls = config.find_tls_files(folder)
     files: dict[str, Any] = {}
     if tls is not None:
@@ -336,7 +336,7 @@ def _listen(config: ServiceConfig) -> socket.socket:
 
 
 def _explain_failure(error: Exception, config: ServiceConfig, folder: Path) -> Exception:
-    """The error for a user whose service cannot start."""
+    """Return the error for a user whose service cannot start."""
     if isinstance(error, RubrankError):
         return error
     where = getattr(error, "filename", None) or config.state_folder(folder)

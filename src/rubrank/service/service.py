@@ -9,7 +9,7 @@ A request with whole groups, `POST /v1/groups`:
         4. store            the state of the rule, and the answer under its request_id
     ◄── bytes of JSON
 
-A single sample, from a trainer that sends them one by one (`dialects/`):
+A single sample, from a trainer that sends them one by one (`dialects.py`):
 
     ServiceSample ──► score_sample
         1. admit

@@ -108,7 +108,7 @@ class ServiceStore:
         )
 
     def find_cohort(self, key: bytes, since: float) -> StoredCohort | None:
-        """The last group with this key, unless it was done before `since`."""
+        """Return the last group with this key; None if there is none, or it was done before `since`."""
         rows = self._store.read(
             "SELECT id, key, about, done FROM cohorts WHERE key = ? AND (done IS NULL OR done > ?)"
             " ORDER BY id DESC LIMIT 1",
@@ -117,7 +117,7 @@ class ServiceStore:
         return self._read_cohort(rows[0]) if rows else None
 
     def find_waiting(self) -> list[StoredCohort]:
-        """Groups that were not scored when the process ended."""
+        """Return the groups that were not scored when the last process ended."""
         rows = self._store.read(
             "SELECT id, key, about, done FROM cohorts WHERE done IS NULL ORDER BY id"
         )
@@ -136,7 +136,7 @@ class ServiceStore:
     # ----------------------------------------------------------------------------------------- requests and state
 
     def find_answer(self, request_id: str) -> bytes | None:
-        """The stored answer to a request, if there is one."""
+        """Return the stored answer to a request; None if there is none."""
         rows = self._store.read("SELECT answer FROM requests WHERE id = ?", (_encode(request_id),))
         return bytes(rows[0][0]) if rows else None
 
@@ -152,7 +152,7 @@ class ServiceStore:
         self._write("INSERT OR REPLACE INTO state VALUES ('engine', ?)", (json.dumps(state),))
 
     def find_state(self) -> dict[str, Any] | None:
-        """The stored state of the engine, if there is one."""
+        """Return the stored state of the engine; None if there is none."""
         rows = self._store.read("SELECT value FROM state WHERE name = 'engine'")
         return json.loads(rows[0][0]) if rows else None
 

@@ -67,7 +67,7 @@ class RubricWorkflow:
         self._episodes = count()
 
     async def arun_episode(self, engine: Any, data: Mapping[str, Any]) -> dict[str, Any]:
-        """All responses to a row of the dataset, as AReaL's tensors. engine: AReaL's, which samples."""
+        """Sample and reward all responses to a row; returns AReaL's tensors. engine: AReaL's, which samples."""
         prompt = data.get("messages") or data.get("prompt")
         if not prompt:
             raise InvalidInput(
@@ -95,7 +95,7 @@ class RubricWorkflow:
         return to_tensors(responses, fill_unknown(result.flat()))
 
     def encode_prompt(self, prompt: Any) -> list[int]:
-        """The tokens of a prompt: a text as it is, messages with the chat template."""
+        """Return the tokens of a prompt: a text as it is, messages with the chat template."""
         if isinstance(prompt, str):
             return list(self.tokenizer.encode(prompt))
         encoded = self.tokenizer.apply_chat_template(
@@ -126,7 +126,7 @@ class RubricWorkflow:
 
 
 def to_tensors(responses: Sequence[Any], rewards: Sequence[float]) -> dict[str, Any]:
-    """The responses of a group as AReaL trains on them: one row each, padded at the end."""
+    """Return the responses of a group as AReaL trains on them: one row each, padded at the end."""
     import torch
 
     rows = []
@@ -153,7 +153,7 @@ def to_tensors(responses: Sequence[Any], rewards: Sequence[float]) -> dict[str, 
 
 
 def workflow_class() -> type:
-    """`RubricWorkflow` as a subclass of AReaL's RolloutWorkflow."""
+    """Return `RubricWorkflow` as a subclass of AReaL's RolloutWorkflow."""
     try:
         from areal.api.workflow_api import (  # type: ignore[import-not-found, import-untyped, unused-ignore]
             RolloutWorkflow,

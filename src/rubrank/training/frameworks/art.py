@@ -35,7 +35,7 @@ def score_trajectories(
     train: bool = True,
     step: Callable[[], int] | None = None,
 ) -> Callable[[Any], Awaitable[Any]]:
-    """A function for `after_each`: a group → the same group with the rubric's rewards.
+    """Return a function for `after_each` that takes a group and returns it with the rubric's rewards.
 
     step: a function that returns the step of the run; by default the groups are counted instead.
     train: False for an evaluation.
@@ -69,7 +69,7 @@ def score_trajectories(
 
 
 def _split_conversation(trajectory: Any) -> tuple[list[Any], list[Any]]:
-    """The messages of the prompt, and those after it."""
+    """Return the messages of the prompt, and those after it."""
     messages = []
     for item in trajectory.messages_and_choices:
         message = getattr(item, "message", None)  # a choice holds a message

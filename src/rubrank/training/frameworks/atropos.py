@@ -44,7 +44,7 @@ class RubricEnv:
     """An engine, or the path of a configuration; None: RUBRANK_CONFIG."""
 
     async def collect_trajectories(self, item: Any) -> tuple[Any, list[Any]]:
-        """The environment's groups, with the rubric's scores."""
+        """Return the environment's groups, with the rubric's scores."""
         collected, backlog = await super().collect_trajectories(item)  # type: ignore[misc]
         for group in collected if isinstance(collected, list) else [collected]:
             if isinstance(group, Mapping) and group.get("tokens"):
@@ -52,7 +52,7 @@ class RubricEnv:
         return collected, backlog
 
     async def evaluate(self, *args: Any, **kwargs: Any) -> Any:
-        """The environment's own evaluation; no rule learns from what it collects."""
+        """Run the environment's own evaluation; no rule learns from what it collects."""
         token = _evaluating.set(True)
         try:
             return await super().evaluate(*args, **kwargs)  # type: ignore[misc]
@@ -98,7 +98,7 @@ class RubricEnv:
 
 
 def _read_finish_reasons(group: Any) -> list[str | None]:
-    """What the environment reports: `finish_reasons`, or a key of the overrides."""
+    """Return the finish reasons that the environment reports as `finish_reasons` or in its overrides; None: unknown."""
     reasons = group.get("finish_reasons")
     if not reasons:
         reasons = [

@@ -38,7 +38,7 @@ def compute_score(
     train: bool = True,
     **_: Any,
 ) -> list[dict[str, float]]:
-    """A score for every row.
+    """Return {"overall": reward} for every row.
 
     rubrank: an engine, or the path of a configuration; None: RUBRANK_CONFIG.
     most_tokens: the limit of a response; a response of that length counts as cut off.
@@ -83,5 +83,5 @@ def compute_score(
 
 
 def ground_truth_of(row: Mapping[str, Any], uid: Any) -> str:
-    """The ground truth of a row of the dataset: its prompt, rubric and the rest, and a uid that no other row has."""
+    """Return the ground truth of a row of the dataset as JSON: the row, with a uid that no other row has."""
     return json.dumps({**row, "uid": str(uid)}, ensure_ascii=False, default=str)

@@ -68,7 +68,7 @@ class RubricVerifier:
         self.train = train
 
     async def __call__(self, body: Any) -> dict[str, Any]:
-        """The body, with `reward`."""
+        """Return the body of a request, with its `reward`."""
         request = read_request(body)
         row = request.row
         query = make_query(request.prompt, row, rubric_column=self._rubric_column)
@@ -88,7 +88,7 @@ class RubricVerifier:
 
 
 def failure_fields(body: Mapping[str, Any], reason: str) -> dict[str, Any]:
-    """Fields that mask a sample for which judges failed, and say why.
+    """Return fields that mask a sample for which judges failed, and say why.
 
     Requests of agents have private keys of NeMo Gym; their answers also get a failure class, so that NeMo Gym tries the
     sample again. Environment servers refuse private keys, and use the mask.
@@ -161,7 +161,7 @@ def _read_prompt(params: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _read_tools(tools: Any) -> list[Any] | None:
-    """Tools of the Responses API are flat; those of chat APIs, which we use, have a `function`."""
+    """Return tools of the Responses API, which are flat, as those of chat APIs, which have a `function`."""
     if not isinstance(tools, list | tuple):
         return None
     functions = []
@@ -201,7 +201,7 @@ def _read_completion(response: Mapping[str, Any]) -> Completion:
 
 
 def _read_messages(items: Any, where: str, default_role: str | None = None) -> list[dict[str, Any]]:
-    """Items of the Responses API as chat messages.
+    """Return items of the Responses API as chat messages.
 
     default_role: of message items without a role; None: they are skipped.
     """
@@ -263,13 +263,13 @@ class _Conversation:
         self.messages[-1].setdefault("tool_calls", []).append(call)
 
     def end_turn(self) -> None:
-        """Reasoning that nothing follows becomes a message without an answer."""
+        """Add reasoning that nothing follows as a message without an answer."""
         if self.reasoning:
             self.add_message("assistant", "")
 
 
 def _read_texts(content: Any) -> list[str]:
-    """The texts of a content, which is one text or a list of parts; a refusal is an answer, too."""
+    """Return the texts of a content, which is one text or a list of parts; a refusal is an answer, too."""
     if isinstance(content, str):
         return [content]
     texts = []

@@ -67,7 +67,7 @@ class RubricEnvironment:
         self._barrier: Barrier | None = None
 
     def step(self, message_log_batch: Sequence[Any], metadata: Sequence[Any]) -> Any:
-        """The reward of every conversation, all of which end here."""
+        """Return the reward of every conversation, all of which end here."""
         pairs = zip(message_log_batch, metadata, strict=True)
         samples = [self.read_sample(log, info) for log, info in pairs]
         with self._lock:
@@ -89,7 +89,7 @@ class RubricEnvironment:
         return _make_return(list(metadata), rewards)
 
     def global_post_process_and_metrics(self, batch: Any) -> tuple[Any, dict[str, float]]:
-        """The batch unchanged, and the metrics of the last one."""
+        """Return the batch unchanged, and the metrics of the last one."""
         return batch, dict(self._metrics)
 
     def shutdown(self) -> None:
@@ -98,7 +98,7 @@ class RubricEnvironment:
             self._loop.call_soon_threadsafe(self._loop.stop)
 
     def read_sample(self, log: Sequence[Mapping[str, Any]], info: Any) -> Sample:
-        """One conversation, and what the dataset knows about its prompt."""
+        """Return one sample, from a conversation and what the dataset knows about its prompt."""
         messages = [
             {key: message[key] for key in message if key in _MESSAGE_KEYS} for message in log
         ]
@@ -118,7 +118,7 @@ class RubricEnvironment:
         return Sample(completion.to_rollout(query, self.engine.thinking, _OWNER), key, query.rubric)
 
     def _group_samples(self, samples: Sequence[Sample]) -> list[Hashable]:
-        """`num_generations` in a row among those with the same key; the rest of a key is a group by itself."""
+        """Return the group of each sample: `num_generations` in a row among those with the same key, then the rest."""
         positions: Counter[Hashable] = Counter()
         numbers: dict[Hashable, int] = {}
         keys: list[Hashable] = []
@@ -129,7 +129,7 @@ class RubricEnvironment:
         return keys
 
     def _wait_for_group(self, sample: Sample) -> float:
-        """The reward of a sample that was passed alone; blocks its thread until its siblings have arrived."""
+        """Return the reward of a sample that was passed alone; blocks its thread until its siblings have arrived."""
 
         def keep_metrics(result: StepRewards) -> None:
             self._metrics = dict(result.metrics)

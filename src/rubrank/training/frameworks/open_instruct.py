@@ -31,7 +31,7 @@ _OWNER = "open-instruct"
 def reward_function(
     engine: RewardEngine | str | Path | None = None, *, n: int | None = None, train: bool = True
 ) -> Callable[..., Awaitable[tuple[list[float], dict[str, Any]]]]:
-    """The reward function.
+    """Return the reward function.
 
     n: samples per prompt, needed if prompts with the same text may follow each other. train: False for an evaluation.
     """
@@ -86,7 +86,7 @@ def reward_function(
 
 
 def _group_rows(prompts: Sequence[str], truths: Sequence[Any], n: int | None) -> list[list[int]]:
-    """Consecutive rows with the same prompt and ground truth, `n` at a time."""
+    """Return the row numbers of each group: consecutive rows with the same prompt and ground truth, `n` at a time."""
     runs = [
         list(rows)
         for _, rows in groupby(range(len(prompts)), lambda i: (prompts[i], repr(truths[i])))

@@ -43,7 +43,7 @@ def make_rubric(
     source: RewardEngine | str | Path | None = None,
     read: Callable[[Any, Any], Mapping[str, Any]] | None = None,
 ) -> Any:
-    """A `Rubric` of OpenEnv.
+    """Return a `Rubric` of OpenEnv.
 
     source: an engine, or the path of a configuration; None: RUBRANK_CONFIG.
     read: (action, observation) → what is graded; see above.
@@ -67,7 +67,7 @@ def make_rubric(
         """Grades an action by rubrank's rubric."""
 
         async def forward(self, action: Any, observation: Any) -> float:
-            """The gated weighted mean of the scores, from 0 to 1; raises NoScore if every score is missing."""
+            """Return the gated weighted mean of the scores, from 0 to 1. Raises NoScore if every score is missing."""
             data = dict((read or _read_message)(action, observation))
             if not isinstance(data.get("response"), str | list):
                 raise InvalidInput(

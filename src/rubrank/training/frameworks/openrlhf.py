@@ -85,7 +85,7 @@ class RubricAgent:
         llm_engine: Any,
         images: Any = None,
     ) -> dict[str, Any]:
-        """The executor's output, with the reward of the sample among its siblings."""
+        """Return the executor's output, with the reward of the sample among its siblings."""
         siblings, member = await self._enter(prompt, label, sampling_params)
         try:
             output = await super().execute(  # type: ignore[misc]
@@ -122,7 +122,7 @@ class RubricAgent:
         return {**output, "reward": reward, "scores": reward, "extra_logs": logs}
 
     async def _enter(self, prompt: Any, label: Any, sampling_params: Any) -> tuple[_Siblings, int]:
-        """The group of a call and the call's number in it, once all siblings have entered."""
+        """Return the group of a call and the call's number in it, once all siblings have entered."""
         key = (id(sampling_params), str(prompt))
         siblings = self._entering.get(key)
         if siblings is None:
@@ -141,7 +141,7 @@ class RubricAgent:
 def read_completion(
     output: dict[str, Any], sampling_params: Any, max_length: int, tokenizer: Any
 ) -> Completion:
-    """Every turn of the policy as a message. What the environment said between them is left out."""
+    """Return every turn of the policy as a message. What the environment said between them is left out."""
     tokens = output["observation_tokens"]
     messages = []
     for start, end in output["action_ranges"]:
@@ -166,7 +166,7 @@ def read_completion(
 
 
 def __getattr__(name: str) -> Any:
-    """`AgentExecutor`, which OpenRLHF looks for here; made on demand, because it needs OpenRLHF."""
+    """Return `AgentExecutor`, which OpenRLHF looks for here; made on demand, because it needs OpenRLHF."""
     if name != "AgentExecutor":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:

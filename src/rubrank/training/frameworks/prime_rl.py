@@ -36,7 +36,7 @@ class RubricScoring:
     """An engine, or the path of a configuration; None: RUBRANK_CONFIG."""
 
     async def score_group(self, episodes: Any, *args: Any, **kwargs: Any) -> None:
-        """The rubric's rewards, then the algorithm's credit."""
+        """Set the rubric's rewards, then let the algorithm assign credit."""
         engine, rubric_column = load_engine(self.rubrank, _OWNER)
         await reward_episodes(engine, episodes, rubric_column=rubric_column)
         await super().score_group(episodes, *args, **kwargs)  # type: ignore[misc]

@@ -39,7 +39,7 @@ def estimator(
     *,
     report: Callable[[StepRewards], None] | None = None,
 ) -> Callable[..., Any]:
-    """An estimator that computes a rubric's rewards and returns the advantages of `base`.
+    """Return an estimator that computes a rubric's rewards and passes them to the estimator `base`.
 
     report: called with the result of each step, for logs.
     """

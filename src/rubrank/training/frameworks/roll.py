@@ -44,7 +44,7 @@ class RubricLoop:
     """The policy's tokenizer."""
 
     async def process_new_prompt(self, context: Any) -> Any:
-        """ROLL's responses, with the rubric's rewards."""
+        """Return ROLL's responses, with the rubric's rewards."""
         responses = await super().process_new_prompt(context)  # type: ignore[misc]
         if not responses or context.is_val:
             return responses
@@ -115,7 +115,7 @@ def _prompt_ids(item: Any) -> list[int]:
 
 
 def _count_tokens(mask: Any) -> int:
-    """The tokens that are not padding.
+    """Return the number of tokens that are not padding.
 
     ROLL's masks cover prompt and response together, shifted to the left by the padding of the prompt. So they say how
     many tokens there are, but not at which places of `prompts` and `responses`.

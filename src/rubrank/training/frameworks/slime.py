@@ -28,7 +28,7 @@ _OWNER = "slime"
 
 
 async def reward(args: Any, samples: Sequence[Any], **_: Any) -> list[float]:
-    """The rewards of the samples of one prompt; configured by `args.rubrank_config`, or else by RUBRANK_CONFIG."""
+    """Return the rewards of the samples of one prompt."""
     if not isinstance(samples, Sequence) or isinstance(samples, str):
         raise InvalidInput(
             _OWNER,

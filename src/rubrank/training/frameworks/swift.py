@@ -68,7 +68,7 @@ class RubricORM:
             )
 
     def __call__(self, completions: Sequence[str], **kwargs: Any) -> list[float]:
-        """The reward of every completion of this process."""
+        """Return the reward of every completion of this process."""
         train = not _evaluating.get()
         size = getattr(self.args, "num_generations", None)
         if not train:
@@ -119,7 +119,7 @@ def watch(trainer: type, method: str = "_compute_rewards_per_func") -> bool:
 
 
 def group_by_prompt_id(size: int | None) -> GroupOf:
-    """Groups of `size` among the rows with the same key, in their order; one group if `size` does not divide them."""
+    """Return a function that splits the rows with the same key into groups of `size`, in their order."""
 
     def group_of(samples: Sequence[Sample]) -> list[Hashable]:
         totals = Counter(sample.key for sample in samples)

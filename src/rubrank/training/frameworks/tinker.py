@@ -65,21 +65,21 @@ class RubricGroupBuilder:
         self.engine.check_rubric(query.rubric, f"{_OWNER}({query.prompt!r:.40})")
 
     async def make_envs(self) -> Sequence[Any]:
-        """The builder's environments."""
+        """Return the builder's environments."""
         return await self.builder.make_envs()
 
     def logging_tags(self) -> list[str]:
-        """The builder's tags."""
+        """Return the builder's tags."""
         return self.builder.logging_tags()
 
     async def cleanup(self) -> None:
-        """The builder's clean-up."""
+        """Clean up as the builder does."""
         await self.builder.cleanup()
 
     async def compute_group_rewards(
         self, trajectory_group: Sequence[Any], env_group: Sequence[Any]
     ) -> list[tuple[float, dict[str, float]]]:
-        """A reward for each trajectory, and the metrics of the group."""
+        """Return (reward, metrics of the group) for each trajectory."""
         pairs = zip(trajectory_group, env_group, strict=True)
         result = await score_query(
             self.engine,

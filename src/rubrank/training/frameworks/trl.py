@@ -72,7 +72,7 @@ class TrainerInfo:
         return template_opening_tag(self.tokenizer, **options)
 
     def finish_reasons(self, completion_ids: Sequence[Any]) -> list[str | None]:
-        """Why each completion ended: an end token, or the trainer's limit."""
+        """Return why each completion ended: an end token, or the trainer's limit."""
         end_ids = end_token_ids(unwrap_tokenizer(self.tokenizer), self.model)
         max_tokens = getattr(self.args, "max_completion_length", None)
         return [infer_finish_reason(ids, end_ids, max_tokens) for ids in completion_ids]
@@ -160,7 +160,7 @@ class RubricReward:
         environments: Any = None,
         **columns: Any,
     ) -> list[float | None]:
-        """The reward of every completion; None if it has no score, so that TRL leaves it out."""
+        """Return the reward of every completion; None if it has no score, so that TRL leaves it out."""
         if self.trainer is None:
             # Without the callback no checkpoint would contain what is estimated and learnt.
             self.engine.leave_out_default_control()
@@ -225,7 +225,7 @@ class RubricReward:
         completion_ids: Any = None,
         trainer: TrainerInfo | None = None,
     ) -> list[Sample]:
-        """The rows of this process as samples, reasoning separated from answers and tokens counted."""
+        """Return the rows of this process as samples, reasoning separated from answers and tokens counted."""
         number = len(prompts)
         if number != len(completions):
             raise InvalidInput(
@@ -276,7 +276,7 @@ class RubricReward:
         return samples
 
     def _read_rubric(self, row: Mapping[str, Any]) -> Any:
-        """A row's own rubric, or None. Raises if the row must have a rubric column, and has none."""
+        """Return a row's own rubric, or None. Raises InvalidInput if the row must have one, and lacks the column."""
         column = self.rubric_column or "rubric"
         has_own = column in row or (self.rubric_column is None and "instruction_id_list" in row)
         is_needed = self.rubric_column is not None or self.engine.rubric is None
@@ -294,7 +294,7 @@ class RubricReward:
     def _find_group_size(
         self, samples: Sequence[Sample], trainer: TrainerInfo | None, train: bool
     ) -> int:
-        """Rollouts per query: the trainer's number; without a trainer, found from prompts that repeat."""
+        """Return the rollouts per query: the trainer's number; without a trainer, found from prompts that repeat."""
         if trainer is not None:
             size = int(trainer.args.num_generations)
             if self.num_generations not in (None, size):
@@ -333,7 +333,7 @@ class RubricReward:
 
 
 def _find_trainer(caller: Any) -> TrainerInfo | None:
-    """The trainer whose method was passed as `log_metric`."""
+    """Return the trainer whose method was passed as `log_metric`."""
     args = getattr(caller, "args", None)
     model = getattr(caller, "model", None)
     if not (hasattr(args, "num_generations") and hasattr(model, "training")):
@@ -342,7 +342,7 @@ def _find_trainer(caller: Any) -> TrainerInfo | None:
 
 
 def extend_rubric(evolution: RubricEvolution, sample: Sample) -> Sample:
-    """The sample with the items that were added to its rubric during the run."""
+    """Return the sample with the items that were added to its rubric during the run."""
     from rubrank.training.evolution import describe_prompt
 
     rubric = evolution.extend(sample.rubric, describe_prompt(sample.rollout))
@@ -352,7 +352,7 @@ def extend_rubric(evolution: RubricEvolution, sample: Sample) -> Sample:
 def log_distributions(
     trainer: Any, distributions: Mapping[str, Any], disputed: Sequence[DisputedRollout], step: int
 ) -> None:
-    """Histograms, and the rollouts about which criteria disagree most, to TensorBoard and Weights & Biases.
+    """Log histograms, and the rollouts about which criteria disagree most, to TensorBoard and Weights & Biases.
 
     A trainer's log takes numbers only, so these go to the loggers directly.
     """

@@ -77,7 +77,7 @@ class RubricCallback(TrainerCallback):
         self._save_records_place(state, control)
 
     def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """An evaluation before a checkpoint writes records, too, which belong to the checkpoint."""
+        """Save where the records end: an evaluation before a checkpoint writes records, too."""
         self._save_records_place(state, control)
 
     def _save_records_place(self, state: Any, control: Any) -> None:

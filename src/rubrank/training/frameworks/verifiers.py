@@ -48,7 +48,7 @@ def group_reward(
     name: str = "rubric",
     report: Callable[[StepRewards], None] | None = None,
 ) -> Callable[..., Awaitable[list[float]]]:
-    """A reward function for `vf.Rubric`.
+    """Return a reward function for `vf.Rubric`.
 
     engine: an engine, or the path of a configuration; None: RUBRANK_CONFIG.
     rubric_column: the key of a row's `info` with its own rubric; by default the configuration's, or "rubric".
@@ -82,7 +82,7 @@ def group_reward(
 
 
 def rubric_of(engine: RewardEngine | str | Path | None = None, **options: Any) -> Any:
-    """A `vf.Rubric` with `group_reward` as its only function; the options are the same."""
+    """Return a `vf.Rubric` with `group_reward` as its only function; the options are the same."""
     remedy = "pip install 'verifiers<0.4'; with 0.4, mix RubricFinalize of this module into an environment."
     try:
         import verifiers as vf  # type: ignore[import-not-found, import-untyped, unused-ignore]
@@ -102,7 +102,7 @@ def rubric_of(engine: RewardEngine | str | Path | None = None, **options: Any) -
 
 
 def read_completion(completion: Any, state: Any) -> Completion:
-    """A completion of verifiers ≤ 0.3.1, with the finish reason and the token counts of its last response."""
+    """Return a completion of verifiers ≤ 0.3.1, with the finish reason and the token counts of its last response."""
     if not isinstance(state, Mapping):
         return Completion(completion)
     turns = state.get("trajectory") or state.get("responses") or ()
@@ -127,7 +127,7 @@ def read_completion(completion: Any, state: Any) -> Completion:
 
 
 def _get(value: Any, name: str) -> Any:
-    """A key of a mapping, or an attribute of an object."""
+    """Return a key of a mapping, or an attribute of an object."""
     return value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
 
 
@@ -149,7 +149,7 @@ class RubricFinalize:
     """False: the rubric's reward is added to the task's instead of replacing it."""
 
     async def finalize(self, task: Any, episode: Any) -> None:
-        """The environment's own judgement, then the rubric's rewards."""
+        """Let the environment judge, then set the rubric's rewards."""
         await super().finalize(task, episode)  # type: ignore[misc]
         engine, rubric_column = load_engine(self.rubrank, _OWNER)
         results = await reward_episodes(
@@ -211,7 +211,7 @@ async def reward_episodes(
 
 
 def _find_step(episodes: Sequence[Any]) -> tuple[int, bool]:
-    """The step of the run, 0 if unknown, and whether it trains."""
+    """Return the step of the run, 0 if unknown, and whether it trains."""
     run = next(
         (episode.run for episode in episodes if getattr(episode, "run", None) is not None), None
     )
@@ -221,7 +221,7 @@ def _find_step(episodes: Sequence[Any]) -> tuple[int, bool]:
 
 
 def _read_row(data: Any) -> dict[str, Any]:
-    """The task's own fields; its prompts are in the conversation."""
+    """Return the task's own fields; its prompts are in the conversation."""
     row = data.model_dump(exclude_none=True) if hasattr(data, "model_dump") else dict(data)
     info = row.pop("info", None)
     row.pop("prompt", None)
@@ -245,5 +245,5 @@ def _read_trace(trace: Any) -> Completion:
 
 
 def _read_conversation(trace: Any) -> list[Any]:
-    """The messages of the last branch. Compacting the context begins a new branch."""
+    """Return the messages of the last branch. Compacting the context begins a new branch."""
     return list(trace.branches[-1].messages) if trace.branches else []

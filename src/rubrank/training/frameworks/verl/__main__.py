@@ -34,7 +34,7 @@ except ImportError as error:
 
 
 def find_own_error(error: BaseException | None) -> RubrankError | None:
-    """The error of rubrank behind an error of Ray; None if there is none."""
+    """Return the error of rubrank behind an error of Ray; None if there is none."""
     while error is not None:
         # An error of Ray is also an instance of the original's class; the original itself is its `cause`.
         cause = getattr(error, "cause", None)
@@ -45,7 +45,7 @@ def find_own_error(error: BaseException | None) -> RubrankError | None:
 
 
 def run(config: Any, runner: Any = None) -> None:
-    """What verl's `main_ppo` does. runner: a Ray actor class instead of verl's."""
+    """Do what verl's `main_ppo` does. runner: a Ray actor class instead of verl's."""
     from verl.trainer import main_ppo  # type: ignore[import-not-found, unused-ignore]
     from verl.utils.config import validate_config  # type: ignore[import-not-found, unused-ignore]
     from verl.utils.device import auto_set_device  # type: ignore[import-not-found, unused-ignore]
@@ -75,7 +75,7 @@ def run(config: Any, runner: Any = None) -> None:
 
 
 def run_or_exit(config: Any, runner: Any = None) -> None:
-    """`run`; an error of rubrank becomes one line and an exit code."""
+    """Do what `run` does; an error of rubrank becomes one line and an exit code."""
     try:
         run(config, runner)
     except Exception as error:
@@ -89,7 +89,7 @@ def run_or_exit(config: Any, runner: Any = None) -> None:
 
 @hydra.main(config_path="pkg://verl.trainer.config", config_name="ppo_trainer", version_base=None)
 def main(config: Any) -> None:
-    """Hydra's entry point."""
+    """Run with the configuration that Hydra makes of the command line."""
     run_or_exit(config)
 
 

@@ -56,7 +56,7 @@ def uses_barrier(config: Any) -> bool:
 
 
 def saving_mode(config: Any) -> str:
-    """The mode of verl's v1 trainer to run: with the barrier, our counterpart of verl's mode.
+    """Return the mode of verl's v1 trainer to run: with the barrier, our counterpart of verl's mode.
 
     >>> from types import SimpleNamespace as S
     >>> manager, v1 = S(reward_manager=S(name="RubricBarrier")), S(trainer_mode="sync")
@@ -68,7 +68,7 @@ def saving_mode(config: Any) -> str:
 
 
 def find_barrier_fault() -> Fault | None:
-    """The error of judges because of which groups failed, preferably an outage; None: no such error, or no barrier."""
+    """Return the error of judges that made groups fail, preferably an outage; None: no such error, or no barrier."""
     import ray  # type: ignore[import-not-found, unused-ignore]
 
     with suppress(ValueError, ray.exceptions.RayError):
@@ -121,7 +121,7 @@ class CheckpointBeforeOutage(_Trainer):
     """Whether the prompts in a checkpoint's queue must be sampled again: some may be marked as done, but not judged."""
 
     def fit(self, agent_loop_manager: Any) -> None:
-        """verl's `fit`, which saves before it ends because of the judges."""
+        """Run verl's `fit`, and save a checkpoint before it ends because of the judges."""
         self._done_step = self.global_steps
         self._issued: dict[str, tuple[Any, int]] = {}
         """Prompt → the batch in which it was submitted, and its row there; of asynchronous modes."""
@@ -169,7 +169,7 @@ class CheckpointBeforeOutage(_Trainer):
         super().on_step_begin()
 
     def on_step_end(self) -> None:
-        """The step is complete: its update is in the weights."""
+        """Note that the step is complete: its update is in the weights."""
         self._done_step = self.global_steps
         if self.trainer_mode != "sync":
             queued = set(_queued_prompts())
@@ -177,7 +177,7 @@ class CheckpointBeforeOutage(_Trainer):
         super().on_step_end()
 
     def on_sample_begin(self) -> None:
-        """The servers start to sample."""
+        """Note that the servers start to sample."""
         self._is_sampling = True
         super().on_sample_begin()
 
@@ -246,7 +246,7 @@ class CheckpointBeforeOutage(_Trainer):
 
 
 def _queued_prompts() -> Iterator[str]:
-    """The keys of the training prompts in the queue."""
+    """Return the keys of the training prompts in the queue."""
     import transfer_queue as tq
 
     entries = (tq.kv_list("train") or {}).get("train", {})

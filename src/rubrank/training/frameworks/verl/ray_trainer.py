@@ -29,7 +29,7 @@ class OlderTrainer(RayPPOTrainer):  # type: ignore[misc, unused-ignore]
     _loader_after: Any = None
 
     def fit(self) -> None:
-        """verl's `fit`, which saves a checkpoint before it raises an error of the judges."""
+        """Run verl's `fit`, and save a checkpoint before an error of the judges is raised."""
         try:
             super().fit()
         except Exception as error:

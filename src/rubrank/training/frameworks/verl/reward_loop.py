@@ -84,7 +84,7 @@ class _RubricManager(RewardManagerBase):
         self.reader = ResponseReader(self.settings, tokenizer, config)
 
     async def _read(self, data: Any) -> tuple[dict[str, Any], Rollout, Any]:
-        """The row, its rollout and its own rubric; of several outputs the last one counts, as in verl."""
+        """Return the row, its rollout and its own rubric; of several outputs the last one counts, as in verl."""
         item = data[-1:][0]
         row = {
             name: to_plain_data(value)
@@ -186,7 +186,7 @@ class SingleScorer:
         self.grader = SingleGrader(engine)
 
     async def score(self, rollout: Rollout, rubric: Any) -> tuple[float, dict[str, Any], str]:
-        """The reward; the scores on the shared criteria, for verl's log; all scores as text.
+        """Return the reward; the scores on the shared criteria, for verl's log; and all scores as text.
 
         verl's validation cannot leave a rollout out: one without any score gets 0, and is counted.
         """
@@ -254,7 +254,7 @@ def check_held_out(config: Any) -> None:
 
 
 def stateless_engine(settings: Settings) -> RewardEngine:
-    """The engine of a barrier; raises for a rule with a memory."""
+    """Return the engine of a barrier. Raises InvalidInput for a rule with a memory."""
     engine = settings.engine()
     engine.leave_out_default_control()
     if engine.remembers:
@@ -291,7 +291,7 @@ class BarrierActor:
         step: int,
         held_out: bool = False,
     ) -> tuple[float, dict[str, Any]]:
-        """The reward of one rollout within its group, or by itself in validation; and what is logged with it."""
+        """Return the reward of one rollout within its group, or by itself in validation; and what is logged with it."""
         partition = await self.partitions.find(uid)
         if partition == "val" or (partition is None and held_out):
             reward, info, _ = await self.scorer.score(rollout, rubric)
@@ -310,11 +310,11 @@ class BarrierActor:
         return sample.filled, {"rubrank/unknown": float(not sample.is_known)}
 
     async def fault(self) -> Fault | None:
-        """The error of judges because of which groups failed, or None; `checkpoint.py` asks for it."""
+        """Return the error of judges because of which groups failed, or None; `checkpoint.py` asks for it."""
         return self._fault
 
     async def counts(self) -> Counter[str]:
-        """Numbers of complete and short groups, and of late and repeated calls."""
+        """Return the numbers of complete and short groups, and of late and repeated calls."""
         return self.barrier.counts
 
 
@@ -329,7 +329,7 @@ class Partitions:
         self._is_connected = False
 
     async def find(self, uid: str) -> str | None:
-        """The partition; None if the queue does not know the prompt, or there is no queue."""
+        """Return the partition; None if the queue does not know the prompt, or there is no queue."""
         if uid not in self._partition_of and self._connect():
             import transfer_queue as tq  # type: ignore[import-not-found, unused-ignore]
 

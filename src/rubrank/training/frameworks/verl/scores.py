@@ -79,7 +79,7 @@ class SingleGrader:
         self._finish = _Batcher(self._finish_many)
 
     async def grade(self, group: Group) -> SingleScores:
-        """The scores of a group of one."""
+        """Return the scores of a group of one."""
         table = ScoreTable((await self._decide(group),))
         try:
             graded = await self.engine.ask(table, [group])
@@ -154,7 +154,7 @@ class _Batcher(Generic[Item, Result]):
 
 
 def _number_groups(groups: Sequence[Group]) -> list[Group]:
-    """The groups with their numbers as ids: the groups of one batch need different ids."""
+    """Return the groups with their numbers as ids, because the groups of one batch need different ids."""
     return [group.model_copy(update={"id": str(i)}) for i, group in enumerate(groups)]
 
 
@@ -166,7 +166,7 @@ def _nan_to_none(scores: Sequence[float]) -> list[float | None]:
 
 
 def pack_scores(graded: Graded) -> list[str]:
-    """The scores of groups of one, each as text; the first text carries the costs of all of them."""
+    """Return the scores of groups of one, each as text; the first text carries the costs of all of them."""
     texts = []
     for i, group in enumerate(graded.groups):
         data: dict[str, Any] = {
@@ -190,7 +190,7 @@ def pack_scores(graded: Graded) -> list[str]:
 
 
 def add_outage(text: str, outage: JudgeOutage) -> str:
-    """The text of a rollout, with the outage that its judges met; `unpack_groups` raises it."""
+    """Return the text of a rollout with the outage that its judges met; `unpack_groups` raises it."""
     return json.dumps({**json.loads(text), "outage": outage.args}, ensure_ascii=False)
 
 
@@ -200,7 +200,7 @@ def add_outage(text: str, outage: JudgeOutage) -> str:
 def unpack_groups(
     groups: Sequence[Group], texts: Sequence[Sequence[str]], engine: RewardEngine
 ) -> Graded:
-    """The scores of whole groups from the texts of their rollouts.
+    """Return the scores of whole groups, read from the texts of their rollouts.
 
     Raises JudgeOutage if a rollout met one, and JudgingFailed if more answers are missing than `most_missing` allows.
     """
@@ -238,7 +238,7 @@ def unpack_groups(
 def _unpack_judgments(
     groups: Sequence[Sequence[dict[str, Any]]], engine: RewardEngine
 ) -> Judgments | None:
-    """How many answers were requested and lost, and what they cost; None if no judge was called."""
+    """Return how many answers were requested and lost, and what they cost; None if no judge was called."""
     judgments = []
     usages = []
     for rollouts in groups:

@@ -76,11 +76,11 @@ class Settings:
         return cls(validate_model(RewardConfig, section, OWNER, "verl"), **own_settings)
 
     def engine(self) -> RewardEngine:
-        """The engine that the settings describe."""
+        """Return the engine that the settings describe."""
         return self.reward.engine()
 
     def single_engine(self) -> RewardEngine:
-        """An engine that scores single rollouts: the gated weighted mean of the criteria, without records."""
+        """Return an engine that scores single rollouts by the gated weighted mean of the criteria, without records."""
         reward = self.reward
         # Only the options of grading are taken over: the others belong to a rule that ranks groups.
         options = {
@@ -100,7 +100,7 @@ class Settings:
         return tuple(dict.fromkeys([*_USUAL_COLUMNS, *rubric_columns, *self.columns]))
 
     def own_rubric(self, row: Mapping[str, Any]) -> Any:
-        """The query's own rubric, or None. Raises if the row lacks the place that `rubric_column` names."""
+        """Return the query's own rubric, or None. Raises InvalidInput if the row lacks the place `rubric_column`."""
         if self.rubric_column is not None:
             rubric = _get_at(row, self.rubric_column)
             if rubric is _ABSENT:
@@ -132,7 +132,7 @@ class Settings:
     def rollout(
         self, row: Mapping[str, Any], response: Any, where: str = "rollout", **options: Any
     ) -> Rollout:
-        """The rollout of a row; `response` is a text or messages, `options` are those of `rollout_of`.
+        """Return the rollout of a row; `response` is a text or messages, `options` are those of `rollout_of`.
 
         The contents of `extra_info` and `reward_model`, except rubrics, and the columns of the settings are metadata.
         """
@@ -172,7 +172,7 @@ class ResponseReader:
         self.opened = template_opening_tag(tokenizer, **to_plain_data(template_options or {}))
 
     def rollout(self, row: Mapping[str, Any], ids: Any, where: str) -> Rollout:
-        """One rollout; `ids` are the tokens of the response, without padding."""
+        """Return one rollout; `ids` are the tokens of the response, without padding."""
 
         def decode(tokens: Any) -> str:
             return str(self.tokenizer.decode(tokens, skip_special_tokens=True))
@@ -190,7 +190,7 @@ class ResponseReader:
 
 
 def find_token_limit(config: Any) -> int | None:
-    """The most tokens that a response may have; None if verl's configuration does not say."""
+    """Return the most tokens that a response may have; None if verl's configuration does not say."""
     for place in _LENGTH_PLACES:
         value: Any = config
         for name in place.split("."):
@@ -201,7 +201,7 @@ def find_token_limit(config: Any) -> int | None:
 
 
 def read_step(row: Mapping[str, Any], meta: Any) -> int | None:
-    """The step of a row, None if unknown. fully_async_policy and one_step_off_policy put it into `meta` (meta_info)."""
+    """Return the step of a row; None: unknown. Asynchronous recipes of verl put it into `meta` (meta_info)."""
     step = row.get("global_steps")
     if step is None and isinstance(meta, Mapping):
         step = meta.get("global_steps")
@@ -215,7 +215,7 @@ def is_held_out(row: Mapping[str, Any]) -> bool:
 
 
 def _get_at(row: Mapping[str, Any], place: str) -> Any:
-    """The value at a dotted place such as "extra_info.rubric", or `_ABSENT`."""
+    """Return the value at a dotted place such as "extra_info.rubric", or `_ABSENT`."""
     value: Any = row
     for name in place.split("."):
         if not isinstance(value, Mapping) or name not in value:

@@ -135,7 +135,7 @@ class RubricAdvantage(CheckpointBeforeOutage):
         tq.kv_batch_put(keys=keys, partition_id=batch.partition_id, fields=fields)
 
     def _read_sessions(self, keys: list[str], partition: str) -> tuple[list[_Session], list[int]]:
-        """The sessions of the batch, and the number of tokens of every row."""
+        """Return the sessions of the batch, and the number of tokens of every row."""
         columns_to_read = ["uid", "responses", "raw_prompt", "extra_fields", *self.settings.fields]
         data = tq.kv_batch_get(keys=keys, partition_id=partition, select_fields=columns_to_read)
         responses = list(data["responses"].unbind())
@@ -165,7 +165,7 @@ class RubricAdvantage(CheckpointBeforeOutage):
         return sessions, [len(response) for response in responses]
 
     def _grade(self, groups: Sequence[Group], members: Sequence[Sequence[_Session]]) -> Graded:
-        """The scores from the queue; if a rollout has none, all rollouts are graded here."""
+        """Return the scores from the queue; if a rollout has none, grade all rollouts here."""
         texts: list[list[str]] = []
         for group in members:
             group_texts = [session.scores for session in group if session.scores is not None]
@@ -209,7 +209,7 @@ class RubricAdvantage(CheckpointBeforeOutage):
 
 
 def _token_scores(rewards: Sequence[float], lengths: Sequence[int]) -> Any:
-    """The reward at the last token of every response, as verl keeps it."""
+    """Return one row per response with the reward at its last token and 0 before, as verl keeps rewards."""
     rows = []
     for reward, length in zip(rewards, lengths, strict=True):
         row = torch.zeros(length, dtype=torch.float32)

@@ -1,0 +1,382 @@
+"""The request formats of trainers that send single samples.
+
+    OPENRLHF     POST /openrlhf         {"query": […], "prompts": […], "labels": […]}
+    SLIME        POST /slime, /miles    {"prompt": …, "response": …, "label": …}
+    NEMO_GYM     POST /verify           {"responses_create_params": …, "response": …, …}
+
+A dialect reads the body of a request into samples, which meet their siblings in `cohorts.py`, and writes the answers in
+the format of its trainer. To add one: two functions, a `Dialect` of them, and a line in `app.py`.
+
+All dialects make samples with `SampleReader`, which identifies the group of a sample and its place in it. A group is
+identified by `group_id` if the trainer sends it, in the body or in the label; else by prompt and label. Samples of
+different steps, or of training and evaluation, are never siblings. A sample is identified by `sample_id`, else by its
+text. `group_size`, `step` and `train` may be sent too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from hashlib import blake2b
+from math import fsum, isnan
+from typing import Any
+
+from rubrank._choices import Thinking
+from rubrank.errors import InvalidInput
+from rubrank.rollouts.messages import parse_json_cell
+from rubrank.service.cohorts import SampleAnswer, ServiceSample
+from rubrank.service.schemas import SampleKeys, check_object
+from rubrank.training.frameworks.nemo_gym import OWNER, PRIVATE_PREFIX, failure_fields, read_request
+from rubrank.training.queries import Completion, make_query
+
+_OPENRLHF = "OpenRLHF"
+_SLIME = "slime"
+_MOST_BEFORE_PROMPT = 64  # characters of a query before its prompt: a token that begins a text
+_LARGEST_MEANT = 1e100  # numbers beyond it, and NaN, are left out of means
+_TASK_KEY = f"{PRIVATE_PREFIX}task_index"
+SESSION = "resources_session_id"
+"""The key under which NeMo Gym sends the id of a session."""
+REVERIFY = "unsupported"
+"""What NeMo Gym is told about scoring a sample again, which is not possible without its group."""
+
+
+@dataclass(frozen=True)
+class SampleReader:
+    """Makes samples from what trainers send, with the settings of the service."""
+
+    group_size: int | None
+    rubric_column: str
+    end_tokens: tuple[str, ...]
+    needs_step: bool
+    """Do some attributes start at a later step? Then every call must send its step."""
+    max_group: int = 4096
+    """Samples of a group, at most."""
+    thinking: Thinking = "auto"
+    """Whether responses begin inside thoughts; the setting of the engine."""
+
+    def make_sample(
+        self,
+        prompt: Any,
+        completion: Completion,
+        label: Any,
+        body: Mapping[str, Any],
+        *,
+        where: str,
+    ) -> ServiceSample:
+        """Return one sample.
+
+        label: what the trainer knows about the query: a text, a mapping, or a mapping as JSON.
+        body: the request, which may have keys of the sample; they take precedence over those of the label.
+        where: the owner of errors. Raises InvalidInput if a key is wrong, or the size of the group is unknown.
+        """
+        row = parse_json_cell(label)
+        keys = SampleKeys.read(row if isinstance(row, Mapping) else {}, body)
+        if keys.step is None and self.needs_step:
+            raise InvalidInput(
+                where,
+                "step",
+                allowed="given if attributes start at a later step",
+                got="none",
+                remedy="Leave `start` out of the attributes.",
+            )
+        size = keys.group_size or self.group_size
+        if size is None:
+            raise InvalidInput(
+                where,
+                "group_size",
+                allowed="known",
+                got="none",
+                remedy="Set group_size in the file of the service: how many samples the trainer draws for a prompt.",
+            )
+        if size > self.max_group:
+            raise InvalidInput(
+                where,
+                "group_size",
+                allowed=f"at most {self.max_group:,}",
+                got=f"{size:,}"[:60],
+                remedy="See max_group.",
+            )
+        query = make_query(prompt, label, rubric_column=self.rubric_column)
+        group_id = keys.uid if keys.group_id is None else keys.group_id
+        step = keys.step or 0
+        # The same prompt at another step, or in an evaluation, is another group.
+        if group_id is None:
+            group_key = digest_json("prompt", prompt, label, keys.step, keys.train)
+            group_name = f"{step}/{group_key.hex()[:12]}"
+        else:
+            group_key = digest_json("id", group_id, keys.step, keys.train)
+            group_name = f"{step}/{group_id}"
+        if keys.sample_id is None:
+            sample_key = digest_json("text", completion.content, completion.finish_reason)
+        else:
+            sample_key = digest_json("id", keys.sample_id)
+        return ServiceSample(
+            group_key=group_key,
+            sample_key=sample_key,
+            has_sample_id=keys.sample_id is not None,
+            rollout=completion.to_rollout(query, self.thinking, where),
+            group_size=size,
+            group_name=group_name if keys.train else f"eval-{group_name}",
+            rubric=query.rubric,
+            step=step,
+            train=keys.train,
+        )
+
+
+def digest_json(*parts: Any) -> bytes:
+    """Return a digest of values as JSON; equal values have equal digests."""
+    text = json.dumps(parts, sort_keys=True, default=str)
+    return blake2b(text.encode("ascii"), digest_size=16).digest()
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How a trainer writes its requests and reads the answers."""
+
+    read_samples: Callable[[Any, SampleReader], list[ServiceSample]]
+    """(body of a request, reader) → its samples; raises InvalidInput."""
+    write_answer: Callable[[Any, Sequence[SampleAnswer]], Any]
+    """(body, answers) → the JSON of the reply."""
+    write_object: Callable[[Any, Sequence[SampleAnswer]], Any] | None = None
+    """The reply to an address with `?form=object`; None: the same reply."""
+
+
+# ------------------------------------------------------------------------------------------------------------ OpenRLHF
+#
+#     --reward.remote_url http://127.0.0.1:8300/openrlhf
+#
+#     {"query": ["<prompt><response><|im_end|>"], "prompts": ["<prompt>"], "labels": ["…"]}
+#     {"rewards": [0.75], "scores": [0.75], "extra_logs": {"rubrank/unknown": [0.0], "rubrank/incomplete": [0.0], …}}
+#
+# A query is prompt and response in one text, decoded with its special tokens. OpenRLHF sends one sample per call, tries
+# five times, and has a timeout of 180 seconds; if it has several addresses, some get empty lists.
+
+
+def _read_openrlhf(data: Any, reader: SampleReader) -> list[ServiceSample]:
+    """Read the samples of a call: usually one."""
+    body = check_object(data)
+    queries = _read_list(body, "query")
+    prompts = _read_list(body, "prompts")
+    labels = _read_list(body, "labels")
+    if labels is None:
+        labels = [None] * len(queries or ())
+    if queries is None or prompts is None or not len(queries) == len(prompts) == len(labels):
+        lengths = [
+            "none" if values is None else str(len(values)) for values in (queries, prompts, labels)
+        ]
+        raise InvalidInput(
+            _OPENRLHF,
+            "query, prompts, labels",
+            allowed="lists of the same length",
+            got=", ".join(lengths),
+            remedy="",
+        )
+    samples = []
+    for query, prompt, label in zip(queries, prompts, labels, strict=True):
+        response, finish_reason = split_query(query, prompt, reader.end_tokens)
+        completion = Completion(response, finish_reason)
+        samples.append(reader.make_sample(prompt, completion, label, body, where=_OPENRLHF))
+    return samples
+
+
+def _read_list(body: Mapping[str, Any], name: str) -> list[Any] | None:
+    value = body.get(name)
+    if isinstance(value, str):
+        return [value]
+    return value if isinstance(value, list) else None
+
+
+def split_query(query: Any, prompt: Any, end_tokens: Sequence[str]) -> tuple[str, str | None]:
+    """Return the response without end tokens, and its finish reason: "stop" if there was one, else None.
+
+    split_query("<s>Name a lake. West Lake.<|im_end|>", "Name a lake.", ["<|im_end|>"])     (" West Lake.", "stop")
+    """
+    if not isinstance(query, str) or not isinstance(prompt, str):
+        raise InvalidInput(
+            _OPENRLHF,
+            "query and prompts",
+            allowed="texts",
+            got=f"{type(query).__name__}, {type(prompt).__name__}",
+            remedy="",
+        )
+    response = query
+    if prompt:
+        before, found_prompt, response = query.partition(prompt)
+        if not found_prompt or len(before) > _MOST_BEFORE_PROMPT:
+            raise InvalidInput(
+                _OPENRLHF,
+                "query",
+                allowed="a text that begins with its prompt",
+                got=repr(query[:60]),
+                remedy="Another text would be scored: send query = prompt + response.",
+            )
+    tokens = tuple(token for token in end_tokens if token)
+    stripped = response.rstrip()
+    if not stripped.endswith(tokens):
+        return response, None
+    while stripped.endswith(tokens):
+        token = next(token for token in tokens if stripped.endswith(token))
+        stripped = stripped[: -len(token)].rstrip("\n")
+    return stripped, "stop"
+
+
+def _write_openrlhf(body: Any, answers: Sequence[SampleAnswer]) -> Any:
+    """Write numbers under the same names for every sample, because OpenRLHF concatenates the logs of all samples."""
+    rewards = [answer.usable for answer in answers]
+    logs = {
+        "rubrank/unknown": [float(isnan(answer.reward)) for answer in answers],
+        "rubrank/incomplete": [float(not answer.complete) for answer in answers],
+        "rubrank/late": [float(answer.late) for answer in answers],
+        "rubrank/stopped": [float(bool(answer.stopped_by)) for answer in answers],
+        "rubrank/cost": [answer.cost for answer in answers],
+    }
+    return {"rewards": rewards, "scores": rewards, "extra_logs": logs}
+
+
+OPENRLHF = Dialect(_read_openrlhf, _write_openrlhf)
+
+
+# ----------------------------------------------------------------------------------------------------- slime and miles
+#
+#     --rm-type remote_rm --rm-url http://127.0.0.1:8300/slime
+#
+#     {"prompt": "Name a lake.", "response": "West Lake.", "label": "West Lake"}
+#     0.75
+#
+# The body of the answer is the reward. With `--reward-key reward`, use the address `/slime?form=object`; the answer is
+# then {"reward": 0.75, "complete": true, "scores": {…} …}. slime has a timeout of 120 seconds, and tries ten times.
+
+
+def _read_slime(data: Any, reader: SampleReader) -> list[ServiceSample]:
+    """Read the one sample of a call."""
+    body = check_object(data)
+    for name in ("prompt", "response"):
+        if name not in body:
+            raise InvalidInput(_SLIME, name, allowed="given", got="none", remedy="")
+    completion = Completion(body["response"])
+    return [reader.make_sample(body["prompt"], completion, body.get("label"), body, where=_SLIME)]
+
+
+def _write_slime_number(body: Any, answers: Sequence[SampleAnswer]) -> Any:
+    """Write the reward alone."""
+    return answers[0].usable
+
+
+def _write_slime_object(body: Any, answers: Sequence[SampleAnswer]) -> Any:
+    """Write the reward with scores, reasons and the state of the group."""
+    answer = answers[0]
+    return {
+        **asdict(answer),
+        "reward": answer.usable,
+        "complete": answer.complete,
+        "unknown": isnan(answer.reward),
+    }
+
+
+SLIME = Dialect(_read_slime, _write_slime_number, _write_slime_object)
+
+
+# ------------------------------------------------------------------------------------------------------------ NeMo Gym
+#
+# The service as a resources server, as version 0.7 calls one:
+#
+#     POST /verify              {"responses_create_params": {"input": [{"role": "user", "content": "Name …"}]},
+#                                "response": {"output": […]}, …}
+#                               {… the same …, "reward": 0.75, "reward_components": {"Facts": 1.0, …}}
+#     POST /seed_session        {"resources_session_id": "7"} → the same, with a cookie; there is nothing to prepare
+#     POST /close_session       {"resources_session_id": "7"} → the same; there is nothing to release
+#     POST /aggregate_metrics   {"verify_responses": […]} → means over all samples and over those of each task
+#     GET  /reverify_mode       "unsupported": a sample cannot be scored again without its group
+#
+# `rubrank.training.frameworks.nemo_gym` describes how a request is read. Fields other than the prompt and the response
+# are used like a label in other trainers, and may contain the query's own rubric, `group_id` or `group_size`. A sample
+# without any score is masked (`mask_sample`), with the failure kind and class "judge_failed", so that NeMo Gym leaves
+# it out of its scores and tries it again. An incomplete group is only noted ("cohort_incomplete"); its samples are not
+# masked.
+
+
+def _read_nemo_gym(data: Any, reader: SampleReader) -> list[ServiceSample]:
+    """Read the one sample of a call."""
+    request = read_request(data)
+    # Among NeMo Gym's own keys, only this one is different for all rollouts of all steps and epochs.
+    rollout_id = request.body.get(f"{PRIVATE_PREFIX}rollout_id")
+    keys = request.row if rollout_id is None else {**request.row, "sample_id": rollout_id}
+    return [reader.make_sample(request.prompt, request.completion, request.row, keys, where=OWNER)]
+
+
+def _write_nemo_gym(body: Any, answers: Sequence[SampleAnswer]) -> Any:
+    """Write the row with the reward and its parts.
+
+    Missing scores are 0, because NeMo Gym needs the same names every time.
+    """
+    answer = answers[0]
+    is_unknown = isnan(answer.reward)
+    components = {}
+    for name, score in answer.scores.items():
+        components[name] = 0.0 if score is None or isnan(score) else score
+    row = {
+        **body,
+        "reward": answer.usable,
+        "reward_components": components,
+        "mask_sample": is_unknown,
+    }
+    if is_unknown:
+        missing = [reason for name, reason in answer.reasons.items() if isnan(answer.scores[name])]
+        row |= failure_fields(body, missing[0] if missing else "nothing is known")
+    elif not answer.complete:
+        reason = f"scored with {answer.samples} of {answer.size} samples: the others did not come in time"
+        row |= {"failure_kind": "cohort_incomplete", "failure_reason": reason}
+    return row
+
+
+NEMO_GYM = Dialect(_read_nemo_gym, _write_nemo_gym)
+
+
+def answer_session(body: Any) -> dict[str, Any]:
+    """Return the answer to the start or end of a session: its id, if it has one."""
+    session = check_object(body).get(SESSION)
+    return {} if session is None else {SESSION: session}
+
+
+def aggregate_metrics(body: Any) -> dict[str, Any]:
+    """Return means of rewards and of their parts, over all samples that are not masked, and over those of each task.
+
+    Fused rewards only rank the rollouts within a group, so the key metrics are the means of the parts.
+    """
+    responses = check_object(body).get("verify_responses")
+    if not isinstance(responses, list):
+        raise InvalidInput(
+            OWNER, "verify_responses", allowed="a list", got=type(responses).__name__, remedy=""
+        )
+    rows = [check_object(row, "verify_responses") for row in responses]
+    rows_of_task: dict[str, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        rows_of_task.setdefault(repr(row.get(_TASK_KEY)), []).append(row)
+    task_metrics = []
+    for task_rows in rows_of_task.values():
+        task_metrics.append({_TASK_KEY: task_rows[0].get(_TASK_KEY), **_compute_means(task_rows)})
+    means = _compute_means(rows)
+    masked = sum(bool(row.get("mask_sample")) for row in rows)
+    return {
+        "group_level_metrics": task_metrics,
+        "agent_metrics": {**means, "samples": len(rows), "masked": masked},
+        "key_metrics": {name: mean for name, mean in means.items() if name != "mean/reward"},
+        "repeat_level_metrics": [],
+    }
+
+
+def _compute_means(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Return "mean/NAME" → mean, for the reward and each of its parts; masked rows are left out."""
+    values: dict[str, list[float]] = {}
+    for row in rows:
+        if row.get("mask_sample"):
+            continue
+        parts = row.get("reward_components")
+        numbers = {"reward": row.get("reward")}
+        if isinstance(parts, Mapping):
+            numbers |= parts
+        for name, number in numbers.items():
+            if isinstance(number, int | float) and abs(number) <= _LARGEST_MEANT:
+                values.setdefault(f"mean/{name}", []).append(number)
+    return {name: fsum(numbers) / len(numbers) for name, numbers in values.items()}
