@@ -1,5 +1,6 @@
 """Results are read as people state them: hundreds of phrasings, in many languages and notations, right and wrong."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from rubrank.rollouts.rollout import Rollout
 from rubrank.verifiers.shared import worker
 from rubrank.verifiers.shared.answers import read_answer
 from rubrank.verifiers.shared.choices import find_choice
+from rubrank.verifiers.shared.word_tables import read_table
 from rubrank.verifiers.truth import ground_truth
 from rubrank.verifiers.verifier import find_verifier
 
@@ -31,6 +33,12 @@ def filled(template, letter, lower=False):
     for name, value in (("{X}", letter), ("{Y}", other), ("{Z}", third)):
         template = template.replace(name, value.lower() if lower else value)
     return template
+
+
+@folded("row", read_table("answer_patterns"))
+def test_every_pattern_finds_its_example(row):
+    _, _, pattern, example = row
+    assert re.search(pattern, example, re.IGNORECASE), row
 
 
 @folded("template", PHRASINGS["chosen"])

@@ -43,7 +43,46 @@ DEFAULT: tuple[Extractor, ...] = (
     "last",
 )
 TAIL = 20_000  # characters at the end of an answer in which its result is looked for
-_MOST = 5_000  # characters of a result
+_MOST_CHARACTERS = 5_000  # of a result
+_MOST_BOXES = 100  # at the end of the answer: one that never closes is read to its end each time
+
+_MARKUP_AROUND = " \t\r\n*_#`~\"'“”‘’「」『』"
+_COMMENT = re.compile(r"<!--[^>]{0,2000}-->")
+# \text{…}, \mathrm{…}; the group is the content
+_LATEX_TEXT = re.compile(
+    r"\\(?:text|mathrm|mathbf|textbf|textit|mbox|rm|operatorname)\s*\{([^{}]*)\}"
+)
+# <answer>, <final_answer>, <|begin_of_answer|>, [ANSWER]
+_OPENING_TAG = {
+    "answer": re.compile(
+        r"<\|?(?:begin_of_)?(?:final[_ -]?)?(?:answer|ans)\|?>|\[(?:FINAL[_ ]?)?ANSWER\]",
+        re.IGNORECASE,
+    ),
+    "solution": re.compile(r"<\|?(?:begin_of_)?solution\|?>", re.IGNORECASE),
+}
+_CLOSING_TAG = {
+    "answer": re.compile(
+        r"<\|?(?:/|end_of_)(?:final[_ -]?)?(?:answer|ans)\|?>|\[/(?:FINAL[_ ]?)?ANSWER\]",
+        re.IGNORECASE,
+    ),
+    "solution": re.compile(r"<\|?(?:/|end_of_)solution\|?>", re.IGNORECASE),
+}
+# \boxed{ or \fbox 42, without braces; the group is the content without braces
+_BOX = re.compile(r"\\(?:boxed|fbox|framebox)\s*(?:\{|(-?\w[\w.,]*))")
+# What joins two boxes into one result: "$ or $", ", ", \text{ and }
+_BOX_JOINT = re.compile(
+    r"[\s$,;、，]*(?:or|and|and/or|或者?|和|oder|und|ou|et|y|e|o|или|и|\\text\{ ?(?:or|and) ?\}|/)?[\s$]*",
+    re.IGNORECASE,
+)
+_LONGEST_JOINT = 30  # characters
+_HASH = re.compile(r"(?:^|\n|(?<=\s))####(?!#)[ \t]*([^\n]*)")
+# {"answer": or , 'final_answer' :
+_JSON_KEY = re.compile(
+    r"[{,]\s*[\"'](?:final[_ ]?)?(?:answer|result|solution|choice|答案|最终答案|réponse|respuesta|antwort)[\"']\s*:\s*",
+    re.IGNORECASE,
+)
+# 'Paris' in Python's quotes, or a bare word
+_NOT_JSON = re.compile(r"'([^'\n]*)'|([^\s,}\]]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +95,7 @@ class AnswerReading:
 
 
 def read_answer(text: str, extractors: Sequence[Extractor] = DEFAULT) -> AnswerReading:
-    """The result of the answer by the first extractor that finds one; an empty reading if none does."""
+    """Return the result of the answer by the first extractor that finds one; an empty reading if none does."""
     tail = _COMMENT.sub(" ", text[-TAIL:])
     for name in extractors:
         result = _EXTRACTORS[name](tail)
@@ -64,57 +103,40 @@ def read_answer(text: str, extractors: Sequence[Extractor] = DEFAULT) -> AnswerR
             continue
         reading = AnswerReading(_strip_markup(result), _HOW[name], name not in ("last", "whole"))
         if name in ("answer_tag", "solution_tag", "json", "hash"):
-            return _read_again(reading, extractors)
+            return _read_inside(reading, extractors)
         return reading
     return AnswerReading("", f"none of {', '.join(extractors)}", False)
 
 
-def _read_again(outer: AnswerReading, extractors: Sequence[Extractor]) -> AnswerReading:
-    """The result that is marked once more inside a tag (boxed, after "the answer is"), else the tag's content."""
+def _read_inside(outer: AnswerReading, extractors: Sequence[Extractor]) -> AnswerReading:
+    """Return a result that is marked once more inside a tag, as in <answer>So \\boxed{42}</answer>; else the tag's."""
     for name in ("boxed", "hash", "json", "stated"):
         result = _EXTRACTORS[name](outer.text) if name in extractors else None
         if result is not None:
-            return AnswerReading(
-                _strip_markup(result), outer.how if name == "stated" else _HOW[name], True
-            )
+            how = outer.how if name == "stated" else _HOW[name]
+            return AnswerReading(_strip_markup(result), how, explicit=True)
     return outer
 
 
 def _strip_markup(text: str) -> str:
-    """The text without Markdown around it, LaTeX's \\text and the like, and a full stop at its end."""
-    text = _TEXT.sub(r"\1", text.strip()).strip(_AROUND).rstrip("。｡ ")
+    """Return the text without Markdown around it, LaTeX's \\text and the like, and a full stop at its end."""
+    text = _LATEX_TEXT.sub(r"\1", text.strip()).strip(_MARKUP_AROUND).rstrip("。｡ ")
     if text.endswith(("..", "…")):
         return text
-    return text.rstrip(".").strip(_AROUND)
+    return text.rstrip(".").strip(_MARKUP_AROUND)
 
 
 # ---- the extractors ------------------------------------------------------------------------------------------------
 
-_AROUND = " \t\r\n*_#`~\"'“”‘’「」『』"
-_COMMENT = re.compile(r"<!--[^>]{0,2000}-->")
-_TEXT = re.compile(r"\\(?:text|mathrm|mathbf|textbf|textit|mbox|rm|operatorname)\s*\{([^{}]*)\}")
-_OPEN = {
-    "answer": re.compile(
-        r"<\|?(?:begin_of_)?(?:final[_ -]?)?(?:answer|ans)\|?>|\[(?:FINAL[_ ]?)?ANSWER\]",
-        re.IGNORECASE,
-    ),
-    "solution": re.compile(r"<\|?(?:begin_of_)?solution\|?>", re.IGNORECASE),
-}
-_CLOSE = {
-    "answer": re.compile(
-        r"<\|?(?:/|end_of_)(?:final[_ -]?)?(?:answer|ans)\|?>|\[/(?:FINAL[_ ]?)?ANSWER\]",
-        re.IGNORECASE,
-    ),
-    "solution": re.compile(r"<\|?(?:/|end_of_)solution\|?>", re.IGNORECASE),
-}
-
 
 def _find_in_tag(text: str, kind: str) -> str | None:
-    start = _find_last(_OPEN[kind], text)
-    if start is None:
+    """Return what follows the last opening tag, up to its closing tag or the end of the text."""
+    opening = _find_last(_OPENING_TAG[kind], text)
+    if opening is None:
         return None
-    end = _CLOSE[kind].search(text, start.end())
-    return text[start.end() : end.start() if end else len(text)].strip()
+    closing = _CLOSING_TAG[kind].search(text, opening.end())
+    end = closing.start() if closing else len(text)
+    return text[opening.end() : end].strip()
 
 
 def _find_last(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
@@ -124,52 +146,43 @@ def _find_last(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
     return last
 
 
-_MOST_BOXES = 100  # at the end of the answer: one that never closes is read to its end each time
-_BOX = re.compile(r"\\(?:boxed|fbox|framebox)\s*(?:\{|(-?\w[\w.,]*))")
-_JOINED = re.compile(
-    r"[\s$,;、，]*(?:or|and|and/or|或者?|和|oder|und|ou|et|y|e|o|или|и|\\text\{ ?(?:or|and) ?\}|/)?[\s$]*",
-    re.IGNORECASE,
-)
-
-
 def _find_boxed(text: str) -> str | None:
-    """The content of the last \\boxed{…}, together with boxes before it that "or" or a comma joins to it."""
+    """Return the content of the last \\boxed{…}, together with boxes before it that "or" or a comma joins to it."""
     parts: list[str] = []
     start = 0  # of the first box that is read so far
     for box in reversed(list(_BOX.finditer(text))[-_MOST_BOXES:]):
-        content = _read_box(text, box)
+        content_and_end = _read_box(text, box)
+        if content_and_end is None:  # it never closes
+            if parts:
+                break
+            continue
+        content, end = content_and_end
         if not parts:
-            if content is None:
-                continue  # it never closes
-            parts = [content[0]]
+            parts = [content]
         else:
-            if content is None or content[1] > start:
+            between = text[end:start]
+            may_be_joined = end <= start and len(between) <= _LONGEST_JOINT
+            if not may_be_joined or not _BOX_JOINT.fullmatch(between):
                 break
-            between = text[content[1] : start]
-            if len(between) > 30 or not _JOINED.fullmatch(between):
-                break
-            parts = [content[0], between.strip(" $\n") or ",", *parts]
+            parts = [content, between.strip(" $\n") or ",", *parts]
         start = box.start()
     return " ".join(parts) if parts else None
 
 
 def _read_box(text: str, box: re.Match[str]) -> tuple[str, int] | None:
-    """What the box holds and where it ends; None if it never closes."""
+    """Return what the box holds and where it ends; None if it never closes."""
     if box[1]:
         return box[1], box.end()
     depth = 1
-    for i in range(box.end(), min(len(text), box.end() + _MOST)):
+    for i in range(box.end(), min(len(text), box.end() + _MOST_CHARACTERS)):
         depth += (text[i] == "{") - (text[i] == "}")
         if depth == 0:
-            return _TEXT.sub(r"\1", text[box.end() : i]).strip(), i + 1
+            return _LATEX_TEXT.sub(r"\1", text[box.end() : i]).strip(), i + 1
     return None
 
 
-_HASH = re.compile(r"(?:^|\n|(?<=\s))####(?!#)[ \t]*([^\n]*)")
-
-
 def _find_after_hash(text: str) -> str | None:
-    """The text after the last ####; None if that is a heading and no result."""
+    """Return the text after the last ####; None if that is a heading and no result."""
     mark = _find_last(_HASH, text)
     if mark is None:
         return None
@@ -179,21 +192,15 @@ def _find_after_hash(text: str) -> str | None:
     return line if line and not is_heading else None
 
 
-_KEY = re.compile(
-    r"[{,]\s*[\"'](?:final[_ ]?)?(?:answer|result|solution|choice|答案|最终答案|réponse|respuesta|antwort)[\"']\s*:\s*",
-    re.IGNORECASE,
-)
-_LITERAL = re.compile(r"'([^'\n]*)'|([^\s,}\]]+)")
-
-
 def _find_in_json(text: str) -> str | None:
-    key = _find_last(_KEY, text)
+    """Return the value of the last key "answer" as text; items of a list are joined by commas."""
+    key = _find_last(_JSON_KEY, text)
     if key is None:
         return None
     try:
-        value, _ = json.JSONDecoder().raw_decode(text[key.end() : key.end() + _MOST])
+        value, _ = json.JSONDecoder().raw_decode(text[key.end() : key.end() + _MOST_CHARACTERS])
     except (ValueError, RecursionError):  # Python's quotes, or no quotes
-        literal = _LITERAL.match(text, key.end())
+        literal = _NOT_JSON.match(text, key.end())
         if literal is None:
             return None
         return literal[2] if literal[1] is None else literal[1]
@@ -203,17 +210,17 @@ def _find_in_json(text: str) -> str | None:
 
 
 def _find_stated(text: str) -> str | None:
-    """The rest of the line after the last statement, or the next line with words."""
+    """Return the rest of the line after the last statement, or the next line with words."""
     for end in reversed(find_statements(text)):
         for line in text[end:].split("\n", 8)[:8]:
             if any(map(str.isalnum, line)):
-                return line[:_MOST].lstrip("> ")
+                return line[:_MOST_CHARACTERS].lstrip("> ")
     return None
 
 
 def _find_last_line(text: str) -> str | None:
     lines = [line for line in text.splitlines() if any(map(str.isalnum, line))] or [text]
-    return lines[-1].strip()[-_MOST:].lstrip("> ") or None
+    return lines[-1].strip()[-_MOST_CHARACTERS:].lstrip("> ") or None
 
 
 _EXTRACTORS: dict[Extractor, Callable[[str], str | None]] = {

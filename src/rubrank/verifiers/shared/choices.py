@@ -22,23 +22,120 @@ from rubrank.verifiers.shared.answers import DEFAULT, TAIL, Extractor, read_answ
 from rubrank.verifiers.shared.statements import (
     RETRACTION,
     STATED,
-    after_retraction,
+    cut_retracted,
     find_statements,
     is_denied,
 )
+from rubrank.verifiers.shared.word_tables import join_patterns
+
+_MOST_MENTIONS = 500  # of options that are read in one answer: each takes almost a millisecond
+
+# ---- the patterns of a mention: "A", "(b)", "A, C and D", "ACD" ------------------------------------------------
 
 _LATIN = "A-Za-zÀ-ɏ0-9"
-_OPEN = r"[(（\[【「<{\\$*_\"“'‘`\s]"
-_SHUT = r"[)）\]】」>}$*_\"”'’`\s]"
+_OPENING_MARK = r"[(（\[【「<{\\$*_\"“'‘`\s]"
+_CLOSING_MARK = r"[)）\]】」>}$*_\"”'’`\s]"
+# What joins two letters: "A, B", "A and B", A和B. One or two of them, for ", and".
 _JOINT = (
     r"(?:\s*(?:,|，|、|/|&|\+|;|和|与|與|及|或者?|と|または|、と|와|과|또는"
     r"|(?<=[\s*)）])(?:and|or|y|o|et|ou|und|oder|e|и|или)(?=[\s*(（]))\s*){1,2}"
 )
-_WORD = (
+# A noun before a later letter: "A or option B", 选项A和选项B
+_OPTION_NOUN = (
     r"(?:(?:the\s+)?(?:option|choice|letter|answer|opción|letra|alternativa|lettre|opzione|lettera|buchstabe"
     r"|вариант|seçenek|şık|phương án|câu|pilihan|opsi|ข้อ|선택지|보기)\s+|选项\s*|选择\s*|第?)"
 )
-_MOST_MENTIONS = 500  # of options that are read in one answer: each takes almost a millisecond
+# Words between joined letters whose own letters are no options: the "d" of "A and C"
+_WORDS_IN_MENTION = re.compile(
+    rf"(?<![{_LATIN}])(?:and|or|et|ou|und|oder|option|choice|the|letter|answer)(?![{_LATIN}])"
+)
+
+# ---- letters that look like Latin ones --------------------------------------------------------------------------
+
+# Cyrillic and Greek letters
+_LOOKALIKES = dict(
+    zip("АВСЕНКМОРТХавсеорхΑΒΕΖΗΙΚΜΝΟΡΤΥΧ", "ABCEHKMOPTXabceopxABEZHIKMNOPTYX", strict=True)
+)
+_SINGLE_LOOKALIKE = re.compile(rf"(?<!\w)[{''.join(_LOOKALIKES)}](?!\w)")
+# Full-width, circled and squared letters: Ａ, ａ, Ⓐ, 🅰
+_WIDE_LETTERS = {0x1F170: "A", 0x1F171: "B"}
+for _i in range(26):
+    _WIDE_LETTERS[ord("Ａ") + _i] = string.ascii_uppercase[_i]
+    _WIDE_LETTERS[ord("ａ") + _i] = string.ascii_lowercase[_i]
+    _WIDE_LETTERS[ord("Ⓐ") + _i] = string.ascii_uppercase[_i]
+
+# ---- what stands before a chosen letter -------------------------------------------------------------------------
+
+# "I'd go with the", "the best choice is:", 故选, 正确的是: ends where the letter begins
+_CHOOSE = re.compile(
+    rf"(?:\b(?:{join_patterns('choose_word')})|{join_patterns('choose_sign')})"
+    r"(?:\s*(?:项|项是|项为|项目|肢))?"
+    r"(?:\s+(?:the|la|le|el|die|option|letter|opción|letra|lettre|answer|choice))*"
+    r"\s*[:：=是为為은는は]*\s*[*_]*\s*\Z",
+    re.IGNORECASE,
+)
+# "Wait, actually it is", 更正，应该是: the letter that follows replaces the earlier one
+_CORRECTED = re.compile(
+    rf"(?:{RETRACTION.pattern})[\s,，.…!—-]*+(?:actually|no|不对)?[\s,，]*+"
+    r"(?:it(?:['’]s| is| should be| must be| has to be)|应该是|应该选|应为|应选|是)\s*+\Z",
+    re.IGNORECASE,
+)
+# What may stand between "the answer is" and the letter
+_WORDS_BETWEEN = frozenset(
+    (
+        "",
+        *("option", "choice", "letter", "selection", "number", "the option", "option letter"),
+        *("will be", "still", "indeed"),
+        *("lettre", "la", "la lettre", "l'option"),
+        *("opción", "letra", "la letra", "la opción", "a letra", "a alternativa"),
+        *("opzione", "la lettera", "вариант", "选项"),
+    )
+)
+# "Option B", "选 B" at the beginning of a line
+_LINE_LABEL = re.compile(r"(?:option|choice|answer|选项|选)?\s*", re.IGNORECASE)
+_LONGEST_LABEL = 8  # characters of such a label with its spaces
+
+# ---- what stands after a letter ---------------------------------------------------------------------------------
+
+# ") is clearly correct", 项正确, "が正解": the letter is called right
+_CALLED_RIGHT = re.compile(
+    r"[*_)）\]】」』\"'”’`$.、,，:：]*+\s*+"
+    r"(?:选项|選項|項|项|肢|番|번|option)?\s*+"
+    r"(?:(?:is|are|was|must be|would be|should be|has to be|seems|looks"
+    r"|est|es|é|è|ist|är|er|to|jest|je|là|adalah)\b)?\s*+"
+    r"(?:是|为|為|才|才是|が|は|이|가|은|는)?\s*+"
+    r"(?:clearly|definitely|thus|therefore|indeed|also|the|my|all|both"
+    r"|la|le|el|die|das|a|o|il|auch|aussi|también|最|都|均|也|也是)*\s*+"
+    rf"(?:{join_patterns('right')})",
+    re.IGNORECASE,
+)
+# "a dog": a small letter that is no conjunction follows, so the "a" is a word. "A because …" is an option.
+_NEXT_WORD = re.compile(
+    r"\s+(?!because|since|as |for |and |or |is |due|given|which|with|by |porque|parce|weil|car )[a-zà-ÿ]"
+)
+# "E = mc^2", "the field B is 3 T": the letter stands for a quantity
+_SYMBOL_AFTER = re.compile(r"\s?(?:[=≈<>≤≥^_]|(?:is|was|equals)\s[-−]?[\d\\$])")
+_LIST_SIGNS = (".", "．", "、", ":", "：", ")", "）")
+
+# ---- letters that are units or names ----------------------------------------------------------------------------
+
+# "3 ", "40 °", "25~\mathrm{": a number before the letter
+_NUMBER_BEFORE = re.compile(
+    r"\d\s*(?:\\?,|~)?\s*(?:degrees?|deg\.?|°)?\s*(?:\\(?:text|mathrm|rm)\s*\{?)?\s*\Z"
+)
+# "vitamin C", "point B"
+_NAME_BEFORE = re.compile(
+    r"\b(?:vitamin|hepatitis|plan|type|grade|class|group|point|phase|factor|schedule|team|side|line|curve|block|sample"
+    r"|figure|appendix|section|part|step|table|model|company|city|person|case|example|direction)s?\s\Z",
+    re.IGNORECASE,
+)
+_IN_BRACKETS = re.compile(r"[(（【\[]\s*([A-Za-z])\s*[)）】\]]")
+# A line of a question that lists its options, "A. Paris" or "(B) Rome"; the text ends where the next option begins.
+_OPTION_LINE = re.compile(
+    r"(?:^|\n|(?<=\s))[(（\[]?([A-Z])[)）\].:：、．]\s*"
+    r"([^\n]{1,300}?)"
+    r"(?=\s*(?:\n|$|[(（\[]?[A-Z][)）\].:：、．]\s))"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,40 +144,6 @@ class Choice:
 
     letters: str
     how: str
-
-
-# Cyrillic and Greek letters that look like Latin ones.
-_LOOKALIKES = dict(
-    zip("АВСЕНКМОРТХавсеорхΑΒΕΖΗΙΚΜΝΟΡΤΥΧ", "ABCEHKMOPTXabceopxABEZHIKMNOPTYX", strict=True)
-)
-_LOOKALIKE = re.compile(rf"(?<!\w)[{''.join(_LOOKALIKES)}](?!\w)")
-# Full-width and circled letters.
-_WIDE = {0x1F170: "A", 0x1F171: "B"}
-for _i, (_capital, _small) in enumerate(
-    zip(string.ascii_uppercase, string.ascii_lowercase, strict=True)
-):
-    _WIDE |= {ord("Ａ") + _i: _capital, ord("ａ") + _i: _small, ord("Ⓐ") + _i: _capital}
-
-
-def _plain_letters(text: str, options: str) -> str:
-    """Replace full-width and circled letters, and single Cyrillic or Greek letters that look like Latin ones.
-
-    A letter that is itself one of the options is not changed.
-    """
-    text = text.translate(_WIDE)
-    if text.isascii():
-        return text
-
-    def replace(match: re.Match[str]) -> str:
-        is_option = match[0].upper() in options
-        return match[0] if is_option else _LOOKALIKES[match[0]]
-
-    return _LOOKALIKE.sub(replace, text)
-
-
-_BETWEEN_LETTERS = re.compile(
-    rf"(?<![{_LATIN}])(?:and|or|et|ou|und|oder|option|choice|the|letter|answer)(?![{_LATIN}])"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,33 +166,37 @@ class _MentionFinder:
 
     def __init__(self, options: str) -> None:
         self.options = options.upper()
-        either = re.escape(self.options + self.options.lower())
+        either_case = re.escape(self.options + self.options.lower())
+        # A letter ends a word: not "Apple", "I'm" or "e.g."
         end = rf"(?![{_LATIN}]|['’][a-z]|\.[a-z])"
+        # Not the C of "°C", the b of "a/b" or the B of "vitamin-B"
         first = (
-            rf"(?<![{_LATIN}'’.°^/-]){_OPEN}{{0,6}}(?P<first>(?<![{_LATIN}°^/-])[{either}]){end}"
+            rf"(?<![{_LATIN}'’.°^/-]){_OPENING_MARK}{{0,6}}"
+            rf"(?P<first>(?<![{_LATIN}°^/-])[{either_case}]){end}"
         )
-        later = rf"{_WORD}?{_OPEN}{{0,4}}[{either}]{end}"
-        self._pattern = re.compile(
-            rf"(?:{first}|(?<![{_LATIN}])(?P<run>[{re.escape(self.options)}]{{2,6}})(?![{_LATIN}]))"
-            rf"(?P<more>(?:{_SHUT}{{0,3}}{_JOINT}{later}){{0,9}})"
-        )
+        run = rf"(?<![{_LATIN}])(?P<run>[{re.escape(self.options)}]{{2,6}})(?![{_LATIN}])"
+        later = rf"{_OPTION_NOUN}?{_OPENING_MARK}{{0,4}}[{either_case}]{end}"
+        more = rf"(?P<more>(?:{_CLOSING_MARK}{{0,3}}{_JOINT}{later}){{0,9}})"
+        self._pattern = re.compile(f"(?:{first}|{run}){more}")
 
     def find_all(self, text: str) -> Iterator[_Mention]:
-        """The mentions in order; if there are too many, the last ones."""
-        return map(self._read, deque(self._pattern.finditer(text), maxlen=_MOST_MENTIONS))
+        """Yield the mentions in order; if there are too many, the last ones."""
+        matches = deque(self._pattern.finditer(text), maxlen=_MOST_MENTIONS)
+        return map(self._make_mention, matches)
 
     def match(self, text: str, position: int) -> _Mention | None:
-        """The mention that begins at this position."""
+        """Return the mention that begins at this position; None if there is none."""
         match = self._pattern.match(text, position)
-        return None if match is None else self._read(match)
+        return None if match is None else self._make_mention(match)
 
-    def _read(self, match: re.Match[str]) -> _Mention:
+    def _make_mention(self, match: re.Match[str]) -> _Mention:
         group = "run" if match["run"] else "first"
         written = match[group]
         if group == "first":
-            written += _BETWEEN_LETTERS.sub(" ", match["more"] or "")
+            written += _WORDS_IN_MENTION.sub(" ", match["more"] or "")
+        letters = {char for char in written.upper() if char in self.options}
         return _Mention(
-            letters="".join(sorted({char for char in written.upper() if char in self.options})),
+            letters="".join(sorted(letters)),
             first=match["first"] or "",
             start=match.start(group),
             end=match.end("more") if match["more"] else match.end(group),
@@ -138,55 +205,15 @@ class _MentionFinder:
         )
 
 
-_finder = lru_cache(maxsize=64)(_MentionFinder)
-
-
-_CHOOSE = re.compile(
-    r"(?:\b(?:(?:corresponds? to|match(?:es)?|(?:this|that|which|it) is|closest to) (?:the )?(?:option|choice|answer)"
-    r"|choose|chose|pick|picked|select|selected|go(?:ing)? (?:with|for)|opt(?:ing)? for|choice is|option "
-    r"is|settle on"
-    r"|lean (?:towards?|to)|vote for|choisis|choisir|elijo|elegir|escojo|selecciono|marque|marco|escolho|scelgo"
-    r"|wähle|nehme"
-    r"|kies|väljer|выбираю|выбрать|обираю|wybieram|vyberu|seçiyorum|chọn|pilih|memilih|correct one is|right one is"
-    r"|(?:correct|right|best) (?:option|choice|answer|alternative|statement)(?: here)? (?:is|would be)|must be"
-    r"|has to be"
-    r"|(?:opción|alternativa|opzione) (?:correcta|correta|corretta)(?: (?:es|é|è))?|richtig ist|correcte est"
-    r"|(?:richtige|korrekte) (?:option|antwort) ist)|故选|应选|應選|所以选|因此选|我选|本题选|正确选项|正确的选项"
-    r"|正确的是|選|选择|选|เลือก|ตอบ|اختار|اختر|선택)"
-    r"(?:\s*(?:项|项是|项为|项目|肢))?(?:\s+(?:the|la|le|el|die|option|letter|opción|letra|lettre|answer|choice))*"
-    r"\s*[:：=是为為은는は]*\s*[*_]*\s*\Z",
-    re.IGNORECASE,
-)
-# "Wait, actually it is …": the letter that follows replaces the earlier one.
-_CORRECTED = re.compile(
-    rf"(?:{RETRACTION.pattern})[\s,，.…!—-]*+(?:actually|no|不对)?[\s,，]*+"
-    r"(?:it(?:['’]s| is| should be| must be| has to be)|应该是|应该选|应为|应选|是)\s*+\Z",
-    re.IGNORECASE,
-)
-_RIGHT = re.compile(
-    r"[*_)）\]】」』\"'”’`$.、,，:：]*+\s*+(?:选项|選項|項|项|肢|番|번|option)?\s*+"
-    r"(?:(?:is|are|was|must be|would be|should be|has to be|seems|looks|est|es|é|è|ist|är|er|to|jest|je|là|adalah)\b)?"
-    r"\s*+(?:是|为|為|才|才是|が|は|이|가|은|는)?\s*+"
-    r"(?:clearly|definitely|thus|therefore|indeed|the|my|la|le|el|die|das|a|o|il|最|all|both|都|均|也|也是|also|auch|aussi|también)*\s*+"
-    r"(?:correct|right|true|best|final answer|answer\b|accurate|valid|correcte|juste|vraie?|la bonne|bonne réponse"
-    r"|correct[oa]|correta|corretta|certa|giusta|verdader[oa]|richtig|korrekt|wahr|die richtige|juist|goed\b"
-    r"|rätt|riktig"
-    r"|верн|правильн|вірн|prawidłow|poprawn|správn|doğru|đúng|benar\b|ถูก|صحيح|सही|sahihi|σωστ"
-    r"|正确|正確|对(?!应|于|称)|對(?!應|於|稱)|成立|符合|正解|正しい|答え|맞|정답|옳|✓|✔|✅)",
-    re.IGNORECASE,
-)
-_ALONE = re.compile(r"(?:option|choice|answer|选项|选)?\s*", re.IGNORECASE)
-_ARTICLE = re.compile(
-    r"\s+(?!because|since|as |for |and |or |is |due|given|which|with|by |porque|parce|weil|car )[a-zà-ÿ]"
-)
+_get_finder = lru_cache(maxsize=64)(_MentionFinder)
 
 
 def find_choice(
     text: str, options: str = "ABCDEFGHIJ", extractors: Sequence[Extractor] = DEFAULT
 ) -> Choice:
-    """The options that the answer chooses, and where they were found; no letters if it chooses none."""
-    finder = _finder(options)
-    text = _plain_letters(clean(text[-TAIL:]), finder.options)
+    """Return the options that the answer chooses, and where they were found; no letters if it chooses none."""
+    finder = _get_finder(options)
+    text = _replace_lookalikes(clean(text[-TAIL:]), finder.options)
     marks = [name for name in extractors if name not in ("stated", "last", "whole")]
     reading = read_answer(text, marks)
     if reading.explicit:
@@ -215,16 +242,24 @@ def find_choice(
     return Choice("", f"none of {', '.join(extractors)}")
 
 
-_WORDS_BETWEEN = frozenset(
-    """|option|choice|letter|la|opción|letra|lettre|selection|选项|the option|la letra|la lettre|a letra|a alternativa
-    |l'option|la opción|option letter|number|will be|still|indeed|opzione|la lettera|вариант""".replace(
-        "\n    ", ""
-    ).split("|")
-)
+def _replace_lookalikes(text: str, options: str) -> str:
+    """Replace full-width and circled letters, and single Cyrillic or Greek letters that look like Latin ones.
+
+    A letter that is itself one of the options is not changed.
+    """
+    text = text.translate(_WIDE_LETTERS)
+    if text.isascii():
+        return text
+
+    def replace(match: re.Match[str]) -> str:
+        is_option = match[0].upper() in options
+        return match[0] if is_option else _LOOKALIKES[match[0]]
+
+    return _SINGLE_LOOKALIKE.sub(replace, text)
 
 
 def _find_stated(text: str, finder: _MentionFinder) -> str:
-    """The letters after the last "answer is", "I choose" or 故选 that are not denied."""
+    """Return the letters after the last "answer is", "I choose" or 故选 that are not denied."""
     statements = find_statements(text)
     letters = ""
     is_chosen_among = False
@@ -236,7 +271,7 @@ def _find_stated(text: str, finder: _MentionFinder) -> str:
             any(end_of_words <= end <= mention.start for end in statements)
             or _CHOOSE.search(before) is not None
             or _CORRECTED.search(before) is not None
-            or _ends_statement(text, end_of_words)
+            or _is_end_of_statement(text, end_of_words)
         )
         if text.startswith("中", mention.end):  # 答案是A、B、C、D中的B
             is_chosen_among = is_stated
@@ -247,7 +282,7 @@ def _find_stated(text: str, finder: _MentionFinder) -> str:
             not is_stated
             or _is_word(text, mention)
             or _is_unit(text, mention)
-            or _lists_options(text, mention, finder)
+            or _begins_list(text, mention, finder)
         ):
             continue
         if not is_denied(text, mention.start, mention.end):
@@ -266,7 +301,7 @@ def _is_first_chosen(text: str, mention: _Mention) -> bool:
     return is_plural is None and not is_denied(text, mention.start, mention.after_first)
 
 
-def _ends_statement(text: str, position: int) -> bool:
+def _is_end_of_statement(text: str, position: int) -> bool:
     """Does a statement such as "the correct answer, then, is option" end here? A few words may stand between."""
     statements = list(STATED.finditer(text, max(0, position - 60), position))
     if not statements:
@@ -281,17 +316,7 @@ def _is_word(text: str, mention: _Mention) -> bool:
     sign = text[mention.after_first : mention.after_first + 1]
     if sign in (")", "）", "]", "】", ".", ":", "："):
         return False
-    return _ARTICLE.match(text, mention.after_first) is not None
-
-
-_MEASURED = re.compile(
-    r"\d\s*(?:\\?,|~)?\s*(?:degrees?|deg\.?|°)?\s*(?:\\(?:text|mathrm|rm)\s*\{?)?\s*\Z"
-)
-_NAMED = re.compile(
-    r"\b(?:vitamin|hepatitis|plan|type|grade|class|group|point|phase|factor|schedule|team|side|line|curve|block|sample"
-    r"|figure|appendix|section|part|step|table|model|company|city|person|case|example|direction)s?\s\Z",
-    re.IGNORECASE,
-)
+    return _NEXT_WORD.match(text, mention.after_first) is not None
 
 
 def _is_unit(text: str, mention: _Mention) -> bool:
@@ -299,18 +324,14 @@ def _is_unit(text: str, mention: _Mention) -> bool:
     if mention.in_brackets:
         return False
     before = text[max(0, mention.start - 30) : mention.start]
-    return _MEASURED.search(before) is not None or _NAMED.search(before) is not None
+    return _NUMBER_BEFORE.search(before) is not None or _NAME_BEFORE.search(before) is not None
 
 
-def _lists_options(text: str, mention: _Mention, finder: _MentionFinder) -> bool:
+def _begins_list(text: str, mention: _Mention, finder: _MentionFinder) -> bool:
     """Does a list of the options begin here: "A. ①② B. ①③ …"?"""
     sign = text[mention.end : mention.end + 1]
     place = finder.options.find(mention.letters)
-    if (
-        len(mention.letters) != 1
-        or sign not in (".", "．", "、", ":", "：", ")", "）")
-        or place < 0
-    ):
+    if len(mention.letters) != 1 or sign not in _LIST_SIGNS or place < 0:
         return False
     following = finder.options[place + 1 : place + 2]
     if not following:
@@ -319,15 +340,11 @@ def _lists_options(text: str, mention: _Mention, finder: _MentionFinder) -> bool
     return re.search(next_option, text[mention.end : mention.end + 300]) is not None
 
 
-def _ends_list(text: str, mention: _Mention, finder: _MentionFinder) -> bool:
+def _continues_list(text: str, mention: _Mention, finder: _MentionFinder) -> bool:
     """Does the previous option stand before this one, with the same sign: "A. ①② B. ①③"?"""
     sign = text[mention.end : mention.end + 1]
     place = finder.options.find(mention.letters)
-    if (
-        len(mention.letters) != 1
-        or sign not in (".", "．", "、", ":", "：", ")", "）")
-        or place < 1
-    ):
+    if len(mention.letters) != 1 or sign not in _LIST_SIGNS or place < 1:
         return False
     before = text[max(0, mention.start - 300) : mention.start]
     # "It isn't A. It's B." is no list: before the second option, "A." must begin a line or follow a heading.
@@ -337,8 +354,8 @@ def _ends_list(text: str, mention: _Mention, finder: _MentionFinder) -> bool:
 
 
 def _find_called_right(text: str, finder: _MentionFinder) -> str:
-    """All letters that are called right and not denied, after the last retraction ("wait", "actually")."""
-    text = after_retraction(text)
+    """Return all letters that are called right and not denied, after the last retraction ("wait", "actually")."""
+    text = cut_retracted(text)
     letters: set[str] = set()
     for mention in finder.find_all(text):
         if is_denied(text, mention.start, mention.end):
@@ -346,13 +363,13 @@ def _find_called_right(text: str, finder: _MentionFinder) -> str:
         # A small "a" or "i" is more likely a word than an option.
         if mention.first.islower() and mention.first not in "bcdefgh":
             continue
-        if _RIGHT.match(text, mention.end):
+        if _CALLED_RIGHT.match(text, mention.end):
             letters.update(mention.letters)
     return "".join(sorted(letters))
 
 
 def _find_on_a_line(text: str, finder: _MentionFinder) -> str:
-    """The letters that the last line (or else the first) consists of or begins with: "B", "(b)", "B. Paris"."""
+    """Return the letters that the last line (or else the first) is or begins with: "B", "(b)", "B. Paris"."""
     lines = [line.strip() for line in text.splitlines() if any(map(str.isalnum, line))]
     if not lines:
         return ""
@@ -366,38 +383,35 @@ def _find_on_a_line(text: str, finder: _MentionFinder) -> str:
 
 
 def _read_line(line: str, finder: _MentionFinder) -> str:
-    """The letters that a line begins with, if an option's text or nothing follows them."""
+    """Return the letters that a line begins with, if an option's text or nothing follows them; else ""."""
     line = line.strip().lstrip("#>*-_ \t")
-    opening = _ALONE.match(line)
-    mention = finder.match(line, opening.end() if opening else 0)
-    if mention is None or (opening and opening.end() > 8) or _is_word(line, mention):
+    label = _LINE_LABEL.match(line)
+    after_label = label.end() if label else 0
+    mention = finder.match(line, after_label)
+    if mention is None or after_label > _LONGEST_LABEL or _is_word(line, mention):
         return ""
-    if _lists_options(line, mention, finder):
+    if _begins_list(line, mention, finder):
         return ""
     rest = line[mention.end :].lstrip()
-    sign = line[mention.end : mention.end + 1]
     if not rest.strip(")）]】」>}$*_\"”'’`.。!！ "):
         return mention.letters
+    sign = line[mention.end : mention.end + 1]
     if sign in ").:：、）．.】]," and not is_denied(line, 0, mention.end):
         return mention.letters
     return ""
 
 
 def _find_in_brackets(text: str, finder: _MentionFinder) -> str:
-    """The options in brackets that nothing denies."""
+    """Return the options in brackets that nothing denies."""
     letters = set()
-    for match in re.finditer(r"[(（【\[]\s*([A-Za-z])\s*[)）】\]]", text):
+    for match in _IN_BRACKETS.finditer(text):
         if match[1].upper() in finder.options and not is_denied(text, match.start(), match.end()):
             letters.add(match[1].upper())
     return "".join(sorted(letters))
 
 
-# The letter stands for a quantity: "E = mc^2", "the field B is 3 T".
-_SYMBOL_AFTER = re.compile(r"\s?(?:[=≈<>≤≥^_]|(?:is|was|equals)\s[-−]?[\d\\$])")
-
-
 def _find_last_capital(text: str, finder: _MentionFinder) -> str:
-    """The last capital letter that names an option and stands alone; not "A" and "I" as words."""
+    """Return the last capital letter that names an option and stands alone; not "A" and "I" as words."""
     letters = ""
     for mention in finder.find_all(text):
         if not mention.first.isupper() or _is_word(text, mention):
@@ -408,8 +422,8 @@ def _find_last_capital(text: str, finder: _MentionFinder) -> str:
         if (
             _is_unit(text, mention)
             or _SYMBOL_AFTER.match(text, mention.end)
-            or _lists_options(text, mention, finder)
-            or _ends_list(text, mention, finder)
+            or _begins_list(text, mention, finder)
+            or _continues_list(text, mention, finder)
         ):
             continue
         if not is_denied(text, mention.start, mention.end):
@@ -417,13 +431,8 @@ def _find_last_capital(text: str, finder: _MentionFinder) -> str:
     return letters
 
 
-_OPTION_LINE = re.compile(
-    r"(?:^|\n|(?<=\s))[(（\[]?([A-Z])[)）\].:：、．]\s*([^\n]{1,300}?)(?=\s*(?:\n|$|[(（\[]?[A-Z][)）\].:：、．]\s))"
-)
-
-
 def find_option_texts(question: str, options: str = "ABCDEFGHIJ") -> dict[str, str]:
-    """The texts of the options that a question lists: {"A": "Paris", …}."""
+    """Return the texts of the options that a question lists: {"A": "Paris", …}."""
     texts = {}
     for match in _OPTION_LINE.finditer(question[-TAIL:]):
         if match[1] in options.upper():

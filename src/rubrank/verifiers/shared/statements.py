@@ -5,8 +5,10 @@
 >>> is_denied("It is not", 9), is_denied("It is", 5)
 (True, False)
 
-The words of some thirty languages stand in data/answer_words.tsv and data/answer_phrases.tsv; a language is added by
-adding its words there. All patterns take time proportional to the text.
+The words of some thirty languages stand in data/answer_words.tsv, data/answer_phrases.tsv and data/answer_patterns.tsv;
+a language is added by adding its words there. All patterns take time proportional to the text: where several parts that
+match spaces follow each other, they match possessively (`\\s*+`), because five plain `\\s*` in a row took seconds to
+fail on forty line breaks.
 """
 
 from __future__ import annotations
@@ -14,37 +16,43 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from rubrank.verifiers.shared.word_tables import read_table, read_words
+from rubrank.verifiers.shared.word_tables import join_patterns, read_table, read_words
+
+_CHARACTERS_BEFORE = 40  # that are searched for a denial before a result
+_CHARACTERS_AFTER = 60
+
+# ---- statements ----------------------------------------------------------------------------------------------------
 
 
-def _longest_first(words: Iterable[str]) -> list[str]:
-    return sorted(set(words), key=len, reverse=True)
+def _join_words(words: Iterable[str]) -> str:
+    """Write a pattern for one of the words, the longest first, so that 应该 is not read as 应."""
+    return "|".join(sorted(set(words), key=len, reverse=True))
 
 
 _WORDS = read_words("answer_words")
-_NOUN = "|".join(_longest_first(_WORDS["noun"]))
 _COPULAS = frozenset(_WORDS["copula"])
-_SMALL_WORD = "|".join(map(re.escape, _longest_first((*_WORDS["copula"], *_WORDS["filler"]))))
-_PHRASE = "|".join(
-    re.escape(phrase) for phrase in _longest_first(row[0] for row in read_table("answer_phrases"))
-)
-_MARK = r"[*_`\"'”’)\]】」』#]"
+_NOUN = _join_words(_WORDS["noun"])  # answers?, solution, réponse …: a ? is part of the pattern
+_SMALL_WORD = _join_words(map(re.escape, (*_WORDS["copula"], *_WORDS["filler"])))
+_PHRASE = _join_words(re.escape(row[0]) for row in read_table("answer_phrases"))
+_MARK = r"[*_`\"'”’)\]】」』#]"  # Markdown and closing marks that may follow a word
+_MARKS = re.compile(r"[*_`\"'”’)\]#]+")
 _COLON = r"(?:[:：=＝→⇒—–]|:\s?-)"
-# A noun, a few small words, and then a colon or a word for "is".
+# Languages with spaces: a noun, up to eight small words, and perhaps a colon. "**Answer**, then, is:"
 _SPACED = (
     rf"(?<!\w)(?P<noun>{_NOUN})(?!\w){_MARK}*+"
     rf"(?P<rest>(?:\s++(?:{_SMALL_WORD})(?!\w){_MARK}*+){{0,8}}+)"
     rf"\s*+(?P<colon>{_COLON}?)"
 )
+# Languages whose words are glued together, and phrases: 正确答案应该是, 答案：, 【答案】 B
 _GLUED = (
     rf"(?P<glued>{_PHRASE}){_MARK}*+"
-    r"(?:\s?(?:应该|應該|应当|应|應|就|即|便|选项|选择|的选项|最终|最后|الصحيحة|النهائية|الصحيح|النهائي|सही|đúng"
-    r"|ที่ถูกต้อง"
-    r"|הנכונה|הסופית)){0,3}+"
-    rf"(?:\s?(?:是|为|為|等于|选|選|乃|は|が|이|가|은|는|là|คือ|هي|هو|है|হলো|হল|היא|הוא){_MARK}*+"
-    rf"\s*+{_COLON}?|\s*+{_COLON}|(?<=】)[ \t]*+(?=\S))"
+    rf"(?:\s?(?:{_join_words(_WORDS['glued_filler'])})){{0,3}}+"
+    rf"(?:\s?(?:{_join_words(_WORDS['glued_copula'])}){_MARK}*+\s*+{_COLON}?"  # a word for "is"
+    rf"|\s*+{_COLON}"
+    r"|(?<=】)[ \t]*+(?=\S))"
 )
 STATED = re.compile(f"{_SPACED}|{_GLUED}", re.IGNORECASE)
+# A heading on a line of its own: "## Final answer", **答案**
 _HEADING = re.compile(
     rf"(?:^|\n)[ \t#*_>【\[]*(?:(?:the|final|correct|最终|la|le)\s*+){{0,3}}"
     rf"(?:{_NOUN}|{_PHRASE})"
@@ -52,75 +60,73 @@ _HEADING = re.compile(
     re.IGNORECASE,
 )
 
-
-def find_statements(text: str) -> list[int]:
-    """The positions after "answer is", "Answer:", "## Answer" and the like, where results begin, in order."""
-    ends = []
-    for match in STATED.finditer(text):
-        if match["glued"] or match["colon"] or _has_copula(match[0]):
-            ends.append(match.end())
-    ends += [match.end() for match in _HEADING.finditer(text)]
-    return sorted(set(ends))
-
-
-def _has_copula(statement: str) -> bool:
-    """Does a word for "is" follow the noun?"""
-    words = re.sub(r"[*_`\"'”’)\]#]+", "", statement.casefold()).split()
-    return not _COPULAS.isdisjoint(words[1:])
-
-
 # ---- denial and doubt ----------------------------------------------------------------------------------------------
 
+# "not", "rather than the", "eliminated option (", 不是选项: a denial that ends where the result begins
 _DENIAL_BEFORE = re.compile(
-    r"(?:\b(?:not|never|no|isn['’]?t|aren['’]?t|wasn['’]?t|cannot be|can['’]?t be|neither|nor|rather than|instead of"
-    r"|other than|except|excluding|eliminat(?:e|ed|ing)|rul(?:e|ed|ing) out|reject(?:ed|ing)?|discard(?:ed)?|unlike"
-    r"|pas|ni|jamais|plutôt que|no|não|nem|non|né|nicht|keine?|statt|anstatt|niet|geen|inte|ikke|ej|ei|не|нет|ні"
-    r"|nie|nu|nem|değil|bukan|tidak|không phải|không|ไม่ใช่|ليس|ليست|لا|नहीं)"
-    r"|不是|并非|並非|而非|不等于|不选|不選|不应选|不能选|不会是|不可能是|没有|排除|非|≠|\\neq?|!=)"
-    r"[\s*_(（\"'“‘「『$\\]*+(?:(?:the|a|an|la|le|el|die|der|das|o|il|option|answer|likely|be|es|é|è|fue"
-    r"|era|est|ist)\b|选项|答案)?\s*+"
+    rf"(?:\b(?:{join_patterns('denial_word')})|{join_patterns('denial_sign')})"
+    r"[\s*_(（\"'“‘「『$\\]*+"
+    # an article, a noun or a word for "be" between the denial and the result
+    r"(?:(?:the|a|an|la|le|el|die|der|das|o|il|option|answer|likely|be|es|é|è|fue|era|est|ist)\b"
+    r"|选项|答案)?\s*+"
     r"[*_(（\"'“‘「『$]*+\Z",
     re.IGNORECASE,
 )
-# Spaces are matched possessively (`*+`): with five plain `\s*` in a row, forty line breaks took seconds.
+# What follows a result that is called wrong: ") is clearly wrong", 项错误, "**: not this one", "は間違い"
 _DENIAL_AFTER = re.compile(
-    r"[*_)）\]】」』\"'”’`$:：]*+(?P<stop>[.、,，][*_]*+)?\s*+(?:选项|項|项|番|번|option)?\s*+(?:is|are|was|were|est|es|é|è|ist|to"
-    r"|jest|är|er)?"
-    r"\s*+(?:是|は|が|은|는|이|가|를|을)?\s*+(?:clearly|also|simply|definitely|therefore|thus|la|una|le|都|均|也"
-    r"|都是)?\s*+"
-    # Behind a stop, "not" begins what is denied: "B, not A", 选B，不是A.
-    r"(?:(?(stop)not (?:correct|right|true)\b|(?:not|n['’]t|never|cannot|can['’]?t|doesn['’]?t|不是|不能|不选|没有"
-    r"|n['’]est pas|no es|não é|non è|ist nicht|не\s|không|ليس|ไม่)(?![a-z]))"
-    r"|isn['’]?t\b|(?:wrong|incorrect|false)\b(?!\s++(?:options?|answers?|choices?|ones|statements?)\b)|ruled out\b"
-    r"|eliminated\b|faux\b|fausse\b|falsch\b|falsa\b|falso\b"
-    r"|incorrect[oae]\b|sbagliata\b|errada\b|errónea\b|fout\b|onjuist\b|fel\b|невер|неправильн|ошибочн"
-    r"|错|錯|误|誤|不对|不對|不正确|不正確|不成立|不符|不合|排除(?![A-Za-z])|間違|違う|違い|正しくな|ではな|じゃな"
-    r"|오답|틀|아니|아닙|yanlış|salah\b|sai\b|ผิด|خطأ|خاطئ|गलत|नहीं|❌|✗|✘)",
+    r"[*_)）\]】」』\"'”’`$:：]*+"
+    r"(?P<stop>[.、,，][*_]*+)?\s*+"
+    r"(?:选项|項|项|番|번|option)?\s*+"
+    r"(?:is|are|was|were|est|es|é|è|ist|to|jest|är|er)?\s*+"
+    r"(?:是|は|が|은|는|이|가|를|을)?\s*+"
+    r"(?:clearly|also|simply|definitely|therefore|thus|la|una|le|都|均|也|都是)?\s*+"
+    # Behind a stop, "not" begins what is denied next: "B, not A", 选B，不是A.
+    rf"(?:(?(stop)not (?:correct|right|true)\b|(?:{join_patterns('not_after')})(?![a-z]))"
+    rf"|{join_patterns('wrong')})",
     re.IGNORECASE,
 )
+# "Wait, …", "on second thought", 不对，: what was said before no longer holds
 RETRACTION = re.compile(
     r"\b(?:wait|actually|correction|i was wrong|scratch that|on second thought|no, |sorry|my mistake|let me correct)"
     r"|不对[，,]|不對[，,]|更正|其实|应该改为|我错了|抱歉|待って|訂正|아니[,，]|잠깐",
     re.IGNORECASE,
 )
-OR = r"(?:or|oder|ou|o|u|eller|tai|или|або|lub|nebo|alebo|ili|sau|vagy|veya|ya da|atau|hoặc|หรือ|أو|या|ή|או)"
+_OR = r"(?:or|oder|ou|o|u|eller|tai|или|або|lub|nebo|alebo|ili|sau|vagy|veya|ya da|atau|hoặc|หรือ|أو|या|ή|או)"
+# What joins two results of which only one can be meant: ", or ", "(and/or", 或者, "/", "か" before a capital or a digit
 ALTERNATIVE = re.compile(
-    rf"\s*+[,，、;]?\s*+(?:\(?\s*+(?<![^\W\d_])(?:and/or|{OR})(?!\w)|或者?|还是|還是|または|又は|もしくは|あるいは|か(?=[^\w]|[A-Z\d])"
-    r"|또는|혹은|/|\||~|～|or perhaps|or maybe)[\s*_(（$\\]*",
+    r"\s*+[,，、;]?\s*+"
+    rf"(?:\(?\s*+(?<![^\W\d_])(?:and/or|{_OR})(?!\w)"
+    r"|或者?|还是|還是|または|又は|もしくは|あるいは|か(?=[^\w]|[A-Z\d])|또는|혹은"
+    r"|/|\||~|～|or perhaps|or maybe)"
+    r"[\s*_(（$\\]*",
     re.IGNORECASE,
 )
-"""What joins two results of which only one can be meant."""
+
+
+def find_statements(text: str) -> list[int]:
+    """Return the positions after "answer is", "Answer:", "## Answer" and the like, where results begin, in order."""
+    ends = []
+    for match in STATED.finditer(text):
+        words = _MARKS.sub("", match[0].casefold()).split()
+        has_copula = not _COPULAS.isdisjoint(words[1:])  # a word for "is" after the noun
+        if match["glued"] or match["colon"] or has_copula:
+            ends.append(match.end())
+    ends += [match.end() for match in _HEADING.finditer(text)]
+    return sorted(set(ends))
 
 
 def is_denied(text: str, start: int, end: int | None = None) -> bool:
-    """Is what stands at text[start:end] denied: "not X", 不是X; "X is wrong", X错误?"""
-    if _DENIAL_BEFORE.search(text[max(0, start - 40) : start]):
+    """Is what stands at text[start:end] denied: "not X", 不是X; "X is wrong", X错误?
+
+    Without `end`, only what stands before it is searched for a denial.
+    """
+    if _DENIAL_BEFORE.search(text[max(0, start - _CHARACTERS_BEFORE) : start]):
         return True
-    return end is not None and _DENIAL_AFTER.match(text[end : end + 60]) is not None
+    return end is not None and _DENIAL_AFTER.match(text[end : end + _CHARACTERS_AFTER]) is not None
 
 
-def after_retraction(text: str) -> str:
-    """The text after the last "wait", "actually" or 更正; the whole text if there is none."""
+def cut_retracted(text: str) -> str:
+    """Return the text after the last "wait", "actually" or 更正; the whole text if there is none."""
     end = 0
     for retraction in RETRACTION.finditer(text):
         end = retraction.end()

@@ -13,20 +13,27 @@ _UNSPACED = re.compile("[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 
 @cache
 def read_table(name: str) -> tuple[tuple[str, ...], ...]:
-    """The rows of data/NAME.tsv; lines that begin with # are comments."""
+    """Return the rows of data/NAME.tsv; lines that begin with # are comments."""
     lines = (_FOLDER / f"{name}.tsv").read_text("utf-8").splitlines()
     return tuple(tuple(line.split("\t")) for line in lines if not line.startswith("#"))
 
 
 @cache
 def read_words(name: str) -> dict[str, tuple[str, ...]]:
-    """A table of two columns: a key, and words separated by spaces."""
+    """Return a table of two columns, a key and words separated by spaces, as {key: words}."""
     return {key: tuple(words.split()) for key, words in read_table(name)}
 
 
 @cache
+def join_patterns(kind: str) -> str:
+    """Return one regular expression for all patterns of a kind in data/answer_patterns.tsv."""
+    rows = read_table("answer_patterns")
+    return "|".join(pattern for row_kind, _, pattern, _ in rows if row_kind == kind)
+
+
+@cache
 def compile_phrases(*kinds: str, before: str = "", after: str = "") -> re.Pattern[str]:
-    """A pattern for all phrases of these kinds in data/gate_phrases.tsv, in upper or lower case.
+    """Compile one pattern for all phrases of these kinds in data/gate_phrases.tsv, in upper or lower case.
 
     before, after: regular expressions for what must stand around the phrase. The group "phrase" is the phrase itself.
     """
@@ -35,7 +42,7 @@ def compile_phrases(*kinds: str, before: str = "", after: str = "") -> re.Patter
 
 
 def write_pattern(phrases: Iterable[str], not_beside: str = r"\w") -> str:
-    """A regular expression for any of the phrases, the longest first. * stands for the rest of a word, or one word.
+    """Write a regular expression for any of the phrases. * stands for the rest of a word, or one word.
 
     A phrase is whole words: none of the characters `not_beside` stands next to it. Scripts that put no spaces between
     words (Chinese, Japanese, Thai, Korean with its particles) have no such limit.
