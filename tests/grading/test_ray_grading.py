@@ -21,7 +21,7 @@ from rubrank import InvalidInput, JudgingFailed, verifier
 from rubrank.cli.app import app
 from rubrank.grading.grade import grade
 from rubrank.grading.plan import GradeOptions
-from rubrank.grading.ray_grader import ActorSetting, divide_groups, grade_on_ray, hand_out, queue_parts
+from rubrank.grading.ray_grader import ActorSetting, distribute_parts, divide_groups, grade_on_ray, queue_parts
 from rubrank.judges.judge import load_judges
 from rubrank.rollouts.groups import read_groups
 
@@ -115,12 +115,13 @@ def test_groups_with_paid_replies_go_to_the_machine_that_has_them(actors):
     places = {}
     for number in (1, 2, 7):  # of actors: parts differ, machines do not
         ray = Machines(*actors)
-        queues, parts = queue_parts(groups, number, judged_setting(cache="r.sqlite"), ["a", "b", "c"])
-        assert sorted(g for part in parts for g in part) == list(range(len(groups)))
-        done = dict(hand_out(ray, ray.pool(), queues, groups))
-        assert sorted(done) == list(range(len(parts)))
-        for i, packed in done.items():
-            assert pickle.loads(packed) == [groups[g] for g in parts[i]]
+        queues = queue_parts(groups, number, judged_setting(cache="r.sqlite"), ["a", "b", "c"])
+        parts = [part for queue in queues.values() for part in queue]
+        assert sorted(g for part in parts for g in part.group_indices) == list(range(len(groups)))
+        done = list(distribute_parts(ray, ray.pool(), queues, groups))
+        assert sorted(part for part, _ in done) == parts
+        for part, packed in done:
+            assert pickle.loads(packed) == [groups[g] for g in part.group_indices]
         for place, packed in ray.graded:
             for group in pickle.loads(packed):
                 if set(actors) == {"a", "b", "c"}:
@@ -135,9 +136,8 @@ def test_without_a_store_there_is_one_queue():
         (ActorSetting(None), ["a", "b"]),
         (judged_setting(cache="r"), ["a"]),
     ):
-        queues, parts = queue_parts(groups, 2, setting, known)
-        assert len(queues) == 1
-        assert [g for part in parts for g in part] == list(range(len(groups)))
+        (queue,) = queue_parts(groups, 2, setting, known).values()
+        assert [g for part in queue for g in part.group_indices] == list(range(len(groups)))
 
 
 @pytest.mark.slow

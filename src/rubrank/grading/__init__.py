@@ -1,4 +1,4 @@
-"""Rubric × rollouts → score table."""
+"""Grading: apply the criteria of a rubric to rollouts, which gives a table of scores."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class VerdictCache:
         self._store.close()
 
     def get(self, keys: Sequence[bytes]) -> dict[bytes, PlainVerdict]:
-        """The verdicts that are in the cache."""
+        """Return the verdicts that are in the cache, by key; keys that are not in it are left out."""
         verdicts: dict[bytes, PlainVerdict] = {}
         for start in range(0, len(keys), _KEYS_PER_QUERY):
             chunk = keys[start : start + _KEYS_PER_QUERY]
@@ -103,7 +103,7 @@ class VerdictCache:
 
 
 def digest_check(verifier: Verifier, params: BaseModel, compat: Compat, mode: Mode) -> bytes:
-    """A digest of everything that a verdict depends on except the rollout."""
+    """Return a digest of everything that a verdict depends on except the rollout."""
     parts = [
         verifier.name,
         verifier.version,
@@ -115,7 +115,7 @@ def digest_check(verifier: Verifier, params: BaseModel, compat: Compat, mode: Mo
 
 
 def digest_rollout(rollout: Rollout, wants: type) -> bytes:
-    """A digest of what a verifier sees of a rollout. wants: the annotation of its first parameter."""
+    """Return a digest of what a verifier sees of a rollout. wants: the annotation of the verifier's first parameter."""
     if wants in (Text, str):
         return _digest(rollout.answer.encode("utf-8", "surrogatepass"))
     parts = (rollout, *rollout.messages)
@@ -123,27 +123,32 @@ def digest_rollout(rollout: Rollout, wants: type) -> bytes:
         text = "".join(part.model_dump_json() for part in parts)
     except ValueError:  # lone surrogates, or metadata that JSON cannot hold
         text = "".join(repr(part.model_dump()) for part in parts)
-    return _digest(b"".join((text.encode("utf-8", "surrogatepass"), *_lost_in_json(parts))))
+    return _digest(
+        b"".join((text.encode("utf-8", "surrogatepass"), *_find_values_lost_in_json(parts)))
+    )
 
 
 def make_key(check: bytes, rollout: bytes) -> bytes:
-    """The key of a verdict, from the digests of its check and its rollout."""
+    """Return the key of a verdict, made from the digests of its check and its rollout."""
     return _digest(check + rollout)
 
 
-def _lost_in_json(value: Any) -> Iterator[bytes]:
-    """The values that JSON omits or makes ambiguous: infinity becomes null, the key 1 becomes "1", bytes a text."""
+def _find_values_lost_in_json(value: Any) -> Iterator[bytes]:
+    """Yield, pickled, the values that JSON changes: infinity becomes null, the key 1 becomes "1", bytes a text.
+
+    Without them, rollouts that differ only in such values would have the same digest.
+    """
     if isinstance(value, BaseModel):
         for name in type(value).model_fields:
-            yield from _lost_in_json(getattr(value, name))
+            yield from _find_values_lost_in_json(getattr(value, name))
     elif isinstance(value, Mapping):
         for name, inner in value.items():
             if type(name) is not str:
                 yield _pickle(name)
-            yield from _lost_in_json(inner)
+            yield from _find_values_lost_in_json(inner)
     elif isinstance(value, list | tuple):
         for inner in value:
-            yield from _lost_in_json(inner)
+            yield from _find_values_lost_in_json(inner)
     elif not isinstance(value, str | int | float | None) or (
         isinstance(value, float) and not math.isfinite(value)
     ):

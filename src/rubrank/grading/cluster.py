@@ -1,9 +1,10 @@
-"""Connect to a Ray cluster: the one this process is connected to, one at an address, or a new one on this machine.
+"""Connect to a Ray cluster, and get results from it with clear errors.
 
     with connect_ray("ray://head:10001", "grade") as ray:
         ray.get(...)
 
-`owner` in these functions is the command or function that an error names.
+The cluster is the one this process is already connected to, one at an address, or a new one on this machine. `owner`
+in these functions is the command or function that an error names.
 """
 
 from __future__ import annotations
@@ -18,13 +19,14 @@ from typing import Any
 
 from rubrank.errors import InvalidInput, RubrankError
 
+# HOST:PORT or ray://HOST:PORT; the host may be IPv6 in brackets: ray://[::1]:10001
 _ADDRESS = re.compile(r"(?:ray://)?\[?(?P<host>[^/\[\]\s]+)\]?:(?P<port>[0-9]{1,5})")
 _SPECIAL_ADDRESSES = ("auto", "local")
 _CONNECT_SECONDS = 5.0  # Ray itself tries for minutes
 
 
 def import_ray(owner: str) -> Any:
-    """The packages of Ray and Ray Data; one clear error if they are not installed."""
+    """Import Ray and Ray Data. Raises InvalidInput with how to install them if they are missing."""
     try:
         import ray
         import ray.data
@@ -69,7 +71,7 @@ def start_ray(ray: Any, address: str | None, owner: str, **options: Any) -> None
         text = lines[0] if lines else type(error).__name__
         if text.endswith(":") and len(lines) > 1:  # a heading: the last line says what happened
             text = f"{text} {lines[-1]}"
-        raise _no_cluster(owner, address, text) from None
+        raise _make_address_error(owner, address, text) from None
 
 
 def check_reachable(address: str, owner: str) -> None:
@@ -78,21 +80,21 @@ def check_reachable(address: str, owner: str) -> None:
         return
     match = _ADDRESS.fullmatch(address)
     if match is None or int(match["port"]) > 65535:
-        raise _no_cluster(owner, address, "")
+        raise _make_address_error(owner, address, "")
     try:
         socket.create_connection((match["host"], int(match["port"])), _CONNECT_SECONDS).close()
     except OSError as error:
-        raise _no_cluster(owner, address, f"nothing answers there: {error}") from None
+        raise _make_address_error(owner, address, f"nothing answers there: {error}") from None
 
 
-def _no_cluster(owner: str, address: str, why: str) -> InvalidInput:
+def _make_address_error(owner: str, address: str, why: str) -> InvalidInput:
     allowed = "the address of a Ray cluster: HOST:PORT, ray://HOST:PORT or auto"
     got = f"{address!r} ({why})" if why else repr(address)
     return InvalidInput(owner, "address", allowed=allowed, got=got)
 
 
 def get_result(ray: Any, reference: Any, owner: str) -> Any:
-    """The result of a task or an actor; one clear error if a process of the cluster is lost or cannot start."""
+    """Wait for the result of a task or an actor. Raises RubrankError if its process is lost or cannot start."""
     try:
         return ray.get(reference)
     except Exception as error:
@@ -108,7 +110,7 @@ def get_result(ray: Any, reference: Any, owner: str) -> Any:
 
 
 def count_processors(ray: Any) -> int:
-    """How many processors the cluster has."""
+    """Return the number of processors of the cluster, at least 1."""
     return max(1, int(ray.cluster_resources().get("CPU", 1)))
 
 

@@ -1,13 +1,15 @@
-"""Rubric × rollouts → score table.
+"""Grade rollouts: apply every criterion of a rubric to every response, and return the table of scores.
 
     table = rubrank.grade("rollouts.jsonl", "rubric.yaml", cache="verdicts.sqlite")
 
     1. plan       read rollouts and rubrics, validate all parameters                            plan.py
-    2. cache      verdicts of earlier runs                                                      cache.py
-    3. checks     verifiers that start a subprocess run in threads, the others here or in
-                  worker processes, whichever is faster                                         workers.py
-    4. groups     verifiers that see all rollouts of a group together
-    5. judges     what no verifier could decide                                                 judge_table.py
+    2. cache      look up the verdicts of earlier runs                                          cache.py
+    3. checks     run the verifiers: those that start a subprocess in threads, the others in
+                  this process or in worker processes, whichever is faster                      workers.py
+    4. groups     run the verifiers that see all rollouts of a group together
+    5. judges     ask judges about the cells that no verifier could decide                      judge_table.py
+
+A check is one criterion that a verifier decides. A task is one rollout with the checks to run on it.
 
 A missing score is NaN with a reason; an error in one verifier does not stop the others.
 """
@@ -56,13 +58,14 @@ _failures_logged: set[str] = set()
 TIMEOUT = 60.0
 """Seconds that a verdict may take in a worker process, unless `timeout` says otherwise."""
 
-_TRIAL_SECONDS = 0.5  # of grading in this process, to estimate whether workers would be faster
+# Checks first run in this process for this long, to estimate whether workers would be faster.
+_TRIAL_SECONDS = 0.5
 # Workers are started if more work than this remains, because starting one takes about a second.
 _WORTHWHILE_SECONDS = 4.0
-_FLUSH_SECONDS = 0.1  # between writes to the cache
+_SECONDS_BETWEEN_CACHE_WRITES = 0.1
 _BATCH_ROLLOUTS = 16  # graded together in this process
-# Seconds per rollout. Slower ones are graded one by one, so that progress is reported often.
-_QUICK_SECONDS = 0.02
+# Rollouts that take longer than this are graded one by one, so that progress is reported often.
+_QUICK_SECONDS_PER_ROLLOUT = 0.02
 
 
 @only_our_errors
@@ -112,12 +115,12 @@ def grade(
 
 @dataclass(frozen=True, eq=False)
 class MeasuredRows:
-    """What worker processes measured of the rollouts they graded."""
+    """The texts that worker processes measured, such as their lengths, while they graded them."""
 
-    numbers: np.ndarray
-    """Numbers of the measured rollouts, counted over all groups."""
+    rollout_indices: np.ndarray
+    """Which rollouts were measured; rollouts are counted through all groups."""
     rows: np.ndarray | None
-    """One row for each of them; None: nothing was measured."""
+    """One row for each measured rollout; None if nothing was measured."""
 
 
 def grade_and_measure(
@@ -128,9 +131,10 @@ def grade_and_measure(
     workers: int | None,
     cache: str | Path | None,
 ) -> tuple[ScoreTable, MeasuredRows]:
-    """The scores, and what workers measured on the way, since they had the texts anyway.
+    """Grade, and let the worker processes also measure the texts, which they have in memory anyway.
 
-    measure: "module:function" from rollouts to an array with a row for each, which other processes can import.
+    measure: "module:function" that other processes can import. It gets a list of rollouts and returns an array with a
+    row for each. Rollouts that were graded in this process are not measured.
     """
     options = GradeOptions(workers=workers, cache=cache, judges=judges)
     table, run = _grade(groups, rubric, None, options, measure=measure)
@@ -144,13 +148,12 @@ def grade_by_programs(
     workers: int | None = 0,
     cache: str | Path | None = None,
 ) -> ScoreTable:
-    """The scores that programs decide. Scores that need a judge are missing, without an error.
+    """Return the scores that verifiers give. Scores that need a judge are missing, without an error.
 
     For callers that call judges later (`judge_table`), or not at all.
     """
-    table, _ = _grade(
-        groups, rubric, None, GradeOptions(workers=workers, cache=cache, judged_later=True)
-    )
+    options = GradeOptions(workers=workers, cache=cache, judged_later=True)
+    table, _ = _grade(groups, rubric, None, options)
     return table
 
 
@@ -163,13 +166,14 @@ def _grade(
     batch: Literal["wait", "submit"] | None = None,
     measure: str | None = None,
 ) -> tuple[ScoreTable, _GradeRun]:
-    ask: Callable[..., Any] | None = None
+    """Run all five stages; `grade` explains the parameters, `grade_and_measure` explains `measure`."""
+    ask_judges: Callable[..., Any] | None = None
     if batch is not None:
         from rubrank.judges.batches import check_batch_mode, judge_in_batches
 
         # What batches cannot do is refused before anything is graded or spent.
         check_batch_mode(batch, options.judges)
-        ask = partial(judge_in_batches, wait=batch == "wait")
+        ask_judges = partial(judge_in_batches, wait=batch == "wait")
     groups, plans = plan_groups(rollouts, rubric, columns, options)
     with ExitStack() as stack:
         report = stack.enter_context(open_progress(progress, "grading"))
@@ -177,17 +181,17 @@ def _grade(
         if options.cache is not None:
             cache = stack.enter_context(VerdictCache(options.cache))
         run = _GradeRun(groups, plans, options, cache, report, measure)
-        run.decide_all()
+        run.run_checks()
     table = run.make_table()
     if options.most_missing is None:
-        # otherwise failures count as missing scores, which are checked below
+        # With a limit, failures count as missing scores, and too many of them raise an error below.
         _log_failures(table)
     if options.judges is not None:
         from rubrank.grading.judge_table import judge_table
 
         criteria = [plan.rubric.criteria for plan in plans]
         with open_progress(progress, "judging") as report:
-            table = judge_table(table, groups, criteria, options.judges, report, ask)
+            table = judge_table(table, groups, criteria, options.judges, report, ask_judges)
     if options.most_missing is not None:
         count_missing(table).check(options.most_missing)
     return table, run
@@ -205,7 +209,7 @@ def _log_failures(table: ScoreTable) -> None:
 
 
 class _GradeRun:
-    """The state of one call of `grade`: scores and reasons as they come."""
+    """One call of `grade`: runs the checks of all groups, and collects their scores and reasons."""
 
     def __init__(
         self,
@@ -222,23 +226,25 @@ class _GradeRun:
         self._cache = cache
         self._progress = progress
         self._measure = measure
+        # Of each group: (rollouts, criteria) scores and reasons. A cell that no check fills needs a judge.
         self._scores: list[np.ndarray] = []
         self._reasons: list[list[list[str]]] = []
-        self._total = 0
+        self._verdict_count = 0  # verdicts to make in all
         for group, plan in zip(groups, plans, strict=True):
             size = len(group.rollouts)
             self._scores.append(np.full((size, len(plan.criteria)), math.nan))
             self._reasons.append([[NEEDS_JUDGE] * len(plan.criteria) for _ in range(size)])
-            self._total += size * (len(plan.checks) + len(plan.group_checks))
-        self._done = 0
+            self._verdict_count += size * (len(plan.checks) + len(plan.group_checks))
+        self._verdicts_done = 0
         self._measured: list[tuple[tuple[Task, ...], np.ndarray]] = []
+        # Verdicts that are not in the cache yet, by key. They are written together, as a write takes milliseconds.
         self._unwritten: dict[bytes, PlainVerdict] = {}
-        self._written_at = time.monotonic()
-        self._in_threads: dict[Future[PlainVerdict], tuple[Task, PlannedCheck]] = {}
-        self._ended_in_threads: queue.SimpleQueue[Future[PlainVerdict]] = queue.SimpleQueue()
+        self._last_write = time.monotonic()
+        self._thread_checks: dict[Future[PlainVerdict], tuple[Task, PlannedCheck]] = {}
+        self._finished_in_threads: queue.SimpleQueue[Future[PlainVerdict]] = queue.SimpleQueue()
 
     def make_table(self) -> ScoreTable:
-        """The scores of all groups."""
+        """Return the scores of all groups."""
         groups = []
         for group, plan, scores, reasons in zip(
             self._groups, self._plans, self._scores, self._reasons, strict=True
@@ -252,134 +258,142 @@ class _GradeRun:
         return ScoreTable(tuple(groups))
 
     def collect_measured(self) -> MeasuredRows:
-        """What the workers measured."""
+        """Return what the workers measured, in the order in which they finished."""
         if not self._measured:
             return MeasuredRows(np.array([], dtype=np.int64), None)
-        starts = [0, *accumulate(len(group.rollouts) for group in self._groups)]
-        numbers = [starts[task.group] + task.row for tasks, _ in self._measured for task in tasks]
+        first_rollouts = [0, *accumulate(len(group.rollouts) for group in self._groups)]
+        indices = []
+        for tasks, _ in self._measured:
+            indices += [first_rollouts[task.group] + task.row for task in tasks]
         rows = np.concatenate([rows for _, rows in self._measured])
-        return MeasuredRows(np.array(numbers, dtype=np.int64), rows)
+        return MeasuredRows(np.array(indices, dtype=np.int64), rows)
 
     # -------------------------------------------------------------------------------------------------------- checks
 
-    def decide_all(self) -> None:
-        """Run all checks."""
-        slow, quick = _divide(self._find_undecided(), lambda check: check.is_slow)
+    def run_checks(self) -> None:
+        """Run all checks: first those about one rollout, then those about a whole group."""
+        slow, quick = _split_tasks(self._find_undecided(), lambda check: check.is_slow)
         with ThreadPoolExecutor(self._options.workers or os.cpu_count() or 1) as threads:
             try:
+                # Slow checks wait for a subprocess. The quick ones run meanwhile.
                 for task in slow:
                     for check in task.checks:
                         future = threads.submit(check.decide, task.rollout)
-                        self._in_threads[future] = (task, check)
-                        future.add_done_callback(self._ended_in_threads.put)
-                self._decide_quick(quick)
-                while self._in_threads:
-                    self._record_thread_result(self._ended_in_threads.get())
+                        self._thread_checks[future] = (task, check)
+                        future.add_done_callback(self._finished_in_threads.put)
+                self._run_quick_checks(quick)
+                while self._thread_checks:
+                    self._record_thread_result(self._finished_in_threads.get())
             except BaseException:
                 threads.shutdown(wait=True, cancel_futures=True)
                 raise
             finally:
-                self._flush()
-        for number, (group, plan) in enumerate(zip(self._groups, self._plans, strict=True)):
+                # An interrupted run continues from the cache, so its last verdicts are written, too.
+                self._write_to_cache()
+        for group_index, (group, plan) in enumerate(zip(self._groups, self._plans, strict=True)):
             for check in plan.group_checks:
                 assert check.decide_group is not None
                 for row, verdict in enumerate(check.decide_group(group)):
-                    self._record(
-                        Task(number, row, group.rollouts[row], (check,)), (check,), [verdict]
-                    )
+                    task = Task(group_index, row, group.rollouts[row], (check,))
+                    self._record(task, (check,), [verdict])
 
     def _find_undecided(self) -> list[Task]:
-        """The checks that the cache does not answer; the answers that it has are recorded."""
+        """Return the checks whose verdicts are not in the cache; the cached verdicts are recorded."""
         tasks = []
-        for number, (group, plan) in enumerate(zip(self._groups, self._plans, strict=True)):
+        for group_index, (group, plan) in enumerate(zip(self._groups, self._plans, strict=True)):
             if self._cache is None:
                 for row, rollout in enumerate(group.rollouts):
-                    tasks.append(Task(number, row, rollout, plan.checks))
+                    tasks.append(Task(group_index, row, rollout, plan.checks))
                 continue
-            keys_by_row = [_make_keys(rollout, plan.checks) for rollout in group.rollouts]
+            keys_by_row = [_make_cache_keys(rollout, plan.checks) for rollout in group.rollouts]
             cached = self._cache.get([key for keys in keys_by_row for key in keys.values()])
             for row, keys in enumerate(keys_by_row):
-                task = Task(number, row, group.rollouts[row], plan.checks, keys)
-                answered = [check for check in task.checks if keys[check.column] in cached]
-                if answered:
-                    verdicts = [cached[keys[check.column]] for check in answered]
-                    self._record(task, answered, verdicts, keep=False)
-                    task.checks = tuple(check for check in task.checks if check not in answered)
+                task = Task(group_index, row, group.rollouts[row], plan.checks, keys)
+                cached_checks = [check for check in task.checks if keys[check.column] in cached]
+                if cached_checks:
+                    verdicts = [cached[keys[check.column]] for check in cached_checks]
+                    self._record(task, cached_checks, verdicts, from_cache=True)
+                    task.checks = tuple(
+                        check for check in task.checks if check not in cached_checks
+                    )
                 tasks.append(task)
         return [task for task in tasks if task.checks]
 
     def _record_thread_result(self, future: Future[PlainVerdict]) -> None:
         """Record the verdict of a check that ran in a thread."""
-        task, check = self._in_threads.pop(future)
+        task, check = self._thread_checks.pop(future)
         self._record(task, (check,), [future.result()])
 
-    def _record_thread_results(self) -> None:
-        """Record the results that are available, without waiting for others."""
-        while not self._ended_in_threads.empty():
-            self._record_thread_result(self._ended_in_threads.get())
+    def _record_finished_threads(self) -> None:
+        """Record the verdicts that threads have made so far, without waiting for others."""
+        while not self._finished_in_threads.empty():
+            self._record_thread_result(self._finished_in_threads.get())
 
-    def _decide_quick(self, tasks: list[Task]) -> None:
-        """Decide where to run the checks of verifiers that do not start a subprocess, and run them."""
-        workers = self._options.workers
-        if workers == 0:
-            self._decide_here(tasks)
+    def _run_quick_checks(self, tasks: list[Task]) -> None:
+        """Choose where checks without a subprocess run (this process or workers), and run them."""
+        if self._options.workers == 0:
+            self._run_in_this_process(tasks)
             return
-        local, portable = _divide(tasks, lambda check: check.is_local)
-        number = workers
-        if number is None:
-            number = os.cpu_count() or 1
+        local, portable = _split_tasks(tasks, lambda check: check.is_local)
+        worker_count = self._options.workers
+        if worker_count is None:
+            worker_count = os.cpu_count() or 1
             # Only workers can stop a verifier. So with a time limit, verifiers of users run there from the start.
             is_limited = self._options.timeout not in (None, "auto")
-            foreign, ours = _divide(portable, lambda check: is_limited and not check.is_builtin)
-            portable = foreign + self._decide_here(ours, try_only=number > 1)
+            foreign, ours = _split_tasks(
+                portable, lambda check: is_limited and not check.is_builtin
+            )
+            portable = foreign + self._run_in_this_process(ours, is_trial=worker_count > 1)
         if portable:
-            self._decide_in_workers(portable, number)
-        self._decide_here(local)
+            self._run_in_workers(portable, worker_count)
+        self._run_in_this_process(local)
 
-    def _decide_here(self, tasks: list[Task], try_only: bool = False) -> list[Task]:
-        """Run checks in this process. try_only: stop when workers would be faster, and return what is left."""
+    def _run_in_this_process(self, tasks: list[Task], is_trial: bool = False) -> list[Task]:
+        """Run checks here. is_trial: stop when workers would be faster. Returns the tasks that are left."""
         start = time.monotonic()
         done = 0
-        size = 1
+        batch_size = 1
         while done < len(tasks):
             checks = tasks[done].checks
             batch = []
-            for task in tasks[done : done + size]:
+            for task in tasks[done : done + batch_size]:
                 if task.checks != checks:
                     break
                 batch.append(task)
             # Check by check and not rollout by rollout: the processor's caches then hold what a check needs.
-            columns = [[check.decide(task.rollout) for task in batch] for check in checks]
-            for task, verdicts in zip(batch, zip(*columns, strict=True), strict=True):
-                # Its words and sentences, which checks share, take many times the text's memory.
+            verdicts_by_check = [[check.decide(task.rollout) for task in batch] for check in checks]
+            for task, verdicts in zip(batch, zip(*verdicts_by_check, strict=True), strict=True):
+                # Checks share the words and sentences of a text, which take many times the text's memory.
                 task.rollout.__dict__.pop("text", None)
                 self._record(task, checks, verdicts)
-            self._record_thread_results()
+            self._record_finished_threads()
             done += len(batch)
             elapsed = time.monotonic() - start
-            size = _BATCH_ROLLOUTS if elapsed < done * _QUICK_SECONDS else 1
+            is_quick = elapsed < done * _QUICK_SECONDS_PER_ROLLOUT
+            batch_size = _BATCH_ROLLOUTS if is_quick else 1
             remaining = elapsed / done * (len(tasks) - done)
-            if try_only and elapsed > _TRIAL_SECONDS and remaining > _WORTHWHILE_SECONDS:
+            if is_trial and elapsed > _TRIAL_SECONDS and remaining > _WORTHWHILE_SECONDS:
                 return tasks[done:]
         return []
 
-    def _decide_in_workers(self, tasks: list[Task], number: int) -> None:
+    def _run_in_workers(self, tasks: list[Task], worker_count: int) -> None:
         from rubrank.grading.workers import WorkerPool, make_chunks
 
-        number = min(number, len(tasks))
+        worker_count = min(worker_count, len(tasks))
         options = self._options
         timeout = TIMEOUT if options.timeout == "auto" else options.timeout
-        chunks = make_chunks(tasks, number)
+        chunks = make_chunks(tasks, worker_count)
         modules = sorted({check.verifier.home for chunk in chunks for check in chunk.checks})
         with WorkerPool(
-            number, modules, options.compat, options.mode, timeout, self._measure
+            worker_count, modules, options.compat, options.mode, timeout, self._measure
         ) as pool:
             for result in pool.run(chunks):
+                # A worker that takes long reports only the verdicts it has; the rest comes in another result.
                 for task, verdicts in zip(result.chunk.tasks, result.verdicts, strict=False):
                     self._record(task, result.chunk.checks[: len(verdicts)], verdicts)
                 if result.measured is not None:
                     self._measured.append((result.chunk.tasks, result.measured))
-                self._record_thread_results()
+                self._record_finished_threads()
 
     # ------------------------------------------------------------------------------------------------------- results
 
@@ -388,60 +402,64 @@ class _GradeRun:
         task: Task,
         checks: Sequence[PlannedCheck],
         verdicts: Sequence[PlainVerdict],
-        keep: bool = True,
+        from_cache: bool = False,
     ) -> None:
-        """Record the verdicts of some checks of a task. keep: write them to the cache, if there is one."""
+        """Record the verdicts of some checks of a task, and report progress."""
         scores = self._scores[task.group]
         reasons = self._reasons[task.group][task.row]
         for check, verdict in zip(checks, verdicts, strict=True):
-            if keep and task.keys is not None:
+            if task.keys is not None and not from_cache:
                 self._unwritten[task.keys[check.column]] = verdict
             value, reason = check.check_verdict(verdict)
             if value is not None:
                 scores[task.row, check.column] = value
             reasons[check.column] = reason
-        self._done += len(verdicts)
-        if self._unwritten and time.monotonic() - self._written_at > _FLUSH_SECONDS:
-            self._flush()
+        self._verdicts_done += len(verdicts)
+        if time.monotonic() - self._last_write > _SECONDS_BETWEEN_CACHE_WRITES:
+            self._write_to_cache()
         if self._progress is not None:
-            self._progress(self._done, self._total)
+            self._progress(self._verdicts_done, self._verdict_count)
 
-    def _flush(self) -> None:
+    def _write_to_cache(self) -> None:
         if self._cache is not None and self._unwritten:
             self._cache.put(self._unwritten)
             self._unwritten = {}
-            self._written_at = time.monotonic()
+            self._last_write = time.monotonic()
 
 
-def _make_keys(rollout: Rollout, checks: Sequence[PlannedCheck]) -> dict[int, bytes]:
-    """Column → key in the cache."""
-    # Most verifiers see the same part of a rollout, whose digest is made once.
-    digests = {
-        wants: digest_rollout(rollout, wants)
-        for wants in {check.verifier.wants for check in checks}
-    }
-    return {check.column: make_key(check.digest, digests[check.verifier.wants]) for check in checks}
+def _make_cache_keys(rollout: Rollout, checks: Sequence[PlannedCheck]) -> dict[int, bytes]:
+    """Return the cache key of each check of a rollout, by the column of the check."""
+    # Most verifiers see the same part of a rollout (`wants`), so its digest is made once.
+    digests: dict[type, bytes] = {}
+    keys = {}
+    for check in checks:
+        wants = check.verifier.wants
+        if wants not in digests:
+            digests[wants] = digest_rollout(rollout, wants)
+        keys[check.column] = make_key(check.digest, digests[wants])
+    return keys
 
 
-def _divide(
-    tasks: list[Task], is_first: Callable[[PlannedCheck], bool]
+def _split_tasks(
+    tasks: list[Task], belongs_first: Callable[[PlannedCheck], bool]
 ) -> tuple[list[Task], list[Task]]:
-    """The tasks with the checks for which `is_first` holds, and the tasks with the others."""
-    # Most tasks have the same checks: dividing those once keeps them one object, by which chunks are made.
-    divided: dict[int, tuple[tuple[PlannedCheck, ...], tuple[PlannedCheck, ...]]] = {}
-    first: list[Task] = []
-    second: list[Task] = []
+    """Split every task in two: the checks for which `belongs_first` holds, and the others. Empty tasks are left out."""
+    # Most tasks share one tuple of checks. It is split once, so that the new tasks share tuples again, by which
+    # chunks are made.
+    split_checks: dict[int, tuple[tuple[PlannedCheck, ...], tuple[PlannedCheck, ...]]] = {}
+    first_tasks: list[Task] = []
+    second_tasks: list[Task] = []
     for task in tasks:
-        if id(task.checks) not in divided:
-            chosen = tuple(check for check in task.checks if is_first(check))
-            rest = tuple(check for check in task.checks if not is_first(check))
-            divided[id(task.checks)] = (chosen, rest)
-        chosen, rest = divided[id(task.checks)]
-        if chosen:
-            first.append(replace(task, checks=chosen))
-        if rest:
-            second.append(replace(task, checks=rest))
-    return first, second
+        if id(task.checks) not in split_checks:
+            first = tuple(check for check in task.checks if belongs_first(check))
+            second = tuple(check for check in task.checks if not belongs_first(check))
+            split_checks[id(task.checks)] = (first, second)
+        first, second = split_checks[id(task.checks)]
+        if first:
+            first_tasks.append(replace(task, checks=first))
+        if second:
+            second_tasks.append(replace(task, checks=second))
+    return first_tasks, second_tasks
 
 
 # ------------------------------------------------------------------------------------------------------ group criteria
@@ -450,9 +468,9 @@ def _divide(
 def grade_group_criteria(
     table: ScoreTable, groups: Sequence[Group], criteria: Sequence[Sequence[Criterion]]
 ) -> ScoreTable:
-    """Fill in the criteria about a whole group (`GroupDiversity`) after its rollouts were graded one by one.
+    """Return the table with the scores of criteria about a whole group (`GroupDiversity`) filled in.
 
-    table: the scores of those rollouts. criteria: those of every group.
+    table: the scores of rollouts that were graded one by one. criteria: the criteria of each group.
     """
     graded = []
     for scored, group, group_criteria in zip(table.groups, groups, criteria, strict=True):

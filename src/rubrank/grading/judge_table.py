@@ -31,8 +31,9 @@ if TYPE_CHECKING:
 
 # Characters. Many, because a judge that ranks a list discusses all responses at once.
 _LONGEST_REASON = 8000
-_MIXED = "cannot be judged: a verifier decided it for other rollouts of the group, and this judge only compares"
-_GATED = f"{NOT_ASKED}: a gate has stopped it"
+# Reasons of cells that no judge was asked about.
+_MIXED_REASON = "cannot be judged: a verifier decided it for other rollouts of the group, and this judge only compares"
+_GATED_REASON = f"{NOT_ASKED}: a gate has stopped it"
 
 
 def judge_table(
@@ -43,10 +44,13 @@ def judge_table(
     progress: Callable[[int, int], None] | None = None,
     ask: Callable[..., Judgments] | None = None,
 ) -> ScoreTable:
-    """The table with the judges' verdicts. criteria: those of every group. ask: used instead of `judge_groups`."""
+    """Return the table with the judges' verdicts filled in.
+
+    criteria: the criteria of each group. ask: called instead of `judge_groups`, for example to send batches.
+    """
     ask = ask or judge_groups
     cells = [
-        cells_to_judge(scored, group_criteria, judges)
+        find_cells_to_judge(scored, group_criteria, judges)
         for scored, group_criteria in zip(table.groups, criteria, strict=True)
     ]
     judgments = ask(groups, criteria, cells, judges, progress=progress)
@@ -62,46 +66,50 @@ async def judge_table_async(
     compare: bool | None = None,
     arrived: Arrived | None = None,
 ) -> ScoreTable:
-    """The same for an event loop; missing answers never raise an error.
+    """Do the same in an event loop. Missing answers never raise an error.
 
-    compare: True: only judges that compare rollouts; False: only judges that need one rollout; None: all.
-    arrived: the state of a group that came in rollout by rollout.
+    compare: True asks only judges that compare rollouts, False only judges that need one rollout, None asks all.
+    arrived: the state of a group whose rollouts come in one by one.
     """
     cells = [
-        cells_to_judge(scored, group_criteria, judges, compare)
+        find_cells_to_judge(scored, group_criteria, judges, compare)
         for scored, group_criteria in zip(table.groups, criteria, strict=True)
     ]
     judgments = await judge_groups_async(groups, criteria, cells, judges, arrived=arrived)
     return _fill_table(table, criteria, cells, judges, judgments)
 
 
-def cells_to_judge(
+def find_cells_to_judge(
     scored: GroupScores, criteria: Sequence[Criterion], judges: Judges, compare: bool | None = None
 ) -> np.ndarray:
-    """(G, K): the cells that judges are asked about after verifiers have run. compare: as in `judge_table_async`."""
+    """Return a (rollouts, criteria) mask of the cells that judges are asked about after verifiers have run.
+
+    compare: as in `judge_table_async`.
+    """
     cells = find_judged_cells(criteria, scored.scores, scored.reasons, judges)
-    mixed = _find_mixed(scored, criteria, judges)
-    for column, criterion in enumerate(criteria):
-        judge = judges.judge_of(criterion.name)
-        is_other_kind = (
-            compare is not None and judge is not None and (judge.kind in COMPARES) != compare
-        )
-        if column in mixed or is_other_kind:
-            cells[:, column] = False
+    cells[:, _find_mixed_columns(scored, criteria, judges)] = False
+    if compare is not None:
+        for column, criterion in enumerate(criteria):
+            judge = judges.judge_of(criterion.name)
+            if judge is not None and (judge.kind in COMPARES) != compare:
+                cells[:, column] = False
     return cells
 
 
-def _find_mixed(scored: GroupScores, criteria: Sequence[Criterion], judges: Judges) -> set[int]:
-    """Criteria that have some scores already, and a judge that compares: scores and comparisons do not mix."""
-    mixed = set()
+def _find_mixed_columns(
+    scored: GroupScores, criteria: Sequence[Criterion], judges: Judges
+) -> list[int]:
+    """Return the criteria that a judge compares but that verifiers have scored for some rollouts.
+
+    Scores and comparisons cannot be ranked together, so these criteria are not judged.
+    """
+    mixed = []
     for column, criterion in enumerate(criteria):
         judge = judges.judge_of(criterion.name)
-        if (
-            judge is not None
-            and judge.kind in COMPARES
-            and not np.isnan(scored.scores[:, column]).all()
-        ):
-            mixed.add(column)
+        is_compared = judge is not None and judge.kind in COMPARES
+        has_scores = not np.isnan(scored.scores[:, column]).all()
+        if is_compared and has_scores:
+            mixed.append(column)
     return mixed
 
 
@@ -112,6 +120,7 @@ def _fill_table(
     judges: Judges,
     judgments: Judgments,
 ) -> ScoreTable:
+    """Return the table with the judgments filled in. cells: the mask of judged cells of each group."""
     filled = []
     for scored, group_criteria, judged_cells, judgment in zip(
         table.groups, criteria, cells, judgments.groups, strict=True
@@ -128,7 +137,8 @@ def _fill_group(
     judges: Judges,
 ) -> GroupScores:
     scores = scored.scores.copy()
-    probabilities = {name: list(by_row) for name, by_row in scored.probabilities.items()}
+    # Criterion → the distribution over the scale for each rollout; () if the judge did not report one.
+    probabilities = {name: list(rows) for name, rows in scored.probabilities.items()}
     reasons = [list(row) for row in scored.reasons]
     columns = {criterion.name: column for column, criterion in enumerate(criteria)}
     for (row, name), verdict in judgment.verdicts.items():
@@ -141,7 +151,7 @@ def _fill_group(
             reasons[row][columns[name]] = _describe_comparison(
                 outcomes[row], judgment, int(row), name
             )
-    mixed = _find_mixed(scored, criteria, judges)
+    mixed = _find_mixed_columns(scored, criteria, judges)
     gated = find_stopped(criteria, scored.scores) & judges.cascade
     for row, row_reasons in enumerate(reasons):
         for column, criterion in enumerate(criteria):
@@ -150,19 +160,20 @@ def _fill_group(
                 continue
             # A judge could have decided this cell but was not asked: the reason says why.
             if gated[row]:
-                row_reasons[column] = _GATED
+                row_reasons[column] = _GATED_REASON
             elif column in mixed:
-                row_reasons[column] = _MIXED
+                row_reasons[column] = _MIXED_REASON
     return replace(
         scored,
         scores=scores,
         reasons=tuple(map(tuple, reasons)),
         outcomes=dict(judgment.outcomes),
-        probabilities={name: tuple(by_row) for name, by_row in probabilities.items()},
+        probabilities={name: tuple(rows) for name, rows in probabilities.items()},
     )
 
 
 def _describe_comparison(outcomes: np.ndarray, judgment: Judgment, row: int, name: str) -> str:
+    """Return the reason of a compared cell. outcomes: of this rollout against each other one; NaN: not compared."""
     compared = outcomes[~np.isnan(outcomes)]
     if not len(compared):
         failures = judgment.missing.get(name)

@@ -20,7 +20,7 @@ from rubrank._plain import shortened
 from rubrank.errors import GradingFailed, InvalidInput
 from rubrank.scores.table import ScoreTable
 
-_MOST_REASONS = 3
+_MOST_LISTED_REASONS = 3
 
 
 @dataclass(frozen=True)
@@ -28,9 +28,11 @@ class Missing:
     """How many scores were requested, how many are missing, and why."""
 
     asked: int
+    """Scores that were requested."""
     missing: int
     reasons: Counter[str]
-    """Reasons, up to their first colon; of a verifier that raised, also the first exception and its place."""
+    """Reason, up to its first colon → how often it was given. If a verifier raised, the whole reason of its first
+    failure, which names the exception and its place."""
 
     @property
     def share(self) -> float:
@@ -41,23 +43,27 @@ class Missing:
         if not self.missing:
             return f"missing: none of {self.asked:,} scores"
         why = ", ".join(
-            f"{times:,} × {reason}" for reason, times in self.reasons.most_common(_MOST_REASONS)
+            f"{times:,} × {reason}"
+            for reason, times in self.reasons.most_common(_MOST_LISTED_REASONS)
         )
-        if len(self.reasons) > _MOST_REASONS:
-            why += f", and {len(self.reasons) - _MOST_REASONS} other reasons"
+        if len(self.reasons) > _MOST_LISTED_REASONS:
+            why += f", and {len(self.reasons) - _MOST_LISTED_REASONS} other reasons"
         return f"missing: {self.missing:,} of {self.asked:,} scores ({self.share:.1%}): {why}"
 
     def check(self, most: float) -> None:
-        """Raise GradingFailed if more than this share is missing, or everything."""
+        """Raise GradingFailed if more than this share of the scores is missing, or if all are."""
         check_share(most)
         if self.missing and (self.missing == self.asked or self.share > most):
             raise GradingFailed(
-                self.missing, self.asked, most, tuple(self.reasons.most_common(_MOST_REASONS))
+                self.missing,
+                self.asked,
+                most,
+                tuple(self.reasons.most_common(_MOST_LISTED_REASONS)),
             )
 
 
 def check_share(most: float) -> None:
-    """Raise InvalidInput if this is not a share."""
+    """Raise InvalidInput if this is not a number from 0 to 1."""
     is_number = isinstance(most, int | float) and not isinstance(most, bool)
     if not is_number or math.isnan(most) or not 0.0 <= most <= 1.0:
         raise InvalidInput(
@@ -70,7 +76,7 @@ def check_share(most: float) -> None:
 
 
 def count_missing(table: ScoreTable) -> Missing:
-    """Count the cells that should have a score."""
+    """Count the cells that should have a score, those that have none, and the reasons."""
     reasons: Counter[str] = Counter()
     first_failure: dict[str, str] = {}
     expected = 0

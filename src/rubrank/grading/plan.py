@@ -1,4 +1,4 @@
-"""What will be graded and how: the options of `grade`, and for every group the checks of its rubric.
+"""Plan what `grade` will do: check its options, read the rubrics, and bind every criterion to its verifier.
 
     groups, plans = plan_groups("rollouts.jsonl", "rubric.yaml", None, GradeOptions())
     plans[0].criteria          the columns of the score table
@@ -30,7 +30,7 @@ from rubrank.verifiers.verifier import Compat, Domain, Mode, PlainVerdict, Verif
 
 Timeout: TypeAlias = float | Literal["auto"] | None
 _log = logging.getLogger("rubrank")
-_MOST_NAMES = 5  # criteria named in an error
+_MOST_LISTED_NAMES = 5  # criteria named in an error
 
 
 @dataclass(frozen=True)
@@ -62,16 +62,16 @@ class GradeOptions:
                 got=str(self.workers),
                 remedy="0 grades in this process.",
             )
-        limit = self.timeout
-        if limit is None or limit == "auto":
+        seconds = self.timeout
+        if seconds is None or seconds == "auto":
             return
-        is_number = isinstance(limit, int | float) and not isinstance(limit, bool)
-        if not is_number or not 0.0 < limit < math.inf:
+        is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+        if not is_number or not 0.0 < seconds < math.inf:
             raise InvalidInput(
                 "grade",
                 "timeout",
                 allowed="seconds > 0, 'auto' or None",
-                got=repr(limit),
+                got=repr(seconds),
                 remedy="None sets no limit.",
             )
         if self.workers == 0:
@@ -79,7 +79,7 @@ class GradeOptions:
                 "grade",
                 "timeout",
                 allowed="left out with 0 workers, as a function that hangs in this process cannot be stopped",
-                got=f"{limit:g}",
+                got=f"{seconds:g}",
                 remedy="Use 1 worker, or leave the timeout out.",
             )
 
@@ -96,6 +96,7 @@ class PlannedCheck:
     domain: Domain
     """The values that the criterion allows, which may be fewer than the verifier can give."""
     digest: bytes
+    """Identifies verifier, version and parameters in the cache; see `digest_check`."""
     decide: Callable[[Rollout], PlainVerdict]
     decide_group: Callable[[Group], list[PlainVerdict]] | None = None
     """Only for a verifier that sees all rollouts of a group together."""
@@ -116,7 +117,7 @@ class PlannedCheck:
         return self.verifier.cost == "process"
 
     def check_verdict(self, verdict: PlainVerdict) -> PlainVerdict:
-        """The verdict, or missing with a reason if the criterion does not allow the value."""
+        """Return the verdict, or a missing one with a reason if the criterion does not allow the value."""
         value, reason = verdict
         if value is None or self.domain is self.verifier.domain or self.domain.holds(value):
             return value, reason
@@ -140,7 +141,9 @@ class Task:
     """One rollout with the checks that are still to be run on it."""
 
     group: int
+    """Index of its group."""
     row: int
+    """Index of the rollout within its group."""
     rollout: Rollout
     checks: tuple[PlannedCheck, ...]
     keys: Mapping[int, bytes] | None = None
@@ -152,7 +155,8 @@ def plan_groups(
 ) -> tuple[list[Group], list[GroupPlan]]:
     """Read the rollouts and plan every group; groups with the same rubric share their plan.
 
-    Raises InvalidInput if a rubric needs a judge, no judges are given, and `_check_without_judges` does not allow that.
+    Returns the groups, and the plan of each. Raises InvalidInput for mistakes in rollouts or rubrics, and if judges are
+    needed but not given (`_check_without_judges`).
     """
     groups = read_groups(rollouts, columns)
     plans: dict[int, GroupPlan] = {}
@@ -191,17 +195,21 @@ def _check_without_judges(plans: Sequence[GroupPlan], most_missing: float | None
 
 
 def _list_judged(plans: Iterable[GroupPlan]) -> str:
-    """The names of the criteria that need a judge, as a phrase; "" if no criterion does."""
-    names = sorted(
-        {criterion.name for plan in plans for criterion in plan.rubric.criteria if criterion.judged}
-    )
-    listed = ", ".join(map(repr, names[:_MOST_NAMES]))
-    if len(names) > _MOST_NAMES:
-        listed += f" and {len(names) - _MOST_NAMES} more"
+    """Return the names of the criteria that need a judge as a phrase, such as "'Clear', 'Polite' and 3 more", or ""."""
+    judged_names = set()
+    for plan in plans:
+        judged_names.update(
+            criterion.name for criterion in plan.rubric.criteria if criterion.judged
+        )
+    names = sorted(judged_names)
+    listed = ", ".join(map(repr, names[:_MOST_LISTED_NAMES]))
+    if len(names) > _MOST_LISTED_NAMES:
+        listed += f" and {len(names) - _MOST_LISTED_NAMES} more"
     return listed
 
 
 def _refuse_without_judge(plans: Sequence[GroupPlan]) -> None:
+    """Raise InvalidInput if a criterion of these plans needs a judge."""
     listed = _list_judged(plans)
     if not listed:
         return
@@ -215,20 +223,24 @@ def _refuse_without_judge(plans: Sequence[GroupPlan]) -> None:
 
 
 def read_rubric(rubric: Any) -> Rubric | None:
-    """The rubric for all groups, from a file, a preset, data or a Rubric."""
+    """Read the rubric for all groups from a file, a preset, data or a Rubric; None stays None."""
     if rubric is None:
         return None
     return to_rubric(str(rubric) if isinstance(rubric, Path) else rubric)
 
 
 def find_rubrics(groups: Sequence[Group], rubric: Any) -> list[Rubric]:
-    """The rubric of every group: its own on top of the shared one. Equal rubrics are one object."""
+    """Return the rubric of each group: the shared one, extended by the group's own.
+
+    Groups with equal rubrics get the same object. Raises InvalidInput if a group has neither.
+    """
     shared = read_rubric(rubric)
-    by_text: dict[str, Rubric] = {}
+    rubric_of_text: dict[str, Rubric] = {}
     rubrics = []
     for group in groups:
+        # Rubrics of groups are plain data, which cannot be hashed: their text is.
         text = repr(group.rubric)
-        if text not in by_text:
+        if text not in rubric_of_text:
             group_rubric = shared
             if group.rubric is not None:
                 group_rubric = to_rubric(group.rubric, f"group {group.id!r}")
@@ -242,8 +254,8 @@ def find_rubrics(groups: Sequence[Group], rubric: Any) -> list[Rubric]:
                     got=f"none for group {group.id!r}",
                     remedy="Name one: `rubric=FILE`; or add a column of that name.",
                 )
-            by_text[text] = group_rubric
-        rubrics.append(by_text[text])
+            rubric_of_text[text] = group_rubric
+        rubrics.append(rubric_of_text[text])
     return rubrics
 
 
@@ -259,14 +271,17 @@ def plan_rubric(rubric: Rubric, options: GradeOptions) -> GroupPlan:
 
 
 def plan_checks(criteria: Sequence[Criterion], options: GradeOptions) -> list[PlannedCheck]:
-    """The checks of the criteria that verifiers decide."""
+    """Return a check for each criterion that a verifier decides.
+
+    Raises InvalidInput for wrong parameters, and if a package that a verifier needs is not installed.
+    """
     checks = []
     for column, criterion in enumerate(criteria):
         if criterion.judged:
             continue
         verifier = criterion.decided_by
         params = verifier.check_parameters(dict(criterion.params))
-        # If a package is not installed, every score would be missing: raise before anything is graded.
+        # Without its package every score would be missing: raise before anything is graded.
         criterion.check_installed()
         checks.append(
             PlannedCheck(

@@ -28,7 +28,7 @@ import numpy as np
 from rubrank._plain import plain
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 from rubrank.grading.grade import grade_by_programs
-from rubrank.grading.judge_table import cells_to_judge
+from rubrank.grading.judge_table import find_cells_to_judge
 from rubrank.grading.plan import find_rubrics
 from rubrank.judges import COMPARES
 from rubrank.judges.asker import AskerOf
@@ -71,7 +71,7 @@ class JudgeEstimate:
 
 @dataclass(frozen=True)
 class RunEstimate:
-    """What a run would do."""
+    """How many verdicts and judge calls a run would make, and what they would cost."""
 
     rollouts: int
     groups: int
@@ -125,34 +125,26 @@ def estimate(
                 loaded_judges is None or not loaded_judges.judge_of(criterion.name)
             ):
                 undecided.add(criterion.name)
-    judge_estimates: tuple[JudgeEstimate, ...] = ()
+    counters: dict[tuple[str, str], _CallCounter] = {}  # by name and models of the judge
     if loaded_judges is not None:
-        judge_estimates = _count_calls(groups, criteria, loaded_judges, batch)
+        cells = [
+            _find_cells_that_may_be_judged(group, group_criteria, loaded_judges)
+            for group, group_criteria in zip(groups, criteria, strict=True)
+        ]
+
+        def get_counter(judge: Judge) -> _CallCounter:
+            models = ", ".join(sorted({endpoint.model for endpoint in judge.endpoints}))
+            return counters.setdefault((judge.name, models), _CallCounter(judge, models))
+
+        _make_calls(groups, criteria, cells, loaded_judges, get_counter)
     return RunEstimate(
         rollouts=sum(len(group.rollouts) for group in groups),
         groups=len(groups),
         verdicts=verdicts,
         judged=judged,
         undecided=tuple(sorted(undecided)),
-        judges=judge_estimates,
+        judges=tuple(counter.estimate(batch) for counter in counters.values()),
     )
-
-
-def _count_calls(
-    groups: list[Group], criteria: list[tuple[Criterion, ...]], judges: Judges, batch: bool
-) -> tuple[JudgeEstimate, ...]:
-    counters: dict[tuple[str, str], _CallCounter] = {}
-
-    def counter_for(judge: Judge) -> _CallCounter:
-        models = ", ".join(sorted({endpoint.model for endpoint in judge.endpoints}))
-        return counters.setdefault((judge.name, models), _CallCounter(judge, models))
-
-    cells = [
-        _cells_that_may_be_judged(group, group_criteria, judges)
-        for group, group_criteria in zip(groups, criteria, strict=True)
-    ]
-    _make_calls(groups, criteria, cells, judges, counter_for)
-    return tuple(counter.estimate(batch) for counter in counters.values())
 
 
 class _CallCounter:
@@ -205,7 +197,7 @@ class _CallCounter:
         )
 
 
-# ---------------------------------------------------------------------------------------------------------- both
+# ------------------------------------------------------------------------------- used by `estimate` and `show_calls`
 
 
 def _may_be_judged(criterion: Criterion) -> bool:
@@ -215,10 +207,10 @@ def _may_be_judged(criterion: Criterion) -> bool:
     )
 
 
-def _cells_that_may_be_judged(
+def _find_cells_that_may_be_judged(
     group: Group, criteria: Sequence[Criterion], judges: Judges
 ) -> np.ndarray:
-    """(G, K): all cells that these judges may have to decide."""
+    """Return a (rollouts, criteria) mask of the cells that these judges may have to decide."""
     columns = [
         _may_be_judged(criterion) and judges.judge_of(criterion.name) is not None
         for criterion in criteria
@@ -233,7 +225,7 @@ def _make_calls(
     judges: Judges,
     client_for: AskerOf,
 ) -> None:
-    """Make all calls as a real run does, with clients that do not answer."""
+    """Make all calls as a real run does. client_for: gives each judge a client that does not answer."""
     unlimited = judges.model_copy(update={"deadline": None, "cache": None, "cache_only": False})
     judge_groups(groups, criteria, cells, unlimited, asker_of=client_for, check=False)
 
@@ -292,7 +284,7 @@ def show_calls(
     columns: Mapping[str, Any] | None = None,
     tokenizer: str | Path | None = None,
 ) -> CallPreview:
-    """The calls that judges would get about one rollout (counted from 0) of one group, by default the first.
+    """Return the calls that judges would get about one rollout (counted from 0) of one group, by default the first.
 
     rubric, rollouts, judges, columns: as in `grade`. tokenizer: a file that counts tokens; without one, an estimate.
     """
@@ -321,10 +313,10 @@ def show_calls(
             got="programs alone",
         )
     if rollouts is None:
-        cells = _cells_that_may_be_judged(shown_group, criteria, loaded_judges)
+        cells = _find_cells_that_may_be_judged(shown_group, criteria, loaded_judges)
     else:
         scored = grade_by_programs([shown_group], rubric).groups[0]
-        cells = cells_to_judge(scored, criteria, loaded_judges)
+        cells = find_cells_to_judge(scored, criteria, loaded_judges)
     size = len(shown_group.rollouts)
     if not 0 <= rollout < size:
         raise InvalidInput(

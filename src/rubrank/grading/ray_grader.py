@@ -1,12 +1,13 @@
-"""Grading on a Ray cluster: groups are divided among actors, and the scores are the same bits as on one machine.
+"""Grading on a Ray cluster. The scores are bit-identical to those of one machine.
 
     table = grade_on_ray("rollouts.jsonl", "rubric.yaml", judges="judges.yaml", address="ray://head:10001")
 
     scored = on_ray(ray.data.read_parquet("rollouts/"), "rubric.yaml", group="uid", judges="judges.yaml")
     scored.write_parquet("scored/")                    a lazy dataset, for more rows than one process can hold
 
-Every actor grades whole groups as `grade` does, with one judge client; one more actor divides the limits of the judges'
-endpoints among them. The next run finds the verdicts and replies that are cached in files.
+`grade_on_ray` divides the groups into parts and sends these to actors. Every actor grades whole groups as `grade` does,
+with one judge client. One more actor divides the rate limits of the judges' endpoints among them. Verdicts of verifiers
+and replies of judges can be cached in files, so that the next run finds them.
 
 In a dataset every criterion adds two columns: its scores (NaN = missing) under its name, and the reasons under "NAME
 (reason)". Criteria about one rollout need no shuffle. Criteria about a whole group (`GroupDiversity`, judges that
@@ -26,7 +27,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 from uuid import uuid4
 
 from rubrank._plain import clean
@@ -53,7 +54,7 @@ from rubrank.grading.plan import (
 )
 from rubrank.grading.progress import Progress, open_progress
 from rubrank.judges import COMPARES, KINDS
-from rubrank.judges.judge import Judges, load_judges
+from rubrank.judges.judge import Judges, Judgment, load_judges
 from rubrank.judges.judgments import Judgments
 from rubrank.judges.step import check_judgments
 from rubrank.rollouts.groups import group_rows
@@ -66,28 +67,38 @@ from rubrank.scores.output import (
     outcomes_text,
     probabilities_text,
 )
-from rubrank.scores.table import ScoreTable
+from rubrank.scores.table import GroupScores, ScoreTable
 from rubrank.tables.columns import COLUMNS
 from rubrank.verifiers.verifier import Compat, Mode
 
 OWNER = "grade on Ray"
 ANY_MACHINE = ""
 """The queue of parts that any machine may grade."""
-Queues: TypeAlias = dict[str, deque[tuple[int, list[int]]]]
-"""Machine → parts that wait for it. A part is (its number, indices of its groups)."""
 
-_PART_ROLLOUTS = 2048  # rollouts of a part, without judges
-_JUDGED_PART_ROLLOUTS = 1024  # with judges, whose calls take longer
+_PART_ROLLOUTS = 2048  # most rollouts of a part without judges
+_JUDGED_PART_ROLLOUTS = 1024  # … and with judges, whose calls take longer
 _PARTS_PER_ACTOR = 4  # at least, so that no actor waits long for the slowest
 _PARTS_AHEAD = 2  # parts that an actor has at a time, so that it never waits for the next one
 _RESTARTS = 3  # of an actor that is lost with its machine; its parts are graded again
-_ACTOR = {
+_ACTOR_OPTIONS = {
     "num_cpus": 1,
     "max_restarts": _RESTARTS,
     "max_task_retries": _RESTARTS,
     "scheduling_strategy": "SPREAD",
 }
 _ROW = "row of the batch"  # column that makes every row a group of its own
+
+
+class Part(NamedTuple):
+    """Some groups that an actor grades together."""
+
+    number: int
+    """Parts are numbered from 0."""
+    group_indices: list[int]
+
+
+Queues: TypeAlias = dict[str, deque[Part]]
+"""Address of a machine, or ANY_MACHINE → the parts that wait for it."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +123,10 @@ class ActorSetting:
 
 
 class Grader:
-    """An actor: it has the judge client of its process and grades the groups it gets."""
+    """An actor that grades the groups it gets.
+
+    limits: the actor that divides the rate limits of judges, or its name; None if there is none.
+    """
 
     def __init__(self, setting: ActorSetting, limits: Any = None) -> None:
         from rubrank.judges.client.runtime import share_limits_through
@@ -130,7 +144,7 @@ class Grader:
             share_limits_through(limits, f"grader-{uuid4().hex}")
 
     def make_table(self, groups: Sequence[Group]) -> ScoreTable:
-        """The scores of whole groups. Missing answers of judges raise no error here; the caller counts them."""
+        """Grade whole groups. Missing answers of judges raise no error here; the caller counts them."""
         options = self._setting.options
         table = grade(
             groups,
@@ -152,17 +166,19 @@ class Grader:
         return table
 
     def find_machine(self) -> str:
-        """The address of its machine; an answer also shows that the actor has started."""
+        """Return the address of its machine. An answer also shows that the actor has started."""
         import ray
 
         return str(ray.util.get_node_ip_address())
 
-    def grade_part(self, part: bytes) -> bytes:
-        """Pickled groups → pickled scores, or the error."""
+    def grade_part(self, pickled_groups: bytes) -> bytes:
+        """Return the pickled score table of some groups, or the pickled RubrankError if grading raised one."""
         try:
-            return pickle.dumps(self.make_table(pickle.loads(part)), pickle.HIGHEST_PROTOCOL)
+            table = self.make_table(pickle.loads(pickled_groups))
         except RubrankError as error:
+            # Returned and not raised, because Ray would wrap it in an error of its own.
             return pickle.dumps(error)
+        return pickle.dumps(table, pickle.HIGHEST_PROTOCOL)
 
 
 @only_our_errors
@@ -189,7 +205,7 @@ def grade_on_ray(
     """
     loaded_judges = None if judges is None else load_judges(judges)
     options = GradeOptions(
-        compat, mode, workers, _absolute(cache), timeout, loaded_judges, most_missing
+        compat, mode, workers, _make_absolute(cache), timeout, loaded_judges, most_missing
     )
     groups, plans = plan_groups(rollouts, rubric, columns, options)
     setting = _check_setting(ActorSetting(read_rubric(rubric), options), plans)
@@ -202,12 +218,12 @@ def grade_on_ray(
         ):
             table = _grade_with_actors(ray, setting, groups, workers, report)
     except KeyboardInterrupt:
-        replies = None if setting.judges is None else setting.judges.cache
-        files = [str(path) for path in (setting.options.cache, replies) if path is not None]
-        text = "nothing was saved"
+        reply_cache = None if setting.judges is None else setting.judges.cache
+        files = [str(path) for path in (setting.options.cache, reply_cache) if path is not None]
+        message = "nothing was saved"
         if files:
-            text = f"results so far are saved in {' and '.join(files)}; run the same command again to continue"
-        raise KeyboardInterrupt(text) from None
+            message = f"results so far are saved in {' and '.join(files)}; run the same command again to continue"
+        raise KeyboardInterrupt(message) from None
     if setting.judges is not None and table.judging is not None:
         check_judgments(table.judging, setting.judges)
     if most_missing is not None:
@@ -218,13 +234,16 @@ def grade_on_ray(
 # ------------------------------------------------------------------------------------------------------------- checks
 
 
-def _absolute(path: str | Path | None) -> str | None:
-    """The absolute path, because actors start in another folder."""
+def _make_absolute(path: str | Path | None) -> str | None:
+    """Return the absolute path, because actors start in another folder."""
     return None if path is None else str(Path(path).resolve())
 
 
 def _check_setting(setting: ActorSetting, plans: Iterable[GroupPlan]) -> ActorSetting:
-    """The setting with the modules to import. Raises InvalidInput for what does not work in other processes."""
+    """Return the setting with the modules that actors import, and with absolute paths.
+
+    Raises InvalidInput for what does not work in other processes.
+    """
     if setting.options.workers == 0:
         raise InvalidInput(OWNER, "workers", allowed="1 or more", got="0")
     modules = set()
@@ -260,7 +279,7 @@ def _check_setting(setting: ActorSetting, plans: Iterable[GroupPlan]) -> ActorSe
                         allowed=f"of the library ({', '.join(library)})",
                         got=repr(member.kind),
                     )
-        judges = judges.model_copy(update={"cache": _absolute(judges.cache)})
+        judges = judges.model_copy(update={"cache": _make_absolute(judges.cache)})
     return replace(
         setting, modules=tuple(sorted(modules)), options=replace(setting.options, judges=judges)
     )
@@ -276,30 +295,30 @@ def _grade_with_actors(
     workers: int | None,
     progress: Progress | None,
 ) -> ScoreTable:
+    """Start the actors, send them the parts, and merge their tables."""
     number = min(workers or count_processors(ray), len(groups))
     limits_name = f"rubrank-limits-{uuid4().hex}"
     limits = start_limits_actor(ray, setting, limits_name)  # the actor lives as long as this handle
     name = None if limits is None else limits_name
-    actors = [ray.remote(Grader).options(**_ACTOR).remote(setting, name) for _ in range(number)]
-    queues, parts = queue_parts(groups, number, setting, find_machines(ray))
+    remote_grader = ray.remote(Grader).options(**_ACTOR_OPTIONS)
+    actors = [remote_grader.remote(setting, name) for _ in range(number)]
+    queues = queue_parts(groups, number, setting, find_machines(ray))
     total = sum(len(group.rollouts) for group in groups)
     done = 0
-    tables: dict[int, ScoreTable] = {}
-    for part_number, packed in hand_out(ray, actors, queues, groups):
-        result = pickle.loads(packed)
+    graded: list[tuple[Part, ScoreTable]] = []
+    for part, pickled_result in distribute_parts(ray, actors, queues, groups):
+        result = pickle.loads(pickled_result)
         if isinstance(result, RubrankError):
             raise result
-        tables[part_number] = result
+        graded.append((part, result))
         done += len(result)
         if progress is not None:
             progress(done, total)
-    return _merge_tables(
-        [tables[i] for i in range(len(parts))], [g for part in parts for g in part]
-    )
+    return _merge_tables(graded)
 
 
 def find_machines(ray: Any) -> list[str]:
-    """Addresses of the machines with processors, in an order that is the same in every run."""
+    """Return the addresses of the machines with processors, in an order that is the same in every run."""
     return sorted(
         {str(node["NodeManagerAddress"]) for node in ray.nodes() if node["Resources"].get("CPU")}
     )
@@ -307,42 +326,48 @@ def find_machines(ray: Any) -> list[str]:
 
 def queue_parts(
     groups: Sequence[Group], actors: int, setting: ActorSetting, machines: Sequence[str]
-) -> tuple[Queues, list[list[int]]]:
-    """The queues of parts, and all parts (numbers of groups).
+) -> Queues:
+    """Divide the groups into parts, and put these into the queues of machines. actors: their number.
 
     If replies of judges are cached, a group always goes to the same machine, whose cache has the replies that were paid
     for; else there is one queue for all machines.
     """
     has_reply_cache = setting.judges is not None and setting.judges.cache is not None
     places = machines if has_reply_cache and len(machines) > 1 else [ANY_MACHINE]
-    numbers_by_place: dict[str, list[int]] = {place: [] for place in places}
-    for number, group in enumerate(groups):
+    groups_of_place: dict[str, list[int]] = {place: [] for place in places}
+    for index, group in enumerate(groups):
         # crc32 and not hash(), which differs between processes.
         place = places[zlib.crc32(group.id.encode("utf-8", "replace")) % len(places)]
-        numbers_by_place[place].append(number)
-    most = _PART_ROLLOUTS if setting.judges is None else _JUDGED_PART_ROLLOUTS
-    parts: list[list[int]] = []
-    queues: Queues = {place: deque() for place in places}
-    for place, numbers in numbers_by_place.items():
-        for part in divide_groups(groups, numbers, max(1, actors // len(places)), most):
-            queues[place].append((len(parts), part))
-            parts.append(part)
-    return queues, parts
+        groups_of_place[place].append(index)
+    most_rollouts = _PART_ROLLOUTS if setting.judges is None else _JUDGED_PART_ROLLOUTS
+    actors_per_place = max(1, actors // len(places))
+    queues: Queues = {}
+    part_count = 0
+    for place, indices in groups_of_place.items():
+        queues[place] = deque()
+        for part_indices in divide_groups(groups, indices, actors_per_place, most_rollouts):
+            queues[place].append(Part(part_count, part_indices))
+            part_count += 1
+    return queues
 
 
 def divide_groups(
-    groups: Sequence[Group], numbers: Sequence[int], actors: int, most: int
+    groups: Sequence[Group], indices: Sequence[int], actors: int, most_rollouts: int
 ) -> list[list[int]]:
-    """Parts with about the same number of rollouts (`most` or fewer), in order; a group is never divided."""
-    total = sum(len(groups[number].rollouts) for number in numbers)
-    size = min(most, max(1, ceil(total / (actors * _PARTS_PER_ACTOR))))
+    """Divide some groups into lists with about the same number of rollouts, in order; a group is never divided.
+
+    indices: of the groups to divide. A list is closed by the group with which it reaches `most_rollouts`, or earlier if
+    each of the actors would otherwise get fewer than four lists.
+    """
+    total = sum(len(groups[index].rollouts) for index in indices)
+    enough_rollouts = min(most_rollouts, max(1, ceil(total / (actors * _PARTS_PER_ACTOR))))
     parts: list[list[int]] = []
     part: list[int] = []
     rollouts = 0
-    for number in numbers:
-        part.append(number)
-        rollouts += len(groups[number].rollouts)
-        if rollouts >= size:
+    for index in indices:
+        part.append(index)
+        rollouts += len(groups[index].rollouts)
+        if rollouts >= enough_rollouts:
             parts.append(part)
             part = []
             rollouts = 0
@@ -351,45 +376,47 @@ def divide_groups(
     return parts
 
 
-def hand_out(
+def distribute_parts(
     ray: Any, actors: Sequence[Any], queues: Queues, groups: Sequence[Group]
-) -> Iterator[tuple[int, bytes]]:
-    """Give parts to actors, and yield (number of the part, result) as results come.
+) -> Iterator[tuple[Part, bytes]]:
+    """Send parts to actors, and yield each part with its pickled result when an actor has graded it.
 
     An actor has two parts at a time, so that it never waits and Ray's object store stays small. It gets the parts of
     its own machine. Parts of machines without an actor go to the others at the end.
     """
-    parts_left = sum(map(len, queues.values()))
+    unfinished = sum(map(len, queues.values()))
+    # Keys are references to results that Ray will deliver; values say what they belong to.
     starting = {actor.find_machine.remote(): number for number, actor in enumerate(actors)}
-    queue_of_actor: dict[int, deque[tuple[int, list[int]]]] = {}  # of those that have started
-    running: dict[Any, tuple[int, int]] = {}  # reference → number of the part, number of the actor
+    running: dict[Any, tuple[Part, int]] = {}  # → the part, and the number of its actor
+    queue_of_actor: dict[int, deque[Part]] = {}  # of the actors that have started
 
-    def give(actor: int, queue: deque[tuple[int, list[int]]], most: int) -> None:
+    def send_parts(actor: int, queue: deque[Part], most: int) -> None:
         for _ in range(min(most, len(queue))):
-            part, numbers = queue.popleft()
-            packed = pickle.dumps([groups[g] for g in numbers], pickle.HIGHEST_PROTOCOL)
-            running[actors[actor].grade_part.remote(packed)] = (part, actor)
+            part = queue.popleft()
+            part_groups = [groups[index] for index in part.group_indices]
+            pickled_groups = pickle.dumps(part_groups, pickle.HIGHEST_PROTOCOL)
+            running[actors[actor].grade_part.remote(pickled_groups)] = (part, actor)
 
-    while parts_left:
+    while unfinished:
         (reference,), _ = ray.wait([*starting, *running], num_returns=1)
         result = get_result(ray, reference, OWNER)
         if reference in starting:
             actor = starting.pop(reference)
             machine = ANY_MACHINE if ANY_MACHINE in queues else result
             queue_of_actor[actor] = queues.get(machine, deque())
-            give(actor, queue_of_actor[actor], _PARTS_AHEAD)
+            send_parts(actor, queue_of_actor[actor], _PARTS_AHEAD)
         else:
             part, actor = running.pop(reference)
-            give(actor, queue_of_actor[actor], 1)
-            parts_left -= 1
+            send_parts(actor, queue_of_actor[actor], 1)
+            unfinished -= 1
             yield part, result
         if not running:  # the remaining parts belong to machines without an actor
             for actor in queue_of_actor:
-                give(actor, max(queues.values(), key=len), _PARTS_AHEAD)
+                send_parts(actor, max(queues.values(), key=len), _PARTS_AHEAD)
 
 
 def start_limits_actor(ray: Any, setting: ActorSetting, name: str | None = None) -> Any:
-    """The actor that divides the rate limits of judges, if there are judges; it lives as long as a handle to it."""
+    """Start the actor that divides the rate limits of judges; None without judges. It lives as long as its handle."""
     from rubrank.judges.client.limits import LimitsActor
 
     if setting.judges is None:
@@ -397,20 +424,30 @@ def start_limits_actor(ray: Any, setting: ActorSetting, name: str | None = None)
     return ray.remote(LimitsActor).options(num_cpus=0, name=name).remote()
 
 
-def _merge_tables(tables: Sequence[ScoreTable], numbers: Sequence[int]) -> ScoreTable:
-    """One table in the order of the groups. numbers: indices of the groups, in the order of the tables."""
+def _merge_tables(graded: list[tuple[Part, ScoreTable]]) -> ScoreTable:
+    """Merge the tables of all parts into one, in the order of the groups."""
     from rubrank.judges.client.usage import Account
 
-    order = sorted(range(len(numbers)), key=numbers.__getitem__)
-    rows = [group for table in tables for group in table.groups]
-    groups = tuple(rows[i] for i in order)
-    judging = [table.judging for table in tables if table.judging is not None]
-    if not judging:
+    # Actors finish in any order. Costs are added in the order of the parts, so that sums are the same in every run.
+    graded = sorted(graded, key=lambda part_and_table: part_and_table[0].number)
+    scores_of_group: dict[int, GroupScores] = {}
+    judgment_of_group: dict[int, tuple[Judgment, str]] = {}  # with its id
+    accounts = []
+    for part, table in graded:
+        scores_of_group.update(zip(part.group_indices, table.groups, strict=True))
+        if table.judging is not None:
+            accounts.append(table.judging.account)
+            judgments = zip(table.judging.groups, table.judging.ids, strict=True)
+            judgment_of_group.update(zip(part.group_indices, judgments, strict=True))
+    order = sorted(scores_of_group)
+    groups = tuple(scores_of_group[index] for index in order)
+    if not accounts:
         return ScoreTable(groups)
-    ids = [id for part in judging for id in part.ids]
-    judgments = [judgment for part in judging for judgment in part.groups]
-    account = Account.merge(part.account for part in judging)
-    merged = Judgments(tuple(judgments[i] for i in order), account, tuple(ids[i] for i in order))
+    merged = Judgments(
+        groups=tuple(judgment_of_group[index][0] for index in order),
+        account=Account.merge(accounts),
+        ids=tuple(judgment_of_group[index][1] for index in order),
+    )
     return ScoreTable(groups, judging=merged)
 
 
@@ -432,7 +469,7 @@ def on_ray(
     judges: Any = None,
     partitions: int | None = None,
 ) -> Any:
-    """A Ray dataset with the scores of its rows, one rollout per row; it is computed when it is used.
+    """Return the dataset with the scores of its rows, one rollout per row. It is lazy: computed when it is used.
 
     group: the column that names the group of a row; needed if a criterion is about a whole group.
     partitions: of the shuffle that brings groups together; None: four for each processor.
@@ -440,7 +477,7 @@ def on_ray(
     """
     ray = import_ray(OWNER)
     loaded_judges = None if judges is None else load_judges(judges)
-    options = GradeOptions(compat, mode, workers, _absolute(cache), timeout, loaded_judges)
+    options = GradeOptions(compat, mode, workers, _make_absolute(cache), timeout, loaded_judges)
     shared_rubric = read_rubric(rubric)
     if shared_rubric is None:
         raise InvalidInput(
@@ -451,14 +488,13 @@ def on_ray(
         )
     plan = plan_rubric(shared_rubric, options)
     setting = _check_setting(ActorSetting(shared_rubric, options), [plan])
+    # Do some criteria need all rollouts of a group together? Only then are the rows shuffled.
     needs_groups = bool(plan.group_checks)
     if loaded_judges is not None:
-        criterion_judges = [
-            loaded_judges.judge_of(criterion.name) for criterion in shared_rubric.criteria
-        ]
-        needs_groups |= any(
-            judge is not None and judge.kind in COMPARES for judge in criterion_judges
-        )
+        for criterion in shared_rubric.criteria:
+            judge = loaded_judges.judge_of(criterion.name)
+            if judge is not None and judge.kind in COMPARES:
+                needs_groups = True
     names = dataset.columns() or []
     _check_columns(
         names, shared_rubric, group, needs_groups=needs_groups, has_judges=loaded_judges is not None
@@ -536,7 +572,7 @@ class RowGrader:
         self._columns = {**columns, "group": _ROW}
 
     def __call__(self, table: Any) -> Any:
-        """A batch of rows, or all rows of a group."""
+        """Grade a batch of rows, or all rows of a group."""
         import pyarrow as pa
 
         scored = self._grader.make_table(self._read_groups(table.to_pylist())).groups
@@ -547,22 +583,18 @@ class RowGrader:
             table = table.append_column(
                 criterion.name + REASON_SUFFIX, pa.array(reasons, pa.string())
             )
+        rows = [(group, row) for group in scored for row in range(len(group.scores))]
         if self._needs_groups:
-            outcomes = [
-                outcomes_text(group, row) for group in scored for row in range(len(group.scores))
-            ]
+            outcomes = [outcomes_text(group, row) for group, row in rows]
             table = table.append_column(OUTCOMES, pa.array(outcomes, pa.string()))
         if self._has_judges:
-            texts = [
-                probabilities_text(group, row)
-                for group in scored
-                for row in range(len(group.scores))
-            ]
-            table = table.append_column(PROBABILITIES, pa.array(texts, pa.string()))
+            probabilities = [probabilities_text(group, row) for group, row in rows]
+            table = table.append_column(PROBABILITIES, pa.array(probabilities, pa.string()))
         return table
 
     def _read_groups(self, rows: list[dict[str, Any]]) -> list[Group]:
-        """One group for each row, or one group of all rows if criteria need groups."""
+        """Return one group for each row, or one group of all rows if criteria need groups."""
+        # Rows are numbered, so that `group_rows` makes each of them a group of its own.
         numbered = []
         for number, row in enumerate(rows):
             values = {name: value for name, value in row.items() if name != self._group}

@@ -4,10 +4,13 @@
         for result in pool.run(chunks):
             result.chunk.tasks, result.verdicts
 
-    chunk ──► worker ──► verdicts of all its rollouts
-                    ├──► verdicts of some: the worker reports after two seconds, the rest is a new chunk
-                    ├──► the worker died or hangs in native code: every check of the chunk is tried again alone
-                    └──► a check that fails the same way when run alone: missing, with the reason
+A chunk (some rollouts, and the checks to run on each) is sent to a worker. It ends in one of four ways:
+
+    finished       the worker returns the verdicts of all rollouts
+    takes long     after two seconds the worker returns the verdicts it has; the rest becomes a new chunk
+    worker dies    the worker died, or was killed because it hangs in native code: every check of the chunk is tried
+                   again alone, to find the one that kills its worker
+    dies again     the check that ran alone gets a missing verdict with the reason
 
 A check that takes longer than `timeout` seconds is interrupted by a signal in the worker, which then goes on with the
 next check. Code that cannot be interrupted (a native library that does not return) is killed together with its worker.
@@ -50,9 +53,10 @@ CHUNK_ROLLOUTS = 64
 CHUNK_CHARACTERS = 1 << 20
 """Characters of responses sent to a worker at once, approximately."""
 _CHUNKS_PER_WORKER = 4  # at least, so that no worker waits long for the slowest
-# A worker reports what it has after this time, so that a killed run loses little.
+# A worker returns the verdicts it has after this time, so that a killed run loses little.
 _REPORT_SECONDS = 2.0
-_GRACE = 30.0  # seconds beyond the time limit before a worker is killed: imports, and a signal that comes late
+# Seconds beyond the time limit before a worker is killed. They allow for imports, and for a signal that comes late.
+_GRACE = 30.0
 _MOST_RESTARTS = 3  # restarts of a pool whose workers do not start
 
 
@@ -63,46 +67,50 @@ class Chunk:
     tasks: tuple[Task, ...]
     checks: tuple[PlannedCheck, ...]
     is_suspect: bool = False
-    """True for one check of one rollout, from a chunk whose worker died."""
+    """True for a chunk of one check and one rollout, made by `split` from a chunk whose worker died."""
 
     def split(self) -> list[Chunk]:
-        """One chunk for every check of every rollout, to find the check that kills its worker."""
-        return [
-            Chunk((task,), (check,), is_suspect=True)
-            for task in self.tasks
-            for check in self.checks
-        ]
+        """Return one chunk for every check of every rollout, to find the check that kills its worker."""
+        chunks = []
+        for task in self.tasks:
+            for check in self.checks:
+                chunks.append(Chunk((task,), (check,), is_suspect=True))
+        return chunks
 
     def list_remaining(self, verdicts: Sequence[Sequence[PlainVerdict]]) -> list[Chunk]:
-        """The work that remains after a report, whose last rollout may have verdicts of some checks only."""
+        """Return the work that remains after these verdicts. verdicts: a list for each rollout that was begun.
+
+        The last list is shorter than the others if the worker stopped in the middle of a rollout.
+        """
         remaining = []
+        begun = len(verdicts)
         if verdicts and len(verdicts[-1]) < len(self.checks):
-            remaining.append(
-                Chunk((self.tasks[len(verdicts) - 1],), self.checks[len(verdicts[-1]) :])
-            )
-        if len(verdicts) < len(self.tasks):
-            remaining.append(Chunk(self.tasks[len(verdicts) :], self.checks))
+            last_task = self.tasks[begun - 1]
+            remaining.append(Chunk((last_task,), self.checks[len(verdicts[-1]) :]))
+        if begun < len(self.tasks):
+            remaining.append(Chunk(self.tasks[begun:], self.checks))
         return remaining
 
 
 @dataclass(frozen=True, eq=False)
 class ChunkResult:
-    """The verdicts of a worker: a list for each rollout, in the order of the checks; incomplete if it took long."""
+    """What a worker returned for a chunk."""
 
     chunk: Chunk
     verdicts: list[list[PlainVerdict]]
+    """A list for each rollout, in the order of the checks; incomplete if the chunk took long."""
     measured: np.ndarray | None = None
     """A row for each rollout, if something was to be measured and the chunk was finished."""
 
 
 def make_chunks(tasks: Sequence[Task], workers: int) -> list[Chunk]:
-    """Consecutive tasks with the same checks, neither too many nor too long."""
-    most = min(CHUNK_ROLLOUTS, max(1, len(tasks) // (_CHUNKS_PER_WORKER * workers)))
+    """Divide tasks into chunks: consecutive tasks with the same checks, neither too many nor too long."""
+    most_tasks = min(CHUNK_ROLLOUTS, max(1, len(tasks) // (_CHUNKS_PER_WORKER * workers)))
     chunks: list[Chunk] = []
     batch: list[Task] = []
     characters = 0
     for task in tasks:
-        is_full = len(batch) == most or characters > CHUNK_CHARACTERS
+        is_full = len(batch) == most_tasks or characters > CHUNK_CHARACTERS
         if batch and (is_full or task.checks != batch[0].checks):
             chunks.append(Chunk(tuple(batch), batch[0].checks))
             batch = []
@@ -120,8 +128,9 @@ def make_chunks(tasks: Sequence[Task], workers: int) -> list[Chunk]:
 class WorkerPool:
     """The worker processes for one call of `grade`.
 
-    timeout: seconds for one check; None: no limit. measure: "module:function" from rollouts to an array with a row for
-    each, which workers call with the rollouts they grade.
+    number: of worker processes. modules: those that register the verifiers. timeout: seconds for one check; None: no
+    limit. measure: "module:function" that workers call with the rollouts they grade; it returns an array with a row for
+    each.
     """
 
     def __init__(
@@ -139,7 +148,7 @@ class WorkerPool:
         self._mode = mode
         self._timeout = timeout
         self._measure = measure
-        self._state = _CallerState.current(number, self._modules)
+        self._state = _CallerState.capture(number, self._modules)
         self._pool = _take_idle_pool(self._state)
         self._done: queue.SimpleQueue[Future[Any]] = queue.SimpleQueue()
         self._in_flight: dict[Future[Any], Chunk] = {}
@@ -163,7 +172,7 @@ class WorkerPool:
                 while waiting and len(self._in_flight) < 2 * self._number:
                     self._submit(waiting[0])
                     waiting.popleft()
-                future = self._wait()
+                future = self._wait_for_chunk()
                 if future not in self._in_flight:  # it belongs to a pool that was replaced
                     continue
                 chunk = self._in_flight[future]
@@ -172,6 +181,7 @@ class WorkerPool:
                 waiting.extendleft(self._in_flight.values())
                 self._replace_pool()
             except FutureTimeout:
+                # The signal did not stop a check in time, so pebble killed the worker.
                 del self._in_flight[future]
                 if len(chunk.tasks) * len(chunk.checks) == 1:
                     reason = f"{chunk.checks[0].verifier.name} took longer than {self._timeout:g} s"
@@ -182,9 +192,9 @@ class WorkerPool:
                 del self._in_flight[future]
                 if chunk.is_suspect:
                     code = death.exitcode
-                    how = f"signal {-code}" if code < 0 else f"exit code {code}"
-                    failure = f"failed: it ended its worker process twice ({how})"
-                    reason = f"{chunk.checks[0].verifier.name} {failure}"
+                    cause = f"signal {-code}" if code < 0 else f"exit code {code}"
+                    verifier = chunk.checks[0].verifier.name
+                    reason = f"{verifier} failed: it ended its worker process twice ({cause})"
                     yield ChunkResult(chunk, [[(None, reason)]])
                 else:
                     waiting.extendleft(chunk.split())
@@ -193,17 +203,21 @@ class WorkerPool:
                 waiting.extendleft(chunk.list_remaining(verdicts))
                 yield ChunkResult(chunk, verdicts, measured)
 
-    def _wait(self) -> Future[Any]:
-        """The next future that is done. If its pool breaks, pebble never completes some futures: hence the timeout."""
+    def _wait_for_chunk(self) -> Future[Any]:
+        """Wait for the next chunk that is done. Raises BrokenProcessPool if the pool has stopped."""
         while True:
             try:
+                # A pool that breaks never completes some of its futures, hence the timeout.
                 return self._done.get(timeout=1.0)
             except queue.Empty:
                 if not self._pool.active:
                     raise BrokenProcessPool from None
 
     def _replace_pool(self) -> None:
-        """Start a new pool, because workers died while they were idle, or do not start."""
+        """Start a new pool, because workers died while they were idle, or do not start.
+
+        Raises InvalidInput after `_MOST_RESTARTS` restarts.
+        """
         self._restarts += 1
         if self._restarts > _MOST_RESTARTS:
             raise InvalidInput(
@@ -215,23 +229,26 @@ class WorkerPool:
             ) from None
         self._in_flight.clear()
         _end_pool(self._pool)
-        self._pool = _new_pool(self._number)
+        self._pool = _start_pool(self._number)
 
     def _submit(self, chunk: Chunk) -> None:
-        names = [(check.verifier.name, check.params) for check in chunk.checks]
-        rollouts = [task.rollout for task in chunk.tasks]
-        # Pickled here and not by pebble, so that the error can name the cause.
-        arguments = (
-            _pickle(rollouts),
-            _pickle(names),
-            self._modules,
-            self._compat,
-            self._mode,
-            self._timeout,
-        )
-        limit = None if self._timeout is None else self._timeout + _REPORT_SECONDS + _GRACE
+        """Send a chunk to the pool. Raises BrokenProcessPool if the pool has stopped."""
+        arguments = {
+            "pickled_rollouts": _pickle([task.rollout for task in chunk.tasks]),
+            "pickled_checks": _pickle(
+                [(check.verifier.name, check.params) for check in chunk.checks]
+            ),
+            "modules": self._modules,
+            "compat": self._compat,
+            "mode": self._mode,
+            "timeout": self._timeout,
+            "measure": self._measure,
+        }
+        kill_after = None
+        if self._timeout is not None:
+            kill_after = self._timeout + _REPORT_SECONDS + _GRACE
         try:
-            future = self._pool.schedule(run_chunk, args=(*arguments, self._measure), timeout=limit)
+            future = self._pool.schedule(run_chunk, kwargs=arguments, timeout=kill_after)
         except RuntimeError:
             raise BrokenProcessPool from None
         self._in_flight[future] = chunk
@@ -239,6 +256,7 @@ class WorkerPool:
 
 
 def _pickle(data: Any) -> bytes:
+    """Pickle the arguments of a chunk here instead of in pebble, so that the error can name the cause."""
     try:
         return pickle.dumps(data, protocol=pickle.HIGHEST_PROTOCOL)
     except (pickle.PicklingError, TypeError, AttributeError, RecursionError) as error:
@@ -266,13 +284,19 @@ class _CallerState:
     functions: tuple[Callable[..., Any], ...]
 
     @classmethod
-    def current(cls, number: int, modules: tuple[str, ...]) -> _CallerState:
-        """The state of this process now."""
-        functions = tuple(
-            verifier.function for verifier in VERIFIERS.copy().values() if verifier.home in modules
-        )
+    def capture(cls, number: int, modules: tuple[str, ...]) -> _CallerState:
+        """Return the state of this process now."""
         return cls(
-            number, modules, tuple(sys.path), os.getcwd(), frozenset(os.environ.items()), functions
+            number,
+            modules,
+            path=tuple(sys.path),
+            folder=os.getcwd(),
+            environment=frozenset(os.environ.items()),
+            functions=tuple(
+                verifier.function
+                for verifier in VERIFIERS.copy().values()  # another thread may register one
+                if verifier.home in modules
+            ),
         )
 
     def is_same(self, other: _CallerState) -> bool:
@@ -281,12 +305,13 @@ class _CallerState:
         return same_functions and replace(self, functions=()) == replace(other, functions=())
 
 
+# The pool of the last call, which waits for the next one; None while a call uses it.
 _idle: tuple[_CallerState, ProcessPool] | None = None
 _idle_lock = threading.Lock()
 
 
 def _take_idle_pool(state: _CallerState) -> ProcessPool:
-    """The pool of the last call if nothing has changed since, else a new one. No other thread uses it."""
+    """Return the pool of the last call if nothing has changed since, else a new one. No other thread uses it."""
     global _idle
     with _idle_lock:
         idle = _idle
@@ -296,7 +321,7 @@ def _take_idle_pool(state: _CallerState) -> ProcessPool:
         if idle_state.is_same(state) and pool.active:
             return pool
         _end_pool(pool)
-    return _new_pool(state.number)
+    return _start_pool(state.number)
 
 
 def _keep_idle_pool(state: _CallerState, pool: ProcessPool) -> None:
@@ -309,7 +334,7 @@ def _keep_idle_pool(state: _CallerState, pool: ProcessPool) -> None:
     _end_pool(pool)
 
 
-def _new_pool(number: int) -> ProcessPool:
+def _start_pool(number: int) -> ProcessPool:
     return ProcessPool(number, initializer=_prepare_worker, context=WorkerContext())
 
 
@@ -319,7 +344,7 @@ def _end_pool(pool: ProcessPool) -> None:
 
 
 def _forget_pool() -> None:
-    """In a forked child: the workers belong to the parent."""
+    """Forget the idle pool in a forked child, because the workers belong to the parent."""
     global _idle, _idle_lock
     _idle = None
     _idle_lock = threading.Lock()
@@ -348,8 +373,9 @@ class _Watch:
         self._interval = 0.0
         self._timeout: float | None = None
         self.elapsed = 0.0
-        """Seconds of the current check."""
+        """Seconds that the current check has taken, counted in intervals."""
         self.is_checking = False
+        """False between two checks, when there is nothing to interrupt."""
 
     def start(self, timeout: float | None) -> None:
         """Set the limit for the next checks."""
@@ -357,10 +383,11 @@ class _Watch:
         self._timeout = timeout
         if interval != self._interval:
             self._interval = interval
-            signal.signal(signal.SIGALRM, self._tick)
+            signal.signal(signal.SIGALRM, self._on_timer)
             signal.setitimer(signal.ITIMER_REAL, interval, interval)
 
-    def _tick(self, *_: object) -> None:
+    def _on_timer(self, *_: object) -> None:
+        # A process whose parent has ended gets another parent.
         if os.getppid() != self._caller:
             os._exit(1)
         self.elapsed += self._interval
@@ -374,7 +401,7 @@ _watch: _Watch | None = None
 
 
 def _prepare_worker() -> None:
-    """In a new worker process, before its first chunk."""
+    """Prepare a new worker process; pebble calls this before the first chunk."""
     global _watch
     restore_environment()
     # What verifiers print goes to standard error, not into the output of a command.
@@ -391,10 +418,24 @@ def run_chunk(
     timeout: float | None,
     measure: str | None,
 ) -> tuple[list[list[PlainVerdict]], Any]:
-    """In the worker: the verdicts of a chunk, or of its first part if it takes long; and the result of `measure`."""
+    """Run the checks of a chunk; called in the worker.
+
+    Returns (verdicts, measured). verdicts: a list for each rollout. After `_REPORT_SECONDS` the verdicts so far are
+    returned, and the last list may be incomplete. measured: what `measure` returned; None if it was not called.
+    """
     assert _watch is not None
     _watch.start(timeout)
-    _import_modules(modules)
+    for module in modules:
+        try:
+            importlib.import_module(module)
+        except Exception as error:
+            raise InvalidInput(
+                "grade",
+                "workers",
+                allowed="0 if other processes cannot import the verifiers",
+                got=f"module {module!r}: {type(error).__name__}: {error}",
+                remedy="Put the verifiers into a module that can be imported, or use workers=0.",
+            ) from None
     bound_checks = _bind_checks(pickled_checks, compat, mode)
     rollouts: list[Rollout] = pickle.loads(pickled_rollouts)
     report_at = time.monotonic() + _REPORT_SECONDS
@@ -418,26 +459,12 @@ def run_chunk(
     return verdicts, measured
 
 
-def _import_modules(modules: Sequence[str]) -> None:
-    for module in modules:
-        try:
-            importlib.import_module(module)
-        except Exception as error:
-            raise InvalidInput(
-                "grade",
-                "workers",
-                allowed="0 if other processes cannot import the verifiers",
-                got=f"module {module!r}: {type(error).__name__}: {error}",
-                remedy="Put the verifiers into a module that can be imported, or use workers=0.",
-            ) from None
-
-
 # Most chunks have the same checks. The key of the cache is their pickled form, because parameters cannot be hashed.
 @lru_cache(maxsize=256)
 def _bind_checks(
     pickled_checks: bytes, compat: Compat, mode: Mode
 ) -> list[tuple[str, Callable[[Rollout], PlainVerdict]]]:
-    """Each check as the name of its verifier and a function of a rollout."""
+    """Return (name of the verifier, function that gives the verdict of a rollout) for each check."""
     bound = []
     for name, params in pickle.loads(pickled_checks):
         verifier = find_verifier(name)
@@ -446,7 +473,7 @@ def _bind_checks(
 
 
 def _measure(name: str, rollouts: Sequence[Rollout]) -> Any:
-    """Call a function by name; None if it fails: the caller then calls it again, and raises the error."""
+    """Call the function "module:function"; None if it fails: the caller then calls it itself and raises the error."""
     module, _, function = name.partition(":")
     try:
         return getattr(importlib.import_module(module), function)(rollouts)

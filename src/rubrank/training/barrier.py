@@ -50,7 +50,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from rubrank.errors import InvalidInput, refuses_wrong_kinds
-from rubrank.grading.judge_table import cells_to_judge
+from rubrank.grading.judge_table import find_cells_to_judge
 from rubrank.judges.arrivals import Arrivals, Arrived, Memo
 from rubrank.judges.client.usage import Account
 from rubrank.judges.judge import Judgment
@@ -455,7 +455,9 @@ class ArrivingPairs:
         """Call judges to compare a rollout with those that have arrived."""
         if self._arrivals is None or self._engine.judges is None:
             return
-        cells_to_compare = cells_to_judge(scores, self._criteria, self._engine.judges, compare=True)
+        cells_to_compare = find_cells_to_judge(
+            scores, self._criteria, self._engine.judges, compare=True
+        )
         pairs = self._arrivals.add(slot, rollout, cells_to_compare[0])
         if not pairs:
             return

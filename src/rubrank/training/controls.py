@@ -172,8 +172,8 @@ def measure_texts(
         rows = common_rows(rollouts)
     else:
         rows = np.empty((len(rollouts), COMMON))
-        rows[measured.numbers] = measured.rows[:, :COMMON]
-        missing = np.setdiff1d(np.arange(len(rollouts)), measured.numbers)
+        rows[measured.rollout_indices] = measured.rows[:, :COMMON]
+        missing = np.setdiff1d(np.arange(len(rollouts)), measured.rollout_indices)
         if missing.size:
             rows[missing] = common_rows([rollouts[i] for i in missing])
     custom_controls = [

@@ -308,7 +308,9 @@ class RewardEngine:
             features = measure_texts(rollouts, self.controls, step, measured)
         if self.recording is not None and measured.rows is not None:
             # Workers have found where reasoning and answers begin; records use these positions.
-            set_part_positions([rollouts[i] for i in measured.numbers], measured.rows[:, COMMON:])
+            set_part_positions(
+                [rollouts[i] for i in measured.rollout_indices], measured.rows[:, COMMON:]
+            )
         return Graded(table.groups, table.judging, time.perf_counter() - started, features=features)
 
     def decide(self, groups: Sequence[Group]) -> ScoreTable:
