@@ -14,8 +14,7 @@ from rubrank._plain import MOST_DEPTH, MOST_KEYS, MOST_PARAMETERS, MOST_VALUES, 
 from rubrank.cli.app import app
 from rubrank.errors import InvalidInput
 from rubrank.grading.cache import VerdictCache
-from rubrank.rubrics.claims import Contains, Interval, Lacks, OneOf
-from rubrank.rubrics.contradiction import compare_claims
+from rubrank.rubrics.claims import Contains, Interval, Lacks, OneOf, compare_claims
 from rubrank.rubrics.dependencies import find_cyclic_names
 from rubrank.rubrics.rubric import MOST_CRITERIA, load_rubric
 from rubrank.store import Store

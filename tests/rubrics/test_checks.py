@@ -14,7 +14,7 @@ import rubrank.verifiers.gates.language
 import rubrank.verifiers.ifeval.format
 import rubrank.verifiers.ifeval.words
 import rubrank.verifiers.paper.length  # noqa: F401 - all register verifiers
-from rubrank.rubrics.checks import Problem, check_file, note_on
+from rubrank.rubrics.checks import Problem, check_file, make_note
 from rubrank.verifiers.verifier import VERIFIERS, verifier
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
@@ -204,7 +204,7 @@ def test_the_prompts_of_ifeval():
 def test_every_shape_without_problems_gets_its_note(tmp_path, name, text):
     (tmp_path / name).write_text(text)
     assert check_file(tmp_path / name) == []
-    assert "yes/no" in (note_on(tmp_path / name) or "")
+    assert "yes/no" in (make_note(tmp_path / name) or "")
 
 
 @pytest.mark.parametrize("name", ["r.yaml", "r.yml"])

@@ -13,8 +13,17 @@ import rubrank.verifiers.paper.format
 import rubrank.verifiers.paper.language
 import rubrank.verifiers.paper.length
 import rubrank.verifiers.paper.presence  # noqa: F401 - all register verifiers
-from rubrank.rubrics.claims import CLAIMS, Contains, Interval, Lacks, OneOf, claims, make_interval
-from rubrank.rubrics.contradiction import compare_claims, find_contradictions
+from rubrank.rubrics.claims import (
+    CLAIMS,
+    Contains,
+    Interval,
+    Lacks,
+    OneOf,
+    claims,
+    compare_claims,
+    find_contradictions,
+    make_interval,
+)
 from rubrank.rubrics.rubric import Criterion
 from rubrank.verifiers.verifier import VERIFIERS, verifier
 

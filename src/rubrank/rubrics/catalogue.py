@@ -1,11 +1,15 @@
-"""Every criterion that the library knows by the paper's names, including those that a judge decides.
+"""The catalogue of criteria that the library knows by the paper's names, including those that a judge decides.
 
     >>> KNOWN["Truncated"].layer, KNOWN["CoreIntentMatch"].how
     ('global_quality', 'judge')
 
-`rule`: a verifier of that name decides. `judge`: a judge is asked. `both`: the verifier decides if the parameters or
-the text are sufficient, and reports "needs a judge" otherwise. The table (`catalogue.tsv`) is used for listing and for
-checking rubrics; the verifiers themselves are in `rubrank.verifiers`.
+The table is `catalogue.tsv`. Its column `how` says who decides:
+
+    rule     a verifier of that name
+    judge    a judge, with a prompt of the library
+    both     the verifier if the parameters or the text are sufficient; otherwise it reports "needs a judge"
+
+The catalogue is used for listing and for checking rubrics; the verifiers themselves are in `rubrank.verifiers`.
 """
 
 from __future__ import annotations
@@ -28,9 +32,14 @@ from rubrank.verifiers.verifier import (
     is_verifier,
 )
 
-How: TypeAlias = Literal["rule", "judge", "both"]
+DecidedBy: TypeAlias = Literal["rule", "judge", "both"]
 
 QUARTERS = discrete(0, 0.25, 0.5, 0.75, 1)
+
+_MIN_SIMILARITY = 0.8  # of `get_close_matches`: a slip of a letter or two
+_ONE_WORD = re.compile(r"[A-Za-z][\w:.-]*")
+_COMPOUND = re.compile(r"[a-z][A-Z]|\w:\w")  # WordCount, keywords:existence
+_LONGEST_NAME = 80  # characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +50,11 @@ class KnownCriterion:
     family: str
     checks: str
     domain: Domain = BINARY
-    how: How = "rule"
+    how: DecidedBy = "rule"
     layer: Layer = "quality"
 
 
+# The words that the columns `scale` and `family` of the table use.
 _SCALES = {"binary": BINARY, "ternary": TERNARY, "quarters": QUARTERS, "unit": UNIT}
 _LAYERS: dict[str, Layer] = {"penalty": "low_quality", "gate": "global_quality"}
 
@@ -55,7 +65,9 @@ def _read_catalogue() -> dict[str, KnownCriterion]:
     for line in text.splitlines()[1:]:
         family, name, scale, how, checks = line.split("\t")
         layer = _LAYERS.get(family, "quality")
-        criteria[name] = KnownCriterion(name, family, checks, _SCALES[scale], cast(How, how), layer)
+        criteria[name] = KnownCriterion(
+            name, family, checks, _SCALES[scale], cast(DecidedBy, how), layer
+        )
     return criteria
 
 
@@ -69,20 +81,14 @@ PROMPTED = frozenset(name for name, criterion in KNOWN.items() if criterion.how 
 """Criteria with a prompt in `judges/prompts/`: a judge can be asked about them without a question in the rubric."""
 
 
-_SIMILAR = 0.8  # of `get_close_matches`: a slip of a letter or two
-_ONE_WORD = re.compile(r"[A-Za-z][\w:.-]*")
-_COMPOUND = re.compile(r"[a-z][A-Z]|\w:\w")  # WordCount, keywords:existence
-_LONGEST_NAME = 80
-
-
 def name_or_question(text: str, *, foreign: bool = False) -> dict[str, str]:
-    """The criterion that a bare text stands for: one word is a name, several are a question for a judge.
+    """Return the criterion that a bare text stands for: one word is a name, several are a question for a judge.
 
     foreign: the text comes from public data, where a single word that names no criterion is a question too.
     """
     if is_a_name(text) or (not foreign and _ONE_WORD.fullmatch(text)):
         return {"name": text}
-    return {"name": short_name(text), "question": text}
+    return {"name": shorten_name(text), "question": text}
 
 
 def is_a_name(text: str) -> bool:
@@ -91,11 +97,11 @@ def is_a_name(text: str) -> bool:
         return True
     if not _ONE_WORD.fullmatch(text):
         return False
-    return bool(
-        _COMPOUND.search(text) or get_close_matches(text, (*VERIFIERS, *KNOWN), 1, _SIMILAR)
-    )
+    if _COMPOUND.search(text):
+        return True
+    return bool(get_close_matches(text, (*VERIFIERS, *KNOWN), n=1, cutoff=_MIN_SIMILARITY))
 
 
-def short_name(text: str) -> str:
-    """A question, shortened to a name."""
+def shorten_name(text: str) -> str:
+    """Return a question, shortened to a name."""
     return shortened(" ".join(text.split()), _LONGEST_NAME) or "criterion"

@@ -1,4 +1,4 @@
-"""Everything that is wrong with a rubric, or with a dataset whose rows bring their own, before anything is spent.
+"""List everything that is wrong with a rubric, or with a dataset whose rows bring their own, before it is used.
 
     >>> from rubrank.rubrics.checks import check_rubric_data
     >>> data = {"criteria": [{"name": "A", "question": "Good?", "weight": -1}]}
@@ -23,6 +23,7 @@ from pydantic import ValidationError
 from rubrank._plain import explain_complaints, find_similar_names
 from rubrank.errors import InvalidInput, RubrankError, only_our_errors
 from rubrank.rollouts.groups import group_rows
+from rubrank.rubrics.claims import find_contradictions
 from rubrank.rubrics.dependencies import find_cyclic_names
 from rubrank.rubrics.files import presets
 from rubrank.rubrics.public import convert_rubric, to_rubric
@@ -36,7 +37,14 @@ YES_NO = (
     "(rubrank help when_it_matters)"
 )
 _RUBRIC_SUFFIXES = (".yaml", ".yml", ".toml", ".json")
-_MOST_COLUMNS = 8  # named in a problem
+_MOST_LISTED_COLUMNS = 8  # named in a problem
+# A dataset needs at least one of these columns; otherwise there is nothing to check.
+_CHECKED_COLUMNS = {
+    *COLUMNS["rubric"],
+    *COLUMNS["response"],
+    *COLUMNS["prompt"],
+    "instruction_id_list",
+}
 
 
 @dataclass(frozen=True)
@@ -60,7 +68,7 @@ class Problem:
 
 @only_our_errors
 def check_file(path: str | Path) -> list[Problem]:
-    """All problems of a rubric file, a preset or a dataset; an empty list if it can be used."""
+    """Return all problems of a rubric file, a preset or a dataset; an empty list if it can be used."""
     source = str(path)
     path = Path(path)
     try:
@@ -70,11 +78,11 @@ def check_file(path: str | Path) -> list[Problem]:
             return list(check_rubric_data(data, str(path), path.parent))
         return list(_check_rows(source))
     except RubrankError as error:
-        return [Problem(source, _short_message(error, source))]
+        return [Problem(source, _strip_place(error, source))]
 
 
-def note_on(source: str | Path) -> str | None:
-    """A note for the user about a rubric without problems; None if there is nothing to say, and for datasets."""
+def make_note(source: str | Path) -> str | None:
+    """Return a note for the user about a rubric without problems; None if there is nothing to say, and for datasets."""
     path = Path(source)
     if str(source) in presets():
         criteria = to_rubric(str(source)).criteria
@@ -83,10 +91,10 @@ def note_on(source: str | Path) -> str | None:
     else:
         return None
     values = [(criterion.value_layer, criterion.value_domain) for criterion in criteria]
-    return YES_NO if yes_no_only(values) else None
+    return YES_NO if are_all_yes_no(values) else None
 
 
-def yes_no_only(criteria: Iterable[tuple[Layer, Domain]]) -> bool:
+def are_all_yes_no(criteria: Iterable[tuple[Layer, Domain]]) -> bool:
     """Are all criteria of the quality layer yes/no, and are there at least two?"""
     ranked = [domain for layer, domain in criteria if layer == "quality"]
     return len(ranked) > 1 and all(domain.kind == "binary" for domain in ranked)
@@ -109,14 +117,14 @@ def _is_rubric(data: Any, path: Path) -> bool:
 def check_rubric_data(
     data: Any, file: str, folder: Path = Path(), row: int | None = None
 ) -> Iterator[Problem]:
-    """All problems of one rubric, in our own shape or a public one."""
+    """Yield all problems of one rubric, in our own shape or a public one. row: of a dataset, counted from 1."""
     errors: list[InvalidInput] = []
     try:
         merged = merge_extended(convert_rubric(data, file), file, folder, errors=errors)
     except RubrankError as error:
-        yield Problem(file, _short_message(error, file), row)
+        yield Problem(file, _strip_place(error, file), row)
         return
-    yield from (Problem(file, _short_message(error, file), row) for error in errors)
+    yield from (Problem(file, _strip_place(error, file), row) for error in errors)
     items = merged.get("criteria")
     if not isinstance(items, Sequence) or isinstance(items, str) or not items:
         yield Problem(file, "criteria must be a list with at least one criterion", row)
@@ -132,23 +140,26 @@ def check_rubric_data(
         Rubric.model_validate({**merged, "criteria": [stand_in]})
     except ValidationError as error:
         for complaint in explain_complaints(error, file, Rubric):
-            yield Problem(file, _short_message(complaint, file), row)
+            yield Problem(file, _strip_place(complaint, file), row)
     valid_criteria: list[Criterion] = []
     for number, item in enumerate(items):
-        name = _name(item).strip() or f"{number + 1}"
+        name = _get_name(item).strip() or f"{number + 1}"
         try:
             valid_criteria.append(Criterion.model_validate(item))
         except ValidationError as error:
             for complaint in explain_complaints(error, file, Criterion):
-                yield Problem(file, _short_message(complaint, file, name), row, name)
-    names = [_name(item) for item in items]
-    yield from _check_together(valid_criteria, names, file, row, has_all_names=not errors)
+                yield Problem(file, _strip_place(complaint, file, name), row, name)
+    names = [_get_name(item) for item in items]
+    yield from _check_criteria_together(valid_criteria, names, file, row, has_all_names=not errors)
 
 
-def _check_together(
+def _check_criteria_together(
     criteria: list[Criterion], names: list[str], file: str, row: int | None, has_all_names: bool
 ) -> Iterator[Problem]:
-    """Problems of several criteria together. has_all_names: False if a rubric that this one extends cannot be read."""
+    """Yield the problems of several criteria together: names, dependencies, contradictions.
+
+    has_all_names: False if a rubric that this one extends cannot be read, so that a dependency may be in it.
+    """
     for name, times in Counter(names).items():
         if name and times > 1:
             yield Problem(file, f"the name is given {times} times; names must differ", row, name)
@@ -168,33 +179,31 @@ def _check_together(
                 )
     for cycle in _find_cycles(criteria):
         yield Problem(file, f"it depends on itself: {' → '.join(cycle)}", row, cycle[0])
-    from rubrank.rubrics.contradiction import find_contradictions
-
     for contradiction in find_contradictions(criteria):
         names_of_both = " and ".join(contradiction.criteria)
         yield Problem(file, f"it cannot be met: {contradiction.message}", row, names_of_both)
 
 
 def _find_cycles(criteria: Sequence[Criterion]) -> Iterator[list[str]]:
-    """One cycle for every set of criteria that depend on each other."""
+    """Yield one cycle for every set of criteria that depend on each other."""
     edges = {criterion.name: [edge.on for edge in criterion.depends] for criterion in criteria}
     # Most criteria are on no cycle, and a walk from each would take long.
     cyclic_names = set(find_cyclic_names(edges))
-    edges = {
-        name: [on for on in edges[name] if on in cyclic_names]
-        for name in edges
-        if name in cyclic_names
-    }
+    cyclic_edges = {}
+    for name in cyclic_names.intersection(edges):
+        cyclic_edges[name] = [on for on in edges[name] if on in cyclic_names]
     visited: set[str] = set()
     for start in edges:
-        path = [] if start in visited else _find_cycle_from(start, edges)
+        if start not in cyclic_edges or start in visited:
+            continue
+        path = _find_cycle_from(start, cyclic_edges)
         visited.update(path)
         if path:
             yield path
 
 
 def _find_cycle_from(start: str, edges: Mapping[str, Sequence[str]]) -> list[str]:
-    """The shortest path from a criterion to itself; empty if there is none."""
+    """Return the shortest path from a criterion to itself by breadth-first search; empty if there is none."""
     came_from: dict[str, str] = {}
     todo = [start]
     for name in todo:
@@ -210,12 +219,12 @@ def _find_cycle_from(start: str, edges: Mapping[str, Sequence[str]]) -> list[str
     return []
 
 
-def _name(item: Any) -> str:
+def _get_name(item: Any) -> str:
     return str(item.get("name", "")) if isinstance(item, Mapping) else str(item)
 
 
-def _short_message(error: RubrankError, file: str, criterion: str | None = None) -> str:
-    """The message of an error without the file and the criterion, which a `Problem` names by itself."""
+def _strip_place(error: RubrankError, file: str, criterion: str | None = None) -> str:
+    """Return the message of an error without the file and the criterion, which a `Problem` names by itself."""
     text = str(error)
     for prefix in (f"{file}: ", f"criterion {criterion!r}: "):
         text = text.removeprefix(prefix)
@@ -225,16 +234,8 @@ def _short_message(error: RubrankError, file: str, criterion: str | None = None)
 # --------------------------------------------------------------------------------------------------------- a dataset
 
 
-_CHECKED_COLUMNS = {
-    *COLUMNS["rubric"],
-    *COLUMNS["response"],
-    *COLUMNS["prompt"],
-    "instruction_id_list",
-}
-
-
 def _check_rows(path: str) -> Iterator[Problem]:
-    """All problems of a dataset, row by row."""
+    """Yield all problems of a dataset, row by row."""
     checked_rubrics: set[str] = set()
     rows = read_rows(path)
     number = 0
@@ -245,7 +246,7 @@ def _check_rows(path: str) -> Iterator[Problem]:
         try:
             row = next(rows, None)
         except InvalidInput as error:  # a line that cannot be read: no more rows come after it
-            yield Problem(path, _short_message(error, path), number)
+            yield Problem(path, _strip_place(error, path), number)
             return
         if row is None:
             break
@@ -259,19 +260,22 @@ def _check_rows(path: str) -> Iterator[Problem]:
     elif not has_known_column:
         columns = "rows without columns"
         if first_columns:
-            listed = ", ".join(map(repr, first_columns[:_MOST_COLUMNS]))
-            columns = f"the columns {listed}{' …' if len(first_columns) > _MOST_COLUMNS else ''}"
+            listed = ", ".join(map(repr, first_columns[:_MOST_LISTED_COLUMNS]))
+            columns = (
+                f"the columns {listed}{' …' if len(first_columns) > _MOST_LISTED_COLUMNS else ''}"
+            )
         yield Problem(
             path, f"no row has a rubric, a response or a prompt: nothing to check in {columns}"
         )
 
 
 def _check_row(row: Row, path: str, number: int, checked_rubrics: set[str]) -> Iterator[Problem]:
+    """Yield the problems of one row. checked_rubrics: texts of rubrics that earlier rows have; not checked again."""
     if any(row.get(name) is not None for name in COLUMNS["response"]):
         try:
             group_rows([row], path)
         except RubrankError as error:
-            message = _short_message(error, path).removeprefix(f"{path}: row 1: ")
+            message = _strip_place(error, path).removeprefix(f"{path}: row 1: ")
             yield Problem(path, message.removeprefix("row 1: "), number)
     rubric = next((row[name] for name in COLUMNS["rubric"] if row.get(name)), None)
     if rubric is None and row.get("instruction_id_list") is not None:

@@ -1,4 +1,4 @@
-"""Dependencies between criteria of a rubric: no edge twice, none to an unknown criterion, no cycles.
+"""Dependencies between criteria of a rubric, which form a graph without cycles.
 
 >>> find_cyclic_names({"a": ["b"], "b": ["a"], "c": []})
 ['a', 'b']
@@ -55,7 +55,11 @@ def check_edges(depends: Mapping[str, Sequence[Dependency]], rubric: str) -> Non
 
 
 def find_cyclic_names(prerequisites: Mapping[str, Sequence[str]]) -> list[str]:
-    """The names on a cycle, and those that depend on one; found by a topological sort, which takes linear time."""
+    """Return the names on a cycle and those that depend on one, by a topological sort, which takes linear time.
+
+    prerequisites: name → the names that it depends on; unknown names are ignored.
+    """
+    # Name → how many of its prerequisites are not sorted yet.
     waiting = {
         name: sum(on in prerequisites for on in names) for name, names in prerequisites.items()
     }

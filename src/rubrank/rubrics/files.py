@@ -1,4 +1,12 @@
-"""Reading the files that hold rubrics: YAML, TOML, JSON, and the presets that come with rubrank."""
+"""Read the files that hold rubrics (YAML, TOML, JSON), and the presets that come with rubrank.
+
+    read_data("gates")              the data of the preset of that name
+    read_data("essay.yaml")         the data of a file; InvalidInput if it cannot be read
+
+YAML is read more strictly than usual: a key given twice is an error, only true and false are truth values, and
+aliases that would fill the memory are refused. A service reads the rubrics of callers within `refuse_files`, where no
+file is opened.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +29,7 @@ from rubrank._files import read_text, suffix_error
 from rubrank._plain import MOST_DEPTH, MOST_VALUES, check_bounds, check_unique_keys, shortened
 from rubrank.errors import InvalidInput
 
-_MOST_TEXT = 4 << 20  # characters of a YAML or TOML file, whose parsers are slow
+_MOST_CHARACTERS = 4 << 20  # characters of a YAML or TOML file, whose parsers are slow
 _MERGE_TAG = "tag:yaml.org,2002:merge"
 
 # The parser in C reads ten times as fast.
@@ -62,7 +70,7 @@ _Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _constru
 
 
 def load_yaml(text: str) -> Any:
-    """The data of a YAML text; raises yaml.YAMLError if it is not valid, or too large once its aliases are expanded."""
+    """Parse a YAML text. Raises yaml.YAMLError if it is not valid, or too large once its aliases are expanded."""
     loader = _Loader(text)
     try:
         node = loader.get_single_node()
@@ -116,13 +124,13 @@ _operators_rubrics: ContextVar[Mapping[str, Any] | None] = ContextVar(
 """Within `refuse_files`: the data of the rubrics that may be named. None: files may be read."""
 
 
-def _preset_folder() -> Any:
+def _get_preset_folder() -> Any:
     return files("rubrank") / "rubrics" / "presets"
 
 
 def presets() -> tuple[str, ...]:
-    """The names that `extends` knows: of presets, and within `refuse_files` also of the operator's rubrics."""
-    names = {path.name.removesuffix(".yaml") for path in _preset_folder().iterdir()}
+    """Return the names that `extends` knows: presets, and within `refuse_files` also the operator's rubrics."""
+    names = {path.name.removesuffix(".yaml") for path in _get_preset_folder().iterdir()}
     return tuple(sorted(names.union(_operators_rubrics.get() or {})))
 
 
@@ -149,27 +157,30 @@ def check_may_read(source: str | Path, where: str = "rubric") -> None:
 
 
 def read_data(source: str | Path) -> Any:
-    """The data of a rubric file or a preset."""
+    """Read the data of a rubric file or a preset."""
     if isinstance(source, str) and source in presets():
         operators_rubrics = _operators_rubrics.get() or {}
         if source in operators_rubrics:
             return operators_rubrics[source]
-        return load_yaml((_preset_folder() / f"{source}.yaml").read_text(encoding="utf-8"))
+        return load_yaml((_get_preset_folder() / f"{source}.yaml").read_text(encoding="utf-8"))
     check_may_read(source)
     return read_settings(source, f"Presets: {', '.join(presets())}.")
 
 
 def read_settings(source: str | Path, remedy: str = "") -> Any:
-    """The data of a YAML, TOML or JSON file. remedy: of the error about a file with another suffix."""
+    """Read the data of a YAML, TOML or JSON file. remedy: advice in the error about a file with another suffix.
+
+    Raises InvalidInput if the file cannot be read, is not valid, or is too large.
+    """
     path = Path(source)
     if path.suffix not in _LOADERS:
         raise suffix_error(source, tuple(_LOADERS), remedy=remedy)
     text = read_text(path)
-    if path.suffix != ".json" and len(text) > _MOST_TEXT:
+    if path.suffix != ".json" and len(text) > _MOST_CHARACTERS:
         raise InvalidInput(
             str(path),
             "the file",
-            allowed=f"at most {_MOST_TEXT >> 20} MB",
+            allowed=f"at most {_MOST_CHARACTERS >> 20} MB",
             got="more",
             remedy="Write it as JSON.",
         )

@@ -1,9 +1,10 @@
-"""Rubrics and groups in the shapes that public data has.
+"""Read rubrics in the shapes that public data has.
 
     to_rubric({"instruction_id_list": ["punctuation:no_comma"], "kwargs": [{}]})          IFEval, IFBench, M-IFEval
     to_rubric([{"criterion": "Advises to see a doctor", "points": 5, "tags": ["axis:accuracy"]}])        HealthBench
     to_rubric([{"title": "Dose", "description": "Essential Criteria: gives the dose", "weight": 5}])             RaR
     to_rubric([{"criterion": "Names the source", "weight": 2}, "Is polite"])                       lists of anything
+    to_rubric({"requirements": "Reproduced", "sub_tasks": [{"requirements": "It runs", …}, …]})   trees of PaperBench
     to_rubric('{"criteria": [{"name": "WordCount", "params": {"low": 50}}]}')                       our own, as text
 
 Text that no program can check becomes a question for a judge. Negative points say that the thing should not be there:
@@ -13,6 +14,7 @@ their size is the weight, and lower scores are better.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
@@ -21,14 +23,14 @@ from typing import Any
 
 from rubrank._plain import describe_type, shortened
 from rubrank.errors import InvalidInput, only_our_errors
-from rubrank.rubrics.catalogue import is_a_name, name_or_question, short_name
+from rubrank.rubrics.catalogue import is_a_name, name_or_question, shorten_name
 from rubrank.rubrics.files import presets, read_data
 from rubrank.rubrics.rubric import Criterion, Rubric, merge_extended, parse_rubric
-from rubrank.rubrics.tree import is_tree, list_leaves
 
 CATEGORY_WEIGHTS = {"Essential": 1.0, "Important": 0.7, "Optional": 0.3, "Pitfall": 0.9}
 """What a category of RaR weighs where the data gives no weight."""
 
+# A category at the beginning of a text: "Essential Criteria: gives the dose", "Pitfall: …"
 _CATEGORY = re.compile(
     rf"\s*({'|'.join(CATEGORY_WEIGHTS)})\s*(?:Criteria|Criterion)?\s*[:：]\s*", re.IGNORECASE
 )
@@ -62,6 +64,18 @@ _SUGGESTED_KEYS = (
     "question",
 )
 _MIN_SIMILARITY = 0.8  # of a misspelt key to the one that was meant
+# Keys of a node of a tree: its children, and its text. The first one that is there is read.
+_CHILDREN_KEYS = ("sub_tasks", "children", "subcriteria")
+_NODE_TEXT_KEYS = (
+    "requirements",
+    "requirement",
+    "criterion",
+    "question",
+    "description",
+    "name",
+)
+_MOST_LEAVES = 5_000
+_MOST_LEVELS = 50
 
 
 @only_our_errors
@@ -77,15 +91,24 @@ def to_rubric(data: Any, where: str = "rubric", folder: Path = Path()) -> Rubric
     return parse_rubric(convert_rubric(data, where), where, folder)
 
 
-def _is_path(data: Any) -> bool:
-    return isinstance(data, str) and data.lstrip()[:1] not in ("{", "[") and data not in presets()
-
-
 def convert_rubric(data: Any, where: str = "rubric") -> dict[str, Any]:
-    """The data of a rubric in our own shape; its criteria are not checked yet."""
-    data = _load_rubric_source(remove_nulls(data), where)
+    """Convert the data of a rubric to our own shape. Its criteria are not checked yet.
+
+    data: a mapping, a list of criteria, a file, the name of a preset, or JSON text. Raises InvalidInput otherwise.
+    """
+    data = remove_nulls(data)
+    if _is_path(data):
+        # The criteria that the file inherits are converted below, together with its own.
+        data = merge_extended(convert_rubric(read_data(data), data), data, Path(data).parent)
+    elif isinstance(data, str) and data in presets():
+        data = {"extends": data}
+    elif isinstance(data, str):
+        try:
+            data = remove_nulls(json.loads(data))
+        except ValueError as error:
+            raise InvalidInput(where, "rubric", allowed="valid JSON", got=str(error)) from None
     if isinstance(data, Mapping):
-        return _from_mapping(data, where)
+        return _convert_mapping(data, where)
     if isinstance(data, Sequence) and not isinstance(data, str):
         return {"criteria": _number_names([_read_item(item) for item in data])}
     raise InvalidInput(
@@ -97,8 +120,13 @@ def convert_rubric(data: Any, where: str = "rubric") -> dict[str, Any]:
     )
 
 
+def _is_path(data: Any) -> bool:
+    """Is it a text that names a file, rather than JSON or a preset?"""
+    return isinstance(data, str) and data.lstrip()[:1] not in ("{", "[") and data not in presets()
+
+
 def remove_nulls(data: Any) -> Any:
-    """The data without keys whose value is null, at every depth: Parquet and `datasets` add them to all rows."""
+    """Return the data without keys whose value is null, at every depth: Parquet and `datasets` add them to all rows."""
     if isinstance(data, Mapping):
         return {key: remove_nulls(value) for key, value in data.items() if value is not None}
     if isinstance(data, list | tuple):
@@ -106,44 +134,33 @@ def remove_nulls(data: Any) -> Any:
     return data
 
 
-def _load_rubric_source(data: Any, where: str) -> Any:
-    """The rubric that a text stands for: a file, the name of a preset, or JSON. Other data is returned unchanged."""
-    if not isinstance(data, str):
-        return data
-    if _is_path(data):
-        return merge_extended(convert_rubric(read_data(data), data), data, Path(data).parent)
-    if data in presets():
-        return {"extends": data}
-    try:
-        return remove_nulls(json.loads(data))
-    except ValueError as error:
-        raise InvalidInput(where, "rubric", allowed="valid JSON", got=str(error)) from None
-
-
-def _from_mapping(data: Mapping[str, Any], where: str) -> dict[str, Any]:
+def _convert_mapping(data: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Convert a mapping: a row of IFEval, a tree, our own shape, or a wrapper around one of these."""
     if "instruction_id_list" in data:
-        return {
-            "id": "instructions",
-            "criteria": convert_ifeval(data["instruction_id_list"], data.get("kwargs"), where),
-        }
-    if is_tree(data):
-        return {"criteria": _number_names(list_leaves(data, where))}
+        criteria = convert_ifeval(data["instruction_id_list"], data.get("kwargs"), where)
+        return {"id": "instructions", "criteria": criteria}
+    if any(_is_list(data.get(key)) for key in _CHILDREN_KEYS):
+        return {"criteria": _number_names(_list_leaves(data, where))}
     if "criteria" in data or "extends" in data:
         items = data.get("criteria", ())
-        if not isinstance(items, Sequence) or isinstance(items, str):
-            return dict(data)
+        if not _is_list(items):
+            return dict(data)  # checking the rubric later says what is wrong
         criteria = [item if isinstance(item, str) else _read_item(item) for item in items]
         return {**data, "criteria": criteria}
-    inner = next((data[key] for key in ("rubric", "rubrics", "tree") if key in data), None)
-    if inner is None:
-        raise InvalidInput(
-            where,
-            "rubric",
-            allowed="with `criteria`",
-            got=f"the keys {', '.join(data)}",
-            remedy="See `rubrank help rubrics`.",
-        )
-    return convert_rubric(inner, where)
+    for key in ("rubric", "rubrics", "tree"):
+        if key in data:
+            return convert_rubric(data[key], where)
+    raise InvalidInput(
+        where,
+        "rubric",
+        allowed="with `criteria`",
+        got=f"the keys {', '.join(data)}",
+        remedy="See `rubrank help rubrics`.",
+    )
+
+
+def _is_list(data: Any) -> bool:
+    return isinstance(data, Sequence) and not isinstance(data, str)
 
 
 # --------------------------------------------------------------------------------------------- instructions of IFEval
@@ -152,12 +169,12 @@ def _from_mapping(data: Mapping[str, Any], where: str) -> dict[str, Any]:
 def ifeval_criteria(
     ids: Sequence[str], kwargs: Sequence[Mapping[str, Any] | None] | None
 ) -> list[Criterion]:
-    """The criteria of a row of IFEval or IFBench."""
+    """Return the criteria of a row of IFEval or IFBench."""
     return [Criterion(**data) for data in convert_ifeval(ids, kwargs)]
 
 
 def convert_ifeval(ids: Any, kwargs: Any, where: str = "rubric") -> list[dict[str, Any]]:
-    """The same criteria as data in our own shape, not checked yet.
+    """Return the criteria of a row of IFEval or IFBench as data in our own shape, not checked yet.
 
     ids, kwargs: lists, or lists as JSON text, as CSV files have them. Raises InvalidInput for anything else; a text is
     never the name of a file here.
@@ -199,7 +216,7 @@ def convert_ifeval(ids: Any, kwargs: Any, where: str = "rubric") -> list[dict[st
 
 
 def _parse_list(data: Any, where: str, field: str, allowed: str) -> Collection[Any]:
-    """The list, parsed if it is JSON text; null is an empty list. Raises if it is something else."""
+    """Return the list, parsed if it is JSON text; null is an empty list. Raises InvalidInput for anything else."""
     parsed = _parse_json_text(data)
     if parsed is None:
         return ()
@@ -209,7 +226,7 @@ def _parse_list(data: Any, where: str, field: str, allowed: str) -> Collection[A
 
 
 def _parse_json_text(data: Any) -> Any:
-    """The data in a JSON text, without nulls. Other texts and other data are returned unchanged."""
+    """Return the data in a JSON text, without nulls. Other texts and other data are returned unchanged."""
     if not isinstance(data, str):
         return data
     try:
@@ -257,32 +274,31 @@ def _read_item(item: Any) -> Any:
     if "verifier" in item or "params" in item:
         return item
 
-    fields = {**_read_question_fields(item, text), **_read_weight_fields(item, text)}
-    for name, value in item.items():
-        # A misspelt key such as `wieght` is carried along: checking the criterion says what was meant.
-        is_misspelt = name not in _KNOWN_KEYS and get_close_matches(
-            str(name), _SUGGESTED_KEYS, 1, _MIN_SIMILARITY
-        )
-        if name in _COPIED_KEYS or is_misspelt:
-            fields[name] = value
-    return fields
-
-
-def _read_question_fields(item: Mapping[str, Any], text: str) -> dict[str, Any]:
-    """Name, question, category."""
-    category = item.get("category") or _read_category(text) or _read_axis(item.get("tags"))
+    category = item.get("category") or _read_category(text)
+    # HealthBench tags a criterion with its axis: "axis:accuracy".
+    axes = [str(tag) for tag in item.get("tags") or () if str(tag).startswith("axis:")]
+    if not category and axes:
+        category = axes[0].removeprefix("axis:")
     question = _CATEGORY.sub("", text, count=1).strip() if _read_category(text) else text
     name = str(item.get("title") or item.get("name") or question)
-    fields: dict[str, Any] = {"name": short_name(name), "question": question or name}
+    fields: dict[str, Any] = {"name": shorten_name(name), "question": question or name}
     if category:
         fields["category"] = str(category)
     if item.get("reference") is not None:
         fields["reference"] = item["reference"]
+    fields |= _read_weight_fields(item, text)
+    for key, value in item.items():
+        # A misspelt key such as `wieght` is carried along: checking the criterion says what was meant.
+        is_misspelt = key not in _KNOWN_KEYS and get_close_matches(
+            str(key), _SUGGESTED_KEYS, n=1, cutoff=_MIN_SIMILARITY
+        )
+        if key in _COPIED_KEYS or is_misspelt:
+            fields[key] = value
     return fields
 
 
 def _read_weight_fields(item: Mapping[str, Any], text: str) -> dict[str, Any]:
-    """Points, weight and direction."""
+    """Return weight, points and direction. Without a weight, the category decides (`CATEGORY_WEIGHTS`)."""
     value = next((item[key] for key in _WEIGHT_KEYS if item.get(key) is not None), None)
     if value is None:
         category = str(item.get("category") or _read_category(text) or "").capitalize()
@@ -303,18 +319,13 @@ def _read_weight_fields(item: Mapping[str, Any], text: str) -> dict[str, Any]:
 
 
 def _read_category(text: str) -> str | None:
+    """Return the category at the beginning of a text; None if there is none."""
     match = _CATEGORY.match(text)
     return match[1].capitalize() if match else None
 
 
-def _read_axis(tags: Any) -> str | None:
-    """HealthBench tags a criterion with its axis: "axis:accuracy"."""
-    axes = [str(tag) for tag in tags or () if str(tag).startswith("axis:")]
-    return axes[0].removeprefix("axis:") if axes else None
-
-
 def _number_names(items: Iterable[Any]) -> list[Any]:
-    """A name that occurs again gets a number: `keywords:existence (2)`."""
+    """Add a number to a name that occurs again: `keywords:existence (2)`."""
     counts: dict[str, int] = {}
     named = []
     for item in items:
@@ -327,3 +338,82 @@ def _number_names(items: Iterable[Any]) -> list[Any]:
                     item.setdefault("verifier", name)
         named.append(item)
     return named
+
+
+# -------------------------------------------------------------------------------------------------------------- trees
+
+
+def _list_leaves(tree: Mapping[str, Any], where: str) -> list[dict[str, Any]]:
+    """Return the leaves of a tree of requirements as criteria in our own shape, with weights that sum to 1.
+
+        {"requirements": "The paper is reproduced", "sub_tasks": [
+            {"requirements": "The code runs", "weight": 3},
+            {"requirements": "The results match", "weight": 1, "sub_tasks": [
+                {"requirements": "Table 1", "weight": 1},
+                {"requirements": "Table 2", "weight": 1}]}]}
+
+        The code runs 0.75, Table 1 0.125, Table 2 0.125
+
+    A node's score in PaperBench is the weighted mean of its children's scores. So the score of the root is the weighted
+    sum of the leaves' scores, where the weight of a leaf is the product of the shares on the way down. Only leaves are
+    judged. The requirements above a leaf are shown with its question; the first one below the root is its category.
+    """
+    leaves: list[dict[str, Any]] = []
+    # A node, its share of the whole, and the requirements above it.
+    stack: list[tuple[Mapping[str, Any], float, tuple[str, ...]]] = [(tree, 1.0, ())]
+    while stack:
+        node, share, above = stack.pop()
+        children = next((node[key] for key in _CHILDREN_KEYS if node.get(key)), ())
+        if not _is_list(children) or not all(isinstance(child, Mapping) for child in children):
+            raise InvalidInput(
+                where,
+                _CHILDREN_KEYS[0],
+                allowed="a list of requirements",
+                got=describe_type(children),
+            )
+        text = _read_node_text(node, where)
+        if not children:
+            leaf: dict[str, Any] = {"name": shortened(text, 80), "question": text, "weight": share}
+            between = above[1:]  # the requirements between the root and the leaf
+            if between:
+                leaf["question"] = f"{text} (part of: {' › '.join(between)})"
+                leaf["category"] = between[0]
+            leaves.append(leaf)
+            if len(leaves) > _MOST_LEAVES:
+                raise InvalidInput(where, "leaves", allowed=f"at most {_MOST_LEAVES:,}", got="more")
+            continue
+        if len(above) >= _MOST_LEVELS:
+            raise InvalidInput(where, "depth", allowed=f"at most {_MOST_LEVELS} levels", got="more")
+        weights = [_read_node_weight(child, where) for child in children]
+        total = math.fsum(weights)
+        if total <= 0.0:
+            raise InvalidInput(
+                where,
+                f"weights below {text[:60]!r}",
+                allowed="more than 0 together",
+                got=f"{total:g}",
+            )
+        # The last one is pushed first, so that leaves come in the order of the file. Weight 0 means left out.
+        for child, weight in zip(reversed(children), reversed(weights), strict=True):
+            if weight > 0.0:
+                stack.append((child, share * weight / total, (*above, text)))
+    return leaves
+
+
+def _read_node_text(node: Mapping[str, Any], where: str) -> str:
+    for key in _NODE_TEXT_KEYS:
+        if isinstance(node.get(key), str) and node[key].strip():
+            return str(node[key]).strip()
+    raise InvalidInput(
+        where,
+        _NODE_TEXT_KEYS[0],
+        allowed="a text for every requirement",
+        got=f"the keys {', '.join(map(str, node))}",
+    )
+
+
+def _read_node_weight(node: Mapping[str, Any], where: str) -> float:
+    value = node.get("weight", 1.0)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 <= value < math.inf:
+        raise InvalidInput(where, "weight", allowed="a number ≥ 0", got=repr(value))
+    return float(value)

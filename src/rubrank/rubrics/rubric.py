@@ -27,7 +27,7 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 from unicodedata import category
 
 from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
@@ -35,15 +35,16 @@ from pydantic import Field, ValidationError, ValidationInfo, field_validator, mo
 from rubrank._plain import Strict, explain_complaints, find_similar_names, shortened
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 from rubrank.rubrics.catalogue import KNOWN, PROMPTED, name_or_question
+from rubrank.rubrics.claims import Contradiction, find_contradictions
 from rubrank.rubrics.dependencies import Dependency, check_edges
 from rubrank.rubrics.files import check_may_read, presets, read_data
 from rubrank.rubrics.scale import (
     Scale,
     check_findings,
-    domain_of,
+    make_domain,
+    make_scale,
     read_anchors,
     read_findings,
-    scale_of,
 )
 from rubrank.tables.html import Bar, Marked, make_html_table
 from rubrank.verifiers.verifier import (
@@ -58,25 +59,13 @@ from rubrank.verifiers.verifier import (
     is_verifier,
 )
 
-if TYPE_CHECKING:
-    from rubrank.rubrics.contradiction import Contradiction
-
 MOST_CRITERIA = 10_000
 JUDGE = "judge"
 """As the verifier of a criterion: no program decides."""
 
+# Unicode categories of characters that nobody sees: controls, formats, spaces.
 _INVISIBLE = ("Cc", "Cf", "Zs", "Zl", "Zp")
-_HEAVIEST = 1e9  # a larger weight is a mistake, and no other criterion would count beside it
-
-
-def _is_zero(value: Any) -> bool:
-    """The number 0 as people write it: 0, 0.0 or "0". False is not a number."""
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        return False
-    try:
-        return float(value) == 0.0
-    except ValueError:
-        return False
+_LARGEST_WEIGHT = 1e9  # a larger one is a mistake, and no other criterion would count beside it
 
 
 class Criterion(Strict):
@@ -88,9 +77,11 @@ class Criterion(Strict):
     params: Mapping[str, Any] = {}
     question: str | None = None
     """What a judge is asked, where no program can decide."""
-    weight: float = Field(default=1.0, gt=0.0, le=_HEAVIEST, allow_inf_nan=False)
+    weight: float = Field(default=1.0, gt=0.0, le=_LARGEST_WEIGHT, allow_inf_nan=False)
     """Left out, or 0, for a criterion that is only watched."""
-    points: float | None = Field(default=None, ge=-_HEAVIEST, le=_HEAVIEST, allow_inf_nan=False)
+    points: float | None = Field(
+        default=None, ge=-_LARGEST_WEIGHT, le=_LARGEST_WEIGHT, allow_inf_nan=False
+    )
     """Points as a point-based rubric gives them; negative for what should not be there. Without a weight, their size is
     the weight, and below 0 lower scores are better."""
     domain: str | tuple[float, ...] | Mapping[str, float] | None = None
@@ -113,7 +104,7 @@ class Criterion(Strict):
 
     @model_validator(mode="before")
     @classmethod
-    def _short_forms(cls, data: Any) -> Any:
+    def _expand_short_forms(cls, data: Any) -> Any:
         """Expand short forms: a text is a name or a question; points without a weight give weight and direction."""
         if isinstance(data, str):
             return name_or_question(data)
@@ -139,8 +130,8 @@ class Criterion(Strict):
 
     @field_validator("weight", "points", mode="before")
     @classmethod
-    def _not_zero(cls, value: Any, info: ValidationInfo) -> Any:
-        """Refuse 0. `_short_forms` has removed the weight 0 of a watched criterion, for which it is allowed."""
+    def _refuse_zero(cls, value: Any, info: ValidationInfo) -> Any:
+        """Refuse 0. `_expand_short_forms` has removed the weight 0 of a watched criterion, for which it is allowed."""
         if _is_zero(value):
             owner = f"criterion {info.data.get('name', '')!r}"
             raise InvalidInput(
@@ -154,8 +145,8 @@ class Criterion(Strict):
 
     @field_validator("name", "question")
     @classmethod
-    def _not_blank(cls, value: str | None, info: ValidationInfo) -> str | None:
-        if value is not None and not any(category(c) not in _INVISIBLE for c in value):
+    def _refuse_blank(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if value is not None and all(category(character) in _INVISIBLE for character in value):
             raise InvalidInput(
                 "criterion",
                 str(info.field_name),
@@ -166,7 +157,7 @@ class Criterion(Strict):
 
     @field_validator("depends", mode="before")
     @classmethod
-    def _short_dependencies(cls, value: Any) -> Any:
+    def _expand_dependencies(cls, value: Any) -> Any:
         """Expand short forms: a name is a weak prerequisite."""
         if isinstance(value, str):
             value = [value]
@@ -176,14 +167,14 @@ class Criterion(Strict):
 
     @field_validator("anchors", "findings", mode="before")
     @classmethod
-    def _scale_as_written(cls, value: Any, info: ValidationInfo) -> Any:
+    def _read_scale_words(cls, value: Any, info: ValidationInfo) -> Any:
         if value is None:
             return None
         read = read_anchors if info.field_name == "anchors" else read_findings
         return read(value, f"criterion {info.data.get('name', '')!r}")
 
     @model_validator(mode="after")
-    def _check_together(self) -> Self:
+    def _check_fields_together(self) -> Self:
         """Check what depends on several fields, and on the verifier."""
         if self.question is not None and self.verifier not in (None, JUDGE):
             raise self._make_error(
@@ -202,6 +193,7 @@ class Criterion(Strict):
             try:
                 self.decided_by.check_parameters(dict(self.params))
             except InvalidInput as error:
+                # The verifier does not know the criterion: add its name, so that the user finds it in the file.
                 owner = error.owner
                 if not owner.startswith("criterion"):
                     owner = f"criterion {self.name!r}: {owner}"
@@ -287,20 +279,20 @@ class Criterion(Strict):
 
     @property
     def value_domain(self) -> Domain:
-        """The values that scores can take."""
+        """The values that scores can take: those that the rubric sets, else those of the verifier or the catalogue."""
         if self.domain is not None or (self.anchors and self.judged):
-            return self._own_domain
+            return self._domain_of_rubric
         if not self.judged:
             return self.decided_by.domain
         return KNOWN[self.name].domain if self.name in KNOWN else BINARY
 
     @cached_property
-    def _own_domain(self) -> Domain:
+    def _domain_of_rubric(self) -> Domain:
         """The domain that the rubric sets, by `domain` or by anchors."""
         domain = self.domain
         if domain is None:
             assert self.anchors is not None
-            return domain_of(self.anchors)
+            return make_domain(self.anchors)
         if isinstance(domain, str):
             named_domains = {"binary": BINARY, "ternary": TERNARY}
             if domain not in named_domains:
@@ -329,12 +321,12 @@ class Criterion(Strict):
 
     @cached_property
     def scale(self) -> Scale:
-        """What a judge may write, and the scores it stands for."""
-        return scale_of(self.value_domain, self.anchors, f"criterion {self.name!r}")
+        """The numbers that a judge may write, and the score that each stands for."""
+        return make_scale(self.value_domain, self.anchors, f"criterion {self.name!r}")
 
     @property
     def value_layer(self) -> Layer:
-        """How its scores are used: for ranking, for a gate, or not at all ("watch")."""
+        """The use of its scores: ranking ("quality"), a gate ("global_quality", "low_quality") or none ("watch")."""
         if self.layer is not None:
             return self.layer
         if not self.judged:
@@ -350,7 +342,7 @@ class Rubric(Strict):
     criteria: tuple[Criterion, ...] = Field(min_length=1, max_length=MOST_CRITERIA)
 
     @model_validator(mode="after")
-    def _check_together(self) -> Self:
+    def _check_criteria_together(self) -> Self:
         """Check what depends on several criteria."""
         names = Counter(criterion.name for criterion in self.criteria)
         twice = sorted(name for name, times in names.items() if times > 1)
@@ -431,12 +423,10 @@ class Rubric(Strict):
 
     def contradictions(self) -> tuple[Contradiction, ...]:
         """Constraints that no response can meet together."""
-        from rubrank.rubrics.contradiction import find_contradictions
-
         return find_contradictions(self.criteria)
 
     def extended(self, more: Rubric) -> Rubric:
-        """These criteria, then those of `more`; one of the same name is replaced."""
+        """Return a rubric with these criteria, then those of `more`; one of the same name is replaced."""
         merged = {criterion.name: criterion for criterion in (*self.criteria, *more.criteria)}
         return Rubric(id=more.id, version=more.version, criteria=tuple(merged.values()))
 
@@ -446,16 +436,17 @@ class Rubric(Strict):
 
 @only_our_errors
 def load_rubric(source: str | Path | Mapping[str, Any] | list[Any] | tuple[Any, ...]) -> Rubric:
-    """A rubric from a YAML, TOML or JSON file, from a preset's name, or from the mapping or list such a file holds."""
+    """Load a rubric from a YAML, TOML or JSON file, from a preset's name, or from the data that such a file holds."""
     if isinstance(source, Mapping | list | tuple):
         return parse_rubric(source, "rubric")
     return parse_rubric(read_data(source), str(source), Path(source).parent)
 
 
 def parse_rubric(data: Any, where: str, folder: Path = Path()) -> Rubric:
-    """A rubric from the data of a file, with the rubrics that it extends.
+    """Make a rubric from the data of a file, with the rubrics that it extends.
 
-    where: the file or row, for errors. folder: where files that it extends are looked for.
+    where: the file or row, for errors. folder: where files that it extends are looked for. Raises InvalidInput, which
+    lists all mistakes.
     """
     errors: list[InvalidInput] = []
     merged = merge_extended(data, where, folder, errors=errors)
@@ -473,7 +464,7 @@ def parse_rubric(data: Any, where: str, folder: Path = Path()) -> Rubric:
 
 
 def json_schema() -> dict[str, Any]:
-    """The JSON Schema of a rubric file, for editors."""
+    """Return the JSON Schema of a rubric file, for editors."""
     schema = Rubric.model_json_schema()
     properties = schema["properties"]
     properties["extends"] = {
@@ -500,18 +491,18 @@ def merge_extended(
     above: tuple[str, ...] = (),
     errors: list[InvalidInput] | None = None,
 ) -> dict[str, Any]:
-    """The data with the criteria of the rubrics that it extends put first; its own replace those of the same name.
+    """Return the data with the criteria of the rubrics that it extends put first; its own replace inherited ones.
 
-    Nothing is checked. above: the rubrics that led here, to find cycles.
+    Criteria are not checked. above: the rubrics that led here, to find cycles.
     errors: gets an error for each rubric that cannot be extended, so that the rest can be checked; None: it is raised.
     """
     if isinstance(data, Sequence) and not isinstance(data, str):
-        data = {
-            "criteria": [
-                name_or_question(item, foreign=True) if isinstance(item, str) else item
-                for item in data
-            ]
-        }
+        criteria = []
+        for item in data:
+            if isinstance(item, str):
+                item = name_or_question(item, foreign=True)
+            criteria.append(item)
+        data = {"criteria": criteria}
     if not isinstance(data, Mapping):
         raise InvalidInput(
             where,
@@ -527,12 +518,12 @@ def merge_extended(
         return merged
     if isinstance(bases, str) or not isinstance(bases, Sequence):
         bases = [bases]
-    replaced = {_name(criterion) for criterion in own_criteria}
+    replaced = {_get_name(criterion) for criterion in own_criteria}
     inherited: dict[str, Any] = {}
     for base in bases:
         try:
-            base_criteria = _base_criteria(base, where, folder, above)
-            inherited |= {_name(criterion): criterion for criterion in base_criteria}
+            base_criteria = _load_base_criteria(base, where, folder, above)
+            inherited |= {_get_name(criterion): criterion for criterion in base_criteria}
         except InvalidInput as error:
             if errors is None:
                 raise
@@ -542,8 +533,8 @@ def merge_extended(
     return merged
 
 
-def _base_criteria(base: Any, where: str, folder: Path, above: tuple[str, ...]) -> list[Any]:
-    """The criteria of a preset or file that a rubric extends. above: the rubrics that led here."""
+def _load_base_criteria(base: Any, where: str, folder: Path, above: tuple[str, ...]) -> list[Any]:
+    """Load the criteria of a preset or file that a rubric extends. above: the rubrics that led here."""
     preset_names = ", ".join(presets())
     if not isinstance(base, str):
         raise InvalidInput(
@@ -554,9 +545,10 @@ def _base_criteria(base: Any, where: str, folder: Path, above: tuple[str, ...]) 
             remedy=f"Presets: {preset_names}.",
         )
     is_preset = base in presets()
+    path = folder / base
     if not is_preset:
         check_may_read(base, where)
-    name = base if is_preset else str((folder / base).resolve())
+    name = base if is_preset else str(path.resolve())
     if name in above:
         raise InvalidInput(
             where,
@@ -564,15 +556,26 @@ def _base_criteria(base: Any, where: str, folder: Path, above: tuple[str, ...]) 
             allowed="without a cycle",
             got=" → ".join((*above, name)),
         )
-    if not is_preset and not (folder / base).is_file():
+    if not is_preset and not path.is_file():
         allowed = f"presets ({preset_names}) or files that can be read"
         near = get_close_matches(base, presets(), n=1)
         remedy = f"Did you mean {near[0]!r}?" if near else ""
         raise UnknownName(where, "extends", allowed, repr(base), remedy)
-    data = read_data(base if is_preset else folder / base)
-    inner = Path() if is_preset else (folder / base).parent
-    return list(merge_extended(data, base, inner, (*above, name)).get("criteria") or [])
+    data = read_data(base if is_preset else path)
+    base_folder = Path() if is_preset else path.parent
+    merged = merge_extended(data, base, base_folder, (*above, name))
+    return list(merged.get("criteria") or [])
 
 
-def _name(criterion: Any) -> str:
+def _get_name(criterion: Any) -> str:
     return str(criterion.get("name")) if isinstance(criterion, Mapping) else str(criterion)
+
+
+def _is_zero(value: Any) -> bool:
+    """Is it the number 0 as people write it: 0, 0.0 or "0"? False is not a number."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return False
+    try:
+        return float(value) == 0.0
+    except ValueError:
+        return False

@@ -24,8 +24,8 @@ from rubrank.verifiers.domain import BINARY, TERNARY, Domain, discrete
 
 MOST_ANCHORS = 101
 LEVELS = ("high", "between", "low")
-_STEPS = 10  # of a range
-_NEAR = 1e-9
+_RANGE_STEPS = 10  # a judge writes 0 to 10 for a range
+_TOLERANCE = 1e-9  # numbers that differ by less are the same value
 _WRITTEN_PRECISION = 5e-5  # judges read and write numbers with four digits after the point
 
 
@@ -75,28 +75,32 @@ class Scale:
         return "low" if share < 1 / 3 else "between"
 
 
-def scale_of(domain: Domain, anchors: Mapping[float, str] | None, owner: str) -> Scale:
-    """The scale of a domain, or of the user's anchors in that domain; InvalidInput if these do not go together."""
+def make_scale(domain: Domain, anchors: Mapping[float, str] | None, owner: str) -> Scale:
+    """Return the scale of a domain, or of the user's anchors in that domain.
+
+    owner: the criterion, for errors. Raises InvalidInput if the anchors do not fit the domain.
+    """
     if not anchors:
         if domain.values:
             return Scale(domain.values, domain.values)
-        numbers = tuple(map(float, range(_STEPS + 1)))
+        numbers = tuple(map(float, range(_RANGE_STEPS + 1)))
         return Scale(numbers, _map_to_domain(numbers, domain), steps=True)
     numbers = tuple(sorted(anchors))
     if domain.values:
-        return _scale_of_values(numbers, domain, owner)
+        return _make_scale_of_values(numbers, domain, owner)
     if all(domain.low <= number <= domain.high for number in numbers):
         return Scale(numbers, numbers)
     return Scale(numbers, _map_to_domain(numbers, domain))
 
 
-def _scale_of_values(numbers: tuple[float, ...], domain: Domain, owner: str) -> Scale:
-    """The scale of anchors with these numbers, in a domain that is a list of values."""
-    are_values = all(
-        any(abs(number - value) <= _NEAR for value in domain.values) for number in numbers
-    )
-    if are_values:
-        if numbers[0] > domain.low + _NEAR or numbers[-1] < domain.high - _NEAR:
+def _make_scale_of_values(numbers: tuple[float, ...], domain: Domain, owner: str) -> Scale:
+    """Return the scale of anchors with these numbers, in a domain that is a list of values."""
+
+    def is_value(number: float) -> bool:
+        return any(abs(number - value) <= _TOLERANCE for value in domain.values)
+
+    if all(map(is_value, numbers)):
+        if numbers[0] > domain.low + _TOLERANCE or numbers[-1] < domain.high - _TOLERANCE:
             raise InvalidInput(
                 owner,
                 "anchors",
@@ -104,6 +108,7 @@ def _scale_of_values(numbers: tuple[float, ...], domain: Domain, owner: str) -> 
                 got=_join_numbers(numbers),
             )
         return Scale(domain.values, domain.values)
+    # The anchors are a scale of their own, such as 1 to 5 for the values 0, 0.25, 0.5, 0.75, 1.
     mapped = _map_to_domain(numbers, domain)
     if len(mapped) == len(domain.values):
         differences = [abs(a - b) for a, b in zip(mapped, domain.values, strict=True)]
@@ -136,17 +141,17 @@ def _join_numbers(numbers: Iterable[float]) -> str:
 # ---------------------------------------------------------------------------------------------- anchors and findings
 
 
-def read_anchors(given: Any, owner: str) -> dict[float, str]:
+def read_anchors(data: Any, owner: str) -> dict[float, str]:
     """Read a user's anchors, such as {0: bad, "1": neutral, 2: good}, by number; InvalidInput if they are no scale."""
-    if not isinstance(given, Mapping):
+    if not isinstance(data, Mapping):
         raise InvalidInput(
             owner,
             "anchors",
             allowed="a mapping from values to what they mean",
-            got=repr(given)[:80],
+            got=repr(data)[:80],
         )
     anchors: dict[float, str] = {}
-    for key, text in given.items():
+    for key, text in data.items():
         number = _read_number(key)
         if number is None:
             raise InvalidInput(
@@ -180,17 +185,17 @@ def read_anchors(given: Any, owner: str) -> dict[float, str]:
     return dict(sorted(anchors.items()))
 
 
-def read_findings(given: Any, owner: str) -> dict[str | float, str]:
+def read_findings(data: Any, owner: str) -> dict[str | float, str]:
     """Read a user's findings, by level ({high: cites, low: does not cite}) or by number; InvalidInput otherwise."""
-    if not isinstance(given, Mapping) or not given:
+    if not isinstance(data, Mapping) or not data:
         raise InvalidInput(
             owner,
             "findings",
             allowed="a mapping from high, between, low or from values to a word each",
-            got=repr(given)[:80],
+            got=repr(data)[:80],
         )
     findings: dict[str | float, str] = {}
-    for key, text in given.items():
+    for key, text in data.items():
         level = key if key in LEVELS else _read_number(key)
         if level is None:
             raise InvalidInput(
@@ -225,6 +230,7 @@ def read_findings(given: Any, owner: str) -> dict[str | float, str]:
 
 
 def _all_differ(texts: Iterable[str]) -> bool:
+    """Do the texts differ in more than case and the form of characters?"""
     plain = [unicodedata.normalize("NFKC", text).casefold() for text in texts]
     return len(set(plain)) == len(plain)
 
@@ -252,12 +258,14 @@ def check_findings(findings: Mapping[str | float, str], scale: Scale, owner: str
 
 
 def _read_text(owner: str, parameter: str, key: object, text: Any) -> str:
+    """Return the text with single spaces. Raises InvalidInput if it is blank or not a text."""
     if not isinstance(text, str) or not text.strip():
         raise InvalidInput(owner, parameter, allowed=f"a text for {key}", got=repr(text)[:80])
     return " ".join(text.split())
 
 
 def _read_number(key: Any) -> float | None:
+    """Return the number that a key is or spells ("1"); None if it is not a finite number."""
     if isinstance(key, bool) or not isinstance(key, int | float | str):
         return None
     try:
@@ -267,8 +275,8 @@ def _read_number(key: Any) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def domain_of(anchors: Mapping[float, str]) -> Domain:
-    """The domain whose values are the anchors' numbers."""
+def make_domain(anchors: Mapping[float, str]) -> Domain:
+    """Return the domain whose values are the anchors' numbers."""
     values = tuple(sorted(anchors))
     for domain in (BINARY, TERNARY):
         if domain.values == values:

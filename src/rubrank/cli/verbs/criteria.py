@@ -36,7 +36,7 @@ def check(
     as_json: AsJson = False,
 ) -> None:
     """List all mistakes in a rubric or a dataset; nothing is graded. Exit code 1 if there are any."""
-    from rubrank.rubrics.checks import check_file, note_on
+    from rubrank.rubrics.checks import check_file, make_note
 
     problems = check_file(file)
     if as_json:
@@ -45,7 +45,7 @@ def check(
         for problem in problems:
             print_line(str(problem))
         say(f"{file}: {counted(len(problems), 'problem') if problems else 'no problems'}")
-        if not problems and (note := note_on(file)):
+        if not problems and (note := make_note(file)):
             say(f"note: {note}")
     if problems:
         raise typer.Exit(1)

@@ -219,7 +219,7 @@ def _show_graded(graded: ScoreTable, output: Path, as_json: bool, currency: str)
     """Print the criteria, the cost of the judges, the missing scores, and where the table is."""
     from rubrank.grading.missing import count_missing
     from rubrank.records.findings import find_findings
-    from rubrank.rubrics.checks import YES_NO, yes_no_only
+    from rubrank.rubrics.checks import YES_NO, are_all_yes_no
 
     summaries = graded.summary()
     is_ranked = any(criterion.layer == "quality" for criterion in graded.specifications())
@@ -246,7 +246,7 @@ def _show_graded(graded: ScoreTable, output: Path, as_json: bool, currency: str)
             show_judging(graded.judging, currency)
     say(str(count_missing(graded)))
     is_compared = any(group.outcomes for group in graded.groups)  # who beats whom is no yes or no
-    if not is_compared and yes_no_only(
+    if not is_compared and are_all_yes_no(
         (spec.layer, spec.domain) for spec in graded.specifications()
     ):
         say(f"note: {YES_NO}")
