@@ -32,7 +32,7 @@ from real_data import ATTRIBUTES, DATA, Study, longform_writing, m_ifeval, text_
 
 from rubrank import attenuate
 from rubrank.fusion.rules import rule_names
-from rubrank.records.agreement import RankedRewards, kendall_by_group, mean_or_nan, rank_rewards, spearman_by_group
+from rubrank.records.agreement import RankedRewards, compute_mean, measure_kendall, measure_spearman, rank_rewards
 from rubrank.studies.replay.replay import run_rule
 
 NAMES = tuple(ATTRIBUTES.values())
@@ -85,8 +85,8 @@ class Measured:
         self, order: RankedRewards, rule: str, attributes: str = "none", form: str = "", adjust: str = ""
     ) -> Followed:
         """The figures of a ranking."""
-        follows = tuple(mean_or_nan(spearman_by_group(order, column)) for column in self.columns)
-        tau = mean_or_nan(kendall_by_group(order, self.plain))
+        follows = tuple(compute_mean(measure_spearman(order, column)) for column in self.columns)
+        tau = compute_mean(measure_kendall(order, self.plain))
         return Followed(self.name, rule, attributes, form, adjust, follows, tau, *compare_orders(order, self.plain))
 
     def varying(self) -> tuple[int, ...]:
@@ -167,7 +167,7 @@ def control_table(studies: Sequence[Measured]) -> str:
             adjusted = [
                 data.order_adjusted(words, form, adjust) for adjust in ("remove", attenuate(0.5), attenuate(1.0))
             ]
-            correlations = [mean_or_nan(spearman_by_group(order, column)) for order in (data.plain, *adjusted)]
+            correlations = [compute_mean(measure_spearman(order, column)) for order in (data.plain, *adjusted)]
             rows.append((data.name, form, *map(_format_signed, correlations)))
     return text_table(rows)
 

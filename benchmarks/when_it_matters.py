@@ -14,7 +14,7 @@ import numpy as np
 from real_data import DATA, longform_writing, m_ifeval, text_table
 
 from rubrank.fusion.rules import find_rule
-from rubrank.records.agreement import kendall_by_group, mean_or_nan, rank_rewards, share_of_same_winners
+from rubrank.records.agreement import compute_mean, measure_kendall, measure_same_winners, rank_rewards
 from rubrank.scores.batch import ScoreBatch
 from rubrank.verifiers.verifier import Domain
 
@@ -53,13 +53,13 @@ def rows_of(name: str, batch: ScoreBatch) -> list[list[str]]:
     for change, make in CHANGES.items():
         changed = make(batch, np.random.default_rng(0))
         after = [rank_rewards(rule(changed).reward, changed.starts) for rule in (ours, sums)]
-        agreement = [mean_or_nan(kendall_by_group(old, new)) for old, new in zip(before, after, strict=True)]
+        agreement = [compute_mean(measure_kendall(old, new)) for old, new in zip(before, after, strict=True)]
         rows.append(
             [
                 name,
                 change,
-                f"{mean_or_nan(kendall_by_group(*after)):.3f}",
-                f"{share_of_same_winners(*after):.0%}",
+                f"{compute_mean(measure_kendall(*after)):.3f}",
+                f"{measure_same_winners(*after):.0%}",
                 f"{agreement[0]:.3f} / {agreement[1]:.3f}",
             ]
         )

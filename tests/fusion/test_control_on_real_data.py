@@ -12,7 +12,7 @@ import plain_control as plain
 import pytest
 
 from rubrank import RLVR2, attenuate
-from rubrank.records.agreement import kendall_by_group, mean_or_nan, rank_rewards
+from rubrank.records.agreement import compute_mean, measure_kendall, rank_rewards
 from rubrank.studies.replay.replay import run_rule, split_steps
 
 ROOT = Path(__file__).parents[2]
@@ -44,7 +44,7 @@ def batch_of(study, shuffled=False, seed=0):
 def tau(batch, **options):
     """Agreement with no adjustment, in steps of 128 groups."""
     plain, adjusted = (run_rule(rule, batch) for rule in (RLVR2(), RLVR2(**options)))
-    return mean_or_nan(kendall_by_group(rank_rewards(adjusted, batch.starts), rank_rewards(plain, batch.starts)))
+    return compute_mean(measure_kendall(rank_rewards(adjusted, batch.starts), rank_rewards(plain, batch.starts)))
 
 
 @pytest.mark.parametrize("adjust", ["remove", attenuate(1.0)], ids=str)

@@ -96,7 +96,7 @@ def test_groups_may_be_added_one_by_one():
     counts = FindingCounts()
     for record in records_of(fused):
         counts.add(record)
-    assert counts.findings() == find_findings(fused)
+    assert counts.list_findings() == find_findings(fused)
 
 
 @pytest.mark.parametrize("most", [0, 1, 3])

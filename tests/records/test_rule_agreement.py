@@ -11,12 +11,12 @@ from scipy.stats import kendalltau, spearmanr
 
 from rubrank.records.agreement import (
     compare_rules,
-    kendall_by_group,
-    mean_or_nan,
+    compute_mean,
+    measure_kendall,
+    measure_same_sides,
+    measure_same_winners,
+    measure_spearman,
     rank_rewards,
-    share_of_same_sides,
-    share_of_same_winners,
-    spearman_by_group,
 )
 
 SIZES = [3, 8, 1, 3, 5, 8, 2]
@@ -28,7 +28,7 @@ def rewards(seed: int, levels: int) -> np.ndarray:
 
 
 @folded("seed", range(6))
-@folded(("measure", "oracle"), [(kendall_by_group, kendalltau), (spearman_by_group, spearmanr)])
+@folded(("measure", "oracle"), [(measure_kendall, kendalltau), (measure_spearman, spearmanr)])
 def test_against_scipy(seed: int, measure, oracle) -> None:
     a, b = rewards(seed, 4), rewards(seed + 100, 3)
     expected = []
@@ -43,9 +43,9 @@ def test_against_scipy(seed: int, measure, oracle) -> None:
 def test_the_worked_instance() -> None:
     starts = np.array([0, 3])
     one, other = rank_rewards(np.array([0.9, 0.5, 0.5]), starts), rank_rewards(np.array([0.7, 0.1, 0.4]), starts)
-    assert kendall_by_group(one, other) == pytest.approx([2 / np.sqrt(6)])
-    assert share_of_same_sides(one, other) == pytest.approx(2 / 3)
-    assert share_of_same_winners(one, other) == 1.0
+    assert measure_kendall(one, other) == pytest.approx([2 / np.sqrt(6)])
+    assert measure_same_sides(one, other) == pytest.approx(2 / 3)
+    assert measure_same_winners(one, other) == 1.0
 
 
 def test_rounding_is_a_tie() -> None:
@@ -68,9 +68,9 @@ def test_groups_without_signal_are_left_out() -> None:
         rank_rewards(np.array([1.0, 1.0, 0.0, 1.0]), starts),
         rank_rewards(np.array([0.0, 1.0, 0.0, 1.0]), starts),
     )
-    assert kendall_by_group(flat, clear).tolist() == [1.0]
-    assert share_of_same_winners(flat, clear) == 1.0
-    assert np.isnan(mean_or_nan(kendall_by_group(*[rank_rewards(np.ones(2), np.array([0, 2]))] * 2)))
+    assert measure_kendall(flat, clear).tolist() == [1.0]
+    assert measure_same_winners(flat, clear) == 1.0
+    assert np.isnan(compute_mean(measure_kendall(*[rank_rewards(np.ones(2), np.array([0, 2]))] * 2)))
 
 
 def test_matrix_is_symmetric_with_ones() -> None:

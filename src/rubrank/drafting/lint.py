@@ -42,7 +42,7 @@ from itertools import combinations
 from rubrank.drafting.compiler import compile_prompt
 from rubrank.drafting.patterns import pattern, words
 from rubrank.errors import InvalidInput
-from rubrank.records.findings import LEAST_GROUPS, TIED, Finding, FindingCounts
+from rubrank.records.findings import LEAST_GROUPS, TIED_SHARE, Finding, FindingCounts
 from rubrank.records.record import GroupRecord
 from rubrank.rubrics.rubric import Criterion, Rubric
 
@@ -77,12 +77,24 @@ def lint_rubric(rubric: Rubric, records: Iterable[GroupRecord] | None = None) ->
         normalized = (_normalize(first.question), _normalize(second.question))
         similarity = SequenceMatcher(None, *normalized).ratio()
         if similarity >= _SIMILAR:
-            sentence = f"{first.name} and {second.name} ask nearly the same."
-            evidence = {"similarity": round(similarity, 3)}
-            findings.append(Finding("duplicate", sentence, "Keep one of them.", 0.55, evidence))
+            findings.append(
+                Finding(
+                    kind="duplicate",
+                    sentence=f"{first.name} and {second.name} ask nearly the same.",
+                    action="Keep one of them.",
+                    severity=0.55,
+                    evidence={"similarity": round(similarity, 3)},
+                )
+            )
     for contradiction in rubric.contradictions():
-        sentence = f"{' and '.join(contradiction.criteria)}: {contradiction.message}."
-        findings.append(Finding("contradictory", sentence, "Drop one of them.", 1.0))
+        findings.append(
+            Finding(
+                kind="contradictory",
+                sentence=f"{' and '.join(contradiction.criteria)}: {contradiction.message}.",
+                action="Drop one of them.",
+                severity=1.0,
+            )
+        )
     if records is not None:
         counts = FindingCounts()
         for record in records:
@@ -102,7 +114,7 @@ def lint_rubric(rubric: Rubric, records: Iterable[GroupRecord] | None = None) ->
 
 def lint_counts(counts: FindingCounts) -> list[Finding]:
     """What the criteria of a run did, most important first; `rubrank report` shows it, too."""
-    findings = [_rename_saturated(finding, counts) for finding in counts.findings()]
+    findings = [_rename_saturated(finding, counts) for finding in counts.list_findings()]
     findings += _find_misaligned(counts)
     return sorted(findings, key=lambda finding: -finding.severity)
 
@@ -119,25 +131,40 @@ def _find_weak_words(criterion: Criterion) -> Iterator[Finding]:
     name = criterion.name
     vague = _VAGUE.search(question)
     if vague and criterion.anchors is None and len(question.split()) <= _SPECIFIC:
-        sentence = f'{name} asks for "{vague[0]}" without saying what that means.'
-        action = "Name what a reader would see, or add anchors."
-        yield Finding("vague", sentence, action, 0.5, {"word": vague[0]})
+        yield Finding(
+            kind="vague",
+            sentence=f'{name} asks for "{vague[0]}" without saying what that means.',
+            action="Name what a reader would see, or add anchors.",
+            severity=0.5,
+            evidence={"word": vague[0]},
+        )
     two_questions = find_two_questions(question)
     if two_questions:
-        sentence = f'{name} asks two things at once: "{two_questions}".'
-        yield Finding("compound", sentence, "Make it two criteria.", 0.6, {"words": two_questions})
+        yield Finding(
+            kind="compound",
+            sentence=f'{name} asks two things at once: "{two_questions}".',
+            action="Make it two criteria.",
+            severity=0.6,
+            evidence={"words": two_questions},
+        )
     unseen = _UNSEEN.search(question)
     if unseen:
-        sentence = f'{name} asks what a judge cannot see: "{unseen[0]}".'
-        action = "Use a verifier, or give the judge the facts as `reference`."
-        yield Finding("unverifiable", sentence, action, 0.7)
+        yield Finding(
+            kind="unverifiable",
+            sentence=f'{name} asks what a judge cannot see: "{unseen[0]}".',
+            action="Use a verifier, or give the judge the facts as `reference`.",
+            severity=0.7,
+        )
     # A question such as "Does the answer have at most 50 words?" is read as the request that it stands for.
     request = _ASKED_ABOUT.sub("Your answer should ", question)
     for constraint in compile_prompt(request.rstrip(" ?？") + "."):
-        sentence = f"{name} can be decided by a program."
-        action = f"Use {{name: {name}, verifier: {constraint.verifier}, …}}."
-        evidence = {"verifier": constraint.verifier, "params": dict(constraint.params)}
-        yield Finding("program", sentence, action, 0.65, evidence)
+        yield Finding(
+            kind="program",
+            sentence=f"{name} can be decided by a program.",
+            action=f"Use {{name: {name}, verifier: {constraint.verifier}, …}}.",
+            severity=0.65,
+            evidence={"verifier": constraint.verifier, "params": dict(constraint.params)},
+        )
 
 
 def _rename_saturated(finding: Finding, counts: FindingCounts) -> Finding:
@@ -170,17 +197,16 @@ def _find_misaligned(counts: FindingCounts) -> Iterator[Finding]:
     for name, criterion in counts.criteria.items():
         weight = criterion.weight / total_weight
         effective = criterion.effective / groups
-        is_tied = criterion.tied >= TIED * criterion.groups  # which is the finding "tied"
+        is_tied = criterion.tied >= TIED_SHARE * criterion.groups  # which is the finding "tied"
         # Below 0 the criterion works against the rewards, which is the finding "reversed".
         if weight >= _MUCH_WEIGHT and 0 <= effective <= weight / 3 and not is_tied:
-            sentence = (
-                f"{name} has {weight:.0%} of the weight and decides {effective:.0%} of the rewards."
+            yield Finding(
+                kind="misaligned",
+                sentence=f"{name} has {weight:.0%} of the weight and decides {effective:.0%} of the rewards.",
+                action="The weight has little effect: give the criterion more levels, or lower the weight.",
+                severity=weight - effective,
+                evidence={"weight": weight, "effective": effective},
             )
-            action = (
-                "The weight has little effect: give the criterion more levels, or lower the weight."
-            )
-            evidence = {"weight": weight, "effective": effective}
-            yield Finding("misaligned", sentence, action, weight - effective, evidence)
 
 
 def _normalize(question: str | None) -> str:

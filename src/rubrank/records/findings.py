@@ -1,4 +1,4 @@
-"""What to change about a run: up to three findings, each with its evidence and an action.
+"""Find what to change about a run: up to three findings, each with its evidence and an action.
 
     >>> import rubrank
     >>> batch = rubrank.ScoreBatch.of_arrays(
@@ -40,7 +40,7 @@ from rubrank.scores.criterion import CriterionData
 from rubrank.scores.outcomes import outcomes
 from rubrank.verifiers.distribution import Distribution
 
-_MOST_GROUPS = 300  # of fused batches
+_MOST_FUSED_GROUPS = 300  # examined of fused batches
 LEAST_GROUPS = 8
 LEAST_PAIRS = 50
 MOST_FINDINGS = 3
@@ -50,16 +50,17 @@ GROUPS_OF_STEP = 16
 """Most groups of a training step that are examined."""
 STEPS_BETWEEN = 100
 """A finding about a training run is repeated only after this many steps."""
-NO_SIGNAL = 0.2
-MISSING = 0.1
-STOPPED = 0.3
-TIED = 0.8
+# The thresholds of the findings; the table above explains them.
+NO_SIGNAL_SHARE = 0.2
+MISSING_SHARE = 0.1
+STOPPED_SHARE = 0.3
+TIED_SHARE = 0.8
 FOLLOWS_GAMMA = 0.3
 FOLLOWS_TAU = 0.4
-DOMINATES = 0.8
-REDUNDANT = 0.95
-REVERSED = -0.3
-UNSURE = 0.7
+DOMINANT_SHARE = 0.8
+REDUNDANT_SHARE = 0.95
+REVERSED_TAU = -0.3
+UNSURE_PROBABILITY = 0.7
 
 
 @dataclass(frozen=True)
@@ -94,19 +95,19 @@ class Finding:
 def find_findings(
     results: Fused | Iterable[Fused | GroupRecord], most: int = MOST_FINDINGS
 ) -> list[Finding]:
-    """The findings about fused batches or about records, most important first."""
+    """Return the findings about fused batches or about records, most important first; none for too few groups."""
     listed = [results] if isinstance(results, Fused) else list(results)
-    groups = sum(len(result) if isinstance(result, Fused) else 1 for result in listed)
-    if groups < LEAST_GROUPS:
+    group_count = sum(len(result) if isinstance(result, Fused) else 1 for result in listed)
+    if group_count < LEAST_GROUPS:  # reading the groups would be wasted
         return []
     counts = FindingCounts()
     for result in listed:
         if isinstance(result, GroupRecord):
             counts.add(result)
             continue
-        for g in range(min(len(result), _MOST_GROUPS - counts.groups)):
+        for g in range(min(len(result), _MOST_FUSED_GROUPS - counts.groups)):
             counts.add_figures(_read_fused_group(result, g))
-    return counts.findings()[:most]
+    return counts.list_findings()[:most]
 
 
 @dataclass
@@ -151,6 +152,7 @@ class FindingCounts:
 
     def add_figures(self, group: GroupFigures) -> None:
         """Add the counts of a group."""
+        # Letters: G rollouts, K criteria, P pairs of rollouts.
         size = len(group.scores)
         K = len(group.names)
         self.groups += 1
@@ -172,16 +174,19 @@ class FindingCounts:
         first, second = np.triu_indices(size, 1)
         signs_PK = np.sign(np.nan_to_num(outcomes_GGK[first, second] - 0.5))
         decides_PK = np.abs(signs_PK)
+        # For each two criteria: how many pairs both decide, and how many of these in the same way. A product of signs
+        # is 1 for the same way and −1 for opposite ways, so its sum is same − (both − same).
         both_KK = decides_PK.T @ decides_PK
         same_KK = (both_KK + signs_PK.T @ signs_PK) / 2
         self._pairs[group.names] = self._pairs.get(group.names, 0.0) + np.stack([both_KK, same_KK])
 
+        # For each criterion: which rollout of a pair wins by the weighted votes of all other criteria.
         signs_of_others_PK = np.sign((signs_PK * group.weights) @ (1.0 - np.eye(K)))
-        rest_tau_K = _kendall_tau(signs_PK, signs_of_others_PK)
+        rest_tau_K = _measure_kendall_tau(signs_PK, signs_of_others_PK)
         length_tau_K = np.full(K, np.nan)
         if group.lengths is not None:
             longer_P = np.sign(group.lengths[first] - group.lengths[second])
-            length_tau_K = _kendall_tau(signs_PK, longer_P[:, None])
+            length_tau_K = _measure_kendall_tau(signs_PK, longer_P[:, None])
         for k, name in enumerate(group.names):
             if missing_K[k] == size:
                 continue  # a criterion of another query
@@ -205,8 +210,8 @@ class FindingCounts:
                 if distribution:
                     counts.certainties.append(max(probability for _, probability in distribution))
 
-    def findings(self) -> list[Finding]:
-        """All findings, most important first."""
+    def list_findings(self) -> list[Finding]:
+        """Return all findings, most important first; none for fewer than `LEAST_GROUPS` groups."""
         if self.groups < LEAST_GROUPS:
             return []
         findings = [*self._check_groups(), *self._check_criteria(), *self._check_pairs()]
@@ -215,7 +220,7 @@ class FindingCounts:
     def _check_groups(self) -> Iterable[Finding]:
         """Have many groups no signal? Does a gate stop many rollouts?"""
         share = self.without_signal / self.groups
-        if share >= NO_SIGNAL:
+        if share >= NO_SIGNAL_SHARE:
             sentence = (
                 f"{share:.0%} of {self.groups} groups have no signal: all their rewards are equal."
             )
@@ -223,16 +228,27 @@ class FindingCounts:
             if len(self.solved) > self.without_signal / 2:
                 sentence = f"{share:.0%} of {self.groups} groups have no signal; {len(self.solved)} prompts are solved."
                 action = f"Drop solved prompts, such as {', '.join(self.solved[:3])}, or ask more of them."
-            evidence = {"share": share, "solved": self.solved[:100]}
-            yield Finding("no signal", sentence, action, share, evidence)
+            yield Finding(
+                kind="no signal",
+                sentence=sentence,
+                action=action,
+                severity=share,
+                evidence={"share": share, "solved": self.solved[:100]},
+            )
         for name, count in self.stopped.items():
             stopped = count / self.rollouts
-            if stopped >= STOPPED:
-                sentence = f"The gate {name} stops {stopped:.0%} of the rollouts."
-                action = f"Read some of them (rubrank view, filter “stopped by {name}”): is the gate right?"
-                yield Finding("gate", sentence, action, 0.8 * stopped, {"share": stopped}, name)
+            if stopped >= STOPPED_SHARE:
+                yield Finding(
+                    kind="gate",
+                    sentence=f"The gate {name} stops {stopped:.0%} of the rollouts.",
+                    action=f"Read some of them (rubrank view, filter “stopped by {name}”): is the gate right?",
+                    severity=0.8 * stopped,
+                    evidence={"share": stopped},
+                    subject=name,
+                )
 
     def _check_criteria(self) -> Iterable[Finding]:
+        """Check every criterion by itself. A finding about a criterion is as severe as its share of the weights."""
         total_weight = sum(counts.weight for counts in self.criteria.values())
         for name, counts in self.criteria.items():
             importance = counts.weight / max(total_weight, 1e-12)
@@ -240,45 +256,64 @@ class FindingCounts:
                 yield from self._check_scores(name, counts, importance)
             yield from self._check_attributes(name, counts, importance)
             effective = counts.effective / max(1, self.groups - self.without_signal)
-            if effective >= DOMINATES and importance <= 0.5 and len(self.criteria) > 2:
-                sentence = f"{name} decides {effective:.0%} of the rewards with {importance:.0%} of the weight."
-                action = f"Lower its weight, or use span=unit (--set span=unit) if {name} has many levels."
-                evidence = {"effective": effective}
-                severity = effective - importance
-                yield Finding("dominates", sentence, action, severity, evidence, name)
-            yield from self._check_direction(name, counts, importance)
-            if len(counts.certainties) >= LEAST_PAIRS and np.mean(counts.certainties) < UNSURE:
-                certainty = float(np.mean(counts.certainties))
-                sentence = f"The judge of {name} is only {certainty:.0%} sure on average."
-                action = (
-                    "Use outcomes: soft, more samples, or a better judge for uncertain answers "
-                    "(`rubrank help judges`)."
+            if effective >= DOMINANT_SHARE and importance <= 0.5 and len(self.criteria) > 2:
+                yield Finding(
+                    kind="dominates",
+                    sentence=f"{name} decides {effective:.0%} of the rewards with {importance:.0%} of the weight.",
+                    action=f"Lower its weight, or use span=unit (--set span=unit) if {name} has many levels.",
+                    severity=effective - importance,
+                    evidence={"effective": effective},
+                    subject=name,
                 )
-                severity = (1 - certainty) * importance
-                yield Finding("unsure", sentence, action, severity, {"certainty": certainty}, name)
+            yield from self._check_direction(name, counts, importance)
+            if (
+                len(counts.certainties) >= LEAST_PAIRS
+                and np.mean(counts.certainties) < UNSURE_PROBABILITY
+            ):
+                certainty = float(np.mean(counts.certainties))
+                yield Finding(
+                    kind="unsure",
+                    sentence=f"The judge of {name} is only {certainty:.0%} sure on average.",
+                    action=(
+                        "Use outcomes: soft, more samples, or a better judge for uncertain answers "
+                        "(`rubrank help judges`)."
+                    ),
+                    severity=(1 - certainty) * importance,
+                    evidence={"certainty": certainty},
+                    subject=name,
+                )
 
     def _check_scores(
         self, name: str, counts: _CriterionCounts, importance: float
     ) -> Iterable[Finding]:
         """Are its scores missing, or tied? importance: its share of the weights."""
         missing = counts.missing / max(1, counts.rollouts)
-        if missing >= MISSING:
-            sentence = f"{missing:.0%} of the scores of {name} are missing."
-            action = "The records state the reasons; a rollout without a score is not compared."
-            severity = missing * (0.5 + importance / 2)
-            yield Finding("missing", sentence, action, severity, {"share": missing}, name)
+        if missing >= MISSING_SHARE:
+            yield Finding(
+                kind="missing",
+                sentence=f"{missing:.0%} of the scores of {name} are missing.",
+                action="The records state the reasons; a rollout without a score is not compared.",
+                severity=missing * (0.5 + importance / 2),
+                evidence={"share": missing},
+                subject=name,
+            )
         tied = counts.tied / counts.groups
-        if tied >= TIED:
-            sentence = f"{name} is tied in {tied:.0%} of {counts.groups} groups."
-            action = "Drop it, or give it more levels."
-            yield Finding("tied", sentence, action, tied * importance, {"share": tied}, name)
+        if tied >= TIED_SHARE:
+            yield Finding(
+                kind="tied",
+                sentence=f"{name} is tied in {tied:.0%} of {counts.groups} groups.",
+                action="Drop it, or give it more levels.",
+                severity=tied * importance,
+                evidence={"share": tied},
+                subject=name,
+            )
 
     def _check_direction(
         self, name: str, counts: _CriterionCounts, importance: float
     ) -> Iterable[Finding]:
         """Does it disagree with the other criteria?"""
         tau = float(np.mean(counts.rest_taus)) if len(counts.rest_taus) >= LEAST_GROUPS else 0.0
-        if tau > REVERSED:
+        if tau > REVERSED_TAU:
             return
         names = list(self.criteria)
         sentence = f"{name} disagrees with the other criteria (mean τ {tau:+.2f})."
@@ -289,7 +324,14 @@ class FindingCounts:
                 return
             sentence = f"{name} and {names[1]} contradict each other (mean τ {tau:+.2f})."
             action = "Are their directions right? A penalty needs `direction: lower`."
-        yield Finding("reversed", sentence, action, -tau * importance, {"tau": tau}, name)
+        yield Finding(
+            kind="reversed",
+            sentence=sentence,
+            action=action,
+            severity=-tau * importance,
+            evidence={"tau": tau},
+            subject=name,
+        )
 
     def _check_attributes(
         self, name: str, counts: _CriterionCounts, importance: float
@@ -300,20 +342,26 @@ class FindingCounts:
         for attribute, gammas in counts.gammas.items():
             gamma = float(np.mean(gammas))
             if abs(gamma) >= FOLLOWS_GAMMA:
-                sentence = f"{name} still follows {attribute} (γ {gamma:+.2f} after control)."
-                action = "Take more of it out: adjust=remove, or attenuate with a larger λ."
-                severity = min(1.0, abs(gamma)) * importance
-                subject = f"{name}, {attribute}"
-                yield Finding("follows", sentence, action, severity, {"gamma": gamma}, subject)
+                yield Finding(
+                    kind="follows",
+                    sentence=f"{name} still follows {attribute} (γ {gamma:+.2f} after control).",
+                    action="Take more of it out: adjust=remove, or attenuate with a larger λ.",
+                    severity=min(1.0, abs(gamma)) * importance,
+                    evidence={"gamma": gamma},
+                    subject=f"{name}, {attribute}",
+                )
         if counts.gammas or len(counts.length_taus) < LEAST_GROUPS:
             return
         tau = float(np.mean(counts.length_taus))
         if tau >= FOLLOWS_TAU:
-            sentence = f"{name} follows the length of the answer (mean τ {tau:+.2f})."
-            action = (
-                "Control it with --attributes answer_length, unless longer answers are better here."
+            yield Finding(
+                kind="follows",
+                sentence=f"{name} follows the length of the answer (mean τ {tau:+.2f}).",
+                action="Control it with --attributes answer_length, unless longer answers are better here.",
+                severity=tau * importance,
+                evidence={"tau": tau},
+                subject=name,
             )
-            yield Finding("follows", sentence, action, tau * importance, {"tau": tau}, name)
 
     def _check_pairs(self) -> Iterable[Finding]:
         """Do two criteria say the same?"""
@@ -326,12 +374,16 @@ class FindingCounts:
                 agreeing[pair] += int(same_KK[a, b])
         for pair, count in decided.items():
             share = agreeing[pair] / count
-            if count >= LEAST_PAIRS and share >= REDUNDANT:
+            if count >= LEAST_PAIRS and share >= REDUNDANT_SHARE:
                 first, second = pair
-                sentence = f"{first} and {second} agree in {share:.0%} of {count} pairs."
-                action = "One of them is enough."
-                evidence = {"share": share}
-                yield Finding("redundant", sentence, action, 0.3 * share, evidence, ", ".join(pair))
+                yield Finding(
+                    kind="redundant",
+                    sentence=f"{first} and {second} agree in {share:.0%} of {count} pairs.",
+                    action="One of them is enough.",
+                    severity=0.3 * share,
+                    evidence={"share": share},
+                    subject=", ".join(pair),
+                )
 
 
 class RunFindings:
@@ -344,19 +396,20 @@ class RunFindings:
         self._logged_at: dict[tuple[str, str], int] = {}
 
     def add(self, records: Iterable[GroupRecord], step: int) -> list[Finding]:
-        """Add the groups of a step; returns the findings to log now, mostly none."""
+        """Add the groups of a step, and return the findings to log now, mostly none."""
         for record in records:
             self._counts.add(record)
         return self._examine(step) if self._counts.groups >= GROUPS_OF_RUN else []
 
     def finish(self, step: int) -> list[Finding]:
-        """The findings about the groups since the last examination, at the end of a run."""
+        """Return the findings about the groups since the last examination, at the end of a run."""
         return self._examine(step)
 
     def _examine(self, step: int) -> list[Finding]:
+        """Set `latest`, start counting anew, and return the findings that were not logged lately."""
         if self._counts.groups < LEAST_GROUPS:
             return []
-        self.latest = self._counts.findings()[:MOST_FINDINGS]
+        self.latest = self._counts.list_findings()[:MOST_FINDINGS]
         self._counts = FindingCounts()
         new = []
         for finding in self.latest:
@@ -373,7 +426,7 @@ class RunFindings:
 
 @dataclass(frozen=True, eq=False)
 class GroupFigures:
-    """What the findings need of a group: G rollouts, and the K criteria by which they are ranked."""
+    """The figures of one group that the findings need: G rollouts, and the K criteria by which they are ranked."""
 
     label: str
     names: tuple[str, ...]
@@ -402,6 +455,7 @@ class GroupFigures:
 
 
 def _read_fused_group(fused: Fused, g: int) -> GroupFigures:
+    """Read the figures of group g of a fused batch."""
     batch = fused.batch
     group = fused.group(g)
     rubric = batch.criteria if batch.own is None else batch.own[g]
@@ -441,6 +495,7 @@ def _read_fused_group(fused: Fused, g: int) -> GroupFigures:
 
 
 def _read_record(record: GroupRecord) -> GroupFigures:
+    """Read the figures of a recorded group."""
     criteria = record.ranked
     size = record.size
     label = record.group
@@ -486,21 +541,21 @@ def _read_record(record: GroupRecord) -> GroupFigures:
 
 
 def _describe_criteria(criteria: Sequence[CriterionData]) -> dict[str, Any]:
-    """The fields of `GroupFigures` that come from the criteria alone."""
+    """Return the fields of `GroupFigures` that come from the criteria alone."""
+    is_higher = [criterion.direction == "higher" for criterion in criteria]
     best = []
-    for criterion in criteria:
-        is_higher = criterion.direction == "higher"
-        best.append(criterion.domain.high if is_higher else -criterion.domain.low)
+    for criterion, higher in zip(criteria, is_higher, strict=True):
+        best.append(criterion.domain.high if higher else -criterion.domain.low)
     return {
         "names": tuple(criterion.name for criterion in criteria),
         "judged": tuple(criterion.verifier is None for criterion in criteria),
-        "higher": np.array([criterion.direction == "higher" for criterion in criteria], bool),
+        "higher": np.array(is_higher, dtype=bool),
         "best": np.array(best),
     }
 
 
-def _kendall_tau(first_signs_PK: np.ndarray, second_signs_PK: np.ndarray) -> np.ndarray:
-    """(K,): Kendall's τ over the pairs that both decide; NaN if there is none."""
+def _measure_kendall_tau(first_signs_PK: np.ndarray, second_signs_PK: np.ndarray) -> np.ndarray:
+    """Return (K,): Kendall's τ over the pairs that both decide; NaN if there is none."""
     products_PK = first_signs_PK * second_signs_PK
     count_K = np.abs(products_PK).sum(0)
     return np.where(count_K > 0, products_PK.sum(0) / np.maximum(count_K, 1), np.nan)

@@ -30,10 +30,10 @@ from rubrank.options import FuseOptions
 from rubrank.records.agreement import (
     RankedRewards,
     compare_rules,
-    mean_or_nan,
+    compute_mean,
+    find_rows_by_size,
+    measure_spearman,
     rank_rewards,
-    rows_by_size,
-    spearman_by_group,
 )
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.spread import no_signal
@@ -273,7 +273,7 @@ def _replay_rule(
 
     def compare_ranking(values_M: np.ndarray) -> float:
         """Mean Spearman correlation within groups between the rewards and other values."""
-        return mean_or_nan(spearman_by_group(ranking, rank_rewards(values_M, batch.starts)))
+        return compute_mean(measure_spearman(ranking, rank_rewards(values_M, batch.starts)))
 
     influence = []
     for k in range(batch.K):
@@ -283,7 +283,7 @@ def _replay_rule(
     if batch.attributes_MD is not None:
         follows = [compare_ranking(column) for column in batch.attributes_MD.T]
     winners = np.full(batch.N, -1)
-    for rows, best in zip(rows_by_size(batch.starts), ranking.best, strict=True):
+    for rows, best in zip(find_rows_by_size(batch.starts), ranking.best, strict=True):
         winners[batch.group_of_row[rows[:, 0]]] = np.where(best.sum(1) == 1, best.argmax(1), -1)
     first_step = next(split_steps(batch, step))
     rule_replay = RuleReplay(

@@ -21,10 +21,10 @@ from rubrank.fusion.options import check_changes, collect_criterion_changes
 from rubrank.fusion.rule import Rule
 from rubrank.options import FuseOptions
 from rubrank.records.agreement import (
-    mean_or_nan,
+    compute_mean,
+    measure_same_sides,
+    measure_spearman,
     rank_rewards,
-    share_of_same_sides,
-    spearman_by_group,
 )
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.table import ScoreTable
@@ -121,8 +121,8 @@ def robustness(
                 map=transform.text,
                 rule=label,
                 groups=int(informative_N.sum()),
-                signs=share_of_same_sides(before, after),
-                spearman=mean_or_nan(spearman_by_group(before, after)),
+                signs=measure_same_sides(before, after),
+                spearman=compute_mean(measure_spearman(before, after)),
             )
             result.append(row)
         if progress is not None:
