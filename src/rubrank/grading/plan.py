@@ -196,7 +196,7 @@ def _check_without_judges(plans: Sequence[GroupPlan], most_missing: float | None
 
 def _list_judged(plans: Iterable[GroupPlan]) -> str:
     """Return the names of the criteria that need a judge as a phrase, such as "'Clear', 'Polite' and 3 more", or ""."""
-    judged_names = set()
+    judged_names: set[str] = set()
     for plan in plans:
         judged_names.update(
             criterion.name for criterion in plan.rubric.criteria if criterion.judged

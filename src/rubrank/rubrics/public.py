@@ -137,8 +137,8 @@ def remove_nulls(data: Any) -> Any:
 def _convert_mapping(data: Mapping[str, Any], where: str) -> dict[str, Any]:
     """Convert a mapping: a row of IFEval, a tree, our own shape, or a wrapper around one of these."""
     if "instruction_id_list" in data:
-        criteria = convert_ifeval(data["instruction_id_list"], data.get("kwargs"), where)
-        return {"id": "instructions", "criteria": criteria}
+        instructions = convert_ifeval(data["instruction_id_list"], data.get("kwargs"), where)
+        return {"id": "instructions", "criteria": instructions}
     if any(_is_list(data.get(key)) for key in _CHILDREN_KEYS):
         return {"criteria": _number_names(_list_leaves(data, where))}
     if "criteria" in data or "extends" in data:
