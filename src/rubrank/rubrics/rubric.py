@@ -27,7 +27,7 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 from unicodedata import category
 
 from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
@@ -35,7 +35,6 @@ from pydantic import Field, ValidationError, ValidationInfo, field_validator, mo
 from rubrank._plain import Strict, explain_complaints, find_similar_names, shortened
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 from rubrank.rubrics.catalogue import KNOWN, PROMPTED, name_or_question
-from rubrank.rubrics.claims import Contradiction, find_contradictions
 from rubrank.rubrics.dependencies import Dependency, check_edges
 from rubrank.rubrics.files import check_may_read, presets, read_data
 from rubrank.rubrics.scale import (
@@ -58,6 +57,9 @@ from rubrank.verifiers.verifier import (
     find_verifier,
     is_verifier,
 )
+
+if TYPE_CHECKING:
+    from rubrank.rubrics.claims import Contradiction
 
 MOST_CRITERIA = 10_000
 JUDGE = "judge"
@@ -423,6 +425,8 @@ class Rubric(Strict):
 
     def contradictions(self) -> tuple[Contradiction, ...]:
         """Constraints that no response can meet together."""
+        from rubrank.rubrics.claims import find_contradictions
+
         return find_contradictions(self.criteria)
 
     def extended(self, more: Rubric) -> Rubric:
