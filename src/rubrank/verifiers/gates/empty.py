@@ -19,14 +19,20 @@ from rubrank.verifiers.shared.word_tables import compile_phrases, read_words
 from rubrank.verifiers.verifier import BINARY, Answer, missing, verifier
 
 # Unicode categories: separators, control characters, marks, punctuation.
-_WITHOUT_CONTENT = frozenset("ZCMP")
-_MARKUP = r"```\w*|[#*_~`|>=-]"
-_ONLY_MARKUP = re.compile(_MARKUP)
-_LEADING_MARKUP = re.compile(rf"(?:{_MARKUP}|[\s!\"%'(),./:;?@\[\\\]{{}}‘’“”…–—])*+")
-# Frames around nothing: \boxed{}, <answer></answer>, $ $, {{response}}.
+_CATEGORIES_WITHOUT_CONTENT = frozenset("ZCMP")
+_MARKUP_SOURCE = r"```\w*|[#*_~`|>=-]"
+_MARKUP = re.compile(_MARKUP_SOURCE)
+# Markup, spaces and punctuation before the first character of content: the '## "' of '## "Paris"'.
+_LEADING_MARKUP = re.compile(rf"(?:{_MARKUP_SOURCE}|[\s!\"%'(),./:;?@\[\\\]{{}}‘’“”…–—])*+")
+# The frames of an answer; those of LaTeX only if they are empty.
 _FRAME = re.compile(
-    r"\\(?:boxed|fbox|text|mathrm)\s*\{\s*\}|</?(?:answer|solution|final|response|output|result)\s*/?>|\$+"
-    r"|\{\{\s*\w{1,30}\s*\}\}"
+    r"""
+    \\(?:boxed|fbox|text|mathrm)\s*\{\s*\}                      # \boxed{}, not \boxed{4}
+    | </?(?:answer|solution|final|response|output|result)\s*/?>   # <answer>, </answer>
+    | \$+                                                         # the dollars of $ $
+    | \{\{\s*\w{1,30}\s*\}\}                                     # {{response}}
+    """,
+    re.VERBOSE,
 )
 # A label before an answer: "The final answer is:", 答案如下：.
 _LABEL = compile_phrases("answer_label")
@@ -61,8 +67,9 @@ _PICTURE = re.compile(r"!\[[^\[\]\n]{0,500}\]\(https?://[^)\s]{1,2000}\)")
 _MARKERS_ALONE = re.compile(r"(?:\s*+(?:\d{1,3}[.)、]|[-*•])[ \t]*+(?=\n|\Z)){2,}\s*")
 # Words that a heading may have without saying anything about the subject: "Part 1: Introduction".
 _GENERIC = compile_phrases("generic_heading")
+# A character of a script that puts no spaces between words: Kana, Han, Hangul, Thai.
 _UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f]")
-_LONG = 1_000  # characters: a longer answer is more than a frame, placeholder or announcement
+_LONG_CHARACTERS = 1_000  # a longer answer is more than a frame, placeholder or announcement
 _FEW_WORDS = 25  # an answer with more words is more than courtesies
 
 
@@ -82,10 +89,10 @@ def empty_answer(rollout: Rollout) -> Answer:
     if rollout.tool_calls:
         return True, "a tool is called"
     answer = rollout.answer
-    if len(answer) > _LONG and _shows_something(answer):
+    if len(answer) > _LONG_CHARACTERS and _has_content(answer):
         return True, "there is an answer"
     visible_text = visible(answer)
-    if not _shows_something(visible_text):
+    if not _has_content(visible_text):
         return _judge_signs(rollout, answer, visible_text)
     visible_text = visible_text.strip()
     question = rollout.question
@@ -103,7 +110,10 @@ def empty_answer(rollout: Rollout) -> Answer:
 
 
 def _judge_signs(rollout: Rollout, answer: str, visible_text: str) -> Answer:
-    """The verdict on an answer without letters or digits: fine if it is empty data, a requested sign or a picture."""
+    """Return the verdict on an answer without letters or digits.
+
+    It is fine if it is empty data ("[]"), a sign that the prompt asks for, or a picture.
+    """
     signs = visible_text.strip("`*_ \t\r\n").removeprefix("json").strip()
     question = rollout.question
     if signs and _ABOUT_SIGNS.search(question):
@@ -120,20 +130,20 @@ def _judge_signs(rollout: Rollout, answer: str, visible_text: str) -> Answer:
     return False, "the answer is empty"
 
 
-def _shows_something(answer: str) -> bool:
-    """Whether there is a letter, a digit or a symbol that is not Markdown."""
+def _has_content(answer: str) -> bool:
+    """Is there a letter, a digit or a symbol that is not Markdown?"""
     head = answer[:100_000]
+    # The first character after the markup decides for nearly all answers, which is fast.
     leading = _LEADING_MARKUP.match(head)
     first = head[leading.end() : leading.end() + 1] if leading else ""
-    # The first character decides for nearly all answers, which is fast.
-    if first and unicodedata.category(first)[0] not in _WITHOUT_CONTENT:
+    if first and unicodedata.category(first)[0] not in _CATEGORIES_WITHOUT_CONTENT:
         return True
-    text = _ONLY_MARKUP.sub("", head) or answer[100_000:]
-    return any(unicodedata.category(char)[0] not in _WITHOUT_CONTENT for char in text)
+    text = _MARKUP.sub("", head) or answer[100_000:]
+    return any(unicodedata.category(char)[0] not in _CATEGORIES_WITHOUT_CONTENT for char in text)
 
 
 def _find_empty_frame(visible_text: str) -> str | None:
-    """A frame or a label ("Answer:") without content."""
+    """Return a defect if the answer is only a frame or a label ("Answer:") without content; else None."""
     inside = _FRAME.sub(" ", visible_text)
     if len(inside) < 60:
         inside = _LABEL.sub("", inside.strip(" \t\r\n*_#`.>-"), count=1)
@@ -144,7 +154,7 @@ def _find_empty_frame(visible_text: str) -> str | None:
 
 
 def _find_placeholder(visible_text: str, question: str) -> str | None:
-    """A text in brackets, or alone, that says what is to be filled in."""
+    """Return a defect if the answer only says what is to be filled in ("[Your answer here]"); else None."""
     text = visible_text.strip("*_`# \n")
     if len(text) > 100 or _TEMPLATES.search(question):
         return None
@@ -156,7 +166,7 @@ def _find_placeholder(visible_text: str, question: str) -> str | None:
 
 
 def _find_announcement(visible_text: str, question: str) -> str | None:
-    """One line that ends with a colon, and nothing after it."""
+    """Return a defect if the answer is one line that ends with a colon; else None."""
     text = visible_text.strip("*_` \n")
     is_line = len(text) < 300 and "\n" not in text and text.endswith((":", "："))
     # Armenian sentences end with a colon.
@@ -170,12 +180,13 @@ def _find_announcement(visible_text: str, question: str) -> str | None:
 
 
 def _find_bare_heading(visible_text: str, question: str) -> str | None:
-    """The answer consists of headings only. A heading that answers the question ("# Paris") is fine."""
+    """Return a defect if the answer consists of headings; None if not, or if they answer the question ("# Paris")."""
     lines = [line for line in visible_text.splitlines() if line.strip()]
     if not all(map(is_heading, lines)) or _TITLE_ASKED.search(question):
         return None
     headings = " ".join(lines)
-    words = set(re.findall(r"[^\W\d_]{3,}|[\u4e00-\u9fff]", _GENERIC.sub(" ", headings).lower()))
+    specific = _GENERIC.sub(" ", headings).lower()
+    words = set(re.findall(r"[^\W\d_]{3,}|[\u4e00-\u9fff]", specific))
     adds_words = any(word[:5] not in question.lower() for word in words)
     is_answer = adds_words and not _TEXT_ASKED.search(question)
     is_number = not words and re.search(r"\d", headings)
@@ -187,16 +198,8 @@ def _find_bare_heading(visible_text: str, question: str) -> str | None:
 # ---- words that say nothing -----------------------------------------------------------------------------------------
 
 
-@cache
-def _filler() -> tuple[frozenset[str], re.Pattern[str]]:
-    """Words that say nothing; and a pattern for those of scripts without spaces."""
-    words = {word for row in read_words("filler_words").values() for word in row}
-    unspaced = sorted((word for word in words if _UNSPACED.search(word)), key=len, reverse=True)
-    return frozenset(words), re.compile("|".join(unspaced))
-
-
 def _judge_words(visible_text: str, question: str) -> Answer:
-    """The verdict on an answer with letters: it fails if its words say nothing and the prompt asked for more."""
+    """Return the verdict on an answer with letters: it fails if its words say nothing and the prompt asks for more."""
     text = visible_text.strip(" \t\n*_`#.。!！…[]()（）【】<>{}\"'“”").lower().replace("’", "'")
     if len(text) > 250 or not text:
         return True, "there is an answer"
@@ -205,7 +208,10 @@ def _judge_words(visible_text: str, question: str) -> Answer:
     value = text[label.end() :] if label else text
     name = "_".join(value.removeprefix("error:").split())
     is_in_question = text in question.lower()
-    says_nothing = name in null_words["sure"] or _repeats_word(name, null_words["sure"])
+    # "undefined", or "undefined undefined"
+    words = set(name.split("_"))
+    repeats_null_word = len(words) == 1 and words <= set(null_words["sure"])
+    says_nothing = name in null_words["sure"] or repeats_null_word
     if name == "undefined" and _UNDEFINED_VALUE.search(question):
         return True, "a value that may be undefined"
     if says_nothing and not is_in_question:
@@ -235,20 +241,22 @@ def _asks_for_more(question: str, name: str, is_null: bool) -> bool:
     return _DEFINITION_ASKED.match(question) is not None
 
 
-def _repeats_word(name: str, words: tuple[str, ...]) -> bool:
-    """Is it one of the words twice or more: "undefined undefined"?"""
-    parts = set(name.split("_"))
-    return len(parts) == 1 and next(iter(parts)) in words
-
-
 def _is_filler(text: str) -> bool:
     """Does every word say nothing? Digits, the letter of an option and pictures say something."""
-    words, unspaced = _filler()
-    spaced_text = unspaced.sub(" ", text) if _UNSPACED.search(text) else text
-    spelled = re.findall(r"[^\W_]+(?:['’][^\W_]+)*", spaced_text)
+    filler_words, unspaced_filler = _read_filler()
+    spaced_text = unspaced_filler.sub(" ", text) if _UNSPACED.search(text) else text
+    words = re.findall(r"[^\W_]+(?:['’][^\W_]+)*", spaced_text)
     has_words = len(text) > 1 and any(map(str.isalpha, text))
-    if not has_words or len(spelled) > _FEW_WORDS or any(map(str.isdigit, text)):
+    if not has_words or len(words) > _FEW_WORDS or any(map(str.isdigit, text)):
         return False
     # "the answer is (a)"
-    names_option = bool(spelled) and len(spelled[-1]) == 1
-    return not names_option and all(word in words for word in spelled)
+    names_option = bool(words) and len(words[-1]) == 1
+    return not names_option and all(word in filler_words for word in words)
+
+
+@cache
+def _read_filler() -> tuple[frozenset[str], re.Pattern[str]]:
+    """Return the words that say nothing, and a pattern for those of scripts without spaces."""
+    words = {word for row in read_words("filler_words").values() for word in row}
+    unspaced = sorted((word for word in words if _UNSPACED.search(word)), key=len, reverse=True)
+    return frozenset(words), re.compile("|".join(unspaced))

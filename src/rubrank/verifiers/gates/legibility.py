@@ -1,4 +1,8 @@
-"""GarbledText: can the text be read (1 = fine, 0 = the reward is stopped)?"""
+"""GarbledText: can the text be read (1 = fine, 0 = the reward is stopped)?
+
+`_count_signs` counts eight signs of garbled text, from broken characters to random letters. One sign that occurs often
+enough, and more often than in the prompt, is enough to fail.
+"""
 
 from __future__ import annotations
 
@@ -14,26 +18,45 @@ from rubrank.texts.prose import without_code
 from rubrank.verifiers.shared.word_tables import compile_phrases, read_table
 from rubrank.verifiers.verifier import BINARY, Answer, verifier
 
-_BROKEN = re.compile(
+# ---- broken characters and wrong encodings ----
+# Control characters (but not tab, newline, escape), the replacement character, lone surrogates, private use.
+_BROKEN_CHARACTERS = re.compile(
     "[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f\x7f-\x84\x86-\x9f\ufffd\ufdd0-\ufdef\ufffe\uffff\ud800-\udfff\ue000-\uf8ff]+"
 )
 _NOT_ASCII = re.compile("[^\x00-\x7f]+")
-_ASCII_SIGN = re.compile(r"[!-/:-@\[-`{-~]")
+# What common mistakes of decoding leave: "锟斤拷" for replacement characters, "â€™" for ’, "Ã©" for é, "鈥檚" for ’s.
 _KNOWN_MOJIBAKE = re.compile(
     "锟斤拷|烫烫烫|屯屯屯|ï¿½|â€[™œ\x9d\x9c“”˜¦]|Ã[\x80-\xbf©¨¡³±¶¼¤§]|鈥[檚檛淭渓滄]"
 )
-_HIGH = re.compile("[\x80-\xffŒœŠšŸŽžƒˆ˜–—‘’‚“”„†‡•…‰‹›€™]{2,}")
-_WESTERN = re.compile("[\xa1-\xfe]{6,}")
-_SIGNS_ALONE = re.compile("[×±÷·°²³¹½¼¾µ¬¡¿«»§¶©®–—‘’“”…•]+")
+# Characters that cp1252 makes of the bytes of UTF-8 letters; those of them that also stand together in good text.
+_CP1252_RUN = re.compile("[\x80-\xffŒœŠšŸŽžƒˆ˜–—‘’‚“”„†‡•…‰‹›€™]{2,}")
+_ORDINARY_SIGNS = re.compile("[×±÷·°²³¹½¼¾µ¬¡¿«»§¶©®–—‘’“”…•]+")
+_LATIN1_RUN = re.compile("[\xa1-\xfe]{6,}")
 _HAN = re.compile("[\u4e00-\u9fff]")
-_IN_LATIN = re.compile(r"(?<=[A-Za-z])[\u4e00-\u9fff](?=[a-z]|[.,;:!?]?\s[a-z])")
 _HAN_RUN = re.compile("[\u4e00-\u9fff€]{3,}")
-_MATHS = re.compile(
-    r"\$\$[^$]{1,5000}\$\$|\$[^$\n]{1,1000}\$"
-    # A backslash may not begin another opening bracket: a megabyte of them would be tried from each one on.
-    r"|\\\[(?:[^\\]|\\(?![\[\]])){1,5000}+\\\]|\\\((?:[^\\]|\\(?![()])){1,2000}+\\\)|\\[a-zA-Z]+"
-)
-_STACKED = re.compile("[\u0300-\u036f]{4,}")
+# A Chinese character at the end of, or within, a word of Latin letters: the 茅 of "caf茅 is".
+_HAN_IN_LATIN_WORD = re.compile(r"(?<=[A-Za-z])[\u4e00-\u9fff](?=[a-z]|[.,;:!?]?\s[a-z])")
+# cp1252's characters by their bytes. Bytes that it leaves open are kept as they are, as careless programs do.
+_CP1252 = {
+    ord(bytes([b]).decode("cp1252")): b
+    for b in range(0x80, 0xA0)
+    if b not in (0x81, 0x8D, 0x8F, 0x90, 0x9D)
+}
+# Two or more letters of one script: Chinese and Japanese, Cyrillic, Latin with accents, Greek, Arabic, Hebrew, Hangul.
+_LETTERS_OF_ONE_SCRIPT = [
+    re.compile(f"[{letters}]{{2,}}")
+    for letters in (
+        "\u4e00-\u9fff\u3000-\u30ff\uff00-\uffef“”‘’…—",
+        "А-яёЁіїєў",
+        "À-ÿ",
+        "α-ωΑ-Ω",
+        "ء-ي",
+        "א-ת",
+        "가-힣",
+    )
+]
+
+# ---- words of mixed scripts ----
 _SCRIPTS = (
     ("Latin", "A-Za-zÀ-ɏ"),
     ("Cyrillic", "Ѐ-ӿ"),
@@ -48,36 +71,54 @@ _SCRIPTS = (
 _NOT_LATIN = re.compile(f"[{''.join(letters for _, letters in _SCRIPTS[1:])}]")
 _SCRIPT_RUN = re.compile("|".join(f"(?P<{name}>[{letters}]+)" for name, letters in _SCRIPTS))
 # Scripts that stand together in one word.
-_TOGETHER = (
+_SCRIPTS_TOGETHER = (
     {"Han", "Kana", "Latin"},
-    {"Han", "Kana"},
-    {"Latin", "Han"},
-    {"Latin", "Kana"},
     {"Latin", "Hangul"},
     {"Han", "Hangul"},
     {"Latin", "Thai"},
 )
-_LOOK_ALIKE = {"Latin", "Cyrillic"}
-_SOUP = 60  # a line with this many characters, mostly different signs, is not writing
+_SCRIPTS_LOOKING_ALIKE = {"Latin", "Cyrillic"}
+
+# ---- signs, escapes and tokens ----
+_STACKED_ACCENTS = re.compile("[\u0300-\u036f]{4,}")
+_ASCII_SIGN = re.compile(r"[!-/:-@\[-`{-~]")
+_SIGN_LINE_CHARACTERS = 60  # a line of so many characters, mostly different signs, is not writing
+# A formula ($…$, $$…$$, \[…\], \(…\)) or a command of LaTeX (\alpha).
+_MATHS = re.compile(
+    r"\$\$[^$]{1,5000}\$\$|\$[^$\n]{1,1000}\$"
+    # A backslash may not begin another opening bracket: a megabyte of them would be tried from each one on.
+    r"|\\\[(?:[^\\]|\\(?![\[\]])){1,5000}+\\\]|\\\((?:[^\\]|\\(?![()])){1,2000}+\\\)|\\[a-zA-Z]+"
+)
 # In the next two, every alternative begins with a literal character, not with a group or a class. `re` then skips to
 # the places where one of these characters stands, which is five to ten times as fast.
 _ESCAPES = re.compile(
-    r"\\u[0-9a-fA-F]{4}|\\x[89a-fA-F][0-9a-fA-F]|&#(?:\d{3,6}|x[0-9a-fA-F]{2,5});"
-    r"|%[89A-F][0-9A-F](?:%[89A-F][0-9A-F]){2,}"
+    r"""\\u[0-9a-fA-F]{4}                         # \u6c34
+    | \\x[89a-fA-F][0-9a-fA-F]                    # \xe6; not \x41, which is ASCII
+    | &\#(?:\d{3,6}|x[0-9a-fA-F]{2,5});           # &#27700; &#x6c34;
+    | %[89A-F][0-9A-F](?:%[89A-F][0-9A-F]){2,}    # %E6%B0%B4; not %20""",
+    re.VERBOSE,
 )
 _TOKENS = re.compile(
-    r"<unk>|<pad>|\[UNK\]|\[PAD\]|\[SEP\]|\[CLS\]|\[MASK\]|<mask>|<eos>|<bos>|<extra_id_\d+>|<0x[0-9A-F]{2}>"
-    r"|<\|(?:end_of_text|endoftext|pad|eot_id|im_end)\|>|<｜[^<>｜]{1,30}｜>"
-    r"|▁[A-Za-z]+[ ,.]{0,2}(?:[▁Ġ][A-Za-z]+[ ,.]{0,2})+|Ġ[A-Za-z]+[ ,.]{0,2}(?:[▁Ġ][A-Za-z]+[ ,.]{0,2})+|ĊĊ+"
+    r"""<unk> | <pad> | \[UNK\] | \[PAD\] | \[SEP\] | \[CLS\] | \[MASK\] | <mask> | <eos> | <bos>
+    | <extra_id_\d+>
+    | <0x[0-9A-F]{2}>                                                # a byte: <0xE6>
+    | <\|(?:end_of_text|endoftext|pad|eot_id|im_end)\|>
+    | <｜[^<>｜]{1,30}｜>
+    | ▁[A-Za-z]+[ ,.]{0,2}(?:[▁Ġ][A-Za-z]+[ ,.]{0,2})+               # ▁The▁cat: two or more words
+    | Ġ[A-Za-z]+[ ,.]{0,2}(?:[▁Ġ][A-Za-z]+[ ,.]{0,2})+               # ĠtheĠcat
+    | ĊĊ+                                                            # line breaks""",
+    re.VERBOSE,
 )
 # The prompt is about text that looks random or escaped.
 _CIPHER_ASKED = compile_phrases("cipher_asked")
-_SPELLED = re.compile(r"(?<![^\W_])(?:[A-Z]?[a-z]{3,}|[A-Z]{12,})(?![^\W_])")
-_FEW_PAIRS = 45  # with fewer pairs of letters, random letters cannot be told from words
-_STRETCH = 150  # pairs, about 35 words, among which the unknown ones are counted
+
+# ---- random letters ----
+# A word of ASCII letters; in capitals only if it is long, since abbreviations have any letters.
+_SPELLED_WORD = re.compile(r"(?<![^\W_])(?:[A-Z]?[a-z]{3,}|[A-Z]{12,})(?![^\W_])")
+_FEWEST_PAIRS = 45  # with fewer pairs of letters, random letters cannot be told from words
+_STRETCH_PAIRS = 150  # about 35 words, among which the unknown pairs are counted
 _SPACE = ord(" ")
 _KNOWN_SHARE = 0.75  # share of pairs that must occur in some language; of random pairs half do
-_LOOKED_AT = 4_500  # characters of the beginning and the end in which random letters are looked for
 
 
 @verifier("GarbledText", family="gate", domain=BINARY, version=4, layer="global_quality")
@@ -103,61 +144,57 @@ def garbled_text(rollout: Rollout) -> Answer:
 
 
 def _count_signs(text: str, question: str) -> Iterator[tuple[str, int]]:
-    """Each sign of garbled text and how often it occurs; 0 if that is too rare to matter."""
+    """Yield each sign of garbled text and how often it occurs; 0 if that is too rare to matter."""
     not_ascii = " ".join(_NOT_ASCII.findall(text))
-    broken = _BROKEN.findall(text)
-    many = (
+    broken = _BROKEN_CHARACTERS.findall(text)
+    has_many = (
         len(broken) >= 3
         or (len(broken) >= 2 and len(text) < 200)
         or 20 * sum(map(len, broken)) > len(text)
     )
-    yield "places with broken characters", len(broken) if many else 0
+    yield "places with broken characters", len(broken) if has_many else 0
     wrong = max(len(_KNOWN_MOJIBAKE.findall(not_ascii)), _count_wrongly_decoded(text, not_ascii))
     yield "wrongly decoded passages", wrong if wrong >= 2 or 20 * wrong > len(text) else 0
-    stacked = len(_STACKED.findall(not_ascii))
+    stacked = len(_STACKED_ACCENTS.findall(not_ascii))
     yield "letters under heaps of accents", stacked if stacked >= 3 else 0
     mixed = _count_mixed_words(text) if _NOT_LATIN.search(not_ascii) else 0
     yield "words of mixed scripts", mixed if mixed >= 3 else 0
-    yield "lines of signs without words", sum(map(_is_soup, _MATHS.sub(" ", text).splitlines()))
+    lines_without_maths = _MATHS.sub(" ", text).splitlines()
+    yield "lines of signs without words", sum(map(_is_line_of_signs, lines_without_maths))
     tokens = len(_TOKENS.findall(text))
     if "<s>" not in text:
-        tokens += text.count("</s>")
+        tokens += text.count("</s>")  # with <s>, it is HTML for text that is struck out
     yield "tokens of a vocabulary", tokens
     if _CIPHER_ASKED.search(question):
         return
     escapes = len(_ESCAPES.findall(text))
-    many = escapes >= 3 or (escapes > 0 and 6 * escapes > len(text.split()))
-    yield "letters as escapes", escapes if many else 0
+    has_many = escapes >= 3 or (escapes > 0 and 6 * escapes > len(text.split()))
+    yield "letters as escapes", escapes if has_many else 0
     yield "words of random letters", _count_random_words(text)
 
 
+# ---- wrong encodings ------------------------------------------------------------------------------------------------
+
+
 def _count_wrongly_decoded(text: str, not_ascii: str) -> int:
-    """Passages that are really the bytes of UTF-8 (or GBK), read as another encoding."""
+    """Count passages that are really the bytes of UTF-8 (or GBK), read as another encoding."""
     if not not_ascii:
         return 0
     utf8_as_western = sum(
         _count_utf8_in_cp1252(run)
-        for run in _HIGH.findall(not_ascii)
-        if not _SIGNS_ALONE.fullmatch(run)
+        for run in _CP1252_RUN.findall(not_ascii)
+        if not _ORDINARY_SIGNS.fullmatch(run)
     )
-    gbk_as_latin = sum(map(_is_gbk_in_latin, _WESTERN.findall(not_ascii)))
+    gbk_as_latin = sum(map(_is_gbk_in_latin, _LATIN1_RUN.findall(not_ascii)))
     utf8_as_gbk = sum(map(_count_utf8_in_gbk, _HAN_RUN.findall(not_ascii)))
     if 5 * utf8_as_gbk < len(_HAN.findall(not_ascii)):
         utf8_as_gbk = 0  # a few ordinary words happen to have such bytes
-    accents = sum(map(_is_accent_in_gbk, _IN_LATIN.findall(text)))
+    accents = sum(map(_is_accent_in_gbk, _HAN_IN_LATIN_WORD.findall(text)))
     return utf8_as_western + gbk_as_latin + utf8_as_gbk + accents
 
 
-# Bytes that cp1252 leaves open are kept as they are, as careless programs do.
-_CP1252 = {
-    ord(bytes([b]).decode("cp1252")): b
-    for b in range(0x80, 0xA0)
-    if b not in (0x81, 0x8D, 0x8F, 0x90, 0x9D)
-}
-
-
 def _count_utf8_in_cp1252(run: str) -> int:
-    """Estimate how many passages of UTF-8 were decoded as cp1252 here; a few bytes may be lost."""
+    """Estimate how many passages of UTF-8 were decoded as cp1252 here ("â€™" for ’); a few bytes may be lost."""
     try:
         data = run.translate(_CP1252).encode("latin-1")
     except ValueError:
@@ -168,45 +205,38 @@ def _count_utf8_in_cp1252(run: str) -> int:
     return 1 + len(letters) // 4
 
 
-_BLOCKS = [
-    re.compile(f"[{letters}]{{2,}}")
-    for letters in (
-        "\u4e00-\u9fff\u3000-\u30ff\uff00-\uffef“”‘’…—",
-        "А-яёЁіїєў",
-        "À-ÿ",
-        "α-ωΑ-Ω",
-        "ء-ي",
-        "א-ת",
-        "가-힣",
-    )
-]
-
-
-def _count_utf8_in_gbk(run: str) -> int:
-    """Count letters of UTF-8 that was decoded as GBK: encoded as GBK again, the bytes are UTF-8 in one script."""
-    data = run.encode("gbk", "ignore")
-    letters = data.decode("utf-8", "ignore")
-    if 4 * len(letters.encode()) < 3 * len(data):
-        return 0
-    return len(letters) if any(block.fullmatch(letters) for block in _BLOCKS) else 0
-
-
-def _is_accent_in_gbk(char: str) -> bool:
-    """A letter with an accent, read as GBK: the 茅 of caf茅."""
-    try:
-        return "À" <= char.encode("gbk").decode("utf-8") <= "ÿ"
-    except ValueError:
-        return False
-
-
 def _is_gbk_in_latin(run: str) -> bool:
-    """GBK read as Latin: many accents in a row, which make Chinese characters."""
+    """Is it GBK read as Latin-1: many accents in a row ("ÄãºÃÊÀ"), whose bytes make Chinese characters?"""
     try:
         letters = run[: len(run) // 2 * 2].encode("latin-1").decode("gbk")
     except ValueError:
         return False
     chinese = sum("\u4e00" <= char <= "\u9fff" for char in letters)
     return len(set(run)) >= 4 and 2 * chinese > len(letters)
+
+
+def _count_utf8_in_gbk(run: str) -> int:
+    """Count letters of UTF-8 that was decoded as GBK ("浣犲ソ" for 你好).
+
+    Encoded as GBK again, the bytes are UTF-8 in one script.
+    """
+    data = run.encode("gbk", "ignore")
+    letters = data.decode("utf-8", "ignore")
+    if 4 * len(letters.encode()) < 3 * len(data):
+        return 0
+    is_one_script = any(script.fullmatch(letters) for script in _LETTERS_OF_ONE_SCRIPT)
+    return len(letters) if is_one_script else 0
+
+
+def _is_accent_in_gbk(char: str) -> bool:
+    """Is it a letter with an accent, read as GBK: the 茅 of "caf茅"?"""
+    try:
+        return "À" <= char.encode("gbk").decode("utf-8") <= "ÿ"
+    except ValueError:
+        return False
+
+
+# ---- mixed scripts, signs and random letters ------------------------------------------------------------------------
 
 
 def _count_mixed_words(text: str) -> int:
@@ -216,67 +246,70 @@ def _count_mixed_words(text: str) -> int:
     words change to and fro, or mix letters that look alike.
     """
     count = 0
-    end = -1
-    scripts: set[str] = set()
+    word_end = -1
+    scripts: set[str] = set()  # of the word so far
     changes = 0
     for run in _SCRIPT_RUN.finditer(text):
         script = run.lastgroup or ""
-        if run.start() == end:
+        if run.start() == word_end:
             scripts = scripts | {script}
             changes += 1
-            is_mixed = not any(scripts <= pair for pair in _TOGETHER)
-            count += is_mixed and (changes == 2 or (changes == 1 and scripts == _LOOK_ALIKE))
+            is_mixed = not any(scripts <= together for together in _SCRIPTS_TOGETHER)
+            looks_alike = changes == 1 and scripts == _SCRIPTS_LOOKING_ALIKE
+            if is_mixed and (changes == 2 or looks_alike):
+                count += 1
         else:
             scripts = {script}
             changes = 0
-        end = run.end()
+        word_end = run.end()
     return count
 
 
-def _is_soup(line: str) -> bool:
-    """A long line of many different ASCII signs and few letters, other than a rule, drawing, table or formula."""
+def _is_line_of_signs(line: str) -> bool:
+    """Is it a long line of many different ASCII signs and few letters? Rules, drawings, tables and formulas are not."""
     # More than half of the characters must be signs; counting them by a pattern first keeps ordinary lines fast.
-    if 2 * len(_ASCII_SIGN.findall(line)) <= _SOUP:
+    if 2 * len(_ASCII_SIGN.findall(line)) <= _SIGN_LINE_CHARACTERS:
         return False
-    dense = "".join(line.split())
-    if len(dense) < _SOUP or dense.count("|") >= 2:
+    characters = "".join(line.split())
+    if len(characters) < _SIGN_LINE_CHARACTERS or characters.count("|") >= 2:
         return False
-    signs = Counter(char for char in dense if char.isascii() and not char.isalnum())
-    letters = sum(map(str.isalpha, dense))
-    two_commonest = sum(n for _, n in signs.most_common(2))
-    return (
-        len(signs) >= 8
-        and 2 * signs.total() > len(dense)
-        and 4 * letters < len(dense)
-        and 2 * two_commonest < signs.total()
-        and sum(sign in signs for sign in "#@$&?;'\"~`%!:") >= 4  # a formula has other signs
-    )
+    signs = Counter(char for char in characters if char.isascii() and not char.isalnum())
+    letters = sum(map(str.isalpha, characters))
+    is_mostly_signs = 2 * signs.total() > len(characters) and 4 * letters < len(characters)
+    # The lines of drawings have one or two signs again and again.
+    two_commonest = sum(count for _, count in signs.most_common(2))
+    is_varied = len(signs) >= 8 and 2 * two_commonest < signs.total()
+    # Formulas have other signs than these.
+    signs_of_no_formula = sum(sign in signs for sign in "#@$&?;'\"~`%!:")
+    return is_mostly_signs and is_varied and signs_of_no_formula >= 4
+
+
+def _count_random_words(text: str) -> int:
+    """Return the number of words in Latin letters if their pairs of letters occur in no language, else 0.
+
+    Random letters may follow good text, so that every stretch of `_STRETCH_PAIRS` pairs is looked at. Of a long text,
+    only the beginning and the end are.
+    """
+    if len(text) > 4_500:
+        text = text[:3000] + " " + text[-1500:]
+    words = _SPELLED_WORD.findall(_MATHS.sub(" ", text))
+    letters = np.frombuffer(" ".join(words).lower().encode(), dtype=np.uint8)
+    is_pair = (letters[:-1] != _SPACE) & (letters[1:] != _SPACE)
+    is_known = _read_known_pairs()[letters[:-1], letters[1:]][is_pair]
+    pairs = len(is_known)
+    if pairs < _FEWEST_PAIRS:
+        return 0
+    size = min(pairs, _STRETCH_PAIRS)
+    # Sums up to each pair: the known pairs of a stretch are the difference of two of them.
+    known_before = np.concatenate(([0], np.cumsum(is_known)))
+    known_in_stretch = known_before[size:] - known_before[:-size]
+    return len(words) if known_in_stretch.min() < _KNOWN_SHARE * size else 0
 
 
 @cache
-def _known_pairs() -> np.ndarray:
-    """Which pairs of letters occur in European languages, by their ASCII codes."""
+def _read_known_pairs() -> np.ndarray:
+    """Return a table of 128 × 128 bools: does this pair of ASCII codes occur as letters in a European language?"""
     table = np.zeros((128, 128), dtype=bool)
     for first, followers in read_table("letter_pairs"):
         table[ord(first), [ord(letter) for letter in followers]] = True
     return table
-
-
-def _count_random_words(text: str) -> int:
-    """The number of words in Latin letters if their pairs of letters occur in no language, else 0.
-
-    Random letters may follow good text, so that every stretch of `_STRETCH` pairs is looked at.
-    """
-    if len(text) > _LOOKED_AT:
-        text = text[:3000] + " " + text[-1500:]
-    words = _SPELLED.findall(_MATHS.sub(" ", text))
-    letters = np.frombuffer(" ".join(words).lower().encode(), dtype=np.uint8)
-    is_pair = (letters[:-1] != _SPACE) & (letters[1:] != _SPACE)
-    is_known = _known_pairs()[letters[:-1], letters[1:]][is_pair]
-    pairs = len(is_known)
-    if pairs < _FEW_PAIRS:
-        return 0
-    size = min(pairs, _STRETCH)
-    known_before = np.concatenate(([0], np.cumsum(is_known)))
-    known_in_stretch = known_before[size:] - known_before[:-size]
-    return len(words) if known_in_stretch.min() < _KNOWN_SHARE * size else 0

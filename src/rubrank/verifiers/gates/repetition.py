@@ -1,4 +1,10 @@
-"""RepeatSegment: does the answer go round in circles (1 = fine, 0 = the reward is stopped)?"""
+"""RepeatSegment: does the answer go round in circles (1 = fine, 0 = the reward is stopped)?
+
+    "I will go home. I will go home. I will go home. …"        # a loop: one segment many times in a row
+    "Step 1: mix it well.\nStep 2: mix it well.\n…"            # a counting loop: only a number changes
+
+The checks follow each other in `repeat_segment`; the first that finds a fault decides.
+"""
 
 from __future__ import annotations
 
@@ -18,28 +24,36 @@ from rubrank.verifiers.shared.repeats import Repeat, asks_to_repeat, find_nested
 from rubrank.verifiers.verifier import BINARY, Answer, verifier
 
 _MOST_CHARACTERS = 100_000  # of which sentences and compression are measured
-_SHORTEST = 16  # characters: shorter repeats cannot matter, because `least_length` is at least 20
-_HAN_CHARACTER = re.compile(f"[{HAN}]")
-_LINE_MARKER = re.compile(r"^[\s\d.)(、*_#>•·-]+")
-_NUMERAL = "一二三四五六七八九十百千零〇两"
-_COUNTER = re.compile(
-    rf"\d+(?:\.\d+)*|第[{_NUMERAL}]+|[①-⑳]|(?<=[^\W\d_] )(?:one|two|three|four|five|six|seven|eight|nine|ten"
-    rf"|eleven|twelve)\b"
-    r"|\b(?:first|second|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth)\b",
-    re.IGNORECASE,
+_SHORTEST_REPEAT = (
+    16  # characters: shorter ones cannot matter, because `least_length` is at least 20
 )
-# A line that calls a tool: get_weather(city="Oslo").
-_CALL = re.compile(r"(?:[\[{]\s*+)?[A-Za-z_][\w.]*+\(.*\)[\]}]?[,;]?$")
-_CALL_BEGINS = re.compile(r"<(?:tool_call|function_call|tool_use|invoke|function)\b[^<>]*+>")
-_CALL_ENDS = re.compile(r"</(?:tool_call|function_call|tool_use|invoke|function)>")
-_PARAGRAPH = 120  # characters: three times in a row is a loop
-_ENTRY = 12  # characters from which on entries of a list are unlikely to be alike
-_COMPRESSIBLE = 800  # characters from which on compression tells something
+_PARAGRAPH_CHARACTERS = 120  # a repeat this long is a loop if it stands three times in a row
+_ENTRY_CHARACTERS = 12  # from which on entries of a list are unlikely to be alike
+_COMPRESSIBLE_CHARACTERS = 800  # from which on compression tells something
 # The most repetitive good answers, tables of test cases, are compressed to 0.17 of their size.
-_MOST_COMPRESSED = 0.12
+_LEAST_COMPRESSED_SHARE = 0.12
+# How many lines, sentences, rows or lines of code that differ in a counter only are a loop.
 _MANY_ENTRIES = 12
 _MANY_ROWS = 12
 _MANY_CODE_LINES = 25
+_ASKED_FACTOR = 25  # if the prompt asks for repetition, segments may stand this many times as often
+
+_HAN_CHARACTER = re.compile(f"[{HAN}]")
+# What stands before the text of an entry: "12. ", "- **", "(3) ".
+_LINE_MARKER = re.compile(r"^[\s\d.)(、*_#>•·-]+")
+# A counter: the "7" of "Step 7: …", "2.1", 第三, ③, the "two" of "Day two", "third". Not the "One" of "One day".
+_COUNTER = re.compile(
+    r"""\d+(?:\.\d+)*
+    | 第[一二三四五六七八九十百千零〇两]+
+    | [①-⑳]
+    | (?<=[^\W\d_][ ])(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)\b
+    | \b(?:first|second|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth)\b""",
+    re.IGNORECASE | re.VERBOSE,
+)
+# A line that calls a tool: get_weather(city="Oslo").
+_CALL_LINE = re.compile(r"(?:[\[{]\s*+)?[A-Za-z_][\w.]*+\(.*\)[\]}]?[,;]?$")
+_CALL_BEGINS = re.compile(r"<(?:tool_call|function_call|tool_use|invoke|function)\b[^<>]*+>")
+_CALL_ENDS = re.compile(r"</(?:tool_call|function_call|tool_use|invoke|function)>")
 # Both begin where a run begins, so that a long run is not tried again from each of its characters.
 _MANY_BREAKS = re.compile(r"\n(?:[ \t\r\xa0\u3000]*+\n){99}")
 _MANY_SPACES = re.compile(r"(?<![ \t\xa0\u3000])[ \t\xa0\u3000]{2000}")
@@ -69,43 +83,62 @@ def repeat_segment(
     answer = rollout.answer
     prose = _select_prose(answer, refrains)
     is_asked = asks_to_repeat(rollout.question)
-    repeats = find_repeats(prose, least=_SHORTEST)
+    repeats = find_repeats(prose, least=_SHORTEST_REPEAT)
     for repeat in (*repeats, *find_nested_loops(prose, repeats)):
-        if _is_loop(prose, repeat, most_times * (25 if is_asked else 1), least_length):
+        if _is_loop(prose, repeat, most_times, least_length, is_asked):
             return False, _describe(prose, repeat)
     if _MANY_BREAKS.search(answer) or ("\n" in answer and _MANY_SPACES.search(answer)):
         return False, "empty lines without end"
     if is_asked:
         return True, "repetition was asked for"
-    if _is_data(answer):
+
+    # If the whole answer is JSON or a list of calls, its entries may be alike; a loop would not end with a bracket.
+    data = answer.strip()
+    if data.startswith("```"):
+        data = data.split("\n", 1)[-1].removesuffix("```").strip()
+    if (data[:1], data[-1:]) in (("[", "]"), ("{", "}")):
         return True, "data may be alike"
+
     paragraphs = [" ".join(part.split()) for part in answer[:_MOST_CHARACTERS].split("\n\n")]
-    for paragraph, alike in groupby(filter(None, paragraphs)):
-        times = len(list(alike))
-        if times >= 3 and len(paragraph) >= _PARAGRAPH:
+    for paragraph, copies in groupby(filter(None, paragraphs)):
+        times = len(list(copies))
+        if times >= 3 and len(paragraph) >= _PARAGRAPH_CHARACTERS:
             return False, f"a paragraph stands {times} times in a row: {paragraph[:40]!r}"
     copied = _count_copied(prose, repeats)
     if copied > 150 and copied > most_copied * len(prose):
         return False, f"{copied / len(prose):.0%} of the text was said before"
     if _has_same_lines(prose):
         return False, "most lines are the same"
-    repeated = _measure_repeated_sentences(prose)
-    if repeated:
-        return False, f"{repeated:.0%} of the sentences were said before"
-    if len(prose) >= _COMPRESSIBLE and _measure_compression(prose) < _MOST_COMPRESSED:
-        return False, "hardly anything is new: the text can be compressed to an eighth"
+    repeated_share = _measure_repeated_sentences(prose)
+    if repeated_share:
+        return False, f"{repeated_share:.0%} of the sentences were said before"
+    if len(prose) >= _COMPRESSIBLE_CHARACTERS:
+        raw = prose[:_MOST_CHARACTERS].encode("utf-8", "surrogatepass")
+        if len(zlib.compress(raw)) < _LEAST_COMPRESSED_SHARE * len(raw):
+            return False, "hardly anything is new: the text can be compressed to an eighth"
     loop = _find_counting_loop(answer, prose) or _find_code_loop(answer, len(prose))
     return loop is None, loop or "no loop found"
 
 
 def _select_prose(answer: str, refrains: tuple[str, ...]) -> str:
-    """Prose with single spaces; tables, code, rules, calls of tools and refrains left out."""
-    answer = _leave_out_calls(answer)
+    """Return the prose with single spaces, without tables, code, rules, calls of tools and refrains."""
+    # Calls between tags are left out; a call that was made before stays, since it may be a loop.
+    *parts, rest = _CALL_ENDS.split(answer)
+    calls = set()
+    outside_calls = []
+    for part in parts:
+        tag = _CALL_BEGINS.search(part)
+        call = part[tag.end() :] if tag else ""
+        is_new_call = tag is not None and call not in calls
+        outside_calls.append(part[: tag.start()] if tag and is_new_call else part)
+        calls.add(call)
+    answer = "".join([*outside_calls, rest])
+
     lines = split_code(answer)[0] if has_fence(answer) else answer.splitlines()
     prose_lines = []
     for line in lines:
         is_prose = line.strip() and not line.lstrip(" \t").startswith("|") and not is_rule(line)
-        if is_prose and not _CALL.match(line.strip()):
+        if is_prose and not _CALL_LINE.match(line.strip()):
             prose_lines.append(" ".join(line.split()))
     text = "\n".join(prose_lines)
     for refrain in refrains:
@@ -114,31 +147,24 @@ def _select_prose(answer: str, refrains: tuple[str, ...]) -> str:
     return text
 
 
-def _leave_out_calls(answer: str) -> str:
-    """The text without calls between tags; a call that was made before stays, since it may be a loop."""
-    *parts, rest = _CALL_ENDS.split(answer)
-    calls = set()
-    texts = []
-    for part in parts:
-        begin = _CALL_BEGINS.search(part)
-        call = part[begin.end() :] if begin else ""
-        texts.append(part[: begin.start()] if begin and call not in calls else part)
-        calls.add(call)
-    return "".join([*texts, rest])
-
-
 def _measure_size(text: str) -> int:
-    """Characters; Chinese ones count double."""
+    """Count characters; Chinese ones count double."""
     return len(text) + len(_HAN_CHARACTER.findall(text))
 
 
-def _is_loop(text: str, repeat: Repeat, most_times: int, least_length: int) -> bool:
-    """Does the segment stand in a row more than `most_times` times, over at least `least_length` characters?"""
-    span = repeat.length + repeat.distance
-    # If repetition was asked for, most_times is large, and even paragraphs may be repeated.
-    is_asked = most_times >= 25
-    if repeat.distance >= _PARAGRAPH and repeat.times >= 3 and not is_asked:
+def _is_loop(text: str, repeat: Repeat, most_times: int, least_length: int, is_asked: bool) -> bool:
+    """Does the segment stand in a row more than `most_times` times, over at least `least_length` characters?
+
+    is_asked: the prompt asks for repetition, so that segments may be repeated more often, and paragraphs too.
+    """
+    if is_asked:
+        most_times *= _ASKED_FACTOR
+    # A large `most_times`, too, allows paragraphs to be repeated.
+    may_repeat_paragraphs = most_times >= _ASKED_FACTOR
+    is_paragraph = repeat.distance >= _PARAGRAPH_CHARACTERS
+    if is_paragraph and repeat.times >= 3 and not may_repeat_paragraphs:
         return True
+    span = repeat.length + repeat.distance
     if repeat.times <= most_times or span * 2 < least_length:
         return False
     period = text[repeat.start : repeat.start + repeat.distance]
@@ -159,7 +185,7 @@ def _describe(text: str, repeat: Repeat) -> str:
 
 
 def _count_copied(text: str, repeats: list[Repeat]) -> int:
-    """Characters in copies as long as a sentence."""
+    """Count the characters in copies that are as long as a sentence."""
     copied = 0
     for repeat in repeats:
         beginning = text[repeat.start : repeat.start + 30]
@@ -175,21 +201,13 @@ def _has_same_lines(text: str) -> bool:
     for line in text.splitlines():
         entry = _LINE_MARKER.sub("", line)
         # The entries of answer keys (A, True) are short, and alike.
-        if _measure_size(entry) >= _ENTRY:
+        if _measure_size(entry) >= _ENTRY_CHARACTERS:
             entries.append(entry)
     return len(entries) >= _MANY_ENTRIES and len(set(entries)) <= 0.3 * len(entries)
 
 
-def _is_data(answer: str) -> bool:
-    """Is the whole answer JSON or a list of calls? Entries of data are alike; a loop would not end."""
-    text = answer.strip()
-    if text.startswith("```"):
-        text = text.split("\n", 1)[-1].removesuffix("```").strip()
-    return (text[:1], text[-1:]) in (("[", "]"), ("{", "}"))
-
-
 def _measure_repeated_sentences(prose: str) -> float:
-    """The share of sentences that were there before, if it is that of a loop; else 0."""
+    """Return the share of sentences that were there before if it is large enough for a loop, else 0."""
     sentences = []
     for sentence in split_sentences(prose[:_MOST_CHARACTERS]):
         if _measure_size(sentence) >= 10:
@@ -201,14 +219,8 @@ def _measure_repeated_sentences(prose: str) -> float:
     return share if share >= least_share else 0.0
 
 
-def _measure_compression(prose: str) -> float:
-    """The size after compression, as a share of the size before."""
-    data = prose[:_MOST_CHARACTERS].encode("utf-8", "surrogatepass")
-    return len(zlib.compress(data)) / len(data)
-
-
 def _find_counting_loop(answer: str, prose: str) -> str | None:
-    """A series in which only a counter changes: list entries, sentences, rows of a table or lines of code."""
+    """Return a defect if lines, sentences, rows of a table or lines of code differ in a counter only; else None."""
     if len(answer) < 100:
         return None
     # Of each kind of unit: its name, the units, how many in a row are a loop, and the fewest letters of each.
@@ -226,41 +238,41 @@ def _find_counting_loop(answer: str, prose: str) -> str | None:
     if has_fence(answer):
         code_lines = [line for _, code in split_code(answer)[1] for line in code.splitlines()]
         kinds.append(("lines of code", code_lines, _MANY_CODE_LINES, 5))
-    for name, units, most, fewest_letters in kinds:
-        for unit, n in _find_alike(units, most):
+    for name, units, fewest_units, fewest_letters in kinds:
+        for unit, n in _find_alike(units, fewest_units):
             if sum(map(str.isalpha, unit)) + len(_HAN_CHARACTER.findall(unit)) >= fewest_letters:
                 return f"{n} {name} in a row that differ in a number at most: {unit[:40]!r}"
     return None
 
 
-def _find_alike(units: Iterable[str], most: int) -> Iterator[tuple[str, int]]:
-    """Units that occur at least `most` times in a row, apart from a counter, and how often."""
+def _find_alike(units: Iterable[str], fewest: int) -> Iterator[tuple[str, int]]:
+    """Yield units that occur at least `fewest` times in a row, apart from a counter, and how often."""
     # Fast filter: a counter contains no space, so alike units have the same number of spaces.
     for _, group in groupby(units, key=lambda unit: unit.strip().count(" ")):
         neighbours = list(group)
-        if len(neighbours) < most:
+        if len(neighbours) < fewest:
             continue
         for unit, alike in groupby(neighbours, key=_drop_counter):
             n = len(list(alike))
-            if n >= most:
+            if n >= fewest:
                 yield unit, n
 
 
 def _drop_counter(unit: str) -> str:
-    """The unit with every occurrence of its first number replaced by 0."""
+    """Return the unit with every occurrence of its first counter replaced by 0."""
     counter = _COUNTER.search(unit)
     return unit.strip().replace(counter[0], "0") if counter else unit.strip()
 
 
 def _find_code_loop(answer: str, prose_length: int) -> str | None:
-    """Code that fills an answer with one segment over and over."""
+    """Return a defect if more than half of the answer is one segment of code over and over; else None."""
     if len(answer) < 400 or prose_length > len(answer) // 2:
         return None
     # Of a short answer, a segment of a few letters must be repeated more often.
     is_long = len(answer) >= 2000
     most_times = 12 if is_long else 30
     fewest_letters = 8 if is_long else 2
-    for repeat in find_repeats(answer, least=_SHORTEST):
+    for repeat in find_repeats(answer, least=_SHORTEST_REPEAT):
         if repeat.times <= most_times or 2 * repeat.length <= len(answer):
             continue
         segment = answer[repeat.start : repeat.start + repeat.distance]

@@ -21,16 +21,24 @@ from rubrank.verifiers.shared.language import detect_language
 from rubrank.verifiers.shared.word_tables import compile_phrases, read_table, read_words
 from rubrank.verifiers.verifier import BINARY, Answer, verifier
 
-_TAG_NAMES = "think|thinking|thought|thoughts|reasoning|seed:think|analysis|scratchpad|reflection|inner_monologue|cot"
-# Tags of thinking and tokens of chat templates: </think>, <|im_end|>, [/INST], <<SYS>>.
+# Tags of thinking and tokens of chat templates, with the slash of a closing tag or without. Not <table>.
 _TAG = re.compile(
-    rf"</?(?:{_TAG_NAMES}|start_of_turn|end_of_turn)>|<\|[a-z_]{{2,30}}\|>|◁/?think▷|\[/?THINK\]|\[/?INST\]|<</?SYS>>"
-    r"|<\|?(?:user|assistant|system)\|?>(?=\s)",
-    re.IGNORECASE,
+    r"""
+    </?(?:think|thinking|thought|thoughts|reasoning|seed:think|analysis|scratchpad|reflection|inner_monologue|cot
+        |start_of_turn|end_of_turn)>
+    | <\|[a-z_]{2,30}\|>                          # <|im_end|>
+    | ◁/?think▷ | \[/?THINK\] | \[/?INST\] | <</?SYS>>
+    | <\|?(?:user|assistant|system)\|?>(?=\s)     # <user>, <|assistant|>
+    """,
+    re.IGNORECASE | re.VERBOSE,
 )
 # Names of channels that remain when their tokens are dropped: "analysisWe need to …assistantfinal…".
 _CHANNELS = re.compile(
-    r"\A\W{0,3}(?:analysis|commentary)(?=[A-Z\u4e00-\u9fff]|\s*\n)|assistant(?:final|commentary|analysis)(?=\W|[A-Z\u4e00-\u9fff]|$)"
+    r"""
+    \A\W{0,3}(?:analysis|commentary)(?=[A-Z\u4e00-\u9fff]|\s*\n)
+    | assistant(?:final|commentary|analysis)(?=\W|[A-Z\u4e00-\u9fff]|$)
+    """,
+    re.VERBOSE,
 )
 # A label at the beginning that announces thinking: "**Thinking Process:**", 思考过程：.
 _LABEL = compile_phrases("thinking_label", before=r"\W{0,4}", after=r"(?:\W{0,3}[:：]|\]|\*\*\n)")
@@ -44,11 +52,18 @@ _FICTION_ASKED = compile_phrases("fiction_asked")
 _THOUGHTS_ASKED = compile_phrases("fiction_asked", "thoughts_asked")
 # The prompt asks for a conversation, or is about one; then turns of speakers are no leak.
 _CONVERSATION_ASKED = compile_phrases("conversation_asked")
-_OPENING = 600  # characters of the beginning in which thinking aloud is looked for
-_NEAR = 60  # characters within which a verb belongs to its subject
-_SENTENCE = re.compile(r"(?<=[.!?…:])\s+|[。！？\n]+")
+# "Question:" and "Answer:" at the start of a line, and prompts that ask for such a list.
+_NEXT_QUESTION = compile_phrases("next_question", before=r"(?m)^[ \t*]*", after=r"[ \t*]*[:：]")
+_ITS_ANSWER = compile_phrases("its_answer", before=r"(?m)^[ \t*]*", after=r"[ \t*]*[:：]")
+_QUESTIONS_ASKED = compile_phrases("questions_asked")
+
+_OPENING_CHARACTERS = 600  # of the beginning, in which thinking aloud is looked for
+_NEAR_CHARACTERS = 60  # within which a verb belongs to its subject
+_SENTENCE_BREAK = re.compile(r"(?<=[.!?…:])\s+|[。！？\n]+")
 _SEPARATOR = re.compile(r"[\s,，.。…!！:—~-]+")
+# Two Chinese or Japanese characters, or a word of four letters or more.
 _CONTENT_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]{2}|[^\W_]{4,}")
+# A character of a script that puts no spaces between words: Kana, Han, Hangul, Thai.
 _UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f]")
 
 
@@ -71,7 +86,8 @@ def think_leak(rollout: Rollout) -> Answer:
     leak = _find_token(rollout, prose, prompt) or _find_turns(prose, prompt)
     if leak:
         return False, leak
-    signs = _count_signs(bare(prose[: 2 * _OPENING])[:_OPENING], prompt)
+    opening = bare(prose[: 2 * _OPENING_CHARACTERS])[:_OPENING_CHARACTERS]
+    signs = _find_signs(opening, prompt)
     if len(signs) >= 3:
         return False, f"the answer opens by thinking aloud: {', '.join(signs[:3])}"
     if _THOUGHTS_ASKED.search(prompt):
@@ -89,7 +105,7 @@ def think_leak(rollout: Rollout) -> Answer:
 
 
 def _find_token(rollout: Rollout, prose: str, prompt: str) -> str | None:
-    """A thinking tag, a token of a chat template or a channel that the prompt does not speak of."""
+    """Return a defect for a thinking tag, chat-template token or channel that the prompt does not speak of; or None."""
     for tag in _TAG.findall(prose):
         if tag.lower().strip("</>|◁▷[]") not in prompt:
             return f"{tag!r} in the answer"
@@ -104,38 +120,20 @@ def _find_token(rollout: Rollout, prose: str, prompt: str) -> str | None:
 # ---- turns ----------------------------------------------------------------------------------------------------------
 
 
-@cache
-def _turn_pattern() -> re.Pattern[str]:
-    """A pattern for the name of a side and its colon at the start of a line: "**User:**", "### Human:"."""
-    sides = read_words("dialogue_marks")
-    names = "|".join(
-        f"(?P<{side}>{'|'.join(map(re.escape, words))})" for side, words in sides.items()
-    )
-    return re.compile(rf"(?mi)^[ \t]*(?P<heading>#{{2,4}} )?\**(?:{names})\**[ \t]*[:：]\**")
-
-
 def _find_turns(prose: str, prompt: str) -> str | None:
-    """The model goes on as the user, and answers itself; a conversation was not asked for."""
+    """Return a defect if the model goes on as the user and answers itself, unless a conversation was asked for."""
     if _CONVERSATION_ASKED.search(prompt):
         return None
     user_turn = None
-    for mark in _turn_pattern().finditer(prose[:200_000]):
+    for mark in _compile_turn_mark().finditer(prose[:200_000]):
         if mark["user"]:
             user_turn = mark
         elif user_turn:
             return f"turns of a conversation: {user_turn[0].strip()!r}, {mark[0].strip()!r}"
     if user_turn and user_turn["heading"] and user_turn.start() > 0:
         return f"a turn of the user: {user_turn[0].strip()!r}"
-    return _find_next_question(prose, prompt)
 
-
-_NEXT_QUESTION = compile_phrases("next_question", before=r"(?m)^[ \t*]*", after=r"[ \t*]*[:：]")
-_ITS_ANSWER = compile_phrases("its_answer", before=r"(?m)^[ \t*]*", after=r"[ \t*]*[:：]")
-_QUESTIONS_ASKED = compile_phrases("questions_asked")
-
-
-def _find_next_question(prose: str, prompt: str) -> str | None:
-    """After a short answer the model asks itself the next question, as in a list of examples."""
+    # After a short answer the model asks itself the next question, as in a list of examples.
     question = _NEXT_QUESTION.search(prose, 1)
     if question is None or _QUESTIONS_ASKED.search(prompt):
         return None
@@ -146,60 +144,56 @@ def _find_next_question(prose: str, prompt: str) -> str | None:
     return None
 
 
+@cache
+def _compile_turn_mark() -> re.Pattern[str]:
+    """Return a pattern for the name of a side and its colon at the start of a line: "**User:**", "### Human:".
+
+    Its groups: "user" or "assistant", whichever side is named, and "heading" for the signs of a heading.
+    """
+    sides = read_words("dialogue_marks")
+    names = "|".join(
+        f"(?P<{side}>{'|'.join(map(re.escape, words))})" for side, words in sides.items()
+    )
+    return re.compile(rf"(?mi)^[ \t]*(?P<heading>#{{2,4}} )?\**(?:{names})\**[ \t]*[:：]\**")
+
+
 # ---- thinking aloud -------------------------------------------------------------------------------------------------
 
 
-@cache
-def _phrases(kind: str, language: str | None = None) -> re.Pattern[str]:
-    """A pattern for the phrases of a kind, of all languages or one; where words have spaces, they begin with a word."""
-    spelled: list[str] = []
-    unspaced: list[str] = []
-    for row_kind, row_language, phrases in read_table("thinking_words"):
-        if row_kind == kind and language in (None, row_language):
-            for phrase in phrases.split(", "):
-                if _UNSPACED.search(phrase):
-                    unspaced.append(re.escape(phrase))
-                else:
-                    spelled.append(re.escape(phrase))
-    spelled.sort(key=len, reverse=True)
-    unspaced.sort(key=len, reverse=True)
-    return re.compile(
-        rf"(?<![\w'’])(?:{'|'.join(spelled) or '(?!)'})|(?:{'|'.join(unspaced) or '(?!)'})"
-    )
-
-
-def _count_signs(opening: str, prompt: str) -> list[str]:
-    """The signs of thinking aloud in the opening of an answer; a sign that weighs 2 is listed twice."""
+def _find_signs(opening: str, prompt: str) -> list[str]:
+    """Return the signs of thinking aloud in the opening of an answer; a sign that weighs 2 is listed twice."""
     text = opening.lower().replace("’", "'")
     is_fiction = _FICTION_ASKED.search(prompt) is not None
-    is_about_users = _phrases("user").search(prompt) is not None or "user" in prompt
-    talk = _match_talk(text)
+    is_about_users = _compile_words("user").search(prompt) is not None or "user" in prompt
+    talk = _read_talk(text)
     after_talk = text[len(talk) :]
     signs: list[str] = []
     if talk and not is_fiction:
         signs += _find_talk_signs(talk, after_talk)
     language = detect_language(opening)[0]
-    sentences = []
-    for sentence in _SENTENCE.split(after_talk):
-        if not _speaks_to_user(sentence, language):
-            sentences.append(sentence)
+    sentences = [
+        sentence
+        for sentence in _SENTENCE_BREAK.split(after_talk)
+        if not _speaks_to_user(sentence, language)
+    ]
     names_user = False
     for sentence in sentences[:3]:
         user_signs = [] if names_user else _find_user_signs(sentence, is_about_users)
         names_user = names_user or bool(user_signs)
         signs += user_signs or _find_task_signs(sentence, prompt)
-        if _phrases("told").search(sentence[:60]):
+        if _compile_words("told").search(sentence[:60]):
             signs.append("it is asked to")
-        if _phrases("asked").search(sentence[:60]) and not is_fiction:
+        if _compile_words("asked").search(sentence[:60]) and not is_fiction:
             signs += ["it is asked to"] * 3
         signs += _find_plan_signs(sentence, prompt, is_fiction, is_about_users)
     # "Let me think about primes. … Hmm, 53?"
     if signs and not is_fiction and any(map(_begins_with_hesitation, sentences[1:])):
         signs += ["hesitates"] * 2
     if not is_fiction:
-        drafts = {
-            match[0] for sentence in sentences for match in _phrases("draft").finditer(sentence)
-        }
+        # "Draft:", "my answer should"
+        drafts: set[str] = set()
+        for sentence in sentences:
+            drafts.update(match[0] for match in _compile_words("draft").finditer(sentence))
         signs += sorted(draft for draft in drafts if draft.strip(" :：") not in prompt)[:2]
     if signs and _says_it_twice(opening, prompt):
         signs.append("the answer is said twice")
@@ -207,14 +201,17 @@ def _count_signs(opening: str, prompt: str) -> list[str]:
 
 
 def _find_talk_signs(talk: str, after_talk: str) -> list[str]:
-    """Signs of an answer that begins with "Okay, so" or "Hmm": it counts, and more so before a plan."""
+    """Return the signs of an answer that begins with "Okay, so" or "Hmm": more of them if a plan follows.
+
+    talk: these first words. after_talk: the rest of the opening.
+    """
     signs = [talk.strip(" ,.…!，。！")]
-    hesitates = _phrases("hesitation").match(talk) is not None
-    consents = _phrases("consent").match(talk) is not None
+    hesitates = _compile_words("hesitation").match(talk) is not None
+    consents = _compile_words("consent").match(talk) is not None
     # "Hmm, let me think …"
-    has_plan = bool(_find_plan(after_talk[:_NEAR], 0))
+    has_plan = bool(_find_plan(after_talk[:_NEAR_CHARACTERS], 0))
     # "Okay, I need to …"
-    has_need = _phrases("need").match(after_talk) is not None
+    has_need = _compile_words("need").match(after_talk) is not None
     if (hesitates and has_plan) or (has_need and (hesitates or consents)):
         signs += ["plans before it answers"] * 2
     return signs
@@ -222,25 +219,25 @@ def _find_talk_signs(talk: str, after_talk: str) -> list[str]:
 
 def _begins_with_hesitation(sentence: str) -> bool:
     """Does the sentence begin with "Hmm," or a word like it? German "Um die" and Portuguese "Um dos" have no comma."""
-    word = _phrases("hesitation").match(sentence)
+    word = _compile_words("hesitation").match(sentence)
     return word is not None and sentence.startswith((",", "，", "、", ".", "…", "—"), word.end())
 
 
 def _find_user_signs(sentence: str, is_about_users: bool) -> list[str]:
-    """Signs of a sentence that begins with the user in the third person: "The user wants …"."""
-    user = _phrases("user").search(sentence[:40])
-    if user is None or not _stands_first(user):
+    """Return the signs of a sentence that begins with the user in the third person: "The user wants …"."""
+    user = _compile_words("user").search(sentence[:40])
+    if user is None or not _is_at_start(user):
         return []
     weight = 1 if is_about_users else 2
-    if _phrases("wants").search(sentence[user.start() : user.end() + _NEAR]):
+    if _compile_words("wants").search(sentence[user.start() : user.end() + _NEAR_CHARACTERS]):
         weight += 1
     return [user[0]] * weight
 
 
 def _find_task_signs(sentence: str, prompt: str) -> list[str]:
-    """Signs of a sentence that begins with the task, in words that the prompt has not: "The question asks …"."""
-    task = _phrases("task").search(sentence)
-    if task is None or not _stands_first(task) or task[0].strip(":") in prompt:
+    """Return the signs of a sentence that begins with the task, in words not of the prompt: "The question asks …"."""
+    task = _compile_words("task").search(sentence)
+    if task is None or not _is_at_start(task) or task[0].strip(":") in prompt:
         return []
     return [task[0]] * 2
 
@@ -248,15 +245,17 @@ def _find_task_signs(sentence: str, prompt: str) -> list[str]:
 def _find_plan_signs(
     sentence: str, prompt: str, is_fiction: bool, is_about_users: bool
 ) -> list[str]:
-    """Signs of a plan, which weighs more in a sentence that mentions the user, the prompt or the task."""
-    mentions_user = _phrases("user").search(sentence) is not None and not is_about_users
-    mentions_prompt = _phrases("prompt").search(sentence) is not None and "prompt" not in prompt
+    """Return the signs of a plan, which weighs more in a sentence that mentions the user, the prompt or the task."""
+    mentions_user = _compile_words("user").search(sentence) is not None and not is_about_users
+    mentions_prompt = (
+        _compile_words("prompt").search(sentence) is not None and "prompt" not in prompt
+    )
     if mentions_user or mentions_prompt:
         return _find_plan(sentence, 2)
     mentions_task = (
-        _phrases("task").search(sentence) is not None
-        or _phrases("user").search(sentence[:40]) is not None
-        or _phrases("meta").search(sentence) is not None
+        _compile_words("task").search(sentence) is not None
+        or _compile_words("user").search(sentence[:40]) is not None
+        or _compile_words("meta").search(sentence) is not None
     )
     if is_fiction and not mentions_task:
         return []
@@ -266,14 +265,14 @@ def _find_plan_signs(
 def _says_it_twice(opening: str, prompt: str) -> bool:
     """Does a short answer follow whose words all stand in the first paragraph: thinking, then the answer?"""
     paragraphs = opening.lower().split("\n\n")
-    if len(paragraphs) != 2 or len(opening) >= _OPENING:
+    if len(paragraphs) != 2 or len(opening) >= _OPENING_CHARACTERS:
         return False
     thinking, answer = paragraphs
     new_words = {word for word in _CONTENT_WORD.findall(answer) if word not in prompt}
     return bool(new_words) and all(word in thinking for word in new_words)
 
 
-def _stands_first(phrase: re.Match[str]) -> bool:
+def _is_at_start(phrase: re.Match[str]) -> bool:
     """Does the phrase begin its sentence, with at most a word or two before it?"""
     most_before = 2 if _UNSPACED.search(phrase[0]) else 16
     return phrase.start() <= most_before
@@ -281,17 +280,17 @@ def _stands_first(phrase: re.Match[str]) -> bool:
 
 def _speaks_to_user(sentence: str, language: str) -> bool:
     """Is there a "you"? Thinking aloud has none: "Let me check that for you" is an answer."""
-    you = _phrases("you", language).search(sentence)
+    you = _compile_words("you", language).search(sentence)
     if you is None:
         return False
     return _UNSPACED.search(you[0]) is not None or not sentence[you.end() : you.end() + 1].isalpha()
 
 
-def _match_talk(text: str) -> str:
-    """The words such as "Okay, so, hmm" with which thinking aloud begins; "" if there are none."""
+def _read_talk(text: str) -> str:
+    """Return the words such as "Okay, so, hmm" with which thinking aloud begins; "" if there are none."""
     end = 0
     while True:
-        talk = _phrases("talk").match(text, end)
+        talk = _compile_words("talk").match(text, end)
         if not talk:
             return text[:end]
         separator = _SEPARATOR.match(text, talk.end())
@@ -301,18 +300,44 @@ def _match_talk(text: str) -> str:
 
 
 def _find_plan(sentence: str, weight: int) -> list[str]:
-    """Signs of a plan to think or to reply. weight: larger if the sentence is about the task, user or prompt."""
-    plan = _phrases("self").search(sentence)
+    """Return the signs of a plan to think or to reply: "let me think", "I should answer".
+
+    weight: 0, 1 or 2; larger if the sentence is about the task, the user or the prompt.
+    """
+    plan = _compile_words("self").search(sentence)
     if plan is None:
         return []
-    near = sentence[plan.end() : plan.end() + _NEAR]
+    near = sentence[plan.end() : plan.end() + _NEAR_CHARACTERS]
     if _UNSPACED.search(plan[0]):
         # In Japanese and Korean the verb comes last.
         near = sentence[max(0, plan.start() - 20) : plan.end() + 20]
-    reply = _phrases("reply").search(near)
-    think = _phrases("think").search(near)
+    reply = _compile_words("reply").search(near)
+    think = _compile_words("think").search(near)
     if reply:
         return [f"{plan[0]} … {reply[0]}"] * min(3, 2 + weight)
     if think:
         return [f"{plan[0]} … {think[0]}"] * (1 + weight)
     return [plan[0]] * weight
+
+
+@cache
+def _compile_words(kind: str, language: str | None = None) -> re.Pattern[str]:
+    """Return a pattern for the phrases of a kind in data/thinking_words.tsv, of all languages or one.
+
+    Where words have spaces between them, a phrase begins with a whole word.
+    """
+    spaced: list[str] = []
+    unspaced: list[str] = []
+    for row_kind, row_language, phrases in read_table("thinking_words"):
+        if row_kind == kind and language in (None, row_language):
+            for phrase in phrases.split(", "):
+                if _UNSPACED.search(phrase):
+                    unspaced.append(re.escape(phrase))
+                else:
+                    spaced.append(re.escape(phrase))
+    # The longest first, since the first alternative that fits wins. (?!) matches nothing.
+    spaced.sort(key=len, reverse=True)
+    unspaced.sort(key=len, reverse=True)
+    return re.compile(
+        rf"(?<![\w'’])(?:{'|'.join(spaced) or '(?!)'})|(?:{'|'.join(unspaced) or '(?!)'})"
+    )

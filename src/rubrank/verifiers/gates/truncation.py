@@ -14,6 +14,7 @@ from __future__ import annotations
 import itertools
 import re
 
+from rubrank._plain import word_set
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.prose import HAN, is_heading, is_item, is_rule, split_code
 from rubrank.verifiers.shared.language import detect_language
@@ -37,40 +38,77 @@ from rubrank.verifiers.shared.unclosed import (
 from rubrank.verifiers.shared.word_tables import compile_phrases, read_words
 from rubrank.verifiers.verifier import BINARY, Answer, missing, verifier
 
-# Finish reasons of samplers and APIs: those of a cut answer, and those of a whole one.
-_CUT = frozenset(
-    ("length", "max_tokens", "max_length", "token_limit", "max_output_tokens", "model_length")
+# Finish reasons of samplers and APIs: those of a cut answer, and those of a complete one.
+_CUT_REASONS = word_set("length max_tokens max_length token_limit max_output_tokens model_length")
+_COMPLETE_REASONS = word_set(
+    "stop end_turn eos eos_token stop_sequence stop_token tool_calls tool_use completed"
 )
-_WHOLE = frozenset(
-    (
-        "stop",
-        "end_turn",
-        "eos",
-        "eos_token",
-        "stop_sequence",
-        "stop_token",
-        "tool_calls",
-        "tool_use",
-        "completed",
-    )
-)
-# The sign or number of an entry, and nothing behind it.
-_MARKER_ONLY = re.compile(
-    r"[ \t]*(?:(?:\d{1,3}[.)、]|[一二三四五六七八九十]{1,3}、|[(（]\d{1,3}[)）])[ \t]*(?:\*{1,3}|_{1,2})?"
-    r"|[-*+•](?:[ \t]+\*\*)?)[ \t]*$"
-)
+_TAIL_CHARACTERS = 20_000  # at the end of an answer, which are examined
+
+# Signs that end a sentence, in all scripts; a semicolon ends entries of Chinese and French lists.
 _FULL_STOPS = tuple(".!?…。！？؟۔।॥։።။។;；")
+# Signs that may follow the full stop: closing quotes and brackets, marks of emphasis.
 _CLOSERS = "*_ \t”\"'’)）」』》】]»>`"
-_OPEN_END = tuple(",，、،(（[{“「『《«—–")
-_WIDE = re.compile(f"[{HAN}\u3040-\u30ff]")
-_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
-# Hashtags, addresses and formulas, which have no full stop.
-_SIGNS = re.compile(r"#\w{1,60}\s*$|https?://|www\.|@\w|\w/\w|[=≈≤≥<>^\\|]")
-# "Keywords: …"
-_LABEL = re.compile(r"\s{0,9}\S{1,40}(?: \S{1,20})?\s{0,9}[:：]")
+# Signs after which something must follow.
+_OPEN_SIGNS = tuple(",，、،(（[{“「『《«—–")
 # A line that begins like this is a quotation or names its source.
-_CITATION = ('"', "”", "」", "-", "—", "–")
-_TAIL = 20_000  # characters at the end that are examined
+_CITATION_SIGNS = ('"', "”", "」", "-", "—", "–")
+
+_WIDE_CHARACTER = re.compile(f"[{HAN}\u3040-\u30ff]")  # Chinese and Japanese
+_ARMENIAN_LETTER = re.compile("[\u0530-\u058f]")
+_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")  # "don't", "well-known"
+
+# The marker of an entry with nothing behind it: "3.", "(2)", "二、", "- **". Not "- x", nor "3.5".
+_MARKER_ONLY = re.compile(
+    r"""[ \t]*
+    (?:
+        (?: \d{1,3}[.)、] | [一二三四五六七八九十]{1,3}、 | [(（]\d{1,3}[)）] )  # a number
+        [ \t]* (?: \*{1,3} | _{1,2} )?                                           # opens bold
+      | [-*+•] (?: [ \t]+\*\* )?                                                 # a bullet
+    )
+    [ \t]* $""",
+    re.VERBOSE,
+)
+# Hashtags, addresses and formulas, which have no full stop: "#Paris", "www.x.org", "a/b", "x = 2".
+_SIGNS_WITHOUT_STOP = re.compile(r"#\w{1,60}\s*$|https?://|www\.|@\w|\w/\w|[=≈≤≥<>^\\|]")
+# A label of one word or two: "Keywords: …", "Key words: …". Not "In the end we saw: …".
+_LABEL = re.compile(r"\s{0,9}\S{1,40}(?: \S{1,20})?\s{0,9}[:：]")
+# A label with text behind it: "- **Speed:** 40 km per hour", "Price: ten dollars". Not "Price:".
+_LABEL_WITH_TEXT = re.compile(
+    r"""[ \t]* (?: [-*+•] | \d{1,3}[.)] )? [ \t]*           # the marker of an entry
+    \*{0,2} [^:：*\n]{1,40} (?: \*\*[ \t]? )? [:：] \*{0,2}  # the label, perhaps in bold
+    [ \t]* \S.{10}                                          # at least eleven characters of text""",
+    re.VERBOSE,
+)
+# The sign of a heading: "## " (group 1) or, for a line that is bold as a whole, "**" (group 2).
+_HEADING_SIGN = re.compile(r"[ \t]*(?:(#{1,6})[ \t]|(\*\*)(?=[^*\n]{1,80}\*\*[ \t]*$))")
+# Where a sentence ends. Not after the initials and abbreviations of "J. R. Smith" and "Dr. Smith", nor the "6." of a
+# date: three letters or a closing sign must stand before the full stop.
+_SENTENCE_BREAK = re.compile(
+    r"""(?: (?<=[^\W\d_]{3}[.!?]) | (?<=[)\]"”’%][.!?]) ) ["”’]? \s
+    | [。！？…]""",
+    re.VERBOSE,
+)
+# A prompt for a number of entries: "List 5 rivers", "Please name the top ten …", 列出5个. Not "List 3 or 4 rivers".
+_ENTRIES_ASKED = re.compile(
+    r"""
+    ^(?:please[ ]|can[ ]you[ ]|could[ ]you[ ])?
+    (?:list|name|give(?:[ ]me)?|provide|suggest|recommend)[ ](?:the[ ])?(?:top[ ])?
+    (?P<number>\d{1,2}|three|four|five|six|seven|eight|nine|ten|twelve|fifteen|twenty)[ ]
+    (?!or[ ]|to[ ]|-[ ]?\d)
+    |
+    (?:列出|列举|给出|写出|推荐)(?P<chinese_number>\d{1,2}|[三四五六七八九十])[个条种项点部本]
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+_SMALL_NUMBERS = {
+    "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10, "twelve": 12,
+    "fifteen": 15, "twenty": 20, "三": 3, "四": 4, "五": 5, "六": 6, "七": 7, "八": 8, "九": 9, "十": 10,
+}  # fmt: skip
+# The answer asks the user for something: "Please send me the text:".
+_INPUT_ASKED = compile_phrases("input_asked")
+# The prompt sets how the answer ends, or forbids full stops.
+_END_ASKED = compile_phrases("end_asked")
 
 
 @verifier("Truncated", family="gate", domain=BINARY, version=6, layer="global_quality")
@@ -86,9 +124,9 @@ def truncated(rollout: Rollout) -> Answer:
     Missing: it is not known why sampling ended, and the last sentence has no full stop where most have.
     Not covered: an ending that is missing but leaves a whole sentence.
     """
-    reason = (rollout.finish_reason or "").lower()
-    if reason in _CUT:
-        return False, f"sampling ended by {reason!r}"
+    finish_reason = (rollout.finish_reason or "").lower()
+    if finish_reason in _CUT_REASONS:
+        return False, f"sampling ended by {finish_reason!r}"
     if rollout.tool_calls and not rollout.answer.strip():
         return True, "a tool is called"
     if rollout.thoughts and not rollout.answer.strip():
@@ -96,7 +134,7 @@ def truncated(rollout: Rollout) -> Answer:
     defect = _find_open_structure(rollout.answer) or _find_broken_end(rollout)
     if defect:
         return False, defect
-    if reason in _WHOLE:
+    if finish_reason in _COMPLETE_REASONS:
         return True, "it ends"
     return _judge_last_sentence(rollout)
 
@@ -105,34 +143,30 @@ def truncated(rollout: Rollout) -> Answer:
 
 
 def _find_open_structure(answer: str) -> str | None:
-    """The first structure that the answer opens and never closes, if any."""
-    outside, blocks, unclosed = split_code(answer)
-    if unclosed and blocks[-1][1].strip() and not _ends_as_prose(blocks):
-        return "a code fence never closes"
+    """Return which code, JSON, markup or formula the answer opens and never closes; None if there is none."""
+    outside, blocks, is_fence_open = split_code(answer)
+    if is_fence_open:
+        tag, code = blocks[-1]
+        # If an open block of prose ends with a sentence, a fence was nested, or only the closing fence is missing.
+        is_prose = tag in ("", "markdown", "text", "plaintext")
+        if code.strip() and not (is_prose and code.rstrip().endswith(_FULL_STOPS)):
+            return "a code fence never closes"
     text = answer.strip()
     open_json = find_unclosed_json(text)
-    if open_json or unclosed or text.endswith(("```", "~~~")):
+    if open_json or is_fence_open or text.endswith(("```", "~~~")):
         return open_json
-    bare = "\n".join(outside)
-    return find_unclosed_markup(text) or find_unclosed_formula(bare) or _find_open_code(bare)
+    unfenced = "\n".join(outside)
+    defect = find_unclosed_markup(text) or find_unclosed_formula(unfenced)
+    if defect:
+        return defect
 
-
-def _ends_as_prose(blocks: list[tuple[str, str]]) -> bool:
-    """Whether the last, open block ends with a sentence: a fence was nested, or only the closing fence is missing."""
-    tag, code = blocks[-1]
-    return tag in ("", "markdown", "text", "plaintext") and code.rstrip().endswith(_FULL_STOPS)
-
-
-def _find_open_code(text: str) -> str | None:
-    """What code without a fence leaves open. The code may follow a line or two of prose."""
-    sql = find_unclosed_sql(text)
-    if sql:
-        return sql
-    comment = find_open_comment(text[-_TAIL:])
-    if comment:
-        return comment
-    code = take_code(text[-_TAIL:])
-    if not code or text.lstrip().startswith(("{", "[")):
+    # Code without a fence. It may follow a line or two of prose.
+    tail = unfenced[-_TAIL_CHARACTERS:]
+    defect = find_unclosed_sql(unfenced) or find_open_comment(tail)
+    if defect:
+        return defect
+    code = take_code(tail)
+    if not code or unfenced.lstrip().startswith(("{", "[")):
         return None  # prose, or JSON
     return find_unclosed_code(code) or find_unclosed_python(code) or find_half_name(code)
 
@@ -141,7 +175,7 @@ def _find_open_code(text: str) -> str | None:
 
 
 def _find_broken_end(rollout: Rollout) -> str | None:
-    """A sure sign in the last lines that the rest is missing; None if there is none."""
+    """Return a sure sign in the last lines that the rest is missing; None if there is none."""
     answer = rollout.answer
     if answer.rstrip().endswith(("```", "~~~")):
         return None
@@ -151,8 +185,12 @@ def _find_broken_end(rollout: Rollout) -> str | None:
     last = lines[-1]
     if len(last) > 20 and _is_in_prompt(last.strip(), rollout):
         return None  # the prompt asks for this end
-    if _is_half_row(lines):
-        return "the last row of a table is not whole"
+
+    rows = [line.strip() for line in lines[-3:]]
+    if len(rows) == 3 and all(row.startswith("|") for row in rows):
+        bars = [row.replace("\\|", "").count("|") for row in rows]
+        if rows[-2].endswith("|") and bars[-1] < min(bars[:-1]):
+            return "the last row of a table is not whole"
     if is_rule(last):
         return None
     if len(lines) > 1 and _MARKER_ONLY.match(last) and (is_item(lines[-2]) or len(answer) > 80):
@@ -163,17 +201,38 @@ def _find_broken_end(rollout: Rollout) -> str | None:
         return f"nothing follows the heading: {last.strip()[:40]!r}"
     if is_heading(last):
         return None
-    language = detect_language(answer)[0]
     return (
-        _find_broken_line(last, language)
+        _find_broken_line(last, language=detect_language(answer)[0])
         or _find_open_colon(lines, rollout)
-        or _find_half_entry(lines)
-        or _find_missing_entries(lines, rollout.question)
+        or _find_half_list(lines, rollout.question)
     )
 
 
+def _is_open_heading(lines: list[str]) -> bool:
+    """Is the last line a heading with nothing below it, while at least two like it above have text?
+
+    A line in bold may be a conclusion; it counts as a heading only in a series ("**Day 1**", "**Day 2**").
+    """
+    last = _HEADING_SIGN.match(lines[-1])
+    if not last or _count_words(lines[-1]) > 8 or lines[-1].rstrip("*# \t").endswith(_FULL_STOPS):
+        return False
+    # Headings of a series begin alike, apart from their numbers.
+    series = re.sub(r"\d+", "0", lines[-1].strip())[:8]
+    headings_with_text = 0
+    for line, next_line in itertools.pairwise(lines):
+        heading = _HEADING_SIGN.match(line)
+        if heading is None or heading[0].strip() != last[0].strip():
+            continue
+        in_series = "0" in series and re.sub(r"\d+", "0", line.strip())[:8] == series
+        is_bold_line = last[2] is not None
+        has_text = not _HEADING_SIGN.match(next_line)
+        if has_text and (in_series or not is_bold_line):
+            headings_with_text += 1
+    return headings_with_text >= 2
+
+
 def _find_broken_line(last: str, language: str) -> str | None:
-    """How the last line breaks off; None if it does not."""
+    """Return how the last line breaks off: bold or a bracket never closes, or it ends in mid-sentence; else None."""
     end = last.strip().rstrip("*_ ")
     if not end:
         return None
@@ -182,9 +241,9 @@ def _find_broken_line(last: str, language: str) -> str | None:
         return f"bold never closes: {end[-30:]!r}"
     shortest = 12 if in_list else 20
     fewest_wide = 4 if in_list else 8
-    is_long = len(end) > shortest or len(_WIDE.findall(end)) >= fewest_wide
-    is_prose = not _SIGNS.search(end[-60:]) and not _LABEL.match(end)
-    if is_long and is_prose and _ends_open(end, language):
+    is_long = len(end) > shortest or len(_WIDE_CHARACTER.findall(end)) >= fewest_wide
+    is_prose = not _SIGNS_WITHOUT_STOP.search(end[-60:]) and not _LABEL.match(end)
+    if is_long and is_prose and _needs_continuation(end, language):
         return f"it ends in mid-sentence: {end[-30:]!r}"
     last_bracket = max(end.rfind("("), end.rfind("（"))
     if last_bracket >= 0 and len(end) > 25:
@@ -195,27 +254,30 @@ def _find_broken_line(last: str, language: str) -> str | None:
     return None
 
 
-def _ends_open(end: str, language: str) -> bool:
-    """Does the line end with a comma, an open bracket, or a word that needs another one after it?"""
-    if end.endswith(_OPEN_END) or re.search(r"\s-$", end):
+def _needs_continuation(line: str, language: str) -> bool:
+    """Does the line end with a comma, an open bracket, or a word that needs another one after it ("and", "of the")?"""
+    if line.endswith(_OPEN_SIGNS) or re.search(r"\s-$", line):
         return True
     open_words = read_words("open_words").get(language, ())
     if language in ("zh", "ja", "ko"):
-        return end.endswith(open_words)
-    last_words = end[-40:].lower().split()[-2:]
+        return line.endswith(open_words)
+    last_words = line[-40:].lower().split()[-2:]
     return bool(last_words) and (last_words[-1] in open_words or "_".join(last_words) in open_words)
 
 
 def _find_open_colon(lines: list[str], rollout: Rollout) -> str | None:
-    """The last line ends with a colon, and nothing follows. Forms to fill in ("Date:") and requests for input may."""
+    """Return a defect if the last line ends with a colon and nothing follows; else None.
+
+    Forms to fill in ("Date:") and requests for input may end so.
+    """
     end = lines[-1].strip().rstrip("*_ ")
     # Armenian sentences end with a colon.
-    if not end.endswith((":", "：")) or _ARMENIAN.search(end):
+    if not end.endswith((":", "：")) or _ARMENIAN_LETTER.search(end):
         return None
     words = _count_words(end)
     is_entry = is_item(lines[-1]) and words >= 2 and sum(map(is_item, lines)) > 2
     # Of "Speed: …", "Price: …", "Uses:" the last has lost its text. In a form all labels are bare.
-    ends_labels = len(lines) > 2 and all(_LABELLED.match(line) for line in lines[-3:-1])
+    ends_labels = len(lines) > 2 and all(_LABEL_WITH_TEXT.match(line) for line in lines[-3:-1])
     if words < 4 and not is_entry and not ends_labels:
         return None
     is_form = "__" in "".join(lines[-6:])
@@ -227,99 +289,35 @@ def _find_open_colon(lines: list[str], rollout: Rollout) -> str | None:
     return f"nothing follows the colon: {end[-40:]!r}"
 
 
-_INPUT_ASKED = compile_phrases("input_asked")
-_ARMENIAN = re.compile("[\u0530-\u058f]")
-# An entry or line with a label and some text behind it: "- **Speed:** 40 km per hour".
-_LABELLED = re.compile(
-    r"[ \t]*(?:[-*+•]|\d{1,3}[.)])?[ \t]*\*{0,2}[^:：*\n]{1,40}(?:\*\*[ \t]?)?[:：]\*{0,2}[ \t]*\S.{10}"
-)
-# The sign of a heading: "## " or, for a line in bold, "**".
-_HEADING_LEVEL = re.compile(r"[ \t]*(?:(#{1,6})[ \t]|(\*\*)(?=[^*\n]{1,80}\*\*[ \t]*$))")
+def _find_half_list(lines: list[str], question: str) -> str | None:
+    """Return a defect if the answer ends within a list, without a full stop, and the list is not complete; else None.
 
-
-def _is_open_heading(lines: list[str]) -> bool:
-    """The last line is a heading with nothing below it, and at least two like it above have text.
-
-    A line in bold may be a conclusion; it counts as a heading only in a series ("**Day 1**", "**Day 2**").
+    The list is not complete if all entries right before the last one have full stops, or if the prompt asks for more.
     """
-    last = _HEADING_LEVEL.match(lines[-1])
-    if not last or _count_words(lines[-1]) > 8 or lines[-1].rstrip("*# \t").endswith(_FULL_STOPS):
-        return False
-    series = re.sub(r"\d+", "0", lines[-1].strip())[:8]
-    with_text = 0
-    for line, following in itertools.pairwise(lines):
-        heading = _HEADING_LEVEL.match(line)
-        if heading is None or heading[0].strip() != last[0].strip():
-            continue
-        in_series = "0" in series and re.sub(r"\d+", "0", line.strip())[:8] == series
-        is_alike = in_series or not last[2]
-        with_text += is_alike and not _HEADING_LEVEL.match(following)
-    return with_text >= 2
-
-
-def _find_half_entry(lines: list[str]) -> str | None:
-    """The last entry of a list has no full stop, and all those right before it have."""
     last = lines[-1].rstrip()
     if not is_item(last) or not last[-1].isalpha():
         return None
-    entries = []
-    for line in reversed(lines[:-1]):
-        if not is_item(line):
-            break
-        entries.append(line.rstrip(_CLOSERS))
-    if len(entries) < 2 or not all(entry.endswith(_FULL_STOPS) for entry in entries):
-        return None
-    return f"the last entry breaks off: {last[-30:]!r}"
+    neighbours = list(itertools.takewhile(is_item, reversed(lines[:-1])))
+    if len(neighbours) >= 2 and all(map(_has_stop, neighbours)):
+        return f"the last entry breaks off: {last[-30:]!r}"
 
-
-_ENTRIES_ASKED = re.compile(
-    r"^(?:please |can you |could you )?(?:list|name|give(?: me)?|provide|suggest|recommend) (?:the )?(?:top )?"
-    r"(?P<number>\d{1,2}|three|four|five|six|seven|eight|nine|ten|twelve|fifteen|twenty) (?!or |to |- ?\d)"
-    r"|(?:列出|列举|给出|写出|推荐)(?P<count>\d{1,2}|[三四五六七八九十])[个条种项点部本]",
-    re.IGNORECASE,
-)
-
-_SMALL_NUMBERS = {
-    "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10, "twelve": 12,
-    "fifteen": 15, "twenty": 20, "三": 3, "四": 4, "五": 5, "六": 6, "七": 7, "八": 8, "九": 9, "十": 10,
-}  # fmt: skip
-
-
-def _find_missing_entries(lines: list[str], question: str) -> str | None:
-    """The answer ends within a list that has fewer entries than the prompt asks for."""
     request = _ENTRIES_ASKED.search(question.strip())
-    if not request or not is_item(lines[-1]) or not lines[-1].rstrip()[-1].isalpha():
+    if not request:
         return None
-    numeral = request["number"] or request["count"]
+    numeral = request["number"] or request["chinese_number"]
     number = int(numeral) if numeral.isdigit() else _SMALL_NUMBERS[numeral.lower()]
     entries = [line for line in lines if is_item(line) and not line.startswith((" ", "\t"))]
     if not 2 <= len(entries) < number or entries[-1] != lines[-1]:
         return None
-    return (
-        f"the list breaks off after {len(entries)} of {number} entries: {lines[-1].strip()[-30:]!r}"
-    )
-
-
-def _is_half_row(lines: list[str]) -> bool:
-    """The last row of a table has fewer cells than the rows above."""
-    rows = [line.strip() for line in lines[-3:]]
-    if len(rows) < 3 or not all(row.startswith("|") for row in rows):
-        return False
-    cells = [row.replace("\\|", "").count("|") for row in rows]
-    return rows[-2].endswith("|") and cells[-1] < min(cells[:-1])
+    return f"the list breaks off after {len(entries)} of {number} entries: {last.strip()[-30:]!r}"
 
 
 # ---- the last sentence ----------------------------------------------------------------------------------------------
 
-# A sentence ends: not the initials and abbreviations of "J. R. Smith" and "Dr. Smith", nor the "6." of a date.
-_SENTENCE_BREAK = re.compile(r"(?:(?<=[^\W\d_]{3}[.!?])|(?<=[)\]\"”’%][.!?]))[\"”’]?\s|[。！？…]")
-# The prompt sets how the answer ends, or forbids full stops.
-_END_ASKED = compile_phrases("end_asked")
-
 
 def _judge_last_sentence(rollout: Rollout) -> Answer:
-    """The verdict on an answer whose finish reason is unknown and whose structures are closed."""
-    answer = rollout.answer[-_TAIL:]
+    """Return the verdict on an answer whose finish reason is unknown and whose structures are closed."""
+    answer = rollout.answer[-_TAIL_CHARACTERS:]
     lines = [line.strip() for line in split_code(answer)[0] if line.strip()]
     ends_in_code = answer.rstrip().endswith(("```", "~~~"))
     if not lines or ends_in_code or not _is_text_line(lines[-1]):
@@ -327,8 +325,9 @@ def _judge_last_sentence(rollout: Rollout) -> Answer:
     last_line = lines[-1]
     text = ENTRY_MARK.sub("", last_line).replace("*", "")
     sentence = _SENTENCE_BREAK.split(text)[-1].strip()
-    is_marked = last_line.endswith(("*", "_")) or sentence.startswith(_CITATION)
-    if not sentence[-1:].isalpha() or is_marked or _SIGNS.search(sentence[-200:]):
+    is_marked = last_line.endswith(("*", "_")) or sentence.startswith(_CITATION_SIGNS)
+    ends_with_letter = sentence[-1:].isalpha()
+    if not ends_with_letter or is_marked or _SIGNS_WITHOUT_STOP.search(sentence[-200:]):
         return True, "it ends"
     if _is_in_prompt(sentence, rollout) or _is_in_prompt(text, rollout):
         return True, "it ends with words of the prompt"
@@ -341,14 +340,14 @@ def _judge_last_sentence(rollout: Rollout) -> Answer:
 def _judge_without_stop(
     rollout: Rollout, lines: list[str], sentence: str, has_sentence_before: bool
 ) -> Answer:
-    """The verdict on an answer whose last sentence has no full stop.
+    """Return the verdict on an answer whose last sentence has no full stop.
 
     It fails if it ends with half a word, if the other entries of its list have full stops, or if the model of sentence
     ends says that no sentence (or line) ends like this.
 
     lines: the lines of prose at the end of the answer. has_sentence_before: another sentence is in the last line.
     """
-    answer = rollout.answer[-_TAIL:]
+    answer = rollout.answer[-_TAIL_CHARACTERS:]
     language = detect_language(answer)[0]
     words = _count_words(sentence)
     last_word = _WORD.findall(sentence)[-1]
@@ -362,10 +361,14 @@ def _judge_without_stop(
     if _END_ASKED.search(prompt):
         return undecided if is_suspicious else (True, "it ends")
 
-    peers = _select_peers(lines)
+    # Lines like the last one: the other entries of its list, or the other paragraphs of six words or more.
+    in_list = is_item(lines[-1])
+    if in_list:
+        peers = [line for line in lines[:-1] if is_item(line)][-12:]
+    else:
+        peers = [line for line in lines[:-1] if _is_paragraph(line)]
     with_stop = sum(map(_has_stop, peers))
     most_have_stops = len(peers) >= 2 and 4 * with_stop >= 3 * len(peers)
-    in_list = is_item(lines[-1])
     is_name = last_word[0].isupper()
     if in_list and (most_have_stops or (has_sentence_before and not is_name)):
         return False, f"{defect}, and the other entries have one"
@@ -392,16 +395,11 @@ def _judge_without_stop(
     return undecided if is_suspicious or is_paragraph else (True, "it ends")
 
 
-def _select_peers(lines: list[str]) -> list[str]:
-    """Lines like the last one: the other entries of a list, or the other paragraphs of six words or more."""
-    if is_item(lines[-1]):
-        return [line for line in lines[:-1] if is_item(line)][-12:]
-    peers = []
-    for line in lines[:-1]:
-        is_paragraph = _is_text_line(line) and not is_item(line) and not line.endswith((":", "："))
-        if is_paragraph and _count_words(line) >= 6:
-            peers.append(line)
-    return peers
+def _is_paragraph(line: str) -> bool:
+    """Is it a line of prose with six words or more?"""
+    if not _is_text_line(line) or is_item(line) or line.endswith((":", "：")):
+        return False
+    return _count_words(line) >= 6
 
 
 def _has_stop(line: str) -> bool:
@@ -418,8 +416,8 @@ def _is_in_prompt(words: str, rollout: Rollout) -> bool:
 
 
 def _count_words(line: str) -> int:
-    """Words; two Chinese or Japanese characters count as one."""
-    wide = len(_WIDE.findall(line))
+    """Count words; two Chinese or Japanese characters count as one."""
+    wide = len(_WIDE_CHARACTER.findall(line))
     if not wide:
         return len(_WORD.findall(line))
-    return len(_WORD.findall(_WIDE.sub(" ", line))) + wide // 2
+    return len(_WORD.findall(_WIDE_CHARACTER.sub(" ", line))) + wide // 2
