@@ -22,64 +22,84 @@ from rubrank.verifiers.verifier import BINARY, Answer, missing, verifier
 Order = Literal["dmy", "mdy"]
 
 
-@cache
-def _months() -> dict[str, int]:
-    return {name: int(number) for number, names in read_words("months").items() for name in names}
-
-
+# The word before a date: "on June 5, 1944", "am 5. Juni 1944".
 _PREPOSITION = re.compile(r"\b(?:on|by|am|vom|le|du|el|em|il|den|op|på|в) \Z", re.IGNORECASE)
-
-
-@cache
-def _date_pattern() -> re.Pattern[str]:
-    month = "|".join(sorted(map(re.escape, _months()), key=len, reverse=True))
-    day = r"\d{1,2}(?:st|nd|rd|th|er|º|\.)?"
-    return re.compile(
-        r"(?<![\d./-])(?:(?P<y1>\d{4})[-/.](?P<m1>\d{1,2})[-/.](?P<d1>\d{1,2})(?!\d)"
-        r"|(?P<y2>\d{4})\s?[年년]\s?(?P<m2>\d{1,2})\s?[月월]\s?(?P<d2>\d{1,2})\s?[日号號일]"
-        r"|(?P<a>\d{1,2})[-/.]\s?(?P<b>\d{1,2})[-/.]\s?(?P<y3>\d{4})(?!\d))"
-        rf"|\b(?P<d4>{day})\s+(?:of\s+|de\s+)?(?P<m4>{month})\.?,?\s+(?:de\s+|del\s+)?(?P<y4>\d{{4}})(?!\d)"
-        rf"|\b(?P<m5>{month})\.?\s+(?P<d5>{day}),?\s+(?P<y5>\d{{4}})(?!\d)",
-        re.IGNORECASE,
-    )
+# The parts of a format such as "MMMM D, YYYY" and what each stands for.
+_FORMAT_PARTS = {
+    "YYYY": r"\d{4}",
+    "YY": r"\d{2}",
+    "MMMM": r"[^\W\d_]{3,}",
+    "MMM": r"[^\W\d_]{3}",
+    "MM": r"(?:0[1-9]|1[0-2])",
+    "M": r"(?:[1-9]|1[0-2])",
+    "DD": r"(?:0[1-9]|[12]\d|3[01])",
+    "D": r"(?:[1-9]|[12]\d|3[01])",
+}
+_FORMAT_PART = re.compile("|".join(_FORMAT_PARTS))
 
 
 def read_dates(text: str, order: Order = "dmy") -> list[datetime.date]:
-    """All dates with day, month and year that nothing denies ("not on June 5, 1944"); see `find_dates`."""
+    """Return the dates at the end of a text; see `find_dates`."""
     return [date for date, _, _ in find_dates(text[-20_000:], order)]
 
 
 def find_dates(text: str, order: Order = "dmy") -> list[tuple[datetime.date, int, int]]:
-    """The dates of a text, and where they begin and end.
+    """Return the dates with day, month and year, and where they begin and end in the text.
 
+    A date that is denied ("not on June 5, 1944") is left out, and so is one that does not exist (31 February).
     `order` decides 5/6/1944, unless one of the numbers is above 12.
     """
     dates = []
-    for match in _date_pattern().finditer(text):
+    for match in _compile_date().finditer(text):
         start = match.start()
         preposition = _PREPOSITION.search(text[max(0, start - 6) : start])
         if preposition:
             start -= len(preposition[0])
         if is_denied(text, start, match.end()):
             continue
-        part = match.groupdict()
-        if part["a"]:
-            first = int(part["a"])
-            second = int(part["b"])
+        if match["first"]:
+            first = int(match["first"])
+            second = int(match["second"])
             is_month_first = second > 12 or (order == "mdy" and first <= 12)
-            year = int(part["y3"])
+            year = int(match["year3"])
             month, day = (first, second) if is_month_first else (second, first)
         else:
-            number = next(n for n in "1245" if part[f"y{n}"])
-            year = int(part[f"y{number}"])
-            written_month = part[f"m{number}"].casefold()
-            month = _months().get(written_month) or int(written_month)
-            day = int(re.sub(r"\D", "", part[f"d{number}"]))
+            notation = next(n for n in "1245" if match[f"year{n}"])
+            year = int(match[f"year{notation}"])
+            written_month = match[f"month{notation}"].casefold()
+            month = _read_months().get(written_month) or int(written_month)
+            day = int(re.sub(r"\D", "", match[f"day{notation}"]))
         try:
             dates.append((datetime.date(year, month, day), match.start(), match.end()))
         except ValueError:  # 31 February
             continue
     return dates
+
+
+@cache
+def _compile_date() -> re.Pattern[str]:
+    """Return a pattern for dates in five notations; each has its own groups, such as "year1", "month1" and "day1"."""
+    month = "|".join(sorted(map(re.escape, _read_months()), key=len, reverse=True))
+    day = r"\d{1,2}(?:st|nd|rd|th|er|º|\.)?"
+    return re.compile(
+        rf"""(?<![\d./-])
+        (?: (?P<year1>\d{{4}}) [-/.] (?P<month1>\d{{1,2}}) [-/.] (?P<day1>\d{{1,2}}) (?!\d)       # 1944-06-05
+          | (?P<year2>\d{{4}})\s?[年년] \s?(?P<month2>\d{{1,2}})\s?[月월]
+            \s?(?P<day2>\d{{1,2}})\s?[日号號일]                                                  # 1944年6月5日
+          | (?P<first>\d{{1,2}}) [-/.]\s? (?P<second>\d{{1,2}}) [-/.]\s? (?P<year3>\d{{4}}) (?!\d) # 5/6/1944
+        )
+        | \b(?P<day4>{day}) \s+(?:of\s+|de\s+)? (?P<month4>{month})\.?,?
+          \s+(?:de\s+|del\s+)? (?P<year4>\d{{4}}) (?!\d)                                       # 5 June 1944
+        | \b(?P<month5>{month})\.? \s+(?P<day5>{day}),? \s+(?P<year5>\d{{4}}) (?!\d)            # June 5, 1944
+        """,
+        re.IGNORECASE | re.VERBOSE,
+    )
+
+
+@cache
+def _read_months() -> dict[str, int]:
+    """Return the number of each month by its names in all languages."""
+    return {name: int(number) for number, names in read_words("months").items() for name in names}
 
 
 @verifier("DateMatch", family="truth", domain=BINARY, version=3)
@@ -103,23 +123,10 @@ def date_match(
     if not dates:
         return False, f"no date in the answer, {expected[0]} expected"
     if len(set(dates)) > 1:
-        other = next(date for date in dates if date != dates[0])
-        return False, f"several dates: {dates[0]} and {other}"
+        second_date = next(date for date in dates if date != dates[0])
+        return False, f"several dates: {dates[0]} and {second_date}"
     distance = min(abs((dates[0] - date).days) for date in expected)
     return distance <= days, f"{dates[0]}, {expected[0]} expected"
-
-
-_PARTS = {
-    "YYYY": r"\d{4}",
-    "YY": r"\d{2}",
-    "MMMM": r"[^\W\d_]{3,}",
-    "MMM": r"[^\W\d_]{3}",
-    "MM": r"(?:0[1-9]|1[0-2])",
-    "M": r"(?:[1-9]|1[0-2])",
-    "DD": r"(?:0[1-9]|[12]\d|3[01])",
-    "D": r"(?:[1-9]|[12]\d|3[01])",
-}
-_FORMAT_PART = re.compile("|".join(_PARTS))
 
 
 @verifier("DateFormat", family="format", domain=BINARY, version=2)
@@ -132,9 +139,14 @@ def date_format(text: Text, *, format: str = "YYYY-MM-DD") -> Answer:
     """
     source = text.shown.raw[-20_000:]
     parts = [part for part in re.split(f"({_FORMAT_PART.pattern})", format) if part]
-    pattern = "".join(f"({_PARTS[part]})" if part in _PARTS else re.escape(part) for part in parts)
-    # "Y", "M" or "D" for each group of the pattern.
-    fields = [part[0] for part in parts if part in _PARTS]
+    pattern = ""
+    fields = []  # "Y", "M" or "D" for each group of the pattern
+    for part in parts:
+        if part in _FORMAT_PARTS:
+            pattern += f"({_FORMAT_PARTS[part]})"
+            fields.append(part[0])
+        else:
+            pattern += re.escape(part)
     matches = list(re.finditer(rf"(?<![A-Za-z0-9-]){pattern}(?![A-Za-z0-9-])", source))
     for match in matches:
         values = dict(zip(fields, match.groups(), strict=True))
@@ -144,12 +156,8 @@ def date_format(text: Text, *, format: str = "YYYY-MM-DD") -> Answer:
                 datetime.date(year, int(values["M"]), int(values["D"]))
             except ValueError:
                 return False, f"{match[0]!r} is no date"
-    right = [match.span() for match in matches]
-    other_dates = [
-        match[0]
-        for match in _date_pattern().finditer(source)
-        if not any(start <= match.start() and match.end() <= end for start, end in right)
-    ]
-    if other_dates:
-        return False, f"{other_dates[0]!r} is not in the format {format}"
-    return bool(right), f"{len(right)} date(s) in the format {format}"
+    places = [match.span() for match in matches]
+    for date in _compile_date().finditer(source):
+        if not any(start <= date.start() and date.end() <= end for start, end in places):
+            return False, f"{date[0]!r} is not in the format {format}"
+    return bool(places), f"{len(places)} date(s) in the format {format}"

@@ -13,9 +13,9 @@ others or make it part of a longer name, and the question itself must not name i
 
 from __future__ import annotations
 
-import itertools
 import re
 from functools import cache
+from typing import NamedTuple
 
 from rubrank._plain import word_list, word_set
 from rubrank.verifiers.shared.language import detect_language
@@ -31,13 +31,16 @@ from rubrank.verifiers.truth.surroundings import (
 )
 
 LONGEST_SENTENCE = 600  # characters of a sentence that may claim something
-_LONGEST_QUESTION = 20_000
-_MOST_WORDS = 400
+_LONGEST_QUESTION = 20_000  # characters at the end of a question that are searched
+_MOST_WORDS = 400  # of a sentence or question
+
+# ---- phrases, from data/claim_words.tsv ----
+_AND = write_pattern(read_phrases("and"))
 # The sentence only supposes or reports: "might", "some say", "used to be".
 DOUBT = re.compile(write_pattern(read_phrases("doubt")), re.IGNORECASE)
 _NEGATION = re.compile(write_pattern(read_phrases("negation")), re.IGNORECASE)
 # What stands before a thing that is only compared with, or only helps to find another: "unlike Paris".
-_RELATED = re.compile(
+_RELATED_BEFORE = re.compile(
     rf"({write_pattern(read_phrases('related'))})[\s\"“'‘「《(*_]*\Z", re.IGNORECASE
 )
 # "While Paris applied, Lyon …": the clause only prepares the answer.
@@ -47,12 +50,48 @@ _CONCESSION = re.compile(rf"\W*{write_pattern(read_phrases('concession'))}", re.
 _FULL_NAME_ASKED = re.compile(write_pattern(read_phrases("full name")), re.IGNORECASE)
 _FIRST_NAME_ASKED = re.compile(write_pattern(read_phrases("first name")), re.IGNORECASE)
 _ORDER_ASKED = re.compile(write_pattern(read_phrases("order")), re.IGNORECASE)
+
+# ---- parts of a sentence ----
+# What stands between the parts of a list: "A, B and C", A、B和C.
+_LIST_SEPARATOR = re.compile(rf"\s*[,;、，]\s*(?:{_AND}\s)?\s*|\s+{_AND}\s+|\s*[和与及]\s*")
+_QUOTED = re.compile(r"[\"“„«]([^\"”“»\n]{2,200})[\"”“»]")
+_CLAUSE_SIGN = re.compile(r"[,;:，；：]\s")
+_CLAUSE_END = re.compile(rf"[,;:，；：。.]|\s{_AND}\s+(?={_NEGATION.pattern})", re.IGNORECASE)
+# The start of a sentence before its subject: '**The ' of "**The Beatles played …".
+_SENTENCE_START = re.compile(r"[\s*_\"“‘'#>-]*(?:The\s)?")
+# A verb behind the subject: the " performed " of "Lady Gaga performed the show". Not "Paris and Lyon", "X of Y".
+_VERB = re.compile(
+    r"[*_\"”]*\s(?!(?:and|or|of|in|at|on|with|to|from|for|as|than|but|nor|not|near|by|who|which|that|vs|is|was|are)\b)"
+    r"[a-z]{3,}\s"
+)
+# A word that is not the first of its sentence, so that a capital letter makes it a name.
+_LATER_WORD = re.compile(r"(?<=[\w,(] )[\"“„«*]*([^\W\d_]\w+)")
+# A capital letter or a digit follows at once, so that the name or number may go on: " Hilton", "-2", ".4".
+_NEXT_NAME = re.compile(r"(?:[\s'’]{1,2}|-|‐|\.)(?:[A-ZÀ-ÖØ-ÞА-Я]|\d)")
+# The name began before a hyphen: the "Rolls-" before "Royce".
+_HYPHEN_BEFORE = re.compile(r"[A-Z]\w*[-‐]\Z")
+_NUMBERED_NOUN = re.compile(r"\b([^\W\d_]{4,30})\s(\d{1,9})\b(?![.,]\d)")  # "section 107"
+
+# ---- words ----
+_UNSPACED = r"\u3040-\u9fff\uac00-\ud7af"
+# A number; characters of a script without spaces; any other word, with "'s": 25年 is two words.
+_WORD = re.compile(
+    rf"\d+(?:[.,]\d+)+|[{_UNSPACED}]+|(?:(?![{_UNSPACED}])[^\W_])+(?:['’][^\W\d_]{{1,2}}\b)?"
+)
+_ARTICLES = word_set("a an the The")  # "A" may be a name
 _SHORT_WORDS = word_set("yes no true false none zero one two")
 # Languages whose nouns and names change their endings: Paříž, v Paříži.
 _INFLECTED = word_set("cs sk pl ru uk be bg hr sr bs sl lt lv et fi hu tr el ro de la is")
-_AND = write_pattern(read_phrases("and"))
-# What stands between the parts of a list.
-_PARTS = re.compile(rf"\s*[,;、，]\s*(?:{_AND}\s)?\s*|\s+{_AND}\s+|\s*[和与及]\s*")
+_VOWELS = "aeiouyаеиоуыэюяьй"
+_LONG_ENDINGS = word_set("ach ami ich imi ovi ech eho emu ymi ove ами ого ому ыми")  # v Aténách
+
+
+class _Word(NamedTuple):
+    """A word without case and accents (a number in digits), and its place in the text."""
+
+    text: str
+    start: int
+    end: int
 
 
 def mentions(sentences: list[str], truth: str, question: str, *, only_lists: bool = False) -> bool:
@@ -76,14 +115,14 @@ def mentions(sentences: list[str], truth: str, question: str, *, only_lists: boo
         for sentence in sentences:
             if not _answers_with(sentence, form, question, language):
                 continue
-            is_later_name = sentence is not sentences[0] and letters.isalpha()
-            if (
-                is_later_name
+            was_answered_before = (
+                sentence is not sentences[0]
+                and letters.isalpha()
                 and not _find_words(sentences[0], form, language)
                 and _gives_answer(sentences[0], sentence, question)
-            ):
-                continue
-            return True
+            )
+            if not was_answered_before:
+                return True
     if any(_names_date(sentence, truth, question) for sentence in sentences):
         return True
     return bool(question.strip()) and any(
@@ -91,12 +130,9 @@ def mentions(sentences: list[str], truth: str, question: str, *, only_lists: boo
     )
 
 
-_LATER_WORD = re.compile(r"(?<=[\w,(] )[\"“„«*]*([^\W\d_]\w+)")  # not the first of its sentence
-
-
 def _gives_answer(first: str, later: str, question: str) -> bool:
     """Does the first sentence give a new name, and repeat more of the question than the later one?"""
-    question_words = {word for word, _, _ in _split_words(question)}
+    question_words = set(_list_words(question))
     names = [fold_accents(name) for name in _LATER_WORD.findall(first) if name[0].isupper()]
     new_names = [
         name for name in names if not any(_share_stem(name, word) for word in question_words)
@@ -107,13 +143,13 @@ def _gives_answer(first: str, later: str, question: str) -> bool:
 
 
 def _count_repeated(sentence: str, question_words: set[str]) -> int:
-    """How many of the question's longer words the sentence repeats."""
-    sentence_words = [word for word, _, _ in _split_words(sentence)]
-    return sum(
-        any(_share_stem(word, other) for other in sentence_words)
-        for word in question_words
-        if len(word) >= 4
-    )
+    """Count the question's longer words that the sentence repeats, in whatever form."""
+    sentence_words = _list_words(sentence)
+    count = 0
+    for question_word in question_words:
+        if len(question_word) >= 4:
+            count += any(_share_stem(question_word, word) for word in sentence_words)
+    return count
 
 
 def _is_in_question(truth_words: list[str], question: str, language: str) -> bool:
@@ -121,7 +157,7 @@ def _is_in_question(truth_words: list[str], question: str, language: str) -> boo
     question = question[-_LONGEST_QUESTION:]
     letters = "".join(truth_words)
     if letters.isalpha() and len(letters) > 4 and is_spaced(letters[0]):
-        for word, _, _ in _split_words(question):
+        for word in _list_words(question):
             is_adjective = word.startswith(letters) and len(word) < len(letters) + 4
             if letters in word and not is_adjective:
                 return True
@@ -129,27 +165,24 @@ def _is_in_question(truth_words: list[str], question: str, language: str) -> boo
     return bool(_find_words(question, truth_words, language if len(truth_words) > 1 else ""))
 
 
-_QUOTED = re.compile(r"[\"“„«]([^\"”“»\n]{2,200})[\"”“»]")
-
-
 def blank_quotations(text: str, source: str | None = None) -> str:
-    """The text with blanks for what it quotes (from this source, if one is given)."""
+    """Return the text with blanks for what it quotes (only from this source, if one is given)."""
 
-    def blank(quotation: re.Match[str]) -> str:
-        is_other = source is not None and quotation[1] not in source
-        return quotation[0] if is_other else " " * len(quotation[0])
+    def write_blanks(quotation: re.Match[str]) -> str:
+        is_from_elsewhere = source is not None and quotation[1] not in source
+        return quotation[0] if is_from_elsewhere else " " * len(quotation[0])
 
-    return _QUOTED.sub(blank, text)
+    return _QUOTED.sub(write_blanks, text)
 
 
 # ---- forms of the truth --------------------------------------------------------------------------------------------
 
 
 def _list_forms(truth: str, question: str, language: str) -> list[list[str]]:
-    """The words of the truth, and of its shorter forms: without middle names, or words that the question gives."""
+    """Return the words of the truth, and of its shorter forms: without middle names, or words of the question."""
     truth = re.sub(r"(?<=\w{3})\s*\([^()]*\)\s*\Z", "", truth)  # "Stadion (Diaulos)"
     spelled = [match[0] for match in _WORD.finditer(truth)]
-    words = [word for word, _, _ in _split_words(truth, language)]
+    words = _list_words(truth, language)
     forms = [words]
     if len(words) != len(spelled) or len(words) < 2 or not question.strip():
         return forms
@@ -198,36 +231,30 @@ def _lists_parts(sentence: str, truth: str, question: str, language: str) -> boo
 
     The order matters only if the question asks for one.
     """
-    parts = [[word for word, _, _ in _split_words(part)] for part in _PARTS.split(truth)]
+    parts = [_list_words(part) for part in _LIST_SEPARATOR.split(truth)]
     if len(parts) < 2 or any(len("".join(part)) <= 3 for part in parts) or re.search(r"\d", truth):
         return False
-    places = [place for part in parts for place in _find_words(sentence, part, language)[:1]]
+    places: list[tuple[int, int]] = []
+    for part in parts:
+        places += _find_words(sentence, part, language)[:1]
     if len(places) < len(parts) or _NEGATION.search(sentence) or DOUBT.search(sentence):
         return False
     if _ORDER_ASKED.search(question) and places != sorted(places):
         return False
-    listed = sentence[min(start for start, _ in places) :]
+    list_start = min(start for start, _ in places)
+    listed = sentence[list_start:]
     # Explanations between the parts begin with small letters: "A, which is …, and B (1809), which …".
-    entries = [entry.lstrip(' "“„«*_(') for entry in _PARTS.split(listed)]
+    entries = [entry.lstrip(' "“„«*_(') for entry in _LIST_SEPARATOR.split(listed)]
+    explanations = [entry for entry in entries if entry and entry[0].islower()]
     names = [entry for entry in entries if entry and not entry[0].islower()]
-    if sum(entry[0].islower() for entry in entries if entry) > len(parts):
+    if len(explanations) > len(parts):
         return False
-    is_written_small = any(listed[start - len(sentence)].islower() for start, _ in places)
-    return len(entries if is_written_small else names) <= len(parts)
+    # If the parts themselves are written small, explanations cannot be told from them.
+    are_parts_small = any(sentence[start].islower() for start, _ in places)
+    return len(entries if are_parts_small else names) <= len(parts)
 
 
 # ---- a sentence and one form of the truth --------------------------------------------------------------------------
-
-_START = re.compile(r"[\s*_\"“‘'#>-]*(?:The\s)?")
-_VERB = re.compile(
-    r"[*_\"”]*\s(?!(?:and|or|of|in|at|on|with|to|from|for|as|than|but|nor|not|near|by|who|which|that|vs|is|was|are)\b)"
-    r"[a-z]{3,}\s"
-)
-# A capital letter or a digit follows at once, so that the name or number may go on.
-_NEXT_NAME = re.compile(r"(?:[\s'’]{1,2}|-|‐|\.)(?:[A-ZÀ-ÖØ-ÞА-Я]|\d)")
-_HYPHEN_BEFORE = re.compile(r"[A-Z]\w*[-‐]\Z")
-_CLAUSE_SIGN = re.compile(r"[,;:，；：]\s")
-_CLAUSE_END = re.compile(rf"[,;:，；：。.]|\s{_AND}\s+(?={_NEGATION.pattern})", re.IGNORECASE)
 
 
 def _answers_with(sentence: str, truth_words: list[str], question: str, language: str) -> bool:
@@ -244,17 +271,17 @@ def _answers_with(sentence: str, truth_words: list[str], question: str, language
         return False
     if not question.strip():
         # Then only the subject of the sentence counts: "Lady Gaga performed …".
-        is_subject = _START.fullmatch(before) and end > 3 and _VERB.match(sentence, end)
+        is_subject = _SENTENCE_START.fullmatch(before) and end > 3 and _VERB.match(sentence, end)
         if not is_subject:
             return False
     if is_denied(sentence, start, end) or is_ruled_out(sentence, start, end, question):
         return False
-    related = _RELATED.search(before)
+    related = _RELATED_BEFORE.search(before)
     if related and not re.search(rf"\b{re.escape(related[1])}\b", question, re.IGNORECASE):
         return False
     if is_in_denying_clause(unquoted, start, end, question):
         return False
-    if _HYPHEN_BEFORE.search(before) or _goes_on(sentence[start:end], after, question):
+    if _HYPHEN_BEFORE.search(before) or _is_start_of_name(sentence[start:end], after, question):
         return False
     is_number = re.fullmatch(r"\d+(?:[.,]\d+)?", sentence[start:end]) is not None
     if is_number and re.match(r"\.\s?[^\W\d_]", after):  # "3. března": a day or an ordinal
@@ -275,7 +302,7 @@ def is_in_denying_clause(sentence: str, start: int, end: int, question: str) -> 
     return _NEGATION.search(clause) is not None and _NEGATION.search(question) is None
 
 
-def _goes_on(mention: str, after: str, question: str) -> bool:
+def _is_start_of_name(mention: str, after: str, question: str) -> bool:
     """Is the truth only the beginning of a longer name or number: "Paris Hilton" for Paris, "1.4.4.1" for 1.4?
 
     A number before a name is whole ("in 1944 Bohr", "3,5 TeV"), and so is a first name if one was asked for. So is what
@@ -292,13 +319,11 @@ def _goes_on(mention: str, after: str, question: str) -> bool:
         return not starts_name
     if starts_name and mention[0].isupper():
         return _FIRST_NAME_ASKED.search(question) is None
-    question_words = {word for word, _, _ in _split_words(question)}
-    return _split_words(after[:100])[0][0] not in question_words
+    question_words = set(_list_words(question))
+    return _list_words(after[:100])[0] not in question_words
 
 
 # ---- other numbers -------------------------------------------------------------------------------------------------
-
-_NUMBERED = re.compile(r"\b([^\W\d_]{4,30})\s(\d{1,9})\b(?![.,]\d)")  # section 107
 
 
 def names_other_numbers(answer: str, truth: str, question: str) -> bool:
@@ -309,15 +334,16 @@ def names_other_numbers(answer: str, truth: str, question: str) -> bool:
     truth = truth.strip(" .。")
     if not truth.isdigit() or len(truth) == 4:
         return False
-    question_words = {word for word, _, _ in _split_words(question)}
-    numbered = [(fold_accents(noun), number) for noun, number in _NUMBERED.findall(answer)]
-    nouns = set()
+    question_words = set(_list_words(question))
+    numbered = [(fold_accents(noun), number) for noun, number in _NUMBERED_NOUN.findall(answer)]
+    # Nouns of the question that the answer numbers with the truth: "section" in "section 107".
+    true_nouns = set()
     for noun, number in numbered:
         if number == truth and any(_share_stem(noun, word) for word in question_words):
-            nouns.add(noun)
+            true_nouns.add(noun)
     for noun, number in numbered:
         is_other = number != truth and number not in question_words
-        if is_other and any(_share_stem(noun, other) for other in nouns):
+        if is_other and any(_share_stem(noun, true_noun) for true_noun in true_nouns):
             return True
     return False
 
@@ -328,7 +354,7 @@ def has_rival_number(sentence: str, truth_words: list[str], question: str) -> bo
     if len(truth_words) > 2 or not numbers:
         return False
     is_year = max(map(len, numbers)) == 4
-    question_words = {word for word, _, _ in _split_words(question)}
+    question_words = set(_list_words(question))
     places = _find_words(sentence, truth_words)
     if places:
         start, end = places[0]
@@ -336,17 +362,17 @@ def has_rival_number(sentence: str, truth_words: list[str], question: str) -> bo
         noun = re.match(r"\s([^\W\d_]{3,})", sentence[end:])
         if noun and any(_share_stem(fold_accents(noun[1]), word) for word in question_words):
             return False
-        sentence = _clause_that_repeats(sentence, start, question_words)
+        sentence = _select_clause(sentence, start, question_words)
     without_brackets = re.sub(r"\([^()]*\)", " ", sentence)  # what is in brackets explains
-    for word, _, _ in _split_words(without_brackets):
+    for word in _list_words(without_brackets):
         is_other = word.isdigit() and word not in truth_words and word not in question_words
         if is_other and (len(word) == 4) == is_year:
             return True
     return False
 
 
-def _clause_that_repeats(sentence: str, place: int, question_words: set[str]) -> str:
-    """The clause at the place if it repeats most of the question's words, else the whole sentence.
+def _select_clause(sentence: str, place: int, question_words: set[str]) -> str:
+    """Return the clause at the place if it repeats most of the question's words, else the whole sentence.
 
     If it does, the other clauses are about something else: "NATO's first office was set up in 1952, after it was
     founded in 1949."
@@ -360,7 +386,7 @@ def _clause_that_repeats(sentence: str, place: int, question_words: set[str]) ->
 
 
 def _join_digits(text: str) -> str:
-    """The text with 7 000 as 7000, and 2nd as 2."""
+    """Return the text with 7 000 as 7000, and 2nd as 2."""
     text = re.sub(
         r"(?<![\d.,])(\d{1,3})((?:[ \u00a0\u202f]\d{3})+)(?!\d)",
         lambda match: match[1] + re.sub(r"\D", "", match[2]),
@@ -371,13 +397,6 @@ def _join_digits(text: str) -> str:
 
 # ---- words ---------------------------------------------------------------------------------------------------------
 
-# A number; characters of a script without spaces; any other word: 25年 is two.
-_UNSPACED = r"\u3040-\u9fff\uac00-\ud7af"
-_WORD = re.compile(
-    rf"\d+(?:[.,]\d+)+|[{_UNSPACED}]+|(?:(?![{_UNSPACED}])[^\W_])+(?:['’][^\W\d_]{{1,2}}\b)?"
-)
-_DROPPED = word_set("a an the The")  # "A" may be a name
-
 
 def is_spaced(char: str) -> bool:
     """Is it a letter of a script that puts spaces between words?"""
@@ -387,8 +406,8 @@ def is_spaced(char: str) -> bool:
 
 
 @cache
-def _number_words(language: str) -> dict[str, str]:
-    """English number words, and those of another language, without accents: "čtyřmi" → "4"."""
+def _read_number_words(language: str) -> dict[str, str]:
+    """Return English number words and those of another language, without accents, with their digits: "ctyrmi": "4"."""
     english = word_list("""
         zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
         seventeen eighteen nineteen twenty
@@ -400,9 +419,13 @@ def _number_words(language: str) -> dict[str, str]:
     return words
 
 
-def _split_words(text: str, language: str = "") -> list[tuple[str, int, int]]:
-    """The words, without case, accents and articles, numbers in digits, with their places in the text."""
-    number_words = _number_words(language)
+def _list_words(text: str, language: str = "") -> list[str]:
+    return [word.text for word in _split_words(text, language)]
+
+
+def _split_words(text: str, language: str = "") -> list[_Word]:
+    """Return the first `_MOST_WORDS` words of a text, without articles."""
+    number_words = _read_number_words(language)
     words = []
     for match in _WORD.finditer(text):
         word = match[0]
@@ -410,15 +433,15 @@ def _split_words(text: str, language: str = "") -> list[tuple[str, int, int]]:
             word = re.sub(r",(?=\d{3}(?!\d))", "", word)
         else:
             word = fold_accents(word)
-        if word and match[0] not in _DROPPED:
-            words.append((number_words.get(word, word), match.start(), match.end()))
+        if word and match[0] not in _ARTICLES:
+            words.append(_Word(number_words.get(word, word), match.start(), match.end()))
         if len(words) > _MOST_WORDS:
             break
     return words
 
 
 def _find_words(text: str, truth_words: list[str], language: str = "") -> list[tuple[int, int]]:
-    """The places (start, end) where the words follow each other; the last may have an English plural ending.
+    """Return the places (start, end) where the words follow each other; the last may have an English plural ending.
 
     In a `language` that inflects, words may have other endings. A date may stand in another order ("5 June 1944").
     In scripts without spaces, the first place of the same characters is returned.
@@ -440,16 +463,13 @@ def _find_words(text: str, truth_words: list[str], language: str = "") -> list[t
         and any(len(word) == 4 for word in truth_words)
     )
     for i in range(len(words) - n + 1):
-        row = [word for word, _, _ in words[i : i + n]]
+        row = [word.text for word in words[i : i + n]]
         is_same = row[:-1] == truth_words[:-1] and row[-1] in endings
-        is_same = is_same or (is_date and sorted(row) == sorted(truth_words))
-        if is_same or (language in _INFLECTED and _is_inflected(row, truth_words)):
-            places.append((words[i][1], words[i + n - 1][2]))
+        is_same_date = is_date and sorted(row) == sorted(truth_words)
+        is_other_form = language in _INFLECTED and _is_inflected(row, truth_words)
+        if is_same or is_same_date or is_other_form:
+            places.append((words[i].start, words[i + n - 1].end))
     return places
-
-
-_VOWELS = "aeiouyаеиоуыэюяьй"
-_LONG_ENDINGS = word_set("ach ami ich imi ovi ech eho emu ymi ove ами ого ому ыми")  # v Aténách
 
 
 def _is_inflected(row: list[str], truth_words: list[str]) -> bool:
@@ -469,29 +489,26 @@ def _share_stem(word: str, other: str) -> bool:
     if other == f"{word}a":  # Martin is no form of Martina
         return False
     # Czech June (červen, června) and July (červenec, července) share more than their stem.
-    is_july = [form.startswith(("cervenec", "cervenc")) for form in (word, other)]
-    if is_july[0] != is_july[1]:
+    july = ("cervenec", "cervenc")
+    if word.startswith(july) != other.startswith(july):
         return False
     # A vowel before the last consonant may be left out: Karel, Karlem; Poláček, Poláčkem.
-    shorter = other[:-2] + other[-1]
-    if (
-        len(other) > 4
-        and other[-2] in "eoео"
-        and word.startswith(shorter)
-        and len(word) <= len(other) + 2
-    ):
+    may_lose_vowel = len(other) > 4 and other[-2] in "eoео" and len(word) <= len(other) + 2
+    if may_lose_vowel and word.startswith(other[:-2] + other[-1]):
         return True
-    same_letters = itertools.takewhile(
-        lambda pair: pair[0] == pair[1], zip(word, other, strict=False)
-    )
-    stem = sum(1 for _ in same_letters)
+    shorter = min(len(word), len(other))
     longer = max(len(word), len(other))
+    stem = 0
+    while stem < shorter and word[stem] == other[stem]:
+        stem += 1
     if stem < 3 or 2 * stem <= longer:
         return False
     if word == f"{other}ova":
         return True
     # Another last consonant makes another word: Irán, Irák.
-    endings = (word[stem:], other[stem:])
-    if len(endings[0]) == len(endings[1]) == 1 and not any(end in _VOWELS for end in endings):
+    ending = word[stem:]
+    other_ending = other[stem:]
+    has_vowel = ending in _VOWELS or other_ending in _VOWELS
+    if len(ending) == len(other_ending) == 1 and not has_vowel:
         return False
-    return longer - stem <= 2 or (endings[0] in _LONG_ENDINGS and len(endings[1]) <= 1)
+    return longer - stem <= 2 or (ending in _LONG_ENDINGS and len(other_ending) <= 1)

@@ -22,7 +22,7 @@ from rubrank.verifiers.shared.word_tables import read_table, write_pattern
 
 @cache
 def read_phrases(kind: str) -> tuple[str, ...]:
-    """The phrases of one kind in data/claim_words.tsv."""
+    """Return the phrases of one kind in data/claim_words.tsv."""
     phrases: list[str] = []
     for row_kind, row_phrases in read_table("claim_words"):
         if row_kind == kind:
@@ -31,38 +31,31 @@ def read_phrases(kind: str) -> tuple[str, ...]:
 
 
 # Letters with a mark that Unicode does not separate: Władysław, Søren.
-_MARKED_LETTERS = str.maketrans(
-    {
-        "ł": "l",
-        "ø": "o",
-        "đ": "d",
-        "ð": "d",
-        "ħ": "h",
-        "ı": "i",
-        "ƒ": "f",
-        "æ": "ae",
-        "œ": "oe",
-        "þ": "th",
-    }
-)
+_MARKED_LETTERS = str.maketrans({
+    "ł": "l", "ø": "o", "đ": "d", "ð": "d", "ħ": "h", "ı": "i", "ƒ": "f", "æ": "ae", "œ": "oe", "þ": "th",
+})  # fmt: skip
 
 
 def fold_accents(word: str) -> str:
-    """The letters and digits of a word, without case and accents."""
+    """Return the letters and digits of a word, without case and accents: "Łódź" → "lodz"."""
     letters = unicodedata.normalize("NFKD", word.casefold()).translate(_MARKED_LETTERS)
     return "".join(char for char in letters if char.isalnum())
 
 
 OPENING_MARKS = r"[\s*_\"“„‘'`「『《«(（$]"
 CLOSING_MARKS = r"[\s*_\"”“’'`」』》»)）$]*"
-# A denial right behind the truth: "Paris is not …", 巴黎不是.
+# A denial or a question mark right behind the truth: "Paris is not …", 巴黎不是. Not "Paris is the …".
 _DENIED_AFTER = re.compile(
-    rf"{CLOSING_MARKS}\s*(?:(?:is|was|are|were|has|would|does|did)\s?(?:not|n['’]t)\b|isn['’]?t|wasn['’]?t"
-    r"|n['’]est pas|no (?:es|fue)\b|não (?:é|foi)\b|non (?:è|fu)\b|ist (?:nicht|falsch)"
-    r"|is (?:niet|geen|wrong|incorrect|false)|не\b|不是|并非|不对|ではな|じゃな|[가이은는] 아[니닙]"
-    r"|değil|bukan|không phải|नहीं|\?)",
-    re.IGNORECASE,
+    rf"""{CLOSING_MARKS}\s*
+    (?: (?:is|was|are|were|has|would|does|did)\s?(?:not|n['’]t)\b | isn['’]?t | wasn['’]?t
+      | is[ ](?:niet|geen|wrong|incorrect|false)
+      | n['’]est[ ]pas | no[ ](?:es|fue)\b | não[ ](?:é|foi)\b | non[ ](?:è|fu)\b | ist[ ](?:nicht|falsch)
+      | не\b | 不是 | 并非 | 不对 | ではな | じゃな | [가이은는][ ]아[니닙]
+      | değil | bukan | không[ ]phải | नहीं | \?
+    )""",
+    re.IGNORECASE | re.VERBOSE,
 )
+# "or" right before the truth.
 _ALTERNATIVE_BEFORE = re.compile(rf"(?:{ALTERNATIVE.pattern})\Z", re.IGNORECASE)
 
 
@@ -79,7 +72,7 @@ def is_ruled_out(sentence: str, start: int, end: int, question: str) -> bool:
         return _is_other_number(before, after, question)
     return (
         _is_in_list(before, after, question)
-        or _explains_title(before)
+        or _BRACKETS_AFTER_TITLE.search(before[-90:]) is not None
         or _is_end_of_name(before, truth, question)
         or _is_relative_of(before, after, question)
     )
@@ -90,42 +83,49 @@ def _has_alternative(before: str, truth: str, after: str) -> bool:
 
     Another spelling of the truth is no other result: "Émile (or Emile)".
     """
-    joint_after = ALTERNATIVE.match(after.lstrip("*_\"”’'`」』》» )）"))
-    if joint_after:
-        joint = joint_after[0].strip()
-        other_start = after.find(joint) + len(joint)
-        other = after[other_start : other_start + len(truth) + 3]
-        return not fold_accents(other).startswith(fold_accents(truth))
-    joint_before = _ALTERNATIVE_BEFORE.search(before[-30:])
-    if joint_before:
-        other = before[: len(before) - len(joint_before[0])]
-        return not fold_accents(other).endswith(fold_accents(truth))
+    or_after = ALTERNATIVE.match(after.lstrip("*_\"”’'`」』》» )）"))
+    if or_after:
+        word = or_after[0].strip()
+        other_start = after.find(word) + len(word)
+        other_result = after[other_start : other_start + len(truth) + 3]
+        return not fold_accents(other_result).startswith(fold_accents(truth))
+    or_before = _ALTERNATIVE_BEFORE.search(before[-30:])
+    if or_before:
+        other_result = before[: len(before) - len(or_before[0])]
+        return not fold_accents(other_result).endswith(fold_accents(truth))
     return False
 
 
 # ---- lists ---------------------------------------------------------------------------------------------------------
 
 _AND = write_pattern(read_phrases("and"))
+# "And" between names in Chinese, Japanese and Korean; not the 和 of 和平 (peace), nor the 与 of 与其 (rather than).
 _UNSPACED_AND = (
     r"(?:、|以及|和(?![平谐諧服睦])|与(?!其)|與(?!其)|及(?!其|时|時)|と(?=[一-龯ァ-ヴ])|[와과]\s)"
 )
-_ARTICLES = r"(?:(?:the|la|le|les|el|los|las|il|lo|der|die|das|den|in|en|von|de)\s)?"
-# "X and Y", "X; Y", X、Y: the second name begins where the match ends.
+_OPTIONAL_ARTICLE = r"(?:(?:the|la|le|les|el|los|las|il|lo|der|die|das|den|in|en|von|de)\s)?"
+# Behind the truth X: "X and Y", "X; Y", X、Y. The second name begins where the match ends.
 _NEXT_ENTRY = re.compile(
-    rf"{CLOSING_MARKS}(?:[,;；，]?\s*{_AND}\s+|\s*[;；]\s*|{_UNSPACED_AND}){_ARTICLES}[\"“„«‘'*_「『《]*(?=\w)",
+    rf"{CLOSING_MARKS}"
+    rf"(?:[,;；，]?\s*{_AND}\s+|\s*[;；]\s*|{_UNSPACED_AND})"  # the sign or word between two entries
+    rf"{_OPTIONAL_ARTICLE}[\"“„«‘'*_「『《]*(?=\w)",
     re.IGNORECASE,
 )
-# "X, Y and Z": a comma, entries, and then "and".
+# Behind the truth X: "X, Y and Z". Not "X, where it rained".
 _COMMA_LIST = re.compile(
-    rf"{CLOSING_MARKS}[,，]\s*[\"“„«‘'*_]*(?P<next>\w[^,，.;:!?]{{0,40}})"
-    rf"(?:[,，]\s*[^,，.;:!?]{{1,40}}){{0,8}}[,，]?\s{_AND}\s+[\"“„«‘'*_]*(?P<last>\w)",
+    rf"{CLOSING_MARKS}[,，]\s*[\"“„«‘'*_]*(?P<next>\w[^,，.;:!?]{{0,40}})"  # Y
+    rf"(?:[,，]\s*[^,，.;:!?]{{1,40}}){{0,8}}"  # further entries
+    rf"[,，]?\s{_AND}\s+[\"“„«‘'*_]*(?P<last>\w)",  # the first letter of Z
     re.IGNORECASE,
 )
+# Before the truth Y: the "X and" of "X and Y", "X; Y", X、Y.
 _PREVIOUS_ENTRY = re.compile(
-    rf"(?P<word>\w+)[\"”“»’'*_)」』》]*(?:[,;；，]?\s+{_AND}\s+|\s*[;；]\s*|{_UNSPACED_AND})"
-    rf"{_ARTICLES}[\"“„«‘'*_「『《]*\Z",
+    rf"(?P<word>\w+)[\"”“»’'*_)」』》]*"
+    rf"(?:[,;；，]?\s+{_AND}\s+|\s*[;；]\s*|{_UNSPACED_AND})"  # the sign or word between two entries
+    rf"{_OPTIONAL_ARTICLE}[\"“„«‘'*_「『《]*\Z",
     re.IGNORECASE,
 )
+# The truth stands between two commas: "X, Y, Z".
 _COMMA_BEFORE = re.compile(r"[^\W\d_][\"”»*_]*[,、，]\s?[\"“„«*_]*\Z")
 _COMMA_OR_AND_AFTER = re.compile(rf"[\"”»*_]*(?:[,、，]|\s{_AND}\s)")
 
@@ -161,19 +161,14 @@ def _starts_name(word: str) -> bool:
 
 # ---- brackets and longer names -------------------------------------------------------------------------------------
 
-# "My World" (originally "The Two Fridas": what is in brackets explains the title in front of them.
-_BEHIND_TITLE = re.compile(r"[\"”“»」』》]\*{0,2}\s?[(（][^()（）]{0,80}\Z")
-
-
-def _explains_title(before: str) -> bool:
-    """Does it stand in brackets after a title?"""
-    return _BEHIND_TITLE.search(before[-90:]) is not None
-
-
+# Open brackets behind a title: "My World" (originally "The Two Fridas". What stands there explains the title.
+_BRACKETS_AFTER_TITLE = re.compile(r"[\"”“»」』》]\*{0,2}\s?[(（][^()（）]{0,80}\Z")
+# The first part of a longer name: the "South " of "South Sudan".
 _MODIFIER_BEFORE = re.compile(rf"({write_pattern(read_phrases('modifier'))})[\s-]\Z", re.IGNORECASE)
 # 南苏丹 for 苏丹; but 江西南昌, 湖北武汉 name a province first.
 _CHINESE_MODIFIER = re.compile(r"(?<![江广廣山河湖陕陝云雲海济濟淮在以之到向往])[南北东東西新]\Z")
-# A capitalised word, not at the start of the sentence, and no German noun: "der Physiker Albert Einstein".
+# A capitalised word, not at the start of the sentence: the " Jean " of "by Jean Paul Simon". German nouns do not count:
+# in "der Physiker Albert Einstein" an article stands before the word.
 _CAPITALISED_BEFORE = re.compile(
     r"(?<=[\w,)])(?<!\b[Dd][eia][rnmes])(?<!\b[Vv]om)(?<!\b[Ee]in)(?<!\b[Ee]ine)\s([^\W\d_]{2,})\.?\s\Z"
 )
@@ -198,10 +193,14 @@ def _is_end_of_name(before: str, truth: str, question: str) -> bool:
 
 
 _KIN = write_pattern(read_phrases("kin"))
+# "the brother of ", "le fils du "
 _KIN_BEFORE = re.compile(
-    rf"{_KIN}\s(?:(?:of|von|vom|de|du|des|del|di|da|do|dos|van|av|af)\s|d['’])?(?:(?:the|la|le|el|der|den|il|o)\s)?\Z",
+    rf"{_KIN}\s"
+    r"(?:(?:of|von|vom|de|du|des|del|di|da|do|dos|van|av|af)\s|d['’])?"
+    r"(?:(?:the|la|le|el|der|den|il|o)\s)?\Z",
     re.IGNORECASE,
 )
+# "'s brother", " family", 的弟弟
 _KIN_AFTER = re.compile(rf"(?:['’]s?\s(?:\w+\s)?|\s|的|の){_KIN}", re.IGNORECASE)
 _KIN_ASKED = re.compile(rf"{_KIN}|{write_pattern(read_phrases('whose'))}", re.IGNORECASE)
 
@@ -215,14 +214,17 @@ def _is_relative_of(before: str, after: str, question: str) -> bool:
 
 # ---- numbers -------------------------------------------------------------------------------------------------------
 
+# "more than ", "at least a number of "
 _BOUND_BEFORE = re.compile(
     rf"{write_pattern(read_phrases('bound'))}\s?(?:{write_pattern(read_phrases('bound noun'))}\s)?\Z",
     re.IGNORECASE,
 )
 _BOUND_ASKED = re.compile(write_pattern(read_phrases("bound")), re.IGNORECASE)
+# "25-30", "25 to 30", "25 bis 30"
 _RANGE_SIGN = r"\s?(?:[-–—~～至到]|(?:to|through|až|do|bis|à|hasta|até|fino a|tot|till|до|по)\s)\s?"
 _RANGE_BEFORE = re.compile(rf"\d{_RANGE_SIGN}\Z", re.IGNORECASE)
 _RANGE_AFTER = re.compile(rf"{_RANGE_SIGN}\d", re.IGNORECASE)
+# "thousand", "million", 万
 _SCALE = write_pattern(read_phrases("scale"))
 _SCALE_AFTER = re.compile(rf"\s?({_SCALE})", re.IGNORECASE)
 UNITS = [
@@ -246,5 +248,5 @@ def _is_other_number(before: str, after: str, question: str) -> bool:
     unit = next((unit for unit in UNITS if unit.match(next_word)), None)
     if unit is None:
         return False
-    units_in_question = [other for other in UNITS if other.search(question)]
-    return bool(units_in_question) and unit not in units_in_question
+    units_asked = [asked for asked in UNITS if asked.search(question)]
+    return bool(units_asked) and unit not in units_asked
