@@ -63,7 +63,7 @@ def batches(draw, max_groups: int = 5, missing: bool = True) -> ScoreBatch:
         own = [tuple(replace(c, category=None, tier=1, points=None, depends=()) for c in data) for _ in sizes[1:]]
         own = [tuple(data), *own]
         weights = rng.choice([0.5, 1.0, 3.0], (len(sizes), K))
-    return ScoreBatch.of_arrays(scores, groups=labels, criteria=data, weights=weights, own=own)
+    return ScoreBatch.of_arrays(scores, groups=labels, criteria=data, weights=weights, group_rubrics=own)
 
 
 def plain(batch: ScoreBatch) -> list[PlainGroup]:
@@ -71,7 +71,7 @@ def plain(batch: ScoreBatch) -> list[PlainGroup]:
     for g in range(batch.N):
         rows = batch.unit_MK[batch.starts[g] : batch.starts[g + 1]].tolist()
         weights = batch.weights_NK[g if len(batch.weights_NK) > 1 else 0].tolist()
-        criteria = list(batch.criteria if batch.own is None else batch.own[g])
+        criteria = list(batch.criteria if batch.group_rubrics is None else batch.group_rubrics[g])
         groups.append(PlainGroup([[None if x != x else x for x in row] for row in rows], weights, criteria))
     return groups
 
@@ -91,5 +91,5 @@ def only(batch: ScoreBatch, g: int) -> ScoreBatch:
         weights_NK=batch.weights_NK[g : g + 1] if len(batch.weights_NK) > 1 else batch.weights_NK,
         given_labels=batch.labels[g : g + 1],
         shape=None,
-        own=None if batch.own is None else batch.own[g : g + 1],
+        group_rubrics=None if batch.group_rubrics is None else batch.group_rubrics[g : g + 1],
     )

@@ -57,7 +57,7 @@ def test_the_worst_that_passed_is_above_those_that_did_not(name, missing):
 def test_the_lift_by_its_formula(name, lift):
     batch = gated_batch(np.random.default_rng(1), [6, 8, 5])
     fused = Gated(find_rule(name), Gate(lift=lift))(batch)
-    values = find_rule(name)(batch.without_penalties()).value_M
+    values = find_rule(name)(batch.drop_penalties()).value_M
     for first, end in zip(batch.starts[:-1], batch.starts[1:], strict=True):
         rows = np.arange(first, end)
         clean = rows[fused.gated.passed[rows]]
@@ -147,7 +147,7 @@ def test_advantages_behind_a_gate():
     assert found.argmin() == 3
     assert found[0] > found[1]
     clean = ScoreBatch.of_arrays([[3, 1], [2, 1], [1, 1]], criteria=["Q", "Gate"], global_quality=["Gate"])
-    ungated = RLVR2(scale="utility")(clean.without_penalties()).reward
+    ungated = RLVR2(scale="utility")(clean.drop_penalties()).reward
     assert Gated(RLVR2(scale="utility"))(clean).reward == pytest.approx(ungated)
 
 

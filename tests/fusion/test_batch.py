@@ -307,4 +307,4 @@ def test_outcomes_with_a_margin_for_each_criterion_and_huge_scores():
 def test_names_are_made_once_for_all_groups():
     batch = ScoreBatch.of_arrays([[1.0, 0.5], [0.0, 1.0]], criteria=["A", "B"])
     assert batch.names is batch.names
-    assert batch.columns([1]).names == ("B",)
+    assert batch.select_criteria([1]).names == ("B",)

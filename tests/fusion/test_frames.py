@@ -75,7 +75,7 @@ def test_an_unknown_keyword_lists_each_allowed_one_once():
 def test_pandas_frames_and_its_missing_value():
     pd = pytest.importorskip("pandas")
     assert fused(pd.DataFrame(SCORES, columns=NAMES), criteria="all").criteria == tuple(NAMES)
-    assert fused(pd.DataFrame(SCORES)).batch.named is False  # 0, 1, 2 are no names
+    assert fused(pd.DataFrame(SCORES)).batch.has_names is False  # 0, 1, 2 are no names
     holes = [[pd.NA if x is None else x for x in row] for row in HOLES]
     for given in (holes, pd.DataFrame(holes), pd.DataFrame(holes).astype("Float64"), np.array(holes, dtype=object)):
         assert (rubrank.fuse(given) == rubrank.fuse(AS_NAN)).all()

@@ -141,7 +141,7 @@ def test_a_missing_prerequisite_counts_as_met():
 def test_each_group_has_its_own_graph():
     chain, free = criteria({1: [(0, "strong")]}, 2), criteria({}, 2)
     scores = [[[0, 1], [1, 1]], [[0, 1], [1, 1]], [[0, 1], [1, 1]]]
-    batch = ScoreBatch.of_arrays(scores, criteria=free, own=[chain, free, chain])
+    batch = ScoreBatch.of_arrays(scores, criteria=free, group_rubrics=[chain, free, chain])
     assert find_rule("gear")(batch).value_M == pytest.approx([0.1, 1, 0.5, 1, 0.1, 1])
 
 
@@ -172,7 +172,7 @@ def test_an_edge_to_a_gate_is_left_to_the_gate():
     # a group's own rubric lists its gates, too
     chain = [*criteria({1: [(0, "strong")]}, 2), CriterionData("NotEmpty", layer="global_quality")]
     batch = ScoreBatch.of_arrays(
-        [[0, 1]], criteria=criteria({}, 2), own=[chain], gates=[[1]], gate_criteria=["NotEmpty"]
+        [[0, 1]], criteria=criteria({}, 2), group_rubrics=[chain], gates=[[1]], gate_criteria=["NotEmpty"]
     )
     assert find_rule("gear")(batch).value_M == pytest.approx([0.1])
     with pytest.raises(UnknownName):

@@ -192,9 +192,12 @@ def test_criteria_of_single_queries_share_a_distribution_if_judged():
     program = CriterionData("Words", domain=TEN, verifier="WordCount")
     scores = [[2, NAN, 3], [4, NAN, 5], [NAN, 6, NAN], [NAN, 8, NAN]]
     batch = ScoreBatch.of_arrays(
-        scores, groups=["a", "a", "b", "b"], criteria=[first, second, program], own=[(first, program), (second,)]
+        scores,
+        groups=["a", "a", "b", "b"],
+        criteria=[first, second, program],
+        group_rubrics=[(first, program), (second,)],
     )
-    batch.declared = True
+    batch.has_declared_domains = True
     values = find_rule("run-quantile").values(batch)
     assert values[:, 0].tolist()[:2] == [0.0, 1 / 3]
     assert values[:, 1].tolist()[2:] == [2 / 3, 1.0]

@@ -120,7 +120,7 @@ def test_points_of_each_group():
     mine, yours = [data("a", points=1.0), data("b", points=1.0)], [data("b", points=3.0), data("a", points=1.0)]
     scores = [[[1, 0]], [[1, 0]]]
     # 1 of 2 in the first rubric; 1 of 4 in the second, whose criteria stand in another order
-    assert value("healthbench", scores, criteria=mine, own=[mine, yours]) == near(0.5, 0.25)
+    assert value("healthbench", scores, criteria=mine, group_rubrics=[mine, yours]) == near(0.5, 0.25)
 
 
 def test_all_or_nothing():

@@ -71,32 +71,34 @@ def test_reading_each_groups_own_criteria():
     a, b, also_b = CriterionData("a", points=1.0), CriterionData("b", points=2.0), CriterionData("b", points=9.0)
     scores = np.zeros((3, 2, 2))
     shared = ScoreBatch.of_arrays(scores, criteria=[a, b])
-    assert shared.read(lambda c: c.points).tolist() == [[1.0, 2.0]]
-    mine = ScoreBatch.of_arrays(scores, criteria=[a, b], own=[[a, b], [also_b], [also_b, a, CriterionData("gate")]])
-    assert mine.read(lambda c: c.points).tolist() == [[1.0, 2.0], [1.0, 9.0], [1.0, 9.0]]
+    assert shared.collect_per_group(lambda c: c.points).tolist() == [[1.0, 2.0]]
+    mine = ScoreBatch.of_arrays(
+        scores, criteria=[a, b], group_rubrics=[[a, b], [also_b], [also_b, a, CriterionData("gate")]]
+    )
+    assert mine.collect_per_group(lambda c: c.points).tolist() == [[1.0, 2.0], [1.0, 9.0], [1.0, 9.0]]
 
 
 def test_a_score_outside_its_domain_is_reported_with_the_domain_of_its_group():
     wide, narrow = (CriterionData("a", domain=Domain("continuous", low=0, high=high)) for high in (10, 5))
-    batch = ScoreBatch.of_arrays([[[7], [8]], [[4], [7]]], criteria=[wide], own=[[wide], [narrow]])
+    batch = ScoreBatch.of_arrays([[[7], [8]], [[4], [7]]], criteria=[wide], group_rubrics=[[wide], [narrow]])
     with pytest.raises(InvalidInput, match="scores of 'a' must be from 0 to 5, its domain; got 7"):
         _ = batch.unit_MK
 
 
 def test_changed_unit_scores_stay_in_parts_and_columns():
     batch = ScoreBatch.of_arrays([[[0, 1], [1, 0]], [[1, 1], [0, 0]]])
-    changed = batch.with_unit(np.array([[0.1, 0.2], [0.3, 0.4], [0.5, 0.6], [0.7, NAN]]))
-    assert changed.part(1, 2).unit_MK[0].tolist() == [0.5, 0.6]
-    assert changed.part(1, 2).missing_MK.tolist() == [[False, False], [False, True]]
-    assert changed.columns([1]).unit_MK[:3, 0].tolist() == [0.2, 0.4, 0.6]
+    changed = batch.replace_unit_scores(np.array([[0.1, 0.2], [0.3, 0.4], [0.5, 0.6], [0.7, NAN]]))
+    assert changed.select_groups(1, 2).unit_MK[0].tolist() == [0.5, 0.6]
+    assert changed.select_groups(1, 2).missing_MK.tolist() == [[False, False], [False, True]]
+    assert changed.select_criteria([1]).unit_MK[:3, 0].tolist() == [0.2, 0.4, 0.6]
     assert changed.scored_unit_MK.tolist() == batch.unit_MK.tolist()
-    assert changed.with_scores(np.full((4, 2), 0.5)).unit_MK.tolist() == [[0.5, 0.5]] * 4
+    assert changed.replace_scores(np.full((4, 2), 0.5)).unit_MK.tolist() == [[0.5, 0.5]] * 4
 
 
 def test_rows_in_pieces_are_put_together_and_given_back():
     batch = ScoreBatch.of_arrays([[1], [0], [0.5]], groups=["x", "y", "x"])
     assert batch.scores_MK.ravel().tolist() == [1.0, 0.5, 0.0]
-    assert batch.per_rollout(batch.scores_MK).ravel().tolist() == [1.0, 0.0, 0.5]
+    assert batch.restore_rollout_shape(batch.scores_MK).ravel().tolist() == [1.0, 0.0, 0.5]
 
 
 def test_names_are_enough():
@@ -119,7 +121,7 @@ def test_names_are_enough():
         ({"scores": [[1, 0]], "gates": [1]}, r"gates must be of shape \(1, C\)"),
         ({"scores": [[1, 0]], "gates": [[1]], "gate_criteria": ["x", "y"]}, "gate_criteria must be 1 different names"),
         ({"scores": [[1, 0]], "attributes": [[-1]]}, "attributes must be finite numbers ≥ 0"),
-        ({"scores": [[1, 0]], "own": []}, "own must be 1, one per group; got 0"),
+        ({"scores": [[1, 0]], "group_rubrics": []}, "group_rubrics must be 1, one per group; got 0"),
     ],
 )
 def test_what_is_refused(given, message):

@@ -121,8 +121,9 @@ def utilities(
     if fused.control is None or fused.gamma is None:
         # The array has no attributes, so nothing was adjusted.
         assert fused.utilities is not None
-        return Utilities(fused.utilities, batch.per_group(np.zeros((batch.N, batch.K, 0))))
-    return Utilities(batch.per_rollout(fused.control.fitted_MK), fused.gamma)
+        no_attributes = np.zeros((batch.N, batch.K, 0))
+        return Utilities(fused.utilities, batch.restore_group_shape(no_attributes))
+    return Utilities(batch.restore_rollout_shape(fused.control.fitted_MK), fused.gamma)
 
 
 def _fuse_arrays(

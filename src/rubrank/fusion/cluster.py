@@ -143,7 +143,7 @@ def _split(rows: np.ndarray, batch: ScoreBatch) -> Iterator[tuple[np.ndarray, Sc
     ends = np.searchsorted(batch.starts, np.arange(ROWS_PER_TASK, len(rows), ROWS_PER_TASK))
     bounds = [0, *np.unique(ends[(ends > 0) & (ends < batch.N)]).tolist(), batch.N]
     for first, end in pairwise(bounds):
-        yield rows[batch.starts[first] : batch.starts[end]], batch.part(first, end)
+        yield rows[batch.starts[first] : batch.starts[end]], batch.select_groups(first, end)
 
 
 def _fuse_part(job: _Job, batch: ScoreBatch) -> Fused | RubrankError:
@@ -196,7 +196,7 @@ def _prepare(rule: Rule, batch: ScoreBatch) -> tuple[Any, tuple[Any, tuple[Any, 
 
     while isinstance(rule, Gated):
         rule = rule.rule
-        batch = batch.without_penalties()
+        batch = batch.drop_penalties()
     ordinal = find_ordinal(rule)
     part = ordinal.part(batch)
     return part, (PartSummary.of(part, find_model(ordinal.model)), tuple(name_columns(batch)[0]))

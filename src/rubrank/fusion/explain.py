@@ -215,7 +215,9 @@ def make_record(fused: Fused, g: int) -> dict[str, Any]:
         for c, criterion in enumerate(batch.gate_criteria)
         if _asks_for(batch, g, criterion.name) and criterion.name not in ranked_names
     ]
-    rubric = batch.criteria + batch.gate_criteria if batch.own is None else batch.own[g]
+    rubric = batch.criteria + batch.gate_criteria
+    if batch.group_rubrics is not None:
+        rubric = batch.group_rubrics[g]
     criterion_of = {criterion.name: criterion for criterion in rubric}
     names = [batch.criteria[k].name for k in ranked] + [batch.gate_criteria[c].name for c in gates]
     scores = group.scores[:, ranked]
@@ -266,7 +268,9 @@ def make_record(fused: Fused, g: int) -> dict[str, Any]:
 
 def _asks_for(batch: ScoreBatch, g: int, name: str) -> bool:
     """Is the criterion in the rubric of group g?"""
-    return batch.own is None or any(criterion.name == name for criterion in batch.own[g])
+    if batch.group_rubrics is None:
+        return True
+    return any(criterion.name == name for criterion in batch.group_rubrics[g])
 
 
 def _record_gate(group: FusedGroup) -> dict[str, Any] | None:

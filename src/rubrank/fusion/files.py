@@ -225,9 +225,9 @@ def _list_added_columns(fused: Fused, is_gated: bool, utilities: bool) -> dict[s
     columns: dict[str, Any] = {"reward": fused.reward}
     if is_gated:
         columns["ranking"] = fused.ranking
-    columns["no_signal"] = batch.per_rollout(fused.no_signal[batch.group_of_row])
+    columns["no_signal"] = batch.restore_rollout_shape(fused.no_signal[batch.group_of_row])
     if utilities and fused.utilities is not None:
-        missing = batch.per_rollout(batch.missing_MK)
+        missing = batch.restore_rollout_shape(batch.missing_MK)
         for k, name in enumerate(fused.criteria):
             values = np.where(missing[:, k], np.nan, fused.utilities[:, k])
             columns[f"utility.{name}"] = pl.Series(values, nan_to_null=True)
@@ -447,7 +447,7 @@ class FileScores:
             attribute_names=options.attribute_names if attributes is not None else None,
             owner=_OWNER,
         )
-        return batch.without_penalties() if options.penalties == "ignore" else batch
+        return batch.drop_penalties() if options.penalties == "ignore" else batch
 
     def _ragged_batches(self, rows: np.ndarray) -> Iterator[RowBatch]:
         """One batch for the groups with the same criteria: one matrix for all groups would be mostly empty."""
@@ -503,7 +503,7 @@ class FileScores:
                 columns=[criterion for name, criterion in self.criteria.items() if name in names],
             )
             if self.options.penalties == "ignore":
-                batch = batch.without_penalties()
+                batch = batch.drop_penalties()
             yield batch_rows, batch
 
 

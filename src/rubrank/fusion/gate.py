@@ -288,7 +288,7 @@ class Gated:
     def __call__(self, batch: ScoreBatch) -> Fused:
         """The gated reward of each rollout."""
         # Penalties act through the factor; ranking them too would count them twice.
-        batch = batch.without_penalties()
+        batch = batch.drop_penalties()
         fused = apply_rule(self.rule, batch)
         values_M = fused.value_M
         details = fused.details

@@ -327,10 +327,10 @@ class Fused(Framed):
 
         batch = self.batch
         number_M = np.arange(len(self.value_M)) - batch.starts[:-1][batch.group_of_row]
-        labels = [batch.labels[g] for g in batch.per_rollout(batch.group_of_row).ravel()]
+        labels = [batch.labels[g] for g in batch.restore_rollout_shape(batch.group_of_row).ravel()]
         columns: dict[str, Any] = {
             "group": pl.Series(labels, strict=False),
-            "rollout": batch.per_rollout(number_M).ravel(),
+            "rollout": batch.restore_rollout_shape(number_M).ravel(),
             "reward": np.asarray(self.reward).ravel(),
         }
         if self.gated is not None:
@@ -358,7 +358,7 @@ class Fused(Framed):
     @property
     def reward(self) -> np.ndarray:
         """What the trainer gets: the value, after the gate if there is one."""
-        return self.batch.per_rollout(self.reward_M)
+        return self.batch.restore_rollout_shape(self.reward_M)
 
     @property
     def ranking_M(self) -> np.ndarray:
@@ -368,42 +368,56 @@ class Fused(Framed):
     @property
     def ranking(self) -> np.ndarray:
         """Before the gate: R̃ of RLVR², the value of another rule."""
-        return self.batch.per_rollout(self.ranking_M)
+        return self.batch.restore_rollout_shape(self.ranking_M)
 
     @property
     def fused(self) -> np.ndarray | None:
         """The weighted sum of utilities."""
-        return None if self.fit is None else self.batch.per_rollout(self.fit.fused_M)
+        if self.fit is None:
+            return None
+        return self.batch.restore_rollout_shape(self.fit.fused_M)
 
     @property
     def utilities(self) -> np.ndarray | None:
         """Fitted utilities, criteria last."""
-        return None if self.fit is None else self.batch.per_rollout(self.fit.utilities_MK)
+        if self.fit is None:
+            return None
+        return self.batch.restore_rollout_shape(self.fit.utilities_MK)
 
     @property
     def gamma(self) -> np.ndarray | None:
         """γ̂ (groups, K, D), or (K, D) for a single group; None without attributes."""
-        return None if self.control is None else self.batch.per_group(self.control.gamma_NKD)
+        if self.control is None:
+            return None
+        return self.batch.restore_group_shape(self.control.gamma_NKD)
 
     @property
     def se(self) -> np.ndarray | None:
         """The standard error of γ̂; the shape of gamma."""
-        return None if self.control is None else self.batch.per_group(self.control.se_NKD)
+        if self.control is None:
+            return None
+        return self.batch.restore_group_shape(self.control.se_NKD)
 
     @property
     def shrunk(self) -> np.ndarray | None:
         """γ̃: the part of γ̂ that chance does not explain; the shape of gamma."""
-        return None if self.control is None else self.batch.per_group(self.control.shrunk_NKD)
+        if self.control is None:
+            return None
+        return self.batch.restore_group_shape(self.control.shrunk_NKD)
 
     @property
     def n(self) -> np.ndarray | None:
         """Groups behind each criterion's estimate, (groups, K) or (K,)."""
-        return None if self.control is None else self.batch.per_group(self.control.n_NK)
+        if self.control is None:
+            return None
+        return self.batch.restore_group_shape(self.control.n_NK)
 
     @property
     def taken(self) -> np.ndarray | None:
         """δ: the coefficients that were taken out; the shape of gamma."""
-        return None if self.control is None else self.batch.per_group(self.control.taken_NKD)
+        if self.control is None:
+            return None
+        return self.batch.restore_group_shape(self.control.taken_NKD)
 
     @property
     def criteria(self) -> tuple[str, ...]:
@@ -441,7 +455,9 @@ class Fused(Framed):
     @property
     def error(self) -> np.ndarray | None:
         """Standard error of the weighted sum, with criteria as replicates; None for a rule without utilities."""
-        return None if self.fit is None else self.batch.per_rollout(self.error_M)
+        if self.fit is None:
+            return None
+        return self.batch.restore_rollout_shape(self.error_M)
 
     @cached_property
     def error_M(self) -> np.ndarray:

@@ -267,18 +267,18 @@ class RLVR2:
         """Utilities (M, K) without attributes."""
         from rubrank.fusion.models.shapes import shape_table
 
-        if batch.largest > LARGEST:
+        if batch.largest_group_size > LARGEST:
             allowed = f"of at most {LARGEST:,} rollouts: all pairs enter a fit"
             raise InvalidInput(
                 self.name,
                 "groups",
                 allowed=allowed,
-                got=f"one of {batch.largest:,}",
+                got=f"one of {batch.largest_group_size:,}",
                 remedy="Did you forget groups=?",
             )
         scores_MK = batch.oriented_MK
         if np.isinf(scores_MK).any():
-            refuse_infinite(self.name, batch.per_rollout(batch.scores_MK))
+            refuse_infinite(self.name, batch.restore_rollout_shape(batch.scores_MK))
         if self.wins == "graded":
             return grade_wins(batch, self.tau, measure_widths(batch, self.width, self.recent))
         model = find_model(self.model)
@@ -393,7 +393,7 @@ class Composed:
             weights_NK = make_positive(self.weighing.weights(batch), batch)
         if not isinstance(self.weighing, Rescoring):
             return replace(self.ordinal.fuse(batch, weights_NK), rule=self.name)
-        rescored = batch.with_scores(self.weighing.scores(batch))
+        rescored = batch.replace_scores(self.weighing.scores(batch))
         fused = self.ordinal.fuse(rescored, weights_NK)
         details = {**fused.details, "ranked_scores": rescored.scores_MK}
         return replace(fused, batch=batch, rule=self.name, details=details)

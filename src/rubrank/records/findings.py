@@ -458,7 +458,7 @@ def _read_fused_group(fused: Fused, g: int) -> GroupFigures:
     """Read the figures of group g of a fused batch."""
     batch = fused.batch
     group = fused.group(g)
-    rubric = batch.criteria if batch.own is None else batch.own[g]
+    rubric = batch.criteria if batch.group_rubrics is None else batch.group_rubrics[g]
     criterion_of = {criterion.name: criterion for criterion in rubric}
     # Other columns are criteria of other queries.
     columns = [k for k, name in enumerate(batch.names) if name in criterion_of]

@@ -357,7 +357,7 @@ def _unnamed_criteria(count: int, word: str, layer: Layer) -> tuple[CriterionDat
 
 
 @lru_cache(maxsize=128)
-def constant_rows(K: int) -> tuple[np.ndarray, np.ndarray]:
+def make_default_weights_and_margins(K: int) -> tuple[np.ndarray, np.ndarray]:
     """Default weights and margins; the arrays are shared and must not be changed."""
     return np.ones((1, K)), np.zeros((1, K))
 
@@ -373,7 +373,7 @@ def check_names(owner: str, parameter: str, names: Sequence[Any], count: int, wh
         )
 
 
-def with_directions(
+def replace_directions(
     owner: str, data: tuple[CriterionData, ...], directions: Any, is_named: bool
 ) -> tuple[CriterionData, ...]:
     """The criteria with these directions, a list or by name. is_named: did the caller name the criteria?"""
@@ -396,7 +396,7 @@ def with_directions(
     )
 
 
-def with_domains(
+def replace_domains(
     owner: str, data: tuple[CriterionData, ...], domains: Any, is_named: bool
 ) -> tuple[CriterionData, ...]:
     """The criteria with these scales, (low, high) by name. is_named: did the caller name the criteria?"""
@@ -511,7 +511,7 @@ def move_gates(
             remedy = f"Scale them, or give the scale: `domain.{batch.names[k]}=LOW:HIGH`."
             raise InvalidInput(owner, "scores", allowed, got, remedy)
     data = tuple(replace(c, layer=layers.get(k, c.layer)) for k, c in enumerate(batch.criteria))
-    ranked = replace(batch, criteria=data).columns(
+    ranked = replace(batch, criteria=data).select_criteria(
         [k for k in range(batch.K) if layers.get(k) != "global_quality"]
     )
     gates = np.ascontiguousarray(batch.scores_MK[:, list(layers)])
@@ -524,7 +524,7 @@ def _find_columns(owner: str, batch: ScoreBatch, criteria: Sequence[str | int]) 
     columns = []
     for criterion in criteria:
         if isinstance(criterion, str):
-            if not batch.named:
+            if not batch.has_names:
                 raise InvalidInput(
                     owner, "criteria", "given when a gate uses names", "None", "Name the columns."
                 )

@@ -1,15 +1,21 @@
-"""`ScoreBatch`, the input of every rule: a batch of groups, with rows sorted by group.
+"""`ScoreBatch`, the input of every rule: the scores of a batch of groups as arrays, with rows sorted by group.
 
     >>> from rubrank import ScoreBatch
     >>> batch = ScoreBatch.of_arrays([[1, 0.5], [1, 1.0], [0, 1.0]], weights=[2, 1])     # three rollouts, two criteria
     >>> batch.N, batch.K
     (1, 2)
 
-`ScoreTable.batch` makes one from graded rollouts, `ScoreBatch.of_arrays` from plain arrays. The scores stay as given,
-so that an explanation can print them; `oriented_MK`, `unit_MK` and `clean_MC` are views with directions and scales
-applied. `shape` and `order` record the caller's shape and order of rows, and `per_rollout` restores them for results.
+`ScoreTable.batch` makes one from graded rollouts, `ScoreBatch.of_arrays` from plain arrays. Array names end in the
+letters of their axes: M rollouts, N groups, K ranked criteria, C gate criteria, D attributes.
 
-Array names end in the letters of their axes: M rollouts, N groups, K ranked criteria, C gate criteria, D attributes.
+The same scores are needed in several forms. They are computed when a rule first asks for them:
+
+    scores_MK       as given, so that an explanation can print them
+    oriented_MK     higher is always better: for rules that compare the rollouts of a group
+    unit_MK         from 0 to 1 by the criterion's domain, higher is better: for rules that add scores up
+    clean_MC        scores of the gate criteria from 0 to 1 = clean: for the gate
+
+Rules compute one value per row (M, …). `restore_rollout_shape` returns such values in the caller's order and shape.
 """
 
 from __future__ import annotations
@@ -17,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,20 +32,22 @@ from rubrank.errors import InvalidInput, counted
 from rubrank.scores.arrays import (
     align_with_scores,
     check_names,
-    constant_rows,
     is_named_frame,
+    make_default_weights_and_margins,
     move_gates,
     read_attributes,
     read_criteria,
     read_frame,
     read_per_criterion,
+    replace_directions,
+    replace_domains,
     sort_rows,
-    with_directions,
-    with_domains,
 )
 from rubrank.scores.criterion import SLACK, CriterionData
 from rubrank.scores.outcomes import Cells, check_comparisons, was_compared, win_rates
 from rubrank.scores.probabilities import ProbabilityCells, read_probabilities
+
+_Cell = TypeVar("_Cell")
 
 
 # Not frozen, because creating a frozen dataclass takes several times as long. Treat it as immutable all the same.
@@ -51,12 +59,14 @@ class ScoreBatch:
     """As given; NaN = not scored, or not in the group's rubric."""
     starts: np.ndarray
     criteria: tuple[CriterionData, ...]
-    """One for each column. If rubrics differ between groups (see `own`), as the first group has it."""
+    """One for each column. If rubrics differ between groups (see `group_rubrics`), as the first group has it."""
     weights_NK: np.ndarray
     """(N, K), or (1, K) if all groups have the same weights."""
     margins_NK: np.ndarray
+    """(N, K) or (1, K): differences of at most this much are ties."""
     given_labels: tuple[Hashable, ...] | None = None
-    own: tuple[tuple[CriterionData, ...], ...] | None = None
+    """The caller's label of each group; None if the caller gave none."""
+    group_rubrics: tuple[tuple[CriterionData, ...], ...] | None = None
     """The criteria of each group's own rubric: scales, directions, points and dependencies may differ between groups.
     None: all groups have `criteria`."""
     outcomes: Cells = field(default_factory=dict)
@@ -69,15 +79,16 @@ class ScoreBatch:
     attributes_MD: np.ndarray | None = None
     attribute_names: tuple[str, ...] = ()
     shape: tuple[int, ...] | None = None
-    """Of the caller's array without the criteria; None: (M,)."""
+    """Of the caller's array without the criteria: (M,) or (N, G). None: (M,)."""
     order: np.ndarray | None = None
     """Row i is the caller's row order[i]; None: the same order."""
-    named: bool = True
+    has_names: bool = True
     """Did the caller name the criteria? If not, random draws depend on column numbers."""
-    declared: bool = True
-    """Are the scores known to lie in their domains? If not, `unit_MK` checks them on first use."""
+    has_declared_domains: bool = True
+    """Do the domains come from rubrics, so that the scores are known to lie in them? If not, as for plain arrays,
+    `unit_MK` checks the scores on first use."""
     changed_unit_MK: np.ndarray | None = None
-    """Set by `with_unit`: `unit_MK` is this instead of the scaled scores."""
+    """Set by `replace_unit_scores`: `unit_MK` is this instead of the scaled scores."""
 
     @classmethod
     def of_arrays(
@@ -98,10 +109,10 @@ class ScoreBatch:
         attribute_names: Sequence[str] | None = None,
         outcomes: Any = None,
         probabilities: Any = None,
-        own: Sequence[Sequence[CriterionData]] | None = None,
+        group_rubrics: Sequence[Sequence[CriterionData]] | None = None,
         owner: str = "ScoreBatch",
     ) -> ScoreBatch:
-        """A batch from plain arrays.
+        """Make a batch from plain arrays. Raises InvalidInput, which names the argument, if one of them is wrong.
 
         scores: (G, K), (N, G, K), or (M, K) with `groups`: a row per rollout, a column per criterion, NaN = not scored.
         groups: for (M, K) the label of each row's group, in any order; for (N, G, K) optionally N labels.
@@ -116,6 +127,8 @@ class ScoreBatch:
             global-quality criterion, which stops rollouts below 1.
         attributes: (…, D) numbers ≥ 0. outcomes: see `rubrank.scores.outcomes`.
         probabilities: how sure scores are, by criterion: {value: probability} or None for each rollout.
+        group_rubrics: for each group the criteria of its own rubric, if rubrics differ.
+        owner: the function that error messages name.
         """
         if is_named_frame(scores):
             frame = read_frame(owner, scores, groups, criteria, attributes)
@@ -126,40 +139,42 @@ class ScoreBatch:
             attribute_names = attribute_names or frame.attribute_names
         rows = sort_rows(owner, scores, groups)
         data = read_criteria(owner, "criteria", criteria, rows.scores_MK.shape[1], "quality")
-        is_named = criteria is not None
+        has_names = criteria is not None
         if directions is not None:
-            data = with_directions(owner, data, directions, is_named)
+            data = replace_directions(owner, data, directions, has_names)
         if domains is not None:
-            data = with_domains(owner, data, domains, is_named)
+            data = replace_domains(owner, data, domains, has_names)
         names = None
-        if is_named:
+        if has_names:
             names = [criterion.name for criterion in data]
             if weights is None:
                 weights = np.array([criterion.weight for criterion in data], dtype=float)
             if margins is None:
                 margins = np.array([criterion.margin for criterion in data], dtype=float)
-        ones, zeros = constant_rows(len(data))
+        default_weights, default_margins = make_default_weights_and_margins(len(data))
         batch = cls(
-            rows.scores_MK,
-            rows.starts,
-            data,
-            ones,
-            zeros,
-            rows.labels,
+            scores_MK=rows.scores_MK,
+            starts=rows.starts,
+            criteria=data,
+            weights_NK=default_weights,
+            margins_NK=default_margins,
+            given_labels=rows.labels,
             shape=rows.shape,
             order=rows.order,
-            named=is_named,
-            declared=False,
+            has_names=has_names,
+            has_declared_domains=False,
         )
+        # The other arguments are checked against the batch: it knows the groups, their sizes and the order of rows.
         if weights is not None:
             batch.weights_NK = read_per_criterion(owner, "weights", weights, names, batch)
         if margins is not None:
             batch.margins_NK = read_per_criterion(owner, "margins", margins, names, batch)
-        if own is not None:
-            if len(own) != batch.N:
+        if group_rubrics is not None:
+            if len(group_rubrics) != batch.N:
                 allowed = f"{batch.N}, one per group"
-                raise InvalidInput(owner, "own", allowed, str(len(own)), "List them in order.")
-            batch.own = tuple(map(tuple, own))
+                got = str(len(group_rubrics))
+                raise InvalidInput(owner, "group_rubrics", allowed, got, "List them in order.")
+            batch.group_rubrics = tuple(map(tuple, group_rubrics))
         for name, value in (("outcomes", outcomes), ("probabilities", probabilities)):
             if value is not None and not isinstance(value, Mapping):
                 got = type(value).__name__
@@ -178,8 +193,9 @@ class ScoreBatch:
             gates = np.asarray(gates, dtype=float)
             remedy = "One column per gate."
             batch.gates_MC = align_with_scores(owner, batch, gates, "gates", "C", remedy)
+            C = batch.gates_MC.shape[1]
             batch.gate_criteria = read_criteria(
-                owner, "gate_criteria", gate_criteria, batch.gates_MC.shape[1], "global_quality"
+                owner, "gate_criteria", gate_criteria, C, "global_quality"
             )
         if global_quality or low_quality:
             return move_gates(owner, batch, global_quality, low_quality)
@@ -188,6 +204,8 @@ class ScoreBatch:
     def __repr__(self) -> str:
         size = f"{counted(len(self.scores_MK), 'rollout')} in {counted(self.N, 'group')}"
         return f"ScoreBatch({size}, {counted(self.K, 'criterion')})"
+
+    # --------------------------------------------------------------------------------------------- groups and criteria
 
     @property
     def N(self) -> int:
@@ -201,33 +219,13 @@ class ScoreBatch:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Names of the criteria."""
+        """Names of the ranked criteria."""
         return tuple(criterion.name for criterion in self.criteria)
 
     @cached_property
     def labels(self) -> tuple[Hashable, ...]:
-        """One label for each group; their numbers when the caller gave none."""
+        """One label for each group; their numbers if the caller gave none."""
         return tuple(range(self.N)) if self.given_labels is None else self.given_labels
-
-    # ---------------------------------------------------------------------------------------------- the caller's shape
-
-    def per_rollout(self, values: np.ndarray) -> np.ndarray:
-        """(M, …) sorted by group → the caller's order and shape."""
-        if self.order is not None:
-            unsorted = np.empty_like(values)
-            unsorted[self.order] = values
-            values = unsorted
-        return values if self.shape is None else values.reshape(self.shape + values.shape[1:])
-
-    def per_group(self, values: np.ndarray) -> np.ndarray:
-        """(N, …) → (…) if the caller gave a single group without labels."""
-        has_labels = self.order is not None or self.given_labels is not None
-        is_stacked = self.shape is not None and len(self.shape) > 1  # (N, G, K), even if N is 1
-        if has_labels or is_stacked or self.N != 1:
-            return values
-        return values[0]
-
-    # ---------------------------------------------------------------------------------------------------------- views
 
     @cached_property
     def sizes(self) -> np.ndarray:
@@ -235,7 +233,7 @@ class ScoreBatch:
         return np.diff(self.starts)
 
     @property
-    def largest(self) -> int:
+    def largest_group_size(self) -> int:
         """Rollouts in the largest group."""
         if self.shape is not None and len(self.shape) == 2:
             return self.shape[1]
@@ -246,43 +244,86 @@ class ScoreBatch:
         """(M,): the number of each row's group."""
         return np.repeat(np.arange(self.N), self.sizes)
 
+    def collect_per_group(
+        self,
+        read_field: Callable[[CriterionData], Any],
+        criteria: tuple[CriterionData, ...] | None = None,
+    ) -> np.ndarray:
+        """Return `read_field(criterion)` for every group and criterion: (N, K), or (1, K) if groups do not differ.
+
+        criteria: the columns, such as `gate_criteria`; the ranked criteria by default.
+        """
+        columns = self.criteria if criteria is None else criteria
+        common_row = [read_field(criterion) for criterion in columns]
+        if self.group_rubrics is None:
+            return np.array([common_row])
+        column_of = {criterion.name: k for k, criterion in enumerate(columns)}
+        row_of_rubric: dict[int, list[Any]] = {}
+        for rubric in self.group_rubrics:
+            if id(rubric) not in row_of_rubric:  # groups share rubrics, so each is read once
+                row = common_row.copy()
+                for criterion in rubric:
+                    if criterion.name in column_of:
+                        row[column_of[criterion.name]] = read_field(criterion)
+                row_of_rubric[id(rubric)] = row
+        return np.array([row_of_rubric[id(rubric)] for rubric in self.group_rubrics])
+
     @cached_property
     def lower_NK(self) -> np.ndarray | None:
         """(N, K) or (1, K): is lower better? None if higher is better everywhere."""
-        if self.own is None and all(c.direction == "higher" for c in self.criteria):
+        if self.group_rubrics is None and all(c.direction == "higher" for c in self.criteria):
             return None
-        is_lower = self.read(lambda criterion: criterion.direction == "lower")
+        is_lower = self.collect_per_group(lambda criterion: criterion.direction == "lower")
         return is_lower if is_lower.any() else None
+
+    @cached_property
+    def domain_limits_NK(self) -> tuple[np.ndarray, np.ndarray]:
+        """The lowest and the highest possible score, each (N, K) or (1, K)."""
+        low = self.collect_per_group(lambda criterion: criterion.domain.low)
+        high = self.collect_per_group(lambda criterion: criterion.domain.high)
+        return low, high
+
+    @cached_property
+    def gates_in_rubric_NC(self) -> np.ndarray:
+        """(N, C): is the gate criterion in the group's rubric?"""
+        in_rubric = np.ones((self.N, len(self.gate_criteria)), bool)
+        if self.group_rubrics is not None:
+            for g, rubric in enumerate(self.group_rubrics):
+                names = {criterion.name for criterion in rubric}
+                in_rubric[g] = [gate.name in names for gate in self.gate_criteria]
+        return in_rubric
+
+    # --------------------------------------------------------------------------------------------- forms of the scores
 
     @cached_property
     def oriented_MK(self) -> np.ndarray:
         """The scores, with reversed signs where lower is better, so that higher is always better."""
         if self.lower_NK is None:
             return self.scores_MK
-        return self.scores_MK * self._by_row(np.where(self.lower_NK, -1.0, 1.0))
+        return self.scores_MK * self._expand_to_rows(np.where(self.lower_NK, -1.0, 1.0))
 
     @cached_property
     def unit_MK(self) -> np.ndarray:
         """Scores scaled from 0 to 1 by their domains, higher is better, NaN = missing: the input of cardinal rules.
 
         If responses were compared instead of scored, the score of a rollout is its mean outcome.
+        Raises InvalidInput if a score lies outside its domain and domains were not declared.
         """
         if self.changed_unit_MK is not None:
             return self.changed_unit_MK
-        low = self.read(lambda c: c.domain.low)
-        high = self.read(lambda c: c.domain.high)
-        if not self.declared:
-            self._check_domains(low, high)
-        unit = _to_unit_scale(self.scores_MK, self._by_row(low), self._by_row(high))
+        if not self.has_declared_domains:
+            self.check_domains()
+        low, high = self.domain_limits_NK
+        unit = _scale_to_unit(self.scores_MK, self._expand_to_rows(low), self._expand_to_rows(high))
         if self.lower_NK is not None:
-            unit = np.where(self._by_row(self.lower_NK), 1.0 - unit, unit)
+            unit = np.where(self._expand_to_rows(self.lower_NK), 1.0 - unit, unit)
         for (g, k), outcomes_GG in self.outcomes.items():
             unit[self.starts[g] : self.starts[g + 1], k] = win_rates(outcomes_GG)
         return unit
 
     @property
     def scored_unit_MK(self) -> np.ndarray:
-        """`unit_MK` of the scores themselves, for rules with thresholds; `with_unit` may have changed `unit_MK`."""
+        """`unit_MK` as the scores give it, even if `replace_unit_scores` has changed it: for rules with thresholds."""
         if self.changed_unit_MK is None:
             return self.unit_MK
         return replace(self, changed_unit_MK=None).unit_MK
@@ -292,11 +333,12 @@ class ScoreBatch:
         """The scores of the gate criteria, scaled from 0 to 1 = clean."""
         if self.gates_MC is None:
             return np.zeros((len(self.scores_MK), 0))
-        low = self._by_row(self.read(lambda c: c.domain.low, self.gate_criteria))
-        high = self._by_row(self.read(lambda c: c.domain.high, self.gate_criteria))
-        is_lower = self._by_row(self.read(lambda c: c.direction == "lower", self.gate_criteria))
-        share = _to_unit_scale(self.gates_MC, low, high)
-        return np.where(is_lower, 1.0 - share, share)
+        gates = self.gate_criteria
+        low = self.collect_per_group(lambda gate: gate.domain.low, gates)
+        high = self.collect_per_group(lambda gate: gate.domain.high, gates)
+        is_lower = self.collect_per_group(lambda gate: gate.direction == "lower", gates)
+        share = _scale_to_unit(self.gates_MC, self._expand_to_rows(low), self._expand_to_rows(high))
+        return np.where(self._expand_to_rows(is_lower), 1.0 - share, share)
 
     @cached_property
     def missing_MK(self) -> np.ndarray:
@@ -310,7 +352,7 @@ class ScoreBatch:
 
     @cached_property
     def complete(self) -> bool:
-        """Does every rollout have a score on every criterion?"""
+        """Does every rollout have a score or a comparison on every criterion?"""
         return not self.missing_MK.any()
 
     @cached_property
@@ -321,18 +363,8 @@ class ScoreBatch:
         return np.logical_or.reduceat(~self.missing_MK, self.starts[:-1], axis=0)
 
     @cached_property
-    def gates_in_rubric_NC(self) -> np.ndarray:
-        """(N, C): is the gate criterion in the group's rubric?"""
-        in_rubric = np.ones((self.N, len(self.gate_criteria)), bool)
-        if self.own is not None:
-            for g, rubric in enumerate(self.own):
-                names = {criterion.name for criterion in rubric}
-                in_rubric[g] = [gate.name in names for gate in self.gate_criteria]
-        return in_rubric
-
-    @cached_property
     def informative_NK(self) -> np.ndarray:
-        """Does a criterion tell the rollouts of a group apart?"""
+        """(N, K): does the criterion tell the rollouts of the group apart?"""
         if not self.N:
             return np.zeros((0, self.K), bool)
         values = self.scores_MK
@@ -344,65 +376,70 @@ class ScoreBatch:
         lowest = np.fmin.reduceat(values, self.starts[:-1], axis=0)
         return np.asarray(highest > lowest)
 
-    def read(
-        self, of: Callable[[CriterionData], Any], columns: tuple[CriterionData, ...] | None = None
-    ) -> np.ndarray:
-        """(N, K), or (1, K) if all groups have the same criteria: `of(criterion)` for every group and criterion."""
-        columns = self.criteria if columns is None else columns
-        common = [of(criterion) for criterion in columns]
-        if self.own is None:
-            return np.array([common])
-        number = {criterion.name: k for k, criterion in enumerate(columns)}
-        rows: dict[int, list[Any]] = {}
-        for rubric in self.own:
-            if id(rubric) not in rows:  # groups share rubrics, so each is read once
-                row = common.copy()
-                for criterion in rubric:
-                    if criterion.name in number:
-                        row[number[criterion.name]] = of(criterion)
-                rows[id(rubric)] = row
-        return np.array([rows[id(rubric)] for rubric in self.own])
+    def check_domains(self) -> None:
+        """Raise InvalidInput for the first score outside its criterion's domain."""
+        low, high = self.domain_limits_NK
+        is_below = self.scores_MK < self._expand_to_rows(low) - SLACK
+        is_above = self.scores_MK > self._expand_to_rows(high) + SLACK
+        outside = is_below | is_above
+        if not outside.any():
+            return
+        i, k = np.argwhere(outside)[0]
+        g = self.group_of_row[i] if len(low) > 1 else 0
+        name = self.names[k]
+        if self.has_declared_domains:
+            remedy = f"Give its scale: `domain.{name}=LOW:HIGH`."
+        elif self.has_names:
+            remedy = f"Give its scale: domains={{{name!r}: (LOW, HIGH)}}."
+        else:
+            remedy = "Name the criteria and give their scales: criteria=NAMES, domains={NAME: (LOW, HIGH)}."
+        raise InvalidInput(
+            owner="ScoreBatch",
+            parameter=f"scores of {name!r}",
+            allowed=f"from {low[g, k]:g} to {high[g, k]:g}, its domain",
+            got=f"{self.scores_MK[i, k]:g}",
+            remedy=remedy,
+        )
 
-    def _by_row(self, values_NK: np.ndarray) -> np.ndarray:
-        """(N, K) → (M, K); (1, K) is left to broadcasting."""
+    def _expand_to_rows(self, values_NK: np.ndarray) -> np.ndarray:
+        """Return (N, K) values as (M, K), a row per rollout; (1, K) values stay as they are, for broadcasting."""
         return values_NK.take(self.group_of_row, axis=0) if len(values_NK) > 1 else values_NK
 
-    def check_domains(self) -> None:
-        """Raise if a score lies outside its criterion's domain."""
-        self._check_domains(self.read(lambda c: c.domain.low), self.read(lambda c: c.domain.high))
+    # --------------------------------------------------------------------------------------------- shapes of results
 
-    def _check_domains(self, low: np.ndarray, high: np.ndarray) -> None:
-        outside = (self.scores_MK < self._by_row(low) - SLACK) | (
-            self.scores_MK > self._by_row(high) + SLACK
-        )
-        if outside.any():
-            i, k = np.argwhere(outside)[0]
-            g = self.group_of_row[i] if len(low) > 1 else 0
-            where = f"scores of {self.names[k]!r}"
-            allowed = f"from {low[g, k]:g} to {high[g, k]:g}, its domain"
-            remedy = f"Give its scale: `domain.{self.names[k]}=LOW:HIGH`."
-            if not self.declared:  # from plain arrays
-                remedy = f"Give its scale: domains={{{self.names[k]!r}: (LOW, HIGH)}}."
-                if not self.named:
-                    remedy = "Name the criteria and give their scales: criteria=NAMES, domains={NAME: (LOW, HIGH)}."
-            raise InvalidInput("ScoreBatch", where, allowed, f"{self.scores_MK[i, k]:g}", remedy)
+    def restore_rollout_shape(self, values: np.ndarray) -> np.ndarray:
+        """Return values per row, (M, …) sorted by group, in the order and shape of the caller's scores."""
+        if self.order is not None:
+            unsorted = np.empty_like(values)
+            unsorted[self.order] = values
+            values = unsorted
+        return values if self.shape is None else values.reshape(self.shape + values.shape[1:])
+
+    def restore_group_shape(self, values: np.ndarray) -> np.ndarray:
+        """Return values per group, (N, …); without the first axis if the caller gave a single group without labels."""
+        has_labels = self.order is not None or self.given_labels is not None
+        is_stacked = self.shape is not None and len(self.shape) > 1  # (N, G, K), even if N is 1
+        if has_labels or is_stacked or self.N != 1:
+            return values
+        return values[0]
 
     # ------------------------------------------------------------------------------------------------- other batches
 
-    def with_unit(self, unit_MK: np.ndarray) -> ScoreBatch:
-        """A copy of the batch with other scores from 0 to 1 in `unit_MK`; the scores as given stay."""
+    def replace_unit_scores(self, unit_MK: np.ndarray) -> ScoreBatch:
+        """Return a copy whose `unit_MK` is another matrix of scores from 0 to 1; the scores as given stay."""
         return replace(self, changed_unit_MK=unit_MK)
 
-    def with_scores(self, unit_MK: np.ndarray) -> ScoreBatch:
-        """A copy with other scores (from 0 to 1, higher is better), put on the scales of the criteria, for ranking.
+    def replace_scores(self, unit_MK: np.ndarray) -> ScoreBatch:
+        """Return a copy with other scores for ranking: from 0 to 1, higher is better, put on the criteria's scales.
 
         Observed outcomes and probabilities stay where the scores of a group did not change.
         """
-        low = self._by_row(self.read(lambda criterion: criterion.domain.low))
-        high = self._by_row(self.read(lambda criterion: criterion.domain.high))
+        low, high = self.domain_limits_NK
+        low_MK = self._expand_to_rows(low)
+        high_MK = self._expand_to_rows(high)
         share_MK = unit_MK
         if self.lower_NK is not None:
-            share_MK = np.where(self._by_row(self.lower_NK), 1.0 - unit_MK, unit_MK)
+            share_MK = np.where(self._expand_to_rows(self.lower_NK), 1.0 - unit_MK, unit_MK)
         is_same_MK = (unit_MK == self.scored_unit_MK) | np.isnan(unit_MK)
         is_same_NK = np.ones((self.N, self.K), bool)
         if self.N:
@@ -411,75 +448,91 @@ class ScoreBatch:
         # to stay; they get one unless the whole group stays, which then keeps its outcomes.
         is_scored_MK = ~np.isnan(self.scores_MK)
         stays_MK = is_same_MK & (is_scored_MK | is_same_NK[self.group_of_row])
+        rescaled_MK = low_MK + share_MK * (high_MK - low_MK)
+        outcomes = {cell: value for cell, value in self.outcomes.items() if is_same_NK[cell]}
+        probabilities = {
+            cell: value for cell, value in self.probabilities.items() if is_same_NK[cell]
+        }
         return replace(
             self,
-            scores_MK=np.where(stays_MK, self.scores_MK, low + share_MK * (high - low)),
+            scores_MK=np.where(stays_MK, self.scores_MK, rescaled_MK),
             changed_unit_MK=None,
-            outcomes={
-                cell: outcomes for cell, outcomes in self.outcomes.items() if is_same_NK[cell]
-            },
-            probabilities={
-                cell: values for cell, values in self.probabilities.items() if is_same_NK[cell]
-            },
+            outcomes=outcomes,
+            probabilities=probabilities,
         )
 
-    def without_penalties(self) -> ScoreBatch:
-        """The batch without its ranked low-quality criteria, for rules with a gate: the gate reads those."""
+    def drop_penalties(self) -> ScoreBatch:
+        """Return the batch without its ranked low-quality criteria, for rules with a gate: the gate reads those."""
         columns = [k for k, criterion in enumerate(self.criteria) if criterion.layer == "quality"]
-        return self if len(columns) == self.K else self.columns(columns)
+        return self if len(columns) == self.K else self.select_criteria(columns)
 
-    def columns(self, columns: Sequence[int]) -> ScoreBatch:
-        """The batch with only these ranked criteria, given by number."""
-        indices = list(columns)
-        unit_MK = self.changed_unit_MK
-        new_column = {k: position for position, k in enumerate(indices)}
+    def select_criteria(self, columns: Sequence[int]) -> ScoreBatch:
+        """Return the batch with only these ranked criteria, given by number, in this order."""
+        columns = list(columns)
+
+        def select_columns(matrix: np.ndarray) -> np.ndarray:
+            return np.ascontiguousarray(matrix[:, columns])
+
+        changed_unit_MK = self.changed_unit_MK
+        if changed_unit_MK is not None:
+            changed_unit_MK = select_columns(changed_unit_MK)
         return replace(
             self,
-            scores_MK=np.ascontiguousarray(self.scores_MK[:, indices]),
-            criteria=tuple(self.criteria[k] for k in indices),
-            weights_NK=np.ascontiguousarray(self.weights_NK[:, indices]),
-            margins_NK=np.ascontiguousarray(self.margins_NK[:, indices]),
-            changed_unit_MK=None if unit_MK is None else np.ascontiguousarray(unit_MK[:, indices]),
-            outcomes={
-                (g, new_column[k]): cell
-                for (g, k), cell in self.outcomes.items()
-                if k in new_column
-            },
-            probabilities={
-                (g, new_column[k]): cell
-                for (g, k), cell in self.probabilities.items()
-                if k in new_column
-            },
+            scores_MK=select_columns(self.scores_MK),
+            criteria=tuple(self.criteria[k] for k in columns),
+            weights_NK=select_columns(self.weights_NK),
+            margins_NK=select_columns(self.margins_NK),
+            changed_unit_MK=changed_unit_MK,
+            outcomes=_select_cells(self.outcomes, range(self.N), columns),
+            probabilities=_select_cells(self.probabilities, range(self.N), columns),
         )
 
-    def part(self, first: int, end: int) -> ScoreBatch:
-        """The groups from `first` up to `end`, as a separate batch."""
+    def select_groups(self, first: int, end: int) -> ScoreBatch:
+        """Return the groups from number `first` up to, but not including, `end` as a separate batch."""
         rows = slice(int(self.starts[first]), int(self.starts[end]))
-        groups = slice(first, end)
+
+        def select_rows(matrix: np.ndarray | None) -> np.ndarray | None:
+            return None if matrix is None else matrix[rows]
+
+        def select_per_group(values_NK: np.ndarray) -> np.ndarray:
+            return values_NK[first:end] if len(values_NK) > 1 else values_NK
+
+        group_rubrics = self.group_rubrics
+        if group_rubrics is not None:
+            group_rubrics = group_rubrics[first:end]
         return replace(
             self,
             scores_MK=self.scores_MK[rows],
             starts=self.starts[first : end + 1] - self.starts[first],
-            weights_NK=self.weights_NK[groups] if len(self.weights_NK) > 1 else self.weights_NK,
-            margins_NK=self.margins_NK[groups] if len(self.margins_NK) > 1 else self.margins_NK,
-            given_labels=self.labels[groups],
-            own=None if self.own is None else self.own[groups],
-            outcomes={
-                (g - first, k): cell for (g, k), cell in self.outcomes.items() if first <= g < end
-            },
-            probabilities={
-                (g - first, k): cell
-                for (g, k), cell in self.probabilities.items()
-                if first <= g < end
-            },
-            gates_MC=None if self.gates_MC is None else self.gates_MC[rows],
-            attributes_MD=None if self.attributes_MD is None else self.attributes_MD[rows],
+            weights_NK=select_per_group(self.weights_NK),
+            margins_NK=select_per_group(self.margins_NK),
+            given_labels=self.labels[first:end],
+            group_rubrics=group_rubrics,
+            outcomes=_select_cells(self.outcomes, range(first, end), range(self.K)),
+            probabilities=_select_cells(self.probabilities, range(first, end), range(self.K)),
+            gates_MC=select_rows(self.gates_MC),
+            attributes_MD=select_rows(self.attributes_MD),
             shape=None,
             order=None,
-            changed_unit_MK=None if self.changed_unit_MK is None else self.changed_unit_MK[rows],
+            changed_unit_MK=select_rows(self.changed_unit_MK),
         )
 
 
-def _to_unit_scale(scores: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+def _scale_to_unit(scores: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     # Divide instead of multiplying by the inverse: 49 · (1/49) is below 1, so a full score would not reach 1.
     return np.asarray((scores - low) / (high - low))
+
+
+def _select_cells(
+    cells: Mapping[tuple[int, int], _Cell], groups: Sequence[int], columns: Sequence[int]
+) -> dict[tuple[int, int], _Cell]:
+    """Return the cells of some groups and columns, numbered by their positions in `groups` and `columns`."""
+    if not cells:  # most batches have no comparisons and no probabilities
+        return {}
+    new_group = {g: position for position, g in enumerate(groups)}
+    new_column = {k: position for position, k in enumerate(columns)}
+    selected = {}
+    for (g, k), cell in cells.items():
+        if g in new_group and k in new_column:
+            selected[new_group[g], new_column[k]] = cell
+    return selected

@@ -313,7 +313,9 @@ class ScoreTable(Framed):
             weights_NK=_merge_equal_rows(weights_NK),
             margins_NK=_merge_equal_rows(margins_NK),
             given_labels=tuple(group.id for group in self.groups),
-            own=None if has_one_rubric else tuple(group.criteria for group in self.groups),
+            group_rubrics=None
+            if has_one_rubric
+            else tuple(group.criteria for group in self.groups),
             outcomes=outcomes,
             probabilities=probabilities,
             attribute_names=tuple(attribute_names),

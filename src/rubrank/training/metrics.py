@@ -290,7 +290,7 @@ def score_metrics(
 
 def gated_means(result: Fused) -> np.ndarray:
     """(M,) weighted mean of the scores, from 0 to 1, times the gate's factor; NaN for a rollout without a score."""
-    batch = result.batch.without_penalties()
+    batch = result.batch.drop_penalties()
     unit_MK = batch.unit_MK
     if batch.outcomes:
         unit_MK = unit_MK.copy()

@@ -108,7 +108,7 @@ def control_attributes(
 def name_columns(batch: ScoreBatch) -> tuple[Sequence[Hashable], Sequence[Hashable]]:
     """Names of the criteria and of the attributes; numbers if they have no names."""
     assert batch.attributes_MD is not None
-    criteria: Sequence[Hashable] = batch.names if batch.named else range(batch.K)
+    criteria: Sequence[Hashable] = batch.names if batch.has_names else range(batch.K)
     return criteria, batch.attribute_names or range(batch.attributes_MD.shape[1])
 
 
@@ -143,10 +143,12 @@ def select_criteria(
     controlled.
     """
     if adjust_criteria is None:
-        return np.asarray(batch.read(lambda criterion: criterion.verifier is None), bool)
+        return np.asarray(
+            batch.collect_per_group(lambda criterion: criterion.verifier is None), bool
+        )
     if adjust_criteria == "all":
         return np.ones((1, batch.K), bool)
-    names = batch.names if batch.named else tuple(str(k) for k in range(batch.K))
+    names = batch.names if batch.has_names else tuple(str(k) for k in range(batch.K))
     selected = {str(name) for name in adjust_criteria}
     return np.array([[name in selected for name in names]], bool)
 

@@ -293,7 +293,7 @@ class Controlled:
         control = control_linearly(self, batch, self._values(batch))
         if isinstance(self.rule, AddsValues):
             return replace(self.rule.fuse_values(batch, control.values_MK), control=control)
-        fused = apply_rule(self.rule, batch.with_unit(control.values_MK))
+        fused = apply_rule(self.rule, batch.replace_unit_scores(control.values_MK))
         return replace(fused, batch=batch, control=control)
 
     def _values(self, batch: ScoreBatch) -> np.ndarray:

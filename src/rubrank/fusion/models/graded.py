@@ -86,9 +86,11 @@ def measure_widths(batch: ScoreBatch, width: Width, recent: RecentScores) -> np.
             scores = batch.oriented_MK[:, k]
             widths_K.append(_measure_range(recent.add(name, scores[~np.isnan(scores)])))
         return np.array([widths_K])
-    domain_NK = batch.read(lambda criterion: criterion.domain.high - criterion.domain.low)
+    domain_NK = batch.collect_per_group(
+        lambda criterion: criterion.domain.high - criterion.domain.low
+    )
     domain_NK = domain_NK.astype(float)
-    if batch.declared:
+    if batch.has_declared_domains:
         return domain_NK
     # Criteria of plain arrays have the domain from 0 to 1 by default. Scores outside it show that none was declared.
     is_outside_MK = (batch.scores_MK < -SLACK) | (batch.scores_MK > 1.0 + SLACK)
@@ -99,7 +101,7 @@ def measure_widths(batch: ScoreBatch, width: Width, recent: RecentScores) -> np.
         for k in np.flatnonzero(is_undeclared_K):
             scores = batch.scores_MK[:, k]
             domain_NK[:, k] = _measure_range(scores[~np.isnan(scores)])
-    batch.columns(np.flatnonzero(~is_undeclared_K).tolist()).check_domains()
+    batch.select_criteria(np.flatnonzero(~is_undeclared_K).tolist()).check_domains()
     return domain_NK
 
 

@@ -111,4 +111,4 @@ def apply_conditions(owner: str, conditions: Conditions, batch: ScoreBatch) -> S
         hard_M = scored_MK[:, batch.names.index(hard)]
         unit_MK[hard_M < threshold, k] = 0.0
         unit_MK[np.isnan(hard_M) | np.isnan(easy_M), k] = np.nan
-    return batch.with_unit(unit_MK)
+    return batch.replace_unit_scores(unit_MK)

@@ -194,10 +194,10 @@ def build_graphs(batch: ScoreBatch) -> list[PlacedGraph]:
     """Return the distinct graphs of a batch; those without edges are left out."""
     rubrics: dict[int, tuple[CriterionData, ...]] = {0: batch.criteria}
     groups = {0: list(range(batch.N))}
-    if batch.own is not None:  # groups often share a rubric, so each is read once
-        rubrics = {id(rubric): rubric for rubric in batch.own}
-        groups = {id(rubric): [] for rubric in batch.own}
-        for g, rubric in enumerate(batch.own):
+    if batch.group_rubrics is not None:  # groups often share a rubric, so each is read once
+        rubrics = {id(rubric): rubric for rubric in batch.group_rubrics}
+        groups = {id(rubric): [] for rubric in batch.group_rubrics}
+        for g, rubric in enumerate(batch.group_rubrics):
             groups[id(rubric)].append(g)
     column_of = {name: k for k, name in enumerate(batch.names)}
     gates = tuple(criterion.name for criterion in batch.gate_criteria)

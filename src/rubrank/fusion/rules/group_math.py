@@ -159,7 +159,7 @@ def iterate_differences(batch: ScoreBatch) -> Iterator[np.ndarray]:
     """
     scores_MK = batch.oriented_MK
     margin = expand_rows(batch.margins_NK, batch) if batch.margins_NK.any() else None
-    for j in range(batch.largest):
+    for j in range(batch.largest_group_size):
         others_NK = scores_MK[batch.starts[:-1] + np.minimum(j, batch.sizes - 1)]
         others_NK[batch.sizes <= j] = np.nan
         others_MK = expand_rows(others_NK, batch)

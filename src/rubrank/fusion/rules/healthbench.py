@@ -60,7 +60,8 @@ class Points(NamedTuple):
 
 def read_points(batch: ScoreBatch) -> Points:
     """Read the points from every group's rubric, and how far each rollout has what the criteria describe."""
-    rubric_NK = batch.read(lambda c: np.nan if c.points is None else c.points).astype(float)
+    rubric_NK = batch.collect_per_group(lambda c: np.nan if c.points is None else c.points)
+    rubric_NK = rubric_NK.astype(float)
     points_NK = np.where(np.isnan(rubric_NK), batch.weights_NK, rubric_NK)
     is_negative_NK = points_NK < 0.0
     if not is_negative_NK.any():

@@ -85,7 +85,7 @@ class RarExplicit(checks.LocalRule):
             "optional": self.optional,
             "pitfall": self.pitfall,
         }
-        category_NK = batch.read(
+        category_NK = batch.collect_per_group(
             lambda criterion: weight_of.get((criterion.category or "").strip().lower(), np.nan)
         )
         weights_NK = np.where(np.isnan(category_NK), batch.weights_NK, category_NK)
@@ -442,7 +442,7 @@ class Lexicographic(checks.LocalRule):
 
     def __call__(self, batch: ScoreBatch) -> Fused:
         """Return the rank of each rollout in its group, as a share from 0 to 1."""
-        tiers_NK = batch.read(lambda c: np.inf if c.tier is None else float(c.tier))
+        tiers_NK = batch.collect_per_group(lambda c: np.inf if c.tier is None else float(c.tier))
         base = batch.sizes.max(initial=0) + 1.0
         places_M = np.zeros(len(batch.unit_MK))
         largest = 1.0

@@ -160,7 +160,7 @@ class POW3R(checks.CheckedRule):
 
 def _find_categories(batch: ScoreBatch) -> list[np.ndarray]:
     """Return an array for each category: is the criterion in it? (N, K), or (1, K) if all groups share a rubric."""
-    words = batch.read(lambda c: c.category or "")
+    words = batch.collect_per_group(lambda c: c.category or "")
     return [words == word for word in dict.fromkeys(words.ravel().tolist())]
 
 

@@ -106,7 +106,7 @@ class RunQuantile(checks.CheckedRule):
             was_seen = any(criterion.name in scores for scores in self.memory.batches)
             if groups > 1 or was_seen:
                 keys.append(criterion.name)
-            elif batch.declared and criterion.verifier is None:
+            elif batch.has_declared_domains and criterion.verifier is None:
                 keys.append(f"{_JUDGED_KEY}{criterion.domain.description}, {criterion.direction}")
             else:
                 keys.append(None)

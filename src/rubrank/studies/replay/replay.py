@@ -262,7 +262,7 @@ def split_steps(batch: ScoreBatch, step: int) -> Iterator[ScoreBatch]:
         yield batch
         return
     for first in range(0, batch.N, step):
-        yield batch.part(first, min(first + step, batch.N))
+        yield batch.select_groups(first, min(first + step, batch.N))
 
 
 def _replay_rule(
