@@ -242,7 +242,7 @@ def test_probabilities_survive_score_files(tmp_path, suffix):
 
 
 def test_probabilities_survive_a_file_with_one_row_per_score(tmp_path):
-    table = make_table().with_changes({"Tone": {"name": "rollout"}})
+    table = make_table().change_criteria({"Tone": {"name": "rollout"}})
     groups = [
         GroupScores(g.id, g.criteria, g.scores, g.reasons, {}, {"rollout": tuple(g.probabilities.get("Tone", ()))})
         if g.probabilities

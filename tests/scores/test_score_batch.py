@@ -8,7 +8,7 @@ import pytest
 from cases import folded
 
 from rubrank.errors import InvalidInput
-from rubrank.scores.batch import ScoreBatch, win_rates
+from rubrank.scores.batch import ScoreBatch, compute_win_rates
 from rubrank.scores.criterion import CriterionData
 from rubrank.verifiers.verifier import TERNARY, UNIT, Domain
 
@@ -64,7 +64,7 @@ def test_compared_instead_of_scored():
     batch = ScoreBatch.of_arrays([[[NAN, 1], [NAN, 0]], [[NAN, 1], [NAN, 0]]], outcomes=outcomes)
     assert batch.scored_NK.tolist() == [[False, True], [True, True]]
     assert batch.unit_MK[2:, 0].tolist() == [1.0, 0.0]
-    assert np.isnan(win_rates(np.array([[0.5, NAN], [NAN, 0.5]]))).all()
+    assert np.isnan(compute_win_rates(np.array([[0.5, NAN], [NAN, 0.5]]))).all()
 
 
 def test_reading_each_groups_own_criteria():

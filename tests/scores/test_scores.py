@@ -243,6 +243,6 @@ def test_a_matrix_that_would_be_too_large(monkeypatch, table):
     monkeypatch.setattr("rubrank.scores.table._MOST_CELLS", 20)
     with pytest.raises(InvalidInput, match="Take parts"):
         table.fuse()
-    parts = [table.part([one]).fuse().reward for one in table]
+    parts = [table.select_groups([one]).fuse().reward for one in table]
     monkeypatch.undo()
     np.testing.assert_allclose(np.concatenate(parts), table.fuse().reward)

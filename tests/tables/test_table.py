@@ -445,5 +445,5 @@ def test_scores_come_in_the_order_of_the_rows_that_are_asked_for(tmp_path: Path)
     path.write_text("group,Facts\na,0.1\na,0.2\nb,0.3\n", encoding="utf-8")
     columns = Columns(criteria=("Facts",))
     layout = find_layout(read_table(path, columns), columns)
-    assert layout.scores_of(np.array([2, 0, 1]), ["Facts"]).ravel().tolist() == [0.3, 0.1, 0.2]
-    assert layout.scores_of(np.arange(3), ["Facts"]).ravel().tolist() == [0.1, 0.2, 0.3]
+    assert layout.select_scores(np.array([2, 0, 1]), ["Facts"]).ravel().tolist() == [0.3, 0.1, 0.2]
+    assert layout.select_scores(np.arange(3), ["Facts"]).ravel().tolist() == [0.1, 0.2, 0.3]

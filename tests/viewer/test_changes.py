@@ -53,7 +53,7 @@ def test_a_weight_is_that_of_a_table_with_this_weight(graded: tuple[list[Group],
     name = next(
         c.name for c in records[2].ranked if len({row[records[2].ranked.index(c)] for row in records[2].scores}) > 1
     )
-    expected = table.with_changes({name: {"weight": 7.0}}).fuse().group(2).reward
+    expected = table.change_criteria({name: {"weight": 7.0}}).fuse().group(2).reward
     changed = fuse_changed(records[2], Changes(weights={name: 7.0})).record
     assert changed.reward == pytest.approx(expected)
     assert changed.reward != pytest.approx(records[2].reward)

@@ -43,7 +43,7 @@ from rubrank.rubrics.public import to_rubric
 from rubrank.rubrics.rubric import Rubric
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.criterion import CriterionData
-from rubrank.scores.files import read_outcomes, read_probability_texts
+from rubrank.scores.files import parse_outcomes, parse_probabilities
 from rubrank.scores.output import OUTCOMES, PROBABILITIES
 from rubrank.scores.table import GroupScores, ScoreTable
 
@@ -400,9 +400,9 @@ class _GroupFuser:
         scores = _as_matrix(columns, [criterion.name for criterion in self._criteria])
         attributes = _as_matrix(columns, self._attributes).reshape(len(scores), -1)
         label = str(columns[self._group][0])
-        outcomes = read_outcomes(columns.get(OUTCOMES, ()), f"group {label!r}")
+        outcomes = parse_outcomes(columns.get(OUTCOMES, ()), f"group {label!r}")
         texts = columns.get(PROBABILITIES, [None] * len(scores))
-        probabilities = read_probability_texts(texts, f"group {label!r}")
+        probabilities = parse_probabilities(texts, f"group {label!r}")
         return GroupScores(label, self._criteria, scores, (), outcomes, probabilities), attributes
 
 

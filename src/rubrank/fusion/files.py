@@ -311,13 +311,13 @@ def read_file_scores(
     else:
         if not len(score_file.table.frame) or not score_file.rubrics:
             raise BadTable(str(source), "the table", "at least one row", "none", "")
-        layout = score_file.layout(columns, any_order=any_order)
-        score_table, row_order = score_file.score_table(layout)
+        layout = score_file.find_layout(columns, any_order=any_order)
+        score_table, row_order = score_file.make_score_table(layout)
         if columns.named_criteria is not None:
-            score_table = score_table.only(columns.named_criteria)
+            score_table = score_table.select_criteria(columns.named_criteria)
         check_changes(_OWNER, changes, score_table.criteria)
-        score_table = score_table.with_changes(changes)
-        known_criteria = score_table.specifications()
+        score_table = score_table.change_criteria(changes)
+        known_criteria = score_table.collect_criteria()
     scores = FileScores(
         layout,
         options,
@@ -423,7 +423,7 @@ class FileScores:
             else:
                 names = list(self.criteria)
                 if is_alone:
-                    scored = self.layout.names_scored_in(part)
+                    scored = self.layout.find_scored_names(part)
                     if not set(scored) <= set(self.gates):
                         names = [name for name in names if name in scored or name in self.gates]
                 yield part, self._make_batch(part, names)
@@ -438,7 +438,7 @@ class FileScores:
             labels = labels[rows]
             attributes = None if attributes is None else attributes[rows]
         batch = ScoreBatch.of_arrays(
-            layout.scores_of(rows, names),
+            layout.select_scores(rows, names),
             groups=labels,
             criteria=[self.criteria[name] for name in names],
             global_quality=[name for name in options.global_quality if name in names],

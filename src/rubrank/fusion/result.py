@@ -30,10 +30,17 @@ from rubrank.fusion.control.control import AttributeControl
 from rubrank.fusion.explain import explain_rollout, make_record
 from rubrank.fusion.rules.group_math import fill_unknown
 from rubrank.scores.batch import ScoreBatch
-from rubrank.scores.frames import Framed
-from rubrank.scores.outcomes import Cells, outcomes, was_compared
-from rubrank.scores.spread import no_signal
-from rubrank.tables.html import Bar, Marked, Shaded, make_html_table, shade_column, write_cell
+from rubrank.scores.outcomes import Cells, find_compared, outcomes
+from rubrank.scores.spread import find_no_signal
+from rubrank.tables.html import (
+    Bar,
+    Framed,
+    Marked,
+    Shaded,
+    make_html_table,
+    shade_column,
+    write_cell,
+)
 
 if TYPE_CHECKING:
     from rubrank.fusion.gate import Gate, GateResult
@@ -159,7 +166,7 @@ class FusedGroup:
         """(G, K): was this rollout scored, or compared with another, on this criterion?"""
         is_known_GK = ~np.isnan(self.scores)
         for k, observed_GG in self.compared.items():
-            is_known_GK[:, k] = was_compared(observed_GG)
+            is_known_GK[:, k] = find_compared(observed_GG)
         return is_known_GK
 
     @property
@@ -445,7 +452,7 @@ class Fused(Framed):
     @cached_property
     def no_signal(self) -> np.ndarray:
         """(N,): groups whose rewards are all equal, so that nothing can be learnt from them."""
-        return no_signal(self.reward_M, self.batch.starts)
+        return find_no_signal(self.reward_M, self.batch.starts)
 
     @cached_property
     def agreement(self) -> np.ndarray | None:

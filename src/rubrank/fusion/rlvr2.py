@@ -61,10 +61,10 @@ from rubrank.fusion.result import Fit, Fused
 from rubrank.fusion.rule import Rescoring, Reweighting, Stateful
 from rubrank.fusion.rules import checks
 from rubrank.fusion.rules.group_math import subtract_mean
-from rubrank.scores.arrays import plain_weights, refuse_infinite
+from rubrank.scores.arrays import make_safe_weights, refuse_infinite
 from rubrank.scores.batch import ScoreBatch
-from rubrank.scores.outcomes import Cells, wins_of
-from rubrank.scores.probabilities import soft_cells
+from rubrank.scores.outcomes import Cells, count_wins
+from rubrank.scores.probabilities import find_soft_cells
 
 if TYPE_CHECKING:
     from rubrank.fusion.models.attribute_fit import Part
@@ -241,7 +241,7 @@ class RLVR2:
             values_MK = control.values_MK
         fused_M = np.empty(len(values_MK))
         ranking_M = np.empty(len(values_MK))
-        combine(values_MK, batch.starts, plain_weights(used_NK), fused_M, ranking_M)
+        combine(values_MK, batch.starts, make_safe_weights(used_NK), fused_M, ranking_M)
         fit = Fit(u_MK, values_MK, fused_M, ranking_M, scale_NK, soft)
         if self.scale == "ranking":
             return Fused(batch, self.name, ranking_M, weights_NK, fit=fit, control=control)
@@ -261,7 +261,7 @@ class RLVR2:
         """The outcomes of uncertain verdicts; none if outcomes are hard."""
         if self.outcomes == "hard":
             return {}
-        return soft_cells(batch, self.retest)
+        return find_soft_cells(batch, self.retest)
 
     def _fit_utilities(self, batch: ScoreBatch, soft: Cells) -> np.ndarray:
         """Utilities (M, K) without attributes."""
@@ -291,7 +291,7 @@ class RLVR2:
         for cell, outcomes in observed.items():
             cells_of_size.setdefault(len(outcomes), []).append(cell)
         for n, cells in cells_of_size.items():
-            wins = np.stack([wins_of(observed[cell]) for cell in cells])
+            wins = np.stack([count_wins(observed[cell]) for cell in cells])
             u_Bn = model.fit(wins, np.full((len(cells), n), prior))
             for (g, k), u_n in zip(cells, u_Bn, strict=True):
                 u_MK[batch.starts[g] : batch.starts[g + 1], k] = u_n

@@ -64,8 +64,8 @@ from rubrank.scores.output import (
     OUTCOMES,
     PROBABILITIES,
     REASON_SUFFIX,
-    outcomes_text,
-    probabilities_text,
+    format_outcomes,
+    format_probabilities,
 )
 from rubrank.scores.table import GroupScores, ScoreTable
 from rubrank.tables.columns import COLUMNS
@@ -585,10 +585,10 @@ class RowGrader:
             )
         rows = [(group, row) for group in scored for row in range(len(group.scores))]
         if self._needs_groups:
-            outcomes = [outcomes_text(group, row) for group, row in rows]
+            outcomes = [format_outcomes(group, row) for group, row in rows]
             table = table.append_column(OUTCOMES, pa.array(outcomes, pa.string()))
         if self._has_judges:
-            probabilities = [probabilities_text(group, row) for group, row in rows]
+            probabilities = [format_probabilities(group, row) for group, row in rows]
             table = table.append_column(PROBABILITIES, pa.array(probabilities, pa.string()))
         return table
 

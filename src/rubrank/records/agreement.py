@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rubrank.scores.kendall import tau
+from rubrank.scores.kendall import compute_tau_b
 from rubrank.scores.spread import ROUNDING, SPREAD
 
 
@@ -73,7 +73,7 @@ def measure_kendall(a: RankedRewards, b: RankedRewards) -> np.ndarray:
     for x, y in _select_groups_with_signal(a, b):
         decided_by_x = np.abs(x).sum((1, 2))
         decided_by_y = np.abs(y).sum((1, 2))
-        taus.append(tau((x * y).sum((1, 2)), decided_by_x, decided_by_y))
+        taus.append(compute_tau_b((x * y).sum((1, 2)), decided_by_x, decided_by_y))
     return np.concatenate(taus)
 
 

@@ -53,9 +53,10 @@ def is_named_frame(value: Any) -> bool:
 
 
 def read_frame(owner: str, frame: Any, groups: Any, criteria: Any, attributes: Any) -> FrameColumns:
-    """The columns that hold scores, groups and attributes; raises unless the caller says which are the criteria.
+    """Return the columns of a frame that hold scores, groups and attributes.
 
-    groups, attributes: names of columns, or values as for an array.
+    groups, attributes: names of columns, or values as for an array. criteria: names or data of columns, or "all".
+    Raises InvalidInput unless the caller says which columns are criteria and, if there is one, which is the group.
     """
     columns = tuple(frame.columns)
     attribute_names = []
@@ -93,7 +94,8 @@ def read_frame(owner: str, frame: Any, groups: Any, criteria: Any, attributes: A
                 remedy = 'Name them: criteria=["Facts", "Style"].'
                 raise InvalidInput(owner, "criteria", allowed, got, remedy)
         criteria = candidates
-    listed = [criteria] if isinstance(criteria, str | CriterionData) else list(criteria)
+    is_single = isinstance(criteria, str | CriterionData)
+    listed = [criteria] if is_single else list(criteria)
     names = [item.name if isinstance(item, CriterionData) else item for item in listed]
     for name in names:
         if name not in columns:
@@ -105,148 +107,26 @@ def read_frame(owner: str, frame: Any, groups: Any, criteria: Any, attributes: A
     return FrameColumns(frame[names], groups, listed, attributes, attribute_names)
 
 
-# --------------------------------------------------------------------------------------------------------- the numbers
-
-
-def _as_floats(owner: str, parameter: str, value: ArrayLike) -> np.ndarray:
-    """A C-contiguous array of doubles that may be written to; None and masked entries become NaN."""
-    if type(value) is np.ndarray and value.dtype == np.float64 and value.flags.carray:
-        return value
-    if isinstance(value, np.ma.MaskedArray):
-        _check_kind(owner, parameter, value.compressed())
-        value = np.ma.filled(value.astype(np.float64), np.nan)
-    try:
-        raw = np.asarray(_plain_array(value))
-        _check_kind(owner, parameter, raw)
-        array = np.ascontiguousarray(raw, dtype=np.float64).reshape(raw.shape)
-        if (
-            raw.dtype.kind == "f"
-            and raw is not value
-            and (np.abs(array) >= _LARGEST_EXACT_INTEGER).any()
-        ):
-            # NumPy turns integers into doubles if some column has fractions; the separate columns still have integers.
-            for column in _separate_columns(value):
-                _check_kind(owner, parameter, column)
-    except InvalidInput:
-        raise
-    except (TypeError, ValueError) as error:
-        got = f"something else ({error})"
-        remedy = "Use NaN where there is no score."
-        raise InvalidInput(owner, parameter, "an array of numbers", got, remedy) from None
-    # numba compiles kernels for writable arrays; compiling them again for read-only ones would take seconds.
-    return array if array.flags.writeable else array.copy()
-
-
-def _check_kind(owner: str, parameter: str, raw: np.ndarray) -> None:
-    """Refuse values that NumPy would convert to doubles without a warning, and not exactly."""
-    kind = raw.dtype.kind
-    if kind == "c":
-        raise InvalidInput(owner, parameter, "real numbers", "complex ones", "Take the real part.")
-    if kind in "US":
-        remedy = "Convert them; NaN where there is no score."
-        raise InvalidInput(
-            owner, parameter, "an array of numbers", "something else (texts)", remedy
-        )
-    if kind in "mM":
-        remedy = "Convert them to numbers first."
-        raise InvalidInput(
-            owner, parameter, "an array of numbers", "something else (dates or times)", remedy
-        )
-    has_large = False
-    if kind == "O":
-        has_large = any(
-            isinstance(x, int | np.integer) and abs(int(x)) > _LARGEST_EXACT_INTEGER
-            for x in raw.flat
-        )
-    elif kind in "iu" and raw.size:
-        has_large = max(abs(int(raw.max())), abs(int(raw.min()))) > _LARGEST_EXACT_INTEGER
-    if has_large:
-        remedy = "Rank or rescale them first: doubles merge them."
-        raise InvalidInput(owner, parameter, "integers within ±2**53", "larger ones", remedy)
-
-
-def _plain_array(value: Any) -> Any:
-    """Frames and tensors, and lists of these, as something that NumPy can read; anything else unchanged."""
-    if _is_frame(value):
-        return _replace_pandas_missing(value.to_numpy())
-    if hasattr(value, "detach"):  # a tensor, on any device and of any type
-        value = value.detach().cpu()
-        return (value.double() if value.is_floating_point() else value).numpy()
-    if isinstance(value, np.ndarray):
-        return _replace_pandas_missing(value)
-    if type(value).__name__ == _PANDAS_MISSING:
-        return np.nan
-    if not isinstance(value, list | tuple):
-        return value
-    return [_plain_array(item) for item in value] if _needs_conversion(value) else value
-
-
-def _needs_conversion(value: Sequence[Any]) -> bool:
-    """Is a tensor, a frame or pandas' NA among the items, at any depth?"""
-    for item in value:
-        if isinstance(item, list | tuple):
-            if _needs_conversion(item):
-                return True
-        elif hasattr(item, "detach") or _is_frame(item) or type(item).__name__ == _PANDAS_MISSING:
-            return True
-    return False
-
-
-def _replace_pandas_missing(array: np.ndarray) -> np.ndarray:
-    if array.dtype != object:
-        return array
-    replaced = np.empty(array.size, dtype=object)
-    replaced[:] = [
-        np.nan if type(item).__name__ == _PANDAS_MISSING else item for item in array.flat
-    ]
-    return replaced.reshape(array.shape)
-
-
-def _is_frame(value: Any) -> bool:
-    """Is it a frame or series of pandas (iloc) or polars (to_arrow)?"""
-    return hasattr(value, "to_numpy") and (hasattr(value, "iloc") or hasattr(value, "to_arrow"))
-
-
-def _separate_columns(value: Any) -> list[np.ndarray]:
-    """The numbers of a frame or list in separate arrays, each with its original type."""
-    if _is_frame(value):
-        if getattr(value, "ndim", 2) != 2:
-            return []
-        if hasattr(value, "iloc"):
-            return [
-                _replace_pandas_missing(value.iloc[:, k].to_numpy()) for k in range(value.shape[1])
-            ]
-        return [column.to_numpy() for column in value.iter_columns()]
-    if not isinstance(value, list | tuple):
-        return []
-    columns: list[np.ndarray] = []
-    plain_items = []
-    for item in value:
-        if isinstance(item, list | tuple):
-            columns += _separate_columns(item)
-        elif hasattr(item, "__array__"):
-            columns.append(np.asarray(_plain_array(item)))
-        else:
-            plain_items.append(item)
-    return [*columns, np.array(plain_items, dtype=object)]
-
-
-# ---------------------------------------------------------------------------------------------------------- the groups
+# ---------------------------------------------------------------------------------------------- scores and their groups
 
 
 class SortedRows(NamedTuple):
-    """Scores sorted by group, with the shape and order that the caller used."""
+    """Scores sorted by group, with the shape and order that the caller used. The fields are those of `ScoreBatch`."""
 
     scores_MK: np.ndarray
     starts: np.ndarray
     shape: tuple[int, ...]
     order: np.ndarray | None
+    """Row i is the caller's row order[i]; None if the caller's rows were sorted."""
     labels: tuple[Hashable, ...] | None
 
 
 def sort_rows(owner: str, scores: ArrayLike, groups: Any) -> SortedRows:
-    """Scores of any of the three forms as one matrix, with the rows of each group next to each other."""
-    array = _as_floats(owner, "scores", scores)
+    """Return scores of any of the three forms as one matrix, with the rows of each group next to each other.
+
+    Groups come in the order in which their labels first appear. Raises InvalidInput for another shape, or wrong labels.
+    """
+    array = _convert_to_doubles(owner, "scores", scores)
     if array.ndim not in (2, 3) or array.shape[-1] == 0:
         allowed = "of shape (rollouts, criteria) or (groups, rollouts, criteria) with at least one criterion"
         remedy = "One row is one rollout, one column one criterion."
@@ -264,57 +144,66 @@ def sort_rows(owner: str, scores: ArrayLike, groups: Any) -> SortedRows:
                 allowed = "a different label for each group of a (groups, rollouts, criteria) array"
                 remedy = "For scattered rollouts pass scores as (rollouts, criteria) with one label per row."
                 raise InvalidInput(owner, "groups", allowed, f"{repeated!r} twice", remedy)
-        return SortedRows(
-            array.reshape(N * G, K), np.arange(0, N * G + 1, G or 1), (N, G), None, labels
-        )
+        starts = np.arange(0, N * G + 1, G or 1)  # without rollouts (G = 0) there are no groups
+        return SortedRows(array.reshape(N * G, K), starts, (N, G), None, labels)
     M = len(array)
     if groups is None:
         return SortedRows(array, np.array([0, M] if M else [0]), (M,), None, None)
     group_of_row, names = _number_labels(_check_labels(owner, groups, M, "rows"))
     starts = np.concatenate([[0], np.bincount(group_of_row, minlength=len(names)).cumsum()])
-    if M < 2 or bool((group_of_row[1:] >= group_of_row[:-1]).all()):
+    is_sorted = M < 2 or bool((group_of_row[1:] >= group_of_row[:-1]).all())
+    if is_sorted:
         return SortedRows(array, starts, (M,), None, names)
     order = np.argsort(group_of_row, kind="stable")
     return SortedRows(array[order], starts, (M,), order, names)
 
 
 def _check_labels(owner: str, groups: Any, length: int, what: str) -> Any:
-    """The labels: an array of integers or texts, a polars column, or a list of anything hashable."""
+    """Return the labels as a NumPy array or polars column if they are one, which is faster, else as a list.
+
+    Raises InvalidInput unless there are `length` labels that are hashable and not missing. what: "rows" or "groups".
+    """
     if isinstance(groups, str | Mapping | set | frozenset) or not np.iterable(groups):
         raise InvalidInput(owner, "groups", "a list of labels", repr(groups), "")
     labels: Any = groups
+    # Arrays of integers or texts, and polars columns without nulls and floats (NaN), cannot have a missing label.
     is_array = isinstance(groups, np.ndarray) and groups.ndim == 1 and groups.dtype.kind in "iuUS"
-    is_column = (
-        hasattr(labels, "rle_id") and labels.null_count() == 0 and not labels.dtype.is_float()
-    )
+    is_polars = hasattr(labels, "rle_id")
+    is_column = is_polars and labels.null_count() == 0 and not labels.dtype.is_float()
     if not is_array and not is_column:
         labels = groups.tolist() if hasattr(groups, "tolist") else list(groups)
     if len(labels) != length:
-        raise InvalidInput(
-            owner, "groups", f"{length} labels, one for each of the {what}", str(len(labels)), ""
-        )
+        allowed = f"{length} labels, one for each of the {what}"
+        raise InvalidInput(owner, "groups", allowed, str(len(labels)), "")
     if is_array or is_column or set(map(type, labels)) <= {str, int}:
         return labels
     for i, label in enumerate(labels):
-        if not isinstance(label, Hashable) or label is None or label != label:
-            raise InvalidInput(
-                owner, "groups", "a number or a string for every rollout", f"{label!r} at {i}", ""
-            )
+        is_nan = label != label
+        if not isinstance(label, Hashable) or label is None or is_nan:
+            allowed = "a number or a string for every rollout"
+            raise InvalidInput(owner, "groups", allowed, f"{label!r} at {i}", "")
     return labels
 
 
 def _number_labels(labels: Any) -> tuple[np.ndarray, tuple[Hashable, ...]]:
-    """The group number of every row, by first appearance, and the labels in that order."""
+    """Return the group number of every row, and the label of every group, in the order of first appearance.
+
+    ["a", "a", "b", "a"] gives [0, 0, 1, 0] and ("a", "b").
+    """
     run_of_row = None
     if not isinstance(labels, list) and len(labels):
-        # Rows of a group are usually adjacent, so number the runs of equal labels: there are fewer than rows.
-        begins = np.concatenate([[True], np.asarray(labels[1:] != labels[:-1])])
-        run_of_row = begins.cumsum() - 1
-        is_array = isinstance(labels, np.ndarray)
-        labels = labels[begins].tolist() if is_array else labels.filter(begins).to_list()
+        # Rows of a group are usually adjacent. Numbering the runs of equal labels is faster: there are fewer of them.
+        begins_run = np.concatenate([[True], np.asarray(labels[1:] != labels[:-1])])
+        run_of_row = begins_run.cumsum() - 1
+        if isinstance(labels, np.ndarray):
+            labels = labels[begins_run].tolist()
+        else:
+            labels = labels.filter(begins_run).to_list()
     number_of: dict[Hashable, int] = {}
     numbers = np.array([number_of.setdefault(label, len(number_of)) for label in labels], np.int64)
-    return numbers if run_of_row is None else numbers[run_of_row], tuple(number_of)
+    if run_of_row is not None:
+        numbers = numbers[run_of_row]
+    return numbers, tuple(number_of)
 
 
 # -------------------------------------------------------------------------------------------------------- the criteria
@@ -323,70 +212,62 @@ def _number_labels(labels: Any) -> tuple[np.ndarray, tuple[Hashable, ...]]:
 def read_criteria(
     owner: str, parameter: str, criteria: Any, count: int, layer: Layer
 ) -> tuple[CriterionData, ...]:
-    """Names or data of the columns as data."""
+    """Return the data of `count` columns from their names or data; None: they are numbered, "criterion 0" …
+
+    parameter: "criteria" or "gate_criteria", for messages. layer: of criteria that are given by name alone.
+    Raises InvalidInput unless there is a different name for each column.
+    """
     if criteria is None:
-        return _unnamed_criteria(count, "criterion" if parameter == "criteria" else "gate", layer)
+        word = "criterion" if parameter == "criteria" else "gate"
+        return tuple(_make_criterion(f"{word} {k}", layer) for k in range(count))
     if isinstance(criteria, Set):
-        raise InvalidInput(
-            owner,
-            parameter,
-            "a list of names",
-            f"{criteria!r}",
-            "A set has no order: write a list.",
-        )
-    listed = (
-        list(criteria) if np.iterable(criteria) and not isinstance(criteria, str) else [criteria]
-    )
+        remedy = "A set has no order: write a list."
+        raise InvalidInput(owner, parameter, "a list of names", f"{criteria!r}", remedy)
+    is_list = np.iterable(criteria) and not isinstance(criteria, str)
+    listed = list(criteria) if is_list else [criteria]
     names = [item.name if isinstance(item, CriterionData) else item for item in listed]
     check_names(owner, parameter, names, count, "column of the scores")
-    return tuple(
-        item if isinstance(item, CriterionData) else _criterion_named(item, layer)
-        for item in listed
-    )
+    data = []
+    for item in listed:
+        data.append(item if isinstance(item, CriterionData) else _make_criterion(item, layer))
+    return tuple(data)
 
 
 # Cached: creating a dozen of them takes as long as a small fit.
 @lru_cache(maxsize=4096)
-def _criterion_named(name: str, layer: Layer) -> CriterionData:
+def _make_criterion(name: str, layer: Layer) -> CriterionData:
     return CriterionData(name, domain=UNIT, layer=layer)
 
 
-@lru_cache(maxsize=128)
-def _unnamed_criteria(count: int, word: str, layer: Layer) -> tuple[CriterionData, ...]:
-    return tuple(_criterion_named(f"{word} {k}", layer) for k in range(count))
-
-
-@lru_cache(maxsize=128)
-def make_default_weights_and_margins(K: int) -> tuple[np.ndarray, np.ndarray]:
-    """Default weights and margins; the arrays are shared and must not be changed."""
-    return np.ones((1, K)), np.zeros((1, K))
-
-
 def check_names(owner: str, parameter: str, names: Sequence[Any], count: int, what: str) -> None:
-    """Raise unless there are `count` different names, one for each `what`."""
-    different = len(set(names)) if all(isinstance(name, Hashable) for name in names) else 0
+    """Raise InvalidInput unless there are `count` different names, one for each `what` ("attribute", "column of …")."""
+    different = 0
+    if all(isinstance(name, Hashable) for name in names):
+        different = len(set(names))
     if len(names) != count or different != count:
         allowed = f"{count} different names, one for each {what}"
         got = f"{len(names)}, {different} of them different"
-        raise InvalidInput(
-            owner, parameter, allowed, got, f"Name the {what.partition(' ')[0]}s in their order."
-        )
+        remedy = f"Name the {what.partition(' ')[0]}s in their order."
+        raise InvalidInput(owner, parameter, allowed, got, remedy)
 
 
 def replace_directions(
-    owner: str, data: tuple[CriterionData, ...], directions: Any, is_named: bool
+    owner: str, data: tuple[CriterionData, ...], directions: Any, has_names: bool
 ) -> tuple[CriterionData, ...]:
-    """The criteria with these directions, a list or by name. is_named: did the caller name the criteria?"""
+    """Return the criteria with these directions, which are a list or a mapping by name.
+
+    has_names: did the caller name the criteria? Only then can a mapping be used.
+    """
     names = [criterion.name for criterion in data]
     if isinstance(directions, Mapping):
         for name in directions:
-            if not is_named or name not in names:
-                raise UnknownName.of(owner, "directions key", name, names if is_named else ())
+            if not has_names or name not in names:
+                raise UnknownName.of(owner, "directions key", name, names if has_names else ())
         directions = [directions.get(name, "higher") for name in names]
-    listed = list(directions) if np.iterable(directions) and not isinstance(directions, str) else []
-    if len(listed) != len(names) or any(
-        direction not in ("higher", "lower") for direction in listed
-    ):
+    is_list = np.iterable(directions) and not isinstance(directions, str)
+    listed = list(directions) if is_list else []
+    is_known = all(direction in ("higher", "lower") for direction in listed)
+    if len(listed) != len(names) or not is_known:
         allowed = f"'higher' or 'lower' for each of the {len(names)} criteria"
         got = repr([str(direction) for direction in listed] or directions)
         raise InvalidInput(owner, "directions", allowed, got, "")
@@ -397,19 +278,26 @@ def replace_directions(
 
 
 def replace_domains(
-    owner: str, data: tuple[CriterionData, ...], domains: Any, is_named: bool
+    owner: str, data: tuple[CriterionData, ...], domains: Any, has_names: bool
 ) -> tuple[CriterionData, ...]:
-    """The criteria with these scales, (low, high) by name. is_named: did the caller name the criteria?"""
+    """Return the criteria with these scales, (low, high) by name; the others keep theirs.
+
+    has_names: did the caller name the criteria? Only then can a scale be given.
+    """
     if not isinstance(domains, Mapping):
         allowed = "the lowest and highest score by criterion"
         raise InvalidInput(
-            owner, "domains", allowed, repr(domains)[:80], 'Such as {"Style": (1, 5)}.'
+            owner=owner,
+            parameter="domains",
+            allowed=allowed,
+            got=repr(domains)[:80],
+            remedy='Such as {"Style": (1, 5)}.',
         )
     names = [criterion.name for criterion in data]
     read_domains = {}
     for name, limits in domains.items():
-        if not is_named or name not in names:
-            raise UnknownName.of(owner, "domains key", name, names if is_named else ())
+        if not has_names or name not in names:
+            raise UnknownName.of(owner, "domains key", name, names if has_names else ())
         try:
             low, high = (float(limit) for limit in limits)
         except (TypeError, ValueError):
@@ -417,7 +305,11 @@ def replace_domains(
         if not (np.isfinite(low) and np.isfinite(high) and low < high):
             got = repr(limits)[:80]
             raise InvalidInput(
-                owner, f"domains[{name!r}]", "two numbers, low < high", got, "Such as (1, 5)."
+                owner=owner,
+                parameter=f"domains[{name!r}]",
+                allowed="two numbers, low < high",
+                got=got,
+                remedy="Such as (1, 5).",
             )
         read_domains[name] = Domain("continuous", (), low, high)
     return tuple(replace(c, domain=read_domains.get(c.name, c.domain)) for c in data)
@@ -426,7 +318,11 @@ def replace_domains(
 def read_per_criterion(
     owner: str, parameter: str, value: Any, names: Sequence[str] | None, batch: ScoreBatch
 ) -> np.ndarray:
-    """Weights or margins, for every criterion or for every group and criterion → (1, K) or (N, K)."""
+    """Return weights or margins as (1, K), the same for all groups, or (N, K). `parameter` says which of the two.
+
+    value: one number, (K,), (N, K), or a mapping by name, which leaves the others at their default.
+    names: of the criteria; None if the caller did not name them.
+    """
     is_weight = parameter == "weights"
     if isinstance(value, Mapping):
         if names is None:
@@ -436,7 +332,7 @@ def read_per_criterion(
             if name not in names:
                 raise UnknownName.of(owner, f"{parameter} key", name, names)
         value = [value.get(name, 1.0 if is_weight else 0.0) for name in names]
-    array = _as_floats(owner, parameter, value)
+    array = _convert_to_doubles(owner, parameter, value)
     N = batch.N
     K = batch.K
     if array.ndim == 0:
@@ -446,11 +342,16 @@ def read_per_criterion(
     elif array.shape != (N, K):
         allowed = f"of shape ({K},), one for each criterion, or ({N}, {K}), one for each group and criterion"
         raise InvalidInput(
-            owner, parameter, allowed, f"shape {array.shape}", "Columns of the scores are criteria."
+            owner=owner,
+            parameter=parameter,
+            allowed=allowed,
+            got=f"shape {array.shape}",
+            remedy="Columns of the scores are criteria.",
         )
-    is_good = (array > 0.0 if is_weight else array >= 0.0) & (array < math.inf)
-    if not is_good.all():
-        g, k = np.argwhere(~is_good)[0]
+    is_large_enough = array > 0.0 if is_weight else array >= 0.0
+    is_valid = is_large_enough & (array < math.inf)
+    if not is_valid.all():
+        g, k = np.argwhere(~is_valid)[0]
         where = f"criterion {k}" if names is None else f"criterion {names[k]!r}"
         if len(array) > 1:
             where += f" of group {g}"
@@ -463,8 +364,8 @@ def read_per_criterion(
     return array
 
 
-def plain_weights(weights_NK: np.ndarray) -> np.ndarray:
-    """Weights that cannot overflow, in the same ratios: only ratios matter."""
+def make_safe_weights(weights_NK: np.ndarray) -> np.ndarray:
+    """Return weights (N, K) in the same ratios that cannot overflow when they are added up: only ratios matter."""
     if not weights_NK.size:
         return weights_NK
     smallest = weights_NK.min()
@@ -483,14 +384,22 @@ def move_gates(
     global_quality: Sequence[str | int],
     low_quality: Sequence[str | int],
 ) -> ScoreBatch:
-    """Copy low-quality columns, and move global-quality columns, from the ranked criteria to the gate criteria."""
-    layers: dict[int, Layer] = dict.fromkeys(
-        _find_columns(owner, batch, global_quality), "global_quality"
-    )
-    layers |= dict.fromkeys(_find_columns(owner, batch, low_quality), "low_quality")
+    """Return the batch with some of its ranked criteria, by name or number, as gate criteria.
+
+    Global-quality columns are moved. Low-quality columns are copied: rules without a gate still rank by them.
+    """
+    layers: dict[int, Layer] = {}
+    for k in _find_columns(owner, batch, global_quality):
+        layers[k] = "global_quality"
+    for k in _find_columns(owner, batch, low_quality):
+        layers[k] = "low_quality"
     if len(layers) == batch.K:
         raise InvalidInput(
-            owner, "the gate", "on some of the criteria", "all of them", "Keep one to rank by."
+            owner=owner,
+            parameter="the gate",
+            allowed="on some of the criteria",
+            got="all of them",
+            remedy="Keep one to rank by.",
         )
     # Gates read 1 as clean. Reversing the scores, or ignoring the direction, would surprise the caller either way.
     for k in layers:
@@ -501,7 +410,11 @@ def move_gates(
         if any(column == k for _, column in batch.outcomes):
             got = f"those of {batch.names[k]!r}, which the gate reads"
             raise InvalidInput(
-                owner, "outcomes", "of criteria that are ranked by", got, "Score it instead."
+                owner=owner,
+                parameter="outcomes",
+                allowed="of criteria that are ranked by",
+                got=got,
+                remedy="Score it instead.",
             )
         scores_M = batch.scores_MK[:, k]
         outside = (scores_M < 0.0) | (scores_M > 1.0)
@@ -510,23 +423,29 @@ def move_gates(
             got = f"{scores_M[outside][0]:g} on {batch.names[k]!r}"
             remedy = f"Scale them, or give the scale: `domain.{batch.names[k]}=LOW:HIGH`."
             raise InvalidInput(owner, "scores", allowed, got, remedy)
-    data = tuple(replace(c, layer=layers.get(k, c.layer)) for k, c in enumerate(batch.criteria))
-    ranked = replace(batch, criteria=data).select_criteria(
-        [k for k in range(batch.K) if layers.get(k) != "global_quality"]
-    )
-    gates = np.ascontiguousarray(batch.scores_MK[:, list(layers)])
-    ranked.gates_MC = gates if batch.gates_MC is None else np.hstack([gates, batch.gates_MC])
-    ranked.gate_criteria = (*(data[k] for k in layers), *batch.gate_criteria)
-    return ranked
+    criteria = tuple(replace(c, layer=layers.get(k, c.layer)) for k, c in enumerate(batch.criteria))
+    ranked_columns = [k for k in range(batch.K) if layers.get(k) != "global_quality"]
+    gated = replace(batch, criteria=criteria).select_criteria(ranked_columns)
+    gates_MC = np.ascontiguousarray(batch.scores_MK[:, list(layers)])
+    if batch.gates_MC is not None:
+        gates_MC = np.hstack([gates_MC, batch.gates_MC])
+    gated.gates_MC = gates_MC
+    gated.gate_criteria = (*(criteria[k] for k in layers), *batch.gate_criteria)
+    return gated
 
 
 def _find_columns(owner: str, batch: ScoreBatch, criteria: Sequence[str | int]) -> list[int]:
+    """Return the numbers of ranked criteria that are given by name or number; raises for an unknown one."""
     columns = []
     for criterion in criteria:
         if isinstance(criterion, str):
             if not batch.has_names:
                 raise InvalidInput(
-                    owner, "criteria", "given when a gate uses names", "None", "Name the columns."
+                    owner=owner,
+                    parameter="criteria",
+                    allowed="given when a gate uses names",
+                    got="None",
+                    remedy="Name the columns.",
                 )
             if criterion not in batch.names:
                 raise UnknownName.of(owner, "criterion of the gate", criterion, batch.names)
@@ -543,14 +462,17 @@ def _find_columns(owner: str, batch: ScoreBatch, criteria: Sequence[str | int]) 
 
 
 def read_attributes(owner: str, batch: ScoreBatch, attributes: ArrayLike) -> np.ndarray:
-    """Attributes (…, D) with the leading shape of the scores → (M, D), sorted by group."""
-    array = _as_floats(owner, "attributes", attributes)
+    """Return attributes, (…, D) with the leading shape of the scores, as (M, D) sorted by group.
+
+    Raises InvalidInput unless every one is a finite number ≥ 0.
+    """
+    array = _convert_to_doubles(owner, "attributes", attributes)
     remedy = "For one attribute per rollout add an axis: attributes[..., None]."
     attributes_MD = align_with_scores(owner, batch, array, "attributes", "D", remedy)
     is_wrong = ~((array >= 0.0) & (array < np.inf))
     if is_wrong.any():
         index = np.argwhere(is_wrong)[0]
-        got = f"{array[tuple(index)]} at {_place_of(index)}"
+        got = f"{array[tuple(index)]} at {_describe_position(index)}"
         remedy = "Attributes are counts, lengths or densities; measure them on every rollout."
         raise InvalidInput(owner, "attributes", "finite numbers ≥ 0", got, remedy)
     return attributes_MD
@@ -559,7 +481,10 @@ def read_attributes(owner: str, batch: ScoreBatch, attributes: ArrayLike) -> np.
 def align_with_scores(
     owner: str, batch: ScoreBatch, array: np.ndarray, name: str, letter: str, remedy: str
 ) -> np.ndarray:
-    """An array with the leading shape of the scores and one more axis → (M, …), sorted by group."""
+    """Return an array, (…, L) with the leading shape of the caller's scores, as (M, L) sorted by group like the batch.
+
+    name, letter, remedy: for the message if the shape is another: name of the array, letter of its last axis, advice.
+    """
     shape = batch.shape or (len(batch.scores_MK),)
     if array.shape[:-1] != shape or array.ndim != len(shape) + 1:
         allowed = f"of shape ({', '.join(map(str, shape))}, {letter}): that of the scores, with the {name} last"
@@ -572,11 +497,140 @@ def refuse_infinite(owner: str, scores: ArrayLike) -> None:
     """Raise an error that says where in the scores the first infinity is."""
     array = np.asarray(scores, dtype=float)
     index = np.argwhere(np.isinf(array))[0]
-    got = f"{array[tuple(index)]} at {_place_of(index)}"
+    got = f"{array[tuple(index)]} at {_describe_position(index)}"
     remedy = "If a verifier failed, use NaN."
     raise InvalidInput(owner, "scores", "finite, or NaN for 'not scored'", got, remedy)
 
 
-def _place_of(index: np.ndarray) -> str:
+def _describe_position(index: np.ndarray) -> str:
+    """Return an index of a (M, K) or (N, G, K) array in words: "row 3, column 0"."""
     names = ("row", "column") if len(index) == 2 else ("group", "rollout", "column")
     return ", ".join(f"{name} {i}" for name, i in zip(names, index, strict=True))
+
+
+# --------------------------------------------------------------------------------------------- any values as doubles
+
+
+def _convert_to_doubles(owner: str, parameter: str, value: ArrayLike) -> np.ndarray:
+    """Return a C-contiguous array of doubles that may be written to; None and masked entries become NaN.
+
+    Raises InvalidInput for values that are not real numbers, and for integers that a double cannot hold.
+    """
+    if type(value) is np.ndarray and value.dtype == np.float64 and value.flags.carray:
+        return value
+    if isinstance(value, np.ma.MaskedArray):
+        _check_kind(owner, parameter, value.compressed())
+        value = np.ma.filled(value.astype(np.float64), np.nan)
+    try:
+        raw = np.asarray(_convert_for_numpy(value))
+        _check_kind(owner, parameter, raw)
+        array = np.ascontiguousarray(raw, dtype=np.float64).reshape(raw.shape)
+        was_converted = raw.dtype.kind == "f" and raw is not value
+        if was_converted and (np.abs(array) >= _LARGEST_EXACT_INTEGER).any():
+            # NumPy turns integers into doubles if some column has fractions; the separate columns still have integers.
+            for column in _split_columns(value):
+                _check_kind(owner, parameter, column)
+    except InvalidInput:
+        raise
+    except (TypeError, ValueError) as error:
+        got = f"something else ({error})"
+        remedy = "Use NaN where there is no score."
+        raise InvalidInput(owner, parameter, "an array of numbers", got, remedy) from None
+    # numba compiles kernels for writable arrays; compiling them again for read-only ones would take seconds.
+    return array if array.flags.writeable else array.copy()
+
+
+def _check_kind(owner: str, parameter: str, raw: np.ndarray) -> None:
+    """Refuse values that NumPy would convert to doubles without a warning, and not exactly."""
+    kind = (
+        raw.dtype.kind
+    )  # NumPy's letter: c complex, U and S texts, m and M times, O objects, i and u integers
+    allowed = "an array of numbers"
+    if kind == "c":
+        raise InvalidInput(owner, parameter, "real numbers", "complex ones", "Take the real part.")
+    if kind in "US":
+        remedy = "Convert them; NaN where there is no score."
+        raise InvalidInput(owner, parameter, allowed, "something else (texts)", remedy)
+    if kind in "mM":
+        remedy = "Convert them to numbers first."
+        raise InvalidInput(owner, parameter, allowed, "something else (dates or times)", remedy)
+    has_large = False
+    if kind == "O":
+        has_large = any(
+            isinstance(x, int | np.integer) and abs(int(x)) > _LARGEST_EXACT_INTEGER
+            for x in raw.flat
+        )
+    elif kind in "iu" and raw.size:
+        has_large = max(abs(int(raw.max())), abs(int(raw.min()))) > _LARGEST_EXACT_INTEGER
+    if has_large:
+        remedy = "Rank or rescale them first: doubles merge them."
+        raise InvalidInput(owner, parameter, "integers within ±2**53", "larger ones", remedy)
+
+
+def _convert_for_numpy(value: Any) -> Any:
+    """Return frames and tensors, and lists of these, as something that NumPy can read; anything else unchanged."""
+    if _is_frame(value):
+        return _replace_pandas_missing(value.to_numpy())
+    if hasattr(value, "detach"):  # a tensor, on any device and of any type
+        tensor = value.detach().cpu()
+        if tensor.is_floating_point():
+            tensor = tensor.double()  # NumPy has no bfloat16
+        return tensor.numpy()
+    if isinstance(value, np.ndarray):
+        return _replace_pandas_missing(value)
+    if type(value).__name__ == _PANDAS_MISSING:
+        return np.nan
+    if isinstance(value, list | tuple) and _contains_foreign_items(value):
+        return [_convert_for_numpy(item) for item in value]
+    return value
+
+
+def _contains_foreign_items(value: Sequence[Any]) -> bool:
+    """Is a tensor, a frame or pandas' NA among the items, at any depth?"""
+    for item in value:
+        if isinstance(item, list | tuple):
+            if _contains_foreign_items(item):
+                return True
+        elif hasattr(item, "detach") or _is_frame(item) or type(item).__name__ == _PANDAS_MISSING:
+            return True
+    return False
+
+
+def _replace_pandas_missing(array: np.ndarray) -> np.ndarray:
+    """Return the array with NaN in place of pandas.NA, which only arrays of objects can hold."""
+    if array.dtype != object:
+        return array
+    replaced = np.empty(array.size, dtype=object)
+    replaced[:] = [
+        np.nan if type(item).__name__ == _PANDAS_MISSING else item for item in array.flat
+    ]
+    return replaced.reshape(array.shape)
+
+
+def _is_frame(value: Any) -> bool:
+    """Is it a frame or series of pandas (iloc) or polars (to_arrow)?"""
+    return hasattr(value, "to_numpy") and (hasattr(value, "iloc") or hasattr(value, "to_arrow"))
+
+
+def _split_columns(value: Any) -> list[np.ndarray]:
+    """Return the numbers of a frame or list in separate arrays, each with its original type; [] for anything else."""
+    if _is_frame(value):
+        if getattr(value, "ndim", 2) != 2:
+            return []
+        if hasattr(value, "iloc"):
+            return [
+                _replace_pandas_missing(value.iloc[:, k].to_numpy()) for k in range(value.shape[1])
+            ]
+        return [column.to_numpy() for column in value.iter_columns()]
+    if not isinstance(value, list | tuple):
+        return []
+    columns: list[np.ndarray] = []
+    plain_items = []
+    for item in value:
+        if isinstance(item, list | tuple):
+            columns += _split_columns(item)
+        elif hasattr(item, "__array__"):
+            columns.append(np.asarray(_convert_for_numpy(item)))
+        else:
+            plain_items.append(item)
+    return [*columns, np.array(plain_items, dtype=object)]

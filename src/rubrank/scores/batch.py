@@ -33,7 +33,6 @@ from rubrank.scores.arrays import (
     align_with_scores,
     check_names,
     is_named_frame,
-    make_default_weights_and_margins,
     move_gates,
     read_attributes,
     read_criteria,
@@ -44,7 +43,7 @@ from rubrank.scores.arrays import (
     sort_rows,
 )
 from rubrank.scores.criterion import SLACK, CriterionData
-from rubrank.scores.outcomes import Cells, check_comparisons, was_compared, win_rates
+from rubrank.scores.outcomes import Cells, check_comparisons, compute_win_rates, find_compared
 from rubrank.scores.probabilities import ProbabilityCells, read_probabilities
 
 _Cell = TypeVar("_Cell")
@@ -151,13 +150,12 @@ class ScoreBatch:
                 weights = np.array([criterion.weight for criterion in data], dtype=float)
             if margins is None:
                 margins = np.array([criterion.margin for criterion in data], dtype=float)
-        default_weights, default_margins = make_default_weights_and_margins(len(data))
         batch = cls(
             scores_MK=rows.scores_MK,
             starts=rows.starts,
             criteria=data,
-            weights_NK=default_weights,
-            margins_NK=default_margins,
+            weights_NK=np.ones((1, len(data))),
+            margins_NK=np.zeros((1, len(data))),
             given_labels=rows.labels,
             shape=rows.shape,
             order=rows.order,
@@ -318,7 +316,7 @@ class ScoreBatch:
         if self.lower_NK is not None:
             unit = np.where(self._expand_to_rows(self.lower_NK), 1.0 - unit, unit)
         for (g, k), outcomes_GG in self.outcomes.items():
-            unit[self.starts[g] : self.starts[g + 1], k] = win_rates(outcomes_GG)
+            unit[self.starts[g] : self.starts[g + 1], k] = compute_win_rates(outcomes_GG)
         return unit
 
     @property
@@ -347,7 +345,7 @@ class ScoreBatch:
             return np.isnan(self.changed_unit_MK)
         missing = np.isnan(self.scores_MK)
         for (g, k), outcomes_GG in self.outcomes.items():
-            missing[self.starts[g] : self.starts[g + 1], k] = ~was_compared(outcomes_GG)
+            missing[self.starts[g] : self.starts[g + 1], k] = ~find_compared(outcomes_GG)
         return missing
 
     @cached_property
@@ -371,7 +369,7 @@ class ScoreBatch:
         if self.outcomes:
             values = values.copy()
         for (g, k), outcomes_GG in self.outcomes.items():
-            values[self.starts[g] : self.starts[g + 1], k] = win_rates(outcomes_GG)
+            values[self.starts[g] : self.starts[g + 1], k] = compute_win_rates(outcomes_GG)
         highest = np.fmax.reduceat(values, self.starts[:-1], axis=0)
         lowest = np.fmin.reduceat(values, self.starts[:-1], axis=0)
         return np.asarray(highest > lowest)

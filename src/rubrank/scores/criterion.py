@@ -38,25 +38,25 @@ class CriterionData:
 
     @classmethod
     def of(cls, criterion: Criterion) -> CriterionData:
-        """The data of a rubric's criterion."""
+        """Return the data of a rubric's criterion."""
         verifier = None if criterion.judged else criterion.decided_by
         return cls(
-            criterion.name,
-            0.0 if criterion.value_layer == "watch" else criterion.weight,
-            criterion.margin,
-            criterion.direction,
-            criterion.value_layer,
-            criterion.value_domain,
-            verifier.name if verifier else None,
-            verifier.version if verifier else None,
-            criterion.family or (verifier.family if verifier else None),
-            criterion.category,
-            criterion.tier,
-            criterion.points,
-            tuple((edge.on, edge.kind) for edge in criterion.depends),
+            name=criterion.name,
+            weight=0.0 if criterion.value_layer == "watch" else criterion.weight,
+            margin=criterion.margin,
+            direction=criterion.direction,
+            layer=criterion.value_layer,
+            domain=criterion.value_domain,
+            verifier=verifier.name if verifier else None,
+            version=verifier.version if verifier else None,
+            family=criterion.family or (verifier.family if verifier else None),
+            category=criterion.category,
+            tier=criterion.tier,
+            points=criterion.points,
+            depends=tuple((edge.on, edge.kind) for edge in criterion.depends),
         )
 
-    def cleanness(self, scores: np.ndarray) -> np.ndarray:
-        """The scores scaled from 0 to 1, where 1 is best, as a gate reads them."""
+    def compute_cleanness(self, scores: np.ndarray) -> np.ndarray:
+        """Return the scores scaled from 0 to 1, where 1 is best, as a gate reads them."""
         share = (scores - self.domain.low) / (self.domain.high - self.domain.low)
         return share if self.direction == "higher" else 1.0 - share

@@ -1,7 +1,13 @@
 """Read scores from files: score files of `ScoreTable.write`, which contain their rubrics, and any other tables.
 
-JSON Lines: a header {"rubrank": "scores", "version": 1, "rubrics": [[{criterion} …] …]}, then one object per rollout,
+    read_scores(path)          a score file → the same `ScoreTable`
+    load_scores(source)        a score file or any other table → a `ScoreTable`, and how it was read
+    open_score_file(source)    a score file → its rows and rubrics, before the scores are checked
+    match_rollouts(table, …)   the responses that were scored
 
+A score file has two forms. JSON Lines: a header, then one object per rollout,
+
+    {"rubrank": "scores", "version": 1, "rubrics": [[{criterion} …] …]}
     {"group": "q7", "rollout": 0, "rubric": 0, "scores": {"WordCount": 1.0}, "reasons": {"WordCount": "312 words …"}}
 
 where `rubric` is the number of the row's rubric and a missing score is null. Parquet: one row per rollout with the
@@ -20,7 +26,7 @@ from __future__ import annotations
 import json
 import math
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, groupby
@@ -33,14 +39,7 @@ import polars as pl
 from polars.exceptions import PolarsError
 
 from rubrank._files import explain_read_errors, open_bytes, require_file, suffix_error
-from rubrank.errors import (
-    BadTable,
-    InvalidInput,
-    RubrankError,
-    UnknownName,
-    counted,
-    only_our_errors,
-)
+from rubrank.errors import BadTable, InvalidInput, UnknownName, counted, only_our_errors
 from rubrank.rollouts.rollout import digest_response
 from rubrank.scores.criterion import SLACK, CriterionData
 from rubrank.scores.output import (
@@ -60,7 +59,7 @@ from rubrank.tables.rows import read_file_rows
 from rubrank.tables.sources import describe_source, find_files, format_of, is_dataset
 from rubrank.tables.table import (
     Table,
-    raising_bad_table,
+    convert_to_bad_table,
     read_bytes,
     read_columnar_files,
     read_json_lines,
@@ -73,26 +72,27 @@ if TYPE_CHECKING:
     from rubrank.rollouts.rollout import Group
 
 Rubrics: TypeAlias = tuple[tuple[CriterionData, ...], ...]
-_REMEDY = "Write it with ScoreTable.write."
+_REMEDY = "Write it with ScoreTable.write."  # for all errors about the form of a score file
 # Enough to recognise a header; the first line of another table may be long.
 _HEADER_START_BYTES = 64
 
 
 @only_our_errors
 def read_scores(path: str | Path) -> ScoreTable:
-    """The table that `ScoreTable.write` wrote, with reasons."""
+    """Return the table that `ScoreTable.write` wrote, with reasons; raises BadTable if it is another file."""
     path = Path(path)
     require_file(path, error_type=BadTable)
     if not path.name.endswith(SUFFIXES):
         raise suffix_error(path, SUFFIXES)
     score_file = open_score_file(path)
     if score_file is None:
-        raise BadTable(
-            str(path), "file", f"a score table of version {VERSION}", "something else", _REMEDY
-        )
+        allowed = f"a score table of version {VERSION}"
+        raise BadTable(str(path), "file", allowed, "something else", _REMEDY)
     if not len(score_file.table.frame):
         return ScoreTable((), read=score_file.provenance)
-    return score_file.score_table(score_file.layout(any_order=True), with_reasons=True)[0]
+    layout = score_file.find_layout(any_order=True)
+    table, _ = score_file.make_score_table(layout, with_reasons=True)
+    return table
 
 
 # ---------------------------------------------------------------------------------------- files of `ScoreTable.write`
@@ -116,14 +116,21 @@ class ScoreFile:
                 criteria.setdefault(criterion.name, criterion)
         return criteria
 
-    def layout(self, requested: Columns | None = None, *, any_order: bool = False) -> Layout:
-        """The columns of the file; cells are checked. requested: may add attributes, but not change the groups."""
+    def find_layout(self, requested: Columns | None = None, *, any_order: bool = False) -> Layout:
+        """Check the cells of the file, and return which columns hold what.
+
+        requested: may add attributes, but not change the groups: the file has a rubric for each group.
+        any_order: the rows of a group need not be adjacent.
+        """
         requested = requested or Columns()
         if tuple(requested.group or ("group",)) != ("group",):
-            allowed = "'group', or left out: `rubrank grade` wrote the file, and it has a rubric for each group"
-            got = ", ".join(map(repr, requested.group))
             raise InvalidInput(
-                str(self.table.path), "group", allowed, got, "", field="group_column"
+                owner=str(self.table.path),
+                parameter="group",
+                allowed="'group', or left out: `rubrank grade` wrote the file, and it has a rubric for each group",
+                got=", ".join(map(repr, requested.group)),
+                remedy="",
+                field="group_column",
             )
         columns = Columns(
             group=("group",), criteria=tuple(self.criteria), attributes=requested.attributes
@@ -132,77 +139,77 @@ class ScoreFile:
             raise UnknownName.of(str(self.table.path), "column", RUBRIC, self.table.frame.columns)
         return find_layout(self.table, columns, any_order=any_order)
 
-    def score_table(
+    def make_score_table(
         self, layout: Layout, *, with_reasons: bool = False
     ) -> tuple[ScoreTable, np.ndarray]:
-        """The groups with their criteria, and for every row of the score table its row in the file."""
-        rubric_of_row = self.table.frame.get_column(RUBRIC).to_list()
-        outcomes_of_row = self._texts(OUTCOMES)
-        probabilities_of_row = self._texts(PROBABILITIES)
-        digest_of_row = self._texts(DIGEST)
+        """Return the groups with their rubrics and scores, and for every row of the score table its row in the file.
+
+        Raises BadTable if a group has no valid rubric, or a score lies outside the domain of its criterion.
+        """
+        path = self.table.path
+        rubric_number_of_row = self.table.frame.get_column(RUBRIC).to_list()
+        outcomes_of_row = self._read_texts(OUTCOMES)
+        probabilities_of_row = self._read_texts(PROBABILITIES)
+        digest_of_row = self._read_texts(DIGEST)
         groups = []
         for label, rows in layout.rows_of_groups.items():
-            numbers = {rubric_of_row[row] for row in rows}
-            if len(numbers) > 1:
-                got = " and ".join(sorted(map(str, numbers)))
-                raise _rubric_error(self.rubrics, got, label, self.table.path)
-            rubric = _find_rubric(self.rubrics, next(iter(numbers)), label, self.table.path)
+            numbers = {rubric_number_of_row[row] for row in rows}
+            rubric = _find_rubric(self.rubrics, numbers, label, path)
             names = [criterion.name for criterion in rubric]
-            outcomes = read_outcomes([outcomes_of_row[row] for row in rows], self.table.path)
-            probabilities = read_probability_texts(
-                [probabilities_of_row[row] for row in rows], self.table.path
-            )
+            outcomes = parse_outcomes([outcomes_of_row[row] for row in rows], path)
+            probabilities = parse_probabilities([probabilities_of_row[row] for row in rows], path)
             for column, cells in ((OUTCOMES, outcomes), (PROBABILITIES, probabilities)):
-                unknown = next((name for name in cells if name not in names), None)
-                if unknown is not None:
-                    raise UnknownName.of(
-                        f"{self.table.path}: group {label!r}", column, unknown, names
-                    )
+                for name in cells:
+                    if name not in names:
+                        raise UnknownName.of(f"{path}: group {label!r}", column, name, names)
             group_id = str(label)
             if "\0" in group_id and self.table.json_lines is not None:
                 # polars reads half of a surrogate pair as a zero character; the line has the id as it was written.
                 group_id = str(json.loads(self.table.lines[rows[0]])["group"])
             reasons = []
-            for row in rows if with_reasons else ():
-                reason_on = self._reasons_of_row[row]
-                reasons.append(tuple(reason_on.get(name) or "" for name in names))
-            # All or none: without its row, a digest cannot be compared with the right response.
-            digests = tuple(digest for row in rows if (digest := digest_of_row[row]) is not None)
+            if with_reasons:
+                for row in rows:
+                    reason_on = self._reasons_of_row[row]
+                    reasons.append(tuple(reason_on.get(name) or "" for name in names))
+            digests = [digest_of_row[row] for row in rows]
+            known_digests = tuple(digest for digest in digests if digest is not None)
             group = GroupScores(
                 group_id,
                 rubric,
-                layout.scores_of(rows, names),
+                layout.select_scores(rows, names),
                 tuple(reasons),
                 outcomes,
                 probabilities,
-                digests if len(digests) == len(rows) else (),
+                # All or none: without its row, a digest cannot be compared with the right response.
+                digests=known_digests if len(known_digests) == len(rows) else (),
             )
-            _check_domains(group, self.table.path)
+            _check_domains(group, path)
             groups.append(group)
-        order = np.concatenate(list(layout.rows_of_groups.values()))
-        return ScoreTable(tuple(groups), read=self.provenance), order
+        row_order = np.concatenate(list(layout.rows_of_groups.values()))
+        return ScoreTable(tuple(groups), read=self.provenance), row_order
 
-    def _texts(self, column: str) -> list[str | None]:
-        """The cells of a column of JSON texts; None for all rows if the file does not have it."""
+    def _read_texts(self, column: str) -> list[str | None]:
+        """Return the cells of a column of texts; None for every row if the file does not have the column."""
         if column not in self.table.frame.columns:
             return [None] * len(self.table.frame)
         return self.table.frame.get_column(column).to_list()
 
     @cached_property
     def _reasons_of_row(self) -> list[Mapping[str, Any]]:
-        """For each row of the file its reasons by criterion."""
+        """For each row of the file, its reasons by criterion."""
         if self.table.json_lines is not None:
             return [json.loads(line).get(REASONS) or {} for line in self.table.lines]
-        columns = {name + REASON_SUFFIX: name for name in self.criteria}
-        present = [column for column in self.table.frame.columns if column in columns]
-        new_names = {column: columns[column] for column in present}
-        reasons = self.table.frame.select(present).rename(new_names)
+        criterion_of_column = {}
+        for name in self.criteria:
+            if name + REASON_SUFFIX in self.table.frame.columns:
+                criterion_of_column[name + REASON_SUFFIX] = name
+        reasons = self.table.frame.select(list(criterion_of_column)).rename(criterion_of_column)
         return list(reasons.iter_rows(named=True))
 
 
-@raising_bad_table()
+@convert_to_bad_table()
 def open_score_file(source: Any) -> ScoreFile | None:
-    """The score file, or files, that a source names; None if it is another table.
+    """Return the score file, or files, that a source names; None if it is another table.
 
     A single JSON Lines file, and Parquet files with a column per criterion, are read as they are. Several JSON Lines
     files, and Parquet files with a row per score, are rewritten as one JSON Lines text.
@@ -228,14 +235,17 @@ def open_score_file(source: Any) -> ScoreFile | None:
     return ScoreFile(table, rubrics, _read_provenance(headers))
 
 
-@raising_bad_table()
+@convert_to_bad_table()
 def has_rubric(source: Any) -> bool:
-    """Is it a file that `ScoreTable.write` wrote, with the rubric that it was graded by? Only headers are read."""
+    """Return whether `ScoreTable.write` wrote the source, with the rubric it was graded by. Reads only headers."""
     return _read_headers(source) is not None
 
 
 def _read_headers(source: Any) -> dict[Path, Mapping[str, Any]] | None:
-    """The headers of the score files that a source names; None if it is another table, raises if only some are."""
+    """Return the headers of the score files that a source names; None if it is another table.
+
+    Raises BadTable if some of its files are score files and others are not.
+    """
     if not isinstance(source, str | Path) or is_dataset(source):
         return None
     files = find_files(source)
@@ -250,22 +260,22 @@ def _read_headers(source: Any) -> dict[Path, Mapping[str, Any]] | None:
         return None
     for file in files:
         if file not in headers:
-            got = f"{file.name}, which contains no rubric, among others"
             allowed = "all score files of `rubrank grade`, or none"
+            got = f"{file.name}, which contains no rubric, among others"
             raise BadTable(str(source), "the files", allowed, got, "")
     return headers
 
 
 def _read_provenance(headers: Mapping[Path, Mapping[str, Any]]) -> Provenance | None:
-    """How the scores of all files were judged; None if no header has it."""
-    described = [header["judging"] for header in headers.values() if header.get("judging")]
-    if not described:
+    """Return which judges gave the scores of all files, and at what cost; None if no header says it."""
+    judging_data = [header["judging"] for header in headers.values() if header.get("judging")]
+    if not judging_data:
         return None
     # Imported here: most tables need no judges.
     from rubrank.judges.judgments import Provenance
 
     provenances: list[Provenance] = []
-    for data in described:
+    for data in judging_data:
         provenance = Provenance.of_dict(data)
         # Parts of one file that was cut have the same header: its costs count once.
         if provenance not in provenances:
@@ -276,13 +286,22 @@ def _read_provenance(headers: Mapping[Path, Mapping[str, Any]]) -> Provenance | 
 def _read_wide_parquet_files(
     source: str | Path, rubrics_of_file: Mapping[Path, Rubrics], rubrics: Rubrics
 ) -> Table:
-    """Parquet files with a column per criterion as one table; `rubrics` are those of all files together."""
+    """Return Parquet files with a column per criterion as one table.
+
+    rubrics: those of all files together. The rubric numbers of each file are replaced by numbers of these.
+    """
     path = Path(source)
     frames = []
     for file, file_rubrics in rubrics_of_file.items():
         frame = read_columnar_files([file], path)
-        if len(rubrics_of_file) > 1:
-            frame = _renumber(frame, file_rubrics, rubrics, file)
+        has_numbers = RUBRIC in frame.columns and "group" in frame.columns
+        if len(rubrics_of_file) > 1 and has_numbers:
+            # A number that this file does not define may be the number of another file's rubric.
+            pairs = frame.select("group", RUBRIC).unique(maintain_order=True)
+            for group, number in pairs.iter_rows():
+                _find_rubric(file_rubrics, [number], group, file)
+            new_number = {i: rubrics.index(rubric) for i, rubric in enumerate(file_rubrics)}
+            frame = frame.with_columns(pl.col(RUBRIC).replace_strict(new_number))
         frames.append(frame)
     frame = frames[0] if len(frames) == 1 else pl.concat(frames, how="diagonal_relaxed")
     row_numbers = pl.Series(range(1, len(frame) + 1), dtype=pl.Int64)
@@ -295,18 +314,24 @@ def _rewrite_as_json_lines(
     rubrics: Rubrics,
     is_long: Mapping[Path, bool],
 ) -> Table:
-    """Score files of any layout as one table; `rubrics` are those of all files together."""
+    """Return score files of any layout as one table, by way of JSON Lines, which every layout can be written as.
+
+    rubrics: those of all files together. is_long: has the file one row per score?
+    """
     lines = []
     for file, file_rubrics in rubrics_of_file.items():
-        for row in _rollouts_of_file(file, file_rubrics, is_long[file]):
-            rubric = _find_rubric(file_rubrics, row.get(RUBRIC), row.get("group"), file)
+        for row in _read_rollouts(file, file_rubrics, is_long[file]):
+            rubric = _find_rubric(file_rubrics, [row.get(RUBRIC)], row.get("group"), file)
             lines.append(json.dumps({**row, RUBRIC: rubrics.index(rubric)}).encode())
     table = read_json_lines(b"\n".join(lines), Path(source), describe_source(source))
     return replace(table, unit="rollout")
 
 
-def read_outcomes(texts: Sequence[str | None], path: Path | str) -> dict[str, np.ndarray]:
-    """The comparisons of a group, criterion by criterion, from the texts of its rows."""
+def parse_outcomes(texts: Sequence[str | None], path: Path | str) -> dict[str, np.ndarray]:
+    """Return the comparisons of a group, criterion → (G, G), from the JSON texts of its rows; {} if there are none.
+
+    Each text has the outcomes of its rollout: {"Tone": [null, 1.0, 0.5]}. Raises BadTable if one is missing or damaged.
+    """
     matrices: dict[str, np.ndarray] = {}
     if not any(texts):
         return matrices
@@ -323,10 +348,13 @@ def read_outcomes(texts: Sequence[str | None], path: Path | str) -> dict[str, np
     return matrices
 
 
-def read_probability_texts(
+def parse_probabilities(
     texts: Sequence[str | None], path: Path | str
 ) -> dict[str, tuple[Distribution, ...]]:
-    """The distributions of a group, criterion by criterion, from the texts of its rows."""
+    """Return the distributions of a group, criterion → one per rollout, from the JSON texts of its rows.
+
+    Each text has those of its rollout: {"Tone": [[0.0, 0.2], [1.0, 0.8]]}. Raises BadTable if one is damaged.
+    """
     rows = []
     for text in texts:
         try:
@@ -340,7 +368,7 @@ def read_probability_texts(
 
 
 def _read_header(path: Path) -> Mapping[str, Any] | None:
-    """The header of a score file; None if it is another table, or unreadable (its reader will then report why)."""
+    """Return the header of a score file; None if it is another table, or unreadable (its reader will report why)."""
     try:
         if format_of(path) == "Parquet":
             data = json.loads(pl.read_parquet_metadata(path).get("rubrank", "null"))
@@ -357,7 +385,7 @@ def _read_header(path: Path) -> Mapping[str, Any] | None:
 
 
 def _parse_rubrics(header: Mapping[str, Any], path: Path) -> Rubrics:
-    """The rubrics in the header of a score file; raises if it is of another version, or damaged."""
+    """Return the rubrics in the header of a score file; raises BadTable if it is of another version, or damaged."""
     if header.get("version") != VERSION:
         got = f"version {header.get('version')}"
         raise BadTable(str(path), "file", f"a score table of version {VERSION}", got, _REMEDY)
@@ -377,61 +405,48 @@ def _parse_rubrics(header: Mapping[str, Any], path: Path) -> Rubrics:
 
 
 def _find_rubric(
-    rubrics: Rubrics, number: Any, group: Any, path: Path
+    rubrics: Rubrics, numbers: Collection[Any], group: Any, path: Path
 ) -> tuple[CriterionData, ...]:
-    """The rubric with the number that a row of this group has; raises if there is none."""
-    if number not in range(len(rubrics)):
-        raise _rubric_error(rubrics, str(number), group, path)
+    """Return the rubric of a group from the rubric numbers of its rows; raises unless they are one valid number."""
+    number = next(iter(numbers))
+    if len(numbers) > 1 or number not in range(len(rubrics)):
+        allowed = f"one number from 0 to {len(rubrics) - 1}"
+        got = " and ".join(sorted(map(str, numbers)))
+        raise BadTable(str(path), f"the rubric of group {group!r}", allowed, got, _REMEDY)
     return rubrics[int(number)]
 
 
-def _rubric_error(rubrics: Rubrics, got: str, group: Any, path: Path) -> BadTable:
-    allowed = f"one number from 0 to {len(rubrics) - 1}"
-    return BadTable(str(path), f"the rubric of group {group!r}", allowed, got, _REMEDY)
-
-
-def _renumber(
-    frame: pl.DataFrame, file_rubrics: Rubrics, rubrics: Rubrics, path: Path
-) -> pl.DataFrame:
-    """The frame of one file, with rubric numbers of the file replaced by those of all files together."""
-    if RUBRIC not in frame.columns or "group" not in frame.columns:
-        return frame
-    # A number that this file does not define may be the number of another file's rubric.
-    for group, number in frame.select("group", RUBRIC).unique(maintain_order=True).iter_rows():
-        _find_rubric(file_rubrics, number, group, path)
-    if file_rubrics == rubrics[: len(file_rubrics)]:
-        return frame
-    numbers = {number: rubrics.index(rubric) for number, rubric in enumerate(file_rubrics)}
-    return frame.with_columns(pl.col(RUBRIC).replace_strict(numbers))
-
-
-def _rollouts_of_file(path: Path, rubrics: Rubrics, is_long: bool) -> Iterator[dict[str, Any]]:
-    """The rows of one score file, in the form of JSON Lines."""
+def _read_rollouts(path: Path, rubrics: Rubrics, is_long: bool) -> Iterator[dict[str, Any]]:
+    """Yield the rows of one score file, in the form of JSON Lines. is_long: has the file one row per score?"""
     if is_long:
-        yield from _rollouts_of_long_file(path, rubrics)
+        yield from _read_long_rollouts(path, rubrics)
         return
     rows = read_file_rows(path)
     if format_of(path) == "JSON Lines":
         next(rows)  # the header
         yield from map(dict, rows)
         return
-    criterion_columns = {criterion.name for rubric in rubrics for criterion in rubric}
-    criterion_columns |= {name + REASON_SUFFIX for name in criterion_columns}
+    criterion_columns = set()
+    for rubric in rubrics:
+        for criterion in rubric:
+            criterion_columns |= {criterion.name, criterion.name + REASON_SUFFIX}
     for row in rows:
-        rubric = _find_rubric(rubrics, row.get(RUBRIC), row.get("group"), path)
+        rubric = _find_rubric(rubrics, [row.get(RUBRIC)], row.get("group"), path)
         names = [criterion.name for criterion in rubric]
-        rollout = {
-            name: value
-            for name, value in row.items()
-            if name not in criterion_columns and value is not None
-        }
+        rollout: dict[str, Any] = {}
+        for column, value in row.items():
+            if column not in criterion_columns and value is not None:
+                rollout[column] = value
         rollout[SCORES] = {name: row[name] for name in names}
         rollout[REASONS] = {name: row[name + REASON_SUFFIX] for name in names}
         yield rollout
 
 
-def _rollouts_of_long_file(path: Path, rubrics: Rubrics) -> Iterator[dict[str, Any]]:
-    """One object per rollout from one row per score; raises if rows of a rollout are missing or moved."""
+def _read_long_rollouts(path: Path, rubrics: Rubrics) -> Iterator[dict[str, Any]]:
+    """Yield one object per rollout from a file with one row per score.
+
+    Raises BadTable if rows of a rollout are missing or not in the order of its rubric.
+    """
     cells = read_columnar_files([path], path).iter_rows(named=True)
     for (group, rollout, number), rows in groupby(cells, itemgetter("group", "rollout", RUBRIC)):
         scores: dict[str, Any] = {}
@@ -446,7 +461,7 @@ def _rollouts_of_long_file(path: Path, rubrics: Rubrics) -> Iterator[dict[str, A
             for column in (OUTCOMES, PROBABILITIES, DIGEST):
                 if row.get(column):
                     shared_cells[column] = row[column]
-        rubric = _find_rubric(rubrics, number, group, path)
+        rubric = _find_rubric(rubrics, [number], group, path)
         if names != [criterion.name for criterion in rubric]:
             got = f"others for rollout {rollout} of group {group!r}"
             allowed = "a score table with a row for each criterion, in the order of its rubric"
@@ -493,57 +508,63 @@ class LoadedScores:
     """Columns that are not used."""
 
     def __str__(self) -> str:
-        """read 512 rollouts in 64 groups (CSV, by prompt_id). Criteria: Facts, Style; not used: tokens."""
-        size = (
-            f"{counted(len(self.table), 'rollout')} in {counted(len(self.table.groups), 'group')}"
-        )
-        line = f"read {size} ({self.shape}, by {self.group_columns})."
+        """Return such as "read 512 rollouts in 64 groups (CSV, by uid). Criteria: Facts, Style; not used: tokens."."""
+        rollouts = counted(len(self.table), "rollout")
+        groups = counted(len(self.table.groups), "group")
+        line = f"read {rollouts} in {groups} ({self.shape}, by {self.group_columns})."
         if self.left_out:
             line += f" Criteria: {', '.join(self.table.criteria)}; not used: {', '.join(self.left_out)}."
         return line
 
 
 def load_scores(source: Any, columns: Columns | None = None) -> LoadedScores:
-    """All scores of a source of any kind; the rows of a group need not be adjacent.
+    """Return all scores of a source of any kind; the rows of a group need not be adjacent.
 
     A file that `ScoreTable.write` wrote contains its rubrics. Other tables have only names of criteria: all get the
     weight 1, higher is better, and the scale is from 0 to 1 unless scores lie outside.
+    Raises BadTable, which names the row and the column of the first wrong cell.
     """
     columns = columns or Columns()
     score_file = open_score_file(source)
     if score_file is not None:
-        layout = score_file.layout(columns, any_order=True)
-        table, order = score_file.score_table(layout, with_reasons=True)
+        layout = score_file.find_layout(columns, any_order=True)
+        table, row_order = score_file.make_score_table(layout, with_reasons=True)
         if columns.named_criteria is not None:
-            table = table.only(columns.named_criteria)
-        attributes = None if layout.attributes_MD is None else layout.attributes_MD[order]
+            table = table.select_criteria(columns.named_criteria)
+        attributes = layout.attributes_MD
+        if attributes is not None:
+            attributes = attributes[row_order]
         return LoadedScores(table, f"scores, {score_file.table.shape}", "group", attributes)
     layout = find_layout(read_table(source, columns), columns, any_order=True)
-    criteria = _criteria_with_scales(layout)
+    criteria = _make_criteria_with_scales(layout)
     frame = layout.table.frame
+    ids: list[Any] = [None] * len(frame)
     id_column = next((name for name in ROLLOUT_ID_NAMES if name in frame.columns), None)
-    ids = [None] * len(frame) if id_column is None else frame.get_column(id_column).to_list()
-    has_responses = frame.schema.get("response") == pl.String
-    responses = frame.get_column("response").to_list() if has_responses else [None] * len(frame)
+    if id_column is not None:
+        ids = frame.get_column(id_column).to_list()
+    responses: list[str | None] = [None] * len(frame)
+    if frame.schema.get("response") == pl.String:
+        responses = frame.get_column("response").to_list()
     groups = []
     for label, rows in layout.rows_of_groups.items():
-        names = layout.names_scored_in(rows) or list(layout.names[:1])
-        scores = layout.scores_of(rows, names)
-        no_reasons = (("",) * len(names),) * len(rows)
-        group_ids = tuple(str(ids[row]) for row in rows)
+        # A group without any score gets one criterion: a group without criteria could not be fused.
+        names = layout.find_scored_names(rows) or list(layout.names[:1])
+        rollout_ids = tuple(str(ids[row]) for row in rows)
         # An id that two rollouts share identifies neither; a single rollout needs none.
-        has_ids = len(rows) > 1 and len(set(group_ids)) == len(rows)
-        group_responses = [responses[row] for row in rows]
-        digests: tuple[str, ...] = ()
-        if None not in group_responses:
-            digests = tuple(digest_response(response) for response in group_responses)
+        has_ids = len(rows) > 1 and len(set(rollout_ids)) == len(rows)
+        digests = []
+        for row in rows:
+            response = responses[row]
+            if response is not None:
+                digests.append(digest_response(response))
         group = GroupScores(
             str(label),
             tuple(criteria[name] for name in names),
-            scores,
-            no_reasons,
-            digests=digests,
-            rollout_ids=group_ids if has_ids else (),
+            layout.select_scores(rows, names),
+            reasons=(("",) * len(names),) * len(rows),
+            # All or none: without its row, a digest cannot be compared with the right response.
+            digests=tuple(digests) if len(digests) == len(rows) else (),
+            rollout_ids=rollout_ids if has_ids else (),
         )
         groups.append(group)
     attributes = layout.attributes_MD
@@ -558,8 +579,8 @@ def load_scores(source: Any, columns: Columns | None = None) -> LoadedScores:
     )
 
 
-def _criteria_with_scales(layout: Layout) -> dict[str, CriterionData]:
-    """Each criterion with a scale from 0 to 1, wider if its scores lie outside."""
+def _make_criteria_with_scales(layout: Layout) -> dict[str, CriterionData]:
+    """Return each criterion of a table by name, with a scale from 0 to 1 that is widened if its scores lie outside."""
     low = dict.fromkeys(layout.names, 0.0)
     high = dict.fromkeys(layout.names, 1.0)
     if layout.scores_MK is not None:
@@ -577,63 +598,50 @@ def _criteria_with_scales(layout: Layout) -> dict[str, CriterionData]:
         domain = UNIT
         if (low[name], high[name]) != (0.0, 1.0):
             domain = Domain("continuous", (), low[name], high[name])
-        criteria[name] = replace(CriterionData(name), domain=domain)
+        criteria[name] = CriterionData(name, domain=domain)
     return criteria
 
 
 # --------------------------------------------------------------------------------------- the rollouts behind the scores
 
 
-def match_own_texts(table: ScoreTable, source: Any) -> list[Group] | None:
-    """The rollouts of a score table whose own rows hold the responses; None if they do not."""
-    try:
-        return match_rollouts(table, source)
-    except RubrankError:
-        return None
-
-
 def match_rollouts(
     table: ScoreTable, rollouts: Any, columns: Mapping[str, str] | None = None
 ) -> list[Group]:
-    """The rollouts of a score table, in its order, read from the file that was graded.
+    """Return the rollouts of a score table, in its order, read from the file that was graded.
 
     columns: as for `grade`.
+    Raises InvalidInput if a group is missing there, or has other rollouts: the wrong responses would be shown.
     """
     # Imported here: it is not needed where only scores are read.
     from rubrank.rollouts.groups import read_groups
 
     groups = {group.id: group for group in read_groups(rollouts, columns)}
+    owner = str(rollouts)
+    remedy = "Give the file that was graded, with its rows in the same order."
     matched: list[Group] = []
     for scored in table.groups:
         group = groups.get(scored.id)
         if group is None or len(group.rollouts) != len(scored.scores):
-            got = "no such group" if group is None else f"{len(group.rollouts)} rollouts"
-            allowed = f"there, with {len(scored.scores)} rollouts"
-            remedy = "Give the file that was graded."
-            raise InvalidInput(str(rollouts), f"group {scored.id!r}", allowed, got, remedy)
-        # Digests and ids are known for all rollouts of a group or for none.
-        with_digests = zip(scored.digests, group.rollouts, strict=True) if scored.digests else ()
-        for number, (digest, rollout) in enumerate(with_digests):
-            if digest != rollout.digest:
+            raise InvalidInput(
+                owner=owner,
+                parameter=f"group {scored.id!r}",
+                allowed=f"there, with {len(scored.scores)} rollouts",
+                got="no such group" if group is None else f"{len(group.rollouts)} rollouts",
+                remedy="Give the file that was graded.",
+            )
+        for number, rollout in enumerate(group.rollouts):
+            # Digests and ids are known for all rollouts of a group or for none.
+            if scored.digests and scored.digests[number] != rollout.digest:
                 where = f"the response of rollout {number} of group {scored.id!r}"
-                remedy = "Give the file that was graded, with its rows in the same order."
-                raise InvalidInput(
-                    str(rollouts), where, "the one that was scored", "another text", remedy
-                )
-        with_ids = (
-            zip(scored.rollout_ids, group.rollouts, strict=True) if scored.rollout_ids else ()
-        )
-        for number, (rollout_id, rollout) in enumerate(with_ids):
-            ids = [
-                str(rollout.metadata[name])
-                for name in ROLLOUT_ID_NAMES
-                if rollout.metadata.get(name) is not None
-            ]
-            if ids and rollout_id not in ids:
+                allowed = "the one that was scored"
+                raise InvalidInput(owner, where, allowed, "another text", remedy)
+        for number, rollout in enumerate(group.rollouts):
+            cells = [rollout.metadata.get(name) for name in ROLLOUT_ID_NAMES]
+            ids = [str(cell) for cell in cells if cell is not None]
+            if scored.rollout_ids and ids and scored.rollout_ids[number] not in ids:
                 where = f"rollout {number} of group {scored.id!r}"
-                remedy = "Give the file that was graded, with its rows in the same order."
-                raise InvalidInput(
-                    str(rollouts), where, f"{rollout_id!r}, as in the scores", f"{ids[0]!r}", remedy
-                )
+                allowed = f"{scored.rollout_ids[number]!r}, as in the scores"
+                raise InvalidInput(owner, where, allowed, repr(ids[0]), remedy)
         matched.append(group)
     return matched

@@ -2,7 +2,7 @@
 
 τ-b = (pairs in the same order − pairs in the opposite order) / √(pairs untied in one · pairs untied in the other)
 
->>> float(tau(4, 6, 6))       # 5 of 6 pairs in the same order, 1 in the opposite order, no ties
+>>> float(compute_tau_b(4, 6, 6))       # 5 of 6 pairs in the same order, 1 in the opposite order, no ties
 0.6666666666666666
 """
 
@@ -11,12 +11,12 @@ from __future__ import annotations
 import numpy as np
 
 
-def tau(
+def compute_tau_b(
     same_minus_opposite: np.ndarray | float,
     untied_in_one: np.ndarray | float,
     untied_in_other: np.ndarray | float,
 ) -> np.ndarray:
-    """τ-b from counts of pairs; NaN if one of the two ties everything."""
+    """Return Kendall's τ-b from counts of pairs; NaN if one of the two rankings ties everything."""
     difference = np.asarray(same_minus_opposite, float)
     spread = np.sqrt(np.asarray(untied_in_one, float) * np.asarray(untied_in_other, float))
     undefined = np.full(np.broadcast_shapes(difference.shape, spread.shape), np.nan)

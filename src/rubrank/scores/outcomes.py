@@ -41,14 +41,14 @@ _SUM_TOLERANCE = 1e-9  # on outcome i against j + outcome j against i = 1
 # --------------------------------------------------------------------------------------------------------- from scores
 
 
-def least_difference(a: np.ndarray, b: np.ndarray, margins: np.ndarray) -> np.ndarray:
-    """The difference that two scores must exceed not to tie; 0 without a margin."""
+def compute_tie_width(a: np.ndarray, b: np.ndarray, margins: np.ndarray) -> np.ndarray:
+    """Return the difference that two scores must exceed not to tie; 0 without a margin."""
     return np.where(margins > 0.0, margins + ROUNDING * np.maximum(np.abs(a), np.abs(b)), 0.0)
 
 
 @only_our_errors
 def outcomes(scores: ArrayLike, margins: ArrayLike = 0.0) -> np.ndarray:
-    """Outcomes (G, G, K) of one group's scores (G, K); a missing score is not compared.
+    """Return the outcomes (G, G, K) of one group's scores (G, K); a missing score is not compared.
 
     margins: one number, or one for each criterion; differences of at most that much are ties.
     """
@@ -59,14 +59,18 @@ def outcomes(scores: ArrayLike, margins: ArrayLike = 0.0) -> np.ndarray:
         raise InvalidInput("outcomes", "scores", allowed, got, "Pass one group.")
     if not (np.asarray(margins) >= 0.0).all():
         raise InvalidInput(
-            "outcomes", "margins", "≥ 0", repr(margins), "Use 0 for 'every difference counts'."
+            owner="outcomes",
+            parameter="margins",
+            allowed="≥ 0",
+            got=repr(margins),
+            remedy="Use 0 for 'every difference counts'.",
         )
     rows = scores_GK[:, None, :]
     columns = scores_GK[None, :, :]
     # A difference that overflows to infinity still exceeds every margin.
     with np.errstate(over="ignore"):
         difference = rows - columns
-    least = least_difference(rows, columns, np.asarray(margins, dtype=float))
+    least = compute_tie_width(rows, columns, np.asarray(margins, dtype=float))
     result = 0.5 + 0.5 * (difference > least) - 0.5 * (difference < -least)
     return np.where(np.isnan(difference), np.nan, result)
 
@@ -74,47 +78,47 @@ def outcomes(scores: ArrayLike, margins: ArrayLike = 0.0) -> np.ndarray:
 # ------------------------------------------------------------------------------------------------------------ observed
 
 
-def wins_of(outcomes_GG: np.ndarray) -> np.ndarray:
-    """Outcomes as the wins of a utility model: 0 for pairs that were not compared, and on the diagonal."""
+def count_wins(outcomes_GG: np.ndarray) -> np.ndarray:
+    """Return outcomes as the wins of a utility model: 0 for pairs that were not compared, and on the diagonal."""
     wins = np.nan_to_num(outcomes_GG, nan=0.0)
     np.fill_diagonal(wins, 0.0)
     return wins
 
 
-def win_rates(outcomes_GG: np.ndarray) -> np.ndarray:
-    """(G,): the mean outcome of each rollout over its comparisons; NaN without any."""
-    is_compared = _compared_pairs(outcomes_GG)
+def compute_win_rates(outcomes_GG: np.ndarray) -> np.ndarray:
+    """Return (G,) the mean outcome of each rollout over its comparisons; NaN without any."""
+    is_compared = _find_compared_pairs(outcomes_GG)
     count = is_compared.sum(1)
     total = np.where(is_compared, outcomes_GG, 0.0).sum(1)
     return np.where(count > 0, total / np.maximum(count, 1), np.nan)
 
 
-def was_compared(outcomes_GG: np.ndarray) -> np.ndarray:
-    """(G,): was this rollout compared with another?"""
-    return np.asarray(_compared_pairs(outcomes_GG).any(1))
+def find_compared(outcomes_GG: np.ndarray) -> np.ndarray:
+    """Return (G,) whether a rollout was compared with another."""
+    return np.asarray(_find_compared_pairs(outcomes_GG).any(1))
 
 
-def _compared_pairs(outcomes_GG: np.ndarray) -> np.ndarray:
-    """(G, G): were these two rollouts compared?"""
+def _find_compared_pairs(outcomes_GG: np.ndarray) -> np.ndarray:
+    """Return (G, G) whether two rollouts were compared; False on the diagonal."""
     is_compared = ~np.isnan(outcomes_GG)
     np.fill_diagonal(is_compared, False)
     return is_compared
 
 
 def mark_compared(scores_MK: np.ndarray, cells: Cells, starts: np.ndarray) -> np.ndarray:
-    """The scores, with 0 for rollouts that were compared instead; NaN means neither scored nor compared."""
+    """Return the scores, with 0 for rollouts that were compared instead; NaN means neither scored nor compared."""
     if not cells:
         return scores_MK
     marked = scores_MK.copy()
     for (g, k), outcomes_GG in cells.items():
-        marked[starts[g] : starts[g + 1], k] = np.where(was_compared(outcomes_GG), 0.0, np.nan)
+        marked[starts[g] : starts[g + 1], k] = np.where(find_compared(outcomes_GG), 0.0, np.nan)
     return marked
 
 
 def check_comparisons(
     owner: str, comparisons: Mapping[Any, Any], batch: ScoreBatch, criteria: Sequence[Any] | None
 ) -> Cells:
-    """Observed outcomes by group and column; raises if they are not valid outcomes.
+    """Return observed outcomes by group and column; raises InvalidInput if they are not valid outcomes.
 
     comparisons: by criterion (its name or column): (G, G) of the only group; (N, G, G) or a list, with None for groups
         without any; or a mapping by the group's label. 1 = row is better than column, 0.5 = tie, NaN = not compared.
@@ -137,7 +141,7 @@ def check_comparisons(
 def find_column(
     owner: str, key: str | int, batch: ScoreBatch, criteria: Sequence[Any] | None, parameter: str
 ) -> int:
-    """The column of a criterion that is given by its name, or by its number if criteria have no names."""
+    """Return the column of a criterion that is given by its name, or by its number if criteria have no names."""
     if criteria is not None:
         if key not in criteria:
             raise UnknownName.of(owner, f"{parameter} key", key, map(str, criteria))
@@ -153,7 +157,7 @@ def find_column(
 def _split_by_group(
     owner: str, key: str | int, per_group: Any, batch: ScoreBatch
 ) -> list[tuple[int, Any]]:
-    """(group number, outcomes) of the groups that have some."""
+    """Return (group number, outcomes) for each group that has some; the outcomes are not checked yet."""
     if isinstance(per_group, Mapping):
         numbers = {label: g for g, label in enumerate(batch.labels)}
         for label in per_group:
@@ -166,11 +170,9 @@ def _split_by_group(
         allowed = "a matrix, a list of matrices, or a mapping by group"
         raise InvalidInput(owner, f"outcomes of {key!r}", allowed, repr(per_group)[:80], "")
     items = list(per_group)
-    if (
-        batch.N == 1
-        and len(items) == batch.sizes[0]
-        and all(np.ndim(_as_array(item)) == 1 for item in items)
-    ):
+    # One matrix for the only group, rather than a list of one matrix: its items are rows.
+    is_square = batch.N == 1 and len(items) == batch.sizes[0]
+    if is_square and all(np.ndim(_try_to_convert(item)) == 1 for item in items):
         return [(0, per_group)]
     if len(items) != batch.N:
         allowed = f"one table for each of the {batch.N} groups"
@@ -179,8 +181,8 @@ def _split_by_group(
     return [(g, item) for g, item in enumerate(items) if item is not None]
 
 
-def _as_array(values: Any) -> Any:
-    """A new array of doubles; anything that NumPy cannot convert is returned unchanged."""
+def _try_to_convert(values: Any) -> Any:
+    """Return a new array of doubles; values that NumPy cannot convert are returned unchanged."""
     try:
         return np.array(values, dtype=float)
     except (TypeError, ValueError):
@@ -188,16 +190,20 @@ def _as_array(values: Any) -> Any:
 
 
 def _check_outcomes(owner: str, where: str, outcomes_GG: Any, size: int) -> np.ndarray:
-    """The outcomes of a group as an array with NaN on the diagonal; raises if they are not valid."""
-    array = _as_array(outcomes_GG)
+    """Return the outcomes of a group as an array with NaN on the diagonal; raises InvalidInput if they are wrong."""
+    array = _try_to_convert(outcomes_GG)
     parameter = f"outcomes of {where}"
     if not isinstance(array, np.ndarray) or array.shape != (size, size):
         got = f"shape {np.shape(array)}" if isinstance(array, np.ndarray) else "something else"
         raise InvalidInput(
-            owner, parameter, f"numbers of shape ({size}, {size})", got, "Rows against columns."
+            owner=owner,
+            parameter=parameter,
+            allowed=f"numbers of shape ({size}, {size})",
+            got=got,
+            remedy="Rows against columns.",
         )
     np.fill_diagonal(array, np.nan)
-    is_outside = ~(((array >= 0.0) & (array <= 1.0)) | np.isnan(array))
+    is_outside = (array < 0.0) | (array > 1.0)  # False for NaN
     if is_outside.any():
         got = f"{array[is_outside][0]:g}"
         raise InvalidInput(owner, parameter, "from 0 to 1, or NaN", got, "1 = row beats column.")
@@ -208,6 +214,10 @@ def _check_outcomes(owner: str, where: str, outcomes_GG: Any, size: int) -> np.n
         allowed = "such that i against j and j against i add up to 1"
         got = f"{array[i, j]:g} and {array[j, i]:g} for {i} and {j}"
         raise InvalidInput(
-            owner, parameter, allowed, got, "Take the mean of contradicting answers first."
+            owner=owner,
+            parameter=parameter,
+            allowed=allowed,
+            got=got,
+            remedy="Take the mean of contradicting answers first.",
         )
     return array

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import math
-from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -60,16 +59,16 @@ def write_scores(table: ScoreTable, path: Path) -> None:
             _write_json_lines(table, numbers, header, temporary, compressed=path.suffix == ".gz")
 
 
-def outcomes_text(group: GroupScores, rollout: int) -> str | None:
-    """The outcomes of a rollout against the others of its group, as JSON; None if responses were not compared."""
+def format_outcomes(group: GroupScores, rollout: int) -> str | None:
+    """Return the outcomes of a rollout against the others of its group, as JSON; None if none were compared."""
     if not group.outcomes:
         return None
-    rows = {name: _with_nulls(outcomes[rollout]) for name, outcomes in group.outcomes.items()}
+    rows = {name: _list_with_nulls(outcomes[rollout]) for name, outcomes in group.outcomes.items()}
     return json.dumps(rows, ensure_ascii=False)
 
 
-def probabilities_text(group: GroupScores, rollout: int) -> str | None:
-    """How sure the scores of a rollout are, as JSON: criterion → [value, probability] pairs; None if unknown."""
+def format_probabilities(group: GroupScores, rollout: int) -> str | None:
+    """Return the distributions of a rollout's scores as JSON, criterion → (value, probability) pairs; None if none."""
     if not group.probabilities:
         return None
     rows = {name: cell[rollout] for name, cell in group.probabilities.items() if cell[rollout]}
@@ -79,41 +78,46 @@ def probabilities_text(group: GroupScores, rollout: int) -> str | None:
 def _write_json_lines(
     table: ScoreTable, numbers: _RubricNumbers, header: dict[str, Any], path: Path, compressed: bool
 ) -> None:
+    """Write the header and one line per rollout."""
     open_file: Any = gzip.open if compressed else open
     with open_file(path, "wt", encoding="utf-8") as file:
-        file.write(_as_line(header))
+        file.write(_format_line(header))
         for group in table:
             for i in range(len(group.scores)):
+                scores = _list_with_nulls(group.scores[i])
                 row = {
                     "group": group.id,
                     "rollout": i,
                     RUBRIC: numbers[group.criteria],
-                    "scores": dict(zip(group.names, _with_nulls(group.scores[i]), strict=True)),
+                    "scores": dict(zip(group.names, scores, strict=True)),
                     "reasons": dict(zip(group.names, group.reasons[i], strict=True)),
                 }
                 if group.digests:
                     row[DIGEST] = group.digests[i]
                 if group.outcomes:
-                    row[OUTCOMES] = outcomes_text(group, i)
+                    row[OUTCOMES] = format_outcomes(group, i)
                 if group.probabilities:
-                    row[PROBABILITIES] = probabilities_text(group, i)
-                file.write(_as_line(row))
+                    row[PROBABILITIES] = format_probabilities(group, i)
+                file.write(_format_line(row))
 
 
-def _as_line(data: Any) -> str:
-    """One line of JSON, in ASCII if a character cannot be printed."""
-    # A lone surrogate in a name or reason cannot be written as UTF-8, but its escape can.
+def _format_line(data: Any) -> str:
+    """Return one line of JSON, in ASCII if a character cannot be printed."""
     text = json.dumps(data, ensure_ascii=False)
-    return (text if text.isprintable() else json.dumps(data)) + "\n"
+    if not text.isprintable():
+        # A lone surrogate in a name or reason cannot be written as UTF-8, but its escape can.
+        text = json.dumps(data)
+    return text + "\n"
 
 
-def _with_nulls(values: np.ndarray) -> list[float | None]:
+def _list_with_nulls(values: np.ndarray) -> list[float | None]:
     return [None if math.isnan(value) else value for value in values.tolist()]
 
 
 def _write_parquet(
     table: ScoreTable, numbers: _RubricNumbers, header: dict[str, Any], path: Path
 ) -> None:
+    """Write one row per rollout, or one row per score if there are too many criteria for columns."""
     names = [
         *_KEY_COLUMNS,
         OUTCOMES,
@@ -125,14 +129,15 @@ def _write_parquet(
     has_clash = len(set(names)) < len(names)  # a criterion may be called "rollout"
     if len(table.criteria) > _MOST_CRITERION_COLUMNS or has_clash:
         layout = "long"
-        frame = _one_row_per_score(table, numbers)
+        frame = _make_long_frame(table, numbers)
     else:
         layout = "wide"
-        frame = _one_row_per_rollout(table, numbers)
+        frame = _make_wide_frame(table, numbers)
     frame.write_parquet(path, metadata={"rubrank": json.dumps({**header, "layout": layout})})
 
 
-def _one_row_per_rollout(table: ScoreTable, numbers: _RubricNumbers) -> pl.DataFrame:
+def _make_wide_frame(table: ScoreTable, numbers: _RubricNumbers) -> pl.DataFrame:
+    """Return a frame with one row per rollout, and two columns per criterion: score and reason."""
     import polars as pl
 
     columns: dict[str, Any] = {
@@ -142,27 +147,29 @@ def _one_row_per_rollout(table: ScoreTable, numbers: _RubricNumbers) -> pl.DataF
     }
     for k, name in enumerate(table.criteria):
         columns[name] = pl.Series(name, table.scores[:, k], nan_to_null=True)
-        columns[name + REASON_SUFFIX] = pl.Series(list(_reasons_on(table, name)), dtype=pl.String)
+        reasons: list[str | None] = []
+        for group in table:
+            if name in group.names:
+                column = group.names.index(name)
+                reasons += [clean(reasons_of_row[column]) for reasons_of_row in group.reasons]
+            else:  # not in the group's rubric
+                reasons += [None] * len(group.reasons)
+        columns[name + REASON_SUFFIX] = pl.Series(reasons, dtype=pl.String)
     if all(group.digests for group in table):
         columns[DIGEST] = [digest for group in table for digest in group.digests]
     if any(group.outcomes for group in table):
-        texts = [outcomes_text(group, i) for group in table for i in range(len(group.scores))]
+        texts = [format_outcomes(group, i) for group in table for i in range(len(group.scores))]
         columns[OUTCOMES] = pl.Series(texts, dtype=pl.String)
     if any(group.probabilities for group in table):
-        texts = [probabilities_text(group, i) for group in table for i in range(len(group.scores))]
+        texts = [
+            format_probabilities(group, i) for group in table for i in range(len(group.scores))
+        ]
         columns[PROBABILITIES] = pl.Series(texts, dtype=pl.String)
     return pl.DataFrame(columns, schema_overrides={"group": pl.String, "rollout": pl.Int64})
 
 
-def _reasons_on(table: ScoreTable, name: str) -> Iterator[str | None]:
-    """The reason of every row on a criterion; None if the criterion is not in the group's rubric."""
-    for group in table:
-        column = group.names.index(name) if name in group.names else None
-        for reasons in group.reasons:
-            yield None if column is None else clean(reasons[column])
-
-
-def _one_row_per_score(table: ScoreTable, numbers: _RubricNumbers) -> pl.DataFrame:
+def _make_long_frame(table: ScoreTable, numbers: _RubricNumbers) -> pl.DataFrame:
+    """Return a frame with one row per score."""
     import polars as pl
 
     rows = []
@@ -170,10 +177,10 @@ def _one_row_per_score(table: ScoreTable, numbers: _RubricNumbers) -> pl.DataFra
         number = numbers[group.criteria]
         for i in range(len(group.scores)):
             # These are repeated in all rows of the rollout.
-            outcomes = outcomes_text(group, i)
-            probabilities = probabilities_text(group, i)
+            outcomes = format_outcomes(group, i)
+            probabilities = format_probabilities(group, i)
             digest = group.digests[i] if group.digests else None
-            scores = _with_nulls(group.scores[i])
+            scores = _list_with_nulls(group.scores[i])
             for name, score, reason in zip(group.names, scores, group.reasons[i], strict=True):
                 keys = (group.id, i, number, name)
                 rows.append((*keys, score, clean(reason), outcomes, probabilities, digest))

@@ -43,13 +43,14 @@ _erf = np.frompyfunc(math.erf, 1, 1)
 
 @only_our_errors
 def soft_outcomes(distributions: Sequence[Distribution], margin: float = 0.0) -> np.ndarray:
-    """(G, G): the probability that row is better than column, ties counted half; NaN where one has no distribution.
+    """Return (G, G) the probability that row is better than column, ties counted half.
+
+    It is NaN where one of the two has no distribution.
 
     margin: differences of at most this much are ties.
     """
-    levels = np.array(
-        sorted({value for distribution in distributions for value, _ in distribution})
-    )
+    values = {value for distribution in distributions for value, _ in distribution}
+    levels = np.array(sorted(values))
     size = len(distributions)
     if not len(levels):
         return np.full((size, size), np.nan)
@@ -72,8 +73,10 @@ def soft_outcomes(distributions: Sequence[Distribution], margin: float = 0.0) ->
 
 @only_our_errors
 def noisy_outcomes(scores: np.ndarray, deviation: float, margin: float = 0.0) -> np.ndarray:
-    """(G, G): the probability that row is better than column if scores vary by `deviation` from one judging to the
-    next; NaN where a score is missing. A deviation of 0 gives the plain outcomes."""
+    """Return (G, G) the probability that row is better than column if scores vary from one judging to the next.
+
+    deviation: σ of the variation; 0 gives the plain outcomes. The result is NaN where a score is missing.
+    """
     scores_G = np.asarray(scores, dtype=float)
     if not deviation > 0.0:
         return outcomes(scores_G[:, None], margin)[:, :, 0]
@@ -84,8 +87,8 @@ def noisy_outcomes(scores: np.ndarray, deviation: float, margin: float = 0.0) ->
     return 0.5 + 0.25 * (above + below)
 
 
-def soft_cells(batch: ScoreBatch, retest: Mapping[str, float]) -> Cells:
-    """Outcomes of the groups and criteria where verdicts are uncertain, in place of those that their scores give.
+def find_soft_cells(batch: ScoreBatch, retest: Mapping[str, float]) -> Cells:
+    """Return outcomes for the groups and criteria where verdicts are uncertain, to be used instead of their scores.
 
     retest: criterion → the retest deviation of its scores; used where there are no distributions. Cells in which every
     outcome is the one that the scores give are left out: they are fitted from the scores.
@@ -98,12 +101,13 @@ def soft_cells(batch: ScoreBatch, retest: Mapping[str, float]) -> Cells:
     for g, k in sorted(uncertain):
         rows = slice(int(batch.starts[g]), int(batch.starts[g + 1]))
         scores_G = batch.oriented_MK[rows, k]
+        # Margins and directions have one row for all groups if they are the same in all.
         margin = float(batch.margins_NK[g if len(batch.margins_NK) > 1 else 0, k])
         if (g, k) in batch.probabilities:
-            is_lower = batch.lower_NK is not None and bool(
-                batch.lower_NK[g if len(batch.lower_NK) > 1 else 0, k]
-            )
-            distributions = _orient(batch.probabilities[g, k], scores_G, is_lower)
+            is_lower = False
+            if batch.lower_NK is not None:
+                is_lower = bool(batch.lower_NK[g if len(batch.lower_NK) > 1 else 0, k])
+            distributions = _make_higher_better(batch.probabilities[g, k], scores_G, is_lower)
             soft_GG = soft_outcomes(distributions, margin)
         else:
             soft_GG = noisy_outcomes(scores_G, retest[batch.names[k]], margin)
@@ -113,10 +117,10 @@ def soft_cells(batch: ScoreBatch, retest: Mapping[str, float]) -> Cells:
     return cells
 
 
-def _orient(
+def _make_higher_better(
     distributions: Sequence[Distribution], scores_G: np.ndarray, is_lower: bool
 ) -> list[Distribution]:
-    """Distributions in which higher is better; a score without one is certain, and a missing score has none."""
+    """Return distributions in which higher is better; a score without one is certain, and a missing score has none."""
     oriented: list[Distribution] = []
     for distribution, score in zip(distributions, scores_G.tolist(), strict=True):
         if math.isnan(score):
@@ -138,7 +142,7 @@ def _orient(
 def read_probabilities(
     owner: str, probabilities: Mapping[Any, Any], batch: ScoreBatch, criteria: Sequence[Any] | None
 ) -> ProbabilityCells:
-    """Distributions by group and column; raises if they are not distributions, or not one for each rollout.
+    """Return distributions by group and column; raises InvalidInput unless there is a valid one for each rollout.
 
     probabilities: by criterion (its name or column) a list with an entry for each rollout, in the order of the scores:
         {value: probability} or pairs, or None.
@@ -149,16 +153,17 @@ def read_probabilities(
         if not isinstance(entries, Iterable):
             raise InvalidInput(owner, f"probabilities of {key!r}", "a list", repr(entries)[:80], "")
         listed = list(entries)
-        if (
-            batch.shape is not None
-            and len(batch.shape) == 2
-            and len(listed) == batch.N != len(batch.scores_MK)
-        ):
-            listed = [entry for group in listed for entry in group]
+        is_stacked = batch.shape is not None and len(batch.shape) == 2
+        if is_stacked and len(listed) == batch.N != len(batch.scores_MK):
+            listed = [entry for group in listed for entry in group]  # nested like (N, G, K) scores
         if len(listed) != len(batch.scores_MK):
             allowed = f"one for each of the {len(batch.scores_MK)} rollouts"
             raise InvalidInput(
-                owner, f"probabilities of {key!r}", allowed, str(len(listed)), "None without one."
+                owner=owner,
+                parameter=f"probabilities of {key!r}",
+                allowed=allowed,
+                got=str(len(listed)),
+                remedy="None without one.",
             )
         if batch.order is not None:
             listed = [listed[row] for row in batch.order]

@@ -1,4 +1,4 @@
-"""Which groups have equal values: one definition of "no signal" for rules, gates, records, metrics and studies.
+"""Find groups whose values are all equal: one definition of "no signal" for rules, gates, records and studies.
 
 values 0.5, 0.5, 0.5 + 1e-12      no signal: they differ by less than 1e-9, which is rounding
 """
@@ -14,8 +14,8 @@ ROUNDING = 1e-9
 """When rankings are compared, differences below this share of a group's spread count as ties."""
 
 
-def no_signal(values_M: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """(N,): groups in which all values are equal; group g is rows starts[g] .. starts[g + 1]."""
+def find_no_signal(values_M: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    """Return (N,) whether all values of a group are equal; group g is rows starts[g] .. starts[g + 1]."""
     first_rows = starts[:-1]
     if not len(first_rows):
         return np.zeros(0, bool)
@@ -26,7 +26,7 @@ def no_signal(values_M: np.ndarray, starts: np.ndarray) -> np.ndarray:
 def stretch_groups(
     values_M: np.ndarray, starts: np.ndarray, among_M: np.ndarray | None = None
 ) -> np.ndarray:
-    """Each group's values stretched to [0, 1]; 0.5 where they are all equal.
+    """Return each group's values stretched to [0, 1]; 0.5 where they are all equal.
 
     among_M: the rows that set the ends of the scale, all by default; values of other rows are clipped to [0, 1].
     """

@@ -26,10 +26,9 @@ from rubrank.errors import InvalidInput, UnknownName, counted
 from rubrank.scores.arrays import read_attributes
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.criterion import CriterionData
-from rubrank.scores.frames import Framed
-from rubrank.scores.outcomes import least_difference, was_compared
+from rubrank.scores.outcomes import compute_tie_width, find_compared
 from rubrank.scores.output import write_scores
-from rubrank.tables.html import Shaded, write_cell
+from rubrank.tables.html import Framed, Shaded, write_cell
 from rubrank.verifiers.distribution import Distribution
 
 if TYPE_CHECKING:
@@ -73,8 +72,9 @@ class GroupScores:
         from rubrank.verifiers.verifier import NOT_ASKED
 
         not_asked = np.zeros(self.scores.shape, dtype=bool)
-        for i, k in np.argwhere(np.isnan(self.scores)) if self.reasons else ():
-            not_asked[i, k] = self.reasons[i][k].startswith(NOT_ASKED)
+        if self.reasons:
+            for i, k in np.argwhere(np.isnan(self.scores)):
+                not_asked[i, k] = self.reasons[i][k].startswith(NOT_ASKED)
         return not_asked
 
     @cached_property
@@ -83,18 +83,18 @@ class GroupScores:
         missing = np.isnan(self.scores) & ~self.not_asked
         for k, name in enumerate(self.names):
             if name in self.outcomes:
-                missing[:, k] &= ~was_compared(self.outcomes[name])
+                missing[:, k] &= ~find_compared(self.outcomes[name])
         return missing
 
     def score(self, rollout: int, criterion: str) -> float:
-        """One score."""
-        return float(self.scores[rollout, self._column(criterion)])
+        """Return one score; NaN = not scored."""
+        return float(self.scores[rollout, self._find_column(criterion)])
 
     def reason(self, rollout: int, criterion: str) -> str:
-        """Why a rollout has its score, or why the score is missing."""
-        return self.reasons[rollout][self._column(criterion)]
+        """Return why a rollout has its score, or why the score is missing."""
+        return self.reasons[rollout][self._find_column(criterion)]
 
-    def _column(self, criterion: str) -> int:
+    def _find_column(self, criterion: str) -> int:
         if criterion not in self.names:
             raise UnknownName.of(f"group {self.id!r}", "criterion", criterion, self.names)
         return self.names.index(criterion)
@@ -190,7 +190,7 @@ class ScoreTable(Framed):
         if len(self) * len(self.criteria) > _MOST_CELLS:
             allowed = f"at most {_MOST_CELLS:,} for one matrix"
             got = f"{len(self):,} × {len(self.criteria):,}"
-            remedy = "Take parts: table.part(table.groups[:500])."
+            remedy = "Take parts: table.select_groups(table.groups[:500])."
             raise InvalidInput("ScoreTable", "rollouts × criteria", allowed, got, remedy)
         matrix = np.full((len(self), len(self.criteria)), np.nan)
         start = 0
@@ -200,12 +200,12 @@ class ScoreTable(Framed):
             start = end
         return matrix
 
-    def part(self, groups: Sequence[GroupScores]) -> ScoreTable:
-        """A table of some of the groups."""
+    def select_groups(self, groups: Sequence[GroupScores]) -> ScoreTable:
+        """Return a table of some of the groups."""
         return ScoreTable(tuple(groups))
 
-    def only(self, names: Sequence[str]) -> ScoreTable:
-        """The table with some of its criteria."""
+    def select_criteria(self, names: Sequence[str]) -> ScoreTable:
+        """Return the table with some of its criteria; raises UnknownName if it does not have one of them."""
         for name in names:
             if name not in self.criteria:
                 raise UnknownName.of(
@@ -214,24 +214,27 @@ class ScoreTable(Framed):
         groups = []
         for group in self.groups:
             columns = [k for k, name in enumerate(group.names) if name in names]
-            groups.append(
-                replace(
-                    group,
-                    criteria=tuple(group.criteria[k] for k in columns),
-                    scores=group.scores[:, columns],
-                    reasons=tuple(tuple(reasons[k] for k in columns) for reasons in group.reasons),
-                    outcomes={
-                        name: outcomes for name, outcomes in group.outcomes.items() if name in names
-                    },
-                    probabilities={
-                        name: cell for name, cell in group.probabilities.items() if name in names
-                    },
-                )
+            reasons = [tuple(reasons[k] for k in columns) for reasons in group.reasons]
+            outcomes = {name: cell for name, cell in group.outcomes.items() if name in names}
+            probabilities = {
+                name: cell for name, cell in group.probabilities.items() if name in names
+            }
+            selected = replace(
+                group,
+                criteria=tuple(group.criteria[k] for k in columns),
+                scores=group.scores[:, columns],
+                reasons=tuple(reasons),
+                outcomes=outcomes,
+                probabilities=probabilities,
             )
+            groups.append(selected)
         return replace(self, groups=tuple(groups))
 
-    def with_changes(self, changes: Mapping[str, Mapping[str, Any]]) -> ScoreTable:
-        """The table with changed data of some criteria in all rubrics, such as {"Facts": {"weight": 3}}."""
+    def change_criteria(self, changes: Mapping[str, Mapping[str, Any]]) -> ScoreTable:
+        """Return the table with changed data of some criteria in all rubrics.
+
+        changes: fields of `CriterionData` by criterion, such as {"Facts": {"weight": 3}}.
+        """
         for name in changes:
             if name not in self.criteria:
                 raise UnknownName.of("ScoreTable", "criterion", name, self.criteria)
@@ -247,19 +250,21 @@ class ScoreTable(Framed):
             groups.append(replace(group, criteria=changed_rubrics[id(group.criteria)]))
         return replace(self, groups=tuple(groups))
 
-    def specifications(self) -> list[CriterionData]:
-        """The data of every column, from the first rubric that has it; raises if layers differ between rubrics."""
+    def collect_criteria(self) -> list[CriterionData]:
+        """Return the data of every criterion, from the first rubric that has it.
+
+        Raises InvalidInput if a criterion is in different layers: a column cannot be ranked and a gate at once.
+        """
         for name, variants in self._variants.items():
             layers = sorted({criterion.layer for criterion in variants})
             if len(layers) > 1:
+                where = f"layer of {name!r}"
                 got = " and ".join(layers)
-                raise InvalidInput(
-                    "ScoreTable", f"layer of {name!r}", "the same in all rubrics", got, ""
-                )
+                raise InvalidInput("ScoreTable", where, "the same in all rubrics", got, "")
         return [next(iter(variants)) for variants in self._variants.values()]
 
-    def variants(self, name: str) -> set[CriterionData]:
-        """The different versions of a criterion in the rubrics."""
+    def find_variants(self, name: str) -> set[CriterionData]:
+        """Return the different versions of a criterion in the rubrics."""
         return set(self._variants[name])
 
     # ------------------------------------------------------------------------------------------------------- fusion
@@ -272,7 +277,7 @@ class ScoreTable(Framed):
         columns: Sequence[CriterionData] = (),
         penalties: Penalties = "rank",
     ) -> ScoreBatch:
-        """The table as input of a rule: ranked criteria and gate criteria in separate arrays.
+        """Return the table as input of a rule: ranked criteria and gate criteria in separate arrays.
 
         Criteria of the layer "watch" are in neither: no rule sees them.
         columns: criteria that come first, in this order, even if no group has them.
@@ -280,18 +285,17 @@ class ScoreTable(Framed):
         """
         if penalties not in get_args(Penalties):
             raise UnknownName.of("ScoreTable.batch", "penalties", penalties, get_args(Penalties))
-        criterion_of = {
-            criterion.name: criterion for criterion in (*columns, *self.specifications())
-        }
+        criterion_of: dict[str, CriterionData] = {}
+        for criterion in (*columns, *self.collect_criteria()):
+            criterion_of[criterion.name] = criterion
         criteria = list(criterion_of.values())
         ranked_layers = ("quality", "low_quality") if penalties == "rank" else ("quality",)
         ranked = [c for c in criteria if c.layer in ranked_layers]
         gates = [c for c in criteria if c.layer in ("low_quality", "global_quality")]
         if all(c.layer != "quality" for c in criteria) and self.groups:
             allowed = 'some in the layer "quality"'
-            raise InvalidInput(
-                "ScoreTable", "criteria", allowed, "gates only", "Add something to rank by."
-            )
+            remedy = "Add something to rank by."
+            raise InvalidInput("ScoreTable", "criteria", allowed, "gates only", remedy)
         column_of = {criterion.name: k for k, criterion in enumerate(ranked)}
         outcomes = {}
         probabilities = {}
@@ -303,47 +307,53 @@ class ScoreTable(Framed):
                 if name in column_of:
                     probabilities[g, column_of[name]] = distributions
         sizes = [len(group.scores) for group in self.groups]
-        weights_NK = self._columns(self._per_group("weight", 1.0), ranked, 1.0)
-        margins_NK = self._columns(self._per_group("margin", 0.0), ranked, 0.0)
+        group_rubrics = None
         has_one_rubric = len(set(self._rubrics)) <= 1 and len(criteria) == len(self.criteria)
+        if not has_one_rubric:
+            group_rubrics = tuple(group.criteria for group in self.groups)
         batch = ScoreBatch(
-            scores_MK=self._columns(self.scores, ranked, np.nan),
+            scores_MK=self._select_columns(ranked),
             starts=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
             criteria=tuple(ranked),
-            weights_NK=_merge_equal_rows(weights_NK),
-            margins_NK=_merge_equal_rows(margins_NK),
+            weights_NK=self._collect_per_group(ranked, "weight", absent=1.0),
+            margins_NK=self._collect_per_group(ranked, "margin", absent=0.0),
             given_labels=tuple(group.id for group in self.groups),
-            group_rubrics=None
-            if has_one_rubric
-            else tuple(group.criteria for group in self.groups),
+            group_rubrics=group_rubrics,
             outcomes=outcomes,
             probabilities=probabilities,
             attribute_names=tuple(attribute_names),
         )
         if gates:
-            batch.gates_MC = self._columns(self.scores, gates, np.nan)
+            batch.gates_MC = self._select_columns(gates)
             batch.gate_criteria = tuple(gates)
         if attributes is not None:
             batch.attributes_MD = read_attributes("ScoreTable.batch", batch, attributes)
         return batch
 
-    def _columns(
-        self, values: np.ndarray, criteria: Sequence[CriterionData], absent: float
-    ) -> np.ndarray:
-        """The columns of these criteria; a column that the table does not have is filled with `absent`."""
-        columns = np.full((len(values), len(criteria)), absent)
+    def _select_columns(self, criteria: Sequence[CriterionData]) -> np.ndarray:
+        """Return the scores (rollouts, criteria) on these criteria; NaN on one that no group has."""
+        columns = np.full((len(self), len(criteria)), np.nan)
         for k, criterion in enumerate(criteria):
             if criterion.name in self._column_of:
-                columns[:, k] = values[:, self._column_of[criterion.name]]
+                columns[:, k] = self.scores[:, self._column_of[criterion.name]]
         return columns
 
-    def _per_group(self, field: str, default: float) -> np.ndarray:
-        """(groups, criteria): a field of every criterion; the default if it is not in the group's rubric."""
-        values = np.full((len(self.groups), len(self.criteria)), default)
+    def _collect_per_group(
+        self, criteria: Sequence[CriterionData], field: str, absent: float
+    ) -> np.ndarray:
+        """Return a field of every criterion, (groups, criteria), or (1, criteria) if it is the same in all groups.
+
+        absent: the value for criteria that are not in the group's rubric.
+        """
+        column_of = {criterion.name: k for k, criterion in enumerate(criteria)}
+        values_NK = np.full((len(self.groups), len(criteria)), absent)
         for g, group in enumerate(self.groups):
             for criterion in group.criteria:
-                values[g, self._column_of[criterion.name]] = getattr(criterion, field)
-        return values
+                if criterion.name in column_of:
+                    values_NK[g, column_of[criterion.name]] = getattr(criterion, field)
+        if len(values_NK) > 0 and (values_NK == values_NK[0]).all():
+            return np.ascontiguousarray(values_NK[:1])
+        return values_NK
 
     def fuse(
         self,
@@ -366,7 +376,7 @@ class ScoreTable(Framed):
     # ------------------------------------------------------------------------------------------------------ summary
 
     def summary(self) -> tuple[CriterionSummary, ...]:
-        """Each criterion: mean, tie rate, missing scores, groups in which all tie."""
+        """Return for each criterion its mean, tie rate, missing scores, and the groups in which all tie."""
         totals = {name: _CriterionTotals() for name in self.criteria}
         for group in self.groups:
             for k, criterion in enumerate(group.criteria):
@@ -386,7 +396,7 @@ class ScoreTable(Framed):
         )
 
     def to_polars(self) -> Any:
-        """A polars frame: group, rollout, and one column for each criterion; null where a score is missing."""
+        """Return a polars frame: group, rollout, and one column for each criterion; null where a score is missing."""
         import polars as pl
 
         columns = {
@@ -396,7 +406,7 @@ class ScoreTable(Framed):
         return pl.DataFrame({"group": self.group_ids, "rollout": self.rollout_numbers, **columns})
 
     def _colour_column(self, name: str, values: Sequence[Any]) -> list[Any]:
-        """Scores from orange, the worst of their scale, to blue, the best."""
+        """Return the cells of a column for a notebook: orange for the worst of the scale, blue for the best."""
         if name not in self._variants:
             return [write_cell(value) for value in values]
         criterion = next(iter(self._variants[name]))
@@ -405,20 +415,13 @@ class ScoreTable(Framed):
             if value is None:
                 cells.append("–")
             else:
-                share = float(criterion.cleanness(np.array(value)))
+                share = float(criterion.compute_cleanness(np.array(value)))
                 cells.append(Shaded(write_cell(value), 2.0 * share - 1.0))
         return cells
 
     def write(self, path: str | Path) -> None:
         """Write as Parquet (.parquet) or JSON Lines (.jsonl, .jsonl.gz), with reasons and the criteria's data."""
         write_scores(self, Path(path))
-
-
-def _merge_equal_rows(values_NK: np.ndarray) -> np.ndarray:
-    """(1, K) if all groups have the same values."""
-    if len(values_NK) > 0 and (values_NK == values_NK[0]).all():
-        return np.ascontiguousarray(values_NK[:1])
-    return values_NK
 
 
 @dataclass
@@ -439,10 +442,9 @@ class _CriterionTotals:
         sorted_scores = np.sort(scores[~np.isnan(scores)])
         n = len(sorted_scores)
         # For each score, count the later ones that are within the margin.
-        highest_tied = sorted_scores + least_difference(
-            sorted_scores, sorted_scores + margin, np.array(margin)
-        )
-        tied = np.searchsorted(sorted_scores, highest_tied, side="right") - np.arange(1, n + 1)
+        tie_width = compute_tie_width(sorted_scores, sorted_scores + margin, np.array(margin))
+        end = np.searchsorted(sorted_scores, sorted_scores + tie_width, side="right")
+        tied = end - np.arange(1, n + 1)
         self.scored += n
         self.total += float(sorted_scores.sum())
         self._add_group(len(scores), n * (n - 1) // 2, int(tied.sum()))
@@ -461,7 +463,7 @@ class _CriterionTotals:
         self.all_tied += 0 < pairs == ties
 
     def summarise(self, name: str) -> CriterionSummary:
-        """The figures of a criterion."""
+        """Return the figures of a criterion; NaN for a mean or a rate of nothing."""
         return CriterionSummary(
             name,
             self.rollouts,

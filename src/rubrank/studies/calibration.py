@@ -130,7 +130,7 @@ def calibrate(
     all_margins = []
     all_agrees = []
     for name, cells in cells_by_criterion.items():
-        criterion = next(iter(careful.variants(name)))
+        criterion = next(iter(careful.find_variants(name)))
         knots = _fit_knots(cells) if isotonic and len(cells) >= _MIN_CELLS else ()
         margins, agrees = _measure_margins(cells, knots, criterion)
         threshold, escalated, reached = _find_threshold(margins, agrees, agreement)
@@ -219,7 +219,7 @@ def _match_cells(quick: ScoreTable, careful: ScoreTable) -> dict[str, list[_Cell
                 score = cheap.score(i, name)
                 if distribution:
                     distribution = complete_distribution(
-                        distribution, next(iter(careful.variants(name))).domain.values
+                        distribution, next(iter(careful.find_variants(name))).domain.values
                     )
                 elif not math.isnan(score):
                     # A server may leave out log-probabilities. The cascade treats such an answer as certain.

@@ -71,13 +71,15 @@ class Numbers:
         if self.wrong.any():
             allowed = "a finite number (whole ones within ±2**53), yes/no as true/false, or empty"
             remedy = "Repair the cell, empty it if there is no score, or name the criteria: `criteria=Facts,Style`."
-            raise table.cell_error(first_true(self.wrong), path, allowed, remedy)
+            raise table.make_cell_error(find_first_true(self.wrong), path, allowed, remedy)
 
     def check_limits(self, table: Table, path: ColumnPath, limits: ScoreLimits) -> None:
         """Raise for the first score outside the limits."""
         outside = ((self.values < limits.low) | (self.values > limits.high)).fill_null(False)
         if outside.any():
-            raise table.cell_error(first_true(outside), path, limits.allowed, limits.remedy)
+            raise table.make_cell_error(
+                find_first_true(outside), path, limits.allowed, limits.remedy
+            )
 
     def check_attribute(self, table: Table, path: ColumnPath) -> None:
         """Raise for the first cell that is missing or negative: an attribute is measured on every rollout."""
@@ -85,12 +87,14 @@ class Numbers:
         unusable = missing | self.wrong | (self.values < 0.0).fill_null(False)
         if unusable.any():
             remedy = "Attributes are counts, lengths or densities; measure them on every rollout."
-            raise table.cell_error(first_true(unusable), path, "a finite number ≥ 0", remedy)
+            raise table.make_cell_error(
+                find_first_true(unusable), path, "a finite number ≥ 0", remedy
+            )
 
 
 def read_numbers(table: Table, path: ColumnPath) -> Numbers:
     """The cells of a column, or of a field of one, as numbers."""
-    cells = table.cells(path)
+    cells = table.get_cells(path)
     if cells.dtype == pl.String and table.json_lines is not None:
         values = _parse_json_numbers(table, cells, path)
     else:
@@ -151,7 +155,7 @@ def convert_csv_column(cells: pl.Series) -> pl.Series:
     return cells
 
 
-def first_true(mask: pl.Series) -> int:
+def find_first_true(mask: pl.Series) -> int:
     """The index of the first row for which the mask holds."""
     index = mask.arg_max()
     assert index is not None
@@ -164,12 +168,12 @@ def _parse_json_numbers(table: Table, cells: pl.Series, path: ColumnPath) -> pl.
     looks_like_number = values.is_finite().fill_null(False)
     candidates = looks_like_number.arg_true()
     sample = candidates.gather_every(len(candidates) // _SAMPLED_CELLS + 1).to_list()
-    if all(isinstance(cell, str) for cell in table.json_cells(sample, path)):
+    if all(isinstance(cell, str) for cell in table.parse_json_cells(sample, path)):
         # The column holds texts that look like numbers, such as the answer "42".
         return parse_numbers(cells, text_is_number=False)
     indices = candidates.to_list()
     is_number = looks_like_number.to_numpy().copy()
-    for index, cell in zip(indices, table.json_cells(indices, path), strict=True):
+    for index, cell in zip(indices, table.parse_json_cells(indices, path), strict=True):
         if isinstance(cell, str):
             is_number[index] = False
     return values.to_frame("x").select(pl.when(pl.Series(is_number)).then("x")).to_series()
@@ -197,7 +201,7 @@ def _find_inexact(
         # In a column with fractions polars has already turned integers into doubles; the file still has them.
         indices = is_large.arg_true().to_list()
         inexact = is_large.to_numpy().copy()
-        for index, cell in zip(indices, table.json_cells(indices, path), strict=True):
+        for index, cell in zip(indices, table.parse_json_cells(indices, path), strict=True):
             inexact[index] = is_inexact_integer(cell)
         return pl.Series(inexact)
     if cells.dtype == pl.String:

@@ -3,7 +3,7 @@
 layout = find_layout(read_table("scores.csv"), Columns())
 layout.labels                       the group of every row
 layout.names                        the criteria
-layout.scores_of(rows, names)       a matrix: one row per rollout, one column per criterion, NaN = not scored
+layout.select_scores(rows, names)       a matrix: one row per rollout, one column per criterion, NaN = not scored
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from rubrank.tables.cells import (
     Numbers,
     ScoreLimits,
     convert_csv_column,
-    first_true,
+    find_first_true,
     is_inexact_integer,
     read_numbers,
 )
@@ -75,12 +75,12 @@ class Layout:
     names: tuple[str, ...]
     """The criteria."""
     scores_MK: np.ndarray | None
-    """(rows, criteria), NaN = not scored; None if there are too many criteria for one matrix: see `scores_of`."""
+    """(rows, criteria), NaN = not scored; None if there are too many criteria for one matrix: see `select_scores`."""
     attributes_MD: np.ndarray | None
     left_out: tuple[str, ...]
     """Columns that are not used: all others if criteria are declared; else texts, and numbers that are not scores."""
 
-    def scores_of(self, rows: np.ndarray, names: Sequence[str]) -> np.ndarray:
+    def select_scores(self, rows: np.ndarray, names: Sequence[str]) -> np.ndarray:
         """The scores of some rows on some criteria, in the order of `rows` and `names`."""
         if self.scores_MK is not None:
             is_whole_table = np.array_equal(rows, np.arange(len(self.labels)))
@@ -91,7 +91,7 @@ class Layout:
         assert self.table.ragged_scores is not None
         return make_matrix([self.table.ragged_scores[row] for row in rows], names)
 
-    def names_scored_in(self, rows: np.ndarray) -> list[str]:
+    def find_scored_names(self, rows: np.ndarray) -> list[str]:
         """The criteria with a score in one of these rows, in the order of the table."""
         if self.scores_MK is not None:
             is_scored = ~np.isnan(self.scores_MK[rows]).all(axis=0)
@@ -278,7 +278,9 @@ def _check_group_names(table: Table, name: str) -> None:
         where = f"{table.unit} {table.rows[0]}, column {name!r}"
         raise BadTable(str(table.path), where, "a number or a text", f"a {cells.dtype}", remedy)
     if cells.null_count():
-        raise table.cell_error(first_true(cells.is_null()), (name,), "a number or a text", remedy)
+        raise table.make_cell_error(
+            find_first_true(cells.is_null()), (name,), "a number or a text", remedy
+        )
     if cells.dtype != pl.String:
         return
     # Rows of a group are usually adjacent. The first row of every run of equal labels has all labels in few rows.
@@ -290,7 +292,7 @@ def _check_group_names(table: Table, name: str) -> None:
         paired = labels.join(first_labels, on="stripped", maintain_order="left")
         different = paired.filter(pl.col("label") != pl.col("label_right"))
         allowed = f"{different['label_right'][0]!r} as before, or another name: blanks do not tell groups apart"
-        raise table.cell_error(different["row"][0], (name,), allowed, "Remove the blanks.")
+        raise table.make_cell_error(different["row"][0], (name,), allowed, "Remove the blanks.")
     last_label = labels["stripped"][-1]
     is_single_row = first_rows[-1] == len(cells) - 1 > 0
     if (
@@ -299,7 +301,7 @@ def _check_group_names(table: Table, name: str) -> None:
         and int((labels["stripped"] == last_label).sum()) == 1
     ):
         remedy = "Remove the row of totals or means, or give the group another name."
-        raise table.cell_error(len(cells) - 1, (name,), "the group of a rollout", remedy)
+        raise table.make_cell_error(len(cells) - 1, (name,), "the group of a rollout", remedy)
 
 
 def _make_labels(table: Table, groups: tuple[str, ...], batch: str | None) -> pl.Series:
@@ -322,9 +324,9 @@ def _check_adjacent(table: Table, labels: pl.Series, what: str) -> None:
     again = ~first_labels.is_first_distinct()
     if again.any():
         rows = table.rows.filter(begins)
-        index = first_true(again)
+        index = find_first_true(again)
         label = first_labels[index]
-        first = rows[first_true(first_labels == label)]
+        first = rows[find_first_true(first_labels == label)]
         raise BadTable(
             str(table.path),
             f"the rows of {what} {label!r}",
@@ -392,15 +394,15 @@ def _choose_criteria(
 def _refuse_scores_as_text(table: Table, path: ColumnPath) -> None:
     """Raise if a column that would be left out holds scores in another form: 8/10, 70%, "8", yes and no."""
     name = path[0].lower()
-    cells = table.cells(path)
+    cells = table.get_cells(path)
     is_text_column = name in TEXT_NAMES or any(name in names for names in COLUMNS.values())
     if cells.dtype != pl.String or is_text_column or name in BOOKKEEPING or name in GROUP_NAMES:
         return
     sample = cells.drop_nulls().head(_SAMPLED_CELLS)
     if len(sample) and sample.str.contains(_SCORE_AS_TEXT).all():
-        index = first_true(cells.is_not_null())
+        index = find_first_true(cells.is_not_null())
         remedy = "Write numbers, true or false, or name the criteria: `criteria=Facts,Style`."
-        raise table.cell_error(index, path, "a number, or a text that is not a score", remedy)
+        raise table.make_cell_error(index, path, "a number, or a text that is not a score", remedy)
 
 
 def _check_one_prompt(table: Table, labels: pl.Series) -> None:
@@ -440,7 +442,7 @@ def _check_rollouts_once(table: Table, labels: pl.Series) -> None:
         return
     is_repeated = ~rollouts.to_struct("rollout").is_first_distinct()
     if is_repeated.any():
-        index = first_true(is_repeated)
+        index = find_first_true(is_repeated)
         where = f"{table.unit} {table.rows[index]}"
         got = f"a second {name} {rollouts['rollout'][index]!r} of group {labels[index]!r}"
         raise BadTable(

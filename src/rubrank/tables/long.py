@@ -18,7 +18,7 @@ import numpy as np
 import polars as pl
 
 from rubrank.errors import BadTable, UnknownName
-from rubrank.tables.cells import first_true, parse_numbers, read_numbers
+from rubrank.tables.cells import find_first_true, parse_numbers, read_numbers
 from rubrank.tables.columns import (
     BOOKKEEPING,
     CRITERION_NAMES,
@@ -218,11 +218,11 @@ def _check_keys(table: Table, names: LongColumns) -> None:
             is_empty = is_empty | (cells.cast(pl.String).str.strip_chars() == "").fill_null(False)
         if is_empty.any():
             remedy = "Every score belongs to a response and a criterion."
-            raise table.cell_error(first_true(is_empty), (name,), "given", remedy)
+            raise table.make_cell_error(find_first_true(is_empty), (name,), "given", remedy)
     pairs = frame.select(*names.group, names.response, names.criterion)
     is_repeated = ~pairs.to_struct("pair").is_first_distinct()
     if is_repeated.any():
-        index = first_true(is_repeated)
+        index = find_first_true(is_repeated)
         got = f"a second {frame[names.criterion][index]!r} of response {frame[names.response][index]!r}"
         where = f"{table.unit} {table.rows[index]}"
         raise BadTable(

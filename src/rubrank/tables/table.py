@@ -73,12 +73,12 @@ class Table:
         assert self.json_lines is not None
         return [line for line in split_lines(self.json_lines, self.path) if line.strip()]
 
-    def cells(self, path: ColumnPath) -> pl.Series:
+    def get_cells(self, path: ColumnPath) -> pl.Series:
         """A column, or a field of one."""
         column = self.frame.get_column(path[0])
         return column if len(path) == 1 else column.struct.field(path[1])
 
-    def json_cells(self, indices: Sequence[int], path: ColumnPath) -> list[Any]:
+    def parse_json_cells(self, indices: Sequence[int], path: ColumnPath) -> list[Any]:
         """The cells of some rows as the file has them: polars converts all cells of a column to one type."""
         values: list[Any] = []
         for index in indices:
@@ -88,17 +88,17 @@ class Table:
             values.append(value)
         return values
 
-    def cell_error(self, index: int, path: ColumnPath, allowed: str, remedy: str) -> BadTable:
+    def make_cell_error(self, index: int, path: ColumnPath, allowed: str, remedy: str) -> BadTable:
         """The error about one cell; it names the row and the column."""
         where = f"{self.unit} {self.rows[index]}, column {'.'.join(path)!r}"
         cell = None
         if path[0] in self.frame.columns:
-            cell = self.cells(path)[index]
+            cell = self.get_cells(path)[index]
         return BadTable(str(self.path), where, allowed, show_cell(cell), remedy)
 
 
 @contextmanager
-def raising_bad_table() -> Iterator[None]:
+def convert_to_bad_table() -> Iterator[None]:
     """Turn every `InvalidInput` into a `BadTable` with the same message."""
     try:
         yield
@@ -118,19 +118,19 @@ def show_cell(value: Any) -> str:
     return text if len(text) < 50 else f"{text[:47]}…"
 
 
-@raising_bad_table()
+@convert_to_bad_table()
 def read_source(source: Any) -> Table:
     """Any source as a table with the rows that it has; see `rubrank.tables.long` for one row per score."""
     shape = describe_source(source)
     if isinstance(source, pl.LazyFrame):
         source = source.collect()
     if isinstance(source, pl.DataFrame):
-        return _table_of_frame(source, Path(shape), shape)
+        return _make_table_of_frame(source, Path(shape), shape)
     if not isinstance(source, str | Path):
-        return _table_of_rows(source, Path(shape), shape)
+        return _make_table_of_rows(source, Path(shape), shape)
     path = Path(source)
     if is_dataset(source):
-        return _table_of_rows(source, path, shape)
+        return _make_table_of_rows(source, path, shape)
     files = find_files(source)
     file_format = format_of(files[0])
     if file_format in ("CSV", "TSV"):
@@ -138,8 +138,8 @@ def read_source(source: Any) -> Table:
     if file_format == "JSON Lines":
         return read_json_lines(read_bytes(files), path, shape)
     if file_format in ("Parquet", "Arrow"):
-        return _table_of_frame(read_columnar_files(files, path), path, shape)
-    return _table_of_rows(source, path, shape)
+        return _make_table_of_frame(read_columnar_files(files, path), path, shape)
+    return _make_table_of_rows(source, path, shape)
 
 
 def read_bytes(files: Sequence[Path]) -> bytes:
@@ -154,12 +154,12 @@ def read_bytes(files: Sequence[Path]) -> bytes:
     return parts[0] if len(parts) == 1 else b"\n".join(parts)
 
 
-def _table_of_frame(frame: pl.DataFrame, path: Path, shape: str) -> Table:
+def _make_table_of_frame(frame: pl.DataFrame, path: Path, shape: str) -> Table:
     rows = pl.Series(range(1, len(frame) + 1), dtype=pl.Int64)
-    return Table(path, shape, _with_groups_of_messages(frame), rows, "row")
+    return Table(path, shape, _add_groups_of_messages(frame), rows, "row")
 
 
-def _table_of_rows(source: Any, path: Path, shape: str) -> Table:
+def _make_table_of_rows(source: Any, path: Path, shape: str) -> Table:
     """Rows of any kind: they are written as JSON Lines and read as such."""
     lines = []
     for row in read_rows(source):
@@ -177,7 +177,7 @@ def _convert_to_json(value: Any) -> Any:
     return list(value) if isinstance(value, set) else str(value)
 
 
-def _with_groups_of_messages(frame: pl.DataFrame) -> pl.DataFrame:
+def _add_groups_of_messages(frame: pl.DataFrame) -> pl.DataFrame:
     """Add a column `group` that numbers the prompts, if there is no group column and prompts are chat messages."""
     if set(GROUP_NAMES) & set(frame.columns) or "prompt" not in frame.columns:
         return frame
@@ -345,7 +345,7 @@ def read_json_lines(data: bytes, path: Path, shape: str, first_line: int = 1) ->
     return Table(
         path,
         shape,
-        _with_groups_of_messages(frame),
+        _add_groups_of_messages(frame),
         pl.Series(numbers, dtype=pl.Int64),
         "line",
         json_lines=data,
@@ -418,7 +418,7 @@ def _parse_carefully(
             row.pop(REASONS, None)  # has as many keys as the scores; still in `Table.lines`
         if len(set().union(*ragged_scores)) <= MOST_CRITERION_COLUMNS:  # few enough after all
             return _parse_carefully(data, path, first_line)
-    text = "\n".join(json.dumps(row) for row in _with_one_type_per_key(objects))
+    text = "\n".join(json.dumps(row) for row in _unify_types(objects))
     try:
         return pl.read_ndjson(text.encode(), infer_schema_length=None), ragged_scores
     except PolarsError as error:
@@ -426,14 +426,14 @@ def _parse_carefully(
         raise BadTable(str(path), "the lines", "of one type for each key", reason, "") from None
 
 
-def _with_one_type_per_key(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _unify_types(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Objects in which each key has one type: booleans beside numbers become numbers, other mixtures become text."""
     columns: dict[str, list[Any]] = {key: [] for row in objects for key in row}
     for key, values in columns.items():
         values.extend(_replace_special_numbers(row.get(key)) for row in objects)
         types = {type(value) for value in values} - {type(None)}
         if types == {dict} and key in (SCORES, ATTRIBUTES):
-            inner = iter(_with_one_type_per_key([value for value in values if value is not None]))
+            inner = iter(_unify_types([value for value in values if value is not None]))
             values[:] = [None if value is None else next(inner) for value in values]
         elif types <= {bool, int, float} and types != {bool}:
             for i, value in enumerate(values):

@@ -326,7 +326,10 @@ def _category_means(
         if criterion.tier is not None:
             columns[_score_line("tier", str(criterion.tier), lines)].append(k)
     unit = np.array(
-        [criterion.cleanness(scored.scores[:, k]) for k, criterion in enumerate(scored.criteria)]
+        [
+            criterion.compute_cleanness(scored.scores[:, k])
+            for k, criterion in enumerate(scored.criteria)
+        ]
     ).T
     means = {}
     for line, numbers in columns.items():

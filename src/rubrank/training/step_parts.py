@@ -118,7 +118,9 @@ def _set_estimate(rule: Rule, table: ScoreTable, active: ActiveControls) -> Rule
     shared = [name for name, count in counts.items() if count > 1]
     if not shared:
         return uncontrolled_rule
-    batch = table.only(shared).batch(attributes=active.values_MD, attribute_names=active.columns)
+    batch = table.select_criteria(shared).batch(
+        attributes=active.values_MD, attribute_names=active.columns
+    )
     return with_options(rule, _OWNER, batch_estimate=find_ordinal(rule).estimate(batch))
 
 

@@ -142,7 +142,7 @@ def _describe_changes(record: GroupRecord, changes: Changes) -> dict[str, dict[s
 
 
 def _fuse(record: GroupRecord, rule: Rule, changes: Mapping[str, Mapping[str, Any]]) -> GroupRecord:
-    table = to_score_table([record]).with_changes(changes)
+    table = to_score_table([record]).change_criteria(changes)
     ranked = [criterion for criterion in table.groups[0].criteria if criterion.layer == "quality"]
     if not ranked:
         allowed = "such that a criterion ranks the rollouts"

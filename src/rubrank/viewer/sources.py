@@ -29,7 +29,7 @@ from rubrank.records.files import find_record_files, is_records, write_records
 from rubrank.records.record import GroupRecord, record_table
 from rubrank.rollouts.groups import read_rollouts
 from rubrank.rollouts.rollout import Group
-from rubrank.scores.files import match_own_texts, match_rollouts
+from rubrank.scores.files import match_rollouts
 from rubrank.studies.replay.log import Logged, make_batch, read_logged
 from rubrank.tables.columns import Columns
 from rubrank.tables.sources import find_files, format_of
@@ -137,8 +137,12 @@ def _read_scores_or_rollouts(
 def _fuse_scores(source: str, logged: Logged, options: SourceOptions) -> Iterator[GroupRecord]:
     """Records of scores, with the texts of `rollouts` or of the scores' own rows."""
     table, batch = make_batch(logged, options.fusion)
+    groups: list[Group] | None
     if options.rollouts is None:
-        groups = match_own_texts(table, source)
+        try:
+            groups = match_rollouts(table, source)
+        except RubrankError:
+            groups = None  # the rows of the scores do not hold the responses
     else:
         groups = match_rollouts(table, options.rollouts, options.rollout_columns)
     return record_table(table, make_fuse_rule(options.fusion), groups=groups, batch=batch)

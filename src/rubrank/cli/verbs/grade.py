@@ -222,7 +222,7 @@ def _show_graded(graded: ScoreTable, output: Path, as_json: bool, currency: str)
     from rubrank.rubrics.checks import YES_NO, are_all_yes_no
 
     summaries = graded.summary()
-    is_ranked = any(criterion.layer == "quality" for criterion in graded.specifications())
+    is_ranked = any(criterion.layer == "quality" for criterion in graded.collect_criteria())
     findings = find_findings(graded.fuse()) if is_ranked else []
     if as_json:
         data: dict[str, Any] = {
@@ -247,7 +247,7 @@ def _show_graded(graded: ScoreTable, output: Path, as_json: bool, currency: str)
     say(str(count_missing(graded)))
     is_compared = any(group.outcomes for group in graded.groups)  # who beats whom is no yes or no
     if not is_compared and are_all_yes_no(
-        (spec.layer, spec.domain) for spec in graded.specifications()
+        (spec.layer, spec.domain) for spec in graded.collect_criteria()
     ):
         say(f"note: {YES_NO}")
     say(f"{counted(len(graded), 'rollout')}, {counted(len(graded.groups), 'group')}: {output}")

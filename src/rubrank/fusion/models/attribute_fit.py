@@ -35,7 +35,7 @@ from rubrank.fusion.models import likelihood
 from rubrank.fusion.models.builtin import BradleyTerry, Thurstone
 from rubrank.fusion.models.model import LinkModel, UtilityModel
 from rubrank.fusion.models.newton import FitProblem
-from rubrank.scores.outcomes import outcomes, wins_of
+from rubrank.scores.outcomes import count_wins, outcomes
 
 _LINKS: Mapping[type, int] = {BradleyTerry: likelihood.LOGISTIC, Thurstone: likelihood.PROBIT}
 # Numbers that a pooled fit keeps between passes (4 MB); larger fits take a few criteria at a time.
@@ -139,10 +139,10 @@ class FitData:
     def wins(self, g: int, k: int) -> np.ndarray:
         """wins_ij of one group on one criterion, (n, n)."""
         if (g, k) in self.outcomes:
-            return wins_of(self.outcomes[g, k])
+            return count_wins(self.outcomes[g, k])
         rows = slice(self.starts[g], self.starts[g + 1])
         margin = self.margins[g if len(self.margins) > 1 else 0, k]
-        return wins_of(outcomes(self.scores_MK[rows, k : k + 1], margin)[:, :, 0])
+        return count_wins(outcomes(self.scores_MK[rows, k : k + 1], margin)[:, :, 0])
 
     def informative(self, u_MK: np.ndarray) -> np.ndarray:
         """(N, K): whether a criterion tells rollouts of a group apart, given the utilities without attributes."""

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rubrank.scores.batch import ScoreBatch
-from rubrank.scores.outcomes import least_difference
+from rubrank.scores.outcomes import compute_tie_width
 
 
 def sum_groups(values: np.ndarray, batch: ScoreBatch) -> np.ndarray:
@@ -165,7 +165,7 @@ def iterate_differences(batch: ScoreBatch) -> Iterator[np.ndarray]:
         others_MK = expand_rows(others_NK, batch)
         difference_MK = scores_MK - others_MK
         if margin is not None:
-            is_tie_MK = np.abs(difference_MK) <= least_difference(scores_MK, others_MK, margin)
+            is_tie_MK = np.abs(difference_MK) <= compute_tie_width(scores_MK, others_MK, margin)
             difference_MK = np.where(is_tie_MK, 0.0, difference_MK)
         yield difference_MK
 

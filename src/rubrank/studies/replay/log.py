@@ -68,7 +68,7 @@ def read_logged(
     if is_record_file:
         logged = _read_record_file(source)
         if columns is not None and columns.named_criteria is not None:
-            logged = replace(logged, table=logged.table.only(columns.named_criteria))
+            logged = replace(logged, table=logged.table.select_criteria(columns.named_criteria))
         summary = (
             f"read {len(logged.table):,} rollouts in {len(logged.table.groups):,} groups (records)."
         )
@@ -103,7 +103,7 @@ def make_batch(logged: Logged, options: FuseOptions) -> tuple[ScoreTable, ScoreB
     """The table, changed as the options say about its criteria; and its batch, with the attributes that they name."""
     changes = collect_criterion_changes(options)
     check_changes("replay", changes, logged.table.criteria)
-    table = logged.table.with_changes(changes)
+    table = logged.table.change_criteria(changes)
     values = logged.attributes
     names = logged.attribute_names
     if options.attributes:

@@ -36,7 +36,7 @@ from rubrank.records.agreement import (
     rank_rewards,
 )
 from rubrank.scores.batch import ScoreBatch
-from rubrank.scores.spread import no_signal
+from rubrank.scores.spread import find_no_signal
 from rubrank.scores.table import ScoreTable
 from rubrank.studies.replay.log import Logged, make_batch
 from rubrank.studies.replay.overhead import best_seconds
@@ -289,7 +289,7 @@ def _replay_rule(
     rule_replay = RuleReplay(
         rule=label,
         reward=reward,
-        no_signal=no_signal(reward, batch.starts),
+        no_signal=find_no_signal(reward, batch.starts),
         winner=winners,
         effective=effective_weights(reward, batch),
         influence=np.array(influence),

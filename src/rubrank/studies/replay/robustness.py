@@ -93,7 +93,7 @@ def robustness(
     options = FuseOptions() if options is None else options
     changes = collect_criterion_changes(options)
     check_changes("robustness", changes, table.criteria)
-    table = table.with_changes(changes)
+    table = table.change_criteria(changes)
     all_transforms = list(transforms) or _list_transforms(
         table, criteria, MAPS if maps is None else maps
     )
@@ -149,7 +149,7 @@ def summarise_rows(rows: Sequence[RobustnessRow]) -> tuple[RobustnessRow, ...]:
 def _list_transforms(
     table: ScoreTable, criteria: Sequence[str] | None, maps: Mapping[str, Map]
 ) -> list[Transform]:
-    domains = {c.name: c.domain for c in table.specifications() if c.layer == "quality"}
+    domains = {c.name: c.domain for c in table.collect_criteria() if c.layer == "quality"}
     for name in criteria or ():
         if name not in domains:
             raise UnknownName.of("robustness", "criterion", name, list(domains))

@@ -16,7 +16,7 @@ import numpy as np
 
 from rubrank.records.record import GroupRecord, to_array
 from rubrank.scores import kendall
-from rubrank.scores.outcomes import least_difference
+from rubrank.scores.outcomes import compute_tie_width
 from rubrank.scores.spread import ROUNDING
 
 
@@ -97,7 +97,7 @@ class GroupArrays:
         margin = np.array([c.margin for c in self.record.criteria])
         difference = ((self.scores[i] - self.scores[j]) * direction).T
         compared = ~np.isnan(difference)
-        tie_width = least_difference(self.scores[i].T, self.scores[j].T, margin[:, None])
+        tie_width = compute_tie_width(self.scores[i].T, self.scores[j].T, margin[:, None])
         signs = np.sign(difference) * (np.abs(difference) > tie_width)
         signs[~compared] = 0.0
         for k, outcomes in self._outcomes.items():
@@ -125,7 +125,7 @@ def tau_with_ranking(group: GroupArrays) -> list[float]:
     agreement = group.signs @ group.ranking_signs
     decided_pairs = np.abs(group.signs).sum(1)
     ranked_pairs = group.compared @ np.abs(group.ranking_signs)
-    return kendall.tau(agreement, decided_pairs, ranked_pairs).tolist()
+    return kendall.compute_tau_b(agreement, decided_pairs, ranked_pairs).tolist()
 
 
 def tau_between_criteria(group: GroupArrays) -> np.ndarray:
@@ -134,4 +134,4 @@ def tau_between_criteria(group: GroupArrays) -> np.ndarray:
     compared = group.compared[: group.ranked]
     agreement = signs @ signs.T
     decided = np.abs(signs) @ compared.T  # pairs that k decides and l compares
-    return kendall.tau(agreement, decided, decided.T)
+    return kendall.compute_tau_b(agreement, decided, decided.T)
