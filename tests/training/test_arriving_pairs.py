@@ -19,7 +19,8 @@ from judges.server import Answer, Server
 import rubrank.judges.client.runtime as askers
 from rubrank.judges.judge import Call, Endpoint, Judge, Judges, Reply, Usage
 from rubrank.rollouts.rollout import Group, Rollout
-from rubrank.training.barrier import ArrivingGroup, Barrier
+from rubrank.training.arriving_group import ArrivingGroup
+from rubrank.training.barrier import Barrier
 from rubrank.training.engine import Graded, RewardEngine, StepRewards
 
 RUBRIC = ["EmptyAnswer", {"name": "Clear", "question": "Is it clear?"}]
@@ -83,9 +84,9 @@ def whole(engine: RewardEngine, texts: Sequence[str]) -> list[float]:
 
 async def one_by_one(engine: RewardEngine, texts: Sequence[str], order: Sequence[int], size: int) -> list[float]:
     """The rewards of those that came, in the order of their places."""
-    early = ArrivingGroup(engine, "q", size=size)
+    early = ArrivingGroup(engine, "q", None, size=size)
     for member in order:
-        early.begin(member, said(texts[member]))
+        early.add(member, said(texts[member]))
         await asyncio.sleep(0)
     members = early.sort_members(order)
     graded = await early.finish(members)
@@ -127,14 +128,14 @@ async def until(there: Callable[[], bool]) -> None:
 
 def test_pairs_are_asked_for_before_the_last_rollout_comes(asker: Better) -> None:
     async def main() -> Graded:
-        early = ArrivingGroup(RewardEngine(RUBRIC, judges=judged()), "q", size=4)
+        early = ArrivingGroup(RewardEngine(RUBRIC, judges=judged()), "q", None, size=4)
         for member in (2, 0, 3):
-            early.begin(member, said(NAMES[member]))
+            early.add(member, said(NAMES[member]))
         await until(lambda: len(asker.shown) == 6)
         assert {frozenset(pair) for pair in asker.take()} == {
             frozenset(p) for p in (("r0", "r2"), ("r0", "r3"), ("r2", "r3"))
         }
-        early.begin(1, said("r1"))
+        early.add(1, said("r1"))
         graded = await early.finish(range(4))
         assert len(asker.shown) == 6
         assert all("r1" in pair for pair in asker.shown)
@@ -149,12 +150,12 @@ def test_pairs_are_asked_for_before_the_last_rollout_comes(asker: Better) -> Non
 
 def test_what_passed_while_siblings_were_generated_is_hidden(asker: Better, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter(range(1000))  # one second passes from each look at the clock to the next
-    monkeypatch.setattr("rubrank.training.barrier.time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    monkeypatch.setattr("rubrank.training.arriving_group.time", SimpleNamespace(perf_counter=lambda: next(clock)))
 
     async def main(waits: bool) -> Graded:
-        early = ArrivingGroup(RewardEngine(RUBRIC, judges=judged()), "q", size=2)
-        early.begin(0, said("r0"))
-        early.begin(1, said("r1"))
+        early = ArrivingGroup(RewardEngine(RUBRIC, judges=judged()), "q", None, size=2)
+        early.add(0, said("r0"))
+        early.add(1, said("r1"))
         if waits:
             await until(lambda: len(asker.shown) == 2)
         return await early.finish(range(2))
@@ -172,12 +173,12 @@ def test_what_passed_while_siblings_were_generated_is_hidden(asker: Better, monk
 def test_judges_that_rank_lists_wait_for_the_group(asker: Better) -> None:
     async def main() -> None:
         engine = RewardEngine(RUBRIC, judges=judged("listwise"))
-        early = ArrivingGroup(engine, "q", size=3)
+        early = ArrivingGroup(engine, "q", None, size=3)
         for member in range(2):
-            early.begin(member, said(NAMES[member]))
+            early.add(member, said(NAMES[member]))
         await asyncio.sleep(0.1)  # long enough to grade both
         assert asker.shown == []
-        early.begin(2, said("r2"))
+        early.add(2, said("r2"))
         await early.finish(range(3))
         assert [sorted(shown) for shown in asker.shown] == [["r0", "r1", "r2"]]
 
@@ -193,9 +194,9 @@ def test_comparisons_do_not_wait_for_judges_that_score_unless_these_decide_a_gat
 
     async def first(layer: str) -> list[int]:
         rubric = [*RUBRIC, {"name": "Safe", "question": "Is it safe?", "layer": layer}]
-        early = ArrivingGroup(RewardEngine(rubric, judges=Judges(judges=kinds)), "q", size=2)
+        early = ArrivingGroup(RewardEngine(rubric, judges=Judges(judges=kinds)), "q", None, size=2)
         for member in range(2):
-            early.begin(member, said(NAMES[member]))
+            early.add(member, said(NAMES[member]))
         await early.finish(range(2))
         return [len(shown) for shown in asker.take()]
 
@@ -249,9 +250,9 @@ def test_a_failure_of_a_judge_is_missing_as_in_the_whole_group(asker: Better, mo
     monkeypatch.setattr(asker, "ask", lost)
 
     async def main() -> Graded:
-        early = ArrivingGroup(RewardEngine(RUBRIC, judges=judged()), "q", size=3)
+        early = ArrivingGroup(RewardEngine(RUBRIC, judges=judged()), "q", None, size=3)
         for member in range(3):
-            early.begin(member, said(NAMES[member]))
+            early.add(member, said(NAMES[member]))
         return await early.finish(range(3))
 
     graded = run(main())

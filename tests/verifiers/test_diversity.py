@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rubrank import Criterion, Group, Rollout, find_verifier, grade, verifier
-from rubrank.training.barrier import ArrivingGroup
+from rubrank.training.arriving_group import ArrivingGroup
 from rubrank.training.engine import RewardEngine
 from rubrank.training.frameworks.verl.scores import pack_scores, unpack_groups
 from rubrank.verifiers.verifier import VERIFIERS, Verdict, missing
@@ -46,9 +46,9 @@ def test_grading_sees_the_group(workers: int, tmp_path) -> None:
 
 def test_rollouts_that_come_one_by_one_are_decided_when_all_are_there() -> None:
     async def streamed(answers: Sequence[str]):
-        early = ArrivingGroup(RewardEngine(RUBRIC), "q")
+        early = ArrivingGroup(RewardEngine(RUBRIC), "q", None, len(answers))
         for i, rollout in enumerate(group(*answers).rollouts):
-            early.begin(i, rollout)
+            early.add(i, rollout)
         return await early.finish(range(len(answers)))
 
     graded = asyncio.run(streamed(ANSWERS))

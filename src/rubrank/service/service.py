@@ -52,7 +52,7 @@ from rubrank.service.metrics import Metrics
 from rubrank.service.pipeline import Pipeline, Scored
 from rubrank.service.schemas import GroupsRequest, to_json, write_cost, write_scores
 from rubrank.service.store import ServiceStore
-from rubrank.training.barrier import ArrivingPairs, merge_rollouts
+from rubrank.training.arriving_group import ArrivingPairs, merge_rollouts
 from rubrank.training.engine import Graded, RewardEngine, fill_unknown
 from rubrank.training.rewind import drop_half_record
 from rubrank.training.rollouts import rollout_of
@@ -333,7 +333,7 @@ class Service:
             # Drop those whose callers never came back.
             _drop_oldest(self._pairs, self.config.max_waiting)
         # The place of a sample is its number in the cohort, which a restart does not change.
-        pairs.enter(ticket.number, single.rollouts[0], graded.groups[0])
+        pairs.compare(ticket.number, single.rollouts[0], graded.groups[0])
 
     async def _score_cohort(
         self, work: GroupWork, pairs: ArrivingPairs | None

@@ -26,12 +26,13 @@ import asyncio
 import os
 import socket
 from collections.abc import Hashable
+from functools import cached_property
 from itertools import count
 from typing import Any
 
 from rubrank.errors import InvalidInput
 from rubrank.rollouts.rollout import Group, Rollout
-from rubrank.training.barrier import ArrivingGroup
+from rubrank.training.arriving_group import ArrivingGroup
 from rubrank.training.config import load_engine
 from rubrank.training.engine import RewardEngine, StepRewards, fill_unknown
 from rubrank.training.queries import Completion, Query, make_query
@@ -50,13 +51,18 @@ class _Siblings:
 
     def __init__(self, engine: RewardEngine, step: int, query: Query) -> None:
         engine.check_rubric(query.rubric, _OWNER)
+        self.engine = engine
         self.step = step
         self.query = query
         self.size = 0
         self.label = engine.label(step)
-        self.grading = ArrivingGroup(engine, self.label, query.rubric)
         self.rollouts: dict[int, Rollout] = {}
         self.result: asyncio.Future[StepRewards] = asyncio.get_running_loop().create_future()
+
+    @cached_property
+    def grading(self) -> ArrivingGroup:
+        """Made when the first rollout is sampled: by then all siblings have entered, and the size is known."""
+        return ArrivingGroup(self.engine, self.label, self.query.rubric, self.size)
 
 
 class RubricAgent:
@@ -96,8 +102,7 @@ class RubricAgent:
                 siblings.query, self.engine.thinking, _OWNER, hf_tokenizer
             )
             siblings.rollouts[member] = rollout
-            siblings.grading.size = siblings.size  # by now all siblings have entered
-            siblings.grading.begin(member, rollout)
+            siblings.grading.add(member, rollout)
             if len(siblings.rollouts) == siblings.size:
                 members = list(range(siblings.size))
                 rollouts = tuple(siblings.rollouts[number] for number in members)
