@@ -5,10 +5,12 @@
     Workflow = workflow_class()                                       a subclass of AReaL's RolloutWorkflow
     workflow = Workflow("reward.yaml", gconfig=config.gconfig, tokenizer=tokenizer, n=8)
 
-AReaL runs one episode per row of the dataset. This workflow samples `n` responses itself and returns all of them with
-the rubric's rewards: one group at a time. AReaL's own `n_samples` must be 1, or each of its episodes would be
-a group. A row has `messages` (or `prompt`), and may have `rubric` and what verifiers need. A response without
-any score gets the mean of its group. With `train=False` (the workflow of the evaluation) no rule learns.
+AReaL calls `arun_episode(engine, data)` once per row of the dataset. A row has `messages` (or `prompt`), and may have
+`rubric` and what verifiers need. This workflow samples `n` responses itself, because AReaL's own `n_samples` would make
+each response an episode, and a group of its own; it must be 1.
+
+AReaL gets all responses as tensors, with the rubric's rewards. A response without any score gets the mean of its group.
+With `train=False` (the workflow of the evaluation) no rule learns.
 """
 
 from __future__ import annotations
@@ -17,19 +19,14 @@ import asyncio
 import uuid
 from collections.abc import Mapping, Sequence
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 from rubrank.errors import InvalidInput
 from rubrank.training.config import load_engine
-from rubrank.training.engine import RewardEngine, fill_unknown
-from rubrank.training.queries import Completion, make_query, score_query
-from rubrank.training.rollouts import (
-    end_token_ids,
-    infer_finish_reason,
-    normalize_finish_reason,
-    token_opening_tag,
-)
+from rubrank.training.engine import fill_unknown
+from rubrank.training.frameworks.common import EngineSource, read_token_completion
+from rubrank.training.queries import make_query, score_query
+from rubrank.training.rollouts import normalize_finish_reason
 
 _OWNER = "AReaL"
 
@@ -46,7 +43,7 @@ class RubricWorkflow:
 
     def __init__(
         self,
-        rubrank: RewardEngine | str | Path | None = None,
+        rubrank: EngineSource = None,
         *,
         gconfig: Any,
         tokenizer: Any,
@@ -82,11 +79,19 @@ class RubricWorkflow:
             *(engine.agenerate(self.request(prompt_ids)) for _ in range(self.n))
         )
         row = {name: value for name, value in data.items() if name not in ("messages", "prompt")}
-        opened = token_opening_tag(self.tokenizer, prompt_ids)
+        completions = []
+        for response in responses:
+            reason = normalize_finish_reason(getattr(response, "stop_reason", None))
+            max_tokens = getattr(self.gconfig, "max_new_tokens", None)
+            completions.append(
+                read_token_completion(
+                    self.tokenizer, prompt_ids, response.output_tokens, reason, max_tokens
+                )
+            )
         result = await score_query(
             self.rubrank,
             make_query(prompt, row, rubric_column=self.rubric_column),
-            [self._read_completion(response, opened) for response in responses],
+            completions,
             step=next(self._episodes),
             train=self.train,
             where=_OWNER,
@@ -103,15 +108,6 @@ class RubricWorkflow:
         )
         # transformers 5 returns a mapping, transformers 4 the tokens.
         return list(encoded["input_ids"] if hasattr(encoded, "keys") else encoded)
-
-    def _read_completion(self, response: Any, opened: str | None) -> Completion:
-        ids = response.output_tokens
-        text = self.tokenizer.decode(ids, skip_special_tokens=True)
-        reason = normalize_finish_reason(getattr(response, "stop_reason", None))
-        if reason is None:
-            max_tokens = getattr(self.gconfig, "max_new_tokens", None)
-            reason = infer_finish_reason(ids, end_token_ids(self.tokenizer), max_tokens)
-        return Completion(text, reason, ids, opened=opened)
 
     def _make_request(self, prompt_ids: Sequence[int]) -> Any:
         from areal.api import ModelRequest  # type: ignore[import-not-found, import-untyped, unused-ignore]

@@ -7,22 +7,23 @@
         after_each=score_trajectories("reward.yaml"),
     )
 
-A `TrajectoryGroup` is a query: one group at a time. The `metadata` of the group, and of its first trajectory,
-are the row: the query's own `rubric` as JSON text (ART keeps plain values there), reference answers. The
-conversation of a trajectory is its answer, tool calls included. The reward that the rollout set itself is kept
-as the metric `independent_reward`. A trajectory without any score gets the mean of its group. ART drops
-trajectories that failed.
+ART passes one `TrajectoryGroup`, whose trajectories answer the same query; trajectories that failed are not in it. The
+`metadata` of the group, and of its first trajectory, are the row: the query's own `rubric` as JSON text (ART keeps
+plain values there), reference answers. The conversation of a trajectory is its answer, tool calls included.
+
+ART gets the same group. Its trajectories have the rubric's rewards; those that the rollouts set themselves are kept as
+the metric `independent_reward`. A trajectory without any score gets the mean of its group.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 from rubrank.training.config import load_engine
-from rubrank.training.engine import RewardEngine, fill_unknown
+from rubrank.training.engine import fill_unknown
+from rubrank.training.frameworks.common import EngineSource
 from rubrank.training.queries import Completion, make_query, score_query, split_prompt
 from rubrank.training.rollouts import normalize_finish_reason
 
@@ -30,7 +31,7 @@ _OWNER = "ART"
 
 
 def score_trajectories(
-    engine: RewardEngine | str | Path | None = None,
+    engine: EngineSource = None,
     *,
     train: bool = True,
     step: Callable[[], int] | None = None,

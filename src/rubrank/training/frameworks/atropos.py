@@ -5,9 +5,12 @@
 
     class Env(RubricEnv, MyEnv): ...          MyEnv.collect_trajectories stays as it is
 
-`collect_trajectories(item)` returns all rollouts of an item: one group at a time. Its `messages` are graded (set
-`include_messages`, or add them yourself). The item holds the rest: `rubric`, `prompt`, reference answers. The scores
-replace those of the environment. A rollout without any score gets the mean of its group.
+atropos calls `collect_trajectories(item)` of an environment, which returns all rollouts of an item. Their `messages`
+are graded (set `include_messages`, or add them yourself). The item holds the rest: `rubric`, `prompt`, reference
+answers.
+
+atropos gets the same groups, with the rubric's `scores` instead of the environment's. A rollout without any score gets
+the mean of its group.
 
 Evaluations in atropos are your own functions, which run beside training. If `evaluate` collects trajectories, they are
 scored, too, and no rule learns from them. If it scores by itself, use `RewardEngine.score(…, train=False)`.
@@ -17,12 +20,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
-from pathlib import Path
 from typing import Any
 
 from rubrank.errors import InvalidInput
 from rubrank.training.config import load_engine
-from rubrank.training.engine import RewardEngine, fill_unknown
+from rubrank.training.engine import fill_unknown
+from rubrank.training.frameworks.common import EngineSource
 from rubrank.training.queries import Completion, make_query, score_query, split_prompt
 from rubrank.training.rollouts import (
     end_token_ids,
@@ -40,7 +43,7 @@ _evaluating: ContextVar[bool] = ContextVar("rubrank_atropos_evaluating", default
 class RubricEnv:
     """A mixin; put it before an environment of atropos."""
 
-    rubrank: RewardEngine | str | Path | None = None
+    rubrank: EngineSource = None
     """An engine, or the path of a configuration; None: RUBRANK_CONFIG."""
 
     async def collect_trajectories(self, item: Any) -> tuple[Any, list[Any]]:

@@ -4,11 +4,14 @@
     python -m verl.trainer.main … worker.reward.reward_type=batch \\
         worker.reward.reward_function=…/rubrank/training/frameworks/easyr1.py:compute_score
 
-EasyR1 passes the whole batch as `{response, response_length, ground_truth}`: a flat batch. It passes neither the prompt
-nor which rows belong together, so the ground truth must contain both: JSON with a `uid` that no other row of the
-dataset has, `prompt`, `rubric`, and what verifiers need. `ground_truth_of(row, uid)` writes it. EasyR1 calls the same
-function in validation without saying so. Rules that learn from step to step are refused, because they would learn from
-validation, too.
+EasyR1 passes the whole batch as `{response, response_length, ground_truth}`. It passes neither the prompt nor which
+rows belong together, so the ground truth must contain both: JSON with a `uid` that no other row of the dataset has,
+`prompt`, `rubric`, and what verifiers need. `ground_truth_of(row, uid)` writes it.
+
+EasyR1 gets `{"overall": reward}` for each row; one without any score gets the mean of its group.
+
+EasyR1 calls the same function in validation without saying so. Rules that learn from step to step are refused, because
+they would learn from validation, too.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from rubrank.errors import InvalidInput
 from rubrank.rollouts.messages import parse_json_cell
 from rubrank.training.config import load_engine
 from rubrank.training.flat_batch import Sample, score_flat
+from rubrank.training.frameworks.common import EngineSource, refuse_memory
 from rubrank.training.queries import Completion, make_query
 
 REWARD_NAME = "rubrank"
@@ -33,7 +37,7 @@ _calls = count()
 
 def compute_score(
     reward_inputs: Sequence[Mapping[str, Any]],
-    rubrank: Any = None,
+    rubrank: EngineSource = None,
     most_tokens: int | None = None,
     train: bool = True,
     **_: Any,
@@ -44,14 +48,7 @@ def compute_score(
     most_tokens: the limit of a response; a response of that length counts as cut off.
     """
     engine, rubric_column = load_engine(rubrank, _OWNER, passes_step=False)
-    if engine.remembers:
-        raise InvalidInput(
-            _OWNER,
-            "rule",
-            allowed="one without a memory: EasyR1 does not say when it validates",
-            got=repr(engine.rule.name),
-            remedy="",
-        )
+    refuse_memory(engine, _OWNER, "EasyR1 does not say when it validates")
     samples = []
     for number, row in enumerate(reward_inputs):
         if not isinstance(row, Mapping) or not all(name in row for name in _COLUMNS):

@@ -6,8 +6,9 @@
         return await verify(body)
 
 NeMo Gym verifies one sample per call, but rewards are computed for whole groups. So each call waits in a `Barrier`
-until `num_rollouts_per_prompt` samples of the same prompt and row have arrived (`barrier.py`). The
-answer is the request with its `reward`. If judges fail for a sample, its answer is masked (`mask_sample`) with the
+until `num_rollouts_per_prompt` samples of the same prompt and row have arrived (`barrier.py`).
+
+NeMo Gym gets the request with its `reward`. If judges fail for a sample, its answer is masked (`mask_sample`) with the
 failure kind `judge_failed`, and its reward is the mean of the group, or 0 if the whole group failed. If an agent sent
 the request, the answer also has that failure class, and NeMo Gym tries the sample again.
 
@@ -34,13 +35,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from rubrank.errors import InvalidInput, JudgeOutage, JudgingFailed
 from rubrank.training.barrier import Barrier
 from rubrank.training.config import load_engine
-from rubrank.training.engine import RewardEngine
+from rubrank.training.frameworks.common import EngineSource
 from rubrank.training.queries import Completion, make_query
 from rubrank.training.rollouts import normalize_finish_reason
 
@@ -57,7 +57,7 @@ class RubricVerifier:
 
     def __init__(
         self,
-        engine: RewardEngine | str | Path | None = None,
+        engine: EngineSource = None,
         *,
         num_rollouts_per_prompt: int,
         timeout: float = 3600.0,

@@ -4,13 +4,14 @@
       rubrank: {config: /abs/reward.yaml, num_generations: 8}
     register_env("rubrank", "rubrank.training.frameworks.nemo_rl.RubricEnvironment")       in your run script
 
-`EnvironmentInterface.step(message_log_batch, metadata)` has no groups. Synchronous rollouts pass the whole batch, each
-prompt `num_generations` times in a row: a flat batch. Asynchronous ones pass one sample
-at a time. A barrier then holds each sample until its siblings are there, so give the actor as many threads as
-samples may wait (`max_concurrency` of Ray). `metadata` is `extra_env_info` of the dataset: `rubric`, what
-verifiers need, and `id`, which separates rows with the same prompt. An episode ends with the first answer.
-With `train: false` no rule learns. A rollout without any score gets the mean of its group, or of those that
-came in time.
+NeMo-RL calls `EnvironmentInterface.step(message_log_batch, metadata)`, which has no groups. Synchronous rollouts pass
+the whole batch, each prompt `num_generations` times in a row. Asynchronous ones pass one sample at a time: a barrier
+then holds each sample until its siblings are there, so give the actor as many threads as samples may wait
+(`max_concurrency` of Ray). `metadata` is `extra_env_info` of the dataset: `rubric`, what verifiers need, and `id`,
+which separates rows with the same prompt.
+
+NeMo-RL gets one reward per sample, and every episode ends with the first answer. A rollout without any score gets the
+mean of its group, or of those that came in time. With `train: false` no rule learns.
 """
 
 from __future__ import annotations

@@ -5,23 +5,24 @@
     RewardConfig.build = lambda self: reward_function("reward.yaml", n=args.num_samples_per_prompt_rollout)
 
 open-instruct awaits `reward_fn(responses, decoded_responses, ground_truths, datasets, finish_reasons, infos, queries)`
-with all samples of a prompt, and takes scores and metrics: one group at a time. It has no setting that names a
-function, so its `build` is replaced before training starts. A ground truth may be JSON with `rubric`, `prompt`
-(without the chat template) and what verifiers need; anything else becomes `metadata["label"]`. If a call has
-several prompts, consecutive rows with the same query and ground truth are a group, `n` at a time. A sample
-without any score gets the mean of its group.
+with all samples of a prompt. It has no setting that names a function, so its `build` is replaced before training
+starts. A ground truth may be JSON with `rubric`, `prompt` (without the chat template) and what verifiers need; anything
+else becomes `metadata["label"]`. If a call has several prompts, consecutive rows with the same query and ground truth
+are a group, `n` at a time.
+
+open-instruct gets a list of scores, and metrics. A sample without any score gets the mean of its group.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import count, groupby
-from pathlib import Path
 from typing import Any
 
 from rubrank.errors import InvalidInput
 from rubrank.training.config import load_engine
-from rubrank.training.engine import RewardEngine, fill_unknown
+from rubrank.training.engine import fill_unknown
+from rubrank.training.frameworks.common import EngineSource
 from rubrank.training.queries import Completion, make_group, make_query
 from rubrank.training.rollouts import normalize_finish_reason
 
@@ -29,7 +30,7 @@ _OWNER = "open-instruct"
 
 
 def reward_function(
-    engine: RewardEngine | str | Path | None = None, *, n: int | None = None, train: bool = True
+    engine: EngineSource = None, *, n: int | None = None, train: bool = True
 ) -> Callable[..., Awaitable[tuple[list[float], dict[str, Any]]]]:
     """Return the reward function.
 

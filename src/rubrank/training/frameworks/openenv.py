@@ -7,20 +7,20 @@
             super().__init__(rubric=make_rubric("reward.yaml", read=lambda action, observation: {
                 "prompt": observation.metadata["question"], "response": action.message}))
 
-An environment rewards one action of one episode, and does not know the other rollouts of its group. So the reward is
-the gated weighted mean of the scores, from 0 to 1, instead of a ranking; judges that compare responses are refused. For
-rewards that rank a group use the trainer's own adapter, and the environment for what happens between the turns.
+OpenEnv calls the rubric of an environment with one action of one episode, and its observation. `read(action,
+observation)` returns what is graded: `response` and `prompt`, and if there are any `rubric` and what verifiers need. By
+default the response is the action's `message`, and the rest is the observation's `metadata`.
 
-`read(action, observation)` returns what is graded: `response` and `prompt`, and if there are any `rubric` and what
-verifiers need. By default the response is the action's `message`, and the rest is the observation's `metadata`.
-An action for which every score is missing has no reward: `NoScore` is raised, and the trainer may repeat it.
+OpenEnv gets one number. An environment does not know the other rollouts of its group, so the reward is the gated
+weighted mean of the scores, from 0 to 1, instead of a ranking; judges that compare responses are refused. An action for
+which every score is missing has no reward: `NoScore` is raised, and the trainer may repeat it. For rewards that rank a
+group use the trainer's own adapter, and the environment for what happens between the turns.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ import numpy as np
 from rubrank.errors import InvalidInput, RubrankError
 from rubrank.judges import COMPARES
 from rubrank.training.config import load_engine
-from rubrank.training.engine import RewardEngine
+from rubrank.training.frameworks.common import EngineSource
 from rubrank.training.metrics import gated_means
 from rubrank.training.queries import make_query, score_query
 
@@ -40,7 +40,7 @@ class NoScore(RubrankError):  # noqa: N818
 
 
 def make_rubric(
-    source: RewardEngine | str | Path | None = None,
+    source: EngineSource = None,
     read: Callable[[Any, Any], Mapping[str, Any]] | None = None,
 ) -> Any:
     """Return a `Rubric` of OpenEnv.
@@ -63,6 +63,7 @@ def make_rubric(
     engine.alarm = None  # it needs training steps, and episodes of evaluations look the same here
     action_numbers = count()
 
+    # Defined here, because its base class can be imported only where OpenEnv is installed.
     class RubrankRubric(Rubric):  # type: ignore[misc, unused-ignore]
         """Grades an action by rubrank's rubric."""
 

@@ -6,10 +6,11 @@
     from prime_rl.orchestrator.orchestrator import main
     main()
 
-`Algorithm.score_group(episodes)` is called with all episodes of a task: one group at a time. prime-rl has no
-setting that names a class, and its table of algorithms is fixed, so `install` replaces each algorithm by a
-subclass: first the traces get the rubric's rewards (`reward_episodes` in `verifiers.py`), then the algorithm
-runs. Evaluations do not call it. A trace without any score gets the mean of its group.
+prime-rl calls `Algorithm.score_group(episodes)` with all episodes of a task; evaluations do not call it. prime-rl has
+no setting that names a class, and its table of algorithms is fixed, so `install` replaces each algorithm by a subclass.
+
+prime-rl gets the same episodes: first their traces get the rubric's rewards (`reward_episodes` in `verifiers.py`), then
+the algorithm runs. A trace without any score gets the mean of its group.
 """
 
 from __future__ import annotations
@@ -17,12 +18,11 @@ from __future__ import annotations
 from collections.abc import MutableMapping
 from contextlib import suppress
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 from rubrank.errors import InvalidInput
 from rubrank.training.config import load_engine
-from rubrank.training.engine import RewardEngine
+from rubrank.training.frameworks.common import EngineSource
 from rubrank.training.frameworks.verifiers import reward_episodes
 
 _OWNER = "prime-rl"
@@ -32,7 +32,7 @@ _MODULES = ("prime_rl.orchestrator.algo", "prime_rl.orchestrator.train.algo")
 class RubricScoring:
     """A mixin; put it before an algorithm of prime-rl."""
 
-    rubrank: RewardEngine | str | Path | None = None
+    rubrank: EngineSource = None
     """An engine, or the path of a configuration; None: RUBRANK_CONFIG."""
 
     async def score_group(self, episodes: Any, *args: Any, **kwargs: Any) -> None:
@@ -43,7 +43,7 @@ class RubricScoring:
 
 
 def install(
-    engine: RewardEngine | str | Path | None = None, classes: MutableMapping[str, Any] | None = None
+    engine: EngineSource = None, classes: MutableMapping[str, Any] | None = None
 ) -> tuple[str, ...]:
     """Make prime-rl's algorithms use a rubric; returns their names. classes: by default prime-rl's own table."""
     load_engine(engine, _OWNER)  # raises now if the configuration is wrong

@@ -4,11 +4,13 @@
 
     register("reward.yaml", base="grpo")          then algorithm.adv_estimator=rubrank
 
-An advantage estimator of rLLM gets the rewards of all trajectory groups of a role, and the groups themselves: shape
-(b). This one grades the trajectories, replaces their rewards by the rubric's, and leaves the advantage to another
-estimator. Validation computes no advantage, so no rule learns from it. The last step of a trajectory has its
-conversation (`chat_completions`); its `task` may contain `rubric`, `prompt` and what verifiers need. A trajectory
-without any score gets the mean of its group.
+rLLM calls an advantage estimator with the rewards of all trajectory groups of a role, and with the groups themselves.
+The last step of a trajectory has its conversation (`chat_completions`); its `task` may contain `rubric`, `prompt` and
+what verifiers need.
+
+rLLM gets advantages: this estimator grades the trajectories, replaces their rewards by the rubric's, and leaves the
+advantage to the estimator `base`. A trajectory without any score gets the mean of its group. Validation computes no
+advantage, so no rule learns from it.
 """
 
 from __future__ import annotations
@@ -16,7 +18,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from rubrank.errors import InvalidInput
 from rubrank.rollouts.rollout import Group
 from rubrank.training.config import load_engine
 from rubrank.training.engine import RewardEngine, StepRewards, fill_unknown
+from rubrank.training.frameworks.common import EngineSource
 from rubrank.training.queries import Completion, make_group, make_query, split_prompt
 from rubrank.training.rollouts import normalize_finish_reason
 
@@ -34,7 +36,7 @@ _MODULES = ("rllm.trainer.algorithms.advantage", "rllm.experimental.common.advan
 
 
 def estimator(
-    engine: RewardEngine | str | Path | None,
+    engine: EngineSource,
     base: Callable[..., Any],
     *,
     report: Callable[[StepRewards], None] | None = None,
@@ -74,9 +76,7 @@ def estimator(
     return estimate
 
 
-def register(
-    engine: RewardEngine | str | Path | None = None, base: str = "grpo", name: str = NAME
-) -> None:
+def register(engine: EngineSource = None, base: str = "grpo", name: str = NAME) -> None:
     """Register the estimator with rLLM. base: the name of the estimator that computes the advantages."""
     for module_name in _MODULES:
         try:

@@ -6,11 +6,12 @@
     class Loop(RubricLoop, UserDefinedRolloutLoop):
         tokenizer_path = "Qwen/Qwen3-8B"              then user_defined_rollout_loop_cls: my_module.Loop
 
-`process_new_prompt(context)` returns all responses to a prompt: one group at a time. Their
-`response_level_rewards` and `scores` become the rubric's. The rewards of ROLL's own reward workers are
-replaced, but its query filter has already used them. In validation the responses stay as they are, and no rule
-learns. The columns of a row (`prompt`, `ground_truth`, `rubric` …) are the query. A response without any score
-gets the mean of its group.
+ROLL calls `process_new_prompt(context)` of a loop, which returns all responses to a prompt, as tokens. The columns of a
+row (`prompt`, `ground_truth`, `rubric` …) are the query.
+
+ROLL gets the responses with the rubric's rewards as their `response_level_rewards` and `scores`. The rewards of ROLL's
+own reward workers are replaced, but its query filter has already used them. A response without any score gets the mean
+of its group. In validation the responses stay as they are, and no rule learns.
 """
 
 from __future__ import annotations
@@ -18,19 +19,14 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from rubrank.errors import InvalidInput
 from rubrank.training.config import load_engine, refuse_late_controls
-from rubrank.training.engine import RewardEngine, fill_unknown
+from rubrank.training.engine import fill_unknown
+from rubrank.training.frameworks.common import EngineSource, read_token_completion
 from rubrank.training.queries import Completion, make_query, score_query
-from rubrank.training.rollouts import (
-    end_token_ids,
-    infer_finish_reason,
-    normalize_finish_reason,
-    token_opening_tag,
-)
+from rubrank.training.rollouts import normalize_finish_reason
 
 _OWNER = "ROLL"
 
@@ -38,7 +34,7 @@ _OWNER = "ROLL"
 class RubricLoop:
     """A mixin; put it before a rollout loop of ROLL."""
 
-    rubrank: RewardEngine | str | Path | None = None
+    rubrank: EngineSource = None
     """An engine, or the path of a configuration; None: RUBRANK_CONFIG."""
     tokenizer_path: str = ""
     """The policy's tokenizer."""
@@ -49,7 +45,7 @@ class RubricLoop:
         if not responses or context.is_val:
             return responses
         items = responses
-        if not isinstance(responses, list):
+        if not isinstance(responses, list):  # one batch object with a row for each response
             items = [responses[[i]] for i in range(len(responses))]
         engine, rubric_column = load_engine(self.rubrank, _OWNER)
         meta_info = getattr(context, "meta_info", None) or {}
@@ -58,7 +54,7 @@ class RubricLoop:
             refuse_late_controls(engine, _OWNER)
         first = items[0]
         row = {name: values[0] for name, values in first.non_tensor_batch.items()}
-        prompt = self.tokenizer.decode(_prompt_ids(first), skip_special_tokens=True)
+        prompt = self.tokenizer.decode(_read_prompt_ids(first), skip_special_tokens=True)
         result = await score_query(
             engine,
             make_query(prompt, row, rubric_column=rubric_column),
@@ -92,21 +88,17 @@ class RubricLoop:
         ids = _to_list(item.batch["responses"][0])
         if item.batch.get("response_mask") is not None:
             ids = ids[: _count_tokens(item.batch["response_mask"])]  # padded at the end
+        # ROLL reports the finish reason among the sampling parameters, which it keeps as JSON.
         params = None
         with suppress(KeyError, TypeError, ValueError):
             params = json.loads(item.non_tensor_batch["sampling_params"][0])
         reason = None
         if isinstance(params, dict) and params.get("finish_reasons"):
             reason = normalize_finish_reason(params["finish_reasons"][0])
-        if reason is None:
-            reason = infer_finish_reason(ids, end_token_ids(self.tokenizer), None)
-        text = self.tokenizer.decode(ids, skip_special_tokens=True)
-        return Completion(
-            text, reason, ids, opened=token_opening_tag(self.tokenizer, _prompt_ids(item))
-        )
+        return read_token_completion(self.tokenizer, _read_prompt_ids(item), ids, reason)
 
 
-def _prompt_ids(item: Any) -> list[int]:
+def _read_prompt_ids(item: Any) -> list[int]:
     ids = _to_list(item.batch["prompts"][0])
     if item.batch.get("prompt_mask") is None:
         return ids

@@ -5,11 +5,12 @@
 
     class Trainer(RubricRewards, RayPPOTrainer): ...          or FullyAsyncRayPPOTrainer
 
-`postprocess_generator_output(generator_output, uids)` receives the whole batch, with the uid of every row, in the
-one process that controls the run. Prompts, rubrics and what verifiers need are taken from the generator's input, else
-from the row of the dataset whose number is the uid. The loss mask separates the turns of an agent. In step-wise
-training only the last step of a trajectory is rewarded, as in SkyRL. A rollout without any score gets the mean of its
-group.
+SkyRL calls `postprocess_generator_output(generator_output, uids)` with the whole batch as tokens, and the uid of every
+row, in the one process that controls the run. Prompts, rubrics and what verifiers need are taken from the generator's
+input, else from the row of the dataset whose number is the uid. The loss mask separates the turns of an agent.
+
+SkyRL gets the rubric's rewards in the generator's output. In step-wise training only the last step of a trajectory is
+rewarded, as in SkyRL. A rollout without any score gets the mean of its group.
 
 SkyRL's `evaluate` calls the generator directly, so evaluations are not rewarded here. Their prompts are not remembered
 either, because their uids are row numbers of another dataset. Reward metrics cover the rows that are trained on, but
@@ -19,13 +20,13 @@ not groups that the asynchronous trainer dropped: those have no rewards of the r
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from rubrank.errors import InvalidInput
 from rubrank.training.config import load_engine
 from rubrank.training.engine import RewardEngine
 from rubrank.training.flat_batch import Sample, score_flat
+from rubrank.training.frameworks.common import EngineSource
 from rubrank.training.queries import Completion, Query, make_query
 from rubrank.training.rollouts import (
     last_turn,
@@ -41,7 +42,7 @@ _MOST_QUERIES = 100_000  # queries that are remembered
 class RubricRewards:
     """A mixin; put it before one of SkyRL's trainers."""
 
-    rubrank: RewardEngine | str | Path | None = None
+    rubrank: EngineSource = None
     """An engine, or the path of a configuration; None: RUBRANK_CONFIG."""
     _queries: dict[str, Query]
 

@@ -3,10 +3,11 @@
     export RUBRANK_CONFIG=/abs/reward.yaml          docs/frameworks.md says what is in it
     train.py … --group-rm --custom-rm-path rubrank.training.frameworks.slime.reward
 
-slime awaits `fn(args, samples)` with all samples of one prompt, and takes a list of numbers: one group at a
-time. The label and the metadata of a sample (`--label-key`, `--metadata-key`) may contain the query's own
-rubric and its prompt without the chat template. slime cannot leave a sample out of the baseline: one without
-any score gets the mean of its group, and `remove_sample`, which keeps it out of the loss.
+slime awaits `reward(args, samples)` with all samples of one prompt. The label and the metadata of a sample
+(`--label-key`, `--metadata-key`) may contain the query's own rubric and its prompt without the chat template.
+
+slime gets a list of numbers. It cannot leave a sample out of the baseline: one without any score gets the mean of its
+group, and `remove_sample`, which keeps it out of the loss.
 
 slime does not pass its step. Its data source numbers the groups and draws `rollout_batch_size` of them per rollout, so
 the step is their quotient. That does not hold if it draws more groups, or filters them; controls that start at a later
@@ -28,7 +29,7 @@ _OWNER = "slime"
 
 
 async def reward(args: Any, samples: Sequence[Any], **_: Any) -> list[float]:
-    """Return the rewards of the samples of one prompt."""
+    """Return the rewards of the samples of one prompt. `args.rubrank_config` takes precedence over RUBRANK_CONFIG."""
     if not isinstance(samples, Sequence) or isinstance(samples, str):
         raise InvalidInput(
             _OWNER,

@@ -4,12 +4,13 @@
     swift rlhf --rlhf_type grpo … --reward_funcs rubrank --num_generations 8 \\
         --external_plugins $(python -c "import rubrank.training.frameworks.swift as m; print(m.__file__)")
 
-ms-swift calls a reward function in each process with the rows of that process, whose number may differ: a flat
-batch, with the rows of all processes gathered here. It passes `prompt_id`, which is the same for all rows with
-the same messages. If two rows of the dataset have the same prompt, rows with different rubrics are separate
-groups; rows with the same rubric are split by their order, `num_generations` at a time.
+ms-swift calls a reward function in each process with the rows of that process, whose number may differ; the rows of all
+processes are gathered here. It passes `prompt_id`, which is the same for all rows with the same messages. If two rows
+of the dataset have the same prompt, rows with different rubrics are separate groups; rows with the same rubric are
+split by their order, `num_generations` at a time.
 
-ms-swift sums rewards with missing ones as 0, so a rollout without any score gets the mean of its group.
+ms-swift gets a list of rewards. It sums rewards with missing ones as 0, so a rollout without any score gets the mean of
+its group.
 
 ms-swift does not tell a reward function whether it evaluates. Its trainers know (their model is not in training mode),
 so their scoring method is wrapped (`watch`). If that is not possible and the run evaluates, rules that learn from step
@@ -30,6 +31,7 @@ from rubrank.errors import InvalidInput
 from rubrank.training.config import load_engine
 from rubrank.training.engine import RewardEngine
 from rubrank.training.flat_batch import GroupOf, Sample, score_flat
+from rubrank.training.frameworks.common import EngineSource, refuse_memory, select_row_columns
 from rubrank.training.frameworks.trl import current_processes
 from rubrank.training.queries import Completion, make_query, split_prompt
 from rubrank.training.rollouts import count_tokens, normalize_finish_reason
@@ -51,21 +53,16 @@ _NOT_METADATA = word_list("""
 class RubricORM:
     """An `ORM` of ms-swift."""
 
-    rubrank: Any = None
+    rubrank: EngineSource = None
     """An engine, or the path of a configuration; None: RUBRANK_CONFIG."""
 
     def __init__(self, args: Any = None, **_: Any) -> None:
         self.args = args
         self.engine, self._rubric_column = load_engine(self.rubrank, _OWNER)
         evaluates = getattr(args, "eval_strategy", "no") not in (None, "no")
-        if not watch_loaded_trainers() and self.engine.remembers and evaluates:
-            raise InvalidInput(
-                _OWNER,
-                "rule",
-                allowed="one without a memory: this trainer of ms-swift does not say when it evaluates",
-                got=repr(self.engine.rule.name),
-                remedy="Or set --eval_strategy no.",
-            )
+        if not watch_loaded_trainers() and evaluates:
+            reason = "this trainer of ms-swift does not say when it evaluates"
+            refuse_memory(self.engine, _OWNER, reason, remedy="Or set --eval_strategy no.")
 
     def __call__(self, completions: Sequence[str], **kwargs: Any) -> list[float]:
         """Return the reward of every completion of this process."""
@@ -156,11 +153,9 @@ def _read_samples(
     number = len(completions)
     if not number:  # other processes may have rows
         return []
-    columns = {
-        name: values
-        for name, values in kwargs.items()
-        if name not in _NOT_COLUMNS and isinstance(values, Sequence) and len(values) == number
-    }
+    columns = select_row_columns(kwargs, number)
+    for name in _NOT_COLUMNS:
+        columns.pop(name, None)
     if "prompt_id" not in columns:
         raise InvalidInput(
             _OWNER,

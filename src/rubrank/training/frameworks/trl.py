@@ -35,6 +35,7 @@ from rubrank.options import EngineKeywords, EngineOptions, check_keywords
 from rubrank.training.config import refuse_late_controls
 from rubrank.training.engine import RewardEngine
 from rubrank.training.flat_batch import Processes, Sample, by_position, score_flat
+from rubrank.training.frameworks.common import select_row_columns
 from rubrank.training.queries import find_own_rubric
 from rubrank.training.rollouts import (
     count_tokens,
@@ -235,13 +236,7 @@ class RubricReward:
                 got=f"{number} prompts, {len(completions)} completions",
                 remedy="Pass what TRL passes.",
             )
-        row_columns = {
-            name: values
-            for name, values in columns.items()
-            if isinstance(values, Sequence)
-            and not isinstance(values, str)
-            and len(values) == number
-        }
+        row_columns = select_row_columns(columns, number)
         not_metadata = (self.rubric_column or "rubric", *_NOT_METADATA)
         unknown: list[Any] = [None] * number
         has_ids = completion_ids is not None and len(completion_ids) == number

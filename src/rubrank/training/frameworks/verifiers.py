@@ -9,16 +9,16 @@
 
     class Env(RubricFinalize, BestOfNEnv): ...                   any environment whose episode has several attempts
 
-A function of a `vf.Rubric` whose parameters have plural names is called with all rollouts of an example: one
-group at a time. A row's `info` may contain the query's own rubric; the rest of it, and `answer`, are metadata.
-verifiers cannot leave a rollout out: one without any score gets the mean of its group. It does not pass its step.
+verifiers ≤ 0.3.1 calls a function of a `vf.Rubric` whose parameters have plural names with all rollouts of an example.
+A row's `info` may contain the query's own rubric; the rest of it, and `answer`, are metadata. verifiers does not pass
+its step. It gets a list of rewards, and cannot leave a rollout out: one without any score gets the mean of its group.
 
 verifiers catches what a function raises, logs it, and gives the group zeros. Without another function the group then
 has no advantage, and nothing is learned from it. Look for "Error calling group reward function" in the log.
 
-verifiers 0.4 has no Rubric. `Env.finalize(task, episode)` sees the finished traces of an episode, which are the group:
-n attempts, as in its best-of-n environment. An error raised there fails the episode, and verifiers tries it again. In
-prime-rl a group is several episodes; see `prime_rl.py`.
+verifiers 0.4 has no Rubric. It calls `Env.finalize(task, episode)` with the finished traces of an episode, which are
+the group: n attempts, as in its best-of-n environment. An error raised there fails the episode, and verifiers tries it
+again. In prime-rl a group is several episodes; see `prime_rl.py`.
 
 Traces of the same agent are a group: a proposer is not compared with a solver. Traces of agents that are not trained,
 and traces that ended in an error, get no reward. The rubric's reward replaces that of the task, which is kept as the
@@ -29,12 +29,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 from rubrank.errors import InvalidInput
 from rubrank.training.config import load_engine
 from rubrank.training.engine import RewardEngine, StepRewards, fill_unknown
+from rubrank.training.frameworks.common import EngineSource
 from rubrank.training.queries import Completion, make_query, score_query, split_prompt
 from rubrank.training.rollouts import normalize_finish_reason
 
@@ -42,7 +42,7 @@ _OWNER = "verifiers"
 
 
 def group_reward(
-    engine: RewardEngine | str | Path | None = None,
+    engine: EngineSource = None,
     *,
     rubric_column: str | None = None,
     name: str = "rubric",
@@ -81,7 +81,7 @@ def group_reward(
     return reward
 
 
-def rubric_of(engine: RewardEngine | str | Path | None = None, **options: Any) -> Any:
+def rubric_of(engine: EngineSource = None, **options: Any) -> Any:
     """Return a `vf.Rubric` with `group_reward` as its only function; the options are the same."""
     remedy = "pip install 'verifiers<0.4'; with 0.4, mix RubricFinalize of this module into an environment."
     try:
@@ -141,7 +141,7 @@ def _to_int(value: Any) -> int | None:
 class RubricFinalize:
     """A mixin; put it before an environment of verifiers 0.4."""
 
-    rubrank: RewardEngine | str | Path | None = None
+    rubrank: EngineSource = None
     """An engine, or the path of a configuration; None: RUBRANK_CONFIG."""
     rubrank_name = "rubric"
     """The name of the reward in a trace."""

@@ -31,6 +31,7 @@ from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.training.barrier import Barrier
 from rubrank.training.config import refuse_late_controls
 from rubrank.training.engine import RewardEngine, divide_limits
+from rubrank.training.frameworks.common import refuse_memory
 from rubrank.training.frameworks.verl.checkpoint import ACTOR, Fault
 from rubrank.training.frameworks.verl.scores import SingleGrader
 from rubrank.training.frameworks.verl.settings import (
@@ -257,14 +258,8 @@ def stateless_engine(settings: Settings) -> RewardEngine:
     """Return the engine of a barrier. Raises InvalidInput for a rule with a memory."""
     engine = settings.engine()
     engine.leave_out_default_control()
-    if engine.remembers:
-        raise InvalidInput(
-            OWNER,
-            "rule",
-            allowed="one without a memory: no checkpoint contains reward workers",
-            got=repr(engine.rule.name),
-            remedy="Use trainer.v1.trainer_mode=rubrank_sync with RubricScores, which saves it; or pool: group.",
-        )
+    remedy = "Use trainer.v1.trainer_mode=rubrank_sync with RubricScores, which saves it; or pool: group."
+    refuse_memory(engine, OWNER, "no checkpoint contains reward workers", remedy)
     return engine
 
 
