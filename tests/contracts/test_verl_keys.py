@@ -62,7 +62,7 @@ def test_verl_accepts_the_documented_command():
 
 
 def test_we_understand_the_documented_command():
-    settings = Settings.of(composed(documented()))
+    settings = Settings.read(composed(documented()))
     assert settings.reward.rule == "rlvr2+"
     assert settings.reward.records == "/shared/run-1/records.jsonl"
     markdown, length = settings.reward.attributes

@@ -270,7 +270,7 @@ def test_headers_that_do_not_end(served):
 
 
 def test_headers_that_never_come(served, monkeypatch):
-    monkeypatch.setattr(http_server, "SLOWEST_HEAD", 0.2)
+    monkeypatch.setattr(http_server, "SLOWEST_HEAD_SECONDS", 0.2)
     answer = _sent(served, b"POST /slime HTTP/1.1\r\nHost: x\r\n")
     assert answer.startswith(b"HTTP/1.1 408")
     assert set(json.loads(answer.partition(b"\r\n\r\n")[2])["error"]) == PARTS

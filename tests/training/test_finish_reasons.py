@@ -139,8 +139,8 @@ def test_verifiers():
 
 def test_verl():
     row = {"raw_prompt": "p"}
-    assert Settings().rollout(row, CUT, finish_reason="length").finish_reason == "length"
-    assert Settings().rollout(row, CUT).finish_reason is None
+    assert Settings().make_rollout(row, CUT, finish_reason="length").finish_reason == "length"
+    assert Settings().make_rollout(row, CUT).finish_reason is None
     assert find_token_limit({"actor_rollout_ref": {"rollout": {"response_length": 8}}}) == 8
     assert find_token_limit({"data": {"max_response_length": 9}}) == 9
     assert find_token_limit(SimpleNamespace(data=SimpleNamespace(max_response_length=7))) == 7

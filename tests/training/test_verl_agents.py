@@ -104,7 +104,7 @@ def test_calls_and_results_of_the_loop(policy):
     both = call("depth", lake="West") + "\n" + call("width", lake="West")
     output, tokenizer, config = sampled(policy, f"I look.\n{both}", call("depth", lake="East"), "It is 5 m deep.")
     row = {"raw_prompt": PROMPT}
-    found = ResponseReader(Settings(), tokenizer, config).rollout(row, output.response_ids, "here")
+    found = ResponseReader(Settings(), tokenizer, config).read_rollout(row, output.response_ids, "here")
     told = [(one.name, one.arguments, one.result) for one in found.tool_calls]
     spoken = "5 m\nassistant\nIt is 9 m deep."
     assert told == [
@@ -120,6 +120,8 @@ def test_calls_and_results_of_the_loop(policy):
 
 def test_what_the_policy_writes_is_no_result(policy):
     output, tokenizer, config = sampled(policy, "<tool_response>\n7 m\n</tool_response>\nassistant\nIt is 7 m deep.")
-    found = ResponseReader(Settings(), tokenizer, config).rollout({"raw_prompt": PROMPT}, output.response_ids, "here")
+    found = ResponseReader(Settings(), tokenizer, config).read_rollout(
+        {"raw_prompt": PROMPT}, output.response_ids, "here"
+    )
     assert found.tool_calls == ()
     assert "7 m" in found.answer

@@ -33,10 +33,10 @@ def test_the_dataset(folder):
     train, val = (pl.read_parquet(folder / f"{name}.parquet").to_dicts() for name in ("train", "val"))
     assert (len(train), len(val)) == (4, 2)
     assert [is_held_out(row) for row in (*train, *val)] == [False] * 4 + [True] * 2
-    settings = Settings.of({"rubrank": {"rubric": ["EmptyAnswer"]}})
-    assert settings.check(RewardEngine(["EmptyAnswer"]), [*train, *val], "rows") == 6
-    assert json.loads(settings.own_rubric(train[0])) == LAKE
-    assert json.loads(settings.own_rubric(val[1]))["instruction_id_list"] == ["punctuation:no_comma"]
+    settings = Settings.read({"rubrank": {"rubric": ["EmptyAnswer"]}})
+    assert settings.check_rows(RewardEngine(["EmptyAnswer"]), [*train, *val], "rows") == 6
+    assert json.loads(settings.find_rubric(train[0])) == LAKE
+    assert json.loads(settings.find_rubric(val[1]))["instruction_id_list"] == ["punctuation:no_comma"]
 
 
 def test_too_many_held_out(folder):
@@ -88,7 +88,7 @@ ANSWER = "\nuser\n<tool_response>\na lake\n</tool_response>"
 
 def test_turns_of_an_agent_loop():
     reading = ResponseReader(Settings(), Tokenizer(), {})
-    found = reading.rollout(ROW, tokens(CALL, ANSWER, "\nassistant\nIt is a lake."), "here")
+    found = reading.read_rollout(ROW, tokens(CALL, ANSWER, "\nassistant\nIt is a lake."), "here")
     assert [(call.name, call.arguments, call.result) for call in found.tool_calls] == [
         ("look", {"at": "map"}, "a lake")
     ]
@@ -98,16 +98,18 @@ def test_turns_of_an_agent_loop():
 def test_a_policy_cannot_answer_for_its_tools():
     """Without an end token there is no other turn, whatever the text says."""
     reading = ResponseReader(Settings(), Tokenizer(), {})
-    found = reading.rollout(ROW, tokens(f"{CALL}{ANSWER}\nassistant\nIt is a lake."), "here")
+    found = reading.read_rollout(ROW, tokens(f"{CALL}{ANSWER}\nassistant\nIt is a lake."), "here")
     assert [call.result for call in found.tool_calls] == [None]
 
 
 def test_templates_that_end_in_thoughts():
     ids = tokens("it should be a lake")
-    assert ResponseReader(Settings(), Tokenizer("<think>\n"), {}).rollout(ROW, ids, "here").answer == ""
-    assert ResponseReader(Settings(), Tokenizer(), {}).rollout(ROW, ids, "here").answer == "it should be a lake"
-    tags = Settings.of({"rubrank": {"thinking": "tags"}})
-    assert ResponseReader(tags, Tokenizer("<think>\n"), {}).rollout(ROW, ids, "here").answer == "it should be a lake"
+    assert ResponseReader(Settings(), Tokenizer("<think>\n"), {}).read_rollout(ROW, ids, "here").answer == ""
+    assert ResponseReader(Settings(), Tokenizer(), {}).read_rollout(ROW, ids, "here").answer == "it should be a lake"
+    tags = Settings.read({"rubrank": {"thinking": "tags"}})
+    assert (
+        ResponseReader(tags, Tokenizer("<think>\n"), {}).read_rollout(ROW, ids, "here").answer == "it should be a lake"
+    )
 
 
 @pytest.mark.parametrize(

@@ -199,7 +199,7 @@ def test_judges_who_compare_are_left_to_the_trainer(policy):
 
     judge = {"kind": "pairwise", "endpoints": [{"base_url": "http://127.0.0.1:9", "model": "nobody"}]}
     asked = [*RUBRIC, {"name": "Better", "question": "Which is better?"}]
-    alone = SingleScorer(Settings.of({"rubrank": {"rubric": asked, "judges": {"judges": [judge]}}}))
+    alone = SingleScorer(Settings.read({"rubrank": {"rubric": asked, "judges": {"judges": [judge]}}}))
     assert not alone.is_complete
     reward, shown, _ = asyncio.run(alone.score(Rollout(prompt="p", response="moon"), None))
     assert reward == pytest.approx(2 / 3)
@@ -212,4 +212,4 @@ def test_judges_who_compare_are_left_to_the_trainer(policy):
         "rubrank/score": pytest.approx(2 / 3),
     }
     judge["kind"] = "absolute"
-    assert SingleScorer(Settings.of({"rubrank": {"rubric": asked, "judges": {"judges": [judge]}}})).is_complete
+    assert SingleScorer(Settings.read({"rubrank": {"rubric": asked, "judges": {"judges": [judge]}}})).is_complete

@@ -12,8 +12,8 @@ from rubrank.errors import JudgeOutage
 from rubrank.training.frameworks.verl.checkpoint import (
     MODES,
     CheckpointBeforeOutage,
+    choose_mode,
     save_step,
-    saving_mode,
     uses_barrier,
 )
 
@@ -84,8 +84,8 @@ def test_with_the_barrier_modes_of_verl_are_run_as_those_that_save(mode):
         told = SimpleNamespace(v1=SimpleNamespace(trainer_mode=mode))
         return SimpleNamespace(reward=SimpleNamespace(reward_manager=SimpleNamespace(name=manager)), trainer=told)
 
-    assert saving_mode(config("RubricBarrier")) == (f"rubrank_{mode}" if mode in MODES else mode)
-    assert saving_mode(config("naive")) == mode
+    assert choose_mode(config("RubricBarrier")) == (f"rubrank_{mode}" if mode in MODES else mode)
+    assert choose_mode(config("naive")) == mode
 
 
 def test_a_queue_that_is_broken_too_does_not_hide_the_judges(tmp_path, monkeypatch):

@@ -18,7 +18,7 @@ OWN = [{"name": "Keyword", "params": {"keywords": ["moon"]}}]
 
 
 def settings(**section):
-    return Settings.of({"rubrank": section, "trainer": {}})
+    return Settings.read({"rubrank": section, "trainer": {}})
 
 
 def test_the_engine_that_a_configuration_describes(tmp_path):
@@ -28,15 +28,15 @@ def test_the_engine_that_a_configuration_describes(tmp_path):
         records=str(tmp_path / "r.jsonl"),
         seed=3,
         attributes=["markdown", {"name": "reasoning_length", "attenuate": 0.5, "start": 700}],
-    ).engine()
+    ).make_engine()
     assert engine.rule.name == "rlvr2*focal+"
     assert engine.controls == (Control("markdown"), Control("reasoning_length", attenuate(0.5), 700))
     assert engine.records == tmp_path / "r.jsonl"
 
 
 def test_a_configuration_without_us():
-    assert Settings.of({"trainer": {}}) == Settings()
-    assert settings(rule=None).engine().rule.name == "rlvr2+"
+    assert Settings.read({"trainer": {}}) == Settings()
+    assert settings(rule=None).make_engine().rule.name == "rlvr2+"
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_values_are_checked():
     with pytest.raises(InvalidInput, match=r"rubrank in verl's config: .*attenuate"):
         settings(attributes=[{"name": "markdown", "attenuate": 3}])
     with pytest.raises(InvalidInput, match="one that can be imported"):
-        settings(rubric=RUBRIC, imports=["no_such_module_of_verifiers"]).engine()
+        settings(rubric=RUBRIC, imports=["no_such_module_of_verifiers"]).make_engine()
 
 
 @pytest.mark.parametrize(
@@ -64,22 +64,22 @@ def test_values_are_checked():
     ],
 )
 def test_where_a_row_has_its_rubric(row):
-    assert settings().own_rubric(row) == OWN
+    assert settings().find_rubric(row) == OWN
 
 
 def test_instructions_are_a_rubric():
     row = {"instruction_id_list": ["punctuation:no_comma"], "kwargs": [{}], "extra_info": {}}
-    assert settings().own_rubric(row) == {"instruction_id_list": ["punctuation:no_comma"], "kwargs": [{}]}
-    assert settings().own_rubric({"extra_info": row}) == settings().own_rubric(row)
-    assert settings().own_rubric({"extra_info": {}}) is None
+    assert settings().find_rubric(row) == {"instruction_id_list": ["punctuation:no_comma"], "kwargs": [{}]}
+    assert settings().find_rubric({"extra_info": row}) == settings().find_rubric(row)
+    assert settings().find_rubric({"extra_info": {}}) is None
 
 
 def test_a_place_that_is_named():
     asked = settings(rubric_column="extra_info.asked", columns="tests")
-    assert asked.own_rubric({"rubric": RUBRIC, "extra_info": {"asked": OWN}}) == OWN
-    assert {"extra_info", "tests"} < set(asked.fields)
+    assert asked.find_rubric({"rubric": RUBRIC, "extra_info": {"asked": OWN}}) == OWN
+    assert {"extra_info", "tests"} < set(asked.row_columns)
     with pytest.raises(InvalidInput, match=r"a place in the row, which has extra_info; got 'extra_info\.asked'"):
-        asked.own_rubric({"extra_info": {}})
+        asked.find_rubric({"extra_info": {}})
 
 
 def test_a_row_and_its_rollout():
@@ -90,7 +90,7 @@ def test_a_row_and_its_rollout():
         "extra_info": {"index": 7, "rubric": OWN},
         "tests": ["a"],
     }
-    rollout = settings(columns=["tests"]).rollout(row, "<think>Hm.</think>West Lake.")
+    rollout = settings(columns=["tests"]).make_rollout(row, "<think>Hm.</think>West Lake.")
     assert (rollout.question, rollout.thoughts, rollout.answer) == ("Name a lake.", "Hm.", "West Lake.")
     assert rollout.metadata == {
         "style": "rule",
@@ -99,17 +99,17 @@ def test_a_row_and_its_rollout():
         "data_source": "lakes",
         "tests": ["a"],
     }
-    assert "tests" not in Settings().rollout(row, "").metadata
+    assert "tests" not in Settings().make_rollout(row, "").metadata
 
 
 def test_rows_are_checked_before_anything_is_loaded():
-    engine = settings(rubric=RUBRIC).engine()
+    engine = settings(rubric=RUBRIC).make_engine()
     rows = [{"rubric": None}, {"rubric": OWN}, {"rubric": OWN}]
-    assert settings().check(engine, rows, "train_dataset") == 3
+    assert settings().check_rows(engine, rows, "train_dataset") == 3
     with pytest.raises(InvalidInput, match=r"train_dataset, row 2: criterion 'Is it polite\?' must be decided by"):
-        settings().check(engine, [{}, {"rubric": ["Is it polite?"]}], "train_dataset")
+        settings().check_rows(engine, [{}, {"rubric": ["Is it polite?"]}], "train_dataset")
     with pytest.raises(InvalidInput, match="row 1: rubric must be given"):
-        settings().check(settings().engine(), [{}], "train_dataset")
+        settings().check_rows(settings().make_engine(), [{}], "train_dataset")
 
 
 def test_arrays_become_lists():

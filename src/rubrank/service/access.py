@@ -29,8 +29,8 @@ from rubrank.service.schemas import to_json
 
 _log = logging.getLogger("rubrank.service")
 _SEE_LOG = "Try again later; the log of the service says more."
-_RETRY_AFTER = "5"  # seconds
-_DEEPEST = 200  # levels of nesting: recursive code would overflow the stack
+_RETRY_AFTER_SECONDS = "5"  # seconds
+_MOST_JSON_LEVELS = 200  # levels of nesting: recursive code would overflow the stack
 
 
 class RequestRefused(Exception):  # noqa: N818
@@ -157,7 +157,7 @@ def parse_json(body: bytes) -> Any:
     except ValueError as error:
         raise _refuse_json(str(error)) from None
     level = [data]
-    for _ in range(_DEEPEST):
+    for _ in range(_MOST_JSON_LEVELS):
         inner: list[Any] = []
         for value in level:
             if isinstance(value, dict):
@@ -237,7 +237,7 @@ def _make_response(status: int, error: InvalidInput, message: str | None = None)
     }
     headers = {}
     if status in (429, 503):
-        headers["Retry-After"] = _RETRY_AFTER
+        headers["Retry-After"] = _RETRY_AFTER_SECONDS
     if status == 401:
         headers["WWW-Authenticate"] = "Bearer"
     if status in (401, 408, 413, 415):

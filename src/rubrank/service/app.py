@@ -47,8 +47,8 @@ Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
 OpenService: TypeAlias = Callable[[], AbstractAsyncContextManager[tuple[Service, str | None]]]
 """Opens a context with (the service, its token)."""
 _JSON = "application/json"
-_CALLER_GONE = 499
-_LONGEST_COOKIE = 200  # characters of a session's name
+_CALLER_GONE_STATUS = 499
+_MOST_COOKIE_CHARACTERS = 200  # characters of a session's name
 
 
 def make_app(open_service: OpenService) -> Starlette:
@@ -161,7 +161,7 @@ class Routes:
             samples = dialect.read_samples(body, self._reader)
             answers = await self._score_while_connected(request, samples)
             if answers is None:
-                return Response(status_code=_CALLER_GONE)
+                return Response(status_code=_CALLER_GONE_STATUS)
             write = dialect.write_answer
             if request.query_params.get("form") == "object" and dialect.write_object is not None:
                 write = dialect.write_object
@@ -191,7 +191,7 @@ class Routes:
         """NeMo Gym begins and ends a session with each sample; it expects the id of the session back, and a cookie."""
         answer = answer_session(parse_json(await self._read_body(request)))
         response = Response(to_json(answer), media_type=_JSON)
-        name = quote(str(answer.get(SESSION, "none"))[:_LONGEST_COOKIE], safe="")
+        name = quote(str(answer.get(SESSION, "none"))[:_MOST_COOKIE_CHARACTERS], safe="")
         response.set_cookie("rubrank_session", name, httponly=True)
         return response
 

@@ -38,9 +38,11 @@ URL = "RUBRANK_SERVICE"
 """The environment variable with the address of the service."""
 TOKEN = "RUBRANK_TOKEN"
 """The environment variable with its token."""
-_RETRIED = (408, 429, 500, 502, 503, 504)
-_LONGEST_PAUSE = 30.0  # seconds between attempts
+_RETRIED_STATUSES = (408, 429, 500, 502, 503, 504)
+_LONGEST_PAUSE_SECONDS = 30.0  # seconds between attempts
 _OWNER = "RewardClient"
+_TRAINER_COLUMNS = ("completion_ids", "trainer_state", "log_extra", "log_metric")
+"""Arguments that TRL passes in addition to the columns of the dataset."""
 
 
 class ServiceError(RubrankError, RuntimeError):
@@ -171,7 +173,7 @@ class RewardClient:
         error = ServiceError("")
         for attempt in range(self._tries):
             if attempt:
-                time.sleep(min(0.25 * 2**attempt, _LONGEST_PAUSE))
+                time.sleep(min(0.25 * 2**attempt, _LONGEST_PAUSE_SECONDS))
             try:
                 status, answer = self._request(path, content)
             except (OSError, http.client.HTTPException) as failure:
@@ -188,7 +190,7 @@ class RewardClient:
                     raise ServiceError(f"{self._where}: {problem}") from None
                 return parsed
             error = ServiceError(_read_error(answer, status), status)
-            if status not in _RETRIED:
+            if status not in _RETRIED_STATUSES:
                 break
         raise error
 
@@ -252,9 +254,6 @@ def _read_error(answer: bytes, status: int) -> str:
 
 
 # ----------------------------------------------------------------------------------------------------------- trainers
-
-_TRAINER_COLUMNS = ("completion_ids", "trainer_state", "log_extra", "log_metric")
-"""Arguments that TRL passes in addition to the columns of the dataset."""
 
 
 def remote_reward(

@@ -16,7 +16,23 @@ from collections.abc import Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
+_SECONDS_BUCKETS = (
+    0.005,
+    0.01,
+    0.025,
+    0.05,
+    0.1,
+    0.25,
+    0.5,
+    1.0,
+    2.5,
+    5.0,
+    10.0,
+    30.0,
+    60.0,
+    120.0,
+    300.0,
+)
 _COUNTERS = {
     "groups": "Groups that were fused.",
     "rewards": "Rewards that were computed.",
@@ -57,7 +73,7 @@ class Metrics:
             "rubrank_request_seconds",
             "Seconds until a request was answered.",
             ["path"],
-            buckets=_SECONDS,
+            buckets=_SECONDS_BUCKETS,
             registry=self._registry,
         )
 

@@ -36,7 +36,7 @@ from rubrank.service.metrics import Metrics
 from rubrank.training.engine import Graded, RewardEngine
 
 # Larger batches are not faster, and requests would wait longer for each other.
-_BATCH_ROLLOUTS = 2048
+_MOST_BATCH_ROLLOUTS = 2048
 _MOST_RUBRICS = 10_000  # parsed rubrics of requests that are kept in memory
 
 
@@ -208,7 +208,7 @@ class Pipeline:
         while is_open:
             jobs: list[_Job] = []
             rollouts = 0
-            while rollouts < _BATCH_ROLLOUTS:
+            while rollouts < _MOST_BATCH_ROLLOUTS:
                 try:
                     job = self._jobs.get(block=not jobs)
                 except queue.Empty:

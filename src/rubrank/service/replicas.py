@@ -40,10 +40,10 @@ _OWNER = "serve"
 COHORTS_ACTOR = "rubrank-cohorts"
 LIMITS_ACTOR = "rubrank-limits"
 NAMESPACE = "rubrank"
-_DEAD_AFTER = 5.0  # seconds without a ping or call from a replica
+_DEAD_AFTER_SECONDS = 5.0  # seconds without a ping or call from a replica
 _MOST_CALLS = 100_000  # calls that may wait in an actor or replica at the same time
-_OBJECT_STORE = 128 << 20  # bytes; small, because nothing large goes through it
-_SLOW_START = {
+_OBJECT_STORE_BYTES = 128 << 20  # bytes; small, because nothing large goes through it
+_PROXY_TIMEOUTS = {
     "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "60",
     "RAY_SERVE_PROXY_HEALTH_CHECK_TIMEOUT_S": "60",
 }
@@ -104,7 +104,7 @@ class CohortsActor:
             await asyncio.sleep(LEASE / 10)
             now = time.monotonic()
             for replica, last_seen in list(self._last_seen.items()):
-                if now - last_seen > _DEAD_AFTER:
+                if now - last_seen > _DEAD_AFTER_SECONDS:
                     del self._last_seen[replica]
                     cohorts.remove_replica(replica)
 
@@ -219,7 +219,7 @@ def serve_on_ray(
     on_listening: Callable[[str], None] = lambda url: None,
 ) -> None:
     """Serve until a signal ends it. address: of a Ray cluster; None: one on this machine, started for the service."""
-    for name, value in _SLOW_START.items():
+    for name, value in _PROXY_TIMEOUTS.items():
         os.environ.setdefault(name, value)
     import ray
     from ray import serve
@@ -231,7 +231,7 @@ def serve_on_ray(
         address,
         _OWNER,
         namespace=NAMESPACE,
-        object_store_memory=_OBJECT_STORE,
+        object_store_memory=_OBJECT_STORE_BYTES,
         num_cpus=2 * replicas + 2,
     )
     try:

@@ -40,11 +40,11 @@ _OWNER = "serve"
 _BACKLOG = 2048
 _MOST_DESCRIPTORS = 65536
 # Seconds. Trainers may pause longer between steps, but proxies would close idle connections anyway.
-_KEEP_ALIVE = 75
+_KEEP_ALIVE_SECONDS = 75
 
-LARGEST_HEAD = 512 * 2**10
+LARGEST_HEAD_BYTES = 512 * 2**10
 """Bytes until the headers are complete; uvicorn reads pieces of 256 KB, which may hold some of the body."""
-SLOWEST_HEAD = 60.0
+SLOWEST_HEAD_SECONDS = 60.0
 """Seconds until the headers are complete."""
 MOST_PIPELINED = 64
 """Pipelined requests of one connection: those that wait for the answer to an earlier one."""
@@ -118,7 +118,7 @@ class LimitedProtocol(HttpToolsProtocol):
         """Start the timer for the first request of a new connection."""
         super().connection_made(transport)
         self._limits.add_untrusted(self, self.client[0] if self.client else "")
-        self._start_timer(SLOWEST_HEAD, "headers")
+        self._start_timer(SLOWEST_HEAD_SECONDS, "headers")
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget a connection that was closed."""
@@ -130,15 +130,15 @@ class LimitedProtocol(HttpToolsProtocol):
         """Count the bytes of a request's head, and pass them on to uvicorn."""
         if not self._in_body:
             self._head_bytes += len(data)
-            if self._head_bytes > LARGEST_HEAD:
-                self._refuse(431, "headers", f"at most {LARGEST_HEAD:,} bytes", "more")
+            if self._head_bytes > LARGEST_HEAD_BYTES:
+                self._refuse(431, "headers", f"at most {LARGEST_HEAD_BYTES:,} bytes", "more")
                 return
         super().data_received(data)
 
     def on_message_begin(self) -> None:
         """Start the timer for the head of a request."""
         super().on_message_begin()
-        self._start_timer(SLOWEST_HEAD, "headers")
+        self._start_timer(SLOWEST_HEAD_SECONDS, "headers")
 
     def on_headers_complete(self) -> None:
         """Start the timer for the body, and check the token."""
@@ -290,7 +290,7 @@ def make_server(
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        timeout_keep_alive=_KEEP_ALIVE,
+        timeout_keep_alive=_KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=max(1, math.ceil(config.shutdown)),
         **files,
     )

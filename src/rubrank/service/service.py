@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from rubrank.service.replicas import RemoteCohorts
 
 _log = logging.getLogger("rubrank.service")
-_LOG_PAUSE = 60.0  # seconds between two lines about starved groups
+_LOG_PAUSE_SECONDS = 60.0  # seconds between two lines about starved groups
 _DIGEST_BYTES = 16
 _MOST_UNSAVED = 1000  # results that are kept in memory while the disk is full
 _WARM_UP_PROMPT = "Name a lake near Hangzhou, and say in two sentences why people go there."
@@ -383,7 +383,9 @@ class Service:
         self.metrics.count("starved")
         got = f"{incomplete} of the last {len(self._recent)} groups incomplete"
         now = time.monotonic()
-        if now - self._starved_logged >= _LOG_PAUSE:  # every sample of a step may be refused
+        if (
+            now - self._starved_logged >= _LOG_PAUSE_SECONDS
+        ):  # every sample of a step may be refused
             self._starved_logged = now
             _log.error("%s: the trainer keeps fewer samples in flight than its groups need", got)
         raise make_refusal(

@@ -120,11 +120,11 @@ class VerifyRequest:
 
 def read_request(data: Any) -> VerifyRequest:
     """Read a request, given as JSON data or as NeMo Gym's own classes."""
-    body = _dump(data)
+    body = _to_data(data)
     if not isinstance(body, Mapping):
         raise InvalidInput(OWNER, "body", allowed="an object", got=type(body).__name__, remedy="")
-    params = _dump(body.get(_PARAMS))
-    response = _dump(body.get(_RESPONSE))
+    params = _to_data(body.get(_PARAMS))
+    response = _to_data(body.get(_RESPONSE))
     has_input = isinstance(params, Mapping) and params.get("input") is not None
     if not has_input or not isinstance(response, Mapping):
         fields = [f"{name}: {type(value).__name__}" for name, value in body.items()]
@@ -166,7 +166,7 @@ def _read_tools(tools: Any) -> list[Any] | None:
         return None
     functions = []
     for item in tools:
-        tool = _dump(item)
+        tool = _to_data(item)
         if not isinstance(tool, Mapping) or tool.get("type") != "function":
             continue
         if "function" not in tool:
@@ -209,7 +209,7 @@ def _read_messages(items: Any, where: str, default_role: str | None = None) -> l
         raise InvalidInput(OWNER, where, allowed="a list", got=type(items).__name__, remedy="")
     conversation = _Conversation()
     for data in items:
-        item = _dump(data)
+        item = _to_data(data)
         if not isinstance(item, Mapping):
             raise InvalidInput(
                 OWNER, where, allowed="a list of objects", got=type(item).__name__, remedy=""
@@ -240,7 +240,11 @@ def _read_messages(items: Any, where: str, default_role: str | None = None) -> l
 
 
 class _Conversation:
-    """Chat messages that are built item by item."""
+    """Chat messages that are built item by item.
+
+    The Responses API has an item for each message, call, result and piece of reasoning; chat APIs have messages, which
+    contain reasoning and calls.
+    """
 
     def __init__(self) -> None:
         self.messages: list[dict[str, Any]] = []
@@ -248,6 +252,7 @@ class _Conversation:
         """Pieces that belong to the next message or call."""
 
     def add_message(self, role: str, text: str) -> None:
+        """Add a message, with the reasoning that came before it."""
         message: dict[str, Any] = {"role": role, "content": text}
         pieces = [piece.strip("\r\n") for piece in self.reasoning if piece.strip()]
         if pieces:
@@ -274,7 +279,7 @@ def _read_texts(content: Any) -> list[str]:
         return [content]
     texts = []
     for item in content if isinstance(content, list | tuple) else ():
-        part = _dump(item)
+        part = _to_data(item)
         if isinstance(part, Mapping):
             part = part.get("text") or part.get("refusal")
         if isinstance(part, str) and part:
@@ -282,14 +287,18 @@ def _read_texts(content: Any) -> list[str]:
     return texts
 
 
-def _dump(value: Any) -> Any:
-    return value.model_dump() if hasattr(value, "model_dump") else value
+def _to_data(value: Any) -> Any:
+    """Return the fields of one of NeMo Gym's own objects; other values are returned unchanged."""
+    return value.model_to_data() if hasattr(value, "model_dump") else value
 
 
 def _to_mapping(value: Any) -> Mapping[str, Any]:
-    data = _dump(value)
+    """Return the fields of an object; none if the value is not an object."""
+    data = _to_data(value)
     return data if isinstance(data, Mapping) else {}
 
 
 def _to_count(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    """Return a number of tokens; None if the endpoint reported something else."""
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    return value if is_number and value >= 0 else None

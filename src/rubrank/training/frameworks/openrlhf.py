@@ -39,7 +39,7 @@ from rubrank.training.queries import Completion, Query, make_query
 from rubrank.training.rollouts import end_token_ids, infer_finish_reason, token_opening_tag
 
 _OWNER = "OpenRLHF"
-_LOGGED = ("rubrank/unknown", "rubrank/groups/no_signal", "rubrank/seconds")
+_LOGGED_METRICS = ("rubrank/unknown", "rubrank/groups/no_signal", "rubrank/seconds")
 """OpenRLHF stacks the logs of samples, so they need the same names: only metrics that always exist."""
 
 
@@ -77,7 +77,8 @@ class RubricAgent:
         self.engine, self._rubric_column = load_engine(
             self.config, _OWNER, process=process, passes_step=False
         )
-        self._entering: dict[Hashable, _Siblings] = {}
+        self._forming: dict[Hashable, _Siblings] = {}
+        """(parameters, prompt) → the group whose calls are entering in this turn of the event loop."""
         self._group_numbers = count()
         super().__init__(*args, **kwargs)
 
@@ -92,7 +93,7 @@ class RubricAgent:
         images: Any = None,
     ) -> dict[str, Any]:
         """Return the executor's output, with the reward of the sample among its siblings."""
-        siblings, member = await self._enter(prompt, label, sampling_params)
+        siblings, member = await self._join_siblings(prompt, label, sampling_params)
         try:
             output = await super().execute(  # type: ignore[misc]
                 prompt, label, sampling_params, max_length, hf_tokenizer, llm_engine, images=images
@@ -123,23 +124,25 @@ class RubricAgent:
             raise
         result = await asyncio.shield(siblings.result)
         reward = fill_unknown(result.flat())[member]
-        logs = {name: result.metrics[name] for name in _LOGGED}
+        logs = {name: result.metrics[name] for name in _LOGGED_METRICS}
         return {**output, "reward": reward, "scores": reward, "extra_logs": logs}
 
-    async def _enter(self, prompt: Any, label: Any, sampling_params: Any) -> tuple[_Siblings, int]:
+    async def _join_siblings(
+        self, prompt: Any, label: Any, sampling_params: Any
+    ) -> tuple[_Siblings, int]:
         """Return the group of a call and the call's number in it, once all siblings have entered."""
         key = (id(sampling_params), str(prompt))
-        siblings = self._entering.get(key)
+        siblings = self._forming.get(key)
         if siblings is None:
             query = make_query(prompt, label, rubric_column=self._rubric_column)
             siblings = _Siblings(self.engine, next(self._group_numbers), query)
-            self._entering[key] = siblings
+            self._forming[key] = siblings
         member = siblings.size
         siblings.size += 1
         # The siblings, which were started together with this call, enter before it continues.
         await asyncio.sleep(0)
-        if self._entering.get(key) is siblings:
-            del self._entering[key]
+        if self._forming.get(key) is siblings:
+            del self._forming[key]
         return siblings, member
 
 

@@ -48,6 +48,7 @@ async def reward(args: Any, samples: Sequence[Any], **_: Any) -> list[float]:
         )
     engine, rubric_column = load_engine(getattr(args, "rubrank_config", None), _OWNER)
     first = samples[0]
+    # The number of a group tells the step only if every rollout draws the same number of groups, and keeps all.
     batch_size = getattr(args, "rollout_batch_size", None)
     groups_drawn = getattr(args, "over_sampling_batch_size", None) or batch_size
     is_filtered = bool(getattr(args, "dynamic_sampling_filter_path", None))
@@ -65,6 +66,7 @@ async def reward(args: Any, samples: Sequence[Any], **_: Any) -> list[float]:
 
 
 def _read_completion(sample: Any) -> Completion:
+    # slime's status is an enum; "aborted" and "pending" say nothing about how the text ended.
     status = getattr(sample, "status", None)
     status_name = str(getattr(status, "value", status)).lower()
     reason = {"truncated": "length", "completed": "stop"}.get(status_name)

@@ -309,9 +309,8 @@ class RubricReward:
         if self.num_generations is not None and repeats % self.num_generations == 0:
             return self.num_generations
         if repeats > 1 or len(samples) == 1:
-            return (
-                repeats  # evaluations may have another group size, and AsyncGRPO may lose rollouts
-            )
+            # Evaluations may have another group size, and AsyncGRPO may lose rollouts.
+            return repeats
         raise InvalidInput(
             _OWNER,
             "num_generations",
@@ -416,7 +415,7 @@ def checkpoint_before_outage(
     try:
         yield
     except RubrankError as error:
-        # with several processes, it may be the error of another one
+        # With several processes, it may be the error of another one.
         reason = error.__cause__ or error
         is_outage = isinstance(reason, JudgeOutage | JudgingFailed)
         save = getattr(trainer, "_save_checkpoint", None)

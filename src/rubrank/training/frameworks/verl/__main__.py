@@ -15,7 +15,7 @@ import sys
 from typing import Any
 
 from rubrank.errors import RubrankError
-from rubrank.training.frameworks.verl.checkpoint import saving_mode
+from rubrank.training.frameworks.verl.checkpoint import choose_mode
 
 EXIT_CODE = 2
 """The same exit code as that of `rubrank train`."""
@@ -57,7 +57,7 @@ def run(config: Any, runner: Any = None) -> None:
         use_critic=main_ppo.need_critic(config),
     )
     if config.trainer.use_v1:
-        mode = saving_mode(config)
+        mode = choose_mode(config)
         verl_mode = config.trainer.v1.trainer_mode
         if mode != verl_mode:
             message = f"rubrank: using {mode} instead of {verl_mode}: it saves a checkpoint if the judges fail"

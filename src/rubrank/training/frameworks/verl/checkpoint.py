@@ -42,25 +42,25 @@ else:
 
 Fault: TypeAlias = JudgeOutage | JudgingFailed
 
-BARRIER = "RubricBarrier"
-ACTOR = "rubrank_barrier"
+BARRIER_MANAGER = "RubricBarrier"
+BARRIER_ACTOR = "rubrank_barrier"
 MODES = ("sync", "colocate_async", "separate_async")
 """verl's modes; each has a counterpart `rubrank_…`."""
-_LATEST = "latest_checkpointed_iteration.txt"
-_ACTOR_TIMEOUT = 60.0  # seconds; the actor only returns an attribute
+_LATEST_STEP_FILE = "latest_checkpointed_iteration.txt"
+_ACTOR_TIMEOUT_SECONDS = 60.0  # seconds; the actor only returns an attribute
 
 
 def uses_barrier(config: Any) -> bool:
     """Whether `RubricBarrier` is the reward manager."""
-    return bool(config.reward.reward_manager.name == BARRIER)
+    return bool(config.reward.reward_manager.name == BARRIER_MANAGER)
 
 
-def saving_mode(config: Any) -> str:
+def choose_mode(config: Any) -> str:
     """Return the mode of verl's v1 trainer to run: with the barrier, our counterpart of verl's mode.
 
     >>> from types import SimpleNamespace as S
     >>> manager, v1 = S(reward_manager=S(name="RubricBarrier")), S(trainer_mode="sync")
-    >>> saving_mode(S(reward=manager, trainer=S(v1=v1)))
+    >>> choose_mode(S(reward=manager, trainer=S(v1=v1)))
     'rubrank_sync'
     """
     mode = str(config.trainer.v1.trainer_mode)
@@ -72,7 +72,9 @@ def find_barrier_fault() -> Fault | None:
     import ray  # type: ignore[import-not-found, unused-ignore]
 
     with suppress(ValueError, ray.exceptions.RayError):
-        fault: Fault | None = ray.get(ray.get_actor(ACTOR).fault.remote(), timeout=_ACTOR_TIMEOUT)
+        fault: Fault | None = ray.get(
+            ray.get_actor(BARRIER_ACTOR).fault.remote(), timeout=_ACTOR_TIMEOUT_SECONDS
+        )
         return fault
     return None
 
@@ -90,7 +92,7 @@ def save_step(trainer: Any, step: int, loader: Any = None) -> str:
         command = "the same command with trainer.resume_mode=auto"
     folder = Path(settings.default_local_dir) / f"global_step_{step}"
     with suppress(OSError, ValueError):
-        if int((folder.parent / _LATEST).read_text()) == step:
+        if int((folder.parent / _LATEST_STEP_FILE).read_text()) == step:
             return f"{folder} had been saved: {command} resumes from there."
     current_step = trainer.global_steps
     current_loader = trainer.train_dataloader
@@ -172,7 +174,7 @@ class CheckpointBeforeOutage(_Trainer):
         """Note that the step is complete: its update is in the weights."""
         self._done_step = self.global_steps
         if self.trainer_mode != "sync":
-            queued = set(_queued_prompts())
+            queued = set(_list_queued_prompts())
             self._issued = {uid: place for uid, place in self._issued.items() if uid in queued}
         super().on_step_end()
 
@@ -199,11 +201,11 @@ class CheckpointBeforeOutage(_Trainer):
     def _reissue_inflight_prompts(self, partition_id: str = "train") -> int:
         import transfer_queue as tq  # type: ignore[import-not-found, unused-ignore]
 
-        if self.trainer_mode != "sync" and (uids := list(_queued_prompts())):
+        if self.trainer_mode != "sync" and (uids := list(_list_queued_prompts())):
             self._remember_prompts(tq.kv_batch_get(keys=uids, partition_id=partition_id))
             if self._sample_again:  # workers may have continued while the checkpoint was saved
                 tq.kv_batch_put(
-                    keys=uids, partition_id=partition_id, tags=self._pending_tags(len(uids))
+                    keys=uids, partition_id=partition_id, tags=self._make_pending_tags(len(uids))
                 )
         self._sample_again = False
         return int(super()._reissue_inflight_prompts(partition_id))
@@ -235,17 +237,20 @@ class CheckpointBeforeOutage(_Trainer):
             fields = tu.index_select_tensor_dict(batch, rows)
             uids = [str(uid) for uid in fields["uid"]]
             tq.kv_batch_put(
-                keys=uids, partition_id="train", fields=fields, tags=self._pending_tags(len(uids))
+                keys=uids,
+                partition_id="train",
+                fields=fields,
+                tags=self._make_pending_tags(len(uids)),
             )
 
-    def _pending_tags(self, number: int) -> list[dict[str, Any]]:
+    def _make_pending_tags(self, number: int) -> list[dict[str, Any]]:
         return [
             {"is_prompt": True, "status": "pending", "global_steps": self.global_steps}
             for _ in range(number)
         ]
 
 
-def _queued_prompts() -> Iterator[str]:
+def _list_queued_prompts() -> Iterator[str]:
     """Return the keys of the training prompts in the queue."""
     import transfer_queue as tq
 

@@ -16,8 +16,8 @@ import warnings
 from importlib.abc import Loader, MetaPathFinder
 from typing import Any
 
-TARGET = "verl.trainer.ppo.v1"
-_TRAINER = "rubrank.training.frameworks.verl.trainer"
+VERL_TRAINER = "verl.trainer.ppo.v1"
+_OUR_TRAINER = "rubrank.training.frameworks.verl.trainer"
 
 
 class _RegisteringLoader(Loader):
@@ -40,7 +40,7 @@ class _TrainerFinder(MetaPathFinder):
     """Waits for the import of verl's trainer."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        if name != TARGET:
+        if name != VERL_TRAINER:
             return None
         sys.meta_path.remove(self)
         spec = importlib.util.find_spec(name)
@@ -51,7 +51,7 @@ class _TrainerFinder(MetaPathFinder):
 
 def _register_modes() -> None:
     try:
-        importlib.import_module(_TRAINER)
+        importlib.import_module(_OUR_TRAINER)
     except ImportError as error:
         warnings.warn(
             f"rubrank's modes of verl's trainer are not available: {error}",
@@ -62,7 +62,7 @@ def _register_modes() -> None:
 
 def install() -> None:
     """Register the modes now if verl's trainer is loaded, else as soon as it is."""
-    if TARGET in sys.modules:
+    if VERL_TRAINER in sys.modules:
         _register_modes()
     elif not any(isinstance(finder, _TrainerFinder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _TrainerFinder())

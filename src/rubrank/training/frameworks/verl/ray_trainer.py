@@ -22,11 +22,12 @@ from rubrank.training.frameworks.verl.checkpoint import find_barrier_fault, save
 class OlderTrainer(RayPPOTrainer):  # type: ignore[misc, unused-ignore]
     """verl's older trainer; `checkpoint.py` says what is saved."""
 
-    _done_step = 0  # the last complete step
-    _loader_before: Any = (
-        None  # the state of the data loader before and after it handed out the current prompts
-    )
+    _done_step = 0
+    """The last complete step."""
+    _loader_before: Any = None
+    """The state of the data loader before it handed out the prompts of the current step."""
     _loader_after: Any = None
+    """Its state after that: where the next step begins."""
 
     def fit(self) -> None:
         """Run verl's `fit`, and save a checkpoint before an error of the judges is raised."""

@@ -32,7 +32,7 @@ from rubrank.training.barrier import Barrier
 from rubrank.training.config import refuse_late_controls
 from rubrank.training.engine import RewardEngine, divide_limits
 from rubrank.training.frameworks.common import refuse_memory
-from rubrank.training.frameworks.verl.checkpoint import ACTOR, Fault
+from rubrank.training.frameworks.verl.checkpoint import BARRIER_ACTOR, Fault
 from rubrank.training.frameworks.verl.scores import SingleGrader
 from rubrank.training.frameworks.verl.settings import (
     OWNER,
@@ -56,9 +56,8 @@ except ImportError as error:
 _log = logging.getLogger("rubrank")
 _ACTOR_CALLS = 1_000_000  # calls that may wait in the actor: every rollout of a step does
 WORKER_CALLS = 1000  # Ray's limit of concurrent calls in a reward worker
-_WORKER_LOAD = (
-    0.8  # calls are spread at random, so a higher load could fill one worker before the others
-)
+# Calls are spread at random, so a higher load could fill one worker before the others.
+_WORKER_LOAD = 0.8
 
 
 class _RubricManager(RewardManagerBase):
@@ -81,10 +80,10 @@ class _RubricManager(RewardManagerBase):
                 got="true",
                 remedy="Use models as judges: rubrank.judges.",
             )
-        self.settings = Settings.of(config)
+        self.settings = Settings.read(config)
         self.reader = ResponseReader(self.settings, tokenizer, config)
 
-    async def _read(self, data: Any) -> tuple[dict[str, Any], Rollout, Any]:
+    async def _read_rollout(self, data: Any) -> tuple[dict[str, Any], Rollout, Any]:
         """Return the row, its rollout and its own rubric; of several outputs the last one counts, as in verl."""
         item = data[-1:][0]
         row = {
@@ -97,8 +96,8 @@ class _RubricManager(RewardManagerBase):
         if length is None:
             length = int(item.batch["attention_mask"][-len(ids) :].sum())
         where = f"rollout {row.get('session_id', '?')} of {row.get('uid', '?')}"
-        rollout = await asyncio.to_thread(self.reader.rollout, row, ids[:length], where)
-        return row, rollout, self.settings.own_rubric(row)
+        rollout = await asyncio.to_thread(self.reader.read_rollout, row, ids[:length], where)
+        return row, rollout, self.settings.find_rubric(row)
 
 
 class RubricScores(_RubricManager):
@@ -118,7 +117,7 @@ class RubricScores(_RubricManager):
 
     async def run_single(self, data: Any) -> dict[str, Any]:
         """Called by verl with one rollout."""
-        _, rollout, rubric = await self._read(data)
+        _, rollout, rubric = await self._read_rollout(data)
         reward, info, text = await self.scorer.score(rollout, rubric)
         if self.scorer.is_complete:
             info["rubrank"] = text
@@ -131,8 +130,8 @@ class RubricBarrier(_RubricManager):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         check_workers(self.config)
-        # a wrong setting is reported here, not in the actor
-        self.engine = stateless_engine(self.settings)
+        # Made here too, so that a wrong setting is reported in the worker and not in the actor.
+        self.engine = make_stateless_engine(self.settings)
         if not has_queue():
             check_held_out(self.config)
         judges = self.engine.judges
@@ -142,14 +141,14 @@ class RubricBarrier(_RubricManager):
                 "trainer.v1.trainer_mode=rubrank_sync or rubrank_colocate_async, or python -m rubrank.training.verl"
             )
         actor_class: Any = ray.remote(BarrierActor).options(
-            name=ACTOR, get_if_exists=True, max_concurrency=_ACTOR_CALLS, num_cpus=0
+            name=BARRIER_ACTOR, get_if_exists=True, max_concurrency=_ACTOR_CALLS, num_cpus=0
         )
         section = to_plain_data(self.config.get("rubrank") or {})
         self.actor: Any = actor_class.remote(section, int(self.config.actor_rollout_ref.rollout.n))
 
     async def run_single(self, data: Any) -> dict[str, Any]:
         """Called by verl with one rollout."""
-        row, rollout, rubric = await self._read(data)
+        row, rollout, rubric = await self._read_rollout(data)
         if "uid" not in row:
             raise InvalidInput(
                 "RubricBarrier",
@@ -174,7 +173,7 @@ class SingleScorer:
     """
 
     def __init__(self, settings: Settings, processes: int = 1) -> None:
-        engine = settings.single_engine()
+        engine = settings.make_single_engine()
         judges = engine.judges
         self.is_complete = judges is None or all(
             judge.kind not in COMPARES for judge in judges.judges
@@ -254,9 +253,9 @@ def check_held_out(config: Any) -> None:
             )
 
 
-def stateless_engine(settings: Settings) -> RewardEngine:
+def make_stateless_engine(settings: Settings) -> RewardEngine:
     """Return the engine of a barrier. Raises InvalidInput for a rule with a memory."""
-    engine = settings.engine()
+    engine = settings.make_engine()
     engine.leave_out_default_control()
     remedy = "Use trainer.v1.trainer_mode=rubrank_sync with RubricScores, which saves it; or pool: group."
     refuse_memory(engine, OWNER, "no checkpoint contains reward workers", remedy)
@@ -270,8 +269,8 @@ class BarrierActor:
     """Holds the barrier; one per run, under the name `rubrank_barrier`."""
 
     def __init__(self, section: dict[str, Any], size: int) -> None:
-        settings = Settings.of({"rubrank": section})
-        engine = stateless_engine(settings)
+        settings = Settings.read({"rubrank": section})
+        engine = make_stateless_engine(settings)
         self.barrier = Barrier(engine, size, timeout=settings.timeout, keep=settings.keep)
         self.scorer = SingleScorer(settings)
         self.partitions = Partitions()
@@ -296,8 +295,9 @@ class BarrierActor:
                 uid, rollout, step=step, rubric=rubric, member=session
             )
         except (JudgeOutage, JudgingFailed) as error:
-            if not isinstance(self._fault, JudgeOutage):
-                # an outage is kept, because it ends the run
+            if not isinstance(
+                self._fault, JudgeOutage
+            ):  # an outage is kept, because it ends the run
                 self._fault = error
             raise
         if not isinstance(self._fault, JudgeOutage):  # the judges answer again

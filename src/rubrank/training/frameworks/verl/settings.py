@@ -2,10 +2,10 @@
 
     python -m rubrank.training.verl … +rubrank.rubric=rubric.yaml +rubrank.rule=rlvr2+ +rubrank.records=records.jsonl
 
-    settings = Settings.of(config)           verl's whole configuration, of which `rubrank` is a part
-    settings.engine()                        RewardEngine(rubric="rubric.yaml", rule="rlvr2+", …)
-    settings.own_rubric(row)                 the query's own rubric, or None
-    ResponseReader(settings, tokenizer, config).rollout(row, ids, "session 7")
+    settings = Settings.read(config)         verl's whole configuration, of which `rubrank` is a part
+    settings.make_engine()                   RewardEngine(rubric="rubric.yaml", rule="rlvr2+", …)
+    settings.find_rubric(row)                the query's own rubric, or None
+    ResponseReader(settings, tokenizer, config).read_rollout(row, ids, "session 7")
 
 A row is what verl's dataset holds: `raw_prompt`, `data_source`, `reward_model`, `extra_info`, and columns of its own.
 """
@@ -61,7 +61,7 @@ class Settings:
     saving: bool = False
 
     @classmethod
-    def of(cls, config: Any) -> Self:
+    def read(cls, config: Any) -> Self:
         """Read verl's configuration; unknown keys are refused."""
         section = to_plain_data(config.get("rubrank") or {})
         section = {name: value for name, value in section.items() if value is not None}
@@ -75,11 +75,11 @@ class Settings:
             own_settings["columns"] = (columns,) if isinstance(columns, str) else tuple(columns)
         return cls(validate_model(RewardConfig, section, OWNER, "verl"), **own_settings)
 
-    def engine(self) -> RewardEngine:
+    def make_engine(self) -> RewardEngine:
         """Return the engine that the settings describe."""
         return self.reward.engine()
 
-    def single_engine(self) -> RewardEngine:
+    def make_single_engine(self) -> RewardEngine:
         """Return an engine that scores single rollouts by the gated weighted mean of the criteria, without records."""
         reward = self.reward
         # Only the options of grading are taken over: the others belong to a rule that ranks groups.
@@ -93,13 +93,13 @@ class Settings:
         return RewardConfig(rule="weighted-mean+", gate=gate, attributes=(), **options).engine()
 
     @property
-    def fields(self) -> tuple[str, ...]:
+    def row_columns(self) -> tuple[str, ...]:
         """Columns of a row that are read, if it has them."""
         places = [self.rubric_column] if self.rubric_column else _RUBRIC_PLACES
         rubric_columns = [place.partition(".")[0] for place in places]
         return tuple(dict.fromkeys([*_USUAL_COLUMNS, *rubric_columns, *self.columns]))
 
-    def own_rubric(self, row: Mapping[str, Any]) -> Any:
+    def find_rubric(self, row: Mapping[str, Any]) -> Any:
         """Return the query's own rubric, or None. Raises InvalidInput if the row lacks the place `rubric_column`."""
         if self.rubric_column is not None:
             rubric = _get_at(row, self.rubric_column)
@@ -122,14 +122,16 @@ class Settings:
                 return rubric
         return None
 
-    def check(self, engine: RewardEngine, rows: Iterable[Mapping[str, Any]], where: str) -> int:
+    def check_rows(
+        self, engine: RewardEngine, rows: Iterable[Mapping[str, Any]], where: str
+    ) -> int:
         """Check the rubric of every row before anything is loaded; returns how many rows there are."""
         return engine.check_rubrics(
-            (self.own_rubric(to_plain_data(row)), f"{where}, row {number}")
+            (self.find_rubric(to_plain_data(row)), f"{where}, row {number}")
             for number, row in enumerate(rows, start=1)
         )
 
-    def rollout(
+    def make_rollout(
         self, row: Mapping[str, Any], response: Any, where: str = "rollout", **options: Any
     ) -> Rollout:
         """Return the rollout of a row; `response` is a text or messages, `options` are those of `rollout_of`.
@@ -171,7 +173,7 @@ class ResponseReader:
         template_options = data.get("apply_chat_template_kwargs") if hasattr(data, "get") else None
         self.opened = template_opening_tag(tokenizer, **to_plain_data(template_options or {}))
 
-    def rollout(self, row: Mapping[str, Any], ids: Any, where: str) -> Rollout:
+    def read_rollout(self, row: Mapping[str, Any], ids: Any, where: str) -> Rollout:
         """Return one rollout; `ids` are the tokens of the response, without padding."""
 
         def decode(tokens: Any) -> str:
@@ -179,7 +181,7 @@ class ResponseReader:
 
         messages, last_ids = split_turns_at_end_tokens(ids, self.end_ids, decode)
         is_single_answer = len(messages) == 1 and not messages[0].get("tool_calls")
-        rollout = self.settings.rollout(
+        rollout = self.settings.make_rollout(
             row,
             messages[0]["content"] if is_single_answer else messages,
             where,

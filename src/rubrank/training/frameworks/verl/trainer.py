@@ -54,10 +54,10 @@ except ImportError as error:
 if TYPE_CHECKING:
     from transfer_queue import KVBatchMeta
 
-SCORES = "rubrank"
+SCORES_KEY = "rubrank"
 """Key of `reward_extra_info` under which reward workers send the scores of a rollout."""
 
-_STATE = "rubrank.json"
+_STATE_FILE = "rubrank.json"
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,8 +85,8 @@ class RubricAdvantage(CheckpointBeforeOutage):
             config.rubrank = OmegaConf.merge(
                 config.get("rubrank") or {}, {"fusing": self.fuses, "saving": True}
             )
-        self.settings = Settings.of(config)
-        self.engine = self.settings.engine()
+        self.settings = Settings.read(config)
+        self.engine = self.settings.make_engine()
         is_scaled = bool(config.algorithm.get("norm_adv_by_std_in_grpo", True))
         self.engine.check_scaling("verl", "algorithm.norm_adv_by_std_in_grpo", is_scaled)
         super().__init__(config)
@@ -97,17 +97,18 @@ class RubricAdvantage(CheckpointBeforeOutage):
         for name in ("train_dataset", "val_dataset"):
             rows = getattr(getattr(self, name), "dataframe", None)  # a custom dataset may have none
             if rows is not None:
-                self.settings.check(self.engine, rows, name)
+                self.settings.check_rows(self.engine, rows, name)
 
     # ------------------------------------------------------------------------------------------------------- rewards
 
     def _compute_advantage(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
         """Fuse the rewards, then compute verl's advantages."""
         if self.fuses:
-            self._fuse(batch, metrics)
+            self._write_rewards(batch, metrics)
         return super()._compute_advantage(batch, metrics)
 
-    def _fuse(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> None:
+    def _write_rewards(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> None:
+        """Fuse the scores of a batch, group by group, and write the rewards to verl's queue as `rm_scores`."""
         tagged_keys = zip(batch.keys, batch.tags, strict=True)
         keys = [key for key, tag in tagged_keys if not tag.get("is_padding", False)]
         if not keys:
@@ -131,12 +132,20 @@ class RubricAdvantage(CheckpointBeforeOutage):
             for session, reward in zip(members, fill_unknown(group_rewards), strict=True):
                 for row in session.rows:
                     rewards[row] = reward
-        fields = TensorDict({"rm_scores": _token_scores(rewards, lengths)}, batch_size=len(keys))
+        fields = TensorDict(
+            {"rm_scores": _place_at_last_tokens(rewards, lengths)}, batch_size=len(keys)
+        )
         tq.kv_batch_put(keys=keys, partition_id=batch.partition_id, fields=fields)
 
     def _read_sessions(self, keys: list[str], partition: str) -> tuple[list[_Session], list[int]]:
         """Return the sessions of the batch, and the number of tokens of every row."""
-        columns_to_read = ["uid", "responses", "raw_prompt", "extra_fields", *self.settings.fields]
+        columns_to_read = [
+            "uid",
+            "responses",
+            "raw_prompt",
+            "extra_fields",
+            *self.settings.row_columns,
+        ]
         data = tq.kv_batch_get(keys=keys, partition_id=partition, select_fields=columns_to_read)
         responses = list(data["responses"].unbind())
         columns = {
@@ -145,6 +154,7 @@ class RubricAdvantage(CheckpointBeforeOutage):
             if name != "responses"
         }
         rows_of_session: dict[str, list[int]] = {}
+        # A key is the name of a session and the number of one of its outputs: "uid-7_0_2".
         for i, key in enumerate(keys):
             session_name, _, _ = key.rpartition("_")
             rows_of_session.setdefault(session_name, []).append(i)
@@ -156,9 +166,9 @@ class RubricAdvantage(CheckpointBeforeOutage):
             info = (row.get("extra_fields") or {}).get("reward_extra_info") or {}
             session = _Session(
                 uid=str(row["uid"]),
-                rollout=reader.rollout(row, responses[last], f"session {session_name}"),
-                rubric=self.settings.own_rubric(row),
-                scores=info.get(SCORES),
+                rollout=reader.read_rollout(row, responses[last], f"session {session_name}"),
+                rubric=self.settings.find_rubric(row),
+                scores=info.get(SCORES_KEY),
                 rows=tuple(rows),
             )
             sessions.append(session)
@@ -181,7 +191,7 @@ class RubricAdvantage(CheckpointBeforeOutage):
         folder = Path(self.config.trainer.default_local_dir) / f"global_step_{self.global_steps}"
         folder.mkdir(parents=True, exist_ok=True)
         state = {**self.engine.state_dict(), "sample_again": self._sample_again}
-        (folder / _STATE).write_text(json.dumps(state), encoding="utf-8")
+        (folder / _STATE_FILE).write_text(json.dumps(state), encoding="utf-8")
         super()._save_checkpoint()
 
     def _load_checkpoint(self) -> None:
@@ -196,7 +206,7 @@ class RubricAdvantage(CheckpointBeforeOutage):
             folder = Path(trainer.resume_from_path)
         else:
             folder = Path(trainer.default_local_dir) / f"global_step_{step}"
-        path = folder / _STATE
+        path = folder / _STATE_FILE
         if path.exists():
             state = json.loads(path.read_text(encoding="utf-8"))
             self._sample_again = bool(state.pop("sample_again", False))
@@ -208,7 +218,7 @@ class RubricAdvantage(CheckpointBeforeOutage):
         self.engine.rewind(step + 1)  # verl counts from 1, and step `step` is done
 
 
-def _token_scores(rewards: Sequence[float], lengths: Sequence[int]) -> Any:
+def _place_at_last_tokens(rewards: Sequence[float], lengths: Sequence[int]) -> Any:
     """Return one row per response with the reward at its last token and 0 before, as verl keeps rewards."""
     rows = []
     for reward, length in zip(rewards, lengths, strict=True):
