@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from rubrank import fuse, utilities
-from rubrank.fusion.control.estimate import InfluenceEstimate, shrink
-from rubrank.fusion.control.student_t import student_t_975
+from rubrank.fusion.control.estimate import InfluenceEstimate, shrink, student_t_975
 from rubrank.fusion.models import BordaCount, BradleyTerry, Thurstone, attribute_fit, likelihood
 from rubrank.fusion.models.attribute_fit import FitData, estimate, refit
 
@@ -79,7 +78,7 @@ def seen_by_the_oracle(data):
 
 def assert_as_the_oracle(model, data, tolerance=1e-8):
     u = unadjusted(model, data)
-    wanted, fitted = data.informative(u), u.copy()
+    wanted, fitted = data.find_informative(u), u.copy()
     found = estimate(model, data, wanted, u, fitted)
     outcomes, z = seen_by_the_oracle(data)
     delta = np.zeros((len(data.sizes), u.shape[1], data.attributes_MD.shape[1]))
@@ -143,7 +142,7 @@ def test_a_circle_of_wins_is_not_silent():
     data = FitData(
         np.full((9, 1), np.nan), data.starts, data.margins, data.attributes_MD, 1.0, 1.0, {(1, 0): circle}, pooled=True
     )
-    assert data.informative(np.zeros((9, 1))).tolist() == [[False], [True], [False]]
+    assert data.find_informative(np.zeros((9, 1))).tolist() == [[False], [True], [False]]
     assert_as_the_oracle(BradleyTerry(), data)
 
 
@@ -184,7 +183,7 @@ def test_silent_groups_and_rollouts_without_a_score_stay_at_zero(model):
     data = batch([8] * 10, seed=2, missing=0.3)
     data.scores_MK[:8, 0] = 3.0
     u = unadjusted(model, data)
-    wanted = data.informative(u)
+    wanted = data.find_informative(u)
     assert not wanted[0, 0]
     v = refit(model, data, wanted[:, :, None] * np.ones((10, 3, 2)), u)
     assert (v[:8, 0] == 0.0).all()
@@ -195,7 +194,7 @@ def test_a_constant_attribute_has_no_coefficient():
     data = batch([6] * 10, D=2)
     data.attributes_MD[:, 1] = 7.0
     u = unadjusted(BradleyTerry(), data)
-    found = estimate(BradleyTerry(), data, data.informative(u), u)
+    found = estimate(BradleyTerry(), data, data.find_informative(u), u)
     assert (found.gamma_KD[:, 1] == 0.0).all()
     assert (found.shrunk_KD[:, 1] == 0.0).all()
 
@@ -237,7 +236,7 @@ def test_student_at_the_ends():
 
 def fitted(model, data):
     u = unadjusted(model, data)
-    wanted, joint = data.informative(u), u.copy()
+    wanted, joint = data.find_informative(u), u.copy()
     found = estimate(model, data, wanted, u, joint)
     return found, joint, refit(model, data, wanted[:, :, None] * np.array([0.7, -0.3]), u)
 
@@ -290,7 +289,7 @@ def test_a_model_without_a_link_is_refused():
 
 def test_an_empty_batch():
     data = FitData(np.zeros((0, 2)), np.array([0]), np.zeros((1, 2)), np.zeros((0, 1)), 1.0, 1.0, pooled=True)
-    found = estimate(BradleyTerry(), data, data.informative(np.zeros((0, 2))), np.zeros((0, 2)))
+    found = estimate(BradleyTerry(), data, data.find_informative(np.zeros((0, 2))), np.zeros((0, 2)))
     assert isinstance(found, InfluenceEstimate)
     assert found.n_K.tolist() == [0, 0]
 

@@ -180,7 +180,7 @@ def test_contrasts():
 def test_mean_contrasts():
     """z̃: over all of the group, the rollout itself too."""
     data = observed([1, 2, 7], D=2)
-    mean = data.mean_contrasts()
+    mean = data.average_contrasts()
     assert not mean[0].any()
     for g in (1, 2):
         rows = slice(data.starts[g], data.starts[g + 1])

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rubrank import RLVR2, ScoreBatch, attenuate, utility_model
-from rubrank.fusion.control.control import BatchEstimate
+from rubrank.fusion.control.estimate import BatchEstimate
 from rubrank.fusion.models.attribute_fit import LocalParts, PartSummary, estimate, fit_parts
 from rubrank.fusion.models.model import find_model
 

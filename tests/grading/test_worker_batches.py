@@ -13,8 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rubrank
-from rubrank.fusion.control.attributes import ATTRIBUTES
-from rubrank.fusion.control.common import COMMON, common_rows, set_part_positions, worker_rows
+from rubrank.fusion.control.attributes import (
+    ATTRIBUTES,
+    MEASURED_COLUMNS,
+    measure_and_locate,
+    measure_rollouts,
+    set_part_positions,
+)
 from rubrank.grading.plan import GradeOptions, Task, plan_rubric
 from rubrank.grading.workers import CHUNK_CHARACTERS, CHUNK_ROLLOUTS, Chunk, make_chunks
 from rubrank.rollouts.rollout import Group, Rollout
@@ -97,7 +102,7 @@ def test_what_a_rollout_keeps_to_save_work_stays_here():
 @given(st.lists(st.sampled_from(["<think>", "</think>", "<reasoning>", "</reasoning>", "so", " ", "\n", "月"])))
 def test_where_the_parts_stand(pieces):
     there, here = Rollout(response="".join(pieces)), Rollout(response="".join(pieces))
-    set_part_positions([here], worker_rows([there])[:, COMMON:])
+    set_part_positions([here], measure_and_locate([there])[:, MEASURED_COLUMNS:])
     kept = "_parts" in here.__dict__
     assert (here.thoughts, here.answer) == (there.thoughts, there.answer)
     assert kept or len({there.thoughts, there.answer} - {""}) > 0
@@ -107,10 +112,10 @@ def test_parts_that_stand_in_the_response_need_not_be_looked_for():
     known = [("so", "It is."), ("", "It is."), ("", "")]
     said = ["<think>so</think>\n\nIt is.", "It is.", ""]
     rollouts = [Rollout(response=text) for text in said]
-    set_part_positions(rollouts, worker_rows([Rollout(response=text) for text in said])[:, COMMON:])
+    set_part_positions(rollouts, measure_and_locate([Rollout(response=text) for text in said])[:, MEASURED_COLUMNS:])
     assert [rollout.__dict__["_parts"] for rollout in rollouts] == known
     own = Rollout(response="so. It is.", reasoning="so")
-    set_part_positions([own], worker_rows([own])[:, COMMON:])
+    set_part_positions([own], measure_and_locate([own])[:, MEASURED_COLUMNS:])
     assert (own.thoughts, own.answer) == ("so", "so. It is.")
 
 
@@ -141,7 +146,7 @@ def test_rewards_metrics_and_records_are_the_same_bits_whatever_the_number_of_wo
 
 def test_rows_are_the_same_together_and_alone():
     rollouts = [Rollout(response=text) for text in SAID]
-    together = common_rows(rollouts)
-    np.testing.assert_array_equal(together, np.concatenate([common_rows([one]) for one in rollouts]))
+    together = measure_rollouts(rollouts)
+    np.testing.assert_array_equal(together, np.concatenate([measure_rollouts([one]) for one in rollouts]))
     assert together[0, :2].tolist() == [7, 7]
-    assert common_rows([]).shape == (0, together.shape[1])
+    assert measure_rollouts([]).shape == (0, together.shape[1])

@@ -137,7 +137,7 @@ def test_rejections_under_the_null_are_calibrated(levels, G):
 
     A batch has one criterion, so that rejections are independent; before they are shuffled, lengths do sway the judge.
     """
-    from rubrank.fusion.control.student_t import student_t_975
+    from rubrank.fusion.control.estimate import student_t_975
 
     rng, rejected, batches = np.random.default_rng([levels, G]), 0, 480
     for seed in range(batches):

@@ -14,7 +14,7 @@ from statistics import fmean, variance
 
 import polars as pl
 
-from rubrank.fusion.control.student_t import student_t_975
+from rubrank.fusion.control.estimate import student_t_975
 from rubrank_lab.cells import Plan, load_cells, load_starts
 from rubrank_lab.statistics import Comparison, Effects, compare, estimate_effects
 from rubrank_lab.tunnel import (

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rubrank.fusion.control.student_t import student_t_975
+from rubrank.fusion.control.estimate import student_t_975
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from rubrank.fusion.control.common import COMMON, WORDS
+from rubrank.fusion.control.attributes import MEASURED_COLUMNS, WORD_COLUMNS
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.scores.criterion import CriterionData
 from rubrank.scores.table import GroupScores
@@ -158,7 +158,9 @@ def reward(
     features = None
     if not engine.controls:  # texts are measured for the log, which nobody reads here
         rollout_count = GROUP * len(groups)
-        features = TextFeatures(np.zeros((rollout_count, WORDS)), np.zeros((rollout_count, COMMON - WORDS)), {})
+        features = TextFeatures(
+            np.zeros((rollout_count, WORD_COLUMNS)), np.zeros((rollout_count, MEASURED_COLUMNS - WORD_COLUMNS)), {}
+        )
     graded = Graded(tuple(scored), features=features)
     return engine.fuse(groups, graded, step, write=False, logged=False).flat()
 

@@ -31,7 +31,8 @@ import numpy as np
 
 from rubrank._plugins import Imported
 from rubrank.errors import InvalidInput, RubrankError, only_our_errors
-from rubrank.fusion.control.control import BatchEstimate, name_columns
+from rubrank.fusion.control.estimate import BatchEstimate
+from rubrank.fusion.control.ordinal import name_columns
 from rubrank.fusion.gate import Gate, Gated
 from rubrank.fusion.models.model import find_model, model_home
 from rubrank.fusion.options import find_ordinal, find_weighing, is_local, with_options

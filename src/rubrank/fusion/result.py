@@ -17,7 +17,7 @@ G rollouts of one group.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from reprlib import repr as brief
@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rubrank.errors import InvalidInput, counted
-from rubrank.fusion.control.control import AttributeControl
 from rubrank.fusion.explain import explain_rollout, make_record
 from rubrank.fusion.rules.group_math import fill_unknown
 from rubrank.scores.batch import ScoreBatch
@@ -62,6 +61,38 @@ class Fit:
     """The factor of each group and criterion that `span` asked for; None: 1 everywhere."""
     soft: Cells = field(default_factory=dict)
     """(group, criterion) → outcomes of uncertain verdicts, which were fitted instead of the order of the scores."""
+
+
+@dataclass(frozen=True, eq=False)
+class AttributeControl:
+    """The influence of attributes and what was taken out of the utilities; N groups, K criteria, D attributes."""
+
+    pool: str
+    values_MK: np.ndarray
+    """The values that reach the reward: adjusted utilities, or adjusted scores under a rule without utilities."""
+    gamma_NKD: np.ndarray
+    """γ̂."""
+    se_NKD: np.ndarray
+    """Its standard error; NaN if it cannot be estimated, as with pool="group"."""
+    shrunk_NKD: np.ndarray
+    """γ̃."""
+    n_NK: np.ndarray
+    """Groups behind the estimate; 0 for a criterion that is not controlled."""
+    taken_NKD: np.ndarray
+    """δ: what is taken out."""
+    contrasts_MD: np.ndarray
+    """z̃: how much more of an attribute a rollout has than its group, on average."""
+    fit_jointly: Callable[[], np.ndarray]
+    """Computes `fitted_MK`."""
+
+    @cached_property
+    def fitted_MK(self) -> np.ndarray:
+        """Utilities of the joint fit with γ̂; those without attributes where nothing was fitted.
+
+        Only `rubrank.utilities` needs them, and a large batch might not fit in memory with them. So they are computed
+        on first use.
+        """
+        return self.fit_jointly()
 
 
 @dataclass(frozen=True, eq=False)

@@ -47,14 +47,9 @@ import numpy as np
 from rubrank._choices import Outcomes, Pool, Scale, Span, Width, Wins
 from rubrank.errors import InvalidInput, refuses_wrong_kinds
 from rubrank.fusion.control.adjustment import Adjustment, expand_adjustments
-from rubrank.fusion.control.control import (
-    BatchEstimate,
-    control_attributes,
-    estimate_attributes,
-    make_fit_data,
-)
-from rubrank.fusion.control.estimate import RunningEstimate
+from rubrank.fusion.control.estimate import BatchEstimate, RunningEstimate
 from rubrank.fusion.control.linear import control_linearly, estimate_linearly
+from rubrank.fusion.control.ordinal import control_attributes, estimate_attributes, make_fit_data
 from rubrank.fusion.models.graded import STRICT_ORDER, RecentScores, grade_wins, measure_widths
 from rubrank.fusion.models.model import UtilityModel, find_model
 from rubrank.fusion.result import Fit, Fused

@@ -28,8 +28,13 @@ from rubrank._choices import Pool
 from rubrank.errors import InvalidInput, refuses_wrong_kinds
 from rubrank.fusion.control.adjustment import Adjustment, attenuate, expand_adjustments
 from rubrank.fusion.control.attribute import Attribute
-from rubrank.fusion.control.attributes import ATTRIBUTES, find_attribute
-from rubrank.fusion.control.common import COMMON, WORDS, common_rows
+from rubrank.fusion.control.attributes import (
+    ATTRIBUTES,
+    MEASURED_COLUMNS,
+    WORD_COLUMNS,
+    find_attribute,
+    measure_rollouts,
+)
 from rubrank.fusion.control.length import Lengths
 from rubrank.fusion.options import find_ordinal, find_weighing, make_adjustment, with_options
 from rubrank.fusion.rule import Rule, Stateful
@@ -169,13 +174,13 @@ def measure_texts(
     measured: what grading workers have already measured, on some or all of the rollouts.
     """
     if measured is None or measured.rows is None:
-        rows = common_rows(rollouts)
+        rows = measure_rollouts(rollouts)
     else:
-        rows = np.empty((len(rollouts), COMMON))
-        rows[measured.rollout_indices] = measured.rows[:, :COMMON]
+        rows = np.empty((len(rollouts), MEASURED_COLUMNS))
+        rows[measured.rollout_indices] = measured.rows[:, :MEASURED_COLUMNS]
         missing = np.setdiff1d(np.arange(len(rollouts)), measured.rollout_indices)
         if missing.size:
-            rows[missing] = common_rows([rollouts[i] for i in missing])
+            rows[missing] = measure_rollouts([rollouts[i] for i in missing])
     custom_controls = [
         control for control in controls if step >= control.start and not control.is_common
     ]
@@ -187,7 +192,7 @@ def measure_texts(
             thoughts = f"<think>{rollout.reasoning}</think>" if has_reasoning else ""
             texts.append(f"{thoughts}{rollout.response}")
         custom = {control.name: control.definition.rows(texts) for control in custom_controls}
-    return TextFeatures(rows[:, :WORDS], rows[:, WORDS:], custom)
+    return TextFeatures(rows[:, :WORD_COLUMNS], rows[:, WORD_COLUMNS:], custom)
 
 
 def token_lengths(rollouts: Sequence[Rollout]) -> Lengths | None:

@@ -41,7 +41,11 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 
 from rubrank.errors import InvalidInput, refuses_wrong_kinds
-from rubrank.fusion.control.common import COMMON, WORKER_ROWS, set_part_positions
+from rubrank.fusion.control.attributes import (
+    MEASURE_IN_WORKER,
+    MEASURED_COLUMNS,
+    set_part_positions,
+)
 from rubrank.fusion.options import find_ordinal, is_controllable, make_rule
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rule import Rule, Stateful
@@ -298,7 +302,7 @@ class RewardEngine:
         if judges is not None and processes > 1:
             judges = divide_limits(judges, processes)
         groups = self._apply_thinking(groups)
-        worker_rows = None if step is None else WORKER_ROWS
+        worker_rows = None if step is None else MEASURE_IN_WORKER
         table, measured = grade_and_measure(
             groups, self.rubric, worker_rows, judges, self._workers, self._cache
         )
@@ -309,7 +313,7 @@ class RewardEngine:
         if self.recording is not None and measured.rows is not None:
             # Workers have found where reasoning and answers begin; records use these positions.
             set_part_positions(
-                [rollouts[i] for i in measured.rollout_indices], measured.rows[:, COMMON:]
+                [rollouts[i] for i in measured.rollout_indices], measured.rows[:, MEASURED_COLUMNS:]
             )
         return Graded(table.groups, table.judging, time.perf_counter() - started, features=features)
 

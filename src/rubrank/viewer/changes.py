@@ -24,8 +24,7 @@ from pydantic import Field, ValidationError
 from rubrank._plain import Strict
 from rubrank.errors import InvalidInput, RubrankError, UnknownName
 from rubrank.fusion.control.adjustment import Adjustment, attenuate
-from rubrank.fusion.control.control import BatchEstimate
-from rubrank.fusion.control.estimate import InfluenceEstimate
+from rubrank.fusion.control.estimate import BatchEstimate, InfluenceEstimate
 from rubrank.fusion.gate import Gated
 from rubrank.fusion.options import has_rlvr2, with_options
 from rubrank.fusion.rule import Rule

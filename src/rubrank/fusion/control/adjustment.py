@@ -37,8 +37,8 @@ class Attenuate:
         if self.draw not in get_args(Draw):
             raise UnknownName.of("attenuate", "draw", self.draw, get_args(Draw))
 
-    def share(self, uniform: np.ndarray) -> np.ndarray:
-        """The share of each positive coefficient that is taken out, from one uniform number each."""
+    def choose_share(self, uniform: np.ndarray) -> np.ndarray:
+        """Turn one uniform number for each positive coefficient into the share of it that is taken out."""
         if self.draw == "bernoulli":
             return (uniform < self.lam).astype(float)
         if self.draw == "uniform":
@@ -67,11 +67,15 @@ def attenuate(lam: float, draw: Draw = "fixed") -> Attenuate:
 def expand_adjustments(
     owner: str, adjust: Adjustment | Sequence[Adjustment] | None, D: int
 ) -> tuple[Adjustment, ...]:
-    """One adjustment for each of D attributes; None removes all of them."""
-    per_attribute: Any = ("remove" if adjust is None else adjust,) * D
-    if isinstance(adjust, Sequence) and not isinstance(adjust, str):
-        per_attribute = tuple(adjust)
-    for adjustment in per_attribute:
+    """Return one adjustment for each of D attributes. None removes all of them.
+
+    Raises InvalidInput, in the name of `owner`, for anything but adjustments, or if their number is not D.
+    """
+    is_sequence = isinstance(adjust, Sequence) and not isinstance(adjust, str)
+    adjustments: Any = adjust
+    if not is_sequence:
+        adjustments = ["remove" if adjust is None else adjust] * D
+    for adjustment in adjustments:
         if not isinstance(adjustment, Attenuate) and adjustment != "remove":
             remedy = "One rule for all attributes, or one for each."
             raise InvalidInput(
@@ -81,27 +85,25 @@ def expand_adjustments(
                 got=repr(adjustment),
                 remedy=remedy,
             )
-    if len(per_attribute) != D:
+    if len(adjustments) != D:
         allowed = f"one rule, or {D} of them, one for each attribute"
-        raise InvalidInput(owner, "adjust", allowed=allowed, got=str(len(per_attribute)), remedy="")
-    return tuple(per_attribute)
-
-
-@dataclass(frozen=True, eq=False)
-class DrawNames:
-    """The names that random draws depend on; a running estimate stores its sums under the same names."""
-
-    groups: Sequence[Hashable]
-    criteria: Sequence[Hashable]
-    attributes: Sequence[Hashable]
-    seed: int = 0
+        raise InvalidInput(owner, "adjust", allowed=allowed, got=str(len(adjustments)), remedy="")
+    return tuple(adjustments)
 
 
 def draw_shares(
-    adjustments: tuple[Adjustment, ...], shape: tuple[int, ...], names: DrawNames
+    adjustments: Sequence[Adjustment],
+    seed: int,
+    groups: Sequence[Hashable],
+    criteria: Sequence[Hashable],
+    attributes: Sequence[Hashable],
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The share of every coefficient to take out (N, K, D), and for each attribute whether negative ones count (D,)."""
-    share_NKD = np.ones((*shape, len(adjustments)))
+    """Draw the share of every coefficient that is taken out.
+
+    adjustments: one for each attribute. groups, criteria, attributes: the names that random draws depend on.
+    Returns the shares (N, K, D), and for each attribute (D,) whether negative coefficients are taken out as well.
+    """
+    share_NKD = np.ones((len(groups), len(criteria), len(attributes)))
     is_two_sided_D = np.array([adjustment == "remove" for adjustment in adjustments], bool)
     is_random = any(
         isinstance(adjustment, Attenuate) and adjustment.draw != "fixed"
@@ -109,10 +111,10 @@ def draw_shares(
     )
     uniform_NKD = share_NKD  # not read by fixed shares
     if is_random:
-        uniform_NKD = draw_uniform(names.seed, names.groups, names.criteria, names.attributes)
+        uniform_NKD = draw_uniform(seed, groups, criteria, attributes)
     for d, adjustment in enumerate(adjustments):
         if isinstance(adjustment, Attenuate):
-            share_NKD[:, :, d] = adjustment.share(uniform_NKD[:, :, d])
+            share_NKD[:, :, d] = adjustment.choose_share(uniform_NKD[:, :, d])
     return share_NKD, is_two_sided_D
 
 
@@ -122,15 +124,15 @@ def draw_uniform(
     criteria: Sequence[Hashable],
     attributes: Sequence[Hashable],
 ) -> np.ndarray:
-    """Numbers in [0, 1), (N, K, D): each a hash of the four names that it belongs to."""
-    state = _mix(_hash_names([seed]) ^ _hash_names(groups))
-    state = _mix(state[:, None] ^ _hash_names(criteria))
-    state = _mix(state[:, :, None] ^ _hash_names(attributes))
-    return (state >> np.uint64(11)) * 2.0**-53
+    """Return numbers in [0, 1) (N, K, D). Each is a hash of the seed and the three names that it belongs to."""
+    bits_N = _mix_bits(_hash_names([seed]) ^ _hash_names(groups))
+    bits_NK = _mix_bits(bits_N[:, None] ^ _hash_names(criteria))
+    bits_NKD = _mix_bits(bits_NK[:, :, None] ^ _hash_names(attributes))
+    return (bits_NKD >> np.uint64(11)) * 2.0**-53  # 53 bits, as many as a double has
 
 
 def _hash_names(names: Sequence[Hashable]) -> np.ndarray:
-    """64 bits of each name. 1 and "1" are different names; NumPy's 1 and Python's are the same."""
+    """Return a hash of 64 bits of each name. 1 and "1" are different names; NumPy's 1 and Python's are the same."""
     hashes = []
     for name in names:
         plain = name.item() if isinstance(name, np.generic) else name
@@ -141,8 +143,8 @@ def _hash_names(names: Sequence[Hashable]) -> np.ndarray:
     return np.array(hashes, np.uint64)
 
 
-def _mix(x: np.ndarray) -> np.ndarray:
-    """The finaliser of splitmix64: every bit of the input affects every bit of the output."""
+def _mix_bits(x: np.ndarray) -> np.ndarray:
+    """Apply the finaliser of splitmix64: every bit of the input affects every bit of the output."""
     x = x + np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -18,19 +18,26 @@ One step has few groups. Ten steps have ten times as many, and the judge has the
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from functools import lru_cache
+from math import exp, inf, lgamma, log, log1p, pi, sqrt
 from typing import Any
 
 import numpy as np
 
 from rubrank.errors import InvalidInput
-from rubrank.fusion.control.student_t import student_t_975
 
 FEWEST_GROUPS = 8
 """With fewer groups nothing is taken out: their spread says too little about the error."""
 DECAY = 0.9
 """ρ: how much of a running sum is left after one more step."""
 _FEWEST_GROUPS_OF_A_STEP = 2  # the variance over groups needs two
+
+# For `student_t_975`.
+_NORMAL_975 = 1.959963984540054  # the 97.5% point of the normal distribution
+_LARGE_FREEDOM = 1e9  # degrees of freedom from which the normal's point is right to 1e-9
+_TINY = 1e-300  # stands for 0 in a denominator
+_MOST_STEPS = 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +105,28 @@ def shrink(
         ratio_D = bound_D[is_beyond_D] / gamma_KD[k, is_beyond_D]
         shrunk_KD[k, is_beyond_D] = gamma_KD[k, is_beyond_D] * (1.0 - ratio_D * ratio_D)
     return shrunk_KD
+
+
+@dataclass(frozen=True, eq=False)
+class BatchEstimate:
+    """An estimate made over a whole batch, for fusing parts of the batch one by one."""
+
+    scale_D: np.ndarray
+    """What contrasts are multiplied by."""
+    criteria: tuple[Hashable, ...]
+    estimate: InfluenceEstimate
+
+    def select(self, criteria: Sequence[Hashable]) -> InfluenceEstimate:
+        """Return the estimate for these criteria, in this order; 0 for a criterion that it does not have."""
+        row_of = {name: k for k, name in enumerate(self.criteria)}
+        zero_row = len(self.criteria)  # appended below
+        rows = [row_of.get(name, zero_row) for name in criteria]
+        arrays = {}
+        for array in fields(self.estimate):
+            values = getattr(self.estimate, array.name)
+            zeros = np.zeros((1, *values.shape[1:]))
+            arrays[array.name] = np.concatenate([values, zeros])[rows]
+        return InfluenceEstimate(**arrays)
 
 
 @dataclass(eq=False, slots=True)
@@ -219,3 +248,71 @@ class RunningEstimate:
             ) from None
         self.attributes = attributes
         self.sums = sums
+
+
+# ------------------------------------------------------------------------------------------------------- Student's t
+
+
+@lru_cache(maxsize=4096)
+def student_t_975(freedom: float) -> float:
+    """Return the 97.5% point of Student's t with so many degrees of freedom; infinite for 0.
+
+    >>> round(student_t_975(7), 3), round(student_t_975(127), 3)
+    (2.365, 1.979)
+
+    Degrees of freedom need not be whole: those of a running estimate are not. SciPy has this function too, but only
+    the extras depend on SciPy.
+    """
+    if not freedom > 0.0:
+        return inf
+    if freedom > _LARGE_FREEDOM:
+        return _NORMAL_975
+    log_ratio = lgamma(0.5 * (freedom + 1.0)) - lgamma(0.5 * freedom)
+    t = _NORMAL_975
+    if freedom < 3.0:  # start in the heavy tail that few degrees of freedom have
+        log_tail = log_ratio - 0.5 * log(pi * freedom) - log(0.025)
+        log_start = (log_tail + 0.5 * (freedom - 1.0) * log(freedom)) / freedom
+        t = max(t, 0.5 * exp(min(log_start, 600.0)))
+    for _ in range(_MOST_STEPS):
+        log_shape = log_ratio - 0.5 * (freedom + 1.0) * log1p(t * t / freedom)
+        density = exp(log_shape) / sqrt(pi * freedom)
+        step = (_sum_two_tails(t, freedom) - 0.05) / (2.0 * density)
+        # The tails are convex in t: Newton does not overshoot from below, but it may from above.
+        t += max(step, -0.5 * t)
+        if abs(step) <= 1e-13 * t:
+            break
+    return t
+
+
+def _sum_two_tails(t: float, freedom: float) -> float:
+    """Return P(|T| > t) = I_x(ν/2, ½) at x = ν/(ν + t²), the regularised incomplete beta function."""
+    x = freedom / (freedom + t * t)
+    a = 0.5 * freedom
+    b = 0.5
+    front = exp(
+        lgamma(a + b) - lgamma(a) - lgamma(b) - a * log1p(t * t / freedom) + b * log(1.0 - x)
+    )
+    if x < (a + 1.0) / (a + b + 2.0):
+        return front * _evaluate_beta_fraction(x, a, b) / a
+    return 1.0 - front * _evaluate_beta_fraction(1.0 - x, b, a) / b
+
+
+def _evaluate_beta_fraction(x: float, a: float, b: float) -> float:
+    """Evaluate the continued fraction of the incomplete beta function by Lentz's method."""
+    c = 1.0
+    d = 1.0 / _avoid_zero(1.0 - (a + b) * x / (a + 1.0))
+    value = d
+    for m in range(1, 10 * _MOST_STEPS):
+        even = m * (b - m) * x / ((a + 2 * m - 1.0) * (a + 2 * m))
+        odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1.0))
+        for term in (even, odd):
+            d = 1.0 / _avoid_zero(1.0 + term * d)
+            c = _avoid_zero(1.0 + term / c)
+            value *= c * d
+        if abs(c * d - 1.0) < 1e-15:
+            break
+    return value
+
+
+def _avoid_zero(x: float) -> float:
+    return x if abs(x) > _TINY else _TINY

@@ -33,15 +33,10 @@ import numpy as np
 
 from rubrank._choices import Pool
 from rubrank.errors import InvalidInput
-from rubrank.fusion.control.adjustment import Adjustment, DrawNames, draw_shares, expand_adjustments
-from rubrank.fusion.control.control import (
-    AttributeControl,
-    BatchEstimate,
-    name_columns,
-    select_criteria,
-)
-from rubrank.fusion.control.estimate import InfluenceEstimate, RunningEstimate
-from rubrank.fusion.result import Fused
+from rubrank.fusion.control.adjustment import Adjustment, draw_shares, expand_adjustments
+from rubrank.fusion.control.estimate import BatchEstimate, InfluenceEstimate, RunningEstimate
+from rubrank.fusion.control.ordinal import choose_taken, name_columns, select_criteria
+from rubrank.fusion.result import AttributeControl, Fused
 from rubrank.fusion.rule import Rule, Stateful, apply_rule
 from rubrank.fusion.rules import checks
 from rubrank.scores.batch import ScoreBatch
@@ -108,17 +103,14 @@ def control_linearly(
     contrasts_MD = measure_contrasts(batch)
     controlled_NK, controlled_MK = _find_controlled(settings, batch, values_MK)
     if settings.batch_estimate is None:
-        influence = _estimate(settings, batch, values_MK, contrasts_MD, controlled_MK)
+        influence = _estimate_influence(settings, batch, values_MK, contrasts_MD, controlled_MK)
     else:
         influence = settings.batch_estimate.select(criteria)
     adjustments = expand_adjustments(settings.name, settings.adjust, len(attributes))
-    names = DrawNames(batch.labels, criteria, attributes, settings.seed)
-    share_NKD, is_two_sided_D = draw_shares(adjustments, controlled_NK.shape, names)
-    # `attenuate` takes out a liking of an attribute only, `remove` a dislike as well.
-    removable_KD = np.where(
-        is_two_sided_D, influence.shrunk_KD, np.maximum(influence.shrunk_KD, 0.0)
+    share_NKD, is_two_sided_D = draw_shares(
+        adjustments, settings.seed, batch.labels, criteria, attributes
     )
-    taken_NKD = np.where(controlled_NK[:, :, None], share_NKD * removable_KD, 0.0)
+    taken_NKD = choose_taken(influence, controlled_NK, share_NKD, is_two_sided_D)
     removed_MK = np.zeros(values_MK.shape)
     for d in np.flatnonzero(taken_NKD.any((0, 1))):
         removed_MK += taken_NKD[batch.group_of_row, :, d] * contrasts_MD[:, d : d + 1]
@@ -139,22 +131,22 @@ def control_linearly(
 def estimate_linearly(
     settings: ControlSettings, batch: ScoreBatch, values_MK: np.ndarray
 ) -> BatchEstimate:
-    """The influence of attributes, for fusing parts of a larger batch that has the same groups."""
+    """Return the influence of attributes, for fusing parts of a larger batch that has the same groups."""
     contrasts_MD = measure_contrasts(batch)
     _, controlled_MK = _find_controlled(settings, batch, values_MK)
-    influence = _estimate(settings, batch, values_MK, contrasts_MD, controlled_MK)
+    influence = _estimate_influence(settings, batch, values_MK, contrasts_MD, controlled_MK)
     criteria, attributes = name_columns(batch)
     return BatchEstimate(np.ones(len(attributes)), tuple(criteria), influence)
 
 
-def _estimate(
+def _estimate_influence(
     settings: ControlSettings,
     batch: ScoreBatch,
     values_MK: np.ndarray,
     contrasts_MD: np.ndarray,
     controlled_MK: np.ndarray,
 ) -> InfluenceEstimate:
-    """The estimate over the batch, or over the run so far with this batch as its last step."""
+    """Estimate the influence over the batch, or over the run so far with this batch as its last step."""
     criteria, attributes = name_columns(batch)
     running = settings.running if settings.pool == "run" else RunningEstimate()
     running.set_attributes(attributes)
@@ -180,16 +172,24 @@ def _estimate(
 def _find_controlled(
     settings: ControlSettings, batch: ScoreBatch, values_MK: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(N, K) and (M, K): the controlled criteria that tell rollouts of the group apart, and their known values."""
+    """Find what is controlled.
+
+    Returns (N, K): is the criterion controlled, and does it tell rollouts of the group apart? And (M, K): is the value
+    one of such a criterion, and known?
+    """
     is_known_MK = ~batch.missing_MK
-    controlled_NK = _tells_apart(values_MK, is_known_MK, batch) & select_criteria(
-        settings.adjust_criteria, batch
-    )
+    differs_NK = np.zeros((0, batch.K), bool)
+    if batch.N:
+        starts = batch.starts[:-1]
+        highest_NK = np.maximum.reduceat(np.where(is_known_MK, values_MK, -np.inf), starts)
+        lowest_NK = np.minimum.reduceat(np.where(is_known_MK, values_MK, np.inf), starts)
+        differs_NK = np.asarray(highest_NK > lowest_NK)
+    controlled_NK = differs_NK & select_criteria(settings.adjust_criteria, batch)
     return controlled_NK, controlled_NK[batch.group_of_row] & is_known_MK
 
 
 def measure_contrasts(batch: ScoreBatch) -> np.ndarray:
-    """z (M, D): how much more of each attribute a rollout has than its group, from −1 to 1."""
+    """Return z (M, D): how much more of each attribute a rollout has than its group, from −1 to 1."""
     # Imported here: it loads numba, which `import rubrank` should not.
     from rubrank.fusion.models import likelihood
 
@@ -202,18 +202,8 @@ def measure_contrasts(batch: ScoreBatch) -> np.ndarray:
     return contrasts_MD
 
 
-def _tells_apart(values_MK: np.ndarray, is_known_MK: np.ndarray, batch: ScoreBatch) -> np.ndarray:
-    """(N, K): does the criterion have different values in the group?"""
-    if not batch.N:
-        return np.zeros((0, batch.K), bool)
-    starts = batch.starts[:-1]
-    highest_NK = np.maximum.reduceat(np.where(is_known_MK, values_MK, -np.inf), starts)
-    lowest_NK = np.minimum.reduceat(np.where(is_known_MK, values_MK, np.inf), starts)
-    return np.asarray(highest_NK > lowest_NK)
-
-
 def _subtract_group_means(values: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """Rows minus the mean of their group; group g is rows starts[g] up to the next start."""
+    """Subtract the mean of its group from each row; group g is rows starts[g] up to the next start."""
     counts = np.diff(starts, append=len(values))
     means = np.add.reduceat(values, starts) / counts[:, None]
     return np.asarray(values - np.repeat(means, counts, axis=0))
@@ -290,13 +280,13 @@ class Controlled:
         """The reward of each rollout; `control` of the result says what was taken out."""
         if self.adjust is None or batch.attributes_MD is None or not batch.attributes_MD.shape[1]:
             return apply_rule(self.rule, batch)
-        control = control_linearly(self, batch, self._values(batch))
+        control = control_linearly(self, batch, self._read_values(batch))
         if isinstance(self.rule, AddsValues):
             return replace(self.rule.fuse_values(batch, control.values_MK), control=control)
         fused = apply_rule(self.rule, batch.replace_unit_scores(control.values_MK))
         return replace(fused, batch=batch, control=control)
 
-    def _values(self, batch: ScoreBatch) -> np.ndarray:
+    def _read_values(self, batch: ScoreBatch) -> np.ndarray:
         """(M, K): the values that the rule adds up."""
         if isinstance(self.rule, AddsValues):
             return self.rule.values(batch)
@@ -304,7 +294,7 @@ class Controlled:
 
     def estimate(self, batch: ScoreBatch) -> BatchEstimate:
         """The influence of attributes over a batch, for fusing parts of it one by one; with pool="run" it learns."""
-        return estimate_linearly(self, batch, self._values(batch))
+        return estimate_linearly(self, batch, self._read_values(batch))
 
     def state(self) -> dict[str, Any]:
         """The state of the rule, if it has one, with what was learnt about attributes beside it."""

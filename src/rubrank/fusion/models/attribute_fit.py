@@ -130,8 +130,8 @@ class FitData:
         z_nnD[j, i] = -z_PD
         return z_nnD
 
-    def mean_contrasts(self) -> np.ndarray:
-        """z̃ (M, D): the mean contrast of each rollout with its group, itself included."""
+    def average_contrasts(self) -> np.ndarray:
+        """Return z̃ (M, D): the mean contrast of each rollout with its group, itself included."""
         mean_MD = np.empty(self.attributes_MD.shape)
         likelihood.average_contrasts(self.attributes_MD, self.scale_D, self.starts, mean_MD)
         return mean_MD
@@ -144,8 +144,8 @@ class FitData:
         margin = self.margins[g if len(self.margins) > 1 else 0, k]
         return count_wins(outcomes(self.scores_MK[rows, k : k + 1], margin)[:, :, 0])
 
-    def informative(self, u_MK: np.ndarray) -> np.ndarray:
-        """(N, K): whether a criterion tells rollouts of a group apart, given the utilities without attributes."""
+    def find_informative(self, u_MK: np.ndarray) -> np.ndarray:
+        """Return (N, K): does the criterion tell rollouts of the group apart? u_MK: utilities without attributes."""
         if len(self.starts) == 1:
             return np.zeros((0, u_MK.shape[1]), bool)
         informative_NK = np.maximum.reduceat(u_MK != 0.0, self.starts[:-1], axis=0)

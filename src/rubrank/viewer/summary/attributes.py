@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rubrank.fusion.control.student_t import student_t_975
+from rubrank.fusion.control.estimate import student_t_975
 from rubrank.records.record import GroupRecord, to_array
 from rubrank.scores.spread import ROUNDING
 from rubrank.viewer.summary.figures import Moments

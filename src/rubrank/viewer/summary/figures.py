@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from rubrank.fusion.control.student_t import student_t_975
+from rubrank.fusion.control.estimate import student_t_975
 
 _FEWEST_FOR_INTERVAL = 5  # numbers
 _ROUNDING = 1e-9  # relative variance up to which all numbers count as the same

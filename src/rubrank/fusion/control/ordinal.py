@@ -18,16 +18,16 @@ so the priors decide; pool="group" exists for comparison with the paper. Rules w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, fields
-from functools import cached_property, partial
+from collections.abc import Hashable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rubrank.fusion.control.adjustment import DrawNames, draw_shares, expand_adjustments
-from rubrank.fusion.control.estimate import InfluenceEstimate
+from rubrank.fusion.control.adjustment import draw_shares, expand_adjustments
+from rubrank.fusion.control.estimate import BatchEstimate, InfluenceEstimate
 from rubrank.fusion.models.model import UtilityModel, find_model
+from rubrank.fusion.result import AttributeControl
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.outcomes import Cells, mark_compared
 
@@ -36,86 +36,59 @@ if TYPE_CHECKING:
     from rubrank.fusion.rlvr2 import RLVR2
 
 
-@dataclass(frozen=True, eq=False)
-class BatchEstimate:
-    """An estimate made over a whole batch, for fusing parts of the batch one by one."""
-
-    scale_D: np.ndarray
-    """What contrasts are multiplied by."""
-    criteria: tuple[Hashable, ...]
-    estimate: InfluenceEstimate
-
-    def select(self, criteria: Sequence[Hashable]) -> InfluenceEstimate:
-        """The estimate for these criteria, in this order; 0 for a criterion that it does not have."""
-        number = {name: k for k, name in enumerate(self.criteria)}
-        rows = [number.get(name, len(self.criteria)) for name in criteria]
-        parts = {}
-        for part in fields(self.estimate):
-            values = getattr(self.estimate, part.name)
-            parts[part.name] = np.concatenate([values, np.zeros((1, *values.shape[1:]))])[rows]
-        return InfluenceEstimate(**parts)
-
-
-@dataclass(frozen=True, eq=False)
-class AttributeControl:
-    """The influence of attributes and what was taken out of the utilities; N groups, K criteria, D attributes."""
-
-    pool: str
-    values_MK: np.ndarray
-    """The values that reach the reward: adjusted utilities, or adjusted scores under a rule without utilities."""
-    gamma_NKD: np.ndarray
-    """γ̂."""
-    se_NKD: np.ndarray
-    """Its standard error; NaN if it cannot be estimated, as with pool="group"."""
-    shrunk_NKD: np.ndarray
-    """γ̃."""
-    n_NK: np.ndarray
-    """Groups behind the estimate; 0 for a criterion that is not controlled."""
-    taken_NKD: np.ndarray
-    """δ: what is taken out."""
-    contrasts_MD: np.ndarray
-    """z̃: how much more of an attribute a rollout has than its group, on average."""
-    fit_jointly: Callable[[], np.ndarray]
-    """Computes `fitted_MK`."""
-
-    @cached_property
-    def fitted_MK(self) -> np.ndarray:
-        """Utilities of the joint fit with γ̂; those without attributes where nothing was fitted.
-
-        Only `rubrank.utilities` needs them, and a large batch might not fit in memory with them. So they are computed
-        on first use.
-        """
-        return self.fit_jointly()
-
-
 def control_attributes(
     rule: RLVR2, batch: ScoreBatch, u_MK: np.ndarray, soft: Cells
 ) -> AttributeControl:
-    """Take the influence of attributes out of the utilities; u_MK itself is not changed.
+    """Take the influence of attributes out of the utilities u_MK, which are not changed themselves.
 
     soft: outcomes of uncertain verdicts, which are fitted instead of the order of the scores.
     """
+    # Imported here: it loads numba, which `import rubrank` should not.
+    from rubrank.fusion.models.attribute_fit import refit
+
     data, controlled_NK = make_fit_data(rule, batch, u_MK, soft)
     criteria, attributes = name_columns(batch)
-    names = DrawNames(batch.labels, criteria, attributes, rule.seed)
     adjustments = expand_adjustments(rule.name, rule.adjust, len(attributes))
-    share_NKD, is_two_sided_D = draw_shares(adjustments, controlled_NK.shape, names)
+    share_NKD, is_two_sided_D = draw_shares(
+        adjustments, rule.seed, batch.labels, criteria, attributes
+    )
     if rule.pool == "group":
         return _control_groups(rule, data, controlled_NK, share_NKD, is_two_sided_D, u_MK)
-    return _control_pooled(rule, data, controlled_NK, share_NKD, is_two_sided_D, names, u_MK)
+    known_gamma_KD = None
+    if rule.batch_estimate is None:
+        influence = _estimate_pooled(rule, data, controlled_NK, criteria, attributes, u_MK)
+    else:
+        influence = rule.batch_estimate.select(criteria)
+        known_gamma_KD = influence.gamma_KD
+    taken_NKD = choose_taken(influence, controlled_NK, share_NKD, is_two_sided_D)
+    model = find_model(rule.model)
+    return AttributeControl(
+        rule.pool,
+        values_MK=refit(model, data, taken_NKD, u_MK),
+        gamma_NKD=np.broadcast_to(influence.gamma_KD, taken_NKD.shape),
+        se_NKD=np.broadcast_to(influence.se_KD, taken_NKD.shape),
+        shrunk_NKD=np.broadcast_to(influence.shrunk_KD, taken_NKD.shape),
+        n_NK=np.broadcast_to(influence.n_K, controlled_NK.shape),
+        taken_NKD=taken_NKD,
+        contrasts_MD=data.average_contrasts(),
+        fit_jointly=partial(_fit_jointly, model, data, controlled_NK, u_MK, known_gamma_KD),
+    )
 
 
-def name_columns(batch: ScoreBatch) -> tuple[Sequence[Hashable], Sequence[Hashable]]:
-    """Names of the criteria and of the attributes; numbers if they have no names."""
-    assert batch.attributes_MD is not None
-    criteria: Sequence[Hashable] = batch.names if batch.has_names else range(batch.K)
-    return criteria, batch.attribute_names or range(batch.attributes_MD.shape[1])
+def estimate_attributes(
+    rule: RLVR2, batch: ScoreBatch, u_MK: np.ndarray, soft: Cells
+) -> BatchEstimate:
+    """Return the influence of attributes, for fusing parts of a larger batch that has the same groups."""
+    data, controlled_NK = make_fit_data(rule, batch, u_MK, soft)
+    criteria, attributes = name_columns(batch)
+    influence = _estimate_pooled(rule, data, controlled_NK, criteria, attributes, u_MK)
+    return BatchEstimate(data.scale_D, tuple(criteria), influence)
 
 
 def make_fit_data(
     rule: RLVR2, batch: ScoreBatch, u_MK: np.ndarray, soft: Cells
 ) -> tuple[FitData, np.ndarray]:
-    """The data of a fit, and (N, K): is the criterion controlled, and does it tell rollouts of the group apart?"""
+    """Return the data of a fit, and (N, K): is the criterion controlled, and does it tell rollouts apart?"""
     from rubrank.fusion.models.attribute_fit import FitData
 
     assert batch.attributes_MD is not None
@@ -131,13 +104,23 @@ def make_fit_data(
         # A copy: arrays from Ray's store are read-only, and numba would compile everything again for those.
         known_scale_D=None if rule.batch_estimate is None else rule.batch_estimate.scale_D.copy(),
     )
-    return data, data.informative(u_MK) & select_criteria(rule.adjust_criteria, batch)
+    return data, data.find_informative(u_MK) & select_criteria(rule.adjust_criteria, batch)
+
+
+def name_columns(batch: ScoreBatch) -> tuple[Sequence[Hashable], Sequence[Hashable]]:
+    """Return the names of the criteria and of the attributes; numbers if they have no names.
+
+    Random draws depend on these names, and a running estimate stores its sums under them.
+    """
+    assert batch.attributes_MD is not None
+    criteria: Sequence[Hashable] = batch.names if batch.has_names else range(batch.K)
+    return criteria, batch.attribute_names or range(batch.attributes_MD.shape[1])
 
 
 def select_criteria(
     adjust_criteria: Sequence[str | int] | str | None, batch: ScoreBatch
 ) -> np.ndarray:
-    """(N, K) or (1, K): the controlled criteria: those that are named, else those that no program decides.
+    """Return (N, K) or (1, K): is the criterion controlled? Those that are named, else those that no program decides.
 
     Programs have no bias towards length or headings. Plain arrays do not say who decided, so all their criteria are
     controlled.
@@ -153,39 +136,17 @@ def select_criteria(
     return np.array([[name in selected for name in names]], bool)
 
 
-def _control_pooled(
-    rule: RLVR2,
-    data: FitData,
+def choose_taken(
+    influence: InfluenceEstimate,
     controlled_NK: np.ndarray,
     share_NKD: np.ndarray,
     is_two_sided_D: np.ndarray,
-    names: DrawNames,
-    u_MK: np.ndarray,
-) -> AttributeControl:
-    """One estimate for all groups, and a refit without what is taken out of each."""
-    from rubrank.fusion.models.attribute_fit import refit
-
-    model = find_model(rule.model)
-    if rule.batch_estimate is None:
-        influence = _estimate_pooled(
-            rule, data, controlled_NK, names.criteria, names.attributes, u_MK
-        )
-    else:
-        influence = rule.batch_estimate.select(names.criteria)
-    allowed_KD = np.where(is_two_sided_D, influence.shrunk_KD, np.maximum(influence.shrunk_KD, 0.0))
-    taken_NKD = np.where(controlled_NK[:, :, None], share_NKD * allowed_KD, 0.0)
-    known_gamma_KD = None if rule.batch_estimate is None else influence.gamma_KD
-    return AttributeControl(
-        rule.pool,
-        values_MK=refit(model, data, taken_NKD, u_MK),
-        gamma_NKD=np.broadcast_to(influence.gamma_KD, taken_NKD.shape),
-        se_NKD=np.broadcast_to(influence.se_KD, taken_NKD.shape),
-        shrunk_NKD=np.broadcast_to(influence.shrunk_KD, taken_NKD.shape),
-        n_NK=np.broadcast_to(influence.n_K, controlled_NK.shape),
-        taken_NKD=taken_NKD,
-        contrasts_MD=data.mean_contrasts(),
-        fit_jointly=partial(_fit_jointly, model, data, controlled_NK, u_MK, known_gamma_KD),
-    )
+) -> np.ndarray:
+    """Return δ (N, K, D): the share of the shrunk coefficient γ̃, 0 where a criterion is not controlled."""
+    # `attenuate` takes out a liking of an attribute only, `remove` a dislike as well.
+    liking_KD = np.maximum(influence.shrunk_KD, 0.0)
+    removable_KD = np.where(is_two_sided_D, influence.shrunk_KD, liking_KD)
+    return np.where(controlled_NK[:, :, None], share_NKD * removable_KD, 0.0)
 
 
 def _estimate_pooled(
@@ -196,7 +157,7 @@ def _estimate_pooled(
     attributes: Sequence[Hashable],
     u_MK: np.ndarray,
 ) -> InfluenceEstimate:
-    """The estimate over the batch, or over the run so far with this batch as its last step."""
+    """Estimate the influence over the batch, or over the run so far with this batch as its last step."""
     from rubrank.fusion.models.attribute_fit import estimate
 
     influence = estimate(find_model(rule.model), data, controlled_NK, u_MK)
@@ -206,16 +167,6 @@ def _estimate_pooled(
     return influence
 
 
-def estimate_attributes(
-    rule: RLVR2, batch: ScoreBatch, u_MK: np.ndarray, soft: Cells
-) -> BatchEstimate:
-    """The influence of attributes, for fusing parts of a larger batch that has the same groups."""
-    data, controlled_NK = make_fit_data(rule, batch, u_MK, soft)
-    criteria, attributes = name_columns(batch)
-    influence = _estimate_pooled(rule, data, controlled_NK, criteria, attributes, u_MK)
-    return BatchEstimate(data.scale_D, tuple(criteria), influence)
-
-
 def _fit_jointly(
     model: UtilityModel,
     data: FitData,
@@ -223,11 +174,12 @@ def _fit_jointly(
     u_MK: np.ndarray,
     known_gamma_KD: np.ndarray | None,
 ) -> np.ndarray:
-    """Utilities of the joint fit; if γ was estimated over a larger batch, utilities given that γ."""
+    """Return the utilities of the joint fit; if γ was estimated over a larger batch, utilities given that γ."""
     from rubrank.fusion.models.attribute_fit import estimate, refit
 
     if known_gamma_KD is not None:
-        return refit(model, data, np.where(controlled_NK[:, :, None], known_gamma_KD, 0.0), u_MK)
+        gamma_NKD = np.where(controlled_NK[:, :, None], known_gamma_KD, 0.0)
+        return refit(model, data, gamma_NKD, u_MK)
     fitted_MK = np.empty_like(u_MK)
     estimate(model, data, controlled_NK, u_MK, fitted_MK)
     return fitted_MK
@@ -241,22 +193,24 @@ def _control_groups(
     is_two_sided_D: np.ndarray,
     u_MK: np.ndarray,
 ) -> AttributeControl:
-    """v = u + keep·γ·z̃, with u and γ of each group's joint fit; nothing is shrunk."""
+    """Control each group by itself, as in the paper: v = u + (γ − δ)·z̃, with u and γ of the group's joint fit.
+
+    Nothing is shrunk: one group says nothing about the error of its coefficients.
+    """
     from rubrank.fusion.models.attribute_fit import fit_groups
 
     fitted_MK = u_MK.copy()
     gamma_NKD = fit_groups(find_model(rule.model), data, controlled_NK, fitted_MK)
     taken_NKD = np.where(is_two_sided_D | (gamma_NKD > 0.0), share_NKD * gamma_NKD, 0.0)
-    contrasts_MD = data.mean_contrasts()
+    contrasts_MD = data.average_contrasts()
     values_MK = fitted_MK
     kept_NKD = gamma_NKD - taken_NKD
     if kept_NKD.any():
         kept_MKD = np.repeat(kept_NKD, data.sizes, axis=0)
         is_known_MK = ~np.isnan(mark_compared(data.scores_MK, data.outcomes, data.starts))
         # A rollout that was not scored on a criterion stays at 0 there.
-        values_MK = fitted_MK + np.where(
-            is_known_MK, np.einsum("mkd,md->mk", kept_MKD, contrasts_MD), 0.0
-        )
+        kept_MK = np.einsum("mkd,md->mk", kept_MKD, contrasts_MD)
+        values_MK = fitted_MK + np.where(is_known_MK, kept_MK, 0.0)
     return AttributeControl(
         rule.pool,
         values_MK=values_MK,
