@@ -77,7 +77,9 @@ def judge_kind(name: Any = None, *, compares: bool = False) -> Any:
         if not inspect.iscoroutinefunction(judge):
             allowed = "a class with `async judge(question, judge, asker)`, or such a function"
             remedy = "See `rubrank help extending`."
-            raise InvalidInput("judge_kind", "kind", allowed, describe_object(kind), remedy)
+            raise InvalidInput(
+                "judge_kind", "kind", allowed=allowed, got=describe_object(kind), remedy=remedy
+            )
         if isinstance(kind, type):
             check_call("judge_kind", kind)
             check_call("judge_kind", judge, "self", "question", "judge", "asker")

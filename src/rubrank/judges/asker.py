@@ -100,7 +100,13 @@ def check_judgment(kind: str, question: Question, judgment: Any) -> Judgment:
     owner = f"judge kind {kind!r}"
     remedy = "See `rubrank help extending`."
     if not isinstance(judgment, Judgment):
-        raise InvalidInput(owner, "what it returns", "a rubrank.Judgment", brief(judgment), remedy)
+        raise InvalidInput(
+            owner,
+            "what it returns",
+            allowed="a rubrank.Judgment",
+            got=brief(judgment),
+            remedy=remedy,
+        )
     size = len(question.group.rollouts)
     criteria = {criterion.name: criterion for criterion in question.criteria}
     cells = {(i, name) for i in range(size) for name in criteria}
@@ -108,7 +114,13 @@ def check_judgment(kind: str, question: Question, judgment: Any) -> Judgment:
         is_verdict = isinstance(verdict, Verdict) and isinstance(verdict.value, _NUMBERS)
         if cell not in cells or not is_verdict:
             allowed = "rubrank.Verdict by (rollout, criterion) of the question"
-            raise InvalidInput(owner, "verdicts", allowed, f"{brief(verdict)} for {cell!r}", remedy)
+            raise InvalidInput(
+                owner,
+                "verdicts",
+                allowed=allowed,
+                got=f"{brief(verdict)} for {cell!r}",
+                remedy=remedy,
+            )
         domain = criteria[cell[1]].value_domain
         if verdict.value is not None and not domain.holds(verdict.value):
             reason = (
@@ -119,6 +131,10 @@ def check_judgment(kind: str, question: Question, judgment: Any) -> Judgment:
         if name not in criteria or np.shape(outcomes) != (size, size):
             got = f"shape {np.shape(outcomes)} for {name!r}"
             raise InvalidInput(
-                owner, "outcomes", f"an array of shape ({size}, {size}) by criterion", got, remedy
+                owner,
+                "outcomes",
+                allowed=f"an array of shape ({size}, {size}) by criterion",
+                got=got,
+                remedy=remedy,
             )
     return judgment

@@ -89,29 +89,49 @@ def check_batch_mode(batch: str, judges: Judges | None) -> None:
         raise UnknownName.of("grade", "batch", batch, ("wait", "submit"))
     if judges is None:
         raise InvalidInput(
-            "grade", "batch", "used with judges", "none", "Name a file of judges: `judges=FILE`."
+            "grade",
+            "batch",
+            allowed="used with judges",
+            got="none",
+            remedy="Name a file of judges: `judges=FILE`.",
         )
     if judges.cache is None:
         raise InvalidInput(
-            "grade", "batch", "used with a reply cache", "none", "Set cache: FILE in the judges."
+            "grade",
+            "batch",
+            allowed="used with a reply cache",
+            got="none",
+            remedy="Set cache: FILE in the judges.",
         )
     if judges.cache_only:
-        raise InvalidInput("grade", "batch", "used without `cache_only`", "both", "")
+        raise InvalidInput(
+            "grade", "batch", allowed="used without `cache_only`", got="both", remedy=""
+        )
     for judge in judges.judges:
         if judge.fallback is not None:
             remedy = "Its second question depends on the first answer: grade without batches."
-            raise judge.wrong("fallback", "left out with batches", "given", remedy)
+            raise judge.make_error(
+                "fallback", allowed="left out with batches", got="given", remedy=remedy
+            )
         if any(isinstance(leaf.pairs, str) for leaf in judge.leaves):
             remedy = "Each round depends on the answers of the one before: give a number of pairs."
-            raise judge.wrong("pairs", "a number with batches", "an adaptive design", remedy)
+            raise judge.make_error(
+                "pairs", allowed="a number with batches", got="an adaptive design", remedy=remedy
+            )
     if judges.most_cost is not None:
         remedy = "A batch is paid for as a whole: see what it costs with --dry-run --batch, and leave the limit out."
         got = f"most_cost: {judges.most_cost:g}"
-        raise InvalidInput("grade", "batch", "used without a spending limit", got, remedy)
+        raise InvalidInput(
+            "grade", "batch", allowed="used without a spending limit", got=got, remedy=remedy
+        )
     if judges.deadline is not None:
         remedy = "Leave it out: a batch takes as long as the server needs, up to a day."
         raise InvalidInput(
-            "grade", "batch", "used without a deadline", f"deadline: {judges.deadline:g}", remedy
+            "grade",
+            "batch",
+            allowed="used without a deadline",
+            got=f"deadline: {judges.deadline:g}",
+            remedy=remedy,
         )
 
 
@@ -212,7 +232,11 @@ class BatchAsker:
         if len(line) > max_size:
             got = f"one of {len(line) / _MEGABYTE:.1f} MB"
             raise InvalidInput(
-                "grade", "batch", f"requests of at most {limits.megabytes:g} MB", got, ""
+                "grade",
+                "batch",
+                allowed=f"requests of at most {limits.megabytes:g} MB",
+                got=got,
+                remedy="",
             )
         last = self.files[-1] if self.files else None
         if (
@@ -456,7 +480,11 @@ class BatchRun:
             got = state.message or "it failed"
             remedy = "Replies so far are in the cache."
             raise InvalidInput(
-                f"judge {judge.name!r}", "the batch", "accepted by the server", got, remedy
+                f"judge {judge.name!r}",
+                "the batch",
+                allowed="accepted by the server",
+                got=got,
+                remedy=remedy,
             )
 
     async def _store_replies(
@@ -603,7 +631,7 @@ class BatchBook:
             allowed = "used by one run at a time with the same cache"
             remedy = "Wait for it, or give this run a cache of its own."
             raise InvalidInput(
-                "grade", "batch", allowed, f"another run uses {path}", remedy
+                "grade", "batch", allowed=allowed, got=f"another run uses {path}", remedy=remedy
             ) from None
         self._store = Store(self.path, _SCHEMA, name="grade batches")
 

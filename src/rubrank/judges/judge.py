@@ -145,7 +145,9 @@ class Endpoint(_Confidential):
     def _check_url(cls, value: str) -> str:
         if not value.startswith(("http://", "https://")):
             remedy = "For a local vLLM server it is http://localhost:8000/v1."
-            raise InvalidInput("endpoint", "base_url", "a URL", repr(public_url(value)), remedy)
+            raise InvalidInput(
+                "endpoint", "base_url", allowed="a URL", got=repr(public_url(value)), remedy=remedy
+            )
         return value.rstrip("/")
 
     @property
@@ -298,21 +300,32 @@ class Judge(_Confidential):
     def _check_settings(self) -> Self:
         if not self.endpoints and not self.members:
             allowed = "at least one, or members that have some"
-            raise self.wrong("endpoints", allowed, "none", "Add an endpoint.")
+            raise self.make_error(
+                "endpoints", allowed=allowed, got="none", remedy="Add an endpoint."
+            )
         if self.endpoints and self.members:
             allowed = "left out if endpoints are given"
-            raise self.wrong("members", allowed, "both", "A panel asks its members.")
+            raise self.make_error(
+                "members", allowed=allowed, got="both", remedy="A panel asks its members."
+            )
         is_library_kind = isinstance(KINDS[self.kind], str)  # a user's own may use any setting
         for setting, kinds in _KINDS_OF_SETTING.items():
             is_set = getattr(self, setting) != type(self).model_fields[setting].default
             if is_set and self.kind not in kinds and is_library_kind:
                 names = " or ".join(f'"{kind}"' for kind in kinds)
                 remedy = f"Leave it out, or set kind: {kinds[0]}."
-                raise self.wrong(setting, f"used with kind {names}", f"kind {self.kind!r}", remedy)
+                raise self.make_error(
+                    setting,
+                    allowed=f"used with kind {names}",
+                    got=f"kind {self.kind!r}",
+                    remedy=remedy,
+                )
         self._check_cascade()
         if self.rounds is not None and not isinstance(self.pairs, str):
             allowed = 'given with pairs: "swiss", "bracket" or "pivot"'
-            raise self.wrong("rounds", allowed, f"pairs: {self.pairs}", "Leave it out.")
+            raise self.make_error(
+                "rounds", allowed=allowed, got=f"pairs: {self.pairs}", remedy="Leave it out."
+            )
         for name, pairs in self.calibration.items():
             probabilities = [p for pair in pairs for p in pair]
             rises = all(x1 <= x2 and y1 <= y2 for (x1, y1), (x2, y2) in pairwise(pairs))
@@ -320,14 +333,18 @@ class Judge(_Confidential):
                 where = f"calibration of {name!r}"
                 allowed = "pairs of probabilities that do not fall"
                 got = repr(pairs)[:80]
-                raise self.wrong(where, allowed, got, "See rubrank judge calibrate.")
+                raise self.make_error(
+                    where, allowed=allowed, got=got, remedy="See rubrank judge calibrate."
+                )
         if self.prompt is not None:
             self.prompt.check(self.kind, f"judge {self.name!r}")
         other_kinds = sorted({member.kind for member in self.members} - {self.kind})
         if other_kinds or any(member.members for member in self.members):
             allowed = f"judges of the panel's kind {self.kind!r}"
             got = f"kind {other_kinds[0]!r}" if other_kinds else "a panel in a panel"
-            raise self.wrong("members", allowed, got, "Give all the same kind.")
+            raise self.make_error(
+                "members", allowed=allowed, got=got, remedy="Give all the same kind."
+            )
         return self
 
     def _check_cascade(self) -> None:
@@ -336,27 +353,34 @@ class Judge(_Confidential):
         if fallback is None:
             if self.escalate is not None:
                 remedy = "Name the better judge."
-                raise self.wrong("fallback", "given with escalate", "none", remedy)
+                raise self.make_error(
+                    "fallback", allowed="given with escalate", got="none", remedy=remedy
+                )
             return
         for judge in (self, fallback):
             if judge.kind in COMPARES:
                 allowed = "a kind that scores, in a cascade"
                 remedy = "Use a kind that scores, or leave out the fallback."
-                raise self.wrong("kind", allowed, repr(judge.kind), remedy)
+                raise self.make_error("kind", allowed=allowed, got=repr(judge.kind), remedy=remedy)
         if fallback.fallback is not None or fallback.criteria is not None:
             got = "a fallback of its own" if fallback.fallback is not None else "criteria"
             remedy = "It is only asked about answers that this judge is not sure of."
-            raise self.wrong("fallback", "a plain judge", got, remedy)
+            raise self.make_error("fallback", allowed="a plain judge", got=got, remedy=remedy)
         if not (self.kind == "decision" or self.is_panel or self.probabilities or self.expected):
             allowed = "used by a judge that says how sure it is"
             got = f"kind {self.kind!r} without probabilities"
             remedy = "Set probabilities: true, samples, members, or kind: decision."
-            raise self.wrong("fallback", allowed, got, remedy)
+            raise self.make_error("fallback", allowed, got, remedy)
         if self.escalate is None:
-            raise self.wrong("escalate", "given with a fallback", "none", "Such as escalate: 0.15.")
+            raise self.make_error(
+                "escalate",
+                allowed="given with a fallback",
+                got="none",
+                remedy="Such as escalate: 0.15.",
+            )
 
-    def wrong(self, parameter: str, allowed: str, got: str, remedy: str) -> InvalidInput:
-        """An error about one of its settings."""
+    def make_error(self, parameter: str, allowed: str, got: str, remedy: str) -> InvalidInput:
+        """Return the error about one of the settings of this judge, for the caller to raise."""
         return InvalidInput(f"judge {self.name!r}", parameter, allowed, got, remedy)
 
     @property
@@ -418,25 +442,37 @@ class Judges(_Confidential):
         if self.most_cost is not None and not has_price:
             got = "no endpoint with a price"
             remedy = "Give each endpoint that costs something its price: price: {input: 0.25, output: 2}."
-            raise InvalidInput("judges", "most_cost", "used with prices", got, remedy)
+            raise InvalidInput(
+                "judges", "most_cost", allowed="used with prices", got=got, remedy=remedy
+            )
         names = [judge.name for judge in self.judges]
         if len(set(names)) < len(names):
-            raise InvalidInput("judges", "judges", "of different names", repr(names), "")
+            raise InvalidInput(
+                "judges", "judges", allowed="of different names", got=repr(names), remedy=""
+            )
         general = [judge.name for judge in self.judges if judge.criteria is None]
         if len(general) > 1:
             allowed = "given for all judges but one"
             remedy = "Name the criteria of each judge."
-            raise InvalidInput("judges", "criteria", allowed, f"none for {general}", remedy)
+            raise InvalidInput(
+                "judges", "criteria", allowed=allowed, got=f"none for {general}", remedy=remedy
+            )
         criteria = [name for judge in self.judges for name in judge.criteria or ()]
         repeated = sorted({name for name in criteria if criteria.count(name) > 1})
         if repeated:
             remedy = "Use members for a panel."
             raise InvalidInput(
-                "judges", "criteria", "each of one judge", f"{repeated} of two", remedy
+                "judges",
+                "criteria",
+                allowed="each of one judge",
+                got=f"{repeated} of two",
+                remedy=remedy,
             )
         if self.cache_only and self.cache is None:
             remedy = "Set cache: FILE."
-            raise InvalidInput("judges", "cache_only", "used with a cache", "no cache", remedy)
+            raise InvalidInput(
+                "judges", "cache_only", allowed="used with a cache", got="no cache", remedy=remedy
+            )
         return self
 
     def judge_of(self, criterion: str) -> Judge | None:
@@ -467,7 +503,9 @@ def load_judges(
     if not isinstance(source, Mapping | str | Path):
         allowed = "a file, or the data of one"
         remedy = "List several judges under `judges:`."
-        raise InvalidInput("judges", "source", allowed, type(source).__name__, remedy)
+        raise InvalidInput(
+            "judges", "source", allowed=allowed, got=type(source).__name__, remedy=remedy
+        )
     if isinstance(source, Mapping):
         data: Any = source
         where = "judges"

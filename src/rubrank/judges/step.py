@@ -30,7 +30,7 @@ from rubrank.judges.asker import AskerOf, WrappedAsker
 from rubrank.judges.judge import Asker, Call, Judge, Judges, Judgment, Question, Reply
 from rubrank.judges.judgments import Judgments
 from rubrank.rollouts.rollout import Group
-from rubrank.rubrics.rubric import JUDGE, Criterion
+from rubrank.rubrics.rubric import Criterion
 from rubrank.verifiers.verifier import NEEDS_JUDGE, OUTAGE
 
 if TYPE_CHECKING:
@@ -81,12 +81,7 @@ def _can_be_asked(criterion: Criterion) -> bool:
     """Does it have a question, or a prompt of its own? A user's verifier that gives up may have neither."""
     from rubrank.judges.prompting import has_prompt
 
-    if criterion.question is not None:
-        return True
-    # Prompt files are named after the verifier, which by default has the name of the criterion.
-    if criterion.verifier in (None, JUDGE):
-        return has_prompt(criterion.name)
-    return has_prompt(str(criterion.verifier))
+    return criterion.question is not None or has_prompt(criterion.prompt_name)
 
 
 def find_stopped(criteria: Sequence[Criterion], scores_GK: np.ndarray) -> np.ndarray:
@@ -129,10 +124,9 @@ def judge_groups(
 
     step = _Step(groups, criteria, wanted, judges, progress)
     try:
-        account = runtime().run(step.run(asker_of))
+        judgments = runtime().run(step.run(asker_of))
     except KeyboardInterrupt:
         raise JudgingInterrupted(step.done, step.total, judges.cache) from None
-    judgments = step.result(account)
     if check:
         check_judgments(judgments, judges)
     return judgments
@@ -154,7 +148,7 @@ async def judge_groups_async(
     from rubrank.judges.client.runtime import runtime
 
     step = _Step(groups, criteria, wanted, judges, None, arrived)
-    return step.result(await runtime().run_async(step.run(asker_of)))
+    return await runtime().run_async(step.run(asker_of))
 
 
 def check_judgments(
@@ -229,31 +223,16 @@ class _Throttle:
             self._has_room.set()
 
 
-@dataclass
-class _AdmittedCalls:
-    """The calls of one question that the throttle has admitted."""
+class _ReportingAsker(WrappedAsker):
+    """Passes calls on to another asker, and calls `on_reply` with every reply."""
 
-    throttle: _Throttle
-    remaining: int
-    """Calls that are not answered yet."""
-    on_answer: Callable[[], None]
-    reply_ids: list[str] = field(default_factory=list)
-
-
-class _CountedAsker(WrappedAsker):
-    """Counts the answers to the calls of one question."""
-
-    def __init__(self, asker: Asker, admitted: _AdmittedCalls) -> None:
+    def __init__(self, asker: Asker, on_reply: Callable[[Reply], None]) -> None:
         super().__init__(asker)
-        self._admitted = admitted
+        self._on_reply = on_reply
 
     async def ask(self, call: Call) -> Reply:
         reply = await self._asker.ask(call)
-        if reply.id:
-            self._admitted.reply_ids.append(reply.id)
-        self._admitted.remaining -= 1
-        self._admitted.throttle.release(1)
-        self._admitted.on_answer()
+        self._on_reply(reply)
         return reply
 
 
@@ -283,17 +262,10 @@ class _Step:
         self.total = sum(sum(plan.calls) for plan in self._plans)
         self.done = 0
 
-    def result(self, account: Account) -> Judgments:
-        """The judgments so far."""
-        return Judgments(tuple(self._judgments), account, self._ids)
-
-    async def run(self, asker_of: AskerOf | None) -> Account:
-        """Ask all judges at the same time; returns the usage."""
+    async def run(self, asker_of: AskerOf | None) -> Judgments:
+        """Ask all judges at the same time, and return what they said with its usage."""
         from rubrank.judges.client.runtime import open_clients
-        from rubrank.judges.client.usage import Account
 
-        if not self._plans:
-            return Account()
         async with AsyncExitStack() as stack:
             clients = await open_clients(
                 self._judges, [plan.judge for plan in self._plans], stack, asker_of
@@ -305,7 +277,7 @@ class _Step:
             async with asyncio.TaskGroup() as tasks:
                 for plan in self._plans:
                     tasks.create_task(self._start_questions(plan, asker_of_judge, tasks))
-        return clients.account()
+        return Judgments(tuple(self._judgments), clients.account(), self._ids)
 
     async def _start_questions(
         self, plan: _JudgePlan, asker_of: AskerOf, tasks: asyncio.TaskGroup
@@ -317,19 +289,31 @@ class _Step:
         throttle = _Throttle(max(_MIN_CALLS_AHEAD, _CALLS_AHEAD * concurrency))
 
         async def judge_group(g: int, question: Question, calls: int) -> None:
-            admitted = _AdmittedCalls(throttle, calls, self._note_answer)
+            unanswered = calls
+            reply_ids = []
+
+            def note_reply(reply: Reply) -> None:
+                nonlocal unanswered
+                unanswered -= 1
+                throttle.release(1)
+                if reply.id:
+                    reply_ids.append(reply.id)
+                self._report_progress()
+
             judgment = await judge_question(
-                question, plan.judge, lambda leaf: _CountedAsker(asker_of(leaf), admitted)
+                question, plan.judge, lambda leaf: _ReportingAsker(asker_of(leaf), note_reply)
             )
-            judgment.replies = admitted.reply_ids
+            judgment.replies = reply_ids
             self._judgments[g].add(judgment)
-            throttle.release(admitted.remaining)  # calls that were announced but not made
+            # `count_calls` gives an upper bound: some of the admitted calls may not have been made.
+            throttle.release(unanswered)
 
         for (g, question), calls in zip(plan.questions, plan.calls, strict=True):
             await throttle.admit(calls)
             tasks.create_task(judge_group(g, question, calls))
 
-    def _note_answer(self) -> None:
+    def _report_progress(self) -> None:
+        """Count one more answered call; about once a second, also report cost and failures."""
         self.done += 1
         if self._progress is None:
             return
@@ -367,7 +351,11 @@ def _plan_questions(
             parameter = f"wanted of group {group.id!r}"
             remedy = "One row per rollout, one column per criterion."
             raise InvalidInput(
-                "judge_groups", parameter, f"of shape {shape}", f"shape {wanted_GK.shape}", remedy
+                "judge_groups",
+                parameter,
+                allowed=f"of shape {shape}",
+                got=f"shape {wanted_GK.shape}",
+                remedy=remedy,
             )
         for plan in plans:
             columns = []
@@ -389,13 +377,26 @@ def _check_question(question: Question, judge: Judge) -> None:
         if not _can_be_asked(criterion):
             allowed = "given for a criterion that a judge decides"
             remedy = "Write the question that the judge answers."
-            raise InvalidInput(f"criterion {criterion.name!r}", "question", allowed, "none", remedy)
+            raise InvalidInput(
+                f"criterion {criterion.name!r}",
+                "question",
+                allowed=allowed,
+                got="none",
+                remedy=remedy,
+            )
         if judge.kind in COMPARES and criterion.value_layer not in ("quality", "watch"):
             # A comparison tells which rollout is better, but a gate needs to know which are good enough.
             allowed = f'"absolute" or "batched" for {criterion.name!r}, which is a gate'
-            raise judge.wrong("kind", allowed, repr(judge.kind), "Give its gates to another judge.")
+            raise judge.make_error(
+                "kind",
+                allowed=allowed,
+                got=repr(judge.kind),
+                remedy="Give its gates to another judge.",
+            )
     rollouts = question.group.rollouts
     if judge.kind in COMPARES and any(rollout.prompt != rollouts[0].prompt for rollout in rollouts):
         allowed = '"absolute" or "batched" if the rollouts answer different prompts'
         got = f"{judge.kind!r}, for group {question.group.id!r}"
-        raise judge.wrong("kind", allowed, got, "Give each prompt a group of its own.")
+        raise judge.make_error(
+            "kind", allowed=allowed, got=got, remedy="Give each prompt a group of its own."
+        )

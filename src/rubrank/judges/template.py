@@ -90,7 +90,9 @@ class Template(Strict):
         if isinstance(source, Mapping) and isinstance(source.get("text"), str):
             return cls(text=source["text"], path=str(source.get("path", "")))
         if not isinstance(source, str) or not source.strip():
-            raise InvalidInput(owner, "prompt", "the name of a text file", repr(source)[:80], "")
+            raise InvalidInput(
+                owner, "prompt", allowed="the name of a text file", got=repr(source)[:80], remedy=""
+            )
         if "\n" in source.strip():
             return cls(text=source)
         path = folder / source
@@ -103,7 +105,11 @@ class Template(Strict):
         where = f"prompt ({self.path})" if self.path else "prompt"
         if len(self.text) > _MAX_LENGTH:
             raise InvalidInput(
-                owner, where, f"of at most {_MAX_LENGTH:,} characters", f"{len(self.text):,}", ""
+                owner,
+                where,
+                allowed=f"of at most {_MAX_LENGTH:,} characters",
+                got=f"{len(self.text):,}",
+                remedy="",
             )
         allowed_slots = _OF_KIND.get(kind, set(SLOTS))  # a user's own kind may fill any slot
         for slot in self.slots:
@@ -113,14 +119,20 @@ class Template(Strict):
             if not set(choice) & set(self.slots):
                 names = " or ".join(f"{{{name}}}" for name in choice)
                 remedy = f"A judge of kind {kind} needs it."
-                raise InvalidInput(owner, where, f"a text with {names}", "none", remedy)
+                raise InvalidInput(
+                    owner, where, allowed=f"a text with {names}", got="none", remedy=remedy
+                )
         headers = _HEADER.findall(self.text)
         if headers and (headers.count("user") != 1 or headers.count("system") > 1):
             allowed = "one [user] part and at most one [system] part"
-            raise InvalidInput(owner, where, allowed, ", ".join(headers), "")
+            raise InvalidInput(owner, where, allowed=allowed, got=", ".join(headers), remedy="")
         if headers and self.text[: next(_HEADER.finditer(self.text)).start()].strip():
             raise InvalidInput(
-                owner, where, "a text that begins with [system] or [user]", "text before it", ""
+                owner,
+                where,
+                allowed="a text that begins with [system] or [user]",
+                got="text before it",
+                remedy="",
             )
 
     @cached_property

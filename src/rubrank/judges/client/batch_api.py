@@ -40,8 +40,11 @@ _SPELLINGS = {"canceled": "cancelled", "canceling": "cancelling"}
 def batch_endpoint(judge: Judge) -> Endpoint:
     """Where the batches of a judge go: the endpoint with the largest weight, the first of equals."""
     if judge.kind == "decision":
-        raise judge.wrong(
-            "kind", "one whose calls are chat completions", "'decision'", "Grade without --batch."
+        raise judge.make_error(
+            "kind",
+            allowed="one whose calls are chat completions",
+            got="'decision'",
+            remedy="Grade without --batch.",
         )
     return max(judge.endpoints, key=lambda endpoint: endpoint.weight)
 
@@ -232,7 +235,9 @@ class BatchApi:
                 where = f"{method} {self.endpoint.where}{path.partition('?')[0]}"
                 remedy = "Check that the server has a batch API and that the key may use it; else leave out `batch`."
                 got = f"HTTP {status}: {message}"
-                raise InvalidInput(f"judge {self._judge.name!r}", where, "accepted", got, remedy)
+                raise InvalidInput(
+                    f"judge {self._judge.name!r}", where, allowed="accepted", got=got, remedy=remedy
+                )
             failures += 1
             if failures == attempts:
                 name = f"HTTP {status}" if status else "no connection"

@@ -223,7 +223,9 @@ class ReplyCache:
             )
         except (sqlite3.Error, OSError) as error:
             allowed = "a new file that can be written, or a cache of replies"
-            raise InvalidInput("judges", "cache", allowed, f"{path} ({error})", "") from None
+            raise InvalidInput(
+                "judges", "cache", allowed=allowed, got=f"{path} ({error})", remedy=""
+            ) from None
 
     def __enter__(self) -> Self:
         return self
@@ -321,7 +323,9 @@ class ReplyCache:
         self, key: bytes, call: Call, reply: Reply, requests: int, final: bool
     ) -> _Insert:
         if self.read_only:
-            raise InvalidInput("judges", "cache", "writable", f"{self.path}, opened to read", "")
+            raise InvalidInput(
+                "judges", "cache", allowed="writable", got=f"{self.path}, opened to read", remedy=""
+            )
         if final:
             self._claimed.discard(key)
         logprobs = None
@@ -455,7 +459,7 @@ def _explain_errors() -> Iterator[None]:
         yield
     except (sqlite3.Error, OverflowError, OSError) as error:
         raise InvalidInput(
-            "judges", "cache", "a file that can be written", str(error), ""
+            "judges", "cache", allowed="a file that can be written", got=str(error), remedy=""
         ) from None
 
 

@@ -6,25 +6,25 @@
             reply = await client.ask(call)         the same, from the cache: costs nothing
             client.meter.account()                 Account(calls=1, hits=1, cost=…)
 
-The states of a call:
+The states of a call, each beside the method of `Client` that it is in:
 
-    ask(call)
-      │
-      ├── identical call in flight in this process ──► wait for its reply ───────────────► hit
-      ├── reply in the cache ────────────────────────────────────────────────────────────► hit
-      ├── cache only, or the deadline has passed ────────────────────────────────────────► failure, nothing is sent
-      ├── claimed by another process ──► poll the cache for its reply ───────────────────► hit
-      ▼
-    claimed
-      │  ┌──────────────────────────────────────────────────────────────────┐
-      ▼  ▼                                                                  │
-    choose endpoint ── none is ready ──► wait for a circuit breaker ────────┤
-      │                                                                     │
-      ▼                                                                     │
-    request ── retry ──► backoff, unless another endpoint is ready ─────────┤
-      │    └── other endpoint ──────────────────────────────────────────────┘
-      ▼
-    done, or no attempts or endpoints left ──► cache and usage ──────────────────────────► Reply
+    ask                 call
+                          ├── identical call in flight in this process ──► wait for its reply ──────► hit
+                          ▼
+    _look_up_or_send    first of its kind in this process
+                          ├── reply in the cache ───────────────────────────────────────────────────► hit
+                          ├── cache only, or the deadline has passed ───────────────────────────────► failure
+                          ├── claimed by another process ──► poll the cache for its reply ──────────► hit
+                          ▼
+    _send               claimed by this process
+                          │  ┌───────────────────────────────────────────────────────────────┐
+                          ▼  ▼                                                               │
+    _wait_for_endpoint  choose endpoint ── none is ready ──► wait for a circuit breaker ─────┤
+                          ▼                                                                  │
+    _prepare_retry      request ── retry ──► backoff, unless another endpoint is ready ──────┤
+                          │    └── other endpoint ───────────────────────────────────────────┘
+                          ▼
+    _finish             done, or no attempts, endpoints or money left ──► cache and usage ──────────► Reply
 
 A call that fails returns a `Reply` with the reason, which is in the cache before `ask` returns. The deadline can end a
 call in every state. Only two errors are raised, because going on is pointless: InvalidInput if every endpoint refuses
@@ -58,11 +58,11 @@ NOT_CACHED = "not in the cache"
 SPENDING_LIMIT = "spending limit reached"
 # A request to an overloaded server costs a part of an attempt only: the server will answer when it gets fewer at once.
 _OVERLOAD_COST = 0.25
-_FEW_CALLS = 3  # calls in flight; see `_prepare_retry`
+_MAX_FEW_CALLS = 3  # "few calls" in flight; see `_prepare_retry`
 # Seconds between looks into the cache for the reply of another process; doubled each time.
-_FIRST_CLAIM_PAUSE = 0.05
-_MAX_CLAIM_PAUSE = 1.0
-_MIN_WRITE_TIME = 0.2  # seconds for writing a reply that came just before the deadline
+_FIRST_POLL_SECONDS = 0.05
+_MAX_POLL_SECONDS = 1.0
+_MIN_WRITE_SECONDS = 0.2  # for writing a reply that came just before the deadline
 
 _log = logging.getLogger("rubrank.judges")
 
@@ -157,21 +157,30 @@ class Client:
         most_cost: float | None = None,
     ) -> None:
         if not judge.endpoints:
-            raise judge.wrong("endpoints", "at least one", "none", "Ask its members instead.")
+            raise judge.make_error(
+                "endpoints", allowed="at least one", got="none", remedy="Ask its members instead."
+            )
         if cache_only and cache is None:
-            raise judge.wrong("cache_only", "used with a cache", "none", "Give the cache.")
+            raise judge.make_error(
+                "cache_only", allowed="used with a cache", got="none", remedy="Give the cache."
+            )
         if cache is not None and cache.read_only and not cache_only:
             got = f"{cache.path}, opened to read"
-            raise judge.wrong(
+            raise judge.make_error(
                 "cache",
-                "writable, or used with cache_only",
-                got,
-                "Replies would be paid for and lost.",
+                allowed="writable, or used with cache_only",
+                got=got,
+                remedy="Replies would be paid for and lost.",
             )
         if not cache_only and _missing_packages():
             got = f"no {_missing_packages()[0]}"
             remedy = "Install them: pip install 'rubrank[judge]'."
-            raise judge.wrong("endpoints", "used with the packages that judges need", got, remedy)
+            raise judge.make_error(
+                "endpoints",
+                allowed="used with the packages that judges need",
+                got=got,
+                remedy=remedy,
+            )
         self.judge = judge
         self.meter = UsageMeter()
         self._cache = cache
@@ -239,7 +248,7 @@ class Client:
                 in_flight[flight_key] = future
                 answer: Reply | None = None
                 try:
-                    answer = await self._answer(state)
+                    answer = await self._look_up_or_send(state)
                     return answer
                 finally:
                     del in_flight[flight_key]
@@ -247,7 +256,7 @@ class Client:
         except TimeoutError:
             return await self._finish(state, state.make_reply(DEADLINE_PASSED))
 
-    async def _answer(self, state: _CallState) -> Reply:
+    async def _look_up_or_send(self, state: _CallState) -> Reply:
         """Answer a call from the cache, or send it. With a cache, only one process sends it; the others wait."""
         reply = await self._look_up(state)
         if reply is not None:
@@ -261,20 +270,23 @@ class Client:
         cache = self._cache
         if cache is None:
             return await self._finish(state, await self._send(state))
-        pause = _FIRST_CLAIM_PAUSE
+        pause = _FIRST_POLL_SECONDS
         try:
-            while reply is None and not await cache.claim(state.key):
+            while not await cache.claim(state.key):
                 await asyncio.sleep(pause)
-                pause = min(2.0 * pause, _MAX_CLAIM_PAUSE)
+                pause = min(2.0 * pause, _MAX_POLL_SECONDS)
                 reply = await self._look_up(state)
-            if reply is None:  # it may have come between the first look and the claim
-                reply = await self._look_up(state)
+                if reply is not None:
+                    return reply
+            # The reply of another process may have come between the first look and the claim.
+            reply = await self._look_up(state)
             if reply is None:
                 reply = await self._finish(state, await self._send(state))
         except BaseException:
             cache.release(state.key)
             raise
-        if not state.requests:  # nothing was written that would end the claim
+        if not state.requests:
+            # Nothing was sent, so `_finish` has stored no reply that would end the claim.
             cache.release(state.key)
         return reply
 
@@ -300,7 +312,7 @@ class Client:
             else:
                 # A slow disk must not hold up the step beyond its deadline: the write then goes on in the background.
                 task = asyncio.ensure_future(put)
-                await asyncio.wait({task}, timeout=max(remaining, _MIN_WRITE_TIME))
+                await asyncio.wait({task}, timeout=max(remaining, _MIN_WRITE_SECONDS))
                 if task.done():
                     task.result()
         return replace(reply, usage=state.usage)
@@ -379,7 +391,7 @@ class Client:
         else:
             # If the policy is to wait for the end of an outage, requests that fail because of it use up no attempt. But
             # if few calls are in flight, they may be what brings the server down, and must not be repeated forever.
-            many_calls = len(self._pool.in_flight) > _FEW_CALLS
+            many_calls = len(self._pool.in_flight) > _MAX_FEW_CALLS
             is_outage = all(e.state.is_down for e in self._endpoints)
             waits_for_end = many_calls and is_outage and self._outage.policy != "continue"
             if not waits_for_end:

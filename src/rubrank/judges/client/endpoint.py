@@ -541,20 +541,27 @@ class JudgeEndpoint:
         if outcome.kind in _KEY_REFUSED:
             allowed = "the name of a variable that holds a valid key"
             got = f"a key that {self.where} refuses ({failure})"
-            return self._judge.wrong(
-                "api_key_env", allowed, got, f"Set {self.endpoint.api_key_env}."
+            return self._judge.make_error(
+                "api_key_env", allowed=allowed, got=got, remedy=f"Set {self.endpoint.api_key_env}."
             )
         got = f"{self.where} ({failure})"
         if outcome.kind is FailureKind.REDIRECTED:
             remedy = "Give the URL that it redirects to, if you trust it."
-            return self._judge.wrong("base_url", "the endpoint itself", got, remedy)
+            return self._judge.make_error(
+                "base_url", allowed="the endpoint itself", got=got, remedy=remedy
+            )
         if outcome.kind is FailureKind.REJECTED:
             got = f"{self.endpoint.model!r} ({failure})"
-            return self._judge.wrong(
-                "model", f"one that {self.where} serves", got, "List the server's models."
+            return self._judge.make_error(
+                "model",
+                allowed=f"one that {self.where} serves",
+                got=got,
+                remedy="List the server's models.",
             )
         remedy = "Start the server, or correct the URL."
-        return self._judge.wrong("base_url", "an endpoint that answers", got, remedy)
+        return self._judge.make_error(
+            "base_url", allowed="an endpoint that answers", got=got, remedy=remedy
+        )
 
 
 def _shows_failure(outcome: RequestOutcome) -> bool:

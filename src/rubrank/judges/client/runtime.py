@@ -25,7 +25,7 @@ import atexit
 import logging
 import os
 import time
-from collections.abc import Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager, suppress
 from pathlib import Path
 from threading import Event, RLock, Thread, current_thread
@@ -227,24 +227,19 @@ if hasattr(os, "register_at_fork"):
 
 
 class JudgeClients:
-    """The asker and the usage meter of every judge in a step."""
+    """The askers of all judges in a step, each with the usage meter that counts its calls."""
 
-    def __init__(self) -> None:
-        self._askers: dict[int, Asker] = {}  # by the id of the judge: two judges may be equal
-        self._meters: list[UsageMeter] = []
-
-    def add(self, judge: Judge, asker: Asker, meter: UsageMeter) -> None:
-        """Add the asker of a judge."""
-        self._askers[id(judge)] = asker
-        self._meters.append(meter)
+    def __init__(self, askers: Sequence[tuple[Judge, Client | _TimedAsker]]) -> None:
+        # By the id of the judge, not by its settings: two judges may be equal.
+        self._askers = {id(judge): asker for judge, asker in askers}
 
     def asker_of(self, judge: Judge) -> Asker:
-        """Who answers for a judge."""
+        """Return the asker that answers the calls of a judge."""
         return self._askers[id(judge)]
 
     def account(self) -> Account:
-        """Usage so far."""
-        return Account.merge([meter.account() for meter in self._meters])
+        """Return the usage of all judges so far."""
+        return Account.merge([asker.meter.account() for asker in self._askers.values()])
 
 
 async def open_clients(
@@ -254,14 +249,12 @@ async def open_clients(
 
     asker_of: the caller's askers, which are used instead of clients.
     """
-    clients = JudgeClients()
     deadline = Deadline(judges.deadline)
     leaves = [leaf for judge in active_judges for leaf in judge.leaves]
     if asker_of is not None:
-        for leaf in leaves:
-            timed = _TimedAsker(asker_of(leaf), deadline)
-            clients.add(leaf, timed, timed.meter)
-        return clients
+        return JudgeClients([(leaf, _TimedAsker(asker_of(leaf), deadline)) for leaf in leaves])
+    if not leaves:
+        return JudgeClients([])  # the cache is not opened
     cache = None
     if judges.cache is not None:
         # A cache that is only read should be opened read-only. But if another run is writing, or was killed, the latest
@@ -270,6 +263,7 @@ async def open_clients(
         cache = stack.enter_context(
             runtime().cache(judges.cache, read_only=judges.cache_only and not has_log)
         )
+    clients: list[tuple[Judge, Client | _TimedAsker]] = []
     for leaf in leaves:
         client = Client(
             leaf,
@@ -283,8 +277,8 @@ async def open_clients(
             spending=judges.spending,
             most_cost=None if judges.most_cost is None else judges.most_cost / judges.processes,
         )
-        clients.add(leaf, await stack.enter_async_context(client), client.meter)
-    return clients
+        clients.append((leaf, await stack.enter_async_context(client)))
+    return JudgeClients(clients)
 
 
 def check_judges(judges: Judges) -> None:

@@ -40,28 +40,40 @@ Accept: TypeAlias = Callable[[Mapping[str, Any]], bool]
 """Does an object have a verdict?"""
 Span: TypeAlias = tuple[int, int]
 
-_MAX_LENGTH = 200_000  # characters of a reply, without its thoughts
+_MAX_REPLY_CHARACTERS = 200_000  # without the thoughts
 _MAX_BRACES = 2_000  # opening braces at which the parser looks for an object
 
-_TAG = re.compile("|".join(re.escape(tag) for pair in TAGS for tag in pair))
-_WIDE = str.maketrans("０１２３４５６７８９．－＋：＝＊", "0123456789.-+:=*")
-_IGNORED = re.compile(rf"[\s*_`#>{UNSEEN}]+")
+# "<think>", "</think>" and the like.
+_THOUGHT_TAG = re.compile("|".join(re.escape(tag) for pair in TAGS for tag in pair))
+# Chinese and Japanese models write digits and signs in full width: "结论：１".
+_FULL_WIDTH_TO_ASCII = str.maketrans("０１２３４５６７８９．－＋：＝＊", "0123456789.-+:=*")
+# White space, Markdown characters and the character that breaks up control tokens: not compared with the data.
+_IGNORED_IN_COPIES = re.compile(rf"[\s*_`#>{UNSEEN}]+")
+# {"verdict": 1,}
 _TRAILING_COMMA = re.compile(r",(\s*[}\]])")
+
+# A field in which a judge writes what it likes, with its text: "reasoning": "It says \"no\"."
 _TEXT_FIELDS = (
     r"reasoning|reason|explanation|rationale|justification|analysis|item|推理|理由|分析|解释"
 )
-_FREE_TEXT = re.compile(
+_FREE_TEXT_FIELD = re.compile(
     rf'"(?:{_TEXT_FIELDS})"\s*:\s*(?P<text>"(?:[^"\\]|\\.)*")', re.IGNORECASE | re.DOTALL
 )
 _VERDICT_FIELD = re.compile(r'"(?:verdict|结论|判定)"\s*:', re.IGNORECASE)
-_ONE_VERDICT = re.compile(
+# A reply whose reasoning has marks that are not escaped: {"reasoning": "It says "no".", "finding": "x", "verdict": 0}
+_OBJECT_WITH_UNESCAPED_MARKS = re.compile(
     r'\s*\{\s*"reasoning"\s*:\s*"(?P<reasoning>.*)"\s*,\s*'
     r'(?P<ending>(?:"finding"\s*:\s*"[^"\n]*"\s*,\s*)?"verdict"\s*:\s*(?:"[^"\n]*"|-?[\d.]+|null|true|false))\s*\}\s*',
     re.DOTALL,
 )
+# A line that opens or closes a code fence: "```json", "~~~".
 _FENCE_LINE = re.compile(r"[ \t]{0,3}(?P<marks>```+|~~~+)[^\n`]*")
+# An object that begins a line. Four spaces would make it an indented block, which is a quotation.
 _OBJECT_LINE = re.compile(r"^[ \t]{0,3}\{", re.MULTILINE)
+# A brace that can only be the beginning of JSON: {"
 _JSON_START = re.compile(r'\{\s*"')
+
+# A line that states a verdict or a finding, perhaps in Markdown: "Verdict: 1", "**Final verdict:** 0.5", "最终结论: 1".
 _LABEL = r"^[ \t*_#•-]*(?:final[ \t]+|最终|最后的?)?(?:%s)[ \t*_]*[:=][ \t*_`]*"
 _VERDICT_LINE = re.compile(
     _LABEL % "verdict|结论|判定|裁决" + r"(?P<value>[^\n]*)$", re.MULTILINE | re.IGNORECASE
@@ -69,10 +81,12 @@ _VERDICT_LINE = re.compile(
 _FINDING_LINE = re.compile(
     _LABEL % "finding|发现|判断" + r"(?P<value>[^\n]*)$", re.MULTILINE | re.IGNORECASE
 )
+# A verdict in a sentence, which must agree with the one at the end: "so the verdict should be 1", "the verdict is A".
 _INLINE_VERDICT = re.compile(
     r"\bverdict (?:is|should be|must be) (?:now |therefore )?[*_`]*(?P<value>[-+]?[\d.]+|[AB]\b|tie\b)",
     re.I,
 )
+
 # _REFUSAL finds a refusal anywhere near the start or after the verdict; _REFUSAL_START only at the start of a text, so
 # that a reasoning that merely mentions "I cannot" is not a refusal.
 _REFUSAL = re.compile(
@@ -85,6 +99,50 @@ _REFUSAL_START = re.compile(
     r"|provide|comply|answer|do that|fulfill?|engage|continue))"
     r"|\W*(?:很)?(?:抱歉|对不起)|\W*我?(?:无法|不能)(?:提供|协助|帮助|评判|评价|回答|完成)"
 )
+
+# A code fence with its content. One that never closes takes the rest of the text.
+_CODE_FENCE = re.compile(
+    r"^[ \t]*(```+|~~~+)[^\n`]*\n(.*?)(?:^[ \t]*\1[ \t]*$|\Z)", re.MULTILINE | re.DOTALL
+)
+# Quotations that Markdown or our own tags mark.
+_MARKED_QUOTATION = re.compile(
+    r"^[ \t]*>[^\n]*$"  # a block quote: > Verdict: 1
+    r"|^(?: {4}|\t)[^\n]*$"  # a line of an indented block
+    # Data as the judge was shown it (`material.fence`): <response 7b2083cf9d73> … </response 7b2083cf9d73>
+    r"|^[ \t]*<(?P<tag>\w{1,40}) (?P<code>[0-9a-f]{12})>[ \t]*$(?s:.*?)(?:</(?P=tag) (?P=code)>|\Z)"
+    r"|`[^`\n]+`",  # inline code
+    re.MULTILINE,
+)
+_QUOTE_PAIRS = (
+    "“”",
+    "「」",
+    "『』",
+    "‘’",
+    "‚‘",
+    "„“",
+    "„”",
+    "«»",
+    "»«",
+    "‹›",
+    "《》",
+    "〈〉",
+    "【】",
+)
+_OPENING_QUOTES = "“「『«《"  # marks that never close a quotation (but see `is_german`)
+# Straight marks look the same at both ends: one opens after these characters or a space, and closes before those.
+_BEFORE_OPENING_MARK = "([:,，：。（"
+_AFTER_CLOSING_MARK = ".,;:!?)]}，。；：！？）"
+
+
+def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object made of its fields; raises ValueError if a field has two different values."""
+    value = dict(pairs)
+    if any(value[name] != entry for name, entry in pairs):
+        raise ValueError("a field is given twice")
+    return value
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_make_object, strict=False)
 
 
 class NoVerdict(Exception):  # noqa: N818 - not an error of the program
@@ -147,11 +205,13 @@ def find_statements(reply: Reply, accept: Accept, call: Call | None = None) -> S
     """
     if reply.failure is not None or reply.text is None:
         raise NoVerdict(reply.failure or "there is no reply")
-    text = _TRAILING_COMMA.sub(r"\1", remove_thoughts(reply.text)).translate(_WIDE)
+    text = _TRAILING_COMMA.sub(r"\1", remove_thoughts(reply.text)).translate(_FULL_WIDTH_TO_ASCII)
     if not text.strip():
         raise NoVerdict("the reply is empty")
-    if len(text) > _MAX_LENGTH:
-        raise NoVerdict(f"the reply is too long: {len(text):,} characters, at most {_MAX_LENGTH:,}")
+    if len(text) > _MAX_REPLY_CHARACTERS:
+        raise NoVerdict(
+            f"the reply is too long: {len(text):,} characters, at most {_MAX_REPLY_CHARACTERS:,}"
+        )
     data = ""
     if call is not None:
         user_messages = [
@@ -223,7 +283,7 @@ def remove_thoughts(text: str) -> str:
     """The reply without the thoughts of a reasoning model. Tags that it only mentions do not mark thoughts."""
     if _parse_whole(text) is not None:
         return text
-    first_tag = _TAG.search(text)
+    first_tag = _THOUGHT_TAG.search(text)
     if first_tag is None:
         return text
     is_opening = first_tag[0] in dict(TAGS)
@@ -231,7 +291,7 @@ def remove_thoughts(text: str) -> str:
         is_mentioned = bool(text[: first_tag.start()].strip())  # thoughts come first
     else:
         # A closing tag without an opening one: the chat template has put the opening tag into the prompt.
-        start = text[:_MAX_LENGTH]
+        start = text[:_MAX_REPLY_CHARACTERS]
         quoted = Spans([*find_quotations(start), *(outer for outer, _ in find_code_fences(start))])
         is_mentioned = first_tag.start() in quoted
     return text if is_mentioned else split_reasoning(text)[1]
@@ -239,7 +299,9 @@ def remove_thoughts(text: str) -> str:
 
 def _normalize(text: str) -> str:
     """The text without white space, case, Markdown characters, invisible characters and trailing commas."""
-    return _TRAILING_COMMA.sub(r"\1", _IGNORED.sub("", text.translate(_WIDE)).casefold())
+    return _TRAILING_COMMA.sub(
+        r"\1", _IGNORED_IN_COPIES.sub("", text.translate(_FULL_WIDTH_TO_ASCII)).casefold()
+    )
 
 
 def _is_copied(piece: str, value: dict[str, Any] | str, data: str) -> bool:
@@ -248,7 +310,7 @@ def _is_copied(piece: str, value: dict[str, Any] | str, data: str) -> bool:
         return False
     if _normalize(piece) in data:
         return True
-    ends = [match.end("text") for match in _FREE_TEXT.finditer(piece)]
+    ends = [match.end("text") for match in _FREE_TEXT_FIELD.finditer(piece)]
     if not ends or isinstance(value, str):
         return False
     # From the closing mark of the text to the last value. The closing brackets are not compared: a judge or a server
@@ -314,7 +376,7 @@ def _repair_whole(text: str) -> dict[str, Any] | None:
 
     A judge that repeats a quoted word in its reasoning may forget to escape the marks.
     """
-    match = _ONE_VERDICT.fullmatch(text)
+    match = _OBJECT_WITH_UNESCAPED_MARKS.fullmatch(text)
     if match is None or len(_VERDICT_FIELD.findall(text)) != 1:
         return None
     try:
@@ -382,33 +444,7 @@ def _find_objects(
     return objects, False
 
 
-def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object from its fields; ValueError if a field has two different values."""
-    value = dict(pairs)
-    if any(value[name] != entry for name, entry in pairs):
-        raise ValueError("a field is given twice")
-    return value
-
-
-_DECODER = json.JSONDecoder(object_pairs_hook=_make_object, strict=False)
-
-
 # ---------------------------------------------------------------------------------------------------------- quotations
-
-_CODE = re.compile(
-    r"^[ \t]*(```+|~~~+)[^\n`]*\n(.*?)(?:^[ \t]*\1[ \t]*$|\Z)", re.MULTILINE | re.DOTALL
-)
-_MARKED = re.compile(
-    r"^[ \t]*>[^\n]*$"
-    r"|^(?: {4}|\t)[^\n]*$"
-    r"|^[ \t]*<(?P<tag>\w{1,40}) (?P<code>[0-9a-f]{12})>[ \t]*$(?s:.*?)(?:</(?P=tag) (?P=code)>|\Z)"
-    r"|`[^`\n]+`",
-    re.MULTILINE,
-)
-_PAIRED = ("“”", "「」", "『』", "‘’", "‚‘", "„“", "„”", "«»", "»«", "‹›", "《》", "〈〉", "【】")
-_ONLY_OPEN = "“「『«《"  # marks that never close a quotation (but see `is_german`)
-_OPENS_AFTER = "([:,，：。（"
-_CLOSES_BEFORE = ".,;:!?)]}，。；：！？）"
 
 
 class Spans:
@@ -438,16 +474,16 @@ def find_quotations(text: str) -> list[Span]:
     >>> [text[start:end] for start, end in find_quotations(text)]
     ['"Verdict: 1"']
     """
-    spans = [match.span() for match in _MARKED.finditer(text)]
+    spans = [match.span() for match in _MARKED_QUOTATION.finditer(text)]
     spans += _find_straight_quotes(text)
-    for pair in _PAIRED:
+    for pair in _QUOTE_PAIRS:
         spans += _find_paired_quotes(text, pair[0], pair[1])
     return spans
 
 
 def find_code_fences(text: str) -> list[tuple[Span, Span]]:
     """(span with the fence marks, span of the content) of each code fence; one that never closes takes the rest."""
-    return [(match.span(), match.span(2)) for match in _CODE.finditer(text)]
+    return [(match.span(), match.span(2)) for match in _CODE_FENCE.finditer(text)]
 
 
 def _find_paired_quotes(text: str, opening: str, closing: str) -> Iterator[Span]:
@@ -459,7 +495,7 @@ def _find_paired_quotes(text: str, opening: str, closing: str) -> Iterator[Span]
         yield start, end + 1
         start = text.find(opening, end + 1)
     is_german = opening == "“" and "„" in text  # in German, “ closes
-    if start >= 0 and opening in _ONLY_OPEN and not is_german:
+    if start >= 0 and opening in _OPENING_QUOTES and not is_german:
         yield start, len(text)  # the quotation never closes: everything after it may be quoted
 
 
@@ -471,9 +507,9 @@ def _find_straight_quotes(text: str) -> Iterator[Span]:
         before = text[position - 1 : position]
         after = text[position + 1 : position + 2]
         if start is None:
-            if not before.strip() or before in _OPENS_AFTER:
+            if not before.strip() or before in _BEFORE_OPENING_MARK:
                 start = position
-        elif not after.strip() or after in _CLOSES_BEFORE:
+        elif not after.strip() or after in _AFTER_CLOSING_MARK:
             yield start, position + 1
             start = None
     if start is not None:

@@ -129,7 +129,9 @@ def batched_call(
 ) -> Call:
     """Judge one response by several criteria; the reply has an entry for each."""
     if not criteria:
-        raise InvalidInput("batched_call", "criteria", "at least one", "none", "")
+        raise InvalidInput(
+            "batched_call", "criteria", allowed="at least one", got="none", remedy=""
+        )
     prompt_language = choose_language(language, rollout)
     frame = load_prompt("_batched", prompt_language)
     entries = []
@@ -220,7 +222,9 @@ def listwise_call(
 ) -> Call:
     """Rank all responses to one query, numbered from 1 in this order; the verdict gives each its rank."""
     if len(rollouts) < 2:
-        raise InvalidInput("listwise_call", "rollouts", "two or more", str(len(rollouts)), "")
+        raise InvalidInput(
+            "listwise_call", "rollouts", allowed="two or more", got=str(len(rollouts)), remedy=""
+        )
     prompt_language = choose_language(language, rollouts[0])
     prompt = find_prompt(criterion, prompt_language)
     frame = load_prompt("_listwise", prompt_language)
@@ -372,7 +376,9 @@ def _show_data(
     """Conversation and reference material."""
     if any(rollout.prompt != rollouts[0].prompt for rollout in rollouts[1:]):
         remedy = "Compare responses to the same query."
-        raise InvalidInput("judge", "rollouts", "of one query", "different prompts", remedy)
+        raise InvalidInput(
+            "judge", "rollouts", allowed="of one query", got="different prompts", remedy=remedy
+        )
     labels = load_prompt("_common", prompts[0].language).labels
     references = [
         f"{fill(labels['reference'], name=names)}\n{text}"

@@ -386,7 +386,13 @@ def _check_keys(criterion: Criterion, example: Example) -> None:
     if missing or unknown:
         got = f"no {missing[0]!r}" if missing else f"{unknown[0]!r} too"
         remedy = "`prompt` may be left out."
-        raise InvalidInput(f"example of {criterion.name!r}", "keys", ", ".join(_KEYS), got, remedy)
+        raise InvalidInput(
+            f"example of {criterion.name!r}",
+            "keys",
+            allowed=", ".join(_KEYS),
+            got=got,
+            remedy=remedy,
+        )
 
 
 def _responses_of(criterion: Criterion, example: Example, number: int | None = None) -> list[str]:
@@ -401,7 +407,9 @@ def _responses_of(criterion: Criterion, example: Example, number: int | None = N
 
 def _invalid(criterion: Criterion, parameter: str, allowed: str, got: Any) -> InvalidInput:
     remedy = "See `rubrank help prompts`."
-    return InvalidInput(f"example of {criterion.name!r}", parameter, allowed, brief(got), remedy)
+    return InvalidInput(
+        f"example of {criterion.name!r}", parameter, allowed=allowed, got=brief(got), remedy=remedy
+    )
 
 
 def _show_example(example: Example, responses: Sequence[str], finding: Any, verdict: Any) -> str:

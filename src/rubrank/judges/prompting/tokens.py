@@ -77,4 +77,4 @@ def _load_tiktoken(path: Path) -> Counter:
 
 
 def _invalid(path: Path, allowed: str, remedy: str) -> InvalidInput:
-    return InvalidInput("judge show", "tokenizer", allowed, str(path), remedy)
+    return InvalidInput("judge show", "tokenizer", allowed=allowed, got=str(path), remedy=remedy)
