@@ -95,7 +95,7 @@ def judge_kind(name: Any = None, *, compares: bool = False) -> Any:
 
 
 def _registered_kind(name: str) -> Any:
-    """The class or function that was registered under a name; None for a free name."""
+    """Return the class or function that was registered under a name; None for a free name."""
     kind = KINDS.get(name)
     if isinstance(kind, str):
         # A kind of the library is not imported for this. `check_free` refuses names of any object of the library.
@@ -104,7 +104,7 @@ def _registered_kind(name: str) -> Any:
 
 
 def _make_kind_class(name: str, kind: Any) -> type:
-    """A user's class or function as a class that has `calls`, and whose judgments are checked."""
+    """Return a class that runs a user's class or function, has `calls`, and checks the judgments."""
 
     async def judge(self: Any, question: Question, judge: Judge, asker: Any) -> Judgment:
         from rubrank.judges.asker import check_judgment
@@ -123,13 +123,13 @@ def _make_kind_class(name: str, kind: Any) -> type:
 
 
 def kind_names() -> tuple[str, ...]:
-    """All kinds: the library's, those of plug-ins, and the user's."""
+    """Return the names of all kinds: the library's, those of plug-ins, and the user's."""
     load_plugins()
     return tuple(KINDS)
 
 
 def find_kind(name: str) -> CountedKind:
-    """An instance of the kind of that name."""
+    """Return an instance of the kind of that name; raises UnknownName if there is none."""
     if name not in KINDS:
         load_plugins()
     if name not in KINDS:
@@ -143,7 +143,7 @@ def find_kind(name: str) -> CountedKind:
 
 
 def count_calls(question: Question, judge: Judge) -> int:
-    """How many calls the question will take at most; nothing is sent."""
+    """Return how many calls the question will take at most; nothing is sent."""
     from rubrank.judges.kinds.panel import Panel
 
     kind = find_kind(judge.kind)
@@ -156,7 +156,7 @@ def count_calls(question: Question, judge: Judge) -> int:
 
 
 async def judge_question(question: Question, judge: Judge, asker_of: AskerOf) -> Judgment:
-    """The judgment of a judge or panel, and of its fallback where it is unsure.
+    """Ask a judge or panel, and its fallback where it is unsure; returns their judgment.
 
     asker_of: returns the asker that answers the calls of a judge or member.
     """

@@ -45,7 +45,7 @@ class Memo:
         self.unreadable: set[tuple[str, bytes]] = set()
 
     def wrap(self, asker_of: AskerOf, judges: Judges) -> AskerOf:
-        """The same askers, except that calls in the memo are answered from it."""
+        """Return a function that gives the same askers, except that calls in the memo are answered from it."""
         names = {}
         for judge in judges.judges:
             for number, leaf in enumerate(judge.leaves):

@@ -35,7 +35,7 @@ class CountedKind(JudgeKind, Protocol):
     """A kind that knows beforehand how many calls it will make."""
 
     def calls(self, question: Question, judge: Judge) -> int:
-        """How many calls it will make."""
+        """Return how many calls it will make at most for this question."""
         ...
 
 
@@ -54,7 +54,7 @@ def report_if_unreadable(
 
 
 async def gather_all(coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """All results, in order; when one raises, the others are cancelled."""
+    """Run the coroutines at the same time, and return all results in order; an error cancels the others."""
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(coroutine) for coroutine in coroutines]
     return [task.result() for task in tasks]
@@ -67,7 +67,7 @@ class WrappedAsker:
         self._asker = asker
 
     async def ask(self, call: Call) -> Reply:
-        """The reply of the other asker."""
+        """Return the reply of the other asker."""
         return await self._asker.ask(call)
 
     def unreadable(self, call: Call, reply: Reply) -> None:
@@ -84,7 +84,7 @@ class SampledAsker(WrappedAsker):
         self._sample = sample
 
     async def ask(self, call: Call) -> Reply:
-        """The reply to this sample of the call."""
+        """Return the reply to this sample of the call."""
         return await super().ask(replace(call, sample=self._sample))
 
     def unreadable(self, call: Call, reply: Reply) -> None:
@@ -96,7 +96,10 @@ class SampledAsker(WrappedAsker):
 
 
 def check_judgment(kind: str, question: Question, judgment: Any) -> Judgment:
-    """The judgment of a user's kind, if it keeps the contract; values outside a criterion's domain become missing."""
+    """Return the judgment of a user's kind, with values outside a criterion's domain made missing.
+
+    Raises InvalidInput if it does not keep the contract.
+    """
     owner = f"judge kind {kind!r}"
     remedy = "See `rubrank help extending`."
     if not isinstance(judgment, Judgment):

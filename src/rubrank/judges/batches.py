@@ -144,7 +144,7 @@ def judge_in_batches(
     progress: Progress | None = None,
     wait: bool = True,
 ) -> Judgments:
-    """Like `judge_groups`, but through batch APIs. wait: wait until all batches are over."""
+    """Judge groups like `judge_groups`, but through batch APIs. wait: wait until all batches are over."""
     check_batch_mode("wait" if wait else "submit", judges)
     assert judges.cache is not None
     # No cache here: `BatchAsker` looks into the cache itself. "continue": a call without a reply yet is not an error.
@@ -201,7 +201,7 @@ class BatchAsker:
         self._keys = CallKeys(judge)
 
     async def ask(self, call: Call) -> Reply:
-        """The reply, or a failure that says that there is none yet."""
+        """Return the reply in the cache, or a failure that says that there is none yet."""
         key = self._keys.key(call)
         if key in self._run.failed:
             return self._run.failed[key]
@@ -214,7 +214,7 @@ class BatchAsker:
         return reply
 
     def unreadable(self, call: Call, reply: Reply) -> None:
-        """No verdict could be found in this reply."""
+        """Note that no verdict could be found in this reply."""
         self._run.unreadable[self._keys.key(call)] = reply
 
     def add_request(self, folder: Path, key: bytes, purpose: str, body: Mapping[str, Any]) -> None:
@@ -305,7 +305,7 @@ class BatchRun:
                 self._foreign[batch.number] = batch.endpoint
 
     def asker_of(self, judge: Judge) -> Asker:
-        """The asker of a judge in this round."""
+        """Return the asker of a judge in this round."""
         if id(judge) not in self._askers:
             endpoint = batch_endpoint(judge)
             # What was learnt about a server holds for all judges that send it the same parameters.
@@ -384,7 +384,7 @@ class BatchRun:
     # ------------------------------------------------------------------------------------------------------- waiting
 
     def open_batches(self) -> list[OpenBatch]:
-        """The open batches that have calls of this round."""
+        """Return the open batches that have calls of this round."""
         return [batch for batch in self._book.open_batches() if batch.number in self._awaited]
 
     async def collect_finished(self) -> None:
@@ -527,7 +527,10 @@ class BatchRun:
     def _read_line(
         self, key: bytes, judge: Judge, line: Mapping[str, Any]
     ) -> tuple[RequestOutcome, bool]:
-        """The outcome of a request, and whether the server rejected a parameter that the next round leaves out."""
+        """Return the outcome of a request, and whether the server rejected a parameter.
+
+        The next round leaves a rejected parameter out. line: of the file of replies.
+        """
         endpoint = batch_endpoint(judge)
         response = line.get("response")
         if not isinstance(response, dict):
@@ -565,7 +568,7 @@ class BatchRun:
         return replace(outcome, reply=reply), is_rejected
 
     def _judge_of(self, batch: OpenBatch) -> Judge | None:
-        """The judge whose endpoint a batch was sent to; None: no judge of this run."""
+        """Return the judge whose endpoint a batch was sent to; None: no judge of this run."""
         for leaf in self._leaves:
             endpoint = batch_endpoint(leaf)
             if (endpoint.where, endpoint.model) == (batch.endpoint, batch.model):
@@ -583,7 +586,7 @@ async def _create_batch(api: BatchApi, file: str, token: str, *, may_exist: bool
 
 
 def _parameters_of(body: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters of a request that a server may reject. Keeping whole bodies would fill the memory."""
+    """Return the parameters of a request that a server may reject. Keeping whole bodies would fill the memory."""
     parameters = {
         name: value for name, value in body.items() if name not in ("messages", "response_format")
     }
@@ -661,12 +664,12 @@ class BatchBook:
         return number
 
     def set_batch_id(self, number: int, batch_id: str) -> None:
-        """The batch was created."""
+        """Record that the server has created the batch, under this id."""
         update = "UPDATE batches SET batch = ? WHERE number = ?"
         self._store.write(lambda db: db.execute(update, (batch_id, number))).result()
 
     def close_batch(self, number: int) -> None:
-        """All replies of the batch are in the cache, or will never come."""
+        """Record that all replies of the batch are in the cache, or will never come."""
 
         def close(db: sqlite3.Connection) -> None:
             db.execute("UPDATE batches SET done = 1 WHERE number = ?", (number,))
@@ -675,17 +678,17 @@ class BatchBook:
         self._store.write(close).result()
 
     def open_batches(self) -> list[OpenBatch]:
-        """All open batches, in the order in which they were added."""
+        """Return all open batches, in the order in which they were added."""
         columns = "number, token, endpoint, model, file, batch"
         rows = self._store.read(f"SELECT {columns} FROM batches WHERE done = 0 ORDER BY number")
         return [OpenBatch(*row) for row in rows]
 
     def requests(self, number: int) -> dict[bytes, str]:
-        """The requests of a batch: key → purpose."""
+        """Return the requests of a batch: key → purpose."""
         return dict(
             self._store.read("SELECT key, purpose FROM requests WHERE number = ?", (number,))
         )
 
     def submitted_keys(self) -> dict[bytes, int]:
-        """The requests of all open batches: key → number of the batch."""
+        """Return the requests of all open batches: key → number of the batch."""
         return dict(self._store.read("SELECT key, number FROM requests"))

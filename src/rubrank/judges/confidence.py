@@ -46,7 +46,10 @@ Knots: TypeAlias = tuple[tuple[float, float], ...]
 
 
 def fit_isotonic(stated: Sequence[float], observed: Sequence[float]) -> Knots:
-    """The rising function that is nearest to the observations, as the ends of its steps (pool adjacent violators)."""
+    """Return the rising function nearest to the observations, as the ends of its steps.
+
+    The method is called "pool adjacent violators".
+    """
     order = np.argsort(np.asarray(stated, dtype=float), kind="stable")
     blocks: list[_Block] = []
     for i in order.tolist():
@@ -79,12 +82,12 @@ class _Block:
     count: int
 
     def join(self, after: _Block) -> _Block:
-        """This block and the one after it as one."""
+        """Return this block and the one after it as one."""
         return _Block(self.low, after.high, self.total + after.total, self.count + after.count)
 
 
 def calibrate_distribution(distribution: Distribution, knots: Knots) -> Distribution:
-    """The distribution with calibrated cumulative probabilities."""
+    """Return the distribution with calibrated cumulative probabilities."""
     stated, right = zip(*knots, strict=True)
     values = [value for value, _ in distribution]
     at_least = np.cumsum([probability for _, probability in reversed(distribution)])[::-1]
@@ -94,7 +97,7 @@ def calibrate_distribution(distribution: Distribution, knots: Knots) -> Distribu
 
 
 def complete_distribution(distribution: Distribution, levels: Sequence[float]) -> Distribution:
-    """The distribution over all these levels; those that it does not name get probability 0.
+    """Return the distribution over all these levels; those that it does not name get probability 0.
 
     A unanimous panel names one level only; calibration measures how often it is wrong nevertheless.
     """
@@ -126,13 +129,13 @@ _MISSING = -1.0  # less sure than any answer
 
 
 def most_escalated(question: Question, judge: Judge) -> int:
-    """How many different cells may be escalated at most."""
+    """Return how many different cells may be escalated at most."""
     assert judge.escalate is not None
     return math.ceil(judge.escalate.most * len(_distinct_cells(question)) - 1e-9)
 
 
 def choose_escalated(question: Question, judge: Judge, first: Judgment) -> np.ndarray:
-    """(G, K): the cells that the fallback is asked about; equal responses are escalated together."""
+    """Return (G, K): the cells that the fallback is asked about; equal responses are escalated together."""
     assert judge.escalate is not None
     escalate = judge.escalate
     cells = _distinct_cells(question)
@@ -161,7 +164,7 @@ def choose_escalated(question: Question, judge: Judge, first: Judgment) -> np.nd
 
 
 def merge_judgments(first: Judgment, second: Judgment) -> Judgment:
-    """The first judge's verdicts, with those of the fallback where it was asked and answered."""
+    """Return the first judge's verdicts, with those of the fallback where it was asked and answered."""
     merged = Judgment(
         dict(first.verdicts),
         asked=first.asked + second.asked,
@@ -187,7 +190,7 @@ def merge_judgments(first: Judgment, second: Judgment) -> Judgment:
 
 
 def _distinct_cells(question: Question) -> list[tuple[int, int]]:
-    """The wanted cells (rollout, column), without those of duplicate responses."""
+    """Return the wanted cells (rollout, column), without those of duplicate responses."""
     first_of = find_duplicates(question.group.rollouts)
     return sorted(
         {(first_of[int(i)], int(k)) for i, k in zip(*question.wanted.nonzero(), strict=True)}

@@ -61,19 +61,22 @@ _EXCHANGES = 10
 
 
 def seeded_random(*names: object) -> Random:
-    """A random generator that is seeded with these names."""
+    """Return a random generator that is seeded with these names."""
     digest = blake2b(repr(names).encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return Random(int.from_bytes(digest, "big"))
 
 
 def shuffle(n: int, random: Random) -> list[int]:
-    """The numbers below n in random order."""
+    """Return the numbers below n in random order."""
     keys = [random.random() for _ in range(n)]
     return sorted(range(n), key=keys.__getitem__)
 
 
 def find_duplicates(rollouts: Sequence[Rollout]) -> list[int]:
-    """For every rollout, the index of its first duplicate (same answer, tool calls and conversation), or its own."""
+    """Return for every rollout the index of its first duplicate, or its own.
+
+    Duplicates have the same answer, tool calls and conversation.
+    """
     first_of: list[int] = []
     by_answer: dict[str, list[int]] = {}
     for i, rollout in enumerate(rollouts):
@@ -91,7 +94,7 @@ def find_duplicates(rollouts: Sequence[Rollout]) -> list[int]:
 
 
 def choose_pairs(n: int, budget: int | None, random: Random) -> list[Pair]:
-    """The pairs to compare among n responses; all of them without a budget."""
+    """Return the pairs to compare among n responses; all of them without a budget."""
     if budget is None or budget >= n * (n - 1) // 2:
         return [(i, j) for i in range(n) for j in range(i + 1, n)]
     pairs = _list_pairs(n)[:budget]
@@ -103,7 +106,7 @@ def choose_pairs(n: int, budget: int | None, random: Random) -> list[Pair]:
 def choose_pairs_among(
     classes: Sequence[Sequence[int]], size: int, budget: int | None, random: Random
 ) -> list[Pair]:
-    """The pairs to compare among the responses that take part, as indices of `classes`.
+    """Return the pairs to compare among the responses that take part, as indices of `classes`.
 
     classes: for each different response the places in the group, out of `size`, of the rollouts that gave it.
     A response is in the pairs of all its places. The number of pairs is the same as that of `choose_pairs` for as many
@@ -155,7 +158,10 @@ def _fill_up(pairs: list[Pair], n: int, budget: int, random: Random) -> list[Pai
 
 
 def _list_pairs(n: int) -> list[Pair]:
-    """All pairs, circle by circle. The first m are spread evenly over the responses, and connect them if m ≥ n − 1."""
+    """Return all pairs, circle by circle.
+
+    The first m are spread evenly over the responses, and connect them if m ≥ n − 1.
+    """
     pairs: list[Pair] = []
     zigzag = [(step + 1) // 2 if step % 2 else -(step // 2) for step in range(n - 1)]
     for start in range((n - 1) // 2):
@@ -202,13 +208,13 @@ _LOSSES_TO_LEAVE = 2.0  # of a bracket
 
 
 def default_rounds(design: AdaptiveDesign, n: int) -> int:
-    """Rounds of a design for n responses, if the judge does not say."""
+    """Return the rounds of a design for n responses, if the judge does not say."""
     doublings = max(1, math.ceil(math.log2(max(n, 2))))
     return {"swiss": doublings, "bracket": 2 * doublings, "pivot": 2}[design]
 
 
 def most_pairs(design: AdaptiveDesign, n: int, rounds: int) -> int:
-    """An upper bound of the pairs that will be compared."""
+    """Return an upper bound of the pairs that will be compared."""
     per_round = n - 1 if design == "pivot" else n // 2
     return min(rounds * per_round, n * (n - 1) // 2)
 
@@ -216,7 +222,7 @@ def most_pairs(design: AdaptiveDesign, n: int, rounds: int) -> int:
 def next_round(
     design: AdaptiveDesign, n: int, answers: Mapping[Pair, float], number: int, rank: Sequence[int]
 ) -> list[Pair]:
-    """The pairs (i < j) of the next round; empty if there is nothing left to compare.
+    """Return the pairs (i < j) of the next round; empty if there is nothing left to compare.
 
     answers: the pairs so far → 1 if i is better, 0 if j is, fractions between; NaN if no answer came.
     number: of the round, from 0. rank: a random order of the responses, which breaks ties.
@@ -239,7 +245,7 @@ class _Fit:
 
 
 def _fit_utilities(n: int, answers: Mapping[Pair, float]) -> _Fit:
-    """Bradley–Terry with a normal prior, by Newton's method."""
+    """Fit a Bradley–Terry model with a normal prior to the answers, by Newton's method."""
     answered = sorted(
         (pair, outcome) for pair, outcome in answers.items() if not math.isnan(outcome)
     )
@@ -274,7 +280,7 @@ def _fit_utilities(n: int, answers: Mapping[Pair, float]) -> _Fit:
 def _match_players(
     players: Sequence[int], fit: _Fit, answers: Mapping[Pair, float], rank: Sequence[int]
 ) -> list[Pair]:
-    """Pairs among the players, each in one at most: the most informative first, none that was asked already."""
+    """Return pairs among the players, each in one at most: the most informative first, none asked already."""
     candidates = []
     for i in players:
         for j in players:
@@ -293,7 +299,7 @@ def _match_players(
 def _pair_in_bracket(
     n: int, fit: _Fit, answers: Mapping[Pair, float], rank: Sequence[int]
 ) -> list[Pair]:
-    """Pairs among responses with equally many losses; a tie is half a loss for both.
+    """Return pairs among responses with equally many losses; a tie is half a loss for both.
 
     A missing answer counts as no loss, because the responses did not cause it. A dry run, which gets no answers, then
     counts the largest possible number of pairs.
@@ -338,8 +344,9 @@ def _pair_with_pivots(
 def _split_by_pivots(
     part: list[int], answers: Mapping[Pair, float], number: int
 ) -> list[list[int]]:
-    """The parts of responses after so many rounds of pivots: above, beside and below each pivot, best first.
+    """Return the parts of responses after so many rounds of pivots.
 
+    Each pivot leaves three parts: those above, beside and below it, best first.
     The pivot of a part is the response that was compared with all others in it.
     """
     if number == 0 or len(part) < 2:

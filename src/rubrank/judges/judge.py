@@ -157,7 +157,7 @@ class Endpoint(_Confidential):
 
 
 def public_url(url: str) -> str:
-    """The URL without user, password, query and fragment: "https://me:key@host/v1?api-key=…" → "https://host/v1"."""
+    """Return the URL without secrets: "https://me:key@host/v1?api-key=…" → "https://host/v1"."""
     address = re.split(r"[?#]", url, maxsplit=1)[0]
     scheme, sign, rest = address.rpartition("://")
     host, slash, path = rest.partition("/")
@@ -476,7 +476,7 @@ class Judges(_Confidential):
         return self
 
     def judge_of(self, criterion: str) -> Judge | None:
-        """The judge that decides this criterion."""
+        """Return the judge that decides this criterion; None if no judge does."""
         general = None
         for judge in self.judges:
             if judge.criteria is None:
@@ -490,7 +490,7 @@ class Judges(_Confidential):
 def load_judges(
     source: str | Path | Mapping[str, Any] | Judge | Judges, *, folder: str | Path | None = None
 ) -> Judges:
-    """Judges from a YAML, TOML or JSON file or what it holds; a single judge is enough.
+    """Load judges from a YAML, TOML or JSON file or what it holds; a single judge is enough.
 
     folder: where templates (`prompt: file.txt`) are looked for; by default beside the file, or the current folder.
     """
@@ -587,7 +587,7 @@ class Asker(Protocol):
     """Answers calls: the client of an endpoint, a model in this process, or a script in tests."""
 
     async def ask(self, call: Call) -> Reply:
-        """The reply. A failure is a reply too: nothing is raised for it."""
+        """Return the reply. A failure is a reply too: nothing is raised for it."""
         ...
 
 

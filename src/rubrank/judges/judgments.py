@@ -41,14 +41,14 @@ class Provenance:
     """Calls, cache hits, tokens, cost, failures by kind; what was asked, and what is missing."""
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the values for JSON."""
         positions = {name: list(pair) for name, pair in self.positions.items()}
         replies = {group: " ".join(ids) for group, ids in self.replies.items()}
         return {"positions": positions, "replies": replies, "spent": dict(self.spent)}
 
     @classmethod
     def of_dict(cls, data: Mapping[str, Any]) -> Provenance:
-        """From JSON."""
+        """Read the values from JSON."""
         positions = {
             str(name): (float(wins), int(n)) for name, (wins, n) in data["positions"].items()
         }
@@ -57,7 +57,7 @@ class Provenance:
 
     @classmethod
     def merge(cls, provenances: Sequence[Provenance]) -> Provenance:
-        """Of several runs of judging together: comparisons and usage are added up, replies are united."""
+        """Merge the provenance of several runs: comparisons and usage are added up, replies are united."""
         positions: dict[str, tuple[float, int]] = {}
         replies: dict[str, tuple[str, ...]] = {}
         spent: dict[str, Any] = {}
@@ -89,7 +89,7 @@ class Judgments:
     """The ids of the groups."""
 
     def __repr__(self) -> str:
-        """Short: the verdicts themselves fill pages."""
+        """Return a short summary: the verdicts themselves would fill pages."""
         missing = f"{self.lost:,} missing" if self.lost else "none missing"
         parts = [counted(self.asked, "answer"), missing, counted(self.account.calls, "call")]
         if self.account.hits:
@@ -127,7 +127,7 @@ class Judgments:
 
     @property
     def provenance(self) -> Provenance:
-        """For a file of scores."""
+        """What a file of scores records about this judging."""
         replies = {}
         for group, judgment in zip(self.ids, self.groups, strict=False):
             # The smallest digests are a sample that does not depend on order: two runs with many replies in common

@@ -60,7 +60,7 @@ def find_judged_cells(
     reasons: Sequence[Sequence[str]],
     judges: Judges,
 ) -> np.ndarray:
-    """(G, K): the cells to be judged.
+    """Return (G, K): the cells to be judged.
 
     These are the cells that the verifiers left missing because they need a judge, of criteria that a judge decides and
     that can be put as a question; with `judges.cascade`, without the rollouts that a hard gate has stopped.
@@ -85,7 +85,7 @@ def _can_be_asked(criterion: Criterion) -> bool:
 
 
 def find_stopped(criteria: Sequence[Criterion], scores_GK: np.ndarray) -> np.ndarray:
-    """(G,): the rollouts below the best value of a global-quality criterion; a missing score stops none."""
+    """Return (G,): the rollouts below the best value of a global-quality criterion; a missing score stops none."""
     stopped = np.zeros(len(scores_GK), dtype=bool)
     for k, criterion in enumerate(criteria):
         if criterion.value_layer != "global_quality":
@@ -141,7 +141,7 @@ async def judge_groups_async(
     asker_of: AskerOf | None = None,
     arrived: Arrived | None = None,
 ) -> Judgments:
-    """The same for an event loop, which is not blocked; missing answers never raise an error.
+    """Judge all wanted cells without blocking the event loop; missing answers never raise an error.
 
     arrived: the state of a group that came in rollout by rollout; calls that it has answered are not sent again.
     """
@@ -217,7 +217,7 @@ class _Throttle:
         self._in_flight += calls
 
     def release(self, calls: int) -> None:
-        """This many calls are no longer in flight."""
+        """Make room: this many calls are no longer in flight."""
         self._in_flight -= calls
         if self._in_flight < self._limit:
             self._has_room.set()
@@ -339,7 +339,7 @@ def _plan_questions(
     judges: Judges,
     arrived: Arrived | None,
 ) -> list[_JudgePlan]:
-    """The questions of each judge; judges without questions are left out."""
+    """Return the questions of each judge; judges without questions are left out."""
     plans = [_JudgePlan(judge) for judge in judges.judges]
     slots = None if arrived is None else arrived.slots
     size = None if arrived is None else arrived.size

@@ -81,7 +81,7 @@ class Template(Strict):
 
     @classmethod
     def read(cls, source: Any, folder: Path, owner: str) -> Template:
-        """From a path relative to `folder`, a text of several lines, or the dumped fields of a template.
+        """Read a template: a path relative to `folder`, a text of several lines, or the dumped fields of one.
 
         owner: what the template belongs to, for errors.
         """
@@ -147,7 +147,10 @@ class Template(Strict):
         return f"template {blake2b(data, digest_size=6).hexdigest()}"
 
     def messages(self, values: Mapping[str, str]) -> list[dict[str, str]]:
-        """The messages with all slots filled. This is one pass, so that a slot in the text of a value is not filled."""
+        """Return the messages with all slots filled.
+
+        This is one pass, so that a slot in the text of a value is not filled.
+        """
 
         def fill(match: re.Match[str]) -> str:
             escaped, slot = match[1], match[2]

@@ -38,7 +38,7 @@ _SPELLINGS = {"canceled": "cancelled", "canceling": "cancelling"}
 
 
 def batch_endpoint(judge: Judge) -> Endpoint:
-    """Where the batches of a judge go: the endpoint with the largest weight, the first of equals."""
+    """Return the endpoint to which a judge's batches go: the one with the largest weight, the first of equals."""
     if judge.kind == "decision":
         raise judge.make_error(
             "kind",
@@ -50,7 +50,7 @@ def batch_endpoint(judge: Judge) -> Endpoint:
 
 
 def batch_price(endpoint: Endpoint) -> Price:
-    """The price of tokens in a batch."""
+    """Return the price of tokens in a batch."""
     share = endpoint.batch.price
     price = endpoint.price
     cached_input = None if price.cached_input is None else price.cached_input * share
@@ -89,7 +89,7 @@ class BatchState:
 
     @classmethod
     def parse(cls, data: Mapping[str, Any]) -> BatchState:
-        """From the server's JSON, of which any part may be missing."""
+        """Read the state from the server's JSON, of which any part may be missing."""
         status = str(data.get("status")).lower()
         counts = data.get("request_counts")
         if not isinstance(counts, dict):
@@ -174,7 +174,7 @@ class BatchApi:
                 return batch_id
 
     async def find(self, token: str) -> str | None:
-        """The id of the batch that was created with this token, if there is one."""
+        """Return the id of the batch that was created with this token; None if there is none."""
         after = ""
         for _ in range(_MAX_PAGES):
             page = await self._request("GET", f"/batches?limit={_PAGE_SIZE}{after}")
@@ -189,7 +189,7 @@ class BatchApi:
         return None
 
     async def state(self, batch_id: str) -> BatchState:
-        """The state of a batch."""
+        """Return the state of a batch."""
         return BatchState.parse(await self._request("GET", f"/batches/{batch_id}", attempts=1))
 
     async def download(self, file: str, target: Path, min_lines: int) -> None:
@@ -212,7 +212,7 @@ class BatchApi:
         target: Path | None = None,
         attempts: int | None = None,
     ) -> dict[str, Any]:
-        """The JSON object that the server answers with. target: write the body to this file instead."""
+        """Return the JSON object that the server answers with. target: write the body to this file instead."""
         attempts = attempts or self._judge.retry.attempts
         failures = 0
         while True:
@@ -298,7 +298,7 @@ class BatchApi:
 
 
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """The objects in a file of replies; lines that are not replies (such as one that is cut off) are skipped."""
+    """Yield the objects in a file of replies; lines that are not replies (such as one cut off) are skipped."""
     with path.open("rb") as file:
         for line in file:
             try:

@@ -94,7 +94,7 @@ _PROJECT_MARKS = (_PROJECT_FOLDER, ".git", "pyproject.toml")
 
 
 def default_cache_path(start: Path | None = None) -> Path:
-    """The reply cache of the project that a folder (by default the current one) belongs to; its folder is created.
+    """Return the path of the reply cache of the project that a folder belongs to, and create its folder.
 
     The project is the nearest folder above with a `.rubrank`, a `.git` or a `pyproject.toml`; else the folder itself.
     """
@@ -143,7 +143,7 @@ class CallKeys:
         """Patterns of URLs, as `fnmatch` reads them."""
 
     def key(self, call: Call) -> bytes:
-        """The key of a call."""
+        """Return the key of a call."""
         request = (call.messages, call.schema, call.sample, call.logprobs)
         parts: list[Any] = [call.prompt_version, *request]
         if call.schema is not None and self._structured:
@@ -158,7 +158,7 @@ def _to_json(value: Any) -> Any:
 
 
 def make_reply_id(key: bytes, at: float) -> str:
-    """The id of a reply that came at this time; `_time_of` reads the time from it."""
+    """Return the id of a reply that came at this time; `_time_of` reads the time from it."""
     return key[:6].hex() + struct.pack(">d", at).hex()
 
 
@@ -243,24 +243,24 @@ class ReplyCache:
 
     @staticmethod
     def key(call: Call, judge: Judge) -> bytes:
-        """See `CallKeys`, which is faster for many calls of one judge."""
+        """Return the key of a call; `CallKeys` is faster for many calls of one judge."""
         return CallKeys(judge).key(call)
 
     # ------------------------------------------------------------------------------------------------------- reading
 
     def get(self, key: bytes, servers: Sequence[str] | None = None) -> Reply | None:
-        """The reply to a call, without usage: it costs nothing this time.
+        """Return the reply to a call, without usage, because it costs nothing this time; None if there is none.
 
         servers: only replies of these are used (`CallKeys.servers`); None: of any.
         """
         return _choose_reply(key, self._store.read(self._select, (key,)), servers)
 
     async def get_async(self, key: bytes, servers: Sequence[str] | None = None) -> Reply | None:
-        """The same for an event loop, which goes on while another process has locked the file."""
+        """Return the same as `get`. The event loop goes on while another process has locked the file."""
         return _choose_reply(key, await self._store.read_async(self._select, (key,)), servers)
 
     def ledger(self) -> Iterator[tuple[Call, Reply, int, bool]]:
-        """For every row: the call (its purpose), the reply (without text), number of requests, and `final`."""
+        """Yield for every row: the call (its purpose), the reply (without text), number of requests, and `final`."""
         self.flush()
         columns = "purpose, model, endpoint, failure, input_tokens, output_tokens, cached_tokens, cost, latency"
         for row in self._store.read(f"SELECT {columns}, requests, final FROM ledger ORDER BY id"):
@@ -271,12 +271,12 @@ class ReplyCache:
             yield Call((), purpose=purpose), reply, requests, bool(final)
 
     def hits(self) -> list[tuple[str, str, str, int]]:
-        """Purpose, model, endpoint, and how many calls were answered from here."""
+        """Return (purpose, model, endpoint, number of calls that were answered from here)."""
         self.flush()
         return self._store.read("SELECT purpose, model, endpoint, hits FROM hits")
 
     def __len__(self) -> int:
-        """Calls that were answered."""
+        """Return the number of calls that have an answer."""
         self.flush()
         return int(
             self._store.read("SELECT count(DISTINCT key) FROM ledger WHERE failure IS NULL")[0][0]
@@ -298,7 +298,7 @@ class ReplyCache:
     async def put_async(
         self, key: bytes, call: Call, reply: Reply, requests: int = 1, *, final: bool = True
     ) -> None:
-        """The same for an event loop."""
+        """Store a reply as `put` does, without blocking the event loop."""
         with _explain_errors():
             await self._store.write_async(self._make_insert(key, call, reply, requests, final))
 
@@ -352,7 +352,10 @@ class ReplyCache:
     # -------------------------------------------------------------------------------------------------------- claims
 
     async def claim(self, key: bytes) -> bool:
-        """True if this process is to send the call; others then wait until it puts the reply or releases the key."""
+        """Claim a call; True if this process is to send it.
+
+        Other processes then wait until this one puts the reply or releases the key.
+        """
         with _explain_errors():
             claimed: bool = await self._store.write_async(_Claim(key))
         if claimed:
@@ -368,7 +371,7 @@ class ReplyCache:
         return False
 
     def release(self, key: bytes) -> None:
-        """The call is not sent, or was given up."""
+        """Give up the claim of a call that is not sent, or was given up."""
         self._claimed.discard(key)
         with suppress(RuntimeError):  # the cache is closed, which has released everything
             self._store.write(_Release(key, self._owner))
@@ -454,7 +457,7 @@ class ReplyCache:
 
 @contextmanager
 def _explain_errors() -> Iterator[None]:
-    """Errors of the writer thread (a full disk, a value that no column can hold) as errors of the cache."""
+    """Raise errors of the writer thread (a full disk, a value that no column can hold) as errors of the cache."""
     try:
         yield
     except (sqlite3.Error, OverflowError, OSError) as error:
@@ -474,7 +477,7 @@ def _origin(call: Call, reply: Reply) -> _Origin:
 
 
 def _encode(text: str | None) -> bytes | None:
-    """Texts are blobs, because SQLite's own text type cannot hold lone surrogates."""
+    """Return the text as a blob, because SQLite's own text type cannot hold lone surrogates."""
     return None if text is None else text.encode("utf-8", "surrogatepass")
 
 

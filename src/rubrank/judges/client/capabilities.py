@@ -49,7 +49,10 @@ _NEXT_FORMAT = {"json_schema": "json_object", "json_object": "text"}
 
 
 def _mark_shared(call: Call) -> list[dict[str, Any]]:
-    """The messages in parts; those that other calls share, system message and leading data, are marked for caching."""
+    """Return the messages in parts, with those marked for caching that other calls share.
+
+    Shared are the system message and, with `order: data_first`, the leading data.
+    """
     messages: list[dict[str, Any]] = []
     for message in call.messages:
         content = message["content"]
@@ -80,7 +83,7 @@ class Capabilities:
         self._marks_shared = endpoint.prompt_cache
 
     def make_body(self, call: Call, max_tokens: int | None = None) -> dict[str, Any]:
-        """The body of a request. max_tokens: overrides the judge's sampling."""
+        """Return the body of a request. max_tokens: overrides the judge's sampling."""
         sampling = self._sampling
         messages = (
             _mark_shared(call)

@@ -74,7 +74,7 @@ class Deadline:
         self._end = None if seconds is None else time.monotonic() + seconds
 
     def remaining(self) -> float | None:
-        """Seconds left, never below zero; None: no deadline."""
+        """Return the seconds left, never below zero; None: no deadline."""
         return None if self._end is None else max(self._end - time.monotonic(), 0.0)
 
 
@@ -115,12 +115,15 @@ class _CallState:
     """It was given up because no endpoint answers any more."""
 
     def note_sent(self, endpoint: JudgeEndpoint) -> None:
-        """A request was sent. If the call ends before its outcome is known, this is the reply."""
+        """Note that a request was sent. If the call ends before its outcome is known, this is the reply."""
         self.requests += 1
         self.reply = endpoint.in_flight_reply
 
     def make_reply(self, failure: str | None = None) -> Reply:
-        """The reply of the last request with the latency and id of the call; failure: instead of its text and usage."""
+        """Return the reply of the last request, with the latency and id of the call.
+
+        failure: replaces its text and usage.
+        """
         reply = self.reply
         if failure is not None:
             reply = replace(reply, text=None, failure=failure, usage=Usage())
@@ -223,14 +226,14 @@ class Client:
             await self._cache.put_async(self._keys.key(call), call, reply)
 
     def unreadable(self, call: Call, reply: Reply) -> None:
-        """No verdict could be found in this reply: the next run asks once more."""
+        """Note in the cache that this reply has no verdict: the next run asks once more."""
         if self._cache is not None:
             self._cache.mark_unreadable(self._keys.key(call), reply)
 
     # --------------------------------------------------------------------------------------------- before the request
 
     async def ask(self, call: Call) -> Reply:
-        """The reply to a call: from the cache, from an identical call in flight, or from an endpoint."""
+        """Return the reply to a call: from the cache, from an identical call in flight, or from an endpoint."""
         state = _CallState(call, self._keys.key(call), self.judge.retry.attempts)
         in_flight = self._pool.in_flight
         # Judges of the same servers share the replies of a cache. Without one, every client sends its own calls.
@@ -291,7 +294,7 @@ class Client:
         return reply
 
     async def _look_up(self, state: _CallState) -> Reply | None:
-        """The reply in the cache, counted as a hit."""
+        """Return the reply in the cache, counted as a hit; None if there is none."""
         if self._cache is None:
             return None
         reply = await self._cache.get_async(state.key, self._keys.servers)
@@ -383,7 +386,7 @@ class Client:
     async def _prepare_retry(
         self, state: _CallState, endpoint: JudgeEndpoint, outcome: RequestOutcome
     ) -> None:
-        """After a failed request: charge it, record what it cost, and pause if no other endpoint can be tried."""
+        """Charge a failed request, record what it cost, and pause if no other endpoint can be tried."""
         if outcome.next == "other_endpoint":
             state.refused_by.append(endpoint)
             if outcome.misconfigured and all(e.is_misconfigured for e in self._endpoints):

@@ -109,13 +109,13 @@ class Breaker:
         return self.ready_in() <= 0.0
 
     def ready_in(self) -> float:
-        """Seconds until a request may be sent; infinite while a trial is in flight."""
+        """Return the seconds until a request may be sent; infinite while a trial is in flight."""
         if self.state == "half-open":
             return math.inf
         return self._not_before - self._clock() if self._not_before else 0.0
 
     def start_request(self) -> bool:
-        """A request is sent; True if it is the trial of an open breaker."""
+        """Note that a request is sent; True if it is the trial of an open breaker."""
         if self.state != "open":
             return False
         self.state = "half-open"
@@ -126,7 +126,7 @@ class Breaker:
         self._not_before = max(self._not_before, self._clock() + seconds)
 
     def record_success(self) -> None:
-        """The endpoint answered, if only with an error about the call."""
+        """Close the breaker: the endpoint answered, if only with an error about the call."""
         self._consecutive_failures = 0
         self.consecutive_openings = 0
         self.down_since = None
@@ -136,7 +136,7 @@ class Breaker:
             self._on_change()
 
     def record_failure(self) -> None:
-        """The endpoint did not answer, or reported an error of the server."""
+        """Count a failure: the endpoint did not answer, or reported an error of the server."""
         self._consecutive_failures += 1
         trial_failed = self.state == "half-open"
         too_many = self.state == "closed" and self._consecutive_failures >= self._max_failures
@@ -150,7 +150,7 @@ class Breaker:
             self._on_change()
 
     def cancel_trial(self) -> None:
-        """The trial was cancelled: another request may try."""
+        """Let another request try, because the trial was cancelled."""
         if self.state == "half-open":
             self.state = "open"
             self._on_change()
@@ -171,7 +171,7 @@ class Terms:
 
     @classmethod
     def of(cls, endpoint: Endpoint, judge: Judge, processes: int) -> Terms:
-        """The terms for one of the processes of a run; each gets its share."""
+        """Return the terms for one of the processes of a run; each gets its share."""
         if processes > endpoint.concurrency:
             _warn_of_few_slots(endpoint.where, endpoint.concurrency, processes)
         requests = endpoint.requests_per_minute
@@ -236,7 +236,7 @@ class EndpointState:
         self._apply_terms()
 
     def leave(self, terms: Terms) -> None:
-        """A judge that had joined has ended."""
+        """Drop the limits of a judge that has ended."""
         self._terms[terms] -= 1
         if not self._terms[terms]:
             del self._terms[terms]
@@ -273,7 +273,10 @@ class EndpointState:
         )
 
     def trial_timeout(self, timeout: float) -> float:
-        """Seconds for the trial of an open breaker: less than a call's timeout, so that recovery is noticed early."""
+        """Return the timeout for the trial of an open breaker, in seconds.
+
+        It is shorter than a call's timeout, so that recovery is noticed early.
+        """
         return min(timeout, max(_MIN_TRIAL_TIMEOUT, 4.0 * self._latency))
 
     def record(self, outcome: RequestOutcome, started: float) -> None:
@@ -345,7 +348,7 @@ class JudgeEndpoint:
         state.join(self._terms)
 
     def close(self) -> None:
-        """The judge sends nothing more."""
+        """Drop the limits of this judge, which sends nothing more."""
         self.state.leave(self._terms)
 
     @property
@@ -399,7 +402,7 @@ class JudgeEndpoint:
         return replace(outcome, reply=reply)
 
     def estimate_cost(self, call: Call) -> float:
-        """What a request costs if its reply is as long as allowed."""
+        """Return what a request costs if its reply is as long as allowed."""
         price = self.endpoint.price
         input_tokens = sum(
             estimated_tokens(str(message.get("content") or "")) for message in call.messages
@@ -458,7 +461,7 @@ class JudgeEndpoint:
     async def _exchange(
         self, method: str, path: str, content: bytes | None, timeout: float
     ) -> Response | RequestOutcome:
-        """The response, or the outcome if there is none."""
+        """Send an HTTP request and return the response, or the outcome if there is none."""
         try:
             async with asyncio.timeout(timeout):
                 return await self.state.transport.request(method, self.state.address, path, content)
@@ -470,7 +473,7 @@ class JudgeEndpoint:
             return no_response(f"timeout after {timeout:g} s", overloaded=True)
 
     def _read_error(self, response: Response) -> tuple[RequestOutcome, str]:
-        """The outcome of a response with a status other than 200, and the server's message about parameters."""
+        """Return the outcome of a response with a status other than 200, and the server's words about parameters."""
         if response.status < 300:
             return no_response(f"malformed reply: HTTP {response.status} instead of 200"), ""
         message, parameter, code = read_error(response.body)
@@ -492,7 +495,7 @@ class JudgeEndpoint:
             await asyncio.sleep(pause)
 
     async def _find_failure(self, on_paid: OnPaid) -> RequestOutcome | None:
-        """The request that shows that the endpoint is not usable; None: it is."""
+        """Return the outcome of a request that shows that the endpoint is not usable; None: it is usable."""
         models = await self._list_models()
         if isinstance(models, RequestOutcome):
             if _shows_failure(models):
@@ -515,7 +518,7 @@ class JudgeEndpoint:
         return outcome
 
     async def _list_models(self) -> list[str] | RequestOutcome:
-        """The models that the server lists, or the outcome if it did not answer with 200."""
+        """Return the models that the server lists, or the outcome if it did not answer with 200."""
         await self.state.slots.acquire()
         try:
             response = await self._exchange(
@@ -536,7 +539,7 @@ class JudgeEndpoint:
             return []  # not a list of models
 
     def explain_refusal(self, outcome: RequestOutcome) -> InvalidInput:
-        """The error about the setting that makes this endpoint fail, and what can be done about it."""
+        """Return the error about the setting that makes this endpoint fail, and what can be done about it."""
         failure = self.state.address.hide_secrets(outcome.reply.failure or "")
         if outcome.kind in _KEY_REFUSED:
             allowed = "the name of a variable that holds a valid key"
@@ -572,7 +575,9 @@ def _shows_failure(outcome: RequestOutcome) -> bool:
 def choose_endpoint(
     endpoints: Sequence[JudgeEndpoint], failed: Sequence[JudgeEndpoint]
 ) -> JudgeEndpoint | None:
-    """The next endpoint that is ready, if possible one at which this call has failed least often; None: none is ready.
+    """Return the next endpoint that is ready; None if none is ready.
+
+    If possible it is one at which this call has failed least often.
 
     Smooth weighted round robin: every candidate gains its weight, and the one with the most credit is chosen and pays
     what all gained together. Weights 2 and 1 give a, b, a, a, b, a, …
@@ -612,14 +617,14 @@ class EndpointPool:
         self._states = {}
 
     def open(self, judge: Judge, processes: int = 1) -> list[JudgeEndpoint]:
-        """The endpoints of a judge, in its order."""
+        """Return the endpoints of a judge, in its order, and apply its limits to them."""
         return [
             JudgeEndpoint(self.state_of(endpoint), endpoint, judge, processes)
             for endpoint in judge.endpoints
         ]
 
     def state_of(self, endpoint: Endpoint) -> EndpointState:
-        """The shared state; the same for all spellings of one URL."""
+        """Return the state that all judges share; it is the same for all spellings of one URL."""
         url = _normalize_url(endpoint.base_url)
         name = json.dumps([url, endpoint.model, endpoint.api_key_env, dict(endpoint.headers)])
         if name not in self._states:
@@ -630,7 +635,10 @@ class EndpointPool:
         return self._states[name]
 
     def demands(self) -> dict[str, Demand]:
-        """What this process needs of each endpoint in use. After the first call, new endpoints start without slots."""
+        """Return what this process needs of each endpoint in use.
+
+        After the first call of this function, new endpoints start without slots.
+        """
         self._shares_limits = True
         demands = {}
         for name, state in self._states.items():
@@ -655,7 +663,7 @@ class EndpointPool:
 
 
 def _normalize_url(url: str) -> str:
-    """The same for all spellings of an address: "http://LocalHost:80/v1/#x" → "http://localhost/v1"."""
+    """Return one spelling for all of an address: "http://LocalHost:80/v1/#x" → "http://localhost/v1"."""
     try:
         parts = urlsplit(url)
         host = parts.hostname or ""

@@ -92,7 +92,7 @@ class ConcurrencyLimit:
         self._wake()
 
     def note_success(self) -> None:
-        """A request was answered."""
+        """Count an answered request; after a round of answers the limit rises."""
         if self.limit >= self.ceiling:
             return
         self._successes += 1
@@ -102,7 +102,7 @@ class ConcurrencyLimit:
             self._wake()
 
     def note_overload(self, started: float) -> None:
-        """The server was overloaded by a request that was sent at `started` (time.monotonic).
+        """Lower the limit: a request that was sent at `started` (time.monotonic) overloaded the server.
 
         Requests that were sent before the last decrease report the same overload, and do not count again.
         """
@@ -241,7 +241,7 @@ class Spending:
         return False
 
     def settle(self, estimate: float, cost: float) -> None:
-        """A call that was reserved has ended, and has cost this much."""
+        """Replace the estimate of a call that has ended by its cost."""
         self.in_flight -= 1
         self.reserved = self.reserved - estimate if self.in_flight else 0.0
         self.cost += cost
@@ -316,7 +316,7 @@ class LimitShares:
             holders.pop(process, None)
 
     def held(self) -> dict[str, int]:
-        """Slots that are held, by endpoint."""
+        """Return the number of slots that are held, by endpoint."""
         return {
             endpoint: sum(holder.held for holder in self._live_holders(endpoint).values())
             for endpoint in self._holders
@@ -351,9 +351,9 @@ class LimitsActor:
         self._shares = LimitShares()
 
     async def report(self, process: str, demands: Mapping[str, Demand]) -> dict[str, int]:
-        """See `LimitShares.report`."""
+        """Report the demand of a process; see `LimitShares.report`."""
         return self._shares.report(process, demands)
 
     async def held(self) -> dict[str, int]:
-        """See `LimitShares.held`."""
+        """Return the slots that are held; see `LimitShares.held`."""
         return self._shares.held()

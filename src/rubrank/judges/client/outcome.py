@@ -96,7 +96,7 @@ class RequestOutcome:
 
 
 def shorten(text: object) -> str:
-    """The text on one line, cut to the length allowed in a failure."""
+    """Return the text on one line, cut to the length allowed in a failure."""
     line = " ".join(str(text).split())
     if len(line) <= _MAX_MESSAGE:
         return line
@@ -107,7 +107,7 @@ def shorten(text: object) -> str:
 
 
 def _parse_object(body: bytes) -> dict[str, Any] | RequestOutcome:
-    """The object in the body of a response, or the outcome if there is none."""
+    """Return the object in the body of a response, or the outcome if there is none."""
     try:
         data = json.loads(body)
     except (ValueError, RecursionError) as problem:
@@ -116,7 +116,7 @@ def _parse_object(body: bytes) -> dict[str, Any] | RequestOutcome:
 
 
 def read_completion(body: bytes, price: Price) -> RequestOutcome:
-    """The outcome of a response with status 200."""
+    """Return the outcome of a chat completion with status 200. price: of the endpoint."""
     data = _parse_object(body)
     if isinstance(data, RequestOutcome):
         return data
@@ -155,7 +155,10 @@ def read_completion(body: bytes, price: Price) -> RequestOutcome:
 
 
 def read_decision(body: bytes, price: Price) -> RequestOutcome:
-    """The outcome of a response of a decision model with status 200; the text of the reply is its answers, as JSON."""
+    """Return the outcome of a response of a decision model with status 200.
+
+    The text of the reply is the answers as JSON. price: of the endpoint.
+    """
     data = _parse_object(body)
     if isinstance(data, RequestOutcome):
         return data
@@ -179,14 +182,14 @@ def _error_beside_reply(error: Any, usage: Usage) -> RequestOutcome:
 
 
 def error_message(error: Any) -> Any:
-    """The message of an error as servers send it: an object with "message", or the message itself."""
+    """Return the message of an error as servers send it: an object with "message", or the message itself."""
     if isinstance(error, dict):
         return error.get("message") or error
     return error
 
 
 def _read_content(message: Mapping[str, Any]) -> tuple[str | None, str]:
-    """Text and refusal of a message, whose content is a string or a list of parts."""
+    """Return text and refusal of a message, whose content is a string or a list of parts."""
     content = message.get("content")
     refusal = message.get("refusal")
     if not isinstance(content, list):
@@ -201,7 +204,7 @@ def _read_content(message: Mapping[str, Any]) -> tuple[str | None, str]:
 def _find_failure(
     message: Mapping[str, Any], text: str | None, refusal: str, finish_reason: object
 ) -> tuple[FailureKind | None, str | None]:
-    """Why the message cannot be used as a reply, in kind and in words; None if it can."""
+    """Return why the message cannot be used as a reply, in kind and in words; (None, None) if it can."""
     if refusal:
         return FailureKind.REFUSED, f"{REFUSED}: {shorten(refusal)}"
     if finish_reason == "content_filter":
@@ -227,7 +230,7 @@ def _malformed(body: bytes, problem: str, usage: Usage) -> RequestOutcome:
 
 
 def read_usage(usage: object, price: Price) -> Usage:
-    """Tokens and their cost; zero if the server does not report them."""
+    """Return tokens and their cost; zero if the server does not report them."""
     if not isinstance(usage, dict):
         return Usage()
     input_tokens = _read_count(usage, "prompt_tokens", "input_tokens", "inputTokens")
@@ -246,7 +249,7 @@ def read_usage(usage: object, price: Price) -> Usage:
 
 
 def _read_count(usage: Mapping[str, Any], *names: str) -> int:
-    """The count under the first of these names that the usage has, because servers differ in them; else 0."""
+    """Return the count under the first of these names that the usage has, else 0: servers differ in them."""
     for name in names:
         number = usage.get(name)
         if number is not None:
@@ -255,7 +258,7 @@ def _read_count(usage: Mapping[str, Any], *names: str) -> int:
 
 
 def read_logprobs(logprobs: object) -> tuple[Mapping[str, Any], ...] | None:
-    """The tokens of the text with their likeliest alternatives."""
+    """Return the tokens of the text with their likeliest alternatives; None if the server sent none."""
     content = logprobs.get("content") if isinstance(logprobs, dict) else None
     if not isinstance(content, list):
         return None
@@ -292,7 +295,7 @@ def _read_logprob(value: object) -> float:
 
 
 def read_error(body: bytes) -> tuple[str, str, str | None]:
-    """Message, parameter and code of the error in the body of an HTTP error."""
+    """Return message, parameter and code of the error in the body of an HTTP error."""
     try:
         data = json.loads(body)
     except (ValueError, RecursionError):
@@ -308,7 +311,7 @@ def read_error(body: bytes) -> tuple[str, str, str | None]:
 def classify_status(
     status: int, message: str, code: str | None, headers: Mapping[str, str], retry: Retry
 ) -> RequestOutcome:
-    """The outcome of a response with an HTTP error. headers: by names in lower case."""
+    """Return the outcome of a response with an HTTP error. headers: by names in lower case."""
     wait = read_retry_after(headers) if status in _RETRY_AFTER_APPLIES else None
     if wait is not None:
         wait = min(wait, max(MAX_RETRY_AFTER, retry.longest_wait))
@@ -333,14 +336,17 @@ def classify_status(
 
 
 def no_response(failure: str, *, overloaded: bool = False) -> RequestOutcome:
-    """The outcome of a request without a usable HTTP response."""
+    """Return the outcome of a request without a usable HTTP response."""
     return RequestOutcome(
         Reply(None, failure), "retry", FailureKind.UNAVAILABLE, healthy=False, overloaded=overloaded
     )
 
 
 def read_retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds that the server asks to wait: Retry-After-Ms, or Retry-After in seconds or as a date."""
+    """Return the seconds that the server asks to wait; None if it does not.
+
+    It says so by Retry-After-Ms, or by Retry-After in seconds or as a date.
+    """
     milliseconds = _parse_seconds(headers.get("retry-after-ms", ""))
     if milliseconds is not None:
         return milliseconds / 1000.0
@@ -366,7 +372,7 @@ def _parse_seconds(value: str) -> float | None:
 
 
 def backoff(retry: Retry, failures: int, retry_after: float | None) -> float:
-    """Seconds to wait before the next request, after this many failures.
+    """Return the seconds to wait before the next request, after this many failures.
 
     Random, so that calls that failed together are not retried together; never shorter than the server asked for.
     """

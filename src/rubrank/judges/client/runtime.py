@@ -108,7 +108,7 @@ class Runtime:
         return tasks[0].result()
 
     async def run_async(self, main: Coroutine[Any, Any, T]) -> T:
-        """The same from another event loop; if the caller is cancelled, so is the coroutine."""
+        """Run a coroutine for a caller in another event loop; if the caller is cancelled, so is the coroutine."""
         return await asyncio.wrap_future(
             asyncio.run_coroutine_threadsafe(_raise_single_error(main), self._loop)
         )
@@ -140,7 +140,7 @@ class Runtime:
 
     @contextmanager
     def cache(self, path: str | Path, *, read_only: bool = False) -> Iterator[ReplyCache]:
-        """A reply cache: opened by the first user, closed by the last."""
+        """Provide a reply cache, which the first user opens and the last one closes."""
         name = (os.path.realpath(path), read_only)
         with self._lock:
             if name not in self._caches:
@@ -194,7 +194,7 @@ _runtime: Runtime | None = None
 
 
 def runtime() -> Runtime:
-    """The runtime of this process; made when it is first needed."""
+    """Return the runtime of this process, which is made when it is first needed."""
     global _runtime
     with _lock:
         if _runtime is None or _runtime.pid != os.getpid():
@@ -245,7 +245,7 @@ class JudgeClients:
 async def open_clients(
     judges: Judges, active_judges: Iterable[Judge], stack: AsyncExitStack, asker_of: AskerOf | None
 ) -> JudgeClients:
-    """A client for each judge that has questions in this step; the stack closes them.
+    """Open a client for each judge that has questions in this step; the stack closes them.
 
     asker_of: the caller's askers, which are used instead of clients.
     """

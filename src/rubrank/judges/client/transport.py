@@ -70,7 +70,7 @@ class Address:
         self._parts = parts._replace(netloc=host, fragment="")
 
     def url(self, path: str) -> str:
-        """The URL of a path below the base."""
+        """Return the URL of a path below the base."""
         return urlunsplit(self._parts._replace(path=self._parts.path.rstrip("/") + path))
 
     @cached_property
@@ -83,7 +83,7 @@ class Address:
 
     @property
     def headers(self) -> dict[str, str]:
-        """Of every request. The key is read from the environment each time: it may have been renewed."""
+        """The headers of every request. The key is read from the environment each time: it may have been renewed."""
         key = os.environ.get(self._endpoint.api_key_env)
         # Local servers need no key, but some refuse a request without the header.
         authorization = f"Bearer {key or 'none'}"
@@ -106,7 +106,7 @@ class Address:
         return headers
 
     def hide_secrets(self, text: str) -> str:
-        """The text with key, password and the like replaced by ***: servers and errors tend to repeat them."""
+        """Return the text with secrets replaced by ***: servers and errors tend to repeat keys and passwords."""
         secrets = [
             os.environ.get(self._endpoint.api_key_env, ""),
             *self._credentials,
@@ -126,7 +126,10 @@ class Address:
 def open_session(
     *, read_timeout: float | None = None, decompress: bool = False
 ) -> aiohttp.ClientSession:
-    """A session without cookies and without a limit on connections. read_timeout: seconds without a byte."""
+    """Open a session without cookies and without a limit on connections.
+
+    read_timeout: seconds without a byte.
+    """
     import aiohttp
 
     return aiohttp.ClientSession(
@@ -228,7 +231,7 @@ def _decompress(body: bytes, encoding: str) -> bytes:
 
 
 def _describe(error: BaseException) -> str:
-    """What went wrong with a connection, such as "connection refused"."""
+    """Return what went wrong with a connection, such as "connection refused"."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not accepted: {error.verify_message}"
     if (

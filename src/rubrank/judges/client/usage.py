@@ -37,7 +37,7 @@ LineKey: TypeAlias = tuple[str, str, str]
 
 
 def failure_kind(failure: str) -> str:
-    """The kind of a failure, without the details: "refused: I cannot" → "refused"."""
+    """Return the kind of a failure, without the details: "refused: I cannot" → "refused"."""
     return failure.partition(":")[0]
 
 
@@ -67,14 +67,14 @@ class UsageLine:
         self.latencies.extend(other.latencies)
 
     def latency(self, share: float) -> float | None:
-        """Seconds within which this share of the calls was done; None without calls."""
+        """Return the seconds within which this share of the calls was done; None without calls."""
         if not self.latencies:
             return None
         rank = max(ceil(share * len(self.latencies)) - 1, 0)
         return float(np.partition(np.array(self.latencies), rank)[rank])
 
     def as_dict(self) -> dict[str, Any]:
-        """As JSON-serialisable values, with percentiles instead of all latencies."""
+        """Return JSON-serialisable values, with percentiles instead of all latencies."""
         values: dict[str, Any] = {name: getattr(self, name) for name in _SUMS}
         values["failures"] = dict(self.failures.most_common())
         for share in _PERCENTILES:
@@ -93,7 +93,7 @@ class Account(UsageLine):
 
     @classmethod
     def read(cls, cache: ReplyCache) -> Account:
-        """The usage of all runs that used a reply cache."""
+        """Return the usage of all runs that used a reply cache."""
         meter = UsageMeter()
         for call, reply, requests, final in cache.ledger():
             meter.add(call, reply, requests, final=final)
@@ -105,7 +105,7 @@ class Account(UsageLine):
 
     @classmethod
     def merge(cls, accounts: Iterable[Account]) -> Account:
-        """Several accounts as one."""
+        """Add up several accounts."""
         lines: dict[LineKey, UsageLine] = {}
         for account in accounts:
             for key, line in account._lines.items():
@@ -126,7 +126,7 @@ class Account(UsageLine):
         return account
 
     def as_dict(self) -> dict[str, Any]:
-        """As JSON-serialisable values."""
+        """Return JSON-serialisable values, in total and by model, purpose and endpoint."""
         values = super().as_dict()
         for name in ("models", "purposes", "endpoints"):
             values[name] = {key: line.as_dict() for key, line in getattr(self, name).items()}
@@ -164,5 +164,5 @@ class UsageMeter:
         self._line_of(call, reply).hits += number
 
     def account(self) -> Account:
-        """The usage so far."""
+        """Return the usage so far."""
         return Account._of_lines(self._lines)

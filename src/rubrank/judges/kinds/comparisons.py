@@ -55,7 +55,7 @@ from rubrank.verifiers.verifier import Verdict
 
 
 def duplicate_classes(question: Question, column: int) -> list[list[int]]:
-    """The rollouts that are compared on a criterion, in classes that a judge cannot tell apart."""
+    """Return the rollouts that are compared on a criterion, in classes that a judge cannot tell apart."""
     first_of = find_duplicates(question.group.rollouts)
     classes: dict[int, list[int]] = {}
     for i in np.flatnonzero(question.wanted[:, column]).tolist():
@@ -64,18 +64,18 @@ def duplicate_classes(question: Question, column: int) -> list[list[int]]:
 
 
 def distinct_rollouts(question: Question, column: int) -> list[int]:
-    """The rollouts that are shown: the first of each class of duplicates."""
+    """Return the rollouts that are shown: the first of each class of duplicates."""
     return [duplicates[0] for duplicates in duplicate_classes(question, column)]
 
 
 def mean_outcomes(observed_P: np.ndarray) -> np.ndarray:
-    """The mean over the first axis, without NaN; NaN where nothing was observed."""
+    """Return the mean over the first axis, without NaN; NaN where nothing was observed."""
     count = (~np.isnan(observed_P)).sum(0)
     return np.where(count > 0, np.nansum(observed_P, axis=0) / np.maximum(count, 1), np.nan)
 
 
 def disagreement(observed_P: Sequence[np.ndarray] | np.ndarray) -> float:
-    """The mean distance of two observations of the same value: 0 = always equal, 1 = always at opposite ends.
+    """Return the mean distance of two observations of the same value: 0 = always equal, 1 = opposite ends.
 
     A tie against a win counts half. NaN if nothing was observed twice.
     """
@@ -139,7 +139,7 @@ class Pairwise:
     """Kind "pairwise"."""
 
     def calls(self, question: Question, judge: Judge) -> int:
-        """Pairs × orders, over all criteria."""
+        """Return the number of pairs × orders, over all criteria."""
         pairs = 0
         for k in range(len(question.criteria)):
             n = len(distinct_rollouts(question, k))
@@ -151,7 +151,7 @@ class Pairwise:
         return 2 * pairs if judge.both_orders else pairs
 
     async def judge(self, question: Question, judge: Judge, asker: Asker) -> Judgment:
-        """A matrix of outcomes for every criterion."""
+        """Return a matrix of outcomes for every criterion."""
         columns = range(len(question.criteria))
         verdicts_of_columns = await gather_all(
             _compare_pairs(question, k, judge, asker) for k in columns
@@ -163,7 +163,7 @@ class Pairwise:
 
 
 def plan_pairs(judge: Judge, group: str, criterion: str, size: int) -> set[Pair] | None:
-    """The pairs of places in a group of this size, before it is known which rollouts come; None: all."""
+    """Return the pairs of places in a group of this size; None: all. Which rollouts will come is not known yet."""
     assert not isinstance(judge.pairs, str)  # an adaptive design is known round by round
     if judge.pairs is None or judge.pairs >= size * (size - 1) // 2:
         return None
@@ -173,7 +173,10 @@ def plan_pairs(judge: Judge, group: str, criterion: str, size: int) -> set[Pair]
 async def _compare_pairs(
     question: Question, column: int, judge: Judge, asker: Asker
 ) -> dict[Pair, Verdict]:
-    """The verdict of every call of one criterion: (shown first, shown second) → 1 if the first is better."""
+    """Return the verdict of every call about one criterion.
+
+    Keys are (rollout shown first, rollout shown second); a value of 1 means that the first is better.
+    """
     criterion = question.criteria[column]
     group = question.group
     examples = judge.examples.get(criterion.name, ())
@@ -188,7 +191,7 @@ async def _compare_pairs(
         return verdict
 
     async def ask_all(pairs: Sequence[Pair]) -> dict[Pair, Verdict]:
-        """Each pair in both orders, or in one that is drawn. pairs: as indices of `rollouts`."""
+        """Ask about each pair in both orders, or in one that is drawn. pairs: as indices of `rollouts`."""
         orders: list[Pair] = []
         for i, j in pairs:
             pair = (rollouts[i], rollouts[j])
@@ -221,7 +224,10 @@ async def _compare_pairs(
 
 
 def _draw_order(question: Question, criterion: str, seed: int, pair: Pair) -> Pair:
-    """A random order that depends on the texts of the two responses, not on their places, which duplicates share."""
+    """Draw the order of a pair, depending on the texts of the responses.
+
+    Not on their places, because duplicates share a text and must share the call.
+    """
     texts = {
         i: (question.group.rollouts[i].answer, repr(question.group.rollouts[i].tool_calls))
         for i in pair
@@ -232,7 +238,7 @@ def _draw_order(question: Question, criterion: str, seed: int, pair: Pair) -> Pa
 
 
 def _mean_outcome(verdicts: Mapping[Pair, Verdict], first: int, second: int) -> float:
-    """The mean outcome of a pair over its orders: 1 = the first is better; NaN without an answer."""
+    """Return the mean outcome of a pair over its orders: 1 = the first is better; NaN without an answer."""
     outcomes = []
     if (first, second) in verdicts:
         outcomes.append(verdicts[first, second].score)
@@ -296,14 +302,14 @@ class Listwise:
     """Kind "listwise"."""
 
     def calls(self, question: Question, judge: Judge) -> int:
-        """One for every pass and every criterion with two different responses to rank."""
+        """Return one call for every pass and every criterion with two different responses to rank."""
         ranked = [
             k for k in range(len(question.criteria)) if len(distinct_rollouts(question, k)) > 1
         ]
         return judge.passes * len(ranked)
 
     async def judge(self, question: Question, judge: Judge, asker: Asker) -> Judgment:
-        """A matrix of outcomes for every criterion."""
+        """Return a matrix of outcomes for every criterion."""
         passes = [
             (k, order)
             for k in range(len(question.criteria))
@@ -320,7 +326,7 @@ class Listwise:
 
 
 def make_orders(question: Question, column: int, judge: Judge) -> list[list[int]]:
-    """The rollouts as each pass of a listwise judge shows them: shuffled, and every second pass backwards.
+    """Return the rollouts as each pass of a listwise judge shows them: shuffled, every second pass backwards.
 
     So two passes show each pair both ways.
     """
@@ -387,7 +393,7 @@ def _add_lists(
 
 
 def name_rollouts(reason: str, order: list[int]) -> str:
-    """The reason with the numbers of rollouts instead of positions in the list: "response 2" → "rollout 5"."""
+    """Return the reason with rollout numbers instead of positions in the list: "response 2" → "rollout 5"."""
 
     def rename(match: re.Match[str]) -> str:
         positions = [int(number) for number in _NUMBER.findall(match[1])]

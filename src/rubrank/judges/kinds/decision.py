@@ -102,14 +102,14 @@ class Decision:
     """Kind "decision"."""
 
     def calls(self, question: Question, judge: Judge) -> int:
-        """One for every different rollout with a wanted cell; more if its criteria do not fit into one request."""
+        """Return one call for every different rollout; more if its criteria do not fit into one request."""
         calls = 0
         for request in {request for _, request in list_rollout_requests(question)}:
             calls += sum(part.call is not None for part in _split_request(question, request, judge))
         return calls
 
     async def judge(self, question: Question, judge: Judge, asker: Asker) -> Judgment:
-        """A verdict for every wanted cell."""
+        """Return a verdict for every wanted cell."""
 
         async def ask_part(part: _DecisionRequest) -> dict[str, Verdict]:
             if part.call is None:
@@ -133,7 +133,7 @@ class Decision:
 
 
 def _split_request(question: Question, request: Request, judge: Judge) -> list[_DecisionRequest]:
-    """The requests about one response: one, or several if the criteria do not fit into one."""
+    """Return the requests about one response: one, or several if the criteria do not fit into one."""
     i, columns = request
     rollout = question.group.rollouts[i]
     criteria = [question.criteria[k] for k in columns]
@@ -178,7 +178,7 @@ def _split_request(question: Question, request: Request, judge: Judge) -> list[_
 def _make_state(
     criteria: Sequence[Criterion], rollout: Rollout, language: PromptLanguage
 ) -> dict[str, Any]:
-    """What all entries are about: conversation, tools, references, the response."""
+    """Return what all entries are about: conversation, tools, references, the response."""
     state: dict[str, Any] = {}
     if any(criterion.question is not None for criterion in criteria):
         state["how to read questions"] = describe_guidelines(load_prompt("_question", language))
@@ -207,7 +207,7 @@ def _show_tool_calls(calls: Sequence[ToolCall]) -> str:
 
 
 def _make_entry(key: str, criterion: Criterion, language: PromptLanguage) -> _RequestEntry:
-    """The entry of one criterion, of the type that fits its scale."""
+    """Return the entry of one criterion, of the type that fits its scale."""
     prompt = find_prompt(criterion, language)
     form = make_form(criterion, prompt, whole=True)
     instructions = describe_question(criterion, prompt, alone=criterion.question is not None)
@@ -239,7 +239,7 @@ class _Level(NamedTuple):
 
 
 def _list_levels(criterion: Criterion, form: ReplyForm) -> list[_Level]:
-    """All levels of a criterion, lowest first: the values of its domain, or the anchors of a range."""
+    """Return all levels of a criterion, lowest first: the values of its domain, or the anchors of a range."""
     scale = form.scale
     levels = []
     if not scale.steps:
@@ -255,7 +255,7 @@ def _list_levels(criterion: Criterion, form: ReplyForm) -> list[_Level]:
 
 
 def _count_tokens(data: Any) -> int:
-    """An estimate of the tokens in a part of a request; it errs on the high side."""
+    """Estimate the tokens in a part of a request; the estimate errs on the high side."""
     return math.ceil(_JSON_FACTOR * estimated_tokens(json.dumps(data, ensure_ascii=False)))
 
 
@@ -265,7 +265,7 @@ def _count_tokens(data: Any) -> int:
 def _read_answers(
     reply: Reply, entries: Sequence[_RequestEntry], expected: bool
 ) -> dict[str, Verdict]:
-    """A verdict, or missing, for every criterion by its name."""
+    """Return a verdict, or a missing one, for every criterion by its name."""
     text = reply.text or ""
     answers: Any = None
     problem = reply.failure
@@ -285,7 +285,7 @@ def _read_answers(
 
 
 def _read_answer(answer: Any, entry: _RequestEntry, expected: bool) -> Verdict:
-    """The verdict of one answer, or missing. expected: score by the mean, whatever the domain."""
+    """Return the verdict of one answer, or a missing one. expected: score by the mean, whatever the domain."""
     if not isinstance(answer, Mapping):
         return missing("no answer about it in the reply")
     entry_type = entry.body["type"]
@@ -316,7 +316,7 @@ def _read_answer(answer: Any, entry: _RequestEntry, expected: bool) -> Verdict:
 
 
 def _read_probabilities(answer: Mapping[str, Any], entry: _RequestEntry) -> dict[str, float]:
-    """Option → probability, for all options of the entry; raises if the answer does not have them."""
+    """Return the probability of every option of the entry; raises ValueError if the answer has not all."""
     if entry.body["type"] == "noul":
         yes = answer.get("noul")
         if isinstance(yes, bool) or not isinstance(yes, int | float) or not 0.0 <= yes <= 1.0:

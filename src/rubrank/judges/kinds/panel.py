@@ -50,7 +50,7 @@ _INHERITED = word_list("""
 
 
 def complete_members(judge: Judge) -> Judge:
-    """The judge, with the panel's settings in members that left them out; the same for its fallback."""
+    """Return the judge, with the panel's settings in members that left them out; the same for its fallback."""
     settings = {name: getattr(judge, name) for name in _INHERITED if name in judge.model_fields_set}
     members = []
     for member in judge.members:
@@ -69,7 +69,7 @@ class Panel:
         self._kind = kind
 
     def calls(self, question: Question, judge: Judge) -> int:
-        """The calls of all members and samples."""
+        """Return the number of calls of all members and samples."""
         return sum(member.samples * self._kind.calls(question, member) for member in judge.voters)
 
     async def judge(self, question: Question, judge: Judge, asker_of: AskerOf) -> Judgment:
@@ -133,7 +133,7 @@ def _combine_scores(
 def combine_verdicts(
     verdicts: Sequence[Verdict], criterion: Criterion, combine: Combine
 ) -> Verdict:
-    """One verdict from several; its reason says how it was reached."""
+    """Combine several verdicts into one; its reason says how it was reached."""
     answered = [verdict for verdict in verdicts if verdict.value is not None]
     values = [verdict.score for verdict in answered]
     lost = Counter(verdict.reason for verdict in verdicts if verdict.value is None)
@@ -154,7 +154,10 @@ def combine_verdicts(
 
 
 def _find_majority(values: Sequence[float], higher_is_better: bool) -> float:
-    """The most frequent value; of tied ones that nearest the median, and of two equally near the less favourable."""
+    """Return the most frequent value.
+
+    Of tied ones it is the one nearest the median, and of two equally near the less favourable.
+    """
     counts = Counter(values)
     most = max(counts.values())
     tied = [value for value, count in counts.items() if count == most]

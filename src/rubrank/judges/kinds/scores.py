@@ -37,7 +37,10 @@ class Request(NamedTuple):
 
 
 def list_rollout_requests(question: Question) -> list[tuple[int, Request]]:
-    """(rollout, request about all its wanted cells) for every rollout that has any; duplicates share a request."""
+    """Return (rollout, request about all its wanted cells) for every rollout that has any.
+
+    Duplicates share a request.
+    """
     first_of = find_duplicates(question.group.rollouts)
     columns_of_rollouts = [tuple(row.nonzero()[0].tolist()) for row in question.wanted]
     return [
@@ -66,11 +69,11 @@ class Absolute:
     """Kind "absolute"."""
 
     def calls(self, question: Question, judge: Judge) -> int:
-        """One for every wanted cell, not counting duplicates."""
+        """Return one call for every wanted cell, not counting duplicates."""
         return len({request for _, request in self._list_cell_requests(question)})
 
     async def judge(self, question: Question, judge: Judge, asker: Asker) -> Judgment:
-        """A verdict for every wanted cell."""
+        """Return a verdict for every wanted cell."""
         needs_logprobs = judge.expected or judge.probabilities
 
         async def ask(request: Request) -> dict[str, Verdict]:
@@ -97,7 +100,7 @@ class Absolute:
         return await judge_requests(self._list_cell_requests(question), ask)
 
     def _list_cell_requests(self, question: Question) -> list[tuple[int, Request]]:
-        """A request for every wanted cell."""
+        """Return a request for every wanted cell."""
         return [
             (i, Request(request.rollout, (column,)))
             for i, request in list_rollout_requests(question)
@@ -109,11 +112,11 @@ class Batched:
     """Kind "batched"."""
 
     def calls(self, question: Question, judge: Judge) -> int:
-        """One for every rollout with a wanted cell, not counting duplicates."""
+        """Return one call for every rollout with a wanted cell, not counting duplicates."""
         return len({request for _, request in list_rollout_requests(question)})
 
     async def judge(self, question: Question, judge: Judge, asker: Asker) -> Judgment:
-        """A verdict for every wanted cell."""
+        """Return a verdict for every wanted cell."""
 
         async def ask(request: Request) -> dict[str, Verdict]:
             i, columns = request

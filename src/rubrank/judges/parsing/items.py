@@ -23,7 +23,10 @@ _TOLERABLE_DEFECTS = 2
 
 
 def _score_facts(verdicts: Sequence[str]) -> float:
-    """1 if all are right. 0.5 if none is wrong, the first is there, and they get half of the credit (imprecise: ½)."""
+    """Return 1 if all are right, else 0.5 or 0.
+
+    0.5 if none is wrong, the first is there, and they get half of the credit (an imprecise one gets ½).
+    """
     if set(verdicts) == {"right"}:
         return 1.0
     credit = verdicts.count("right") + 0.5 * verdicts.count("imprecise")
@@ -33,22 +36,22 @@ def _score_facts(verdicts: Sequence[str]) -> float:
 
 
 def _score_mean(verdicts: Sequence[str]) -> float:
-    """The mean credit: 1 if stated, ½ if stated in part."""
+    """Return the mean credit: 1 if stated, ½ if stated in part."""
     return (verdicts.count("stated") + 0.5 * verdicts.count("part")) / len(verdicts)
 
 
 def _score_none_bad(verdicts: Sequence[str]) -> float:
-    """1 if nothing is unsupported or contradicted."""
+    """Return 1 if nothing is unsupported or contradicted, else 0."""
     return float(not {"unsupported", "contradicted"} & set(verdicts))
 
 
 def _score_share(verdicts: Sequence[str]) -> float:
-    """The share of items with "yes"."""
+    """Return the share of items with "yes"."""
     return verdicts.count("yes") / len(verdicts)
 
 
 def _score_composed(verdicts: Sequence[str]) -> float:
-    """The mean of two numbers: 1 if all items are "yes" (else 0), and the share of "yes"."""
+    """Return the mean of two numbers: 1 if all items are "yes" (else 0), and the share of "yes"."""
     share = _score_share(verdicts)
     return (float(share == 1.0) + share) / 2
 
@@ -64,14 +67,14 @@ RULES: dict[str, Callable[[Sequence[str]], float]] = {
 
 
 def items_form(criterion: Criterion) -> Items | None:
-    """What a judge lists for the criterion, if anything."""
+    """Return what a judge lists for the criterion; None if it lists nothing."""
     return prompt_of(criterion, "en").items
 
 
 def value_of_items(
     entries: Any, criterion: Criterion, count: int | None = None
 ) -> tuple[float | None, str]:
-    """The value and its explanation, or None and what is wrong. count: how many items there must be."""
+    """Return the value and its explanation, or None and what is wrong. count: how many items there must be."""
     form = items_form(criterion)
     if form is None or not isinstance(entries, list):
         return None, "no list of items in the reply"
@@ -103,7 +106,7 @@ def value_of_items(
 
 
 def _names_by_word(criterion: Criterion) -> dict[str, str]:
-    """Every word for a verdict, in either language, and its name in code → that name."""
+    """Return the name in code of every word for a verdict, in either language; a name stands for itself, too."""
     names: dict[str, str] = {}
     words: dict[str, str] = {}
     for language in LANGUAGES:
@@ -118,7 +121,7 @@ def _names_by_word(criterion: Criterion) -> dict[str, str]:
 def _read_verdicts(
     entries: Sequence[Any], names_by_word: Mapping[str, str]
 ) -> tuple[list[str], str]:
-    """The verdicts by their names in code, or the problem."""
+    """Return the verdicts by their names in code and "", or [] and the problem."""
     verdicts = []
     for number, entry in enumerate(entries, 1):
         if not isinstance(entry, Mapping) or set(entry) != {"item", "verdict"}:

@@ -34,7 +34,7 @@ _LITERAL = re.compile(r"[\s\"'*_`:：]*([-+]?[\d.]*)(.*)", re.DOTALL)
 def read_distribution(
     tokens: Sequence[Mapping[str, Any]], scale: Scale, verdict: float, key: str | None = None
 ) -> tuple[Distribution, str]:
-    """The scores with their probabilities, and the likeliest in words; or () and why there are none.
+    """Return the scores with their probabilities, and the likeliest in words; or () and why there are none.
 
     verdict: the score that was read from the reply. key: in a reply about several criteria, the field of this one.
     """
@@ -82,7 +82,7 @@ def _find_verdict(
 
 
 def _parse_number(literal: str, scale: Scale) -> float | None:
-    """The number of the scale that a literal means."""
+    """Return the number of the scale that a literal means; None if there is none."""
     try:
         number = float(literal)
     except ValueError:
@@ -95,7 +95,7 @@ def _parse_number(literal: str, scale: Scale) -> float | None:
 def _follow(
     tokens: Sequence[Mapping[str, Any]], start: int, end: int, scale: Scale
 ) -> Iterator[tuple[float, float]]:
-    """(value, probability) of every continuation of the verdict: at each token, all alternatives to it."""
+    """Yield (value, probability) of every continuation of the verdict: at each token, all alternatives to it."""
     path_probability = 1.0
     literal_so_far = ""
     position = 0
@@ -131,7 +131,7 @@ def _probability_of(logprob: Any) -> float:
 
 
 def _possible_values(text: str, scale: Scale) -> list[float]:
-    """The values of the scale that a text with this beginning can become."""
+    """Return the values of the scale that a text with this beginning can become."""
     match = _LITERAL.match(text)
     literal = match[1] if match else ""
     is_complete = match is None or bool(match[2])

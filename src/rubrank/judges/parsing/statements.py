@@ -157,12 +157,12 @@ class NoVerdict(Exception):  # noqa: N818 - not an error of the program
         self.declined = declined
 
     def as_verdict(self) -> Verdict:
-        """A missing verdict with this reason."""
+        """Return a missing verdict with this reason."""
         return Declined(None, self.reason) if self.declined else missing(self.reason)
 
 
 def shorten_reason(text: str, limit: int = 400) -> str:
-    """The text on one line, cut to so many characters."""
+    """Return the text on one line, cut to so many characters."""
     return shortened(" ".join(encodable(text[: 4 * limit]).split()), limit)
 
 
@@ -199,9 +199,9 @@ class _Scan:
 
 
 def find_statements(reply: Reply, accept: Accept, call: Call | None = None) -> Statements:
-    """The judge's own statements: objects that `accept` accepts, and verdict lines. The last one ends the reply.
+    """Return the judge's own statements: objects that `accept` accepts, and verdict lines.
 
-    Raises NoVerdict if there is none.
+    The last one ends the reply. Raises NoVerdict if there is none.
     """
     if reply.failure is not None or reply.text is None:
         raise NoVerdict(reply.failure or "there is no reply")
@@ -228,7 +228,7 @@ def find_statements(reply: Reply, accept: Accept, call: Call | None = None) -> S
         return Statements(text, (whole,))
 
     def select_own(statements: Iterable[_Statement]) -> list[_Statement]:
-        """Those that the judge wrote itself."""
+        """Return those that the judge wrote itself."""
         return [
             statement
             for statement in statements
@@ -259,7 +259,7 @@ def find_statements(reply: Reply, accept: Accept, call: Call | None = None) -> S
 
 
 def _check_end(text: str, statements: Sequence[_Statement]) -> Statements:
-    """The statements, if the last one is alone at the end of the reply, and the reply does not refuse."""
+    """Return the statements, if the last one is alone at the end of the reply, and the reply does not refuse."""
     start, end = statements[-1].outer_span
     if is_refusal(text) or _REFUSAL.search(text[end:]):
         raise NoVerdict(f"{REFUSED}: {text.strip()}", declined=True)
@@ -280,7 +280,7 @@ def is_refusal(text: str) -> bool:
 
 
 def remove_thoughts(text: str) -> str:
-    """The reply without the thoughts of a reasoning model. Tags that it only mentions do not mark thoughts."""
+    """Return the reply without the thoughts of a reasoning model. Tags that it only mentions mark no thoughts."""
     if _parse_whole(text) is not None:
         return text
     first_tag = _THOUGHT_TAG.search(text)
@@ -298,7 +298,7 @@ def remove_thoughts(text: str) -> str:
 
 
 def _normalize(text: str) -> str:
-    """The text without white space, case, Markdown characters, invisible characters and trailing commas."""
+    """Return the text as copies are compared: without white space, case, Markdown and invisible characters."""
     return _TRAILING_COMMA.sub(
         r"\1", _IGNORED_IN_COPIES.sub("", text.translate(_FULL_WIDTH_TO_ASCII)).casefold()
     )
@@ -357,7 +357,7 @@ def _scan(text: str, accept: Accept) -> _Scan:
 
 
 def _parse_whole(text: str) -> dict[str, Any] | None:
-    """The reply as one object, bare or in one fence."""
+    """Return the reply as one object, bare or in one fence; None if it is not."""
     text = text.strip()
     content = text
     if text.startswith(("`", "~")):
@@ -372,7 +372,7 @@ def _parse_whole(text: str) -> dict[str, Any] | None:
 
 
 def _repair_whole(text: str) -> dict[str, Any] | None:
-    """The reply as one object, if all that is wrong are quotation marks or line breaks within its reasoning.
+    """Return the reply as one object, if all that is wrong are marks or line breaks within its reasoning.
 
     A judge that repeats a quoted word in its reasoning may forget to escape the marks.
     """
@@ -387,7 +387,7 @@ def _repair_whole(text: str) -> dict[str, Any] | None:
 
 
 def _find_final(text: str, accept: Accept) -> _Statement | None:
-    """The statement that ends the reply: a verdict line, or an object that begins a line; None without one.
+    """Return the statement that ends the reply: a verdict line, or an object that begins a line; else None.
 
     Nothing before it is looked at, apart from a code fence around it.
     """
@@ -423,7 +423,7 @@ def _find_final(text: str, accept: Accept) -> _Statement | None:
 def _find_objects(
     text: str, quoted: Spans, fenced: Spans
 ) -> tuple[list[tuple[dict[str, Any], Span]], bool]:
-    """All outermost objects up to the first broken one, and whether there is one.
+    """Return all outermost objects up to the first broken one, and whether there is one.
 
     Objects after a broken one are not returned: they may be parts of it.
     """
@@ -466,7 +466,7 @@ class Spans:
 
 
 def find_quotations(text: str) -> list[Span]:
-    """Quotation marks, block quotes, indented blocks, inline code and our data tags, in no order.
+    """Return the spans of quotation marks, block quotes, indented blocks, inline code and our data tags.
 
     Each kind is found in one pass, so that the time is linear in the length of the reply.
 
@@ -482,7 +482,10 @@ def find_quotations(text: str) -> list[Span]:
 
 
 def find_code_fences(text: str) -> list[tuple[Span, Span]]:
-    """(span with the fence marks, span of the content) of each code fence; one that never closes takes the rest."""
+    """Return (span with the fence marks, span of the content) of each code fence.
+
+    One that never closes takes the rest.
+    """
     return [(match.span(), match.span(2)) for match in _CODE_FENCE.finditer(text)]
 
 
@@ -500,7 +503,10 @@ def _find_paired_quotes(text: str, opening: str, closing: str) -> Iterator[Span]
 
 
 def _find_straight_quotes(text: str) -> Iterator[Span]:
-    """From a mark that can open (after a space) to the next that can close (before a space or punctuation)."""
+    """Yield spans from a mark that can open (after a space) to the next that can close.
+
+    A mark can close before a space or punctuation.
+    """
     start = None
     for mark in re.finditer('"', text):
         position = mark.start()

@@ -117,7 +117,7 @@ def _catch_no_verdict(read: Callable[_P, Verdict]) -> Callable[_P, Verdict]:
 @only_our_errors
 @_catch_no_verdict
 def read_absolute(reply: Reply, criterion: Criterion, *, call: Call | None = None) -> Verdict:
-    """A value of the criterion's domain, or missing."""
+    """Return the verdict of a reply about one criterion: a value of its domain, or missing."""
     items_schema = _find_items_schema(call)
     statements = find_statements(reply, _has_verdict if items_schema is None else _has_items, call)
     verdicts = [
@@ -128,7 +128,7 @@ def read_absolute(reply: Reply, criterion: Criterion, *, call: Call | None = Non
 
 @_catch_no_verdict
 def read_expected(reply: Reply, criterion: Criterion, *, call: Call | None = None) -> Verdict:
-    """The mean of the domain's values, weighted by their probabilities at the place of the verdict; or missing."""
+    """Return the mean of the domain's values, weighted by their probabilities as verdicts; or missing."""
     verdict = read_absolute(reply, criterion, call=call)
     if verdict.value is None:
         return verdict
@@ -146,7 +146,7 @@ def read_expected(reply: Reply, criterion: Criterion, *, call: Call | None = Non
 def add_probabilities(
     verdict: Verdict, reply: Reply, criterion: Criterion, key: str | None = None
 ) -> Verdict:
-    """The verdict with the probabilities of all values, if the reply shows them; else the verdict as it is."""
+    """Return the verdict with the probabilities of all values, if the reply shows them; else as it is."""
     if verdict.value is None or not reply.logprobs:
         return verdict
     distribution, _ = read_distribution(reply.logprobs, criterion.scale, verdict.value, key)
@@ -156,7 +156,7 @@ def add_probabilities(
 def read_batched(
     reply: Reply, criteria: Sequence[Criterion], *, call: Call | None = None
 ) -> dict[str, Verdict]:
-    """A verdict, or missing, for every criterion by its name."""
+    """Return a verdict, or a missing one, for every criterion by its name."""
     fields = _BatchFields(criteria)
 
     def accept(value: Mapping[str, Any]) -> bool:
@@ -184,7 +184,7 @@ def read_batched(
 
 @_catch_no_verdict
 def read_pairwise(reply: Reply, *, call: Call | None = None) -> Verdict:
-    """1 = A is better, 0.5 = neither, 0 = B is better, or missing."""
+    """Return the verdict of a comparison: 1 = A is better, 0.5 = neither, 0 = B is better, or missing."""
     statements = find_statements(reply, _has_verdict, call)
     return _unite([_score_choice(value, statements) for value in statements.values], statements)
 
@@ -192,7 +192,7 @@ def read_pairwise(reply: Reply, *, call: Call | None = None) -> Verdict:
 def read_listwise(
     reply: Reply, n: int, *, call: Call | None = None
 ) -> tuple[tuple[int, ...] | None, str]:
-    """Dense ranks of the n responses in the order shown (1 = best), and the reason; None: missing."""
+    """Return dense ranks of the n responses as shown (1 = best), and the reason; ranks None: missing."""
     try:
         return parse_ranks(reply, n, call)
     except NoVerdict as problem:
@@ -200,7 +200,7 @@ def read_listwise(
 
 
 def parse_ranks(reply: Reply, n: int, call: Call | None) -> tuple[tuple[int, ...], str]:
-    """Dense ranks of the n responses, and the reason; raises NoVerdict if they are missing."""
+    """Return dense ranks of the n responses, and the reason; raises NoVerdict if they are missing."""
     statements = find_statements(reply, _has_verdict, call)
     if not all(isinstance(value, dict) for value in statements.values):
         raise NoVerdict(f"no JSON in the reply: {statements.text}")
@@ -291,7 +291,7 @@ def _score_statement(
     items_schema: Mapping[str, Any] | None,
     statements: Statements,
 ) -> Verdict:
-    """The verdict of an object or a line."""
+    """Return the verdict of an object or a line."""
     if isinstance(value, dict):
         entry = _read_object(value)
     else:
@@ -303,7 +303,7 @@ def _score_statement(
 def _score_content(
     content: Any, criterion: Criterion, items_schema: Mapping[str, Any] | None
 ) -> Verdict:
-    """The verdict of a field of a batch: an object, or the bare value."""
+    """Return the verdict of a field of a batch: an object, or the bare value."""
     entry = _read_object(content) if isinstance(content, Mapping) else _Entry(content)
     return _score_entry(entry, criterion, items_schema)
 
@@ -311,7 +311,7 @@ def _score_content(
 def _score_entry(
     entry: _Entry, criterion: Criterion, items_schema: Mapping[str, Any] | None
 ) -> Verdict:
-    """The value of an entry: computed from its items, or its verdict on the criterion's scale."""
+    """Return the value of an entry: computed from its items, or its verdict on the criterion's scale."""
     if items_schema is not None or entry.has_items:
         if not entry.has_items:
             raise NoVerdict("not the form that was asked for: no list of items")
@@ -345,7 +345,10 @@ def _refuse_null(answer: Any, entry: _Entry) -> None:
 
 
 def _find_items_schema(call: Call | None, key: str | None = None) -> Mapping[str, Any] | None:
-    """The schema of the list of items that a call asks for (in a batch: under this key); None if it asks for none."""
+    """Return the schema of the list of items that a call asks for; None if it asks for none.
+
+    key: the field of the criterion, in a batch.
+    """
     if call is None or call.schema is None:
         return None
     schema: Any = call.schema
@@ -361,7 +364,7 @@ def _find_items_schema(call: Call | None, key: str | None = None) -> Mapping[str
 
 @_catch_no_verdict
 def _score_choice(value: dict[str, Any] | str, statements: Statements) -> Verdict:
-    """1, 0.5 or 0 for A, tie or B."""
+    """Return 1, 0.5 or 0 for A, tie or B."""
     numbers = numbers_of_pairwise_findings()
     if isinstance(value, dict):
         entry = _read_object(value)
@@ -379,7 +382,7 @@ def _score_choice(value: dict[str, Any] | str, statements: Statements) -> Verdic
 
 
 def _read_ranks(entry: _Entry, n: int) -> tuple[tuple[int, ...], str]:
-    """Dense ranks and the reason."""
+    """Return dense ranks and the reason; raises NoVerdict."""
     _refuse_null(entry.verdict, entry)
     by_number = entry.verdict
     if isinstance(by_number, list):
@@ -426,7 +429,7 @@ def _parse_number(verdict: Any, domain: Domain) -> float | None:
 
 
 def _unite(verdicts: Sequence[Verdict], statements: Statements) -> Verdict:
-    """The verdict, if all statements agree."""
+    """Return the verdict that all statements agree on; raises NoVerdict if they do not."""
     if not verdicts:
         raise NoVerdict(f"no verdict in the reply: {statements.text}")
     if len({verdict.value for verdict in verdicts}) > 1:
@@ -442,7 +445,10 @@ class _SeveralEntries(tuple[Any, ...]):
 
 
 def _unwrap_batch(value: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The entries of a batch by criterion; some judges wrap them in one outer field, or list them with a name each."""
+    """Return the entries of a batch by criterion.
+
+    Some judges wrap them in one outer field, or list them with a name each.
+    """
     inner = next(iter(value.values())) if len(value) == 1 else value
     if isinstance(inner, list):
         entries: dict[str, Any] = {}
@@ -473,13 +479,13 @@ class _BatchFields:
         self._loose = {name: numbers.pop() for name, numbers in loose.items() if len(numbers) == 1}
 
     def criterion_of(self, field: str) -> int | None:
-        """The index of the criterion; None: no criterion, or an ambiguous name."""
+        """Return the index of the criterion that a field is about; None: no criterion, or an ambiguous name."""
         if field in self._exact:
             return self._exact[field]
         return self._loose.get(_fold_name(field))
 
     def find_entries(self, objects: Sequence[Mapping[str, Any]], i: int, text: str) -> list[Any]:
-        """The contents of the fields about criterion i. text: the reply, for errors."""
+        """Return the contents of the fields about criterion i. text: the reply, for errors."""
         names = tuple(_fold_name(name) for name, number in self._exact.items() if number == i)
         entries: list[Any] = []
         for value in objects:

@@ -22,5 +22,5 @@ __all__ = [
 
 
 def prompt_options(judge: Judge) -> dict[str, Any]:
-    """The settings of a judge that its calls depend on, as keyword arguments of `absolute_call` and the others."""
+    """Return the settings of a judge that its calls depend on, as keyword arguments of `absolute_call` etc."""
     return {"language": judge.language, "order": judge.order, "template": judge.prompt}

@@ -273,7 +273,7 @@ class _PromptParts:
     def make_call(
         self, schema: Mapping[str, Any], about: str, order: Order, template: Template | None
     ) -> Call:
-        """The call, with the parts in this order, or in the slots of the template."""
+        """Return the call, with the parts in this order, or in the slots of the template."""
         kind = self.frame.name.strip("_")
         common = load_prompt("_common", self.frame.language)
         rules = f"{common['role']}\n{common['data']}"
@@ -335,7 +335,7 @@ def _parts_about_criterion(
     examples: str,
     responses: Mapping[str, str],
 ) -> _PromptParts:
-    """The parts of a call about one criterion.
+    """Return the parts of a call about one criterion.
 
     description: the criterion as the judge reads it. responses: as in `_PromptParts`.
     """
@@ -373,7 +373,7 @@ def _join_lines(*lines: str) -> str:
 def _show_data(
     criteria: Sequence[Criterion], prompts: Sequence[Prompt], rollouts: Sequence[Rollout]
 ) -> tuple[str, str]:
-    """Conversation and reference material."""
+    """Return the conversation and the reference material; raises InvalidInput if the prompts differ."""
     if any(rollout.prompt != rollouts[0].prompt for rollout in rollouts[1:]):
         remedy = "Compare responses to the same query."
         raise InvalidInput(
@@ -396,7 +396,7 @@ def _show_single_response(rollout: Rollout, language: PromptLanguage) -> str:
 
 
 def find_prompt(criterion: Criterion, language: PromptLanguage) -> Prompt:
-    """The prompt file of a criterion; raises if it has neither a file nor a question."""
+    """Return the prompt file of a criterion; raises UnknownName if it has neither a file nor a question."""
     name = criterion.prompt_name
     if criterion.question is None and name not in prompt_names():
         raise UnknownName.of(
@@ -408,7 +408,7 @@ def find_prompt(criterion: Criterion, language: PromptLanguage) -> Prompt:
 def _describe_criterion(
     criterion: Criterion, prompt: Prompt, form: ReplyForm, key: str = ""
 ) -> str:
-    """The question, what counts, and what the values mean. key: the field of the criterion in a batch reply."""
+    """Return the question, what counts, and what the values mean. key: the criterion's field in a batch reply."""
     labels = load_prompt("_common", prompt.language).labels
     name = one_line(criterion.name)
     if key and key != name:
@@ -421,7 +421,7 @@ def _describe_criterion(
 
 
 def describe_question(criterion: Criterion, prompt: Prompt, *, alone: bool = False) -> str:
-    """The question, what counts and what does not, and the criterion's parameters. alone: without what counts."""
+    """Return the question, what counts and what does not, and the parameters. alone: without what counts."""
     labels = load_prompt("_common", prompt.language).labels
     guidelines = "" if alone else describe_guidelines(prompt)
     return _join_lines(
@@ -430,7 +430,7 @@ def describe_question(criterion: Criterion, prompt: Prompt, *, alone: bool = Fal
 
 
 def describe_guidelines(prompt: Prompt) -> str:
-    """What counts, what does not, and what to do in doubt; the same for all questions of a user."""
+    """Return what counts, what does not, and what to do in doubt; the same for all questions of a user."""
     labels = load_prompt("_common", prompt.language).labels
     return _join_lines(
         *(f"{labels[part]}\n{prompt[part]}" for part in ("counts", "ignore", "edges"))
@@ -440,7 +440,7 @@ def describe_guidelines(prompt: Prompt) -> str:
 def _describe_comparison(
     criterion: Criterion, prompt: Prompt, form: ReplyForm, frame: Prompt
 ) -> str:
-    """The same for comparisons, without the criterion's findings: comparisons have their own."""
+    """Return the same for comparisons, without the criterion's findings: comparisons have their own."""
     text = _describe_criterion(criterion, prompt, replace(form, findings={}))
     return f"{text}\n{frame['lower']}" if criterion.direction == "lower" else text
 
@@ -450,7 +450,7 @@ def _question_of(criterion: Criterion, prompt: Prompt) -> str:
 
 
 def _describe_values(form: ReplyForm, labels: Mapping[str, str]) -> list[str]:
-    """What the values mean, or which items the judge lists."""
+    """Return lines that say what the values mean, or which items the judge lists."""
     if form.items is None:
         return [labels["anchors"], *describe_scale(form, labels)]
     heading = fill(labels["items"], each=form.items.each)
@@ -460,14 +460,17 @@ def _describe_values(form: ReplyForm, labels: Mapping[str, str]) -> list[str]:
 
 
 def _reply_kind(form: ReplyForm) -> str:
-    """The section of a frame that describes this form."""
+    """Return the name of the section of a frame that describes this form."""
     if form.items is not None:
         return "items"
     return "finding" if form.findings else "plain"
 
 
 def _describe_cannot_judge(form: ReplyForm, language: PromptLanguage, section: str = "") -> str:
-    """When and how the judge may decline to judge. section: of the common frame; by default chosen by the form."""
+    """Return when and how the judge may decline to judge; "" if it may not.
+
+    section: of the common frame; by default chosen by the form.
+    """
     if not form.cannot_judge:
         return ""
     if not section:
@@ -495,7 +498,7 @@ class _BatchEntry:
 
 
 def _describe_questions(frame: Prompt, entries: Sequence[_BatchEntry]) -> list[str]:
-    """The user's questions: first the shared instructions, then a line for each, followed by its own settings."""
+    """Return the user's questions: the shared instructions, then a line for each with its own settings."""
     questions = [entry for entry in entries if entry.is_question]
     if not questions:
         return []
@@ -522,7 +525,7 @@ def _describe_questions(frame: Prompt, entries: Sequence[_BatchEntry]) -> list[s
 
 
 def _describe_question(entry: _BatchEntry, scale: str, labels: Mapping[str, str]) -> str:
-    """A line such as "c3: Is it polite?"; scale: its values, if they are not the usual ones."""
+    """Return a line such as "c3: Is it polite?"; scale: its values, if they are not the usual ones."""
     criterion = entry.criterion
     question = _question_of(criterion, entry.prompt)
     name_is_shown = entry.key == criterion.name or question.startswith(criterion.name.rstrip(" …"))

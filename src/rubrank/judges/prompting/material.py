@@ -62,7 +62,7 @@ def defuse(text: str) -> str:
 
 
 def nonce(text: str) -> str:
-    """Twelve hexadecimal digits that do not occur in the text."""
+    """Return twelve hexadecimal digits that do not occur in the text; the same for the same text."""
     data = text.encode()
     for attempt in count():
         code = blake2b(
@@ -74,7 +74,7 @@ def nonce(text: str) -> str:
 
 
 def fence(tag: str, text: str) -> str:
-    """The text between an opening and a closing tag that carry the same code."""
+    """Return the text between an opening and a closing tag that carry the same code."""
     text = defuse(text)
     code = nonce(text)
     return f"<{tag} {code}>\n{text}\n</{tag} {code}>"
@@ -90,7 +90,7 @@ _MAX_QUERY = 20_000  # characters of a query that are checked for its language
 
 
 def choose_language(language: Language, rollout: Rollout) -> PromptLanguage:
-    """The language of the prompt: as configured, or Chinese if the query has more Han characters than other words."""
+    """Return the language of the prompt: as configured, else Chinese if the query has mostly Han characters."""
     if language != "auto":
         return language
     query = rollout.question or "\n".join(message.content for message in rollout.prompt)
@@ -99,7 +99,7 @@ def choose_language(language: Language, rollout: Rollout) -> PromptLanguage:
 
 
 def show_conversation(rollout: Rollout, labels: Mapping[str, str]) -> str:
-    """All messages before the response, and the tools on offer."""
+    """Return all messages before the response, and the tools on offer, as text."""
     lines = [labels["conversation"] if rollout.prompt else labels["no_conversation"]]
     for message in rollout.prompt:
         if message.content or not message.tool_calls:
@@ -112,7 +112,7 @@ def show_conversation(rollout: Rollout, labels: Mapping[str, str]) -> str:
 
 
 def show_response(rollout: Rollout, labels: Mapping[str, str], mark: str = "") -> str:
-    """The response as a reader sees it, and the tool calls made on the way. mark: of its tag, such as "_A"."""
+    """Return the response as a reader sees it, and the tool calls made on the way. mark: of its tag ("_A")."""
     lines = []
     if rollout.tool_calls:
         lines += [
@@ -135,7 +135,7 @@ def _show_tool_calls(calls: Sequence[ToolCall]) -> str:
 def group_references(
     criteria: Sequence[Criterion], prompts: Sequence[Prompt], rollouts: Sequence[Rollout]
 ) -> dict[str, str]:
-    """Names of criteria → their reference material, or the instruction for the case without it.
+    """Return the reference material by names of criteria, or the instruction for the case without it.
 
     Criteria that need the same material share an entry, "Facts, Dose": it is sent once.
     """
@@ -166,7 +166,7 @@ def _show_references(criterion: Criterion, prompt: Prompt, rollouts: Sequence[Ro
 def count_references(
     criterion: Criterion, prompt: Prompt, rollouts: Sequence[Rollout]
 ) -> int | None:
-    """How many items the reference has, if it is a list; else None."""
+    """Return how many items the reference has, if it is a list; else None."""
     references = _find_references(criterion, prompt, rollouts)
     sizes = {len(value) if isinstance(value, list | tuple) else None for value in references}
     return sizes.pop() if len(sizes) == 1 else None
@@ -175,7 +175,7 @@ def count_references(
 def _find_references(
     criterion: Criterion, prompt: Prompt, rollouts: Sequence[Rollout]
 ) -> list[Any]:
-    """The criterion's reference, and the parameters or metadata that the prompt file names."""
+    """Return the criterion's reference, and the parameters or metadata that the prompt file names."""
     references = [criterion.reference]
     sources = [criterion.params, *(rollout.metadata for rollout in rollouts)]
     for name in prompt.needs.get("reference", ()):
@@ -190,7 +190,7 @@ def _is_empty(value: Any) -> bool:
 
 
 def show_parameters(criterion: Criterion, prompt: Prompt, labels: Mapping[str, str]) -> str:
-    """The criterion's parameters in words, without those that are reference material."""
+    """Return the criterion's parameters in words, without those that are reference material."""
     references = prompt.needs.get("reference", ())
     lines = []
     for name, value in criterion.params.items():
@@ -215,7 +215,7 @@ def _describe_parameter(name: str, value: Any, prompt: Prompt, labels: Mapping[s
 
 
 def as_text(value: Any) -> str:
-    """A text as it is, a list of texts as lines, anything else as JSON."""
+    """Return a text as it is, a list of texts as lines, anything else as JSON."""
     if isinstance(value, str):
         return value
     if isinstance(value, list | tuple):
@@ -224,7 +224,7 @@ def as_text(value: Any) -> str:
 
 
 def as_json(value: Any) -> str:
-    """Readable JSON; values that JSON cannot represent are written as Python does."""
+    """Return readable JSON; values that JSON cannot represent are written as Python does."""
     try:
         return json.dumps(value, ensure_ascii=False, default=_to_json)
     except (TypeError, ValueError, RecursionError):
@@ -236,5 +236,5 @@ def _to_json(value: Any) -> Any:
 
 
 def one_line(text: str) -> str:
-    """The text on one line, safe to insert into a sentence of the prompt."""
+    """Return the text on one line, safe to insert into a sentence of the prompt."""
     return " ".join(defuse(text).split())

@@ -78,7 +78,7 @@ class Prompt:
         return self.sections[section]
 
     def get(self, section: str) -> str:
-        """The section, or ""."""
+        """Return the section, or ""."""
         return self.sections.get(section, "")
 
     @cached_property
@@ -140,7 +140,7 @@ class Prompt:
 
 
 def parse_prompt(text: str, name: str, language: PromptLanguage) -> Prompt:
-    """A prompt from the text of its file."""
+    """Parse the text of a prompt file."""
     pieces = _HEADER.split(text)
     headers = pieces[1::2]
     bodies = pieces[2::2]
@@ -151,7 +151,7 @@ def parse_prompt(text: str, name: str, language: PromptLanguage) -> Prompt:
 
 @lru_cache(maxsize=256)
 def load_prompt(name: str, language: PromptLanguage) -> Prompt:
-    """The prompt of that name in this package."""
+    """Load the prompt of that name from this package."""
     return parse_prompt(
         (FOLDER / language / f"{name}.txt").read_text(encoding="utf-8"), name, language
     )
@@ -159,14 +159,14 @@ def load_prompt(name: str, language: PromptLanguage) -> Prompt:
 
 @lru_cache(maxsize=1)
 def prompt_names() -> frozenset[str]:
-    """The names of the criteria that have a prompt file."""
+    """Return the names of the criteria that have a prompt file."""
     return frozenset(
         path.stem for path in (FOLDER / "en").glob("*.txt") if not path.stem.startswith("_")
     )
 
 
 def prompt_of(criterion: Criterion, language: PromptLanguage) -> Prompt:
-    """The criterion's own prompt, or the frame for its question."""
+    """Return the criterion's own prompt, or the frame for its question."""
     name = criterion.prompt_name
     if criterion.question is not None or name not in prompt_names():
         name = "_question"
@@ -174,5 +174,5 @@ def prompt_of(criterion: Criterion, language: PromptLanguage) -> Prompt:
 
 
 def fill(text: str, **values: object) -> str:
-    """The text with {slots} filled. This is one pass, so that a slot in the text of a value is not filled."""
+    """Return the text with {slots} filled. This is one pass: a slot in the text of a value is not filled."""
     return _SLOT.sub(lambda slot: str(values.get(slot[1], slot[0])), text)

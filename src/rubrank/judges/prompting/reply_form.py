@@ -52,12 +52,12 @@ _PLAIN_NAME = re.compile(r"(?!c\d+$)[A-Za-z][\w:.-]{0,39}", re.ASCII)
 
 
 def spell(value: float) -> str:
-    """The value as a judge reads and writes it: 1, 0.5, 0.3333."""
+    """Return the value as a judge reads and writes it: 1, 0.5, 0.3333."""
     return str(int(value)) if value == int(value) else str(round(value, 4))
 
 
 def fold_word(word: object) -> str:
-    """A finding without case, spaces and punctuation."""
+    """Return a finding without case, spaces and punctuation."""
     return re.sub(r"[\W_]+", "", unicodedata.normalize("NFKC", str(word)).casefold())
 
 
@@ -94,7 +94,10 @@ class ReplyForm:
 def make_form(
     criterion: Criterion, prompt: Prompt, *, whole: bool = False, count: int | None = None
 ) -> ReplyForm:
-    """The form of the reply. whole: one verdict, even if the prompt file asks for items; count: items expected."""
+    """Return the form of the reply.
+
+    whole: one verdict, even if the prompt file asks for items. count: items expected.
+    """
     items = prompt.items
     if items is not None:
         has_own_scale = bool(criterion.anchors or criterion.findings)
@@ -113,7 +116,7 @@ def make_form(
 
 
 def _scale_lines(criterion: Criterion, prompt: Prompt) -> tuple[ScaleLine, ...]:
-    """What the values mean, best first: by the user's anchors, or by those of the prompt file."""
+    """Return what the values mean, best first: by the user's anchors, or by those of the prompt file."""
     numbers = criterion.scale.numbers
     anchors = criterion.anchors
     lines: list[ScaleLine] = []
@@ -145,7 +148,7 @@ def _scale_lines(criterion: Criterion, prompt: Prompt) -> tuple[ScaleLine, ...]:
 
 
 def _words_by_number(criterion: Criterion, prompts: Sequence[Prompt]) -> dict[float, list[str]]:
-    """Number → the words of its finding, one of each prompt; empty if no finding is asked for."""
+    """Return the words of the finding of each number, one of each prompt; empty if none is asked for."""
     scale = criterion.scale
     numbers = scale.numbers
     if criterion.findings:  # the user's words, by level or by number
@@ -169,7 +172,10 @@ def _words_by_number(criterion: Criterion, prompts: Sequence[Prompt]) -> dict[fl
 
 
 def numbers_of_findings(criterion: Criterion) -> dict[str, tuple[float, ...]]:
-    """Every word for a finding, in either language → the numbers that agree with it; none for "cannot be judged"."""
+    """Return for every finding, in either language, the numbers that agree with it.
+
+    No number agrees with "cannot be judged".
+    """
     numbers: dict[str, tuple[float, ...]] = {}
     prompts = [prompt_of(criterion, language) for language in LANGUAGES]
     for number, words in _words_by_number(criterion, prompts).items():
@@ -179,7 +185,7 @@ def numbers_of_findings(criterion: Criterion) -> dict[str, tuple[float, ...]]:
 
 
 def numbers_of_pairwise_findings() -> dict[str, tuple[float, ...]]:
-    """The same for a comparison of two: 1 = A is better."""
+    """Return the same for a comparison of two: 1 = A is better."""
     numbers = _numbers_of_cannot_judge()
     values = {"high": 1.0, "between": 0.5, "low": 0.0}
     for language in LANGUAGES:
@@ -194,7 +200,7 @@ def _numbers_of_cannot_judge() -> dict[str, tuple[float, ...]]:
 
 
 def cannot_judge_word(language: PromptLanguage) -> str:
-    """The finding of a judge that cannot judge."""
+    """Return the finding of a judge that cannot judge."""
     return load_prompt("_common", language).labels["cannot"]
 
 
@@ -202,7 +208,7 @@ def cannot_judge_word(language: PromptLanguage) -> str:
 
 
 def join_options(options: Sequence[str], language: PromptLanguage) -> str:
-    """A list such as "1, 2 or 3", in the language of the prompt."""
+    """Return a list such as "1, 2 or 3", in the language of the prompt."""
     if len(options) == 1:
         return options[0]
     word = load_prompt("_common", language).labels["or"]
@@ -212,7 +218,7 @@ def join_options(options: Sequence[str], language: PromptLanguage) -> str:
 
 
 def describe_numbers(scale: Scale, language: PromptLanguage) -> str:
-    """What the verdict may be."""
+    """Return in words which numbers the verdict may be."""
     if not scale.steps:
         return join_options([spell(number) for number in scale.numbers], language)
     low = spell(scale.numbers[0])
@@ -221,7 +227,7 @@ def describe_numbers(scale: Scale, language: PromptLanguage) -> str:
 
 
 def describe_scale(form: ReplyForm, labels: Mapping[str, str]) -> list[str]:
-    """A line for each value: 1 ("clean"): Natural for its purpose."""
+    """Return a line for each value: 1 ("clean"): Natural for its purpose."""
     findings = {spell(number): word for number, word in form.findings.items()}
     lines = [labels["range"]] if form.scale.steps else []
     for label, text, _ in form.lines:
@@ -241,7 +247,7 @@ _TEXT: dict[str, Any] = {"type": "string"}
 
 
 def entry_schema(form: ReplyForm, language: PromptLanguage) -> dict[str, Any]:
-    """The schema of one verdict, or of a list of items."""
+    """Return the schema of one verdict, or of a list of items."""
     if form.items is not None:
         words = [word for word, _ in form.items.words.values()]
         entry = strict_object({"item": _TEXT, "verdict": {"type": "string", "enum": words}})
@@ -271,7 +277,7 @@ def _finding_schema(
 
 
 def pairwise_schema(prompt: Prompt, language: PromptLanguage) -> dict[str, Any]:
-    """The schema of a comparison of two."""
+    """Return the schema of a comparison of two."""
     cannot_judge = prompt.get("cannot")
     words = list(load_prompt("_pairwise", language).findings.values())
     verdict: dict[str, Any] = {"type": "string", "enum": ["A", "B", "tie"]}
@@ -282,7 +288,7 @@ def pairwise_schema(prompt: Prompt, language: PromptLanguage) -> dict[str, Any]:
 
 
 def listwise_schema(prompt: Prompt, n: int) -> dict[str, Any]:
-    """The schema of a ranking of n responses."""
+    """Return the schema of a ranking of n responses."""
     number = {"type": "integer", "enum": list(range(1, n + 1))}
     ranks = strict_object({str(i): number for i in range(1, n + 1)})
     if prompt.get("cannot"):
@@ -293,7 +299,7 @@ def listwise_schema(prompt: Prompt, n: int) -> dict[str, Any]:
 
 
 def strict_object(properties: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema of an object with exactly these fields."""
+    """Return the schema of an object with exactly these fields."""
     return {
         "type": "object",
         "properties": dict(properties),
@@ -303,7 +309,7 @@ def strict_object(properties: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def batch_keys(criteria: Sequence[Criterion]) -> list[str]:
-    """The field of each criterion in a reply about several: its name, or a number if the name is a sentence."""
+    """Return the field of each criterion in a batch reply: its name, or a number if the name is a sentence."""
     keys = []
     for number, criterion in enumerate(criteria, 1):
         keys.append(criterion.name if _PLAIN_NAME.fullmatch(criterion.name) else f"c{number}")
@@ -320,7 +326,7 @@ _LEVEL_OF_CHOICE = {"A": "high", "tie": "between", "B": "low"}
 def examples_of_entry(
     criterion: Criterion, prompt: Prompt, form: ReplyForm, examples: Sequence[Example]
 ) -> str:
-    """Judgments of one response each; the verdict is a score, or a number of the user's anchors."""
+    """Return examples of judgments of one response; a verdict is a score, or a number of the user's anchors."""
     texts = []
     for example in examples:
         _check_keys(criterion, example)
@@ -332,7 +338,7 @@ def examples_of_entry(
 
 
 def _number_of(criterion: Criterion, verdict: Any) -> float:
-    """The number that a judge would write for the verdict of an example."""
+    """Return the number that a judge would write for the verdict of an example."""
     scale = criterion.scale
     is_number = isinstance(verdict, int | float) and not isinstance(verdict, bool)
     number = None
@@ -350,7 +356,7 @@ def _number_of(criterion: Criterion, verdict: Any) -> float:
 
 
 def examples_of_pair(criterion: Criterion, prompt: Prompt, examples: Sequence[Example]) -> str:
-    """Comparisons of two responses each."""
+    """Return examples of comparisons of two responses."""
     findings = load_prompt("_pairwise", prompt.language).findings
     texts = []
     for example in examples:
@@ -365,7 +371,7 @@ def examples_of_pair(criterion: Criterion, prompt: Prompt, examples: Sequence[Ex
 
 
 def examples_of_list(criterion: Criterion, prompt: Prompt, examples: Sequence[Example]) -> str:
-    """Rankings of several responses each."""
+    """Return examples of rankings of several responses."""
     texts = []
     for example in examples:
         _check_keys(criterion, example)
@@ -413,7 +419,7 @@ def _invalid(criterion: Criterion, parameter: str, allowed: str, got: Any) -> In
 
 
 def _show_example(example: Example, responses: Sequence[str], finding: Any, verdict: Any) -> str:
-    """Query, responses, and the reply in the form that the judge must use."""
+    """Return query, responses, and the reply in the form that the judge must use."""
     lines = []
     if example.get("prompt"):
         lines.append(fence("user", as_text(example["prompt"])))

@@ -32,13 +32,13 @@ _PATTERN = (
 
 
 def estimated_tokens(text: str) -> int:
-    """An estimate of the tokens in a text, the same for all models."""
+    """Return an estimate of the tokens in a text, the same for all models."""
     ascii_count = sum(character.isascii() for character in text)
     return math.ceil(ascii_count / _ASCII_PER_TOKEN) + len(text) - ascii_count
 
 
 def token_counter(tokenizer: Path | None) -> tuple[Counter, str]:
-    """A function that counts tokens, and its name."""
+    """Return a function that counts tokens, and its name."""
     if tokenizer is None:
         return estimated_tokens, "estimate"
     require_file(tokenizer)
