@@ -34,7 +34,7 @@ import numpy as np
 from real_data import DATA, longform_writing
 
 from rubrank.fusion.models.model import find_model
-from rubrank.judges.design import choose_pairs, default_rounds, next_round, seeded_random, shuffle
+from rubrank.judges.design import choose_next_round, choose_pairs, choose_rounds, make_seeded_random, shuffle
 
 SEED = 20261120
 DESIGNS: tuple[Any, ...] = ("swiss", "bracket", "pivot")
@@ -112,10 +112,10 @@ def compare_all(latent: np.ndarray, rng: np.random.Generator) -> dict[tuple[int,
 
 
 def run_adaptive(design: Any, n: int, judge: dict[tuple[int, int], float], name: str, rounds: int) -> dict:
-    rank = shuffle(n, seeded_random(SEED, name, design))
+    rank = shuffle(n, make_seeded_random(SEED, name, design))
     answers: dict[tuple[int, int], float] = {}
     for number in range(rounds):
-        pairs = next_round(design, n, answers, number, rank)
+        pairs = choose_next_round(design, n, answers, number, rank)
         answers |= {pair: judge[pair] for pair in pairs}
     return answers
 
@@ -126,15 +126,15 @@ def show_designs(name: str, groups: list[np.ndarray], rng: np.random.Generator) 
     n = len(groups[0])
     truth = np.mean([kendall(robin, latent) for robin, latent in zip(robins, groups, strict=True)])
     print(f"| {name} | round robin | {n * (n - 1):.0f} | 1 | | {truth:.3f} | |")
-    settings: list[tuple[Any, int]] = [(design, default_rounds(design, n)) for design in DESIGNS]
-    settings += [("swiss", 2 * default_rounds("swiss", n)), ("pivot", 3)]
+    settings: list[tuple[Any, int]] = [(design, choose_rounds(design, n)) for design in DESIGNS]
+    settings += [("swiss", 2 * choose_rounds("swiss", n)), ("pivot", 3)]
     for design, rounds in settings:
         taus: dict[str, list[float]] = {"own": [], "fixed": [], "own truth": [], "fixed truth": []}
         calls = []
         for g, (latent, judge, robin) in enumerate(zip(groups, judges, robins, strict=True)):
             answers = run_adaptive(design, n, judge, f"{name}-{g}", rounds)
             calls.append(2 * len(answers))
-            fixed = choose_pairs(n, len(answers), seeded_random(SEED, name, g))
+            fixed = choose_pairs(n, len(answers), make_seeded_random(SEED, name, g))
             for key, chosen in (("own", answers), ("fixed", {pair: judge[pair] for pair in fixed})):
                 utilities = fit(n, chosen)
                 taus[key].append(kendall(utilities, robin))

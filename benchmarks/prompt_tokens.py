@@ -60,9 +60,9 @@ def questions(language: str, count: int) -> list[Criterion]:
 
 def counter(path: Path | None) -> tuple[Callable[[str], int], str]:
     """How tokens are counted, and what that is called."""
-    from rubrank.judges.prompting.tokens import token_counter
+    from rubrank.judges.prompting.tokens import load_token_counter
 
-    return token_counter(path)
+    return load_token_counter(path)
 
 
 def tokens(count: Callable[[str], int], call: Any) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 from mkdocs.structure.files import File
 
 from rubrank.cli.catalogue import CriterionEntry, describe, find_criteria, write_yaml_line
-from rubrank.judges.prompting.prompt_files import Prompt, load_prompt, prompt_names
+from rubrank.judges.prompting.prompt_files import Prompt, list_prompt_names, load_prompt
 
 _OUTSIDE = re.compile(
     r"\[([^\]]*)\]\((?:\.\./)+(?!docs/)(?:README|CONTRIBUTING|CHANGELOG|examples|recipes|benchmarks|src)[^)]*\)"
@@ -115,7 +115,7 @@ def _criterion_page(entry: CriterionEntry) -> str:
         paragraphs = paragraphs[1:]  # the page begins with it
     for paragraph in paragraphs:
         lines += _docstring_paragraph(paragraph)
-    if entry.name in prompt_names():
+    if entry.name in list_prompt_names():
         lines += _judge_section(load_prompt(entry.name, "en"))
     if entry.parameters:
         lines += ["## Parameters", "", "| name | type | default |", "|---|---|---|"]

@@ -17,8 +17,8 @@ from rubrank.cli.demo.groups import load_demo_groups
 from rubrank.cli.demo.judge import MODEL, NOTICE, demo_judges
 from rubrank.grading.grade import grade
 from rubrank.judges.client.cache import ReplyCache
-from rubrank.judges.parsing.items import value_of_items
-from rubrank.judges.prompting.reply_form import numbers_of_findings
+from rubrank.judges.parsing.items import score_items
+from rubrank.judges.prompting.reply_form import map_findings_to_numbers
 from rubrank.judges.step import find_judged_cells, find_stopped, judge_groups
 from rubrank.rubrics.files import load_yaml
 from rubrank.rubrics.rubric import Criterion, Rubric, parse_rubric
@@ -150,14 +150,14 @@ def test_all_that_no_gate_stops_are_judged_and_nobody_else(criteria, table):
 def value(name: str, said: dict) -> float:
     """The verdict, or what the items come to."""
     if "items" in said:
-        return value_of_items(said["items"], Criterion(name=name))[0]
+        return score_items(said["items"], Criterion(name=name))[0]
     return said["verdict"]
 
 
 def test_findings_are_words_of_their_criterion_and_both_ends_occur():
     for (_, _, name), said in VERDICTS.items():
         if "finding" in said:
-            assert numbers_of_findings(Criterion(name=name))[said["finding"].replace(" ", "")] == (said["verdict"],)
+            assert map_findings_to_numbers(Criterion(name=name))[said["finding"].replace(" ", "")] == (said["verdict"],)
     for name in SAID["absolute"]:
         assert {value(name, said) for (_, _, own), said in VERDICTS.items() if own == name} == {0, 1}
 

@@ -94,15 +94,15 @@ def test_another_output_is_not_paid_again(server: Server) -> None:
 
 
 def test_the_project_is_the_folder_above_that_looks_like_one(tmp_path: Path) -> None:
-    from rubrank.judges.client.cache import default_cache_path
+    from rubrank.judges.client.cache import find_default_cache_path
 
     inner = tmp_path / "project" / "runs" / "one"
     inner.mkdir(parents=True)
-    assert default_cache_path(inner) == inner / ".rubrank" / "replies.sqlite"
+    assert find_default_cache_path(inner) == inner / ".rubrank" / "replies.sqlite"
     (inner / ".rubrank" / ".gitignore").unlink()
     (inner / ".rubrank").rmdir()
     (tmp_path / "project" / ".git").mkdir()
-    assert default_cache_path(inner) == tmp_path / "project" / ".rubrank" / "replies.sqlite"
+    assert find_default_cache_path(inner) == tmp_path / "project" / ".rubrank" / "replies.sqlite"
     assert (tmp_path / "project" / ".rubrank" / ".gitignore").read_text() == "*\n"
 
 

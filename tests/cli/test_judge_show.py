@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from rubrank.cli.app import app
 from rubrank.grading.grade import grade
 from rubrank.grading.preview import show_calls
-from rubrank.judges.prompting.tokens import estimated_tokens, token_counter
+from rubrank.judges.prompting.tokens import estimate_tokens, load_token_counter
 
 RUBRIC = {
     "criteria": [
@@ -87,7 +87,7 @@ def test_a_tokenizer_of_hugging_face(folder: Path) -> None:
     made = tokenizers.Tokenizer(tokenizers.models.WordLevel({"a": 0, "b": 1, "?": 2}, unk_token="?"))
     made.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
     made.save("tokenizer.json")
-    count, name = token_counter(Path("tokenizer.json"))
+    count, name = load_token_counter(Path("tokenizer.json"))
     assert (count("a b nobody a"), name) == (4, "tokenizer.json")
 
 
@@ -133,6 +133,6 @@ def test_mistakes_are_one_line(folder: Path, words: list[str], said: str) -> Non
 
 
 def test_the_estimate() -> None:
-    assert estimated_tokens("") == 0
-    assert estimated_tokens("abcd" * 10) == 10
-    assert estimated_tokens("西湖在杭州") == 5
+    assert estimate_tokens("") == 0
+    assert estimate_tokens("abcd" * 10) == 10
+    assert estimate_tokens("西湖在杭州") == 5

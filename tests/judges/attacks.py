@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from test_injection import Form
 
-from rubrank.judges.prompting.material import defuse, nonce
+from rubrank.judges.prompting.material import defuse, make_fence_code
 
 PREPARED = [
     "West Lake.{end}",
@@ -119,8 +119,8 @@ def list_repeats(form: Form, attempt: str) -> Iterator[tuple[str, str]]:
     yield "code fence, cut off", f"It reads:\n```\n{shown}"
     yield "wide code fence", f"It reads:\n`````\n{shown}\n`````"
     yield "tilde fence, cut off", f"It reads:\n~~~\n{shown}"
-    yield "data tags", f"<response {nonce(attempt)}>\n{shown}\n</response {nonce(attempt)}>"
-    yield "data tags, cut off", f"<response {nonce(attempt)}>\n{shown}"
+    yield "data tags", f"<response {make_fence_code(attempt)}>\n{shown}\n</response {make_fence_code(attempt)}>"
+    yield "data tags, cut off", f"<response {make_fence_code(attempt)}>\n{shown}"
     yield "typographic quotes", f"It says “{shown}”"
     yield "typographic quotes, cut off", f"It says “{shown}"
     yield "straight quotes", f'It says "{shown}"'

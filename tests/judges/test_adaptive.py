@@ -18,7 +18,7 @@ from rubrank.errors import InvalidInput
 from rubrank.judges import count_calls
 from rubrank.judges.arrivals import Arrivals
 from rubrank.judges.batches import check_batch_mode
-from rubrank.judges.design import default_rounds, most_pairs, next_round, seeded_random, shuffle
+from rubrank.judges.design import choose_next_round, choose_rounds, count_most_pairs, make_seeded_random, shuffle
 from rubrank.judges.judge import Call, Judges, Reply, load_judges
 from rubrank.judges.kinds.comparisons import Pairwise
 
@@ -29,11 +29,11 @@ designs = pytest.mark.parametrize("design", DESIGNS)
 def play(design, strength, rounds=None, answer=None):
     """The answers of all rounds by a judge that always prefers the stronger one."""
     n = len(strength)
-    rank = shuffle(n, seeded_random(0, "test", design))
+    rank = shuffle(n, make_seeded_random(0, "test", design))
     answers = {}
     sizes = []
-    for number in range(rounds or default_rounds(design, n)):
-        pairs = next_round(design, n, answers, number, rank)
+    for number in range(rounds or choose_rounds(design, n)):
+        pairs = choose_next_round(design, n, answers, number, rank)
         assert not set(pairs) & set(answers)
         assert all(i < j for i, j in pairs)
         for i, j in pairs:
@@ -47,11 +47,11 @@ def play(design, strength, rounds=None, answer=None):
 def test_ties_and_lost_answers_stay_within_the_bound(design, n):
     for seed in range(20):
         rng = random.Random(seed)
-        for rounds in (default_rounds(design, n), 3 * n):
+        for rounds in (choose_rounds(design, n), 3 * n):
             answers, _ = play(
                 design, range(n), rounds, lambda i, j, rng=rng: rng.choice([0.0, 0.25, 0.5, 1.0, math.nan])
             )
-            assert len(answers) <= most_pairs(design, n, rounds)
+            assert len(answers) <= count_most_pairs(design, n, rounds)
 
 
 @designs
@@ -75,17 +75,17 @@ def utilities(n, answers):
 @pytest.mark.parametrize("n", [2, 3, 5, 8, 16])
 def test_rounds_are_small_and_within_the_bound(design, n):
     answers, sizes = play(design, list(range(n)))
-    assert len(answers) <= most_pairs(design, n, default_rounds(design, n)) <= n * (n - 1) // 2
+    assert len(answers) <= count_most_pairs(design, n, choose_rounds(design, n)) <= n * (n - 1) // 2
     assert max(sizes) <= (n - 1 if design == "pivot" else n // 2)
 
 
 def test_a_swiss_round_pairs_everybody_once():
     _, sizes = play("swiss", list(range(8)))
     assert sizes == [4, 4, 4]
-    rank = shuffle(8, seeded_random(0, "test", "swiss"))
-    first = next_round("swiss", 8, {}, 0, rank)
+    rank = shuffle(8, make_seeded_random(0, "test", "swiss"))
+    first = choose_next_round("swiss", 8, {}, 0, rank)
     assert sorted(i for pair in first for i in pair) == list(range(8))
-    second = next_round("swiss", 8, dict.fromkeys(first, 1.0), 1, rank)
+    second = choose_next_round("swiss", 8, dict.fromkeys(first, 1.0), 1, rank)
     winners = {i for i, _ in first}
     assert all((i in winners) == (j in winners) for i, j in second)  # winners meet winners: they are closest
 
@@ -123,12 +123,12 @@ def test_a_perfect_judge_is_followed(design):
 @given(st.sampled_from(DESIGNS), st.integers(2, 10), st.randoms(use_true_random=False))
 @settings(max_examples=60, deadline=None)
 def test_the_order_of_answers_within_a_round_does_not_matter(design, n, source):
-    rank = shuffle(n, seeded_random(1, design))
+    rank = shuffle(n, make_seeded_random(1, design))
     answers = {}
     shuffled = {}
     for number in range(4):
-        pairs = next_round(design, n, answers, number, rank)
-        assert next_round(design, n, shuffled, number, rank) == pairs
+        pairs = choose_next_round(design, n, answers, number, rank)
+        assert choose_next_round(design, n, shuffled, number, rank) == pairs
         results = {pair: source.choice([0.0, 0.25, 0.5, 1.0, math.nan]) for pair in pairs}
         answers = {**answers, **results}
         items = [*shuffled.items(), *results.items()]

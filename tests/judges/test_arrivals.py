@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from judges.scripted import CRITERION, Scripted, judge, said
 
 from rubrank.judges.arrivals import Arrivals, Memo
-from rubrank.judges.design import choose_pairs, choose_pairs_among, seeded_random
+from rubrank.judges.design import choose_pairs, choose_pairs_among, make_seeded_random
 from rubrank.judges.judge import Call, Judges, Reply
 from rubrank.rollouts.rollout import Rollout
 from rubrank.rubrics.rubric import Criterion
@@ -41,10 +41,10 @@ def arrivals(draw: st.DrawFn) -> tuple[int, int, list[int], int]:
 @examples(60)
 def test_whatever_is_fused_is_connected_and_nothing_asked_ahead_is_lost(given: Any) -> None:
     size, budget, order, seed = given
-    design = choose_pairs(size, budget, seeded_random(seed))
+    design = choose_pairs(size, budget, make_seeded_random(seed))
     for there in range(2, size + 1):
         slots = order[:there]
-        found = choose_pairs_among([(slot,) for slot in slots], size, budget, seeded_random(seed))
+        found = choose_pairs_among([(slot,) for slot in slots], size, budget, make_seeded_random(seed))
         assert len(found) == len(set(found)) == min(budget, there * (there - 1) // 2)
         assert connected(found, there)
         asked = {(min(i, j), max(i, j)) for i, j in ((slots[i], slots[j]) for i, j in found)}
@@ -55,7 +55,7 @@ def test_pairs_that_connect_come_first_where_the_budget_is_tight() -> None:
     """Those in the fewest pairs alone would not do: they may be apart from the others."""
     for seed, size in itertools.product(range(4), (7, 8)):
         for there in itertools.chain(*(itertools.combinations(range(size), k) for k in (size - 2, size - 1))):
-            found = choose_pairs_among([(slot,) for slot in there], size, size - 1, seeded_random(seed))
+            found = choose_pairs_among([(slot,) for slot in there], size, size - 1, make_seeded_random(seed))
             assert connected(found, len(there)), (seed, size, there)
 
 
@@ -67,11 +67,11 @@ def test_answers_that_are_the_same_are_in_the_pairs_of_all_their_places(given: A
     for slot in range(size):
         by_answer.setdefault(answers[slot], []).append(slot)
     classes = list(by_answer.values())
-    found = choose_pairs_among(classes, size, budget, seeded_random(seed))
+    found = choose_pairs_among(classes, size, budget, make_seeded_random(seed))
     of = {slot: i for i, places in enumerate(classes) for slot in places}
     designed = {
         (min(of[i], of[j]), max(of[i], of[j]))
-        for i, j in choose_pairs(size, budget, seeded_random(seed))
+        for i, j in choose_pairs(size, budget, make_seeded_random(seed))
         if of[i] != of[j]
     }
     assert designed <= set(found)
@@ -82,8 +82,8 @@ def test_answers_that_are_the_same_are_in_the_pairs_of_all_their_places(given: A
 @given(st.integers(2, 20), st.integers(1, 60), st.integers(0, 99))
 @examples(40)
 def test_with_everyone_there_it_is_the_design_itself(size: int, budget: int, seed: int) -> None:
-    assert choose_pairs_among([(i,) for i in range(size)], size, budget, seeded_random(seed)) == choose_pairs(
-        size, budget, seeded_random(seed)
+    assert choose_pairs_among([(i,) for i in range(size)], size, budget, make_seeded_random(seed)) == choose_pairs(
+        size, budget, make_seeded_random(seed)
     )
 
 
@@ -105,7 +105,7 @@ def asked_ahead(order: list[int], size: int | None, *criteria: Criterion, **give
 def test_the_same_pairs_are_asked_for_in_whatever_order_rollouts_come(given: Any) -> None:
     size, budget, order, seed = given
     found = asked_ahead(list(order), size, pairs=budget, seed=seed)
-    designed = choose_pairs(size, budget, seeded_random(seed, "q", "Clear"))
+    designed = choose_pairs(size, budget, make_seeded_random(seed, "q", "Clear"))
     assert set().union(*found) == {(f"r{i}", f"r{j}") for i, j in designed}
     assert sum(map(len, found)) == len(designed)
 
@@ -138,10 +138,10 @@ def test_a_gate_about_the_whole_group_makes_all_wait() -> None:
 def test_a_gate_that_a_judge_decides_is_waited_for() -> None:
     judges = Judges(judges=(judge(kind="pairwise", criteria=("Clear",)), judge(name="gates", kind="absolute")))
     some = Arrivals(judges, "q", (CRITERION, GATE), 4)
-    assert not some.may_enter(("needs a judge", "needs a judge"))
-    assert some.may_enter(("needs a judge", "it is"))
+    assert not some.has_decided_gates(("needs a judge", "needs a judge"))
+    assert some.has_decided_gates(("needs a judge", "it is"))
     careless = Arrivals(judges.model_copy(update={"cascade": False}), "q", (CRITERION, GATE), 4)
-    assert careless.may_enter(("needs a judge", "needs a judge"))
+    assert careless.has_decided_gates(("needs a judge", "needs a judge"))
 
 
 # ---------------------------------------------------------------------------------------------------------------- memo

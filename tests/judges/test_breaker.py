@@ -29,7 +29,7 @@ def test_it_opens_after_failures_in_a_row():
     fail(breaker, 2)
     assert (breaker.state, breaker.is_ready(), news) == ("closed", True, [])
     fail(breaker, 1)
-    assert (breaker.state, breaker.is_ready(), breaker.ready_in()) == ("open", False, 20.0)
+    assert (breaker.state, breaker.is_ready(), breaker.seconds_until_ready()) == ("open", False, 20.0)
     assert news == [100.0]
 
 
@@ -39,7 +39,7 @@ def test_after_the_pause_one_call_may_try():
     clock.now += 20.0
     assert breaker.is_ready()
     breaker.start_request()
-    assert (breaker.state, breaker.is_ready(), breaker.ready_in()) == ("half-open", False, math.inf)
+    assert (breaker.state, breaker.is_ready(), breaker.seconds_until_ready()) == ("half-open", False, math.inf)
 
 
 def test_a_good_trial_closes():
@@ -59,7 +59,7 @@ def test_a_bad_trial_opens_again():
     clock.now += 20.0
     breaker.start_request()
     breaker.record_failure()
-    assert (breaker.state, breaker.openings, breaker.ready_in()) == ("open", 2, 20.0)
+    assert (breaker.state, breaker.openings, breaker.seconds_until_ready()) == ("open", 2, 20.0)
 
 
 def test_a_trial_that_was_cancelled_leaves_room_for_another():
@@ -76,14 +76,14 @@ def test_late_failures_do_not_lengthen_the_pause():
     fail(breaker, 3)
     clock.now += 15.0
     fail(breaker, 5)
-    assert (breaker.ready_in(), breaker.openings) == (5.0, 1)
+    assert (breaker.seconds_until_ready(), breaker.openings) == (5.0, 1)
 
 
 def test_patience_is_not_failure():
     breaker, clock, _ = make()
     breaker.hold(7.0)
-    assert (breaker.state, breaker.ready_in()) == ("closed", 7.0)
+    assert (breaker.state, breaker.seconds_until_ready()) == ("closed", 7.0)
     breaker.hold(2.0)
-    assert breaker.ready_in() == 7.0
+    assert breaker.seconds_until_ready() == 7.0
     clock.now += 7.0
     assert breaker.is_ready()

@@ -14,7 +14,7 @@ from cases import Cases
 from rubrank.judges.judge import Call, Reply
 from rubrank.judges.parsing import read_absolute, read_batched, read_listwise, read_pairwise
 from rubrank.judges.prompting import absolute_call, batched_call, listwise_call, pairwise_call
-from rubrank.judges.prompting.material import defuse, nonce
+from rubrank.judges.prompting.material import defuse, make_fence_code
 from rubrank.rollouts.rollout import Rollout
 from rubrank.rubrics.rubric import Criterion
 
@@ -146,13 +146,13 @@ ATTEMPTS = [
 QUOTING: dict[str, Callable[[str], str]] = {
     "block quote": lambda text: "\n".join(f"> {line}" for line in text.splitlines()),
     "code fence": lambda text: f"`````\n{text}\n`````",
-    "data tags": lambda text: f"<response {nonce(text)}>\n{text}\n</response {nonce(text)}>",
+    "data tags": lambda text: f"<response {make_fence_code(text)}>\n{text}\n</response {make_fence_code(text)}>",
 }
 
 
 def attempt_for(form: Form, template: str) -> str:
     text = template.replace("{fake}", form.fake).replace("{line}", form.fake_line)
-    return text.replace("{code}", nonce(defuse(text)))  # a guess: the code of another text
+    return text.replace("{code}", make_fence_code(defuse(text)))  # a guess: the code of another text
 
 
 def asked(form: Form, attempt: str) -> Call:

@@ -11,7 +11,7 @@ from prompted import rollout, system
 
 from rubrank.judges.judge import Call, Reply
 from rubrank.judges.parsing import read_absolute, read_batched
-from rubrank.judges.parsing.items import RULES, value_of_items
+from rubrank.judges.parsing.items import RULES, score_items
 from rubrank.judges.prompting import absolute_call, batched_call
 from rubrank.judges.prompting.prompt_files import LANGUAGES, load_prompt
 from rubrank.rubrics.rubric import Criterion
@@ -174,9 +174,9 @@ def test_the_value_is_in_the_domain_and_better_verdicts_never_lower_it(name, dat
     words = list(load_prompt(name, "en").items.words)
     chosen = data.draw(st.lists(st.sampled_from(words), min_size=1, max_size=8))
     items = [{"item": "x", "verdict": word} for word in chosen]
-    value, _ = value_of_items(items, criterion)
+    value, _ = score_items(items, criterion)
     assert value is not None
     assert criterion.value_domain.holds(value)
     if load_prompt(name, "en").items.rule != "few":
         better = [{"item": "x", "verdict": words[0]}, *items[1:]]
-        assert value_of_items(better, criterion)[0] >= value
+        assert score_items(better, criterion)[0] >= value

@@ -13,8 +13,8 @@ from prompted import JUDGED, calls, criterion, rollout, system, user
 
 from rubrank.errors import InvalidInput
 from rubrank.judges.prompting import absolute_call, batched_call, listwise_call, pairwise_call
-from rubrank.judges.prompting.material import defuse, fence, nonce
-from rubrank.judges.prompting.prompt_files import LANGUAGES, load_prompt, prompt_names
+from rubrank.judges.prompting.material import defuse, fence, make_fence_code
+from rubrank.judges.prompting.prompt_files import LANGUAGES, list_prompt_names, load_prompt
 from rubrank.rubrics.rubric import Criterion
 
 
@@ -123,7 +123,7 @@ def test_responses_of_two_queries_are_not_compared():
 @given(st.text(max_size=300))
 @examples(200)
 def test_a_fence_never_occurs_in_what_it_holds(text):
-    code = nonce(defuse(text))
+    code = make_fence_code(defuse(text))
     assert code not in defuse(text)
     fenced = fence("response", text)
     assert fenced.startswith(f"<response {code}>\n")
@@ -133,9 +133,9 @@ def test_a_fence_never_occurs_in_what_it_holds(text):
 
 def test_a_code_that_occurs_is_not_used(monkeypatch):
     text = "x"
-    first = nonce(text)
+    first = make_fence_code(text)
     text += first
-    while nonce(text) in text:  # pragma: no cover
+    while make_fence_code(text) in text:  # pragma: no cover
         raise AssertionError
     codes = iter(["aaaaaaaaaaaa", "bbbbbbbbbbbb"])
 
@@ -146,7 +146,7 @@ def test_a_code_that_occurs_is_not_used(monkeypatch):
             return next(codes)
 
     monkeypatch.setattr("rubrank.judges.prompting.material.blake2b", Digest)
-    assert nonce("guessed: aaaaaaaaaaaa") == "bbbbbbbbbbbb"
+    assert make_fence_code("guessed: aaaaaaaaaaaa") == "bbbbbbbbbbbb"
 
 
 @pytest.mark.parametrize(
@@ -205,4 +205,4 @@ def test_wrong_examples_of_comparisons_are_refused():
 def test_a_call_can_be_asked_again():
     call = absolute_call(criterion(), rollout())
     assert replace(call, sample=1).messages == call.messages
-    assert prompt_names() == set(JUDGED)
+    assert list_prompt_names() == set(JUDGED)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scripted import LOST, Scripted, group, judge, question, said
 
 from rubrank.judges import COMPARES, count_calls, judge_question
-from rubrank.judges.kinds.comparisons import disagreement, distinct_rollouts, mean_outcomes
+from rubrank.judges.kinds.comparisons import average_outcomes, list_distinct_rollouts, measure_disagreement
 
 ANSWERS = st.lists(st.sampled_from("abcdef"), max_size=8)
 
@@ -54,17 +54,19 @@ def ranks(shown: list[str], random: Random) -> Any:
 
 def test_contestants_are_the_first_of_each_answer_that_take_part() -> None:
     wanted = np.array([[False], [True], [True], [True], [False]])
-    assert distinct_rollouts(question(group("a", "b", "a", "a", "c"), wanted=wanted), 0) == [1, 2]
+    assert list_distinct_rollouts(question(group("a", "b", "a", "a", "c"), wanted=wanted), 0) == [1, 2]
 
 
 def test_mean_of_what_was_seen() -> None:
     seen = np.array([[1.0, np.nan, 0.5], [0.0, np.nan, np.nan]])
-    np.testing.assert_array_equal(mean_outcomes(seen), [0.5, np.nan, 0.5])
+    np.testing.assert_array_equal(average_outcomes(seen), [0.5, np.nan, 0.5])
 
 
-def test_disagreement() -> None:
-    assert disagreement(np.array([[1.0, 0.5], [0.0, 0.5]])) == 0.5
-    assert disagreement([np.array([1.0]), np.array([0.5]), np.array([0.0])]) == pytest.approx((0.5 + 1.0 + 0.5) / 3)
-    assert math.isnan(disagreement(np.array([[1.0, np.nan], [np.nan, 0.5]])))
-    assert math.isnan(disagreement([np.array([1.0])]))
-    assert math.isnan(disagreement([]))
+def test_measure_disagreement() -> None:
+    assert measure_disagreement(np.array([[1.0, 0.5], [0.0, 0.5]])) == 0.5
+    assert measure_disagreement([np.array([1.0]), np.array([0.5]), np.array([0.0])]) == pytest.approx(
+        (0.5 + 1.0 + 0.5) / 3
+    )
+    assert math.isnan(measure_disagreement(np.array([[1.0, np.nan], [np.nan, 0.5]])))
+    assert math.isnan(measure_disagreement([np.array([1.0])]))
+    assert math.isnan(measure_disagreement([]))

@@ -9,7 +9,7 @@ from cases import folded
 
 from rubrank.judges.judge import Reply
 from rubrank.judges.parsing import read_batched, read_listwise, read_pairwise
-from rubrank.judges.prompting.reply_form import batch_keys
+from rubrank.judges.prompting.reply_form import make_batch_keys
 from rubrank.rubrics.rubric import Criterion
 
 INTENT = Criterion(name="CoreIntentMatch")
@@ -30,7 +30,7 @@ def entry(verdict: object, finding: object = None, reasoning: str = "So it is.")
 def test_a_batch():
     criteria = [INTENT, FACTS, BAD]
     body = {"CoreIntentMatch": json.loads(entry(1)), "CoreFactAccuracy": json.loads(entry(0.5)), "c3": {"verdict": 0}}
-    assert batch_keys(criteria) == ["CoreIntentMatch", "CoreFactAccuracy", "c3"]
+    assert make_batch_keys(criteria) == ["CoreIntentMatch", "CoreFactAccuracy", "c3"]
     found = read_batched(said(json.dumps(body)), criteria)
     assert {name: verdict.value for name, verdict in found.items()} == {
         "CoreIntentMatch": 1,
@@ -102,7 +102,7 @@ def test_two_verdicts_on_one_criterion_are_none(text):
 
 def test_a_name_cannot_be_mistaken_for_a_number():
     criteria = [Criterion(name="c2", question="One?"), Criterion(name="A long, long name", question="Two?")]
-    assert batch_keys(criteria) == ["c1", "c2"]
+    assert make_batch_keys(criteria) == ["c1", "c2"]
     found = read_batched(said('{"c1": {"verdict": 1}, "c2": {"verdict": 0}}'), criteria)
     assert found["A long, long name"].value == 0
     assert found["c2"].value == 1

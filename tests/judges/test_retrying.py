@@ -6,7 +6,7 @@ from email.utils import formatdate
 import pytest
 from cases import folded
 
-from rubrank.judges.client.outcome import backoff, classify_status, read_retry_after
+from rubrank.judges.client.outcome import classify_status, compute_backoff, read_retry_after
 from rubrank.judges.judge import Retry
 
 
@@ -49,12 +49,12 @@ def test_a_date_that_names_no_zone_is_one_of_utc(zone, monkeypatch):
 def test_waits_double_up_to_the_longest():
     retry = Retry(first_wait=1.0, longest_wait=5.0)
     for failed, longest in ((1, 1.0), (2, 2.0), (3, 4.0), (4, 5.0), (500, 5.0), (5000, 5.0)):
-        waits = [backoff(retry, failed, None) for _ in range(200)]
+        waits = [compute_backoff(retry, failed, None) for _ in range(200)]
         assert 0.5 * longest <= min(waits) < max(waits) <= longest
 
 
 def test_no_wait_ends_before_the_server_said():
-    waits = [backoff(Retry(first_wait=1.0), 1, 10.0) for _ in range(200)]
+    waits = [compute_backoff(Retry(first_wait=1.0), 1, 10.0) for _ in range(200)]
     assert 10.0 <= min(waits) < max(waits) <= 11.0
 
 

@@ -30,7 +30,7 @@ from rubrank.drafting.writers import (
 )
 from rubrank.grading.preview import estimate
 from rubrank.judges.judge import Judge, Judges
-from rubrank.judges.prompting.tokens import estimated_tokens
+from rubrank.judges.prompting.tokens import estimate_tokens
 
 USUAL_ITEMS = 8
 """Items of a writer for one prompt, in the estimate that is not the maximum."""
@@ -62,7 +62,7 @@ class DraftEstimate:
 
     def add_calls(self, purpose: str, writer: Judge, message: str, number: int = 1) -> None:
         """Count calls of a writer that have the same message."""
-        input_tokens = number * estimated_tokens(message)
+        input_tokens = number * estimate_tokens(message)
         output_tokens = number * writer.sampling.max_tokens
         prices = [endpoint.price for endpoint in writer.endpoints]
         self.calls[purpose] += number

@@ -32,9 +32,9 @@ from rubrank.grading.judge_table import find_cells_to_judge
 from rubrank.grading.plan import find_rubrics
 from rubrank.judges import COMPARES
 from rubrank.judges.asker import AskerOf
-from rubrank.judges.client.batch_api import batch_endpoint, batch_price
+from rubrank.judges.client.batch_api import choose_batch_endpoint, compute_batch_price
 from rubrank.judges.judge import Call, Judge, Judges, Reply, load_judges
-from rubrank.judges.prompting.tokens import estimated_tokens, token_counter
+from rubrank.judges.prompting.tokens import estimate_tokens, load_token_counter
 from rubrank.judges.step import judge_groups
 from rubrank.rollouts.groups import read_groups
 from rubrank.rollouts.rollout import Group, Rollout
@@ -162,7 +162,7 @@ class _CallCounter:
         self._calls += 1
         for message in call.messages:
             text = str(message.get("content") or "")
-            self._tokens += estimated_tokens(text)
+            self._tokens += estimate_tokens(text)
             self._bytes += len(text.encode("utf-8", "replace"))
         return Reply(None, NOT_ASKED, attempts=0)
 
@@ -172,9 +172,9 @@ class _CallCounter:
         if self._judge.kind == "decision":  # it answers with probabilities, without writing
             output_tokens = 0
         if batch:
-            endpoint = batch_endpoint(self._judge)
+            endpoint = choose_batch_endpoint(self._judge)
             limits = endpoint.batch
-            prices = [batch_price(endpoint)]
+            prices = [compute_batch_price(endpoint)]
             batches = max(
                 ceil(self._calls / limits.requests), ceil(self._bytes / (1e6 * limits.megabytes))
             )
@@ -288,7 +288,9 @@ def show_calls(
 
     rubric, rollouts, judges, columns: as in `grade`. tokenizer: a file that counts tokens; without one, an estimate.
     """
-    count_tokens, tokenizer_name = token_counter(None if tokenizer is None else Path(tokenizer))
+    count_tokens, tokenizer_name = load_token_counter(
+        None if tokenizer is None else Path(tokenizer)
+    )
     loaded_judges = load_judges(PLACEHOLDER_JUDGE if judges is None else judges)
     if rollouts is None:
         responses = [

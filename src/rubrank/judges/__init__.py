@@ -71,7 +71,7 @@ def judge_kind(name: Any = None, *, compares: bool = False) -> Any:
     def register(chosen: str | None, kind: Any) -> Any:
         default = getattr(kind, "name", None) or getattr(kind, "__name__", None)
         checked_name = check_free(
-            "judge_kind", default if chosen is None else chosen, kind, _registered_kind
+            "judge_kind", default if chosen is None else chosen, kind, _find_registered_kind
         )
         judge = getattr(kind, "judge", None) if isinstance(kind, type) else kind
         if not inspect.iscoroutinefunction(judge):
@@ -94,7 +94,7 @@ def judge_kind(name: Any = None, *, compares: bool = False) -> Any:
     return make_decorator(register, name)
 
 
-def _registered_kind(name: str) -> Any:
+def _find_registered_kind(name: str) -> Any:
     """Return the class or function that was registered under a name; None for a free name."""
     kind = KINDS.get(name)
     if isinstance(kind, str):
@@ -122,7 +122,7 @@ def _make_kind_class(name: str, kind: Any) -> type:
     return type(kind.__name__, bases, members)
 
 
-def kind_names() -> tuple[str, ...]:
+def list_kind_names() -> tuple[str, ...]:
     """Return the names of all kinds: the library's, those of plug-ins, and the user's."""
     load_plugins()
     return tuple(KINDS)
@@ -149,9 +149,9 @@ def count_calls(question: Question, judge: Judge) -> int:
     kind = find_kind(judge.kind)
     calls = Panel(kind).calls(question, judge) if judge.is_panel else kind.calls(question, judge)
     if judge.fallback is not None:
-        from rubrank.judges.confidence import most_escalated
+        from rubrank.judges.confidence import count_most_escalated
 
-        calls += min(most_escalated(question, judge), count_calls(question, judge.fallback))
+        calls += min(count_most_escalated(question, judge), count_calls(question, judge.fallback))
     return calls
 
 

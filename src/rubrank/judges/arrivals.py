@@ -138,7 +138,7 @@ class Arrivals:
         """Can anything be asked ahead?"""
         return bool(self._pairs_by_column)
 
-    def may_enter(self, reasons: Sequence[str]) -> bool:
+    def has_decided_gates(self, reasons: Sequence[str]) -> bool:
         """Is every hard gate of a rollout decided? If not, it cannot be compared yet: a gate may still stop it."""
         if not self._judges.cascade:
             return True

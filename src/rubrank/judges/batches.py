@@ -53,8 +53,8 @@ from rubrank.judges.client.batch_api import (
     BatchState,
     NotFound,
     ServerUnavailable,
-    batch_endpoint,
-    batch_price,
+    choose_batch_endpoint,
+    compute_batch_price,
     read_lines,
 )
 from rubrank.judges.client.cache import CallKeys, ReplyCache, make_reply_id
@@ -164,11 +164,11 @@ def judge_in_batches(
                 if not run.unanswered:
                     break
                 runtime().run(run.submit())
-                open_batches = run.open_batches()
-                if not wait and open_batches:
-                    requests = sum(len(book.requests(batch.number)) for batch in open_batches)
-                    raise BatchesPending(requests, len(open_batches))
-                runtime().run(run.wait(open_batches))
+                list_open_batches = run.list_open_batches()
+                if not wait and list_open_batches:
+                    requests = sum(len(book.requests(batch.number)) for batch in list_open_batches)
+                    raise BatchesPending(requests, len(list_open_batches))
+                runtime().run(run.wait(list_open_batches))
         except KeyboardInterrupt:
             raise JudgingInterrupted(len(run.answered), len(run.unanswered), judges.cache) from None
         run.mark_unreadable_replies()
@@ -194,7 +194,7 @@ class BatchAsker:
 
     def __init__(self, run: BatchRun, judge: Judge, capabilities: Capabilities) -> None:
         self.judge = judge
-        self.endpoint = batch_endpoint(judge)
+        self.endpoint = choose_batch_endpoint(judge)
         self.capabilities = capabilities
         self.files: list[_RequestFile] = []
         self._run = run
@@ -298,16 +298,16 @@ class BatchRun:
         self.unreadable = {}
         self._askers = {}
         self._awaited = set()
-        self._submitted = self._book.submitted_keys()
+        self._submitted = self._book.list_submitted_keys()
         self._foreign = {}
-        for batch in self._book.open_batches():
+        for batch in self._book.list_open_batches():
             if self._judge_of(batch) is None:
                 self._foreign[batch.number] = batch.endpoint
 
     def asker_of(self, judge: Judge) -> Asker:
         """Return the asker of a judge in this round."""
         if id(judge) not in self._askers:
-            endpoint = batch_endpoint(judge)
+            endpoint = choose_batch_endpoint(judge)
             # What was learnt about a server holds for all judges that send it the same parameters.
             extra = dict(endpoint.extra_body)
             sampling = judge.sampling.model_dump()
@@ -323,7 +323,7 @@ class BatchRun:
         if key in self.unanswered:
             return
         body = asker.capabilities.make_body(call)
-        self.unanswered[key] = (asker, _parameters_of(body))
+        self.unanswered[key] = (asker, _select_parameters(body))
         number = self._submitted.get(key)
         if number is None:
             asker.add_request(self._folder, key, call.purpose, body)
@@ -376,20 +376,22 @@ class BatchRun:
                 elapsed = time.monotonic() - started
                 if elapsed > self._judges.outage_wait:
                     raise JudgeOutage(
-                        judge.name, batch_endpoint(judge).where, str(error), elapsed
+                        judge.name, choose_batch_endpoint(judge).where, str(error), elapsed
                     ) from None
             is_retry = True
-            await asyncio.sleep(min(batch_endpoint(judge).batch.poll, self._judges.outage_wait))
+            await asyncio.sleep(
+                min(choose_batch_endpoint(judge).batch.poll, self._judges.outage_wait)
+            )
 
     # ------------------------------------------------------------------------------------------------------- waiting
 
-    def open_batches(self) -> list[OpenBatch]:
+    def list_open_batches(self) -> list[OpenBatch]:
         """Return the open batches that have calls of this round."""
-        return [batch for batch in self._book.open_batches() if batch.number in self._awaited]
+        return [batch for batch in self._book.list_open_batches() if batch.number in self._awaited]
 
     async def collect_finished(self) -> None:
         """Store the replies of earlier runs' batches that are over by now."""
-        for batch in self._book.open_batches():
+        for batch in self._book.list_open_batches():
             judge = self._judge_of(batch)
             if judge is None:  # it belongs to other judges, which share the cache
                 continue
@@ -409,7 +411,7 @@ class BatchRun:
             for batch in pending:
                 judge = self._judge_of(batch)
                 assert judge is not None  # `collect` raises for batches of other judges
-                poll = batch_endpoint(judge).batch.poll
+                poll = choose_batch_endpoint(judge).batch.poll
                 try:
                     async with BatchApi(judge) as api:
                         is_over = await self._finish_if_over(api, judge, batch)
@@ -419,7 +421,7 @@ class BatchRun:
                     elapsed = time.monotonic() - last_answer
                     if elapsed > max(self._judges.outage_wait, _MIN_FAILED_POLLS * poll):
                         raise JudgeOutage(
-                            judge.name, batch_endpoint(judge).where, str(error), elapsed
+                            judge.name, choose_batch_endpoint(judge).where, str(error), elapsed
                         ) from None
                 if not is_over:
                     still_pending.append(batch)
@@ -531,7 +533,7 @@ class BatchRun:
 
         The next round leaves a rejected parameter out. line: of the file of replies.
         """
-        endpoint = batch_endpoint(judge)
+        endpoint = choose_batch_endpoint(judge)
         response = line.get("response")
         if not isinstance(response, dict):
             response = {}
@@ -539,7 +541,7 @@ class BatchRun:
         body = response.get("body")
         is_rejected = False
         if status == 200:
-            outcome = read_completion(json.dumps(body).encode(), batch_price(endpoint))
+            outcome = read_completion(json.dumps(body).encode(), compute_batch_price(endpoint))
         else:
             error = body.get("error", body) if isinstance(body, dict) else body
             if not isinstance(error, dict):
@@ -570,7 +572,7 @@ class BatchRun:
     def _judge_of(self, batch: OpenBatch) -> Judge | None:
         """Return the judge whose endpoint a batch was sent to; None: no judge of this run."""
         for leaf in self._leaves:
-            endpoint = batch_endpoint(leaf)
+            endpoint = choose_batch_endpoint(leaf)
             if (endpoint.where, endpoint.model) == (batch.endpoint, batch.model):
                 return leaf
         return None
@@ -585,7 +587,7 @@ async def _create_batch(api: BatchApi, file: str, token: str, *, may_exist: bool
     return await api.create(file, token)
 
 
-def _parameters_of(body: Mapping[str, Any]) -> dict[str, Any]:
+def _select_parameters(body: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parameters of a request that a server may reject. Keeping whole bodies would fill the memory."""
     parameters = {
         name: value for name, value in body.items() if name not in ("messages", "response_format")
@@ -677,7 +679,7 @@ class BatchBook:
 
         self._store.write(close).result()
 
-    def open_batches(self) -> list[OpenBatch]:
+    def list_open_batches(self) -> list[OpenBatch]:
         """Return all open batches, in the order in which they were added."""
         columns = "number, token, endpoint, model, file, batch"
         rows = self._store.read(f"SELECT {columns} FROM batches WHERE done = 0 ORDER BY number")
@@ -689,6 +691,6 @@ class BatchBook:
             self._store.read("SELECT key, purpose FROM requests WHERE number = ?", (number,))
         )
 
-    def submitted_keys(self) -> dict[bytes, int]:
+    def list_submitted_keys(self) -> dict[bytes, int]:
         """Return the requests of all open batches: key → number of the batch."""
         return dict(self._store.read("SELECT key, number FROM requests"))

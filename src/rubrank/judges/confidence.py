@@ -36,7 +36,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from rubrank.judges.design import find_duplicates, seeded_random
+from rubrank.judges.design import find_duplicates, make_seeded_random
 from rubrank.judges.judge import Judge, Judgment, Question
 from rubrank.verifiers.distribution import Distribution, mean_of, most_probable, sureness
 from rubrank.verifiers.verifier import LONGEST_REASON, Verdict
@@ -128,24 +128,24 @@ def calibrate_judgment(judgment: Judgment, question: Question, judge: Judge) -> 
 _MISSING = -1.0  # less sure than any answer
 
 
-def most_escalated(question: Question, judge: Judge) -> int:
+def count_most_escalated(question: Question, judge: Judge) -> int:
     """Return how many different cells may be escalated at most."""
     assert judge.escalate is not None
-    return math.ceil(judge.escalate.most * len(_distinct_cells(question)) - 1e-9)
+    return math.ceil(judge.escalate.most * len(_list_distinct_cells(question)) - 1e-9)
 
 
 def choose_escalated(question: Question, judge: Judge, first: Judgment) -> np.ndarray:
     """Return (G, K): the cells that the fallback is asked about; equal responses are escalated together."""
     assert judge.escalate is not None
     escalate = judge.escalate
-    cells = _distinct_cells(question)
+    cells = _list_distinct_cells(question)
     unsure = []
     for i, k in cells:
         name = question.criteria[k].name
         verdict = first.verdicts.get((i, name))
         if verdict is None:
             continue
-        margin = _margin_of(verdict)
+        margin = _measure_margin(verdict)
         threshold = escalate.thresholds.get(name, escalate.threshold)
         # `escalate: 1.0` asks both judges about every cell, even if the first one is certain.
         is_all = threshold == escalate.most == 1.0
@@ -153,7 +153,7 @@ def choose_escalated(question: Question, judge: Judge, first: Judgment) -> np.nd
             unsure.append((margin, (i, k)))
     unsure.sort()
     answers = [question.group.rollouts[i].answer for i in sorted({i for i, _ in cells})]
-    draw = seeded_random(judge.seed, question.group.id, answers).random()
+    draw = make_seeded_random(judge.seed, question.group.id, answers).random()
     number = math.floor(escalate.most * len(cells) + draw * (1.0 - 1e-9))
     chosen = {cell for _, cell in unsure[:number]}
     first_of = find_duplicates(question.group.rollouts)
@@ -177,7 +177,7 @@ def merge_judgments(first: Judgment, second: Judgment) -> Judgment:
         if verdict.value is not None:
             first_answer = "no answer"
             if before.value is not None:
-                first_answer = f"{before.value:g} by a margin of {_margin_of(before):.2f}"
+                first_answer = f"{before.value:g} by a margin of {_measure_margin(before):.2f}"
             reason = f"escalated ({first_answer}): {verdict.reason}"
             merged.verdicts[cell] = replace(verdict, reason=reason[:LONGEST_REASON])
         else:
@@ -189,7 +189,7 @@ def merge_judgments(first: Judgment, second: Judgment) -> Judgment:
     return merged
 
 
-def _distinct_cells(question: Question) -> list[tuple[int, int]]:
+def _list_distinct_cells(question: Question) -> list[tuple[int, int]]:
     """Return the wanted cells (rollout, column), without those of duplicate responses."""
     first_of = find_duplicates(question.group.rollouts)
     return sorted(
@@ -197,7 +197,7 @@ def _distinct_cells(question: Question) -> list[tuple[int, int]]:
     )
 
 
-def _margin_of(verdict: Verdict) -> float:
+def _measure_margin(verdict: Verdict) -> float:
     if verdict.value is None:
         return _MISSING
     return sureness(verdict.probabilities) if verdict.probabilities else 1.0

@@ -1,6 +1,6 @@
 """Which responses a judge compares: duplicates, pairs within a budget or round by round, and repeatable random orders.
 
-    >>> choose_pairs(6, 7, seeded_random(0, "query-7", "GeneralQuality"))
+    >>> choose_pairs(6, 7, make_seeded_random(0, "query-7", "GeneralQuality"))
     [(2, 5), (1, 4), (0, 3), (0, 5), (3, 4), (1, 2), (1, 5)]
 
 A budget of m pairs among n responses is spent as evenly as possible: no response is in two pairs more than another, and
@@ -14,7 +14,7 @@ the first rollout comes, and each pair can be judged as soon as both are there. 
 part, `choose_pairs_among` keeps the pairs among those, and replaces the others by pairs of responses that are in the
 fewest. Here 1 and 4 are duplicates, and 2 takes no part:
 
-    >>> choose_pairs_among([(0,), (1, 4), (3,), (5,)], 6, 5, seeded_random(0, "query-7", "GeneralQuality"))
+    >>> choose_pairs_among([(0,), (1, 4), (3,), (5,)], 6, 5, make_seeded_random(0, "query-7", "GeneralQuality"))
     [(0, 2), (0, 3), (1, 2), (1, 3), (0, 1)]
 
 Random numbers depend only on names (seed, group, criterion …), never on the batch, its order, or the process. Only
@@ -27,8 +27,8 @@ Adaptive designs look at what was answered so far and choose the pairs round by 
     bracket    responses with fewer than two losses play on, against others with as many losses
     pivot      every round compares all responses of a part with one of them, which then divides the part
 
-    next_round("swiss", 8, {}, 0, rank)                                pairs of the first round
-    next_round("swiss", 8, {(0, 3): 1.0, …}, 1, rank)                  pairs of the second round, [] when it is over
+    choose_next_round("swiss", 8, {}, 0, rank)                        pairs of the first round
+    choose_next_round("swiss", 8, {(0, 3): 1.0, …}, 1, rank)          pairs of the second round, [] when it is over
 
 All take about as many comparisons as there are responses in a round, so O(G) for a few rounds, where all pairs would be
 O(G²). A round is chosen from the Bradley–Terry fit of all answers so far. The information that a comparison promises is
@@ -60,7 +60,7 @@ AdaptiveDesign: TypeAlias = Literal["swiss", "bracket", "pivot"]
 _EXCHANGES = 10
 
 
-def seeded_random(*names: object) -> Random:
+def make_seeded_random(*names: object) -> Random:
     """Return a random generator that is seeded with these names."""
     digest = blake2b(repr(names).encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return Random(int.from_bytes(digest, "big"))
@@ -207,19 +207,19 @@ _NEWTON_STEPS = 30
 _LOSSES_TO_LEAVE = 2.0  # of a bracket
 
 
-def default_rounds(design: AdaptiveDesign, n: int) -> int:
+def choose_rounds(design: AdaptiveDesign, n: int) -> int:
     """Return the rounds of a design for n responses, if the judge does not say."""
     doublings = max(1, math.ceil(math.log2(max(n, 2))))
     return {"swiss": doublings, "bracket": 2 * doublings, "pivot": 2}[design]
 
 
-def most_pairs(design: AdaptiveDesign, n: int, rounds: int) -> int:
+def count_most_pairs(design: AdaptiveDesign, n: int, rounds: int) -> int:
     """Return an upper bound of the pairs that will be compared."""
     per_round = n - 1 if design == "pivot" else n // 2
     return min(rounds * per_round, n * (n - 1) // 2)
 
 
-def next_round(
+def choose_next_round(
     design: AdaptiveDesign, n: int, answers: Mapping[Pair, float], number: int, rank: Sequence[int]
 ) -> list[Pair]:
     """Return the pairs (i < j) of the next round; empty if there is nothing left to compare.

@@ -45,7 +45,7 @@ from pydantic import (
 
 from rubrank._plain import Strict, validate_model
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
-from rubrank.judges import COMPARES, KINDS, kind_names
+from rubrank.judges import COMPARES, KINDS, list_kind_names
 from rubrank.judges.client.limits import Spending
 from rubrank.judges.template import Template
 from rubrank.rollouts.rollout import Group
@@ -146,17 +146,21 @@ class Endpoint(_Confidential):
         if not value.startswith(("http://", "https://")):
             remedy = "For a local vLLM server it is http://localhost:8000/v1."
             raise InvalidInput(
-                "endpoint", "base_url", allowed="a URL", got=repr(public_url(value)), remedy=remedy
+                "endpoint",
+                "base_url",
+                allowed="a URL",
+                got=repr(remove_secrets(value)),
+                remedy=remedy,
             )
         return value.rstrip("/")
 
     @property
     def where(self) -> str:
         """The URL as it may be printed and written: without secrets."""
-        return public_url(self.base_url)
+        return remove_secrets(self.base_url)
 
 
-def public_url(url: str) -> str:
+def remove_secrets(url: str) -> str:
     """Return the URL without secrets: "https://me:key@host/v1?api-key=…" → "https://host/v1"."""
     address = re.split(r"[?#]", url, maxsplit=1)[0]
     scheme, sign, rest = address.rpartition("://")
@@ -292,8 +296,8 @@ class Judge(_Confidential):
     @field_validator("kind")
     @classmethod
     def _check_kind(cls, value: str) -> str:
-        if value not in kind_names():
-            raise UnknownName.of("judge", "kind", value, kind_names())
+        if value not in list_kind_names():
+            raise UnknownName.of("judge", "kind", value, list_kind_names())
         return value
 
     @model_validator(mode="after")

@@ -47,7 +47,7 @@ class Provenance:
         return {"positions": positions, "replies": replies, "spent": dict(self.spent)}
 
     @classmethod
-    def of_dict(cls, data: Mapping[str, Any]) -> Provenance:
+    def from_dict(cls, data: Mapping[str, Any]) -> Provenance:
         """Read the values from JSON."""
         positions = {
             str(name): (float(wins), int(n)) for name, (wins, n) in data["positions"].items()

@@ -276,7 +276,7 @@ def _read_provenance(headers: Mapping[Path, Mapping[str, Any]]) -> Provenance | 
 
     provenances: list[Provenance] = []
     for data in judging_data:
-        provenance = Provenance.of_dict(data)
+        provenance = Provenance.from_dict(data)
         # Parts of one file that was cut have the same header: its costs count once.
         if provenance not in provenances:
             provenances.append(provenance)

@@ -190,7 +190,7 @@ class ArrivingPairs:
 
     def are_gates_decided(self, scores: GroupScores) -> bool:
         """Whether verifiers decided all hard gates of a rollout, so that it can be compared before judges score it."""
-        return self._arrivals.may_enter(scores.reasons[0])
+        return self._arrivals.has_decided_gates(scores.reasons[0])
 
     def compare(self, slot: int, rollout: Rollout, scores: GroupScores) -> None:
         """Call judges to compare a rollout with those that have arrived. scores: its own, as a group of one."""

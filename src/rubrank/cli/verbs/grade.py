@@ -183,7 +183,7 @@ def _choose_grader(
 
 def load_judge_file(file: Path | None, cache_only: bool, dry_run: bool) -> Judges | None:
     """The judges of a file. Their replies are kept in the project's folder, unless the file names another place."""
-    from rubrank.judges.client.cache import default_cache_path
+    from rubrank.judges.client.cache import find_default_cache_path
     from rubrank.judges.judge import load_judges
 
     if file is None:
@@ -194,7 +194,7 @@ def load_judge_file(file: Path | None, cache_only: bool, dry_run: bool) -> Judge
     judges = load_judges(file)
     cache = judges.cache
     if cache is None and not dry_run:  # a dry run makes no calls, and leaves no files behind
-        cache = str(default_cache_path())
+        cache = str(find_default_cache_path())
     return judges.model_copy(update={"cache": cache, "cache_only": cache_only or judges.cache_only})
 
 

@@ -141,10 +141,10 @@ def stats(
 ) -> None:
     """Show the usage recorded in a cache: calls, cache hits, failures, tokens, cost, latency."""
     from rubrank._files import require_file
-    from rubrank.judges.client.cache import ReplyCache, default_cache_path
+    from rubrank.judges.client.cache import ReplyCache, find_default_cache_path
     from rubrank.judges.client.usage import Account
 
-    cache = cache or default_cache_path()
+    cache = cache or find_default_cache_path()
     require_file(cache)
     # A -wal file means that another process is writing; a read-only connection would miss what it has written.
     with ReplyCache(cache, read_only=not Path(f"{cache}-wal").exists()) as store:

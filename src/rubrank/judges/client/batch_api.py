@@ -22,7 +22,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from rubrank.errors import InvalidInput
-from rubrank.judges.client.outcome import backoff, classify_status, error_message, shorten
+from rubrank.judges.client.outcome import (
+    classify_status,
+    compute_backoff,
+    read_error_message,
+    shorten,
+)
 from rubrank.judges.client.transport import Address, close_session, open_session
 from rubrank.judges.judge import Endpoint, Judge, Price
 
@@ -37,7 +42,7 @@ _CHUNK = 1 << 20  # bytes
 _SPELLINGS = {"canceled": "cancelled", "canceling": "cancelling"}
 
 
-def batch_endpoint(judge: Judge) -> Endpoint:
+def choose_batch_endpoint(judge: Judge) -> Endpoint:
     """Return the endpoint to which a judge's batches go: the one with the largest weight, the first of equals."""
     if judge.kind == "decision":
         raise judge.make_error(
@@ -49,7 +54,7 @@ def batch_endpoint(judge: Judge) -> Endpoint:
     return max(judge.endpoints, key=lambda endpoint: endpoint.weight)
 
 
-def batch_price(endpoint: Endpoint) -> Price:
+def compute_batch_price(endpoint: Endpoint) -> Price:
     """Return the price of tokens in a batch."""
     share = endpoint.batch.price
     price = endpoint.price
@@ -135,7 +140,7 @@ class BatchApi:
     """The batch API of a judge's endpoint; open it with `async with`."""
 
     def __init__(self, judge: Judge) -> None:
-        self.endpoint = batch_endpoint(judge)
+        self.endpoint = choose_batch_endpoint(judge)
         self._judge = judge
         self._address = Address(self.endpoint)
         self._session: aiohttp.ClientSession | None = None
@@ -168,7 +173,7 @@ class BatchApi:
                 failures += 1
                 if failures == self._judge.retry.attempts:
                     raise
-                await asyncio.sleep(backoff(self._judge.retry, failures, error.retry_after))
+                await asyncio.sleep(compute_backoff(self._judge.retry, failures, error.retry_after))
             batch_id = await self.find(token)
             if batch_id is not None:
                 return batch_id
@@ -198,7 +203,7 @@ class BatchApi:
             await self._request("GET", f"/files/{file}/content", target=target)
             if sum(1 for _ in read_lines(target)) >= min_lines:
                 return
-            await asyncio.sleep(backoff(self._judge.retry, attempt, None))
+            await asyncio.sleep(compute_backoff(self._judge.retry, attempt, None))
 
     # -------------------------------------------------------------------------------------------------------- requests
 
@@ -223,7 +228,7 @@ class BatchApi:
             error = answer.data
             if isinstance(error, dict):
                 error = error.get("error", error)
-            message = self._address.hide_secrets(shorten(error_message(error)))
+            message = self._address.hide_secrets(shorten(read_error_message(error)))
             is_list = "?" in path  # a page of the list of batches
             if status in (404, 410) and method == "GET" and not is_list:
                 raise NotFound(f"HTTP {status}: {message}")
@@ -242,7 +247,7 @@ class BatchApi:
             if failures == attempts:
                 name = f"HTTP {status}" if status else "no connection"
                 raise ServerUnavailable(f"{name}: {message}", answer.retry_after)
-            await asyncio.sleep(backoff(self._judge.retry, failures, answer.retry_after))
+            await asyncio.sleep(compute_backoff(self._judge.retry, failures, answer.retry_after))
 
     async def _request_once(
         self, method: str, path: str, body: Any, upload: Path | None, target: Path | None

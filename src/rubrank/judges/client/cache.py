@@ -93,7 +93,7 @@ _PROJECT_FOLDER = ".rubrank"
 _PROJECT_MARKS = (_PROJECT_FOLDER, ".git", "pyproject.toml")
 
 
-def default_cache_path(start: Path | None = None) -> Path:
+def find_default_cache_path(start: Path | None = None) -> Path:
     """Return the path of the reply cache of the project that a folder belongs to, and create its folder.
 
     The project is the nearest folder above with a `.rubrank`, a `.git` or a `pyproject.toml`; else the folder itself.
@@ -158,11 +158,11 @@ def _to_json(value: Any) -> Any:
 
 
 def make_reply_id(key: bytes, at: float) -> str:
-    """Return the id of a reply that came at this time; `_time_of` reads the time from it."""
+    """Return the id of a reply that came at this time; `_read_time` reads the time from it."""
     return key[:6].hex() + struct.pack(">d", at).hex()
 
 
-def _time_of(reply: Reply) -> float:
+def _read_time(reply: Reply) -> float:
     if not reply.id:
         return time.time()
     return float(struct.unpack(">d", bytes.fromhex(reply.id[12:]))[0])
@@ -305,12 +305,12 @@ class ReplyCache:
     def count_hit(self, call: Call, reply: Reply) -> None:
         """Count a call that was answered from the cache; returns before the count is on disk."""
         if not self.read_only:
-            self._store.write(_CountHit(_origin(call, reply)))
+            self._store.write(_CountHit(_make_origin(call, reply)))
 
     def mark_unreadable(self, key: bytes, reply: Reply) -> None:
         """Record that this reply has no readable verdict; returns before the record is on disk."""
         if not self.read_only and reply.id:
-            values = (key, _time_of(reply))
+            values = (key, _read_time(reply))
             self._store.write(
                 lambda db: db.execute("INSERT OR IGNORE INTO unread VALUES (?, ?)", values)
             )
@@ -333,8 +333,8 @@ class ReplyCache:
             logprobs = zlib.compress(json.dumps(reply.logprobs).encode(), 1)
         row = (
             key,
-            _time_of(reply),
-            *_origin(call, reply),
+            _read_time(reply),
+            *_make_origin(call, reply),
             _encode(reply.text),
             _encode(reply.failure),
             clean(reply.finish_reason or "") or None,
@@ -472,7 +472,7 @@ def _split_into_chunks(items: list[Any]) -> Iterator[list[Any]]:
         yield items[start : start + _ROWS_PER_STATEMENT]
 
 
-def _origin(call: Call, reply: Reply) -> _Origin:
+def _make_origin(call: Call, reply: Reply) -> _Origin:
     return clean(call.purpose), clean(reply.model), clean(reply.endpoint)
 
 

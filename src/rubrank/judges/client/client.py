@@ -48,7 +48,7 @@ from rubrank.errors import JudgeOutage
 from rubrank.judges.client.cache import CallKeys, ReplyCache, make_reply_id
 from rubrank.judges.client.endpoint import NO_ANSWER, EndpointPool, JudgeEndpoint, choose_endpoint
 from rubrank.judges.client.limits import Spending
-from rubrank.judges.client.outcome import RequestOutcome, backoff
+from rubrank.judges.client.outcome import RequestOutcome, compute_backoff
 from rubrank.judges.client.usage import UsageMeter
 from rubrank.judges.judge import Call, Judge, OnOutage, Reply, Usage
 from rubrank.verifiers.verifier import OUTAGE
@@ -420,7 +420,7 @@ class Client:
         if any(e not in tried and e.breaker.is_ready() for e in self._endpoints):
             return
         failures = state.failed_at.count(endpoint)
-        pause = backoff(self.judge.retry, failures, outcome.retry_after)
+        pause = compute_backoff(self.judge.retry, failures, outcome.retry_after)
         if self._outlasts_deadline(pause):
             state.attempts_left = 0
         else:
@@ -447,7 +447,7 @@ class Client:
             last_failure = endpoints[0].state.address.hide_secrets(endpoints[0].state.last_failure)
             if not state.requests:
                 state.reply = replace(NO_ANSWER, failure=f"{NO_ANSWER.failure}: {last_failure}")
-            wait = min(endpoint.breaker.ready_in() for endpoint in endpoints)
+            wait = min(endpoint.breaker.seconds_until_ready() for endpoint in endpoints)
             is_outage = all(endpoint.state.is_down for endpoint in endpoints)
 
             if self._outage.policy == "continue":

@@ -47,14 +47,14 @@ from rubrank.judges.client.outcome import (
     FailureKind,
     RequestOutcome,
     classify_status,
-    no_response,
+    make_no_response_outcome,
     read_completion,
     read_decision,
     read_error,
 )
 from rubrank.judges.client.transport import Address, BadBody, RequestFailed, Response, Transport
 from rubrank.judges.judge import SYSTEM_ONE, Call, Endpoint, Judge, Reply
-from rubrank.judges.prompting.tokens import estimated_tokens
+from rubrank.judges.prompting.tokens import estimate_tokens
 
 _log = logging.getLogger("rubrank.judges")
 
@@ -106,9 +106,9 @@ class Breaker:
 
     def is_ready(self) -> bool:
         """Can a request be sent now?"""
-        return self.ready_in() <= 0.0
+        return self.seconds_until_ready() <= 0.0
 
-    def ready_in(self) -> float:
+    def seconds_until_ready(self) -> float:
         """Return the seconds until a request may be sent; infinite while a trial is in flight."""
         if self.state == "half-open":
             return math.inf
@@ -272,7 +272,7 @@ class EndpointState:
             pause=max(terms.breaker_pause for terms in self._terms),
         )
 
-    def trial_timeout(self, timeout: float) -> float:
+    def choose_trial_timeout(self, timeout: float) -> float:
         """Return the timeout for the trial of an open breaker, in seconds.
 
         It is shorter than a call's timeout, so that recovery is noticed early.
@@ -382,7 +382,9 @@ class JudgeEndpoint:
             if not may_send() or not state.breaker.is_ready():
                 return None
             is_trial = state.breaker.start_request()
-            timeout = state.trial_timeout(self._judge.timeout) if is_trial else self._judge.timeout
+            timeout = (
+                state.choose_trial_timeout(self._judge.timeout) if is_trial else self._judge.timeout
+            )
             started = time.monotonic()
             try:
                 outcome = await self._send(call, on_sent, max_tokens, timeout)
@@ -405,7 +407,7 @@ class JudgeEndpoint:
         """Return what a request costs if its reply is as long as allowed."""
         price = self.endpoint.price
         input_tokens = sum(
-            estimated_tokens(str(message.get("content") or "")) for message in call.messages
+            estimate_tokens(str(message.get("content") or "")) for message in call.messages
         )
         output_tokens = 0 if call.protocol == SYSTEM_ONE else self._judge.sampling.max_tokens
         return (input_tokens * price.input + output_tokens * price.output) / 1e6
@@ -466,16 +468,18 @@ class JudgeEndpoint:
             async with asyncio.timeout(timeout):
                 return await self.state.transport.request(method, self.state.address, path, content)
         except BadBody as error:
-            return no_response(f"malformed reply: {error}")
+            return make_no_response_outcome(f"malformed reply: {error}")
         except RequestFailed as error:
-            return no_response(f"connection failed: {error}")
+            return make_no_response_outcome(f"connection failed: {error}")
         except TimeoutError:
-            return no_response(f"timeout after {timeout:g} s", overloaded=True)
+            return make_no_response_outcome(f"timeout after {timeout:g} s", overloaded=True)
 
     def _read_error(self, response: Response) -> tuple[RequestOutcome, str]:
         """Return the outcome of a response with a status other than 200, and the server's words about parameters."""
         if response.status < 300:
-            return no_response(f"malformed reply: HTTP {response.status} instead of 200"), ""
+            return make_no_response_outcome(
+                f"malformed reply: HTTP {response.status} instead of 200"
+            ), ""
         message, parameter, code = read_error(response.body)
         outcome = classify_status(
             response.status, message, code, response.headers, self._judge.retry
@@ -507,7 +511,7 @@ class JudgeEndpoint:
         check_call = _CHECK_DECISION if self._judge.kind == "decision" else _CHECK_CALL
         outcome = await self.request(check_call, max_tokens=1)
         if outcome is None:
-            return no_response("its circuit breaker is open")
+            return make_no_response_outcome("its circuit breaker is open")
         await on_paid(check_call, outcome.reply)
         if outcome.next == "done" or outcome.kind is FailureKind.EMPTY:
             return None

@@ -111,8 +111,10 @@ def _parse_object(body: bytes) -> dict[str, Any] | RequestOutcome:
     try:
         data = json.loads(body)
     except (ValueError, RecursionError) as problem:
-        return _malformed(body, f"not JSON ({shorten(problem)})", Usage())
-    return data if isinstance(data, dict) else _malformed(body, "not an object", Usage())
+        return _make_malformed_outcome(body, f"not JSON ({shorten(problem)})", Usage())
+    return (
+        data if isinstance(data, dict) else _make_malformed_outcome(body, "not an object", Usage())
+    )
 
 
 def read_completion(body: bytes, price: Price) -> RequestOutcome:
@@ -132,11 +134,11 @@ def read_completion(body: bytes, price: Price) -> RequestOutcome:
     if not error and isinstance(message, dict):
         error = message.get("error")
     if error:
-        return _error_beside_reply(error, usage)
+        return _make_error_outcome(error, usage)
     if len(choices) > 1:
-        return _malformed(body, f"{len(choices)} choices instead of one", usage)
+        return _make_malformed_outcome(body, f"{len(choices)} choices instead of one", usage)
     if not isinstance(message, dict):
-        return _malformed(body, "no message in it", usage)
+        return _make_malformed_outcome(body, "no message in it", usage)
 
     finish_reason = choice.get("finish_reason")
     text, refusal = _read_content(message)
@@ -166,22 +168,22 @@ def read_decision(body: bytes, price: Price) -> RequestOutcome:
         data = data["result"]
     usage = read_usage(data.get("usage"), price)
     if data.get("error"):
-        return _error_beside_reply(data["error"], usage)
+        return _make_error_outcome(data["error"], usage)
     answers = data.get("answers")
     if not isinstance(answers, dict) or not answers:
-        return _malformed(body, "no answers in it", usage)
+        return _make_malformed_outcome(body, "no answers in it", usage)
     return RequestOutcome(
         Reply(json.dumps(answers, ensure_ascii=False), None, usage, finish_reason="stop")
     )
 
 
-def _error_beside_reply(error: Any, usage: Usage) -> RequestOutcome:
-    failure = f"error beside the reply: {shorten(error_message(error))}"
+def _make_error_outcome(error: Any, usage: Usage) -> RequestOutcome:
+    failure = f"error beside the reply: {shorten(read_error_message(error))}"
     reply = Reply(None, failure, usage)
     return RequestOutcome(reply, "retry", FailureKind.UNAVAILABLE, healthy=False)
 
 
-def error_message(error: Any) -> Any:
+def read_error_message(error: Any) -> Any:
     """Return the message of an error as servers send it: an object with "message", or the message itself."""
     if isinstance(error, dict):
         return error.get("message") or error
@@ -223,7 +225,7 @@ def _find_failure(
     return None, None
 
 
-def _malformed(body: bytes, problem: str, usage: Usage) -> RequestOutcome:
+def _make_malformed_outcome(body: bytes, problem: str, usage: Usage) -> RequestOutcome:
     text = body[:_MAX_KEPT_BODY].decode("utf-8", "replace")
     reply = Reply(text, f"malformed reply: {problem}", usage)
     return RequestOutcome(reply, "retry", FailureKind.UNAVAILABLE, healthy=False)
@@ -335,7 +337,7 @@ def classify_status(
     )
 
 
-def no_response(failure: str, *, overloaded: bool = False) -> RequestOutcome:
+def make_no_response_outcome(failure: str, *, overloaded: bool = False) -> RequestOutcome:
     """Return the outcome of a request without a usable HTTP response."""
     return RequestOutcome(
         Reply(None, failure), "retry", FailureKind.UNAVAILABLE, healthy=False, overloaded=overloaded
@@ -371,7 +373,7 @@ def _parse_seconds(value: str) -> float | None:
     return number if 0.0 <= number < math.inf else None
 
 
-def backoff(retry: Retry, failures: int, retry_after: float | None) -> float:
+def compute_backoff(retry: Retry, failures: int, retry_after: float | None) -> float:
     """Return the seconds to wait before the next request, after this many failures.
 
     Random, so that calls that failed together are not retried together; never shorter than the server asked for.

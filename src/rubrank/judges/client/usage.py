@@ -110,10 +110,10 @@ class Account(UsageLine):
         for account in accounts:
             for key, line in account._lines.items():
                 lines.setdefault(key, UsageLine()).add(line)
-        return cls._of_lines(lines)
+        return cls._from_lines(lines)
 
     @classmethod
-    def _of_lines(cls, lines: Mapping[LineKey, UsageLine]) -> Account:
+    def _from_lines(cls, lines: Mapping[LineKey, UsageLine]) -> Account:
         account = cls()
         for key, line in lines.items():
             account.add(line)
@@ -139,12 +139,12 @@ class UsageMeter:
     def __init__(self) -> None:
         self._lines: dict[LineKey, UsageLine] = {}
 
-    def _line_of(self, call: Call, reply: Reply) -> UsageLine:
+    def _find_line(self, call: Call, reply: Reply) -> UsageLine:
         return self._lines.setdefault((reply.model, call.purpose, reply.endpoint), UsageLine())
 
     def add(self, call: Call, reply: Reply, requests: int, *, final: bool = True) -> None:
         """Count a reply. requests: how many requests its usage covers; final: the call ends with it."""
-        line = self._line_of(call, reply)
+        line = self._find_line(call, reply)
         usage = reply.usage
         line.requests += requests
         line.input_tokens += usage.input_tokens
@@ -161,8 +161,8 @@ class UsageMeter:
 
     def add_hit(self, call: Call, reply: Reply, number: int = 1) -> None:
         """Count calls that were answered without a request."""
-        self._line_of(call, reply).hits += number
+        self._find_line(call, reply).hits += number
 
     def account(self) -> Account:
         """Return the usage so far."""
-        return Account._of_lines(self._lines)
+        return Account._from_lines(self._lines)

@@ -37,24 +37,24 @@ import numpy as np
 from rubrank.judges.asker import gather_all, report_if_unreadable
 from rubrank.judges.design import (
     Pair,
+    choose_next_round,
     choose_pairs,
     choose_pairs_among,
-    default_rounds,
+    choose_rounds,
+    count_most_pairs,
     find_duplicates,
-    most_pairs,
-    next_round,
-    seeded_random,
+    make_seeded_random,
     shuffle,
 )
 from rubrank.judges.judge import Asker, Judge, Judgment, Question
 from rubrank.judges.parsing import NoVerdict, parse_ranks, read_pairwise
-from rubrank.judges.prompting import listwise_call, pairwise_call, prompt_options
+from rubrank.judges.prompting import listwise_call, pairwise_call, select_prompt_options
 from rubrank.verifiers.verifier import Verdict
 
 # ----------------------------------------------------------------------------------------------------------- outcomes
 
 
-def duplicate_classes(question: Question, column: int) -> list[list[int]]:
+def group_duplicates(question: Question, column: int) -> list[list[int]]:
     """Return the rollouts that are compared on a criterion, in classes that a judge cannot tell apart."""
     first_of = find_duplicates(question.group.rollouts)
     classes: dict[int, list[int]] = {}
@@ -63,18 +63,18 @@ def duplicate_classes(question: Question, column: int) -> list[list[int]]:
     return sorted(classes.values())
 
 
-def distinct_rollouts(question: Question, column: int) -> list[int]:
+def list_distinct_rollouts(question: Question, column: int) -> list[int]:
     """Return the rollouts that are shown: the first of each class of duplicates."""
-    return [duplicates[0] for duplicates in duplicate_classes(question, column)]
+    return [duplicates[0] for duplicates in group_duplicates(question, column)]
 
 
-def mean_outcomes(observed_P: np.ndarray) -> np.ndarray:
+def average_outcomes(observed_P: np.ndarray) -> np.ndarray:
     """Return the mean over the first axis, without NaN; NaN where nothing was observed."""
     count = (~np.isnan(observed_P)).sum(0)
     return np.where(count > 0, np.nansum(observed_P, axis=0) / np.maximum(count, 1), np.nan)
 
 
-def disagreement(observed_P: Sequence[np.ndarray] | np.ndarray) -> float:
+def measure_disagreement(observed_P: Sequence[np.ndarray] | np.ndarray) -> float:
     """Return the mean distance of two observations of the same value: 0 = always equal, 1 = opposite ends.
 
     A tie against a win counts half. NaN if nothing was observed twice.
@@ -91,7 +91,7 @@ def disagreement(observed_P: Sequence[np.ndarray] | np.ndarray) -> float:
 def _spread_to_duplicates(outcomes_GG: np.ndarray, question: Question, column: int) -> np.ndarray:
     """Copy the outcomes of the rollouts that were shown to their duplicates; duplicates tie with each other."""
     first_of = np.arange(len(outcomes_GG))
-    for duplicates in duplicate_classes(question, column):
+    for duplicates in group_duplicates(question, column):
         first_of[duplicates] = duplicates[0]
     spread_GG = outcomes_GG[np.ix_(first_of, first_of)]
     spread_GG[first_of[:, None] == first_of] = 0.5
@@ -119,13 +119,13 @@ class _Comparisons:
         """Add them to the judgment."""
         name = question.criteria[column].name
         judgment.outcomes[name] = _spread_to_duplicates(
-            mean_outcomes(self.observed_PGG), question, column
+            average_outcomes(self.observed_PGG), question, column
         )
         judgment.asked += self.number
         judgment.lost += len(self.lost)
         if self.lost:
             judgment.missing[name] = self.lost
-        observed_disagreement = disagreement(self.observed_PGG)
+        observed_disagreement = measure_disagreement(self.observed_PGG)
         if not math.isnan(observed_disagreement):
             judgment.disagreement[name] = observed_disagreement
         if self.comparisons:
@@ -142,10 +142,12 @@ class Pairwise:
         """Return the number of pairs × orders, over all criteria."""
         pairs = 0
         for k in range(len(question.criteria)):
-            n = len(distinct_rollouts(question, k))
+            n = len(list_distinct_rollouts(question, k))
             all_pairs = n * (n - 1) // 2
             if isinstance(judge.pairs, str):
-                pairs += most_pairs(judge.pairs, n, judge.rounds or default_rounds(judge.pairs, n))
+                pairs += count_most_pairs(
+                    judge.pairs, n, judge.rounds or choose_rounds(judge.pairs, n)
+                )
             else:
                 pairs += all_pairs if judge.pairs is None else min(all_pairs, judge.pairs)
         return 2 * pairs if judge.both_orders else pairs
@@ -167,7 +169,7 @@ def plan_pairs(judge: Judge, group: str, criterion: str, size: int) -> set[Pair]
     assert not isinstance(judge.pairs, str)  # an adaptive design is known round by round
     if judge.pairs is None or judge.pairs >= size * (size - 1) // 2:
         return None
-    return set(choose_pairs(size, judge.pairs, seeded_random(judge.seed, group, criterion)))
+    return set(choose_pairs(size, judge.pairs, make_seeded_random(judge.seed, group, criterion)))
 
 
 async def _compare_pairs(
@@ -180,11 +182,13 @@ async def _compare_pairs(
     criterion = question.criteria[column]
     group = question.group
     examples = judge.examples.get(criterion.name, ())
-    rollouts = distinct_rollouts(question, column)
+    rollouts = list_distinct_rollouts(question, column)
 
     async def ask(order: Pair) -> Verdict:
         first, second = (group.rollouts[i] for i in order)
-        call = pairwise_call(criterion, first, second, examples=examples, **prompt_options(judge))
+        call = pairwise_call(
+            criterion, first, second, examples=examples, **select_prompt_options(judge)
+        )
         reply = await asker.ask(call)
         verdict = read_pairwise(reply, call=call)
         report_if_unreadable(asker, call, reply, [verdict])
@@ -204,22 +208,22 @@ async def _compare_pairs(
     if not isinstance(judge.pairs, str):
         slots, size = question.places
         slots_of_classes = [
-            [slots[i] for i in duplicates] for duplicates in duplicate_classes(question, column)
+            [slots[i] for i in duplicates] for duplicates in group_duplicates(question, column)
         ]
-        random = seeded_random(judge.seed, group.id, criterion.name)
+        random = make_seeded_random(judge.seed, group.id, criterion.name)
         return await ask_all(choose_pairs_among(slots_of_classes, size, judge.pairs, random))
 
     n = len(rollouts)
-    rank = shuffle(n, seeded_random(judge.seed, group.id, criterion.name, judge.pairs))
+    rank = shuffle(n, make_seeded_random(judge.seed, group.id, criterion.name, judge.pairs))
     verdicts: dict[Pair, Verdict] = {}
     answers: dict[Pair, float] = {}
-    for number in range(judge.rounds or default_rounds(judge.pairs, n)):
-        pairs = next_round(judge.pairs, n, answers, number, rank)
+    for number in range(judge.rounds or choose_rounds(judge.pairs, n)):
+        pairs = choose_next_round(judge.pairs, n, answers, number, rank)
         if not pairs:
             break
         verdicts |= await ask_all(pairs)
         for i, j in pairs:
-            answers[i, j] = _mean_outcome(verdicts, rollouts[i], rollouts[j])
+            answers[i, j] = _average_outcome(verdicts, rollouts[i], rollouts[j])
     return verdicts
 
 
@@ -233,11 +237,11 @@ def _draw_order(question: Question, criterion: str, seed: int, pair: Pair) -> Pa
         for i in pair
     }
     first, second = sorted(pair, key=texts.__getitem__)
-    random = seeded_random(seed, question.group.id, criterion, texts[first], texts[second])
+    random = make_seeded_random(seed, question.group.id, criterion, texts[first], texts[second])
     return (first, second) if random.random() < 0.5 else (second, first)
 
 
-def _mean_outcome(verdicts: Mapping[Pair, Verdict], first: int, second: int) -> float:
+def _average_outcome(verdicts: Mapping[Pair, Verdict], first: int, second: int) -> float:
     """Return the mean outcome of a pair over its orders: 1 = the first is better; NaN without an answer."""
     outcomes = []
     if (first, second) in verdicts:
@@ -304,7 +308,7 @@ class Listwise:
     def calls(self, question: Question, judge: Judge) -> int:
         """Return one call for every pass and every criterion with two different responses to rank."""
         ranked = [
-            k for k in range(len(question.criteria)) if len(distinct_rollouts(question, k)) > 1
+            k for k in range(len(question.criteria)) if len(list_distinct_rollouts(question, k)) > 1
         ]
         return judge.passes * len(ranked)
 
@@ -315,7 +319,9 @@ class Listwise:
             for k in range(len(question.criteria))
             for order in make_orders(question, k, judge)
         ]
-        lists = await gather_all(_rank(question, k, order, judge, asker) for k, order in passes)
+        lists = await gather_all(
+            _ask_for_ranks(question, k, order, judge, asker) for k, order in passes
+        )
         judgment = Judgment()
         for k in range(len(question.criteria)):
             lists_of_criterion = [
@@ -330,7 +336,7 @@ def make_orders(question: Question, column: int, judge: Judge) -> list[list[int]
 
     So two passes show each pair both ways.
     """
-    rollouts = distinct_rollouts(question, column)
+    rollouts = list_distinct_rollouts(question, column)
     if len(rollouts) < 2:
         return []
     orders: list[list[int]] = []
@@ -338,21 +344,21 @@ def make_orders(question: Question, column: int, judge: Judge) -> list[list[int]
         if number % 2:
             orders.append(orders[-1][::-1])
         else:
-            random = seeded_random(
+            random = make_seeded_random(
                 judge.seed, question.group.id, question.criteria[column].name, number
             )
             orders.append([rollouts[i] for i in shuffle(len(rollouts), random)])
     return orders
 
 
-async def _rank(
+async def _ask_for_ranks(
     question: Question, column: int, order: list[int], judge: Judge, asker: Asker
 ) -> _RankedList:
     """Ask for the ranks of the rollouts, shown in this order, on one criterion."""
     criterion = question.criteria[column]
     rollouts = [question.group.rollouts[i] for i in order]
     examples = judge.examples.get(criterion.name, ())
-    call = listwise_call(criterion, rollouts, examples=examples, **prompt_options(judge))
+    call = listwise_call(criterion, rollouts, examples=examples, **select_prompt_options(judge))
     reply = await asker.ask(call)
     try:
         ranks, reason = parse_ranks(reply, len(order), call)

@@ -53,8 +53,8 @@ from rubrank.judges.kinds.scores import Request, judge_requests, list_rollout_re
 from rubrank.judges.prompting.calls import describe_guidelines, describe_question, find_prompt
 from rubrank.judges.prompting.material import as_json, choose_language, defuse, group_references
 from rubrank.judges.prompting.prompt_files import PromptLanguage, load_prompt
-from rubrank.judges.prompting.reply_form import ReplyForm, batch_keys, make_form
-from rubrank.judges.prompting.tokens import estimated_tokens
+from rubrank.judges.prompting.reply_form import ReplyForm, make_batch_keys, make_form
+from rubrank.judges.prompting.tokens import estimate_tokens
 from rubrank.rollouts.rollout import Rollout, ToolCall
 from rubrank.rubrics.rubric import Criterion
 from rubrank.verifiers.distribution import Distribution, make_distribution, mean_of, most_probable
@@ -149,7 +149,7 @@ def _split_request(question: Question, request: Request, judge: Judge) -> list[_
     requests: list[_DecisionRequest] = []
     batches: list[list[_RequestEntry]] = []
     batch_size = 0  # in tokens, like all sizes here
-    for key, criterion in zip(batch_keys(criteria), criteria, strict=True):
+    for key, criterion in zip(make_batch_keys(criteria), criteria, strict=True):
         entry = _make_entry(key, criterion, language)
         entry_size = _count_tokens(entry.body)
         if state_size + entry_size > limit:
@@ -256,7 +256,7 @@ def _list_levels(criterion: Criterion, form: ReplyForm) -> list[_Level]:
 
 def _count_tokens(data: Any) -> int:
     """Estimate the tokens in a part of a request; the estimate errs on the high side."""
-    return math.ceil(_JSON_FACTOR * estimated_tokens(json.dumps(data, ensure_ascii=False)))
+    return math.ceil(_JSON_FACTOR * estimate_tokens(json.dumps(data, ensure_ascii=False)))
 
 
 # ------------------------------------------------------------------------------------------------------------ answers

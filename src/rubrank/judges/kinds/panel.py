@@ -37,7 +37,11 @@ import numpy as np
 from rubrank._plain import word_list
 from rubrank.judges.asker import AskerOf, CountedKind, SampledAsker, gather_all
 from rubrank.judges.judge import Combine, Judge, Judgment, Question
-from rubrank.judges.kinds.comparisons import disagreement, distinct_rollouts, mean_outcomes
+from rubrank.judges.kinds.comparisons import (
+    average_outcomes,
+    list_distinct_rollouts,
+    measure_disagreement,
+)
 from rubrank.rubrics.rubric import Criterion
 from rubrank.verifiers.distribution import mix_distributions
 from rubrank.verifiers.verifier import LONGEST_REASON, Verdict, missing
@@ -125,7 +129,7 @@ def _combine_scores(
         if lost:
             combined.missing.setdefault(name, []).extend(lost)
     domain = criterion.value_domain
-    member_disagreement = disagreement(scores) / (domain.high - domain.low)
+    member_disagreement = measure_disagreement(scores) / (domain.high - domain.low)
     if not math.isnan(member_disagreement):
         combined.disagreement[name] = member_disagreement
 
@@ -180,9 +184,9 @@ def _combine_outcomes(
     observed = [judgment.outcomes[name] for judgment in judgments if name in judgment.outcomes]
     if not observed:
         return
-    combined.outcomes[name] = mean_outcomes(np.stack(observed))
-    rollouts = distinct_rollouts(question, column)  # no judge was asked about duplicates
-    member_disagreement = disagreement(
+    combined.outcomes[name] = average_outcomes(np.stack(observed))
+    rollouts = list_distinct_rollouts(question, column)  # no judge was asked about duplicates
+    member_disagreement = measure_disagreement(
         [outcomes[np.ix_(rollouts, rollouts)] for outcomes in observed]
     )
     if not math.isnan(member_disagreement):

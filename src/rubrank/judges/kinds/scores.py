@@ -22,8 +22,8 @@ from rubrank.judges.asker import gather_all, report_if_unreadable
 from rubrank.judges.design import find_duplicates
 from rubrank.judges.judge import Asker, Judge, Judgment, Question
 from rubrank.judges.parsing import add_probabilities, read_absolute, read_batched, read_expected
-from rubrank.judges.prompting import absolute_call, batched_call, prompt_options
-from rubrank.judges.prompting.reply_form import batch_keys
+from rubrank.judges.prompting import absolute_call, batched_call, select_prompt_options
+from rubrank.judges.prompting.reply_form import make_batch_keys
 from rubrank.verifiers.verifier import Verdict
 
 
@@ -82,7 +82,11 @@ class Absolute:
             examples = judge.examples.get(criterion.name, ())
             rollout = question.group.rollouts[i]
             call = absolute_call(
-                criterion, rollout, examples=examples, whole=needs_logprobs, **prompt_options(judge)
+                criterion,
+                rollout,
+                examples=examples,
+                whole=needs_logprobs,
+                **select_prompt_options(judge),
             )
             if needs_logprobs:
                 call = replace(call, logprobs=True)
@@ -122,14 +126,16 @@ class Batched:
             i, columns = request
             criteria = [question.criteria[k] for k in columns]
             rollout = question.group.rollouts[i]
-            call = batched_call(criteria, rollout, examples=judge.examples, **prompt_options(judge))
+            call = batched_call(
+                criteria, rollout, examples=judge.examples, **select_prompt_options(judge)
+            )
             if judge.probabilities:
                 call = replace(call, logprobs=True)
 
             reply = await asker.ask(call)
             verdicts = read_batched(reply, criteria, call=call)
             if judge.probabilities:
-                for key, criterion in zip(batch_keys(criteria), criteria, strict=True):
+                for key, criterion in zip(make_batch_keys(criteria), criteria, strict=True):
                     verdicts[criterion.name] = add_probabilities(
                         verdicts[criterion.name], reply, criterion, key
                     )

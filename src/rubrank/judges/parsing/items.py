@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from rubrank.judges.prompting.prompt_files import LANGUAGES, Items, prompt_of
+from rubrank.judges.prompting.prompt_files import LANGUAGES, Items, load_criterion_prompt
 from rubrank.judges.prompting.reply_form import fold_word
 from rubrank.rubrics.rubric import Criterion
 
@@ -66,21 +66,21 @@ RULES: dict[str, Callable[[Sequence[str]], float]] = {
 """Rule in a prompt file → how the verdicts on the items give a share of the domain. The rule "few" counts items."""
 
 
-def items_form(criterion: Criterion) -> Items | None:
+def find_items(criterion: Criterion) -> Items | None:
     """Return what a judge lists for the criterion; None if it lists nothing."""
-    return prompt_of(criterion, "en").items
+    return load_criterion_prompt(criterion, "en").items
 
 
-def value_of_items(
+def score_items(
     entries: Any, criterion: Criterion, count: int | None = None
 ) -> tuple[float | None, str]:
     """Return the value and its explanation, or None and what is wrong. count: how many items there must be."""
-    form = items_form(criterion)
+    form = find_items(criterion)
     if form is None or not isinstance(entries, list):
         return None, "no list of items in the reply"
     if len(entries) > MAX_ITEMS:
         return None, f"a list of {len(entries)} items"
-    verdicts, problem = _read_verdicts(entries, _names_by_word(criterion))
+    verdicts, problem = _read_verdicts(entries, _map_words_to_names(criterion))
     if problem:
         return None, problem
     if count is not None and len(verdicts) != count:
@@ -105,12 +105,12 @@ def value_of_items(
     )
 
 
-def _names_by_word(criterion: Criterion) -> dict[str, str]:
+def _map_words_to_names(criterion: Criterion) -> dict[str, str]:
     """Return the name in code of every word for a verdict, in either language; a name stands for itself, too."""
     names: dict[str, str] = {}
     words: dict[str, str] = {}
     for language in LANGUAGES:
-        form = prompt_of(criterion, language).items
+        form = load_criterion_prompt(criterion, language).items
         if form is not None:
             for name, (word, _) in form.words.items():
                 names[fold_word(name)] = name

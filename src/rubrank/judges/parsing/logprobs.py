@@ -17,7 +17,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from rubrank.judges.prompting.reply_form import spell
+from rubrank.judges.prompting.reply_form import spell_number
 from rubrank.rubrics.scale import Scale
 from rubrank.verifiers.distribution import Distribution
 
@@ -42,14 +42,14 @@ def read_distribution(
     if span is None:
         return (), "the log-probabilities do not show the verdict"
     probabilities: dict[float, float] = defaultdict(float)
-    for value, probability in _follow(tokens, *span, scale):
+    for value, probability in _follow_alternatives(tokens, *span, scale):
         probabilities[value] += probability
     total = math.fsum(probabilities.values())
     if not total >= MIN_PROBABILITY:
         return (), f"only {total:.0%} of the probability is on values of the scale"
     likeliest = sorted(probabilities.items(), key=lambda item: -item[1])[:5]
     listing = ", ".join(
-        f"{spell(value)}: {probability / total:.2f}" for value, probability in likeliest
+        f"{spell_number(value)}: {probability / total:.2f}" for value, probability in likeliest
     )
     distribution = []
     for number, score in zip(scale.numbers, scale.scores, strict=True):
@@ -92,7 +92,7 @@ def _parse_number(literal: str, scale: Scale) -> float | None:
     return scale.find(number)
 
 
-def _follow(
+def _follow_alternatives(
     tokens: Sequence[Mapping[str, Any]], start: int, end: int, scale: Scale
 ) -> Iterator[tuple[float, float]]:
     """Yield (value, probability) of every continuation of the verdict: at each token, all alternatives to it."""
@@ -108,13 +108,13 @@ def _follow(
         offset = max(0, start - token_start)  # the first token may begin before the verdict
         for alternative, logprob in dict(token.get("top") or {}).items():
             if alternative != text:
-                probability = path_probability * _probability_of(logprob)
-                values = _possible_values(
+                probability = path_probability * _to_probability(logprob)
+                values = _list_possible_values(
                     literal_so_far + alternative.removeprefix(text[:offset]), scale
                 )
                 for value in values:
                     yield value, probability / len(values)
-        path_probability *= _probability_of(token.get("logprob"))
+        path_probability *= _to_probability(token.get("logprob"))
         literal_so_far += text[offset:]
         if position > end:  # this token ends the verdict
             break
@@ -124,13 +124,13 @@ def _follow(
         yield last, path_probability
 
 
-def _probability_of(logprob: Any) -> float:
+def _to_probability(logprob: Any) -> float:
     if isinstance(logprob, int | float) and not math.isnan(logprob):
         return math.exp(min(0.0, logprob))
     return 0.0
 
 
-def _possible_values(text: str, scale: Scale) -> list[float]:
+def _list_possible_values(text: str, scale: Scale) -> list[float]:
     """Return the values of the scale that a text with this beginning can become."""
     match = _LITERAL.match(text)
     literal = match[1] if match else ""
@@ -138,4 +138,4 @@ def _possible_values(text: str, scale: Scale) -> list[float]:
     if is_complete:
         value = _parse_number(literal, scale)
         return [] if value is None else [value]
-    return [value for value in scale.numbers if literal and spell(value).startswith(literal)]
+    return [value for value in scale.numbers if literal and spell_number(value).startswith(literal)]

@@ -16,7 +16,7 @@ The steps of reading a reply:
     find_statements             the reply → its statements: objects, and lines such as "Verdict: 1"
     _read_object, _read_line    a statement → an entry: verdict, finding, reasoning, items
     _score_…                    an entry → a verdict: the number is on the scale and agrees with the finding
-    _unite                      all verdicts of a reply → one, if they agree
+    _unite_verdicts             all verdicts of a reply → one, if they agree
 
 Each step raises NoVerdict with a reason if it fails.
 
@@ -37,7 +37,7 @@ from typing import Any, ParamSpec, TypeAlias, cast
 from rubrank._plain import shortened
 from rubrank.errors import only_our_errors
 from rubrank.judges.judge import Call, Reply
-from rubrank.judges.parsing.items import items_form, value_of_items
+from rubrank.judges.parsing.items import find_items, score_items
 from rubrank.judges.parsing.logprobs import read_distribution
 from rubrank.judges.parsing.statements import (
     NoVerdict,
@@ -47,11 +47,11 @@ from rubrank.judges.parsing.statements import (
     shorten_reason,
 )
 from rubrank.judges.prompting.reply_form import (
-    batch_keys,
     fold_word,
-    numbers_of_findings,
-    numbers_of_pairwise_findings,
-    spell,
+    make_batch_keys,
+    map_findings_to_numbers,
+    map_pairwise_findings_to_numbers,
+    spell_number,
 )
 from rubrank.rubrics.rubric import Criterion
 from rubrank.verifiers.distribution import mean_of
@@ -123,7 +123,7 @@ def read_absolute(reply: Reply, criterion: Criterion, *, call: Call | None = Non
     verdicts = [
         _score_statement(value, criterion, items_schema, statements) for value in statements.values
     ]
-    return _unite(verdicts, statements)
+    return _unite_verdicts(verdicts, statements)
 
 
 @_catch_no_verdict
@@ -160,7 +160,7 @@ def read_batched(
     fields = _BatchFields(criteria)
 
     def accept(value: Mapping[str, Any]) -> bool:
-        if any(fields.criterion_of(field) is not None for field in _unwrap_batch(value)):
+        if any(fields.find_criterion(field) is not None for field in _unwrap_batch(value)):
             return True
         return len(criteria) == 1 and (_has_verdict(value) or _has_items(value))
 
@@ -177,16 +177,20 @@ def read_batched(
         items_schema = _find_items_schema(call, key)
         contents = fields.find_entries(objects, i, statements.text)
         verdicts = [_score_content(content, criteria[i], items_schema) for content in contents]
-        return _unite(verdicts, statements)
+        return _unite_verdicts(verdicts, statements)
 
-    return {criteria[i].name: read_criterion(i, key) for i, key in enumerate(batch_keys(criteria))}
+    return {
+        criteria[i].name: read_criterion(i, key) for i, key in enumerate(make_batch_keys(criteria))
+    }
 
 
 @_catch_no_verdict
 def read_pairwise(reply: Reply, *, call: Call | None = None) -> Verdict:
     """Return the verdict of a comparison: 1 = A is better, 0.5 = neither, 0 = B is better, or missing."""
     statements = find_statements(reply, _has_verdict, call)
-    return _unite([_score_choice(value, statements) for value in statements.values], statements)
+    return _unite_verdicts(
+        [_score_choice(value, statements) for value in statements.values], statements
+    )
 
 
 def read_listwise(
@@ -224,23 +228,23 @@ def parse_ranks(reply: Reply, n: int, call: Call | None) -> tuple[tuple[int, ...
 # ------------------------------------------------------------------------------------------------ statement → entry
 
 
-def _field_of(name: str) -> str | None:
+def _find_field_name(name: str) -> str | None:
     return _FIELD_NAMES.get(name.strip().casefold())
 
 
 def _has_verdict(value: Mapping[str, Any]) -> bool:
-    return any(_field_of(name) == "verdict" for name in value)
+    return any(_find_field_name(name) == "verdict" for name in value)
 
 
 def _has_items(value: Mapping[str, Any]) -> bool:
-    return any(_field_of(name) == "items" for name in value)
+    return any(_find_field_name(name) == "items" for name in value)
 
 
 def _read_object(value: Mapping[str, Any]) -> _Entry:
     """Read an object of the schema. Unknown fields are a problem: they may withdraw the verdict."""
     fields: dict[str, Any] = {}
     for name, content in value.items():
-        field = _field_of(name)
+        field = _find_field_name(name)
         if field is None:
             raise NoVerdict(
                 f"not the form that was asked for: a field {shortened(name, 40)!r}: {value}"
@@ -295,7 +299,7 @@ def _score_statement(
     if isinstance(value, dict):
         entry = _read_object(value)
     else:
-        entry = _read_line(value, _NUMBER, numbers_of_findings(criterion), statements)
+        entry = _read_line(value, _NUMBER, map_findings_to_numbers(criterion), statements)
     return _score_entry(entry, criterion, items_schema)
 
 
@@ -315,11 +319,11 @@ def _score_entry(
     if items_schema is not None or entry.has_items:
         if not entry.has_items:
             raise NoVerdict("not the form that was asked for: no list of items")
-        if entry.verdict is not None or items_form(criterion) is None:
+        if entry.verdict is not None or find_items(criterion) is None:
             raise NoVerdict("not the form that was asked for: a list of items")
         _refuse_null(entry.items, entry)
         count = None if items_schema is None else items_schema.get("minItems")
-        value, explanation = value_of_items(entry.items, criterion, count)
+        value, explanation = score_items(entry.items, criterion, count)
         if value is None:
             raise NoVerdict(f"{explanation}: {entry.reasoning}")
         return Verdict(value, shorten_reason(f"{explanation}: {entry.reasoning}".rstrip(": ")))
@@ -329,13 +333,13 @@ def _score_entry(
     number = None if written is None else scale.find(written)
     value = None if number is None else scale.score(number)
     if number is None or value is None:
-        allowed = f"one of {', '.join(map(spell, scale.numbers))}"
+        allowed = f"one of {', '.join(map(spell_number, scale.numbers))}"
         if scale.steps:
             allowed = "a whole number from 0 to 10"
         problem = f"verdict {shortened(str(entry.verdict), 60)} is not {allowed}"
         raise NoVerdict(f"{problem}: {entry.reasoning}")
-    _check_finding(entry, number, numbers_of_findings(criterion))
-    return Verdict(value, _reason_of(entry))
+    _check_finding(entry, number, map_findings_to_numbers(criterion))
+    return Verdict(value, _make_reason(entry))
 
 
 def _refuse_null(answer: Any, entry: _Entry) -> None:
@@ -365,7 +369,7 @@ def _find_items_schema(call: Call | None, key: str | None = None) -> Mapping[str
 @_catch_no_verdict
 def _score_choice(value: dict[str, Any] | str, statements: Statements) -> Verdict:
     """Return 1, 0.5 or 0 for A, tie or B."""
-    numbers = numbers_of_pairwise_findings()
+    numbers = map_pairwise_findings_to_numbers()
     if isinstance(value, dict):
         entry = _read_object(value)
     else:
@@ -378,7 +382,7 @@ def _score_choice(value: dict[str, Any] | str, statements: Statements) -> Verdic
         )
     score = _CHOICES[match[1].lower()]
     _check_finding(entry, score, numbers)
-    return Verdict(score, _reason_of(entry))
+    return Verdict(score, _make_reason(entry))
 
 
 def _read_ranks(entry: _Entry, n: int) -> tuple[tuple[int, ...], str]:
@@ -404,7 +408,7 @@ def _read_ranks(entry: _Entry, n: int) -> tuple[tuple[int, ...], str]:
     if any(number not in range(1, n + 1) or dense_ranks[int(number) - 1] != 1 for number in best):
         problem = f"verdict contradicts its reasoning: best are {best}, ranks {ranks}"
         raise NoVerdict(f"{problem}: {entry.reasoning}")
-    return dense_ranks, _reason_of(entry, max(_MAX_REASON, n * _MAX_REASON_PER_RESPONSE))
+    return dense_ranks, _make_reason(entry, max(_MAX_REASON, n * _MAX_REASON_PER_RESPONSE))
 
 
 def _check_finding(entry: _Entry, number: float, numbers: NumbersOfFindings) -> None:
@@ -428,7 +432,7 @@ def _parse_number(verdict: Any, domain: Domain) -> float | None:
     return float(verdict)
 
 
-def _unite(verdicts: Sequence[Verdict], statements: Statements) -> Verdict:
+def _unite_verdicts(verdicts: Sequence[Verdict], statements: Statements) -> Verdict:
     """Return the verdict that all statements agree on; raises NoVerdict if they do not."""
     if not verdicts:
         raise NoVerdict(f"no verdict in the reply: {statements.text}")
@@ -470,7 +474,7 @@ class _BatchFields:
         self._exact: dict[str, int] = {}
         loose: dict[str, set[int]] = {}
         names = [
-            *enumerate(batch_keys(criteria)),
+            *enumerate(make_batch_keys(criteria)),
             *enumerate(criterion.name for criterion in criteria),
         ]
         for i, name in names:
@@ -478,7 +482,7 @@ class _BatchFields:
             loose.setdefault(_fold_name(name), set()).add(i)
         self._loose = {name: numbers.pop() for name, numbers in loose.items() if len(numbers) == 1}
 
-    def criterion_of(self, field: str) -> int | None:
+    def find_criterion(self, field: str) -> int | None:
         """Return the index of the criterion that a field is about; None: no criterion, or an ambiguous name."""
         if field in self._exact:
             return self._exact[field]
@@ -490,7 +494,7 @@ class _BatchFields:
         entries: list[Any] = []
         for value in objects:
             for field, content in value.items():
-                criterion = self.criterion_of(field)
+                criterion = self.find_criterion(field)
                 if criterion == i and content is not None:
                     entries += content if isinstance(content, _SeveralEntries) else (content,)
                 elif criterion is None and _fold_name(field).startswith(names):
@@ -508,5 +512,5 @@ def _fold_name(name: str) -> str:
     return re.sub(r"[\s_-]+", "", unicodedata.normalize("NFKC", name).casefold())
 
 
-def _reason_of(entry: _Entry, limit: int = _MAX_REASON) -> str:
+def _make_reason(entry: _Entry, limit: int = _MAX_REASON) -> str:
     return shorten_reason(entry.reasoning, limit) or "the judge gave no reason"

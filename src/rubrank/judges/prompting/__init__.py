@@ -17,10 +17,10 @@ __all__ = [
     "has_prompt",
     "listwise_call",
     "pairwise_call",
-    "prompt_options",
+    "select_prompt_options",
 ]
 
 
-def prompt_options(judge: Judge) -> dict[str, Any]:
+def select_prompt_options(judge: Judge) -> dict[str, Any]:
     """Return the settings of a judge that its calls depend on, as keyword arguments of `absolute_call` etc."""
     return {"language": judge.language, "order": judge.order, "template": judge.prompt}

@@ -38,7 +38,7 @@ from rubrank.judges.prompting.material import (
     count_references,
     defuse,
     group_references,
-    one_line,
+    put_on_one_line,
     show_conversation,
     show_parameters,
     show_response,
@@ -47,26 +47,26 @@ from rubrank.judges.prompting.prompt_files import (
     Prompt,
     PromptLanguage,
     fill,
+    list_prompt_names,
+    load_criterion_prompt,
     load_prompt,
-    prompt_names,
-    prompt_of,
 )
 from rubrank.judges.prompting.reply_form import (
     Example,
     ReplyForm,
-    batch_keys,
-    cannot_judge_word,
     describe_numbers,
     describe_scale,
-    entry_schema,
-    examples_of_entry,
-    examples_of_list,
-    examples_of_pair,
     join_options,
-    listwise_schema,
+    load_cannot_judge_word,
+    make_batch_keys,
+    make_entry_schema,
     make_form,
-    pairwise_schema,
-    strict_object,
+    make_listwise_schema,
+    make_object_schema,
+    make_pairwise_schema,
+    show_list_examples,
+    show_pair_examples,
+    show_score_examples,
 )
 from rubrank.judges.template import SLOTS, Template
 from rubrank.rollouts.rollout import Rollout
@@ -75,7 +75,7 @@ from rubrank.rubrics.rubric import Criterion
 
 def has_prompt(name: str) -> bool:
     """Is there a prompt file for the criterion of this name? A criterion with a question needs none."""
-    return name in prompt_names()
+    return name in list_prompt_names()
 
 
 @only_our_errors
@@ -99,9 +99,9 @@ def absolute_call(
     count = count_references(criterion, prompt, [rollout])
     form = make_form(criterion, prompt, whole=whole or bool(examples), count=count)
     reply_form = fill(
-        frame[_reply_kind(form)], values=describe_numbers(form.scale, prompt_language)
+        frame[_choose_reply_section(form)], values=describe_numbers(form.scale, prompt_language)
     )
-    parts = _parts_about_criterion(
+    parts = _make_parts_about_criterion(
         frame,
         criterion,
         prompt,
@@ -111,10 +111,12 @@ def absolute_call(
         reply=_join_lines(
             fill(frame["reply"], form=reply_form), _describe_cannot_judge(form, prompt_language)
         ),
-        examples=examples_of_entry(criterion, prompt, form, examples),
+        examples=show_score_examples(criterion, prompt, form, examples),
         responses={"response": _show_single_response(rollout, prompt_language)},
     )
-    return parts.make_call(entry_schema(form, prompt_language), criterion.name, order, template)
+    return parts.make_call(
+        make_entry_schema(form, prompt_language), criterion.name, order, template
+    )
 
 
 @only_our_errors
@@ -136,13 +138,13 @@ def batched_call(
     frame = load_prompt("_batched", prompt_language)
     entries = []
     example_texts = []
-    for key, criterion in zip(batch_keys(criteria), criteria, strict=True):
+    for key, criterion in zip(make_batch_keys(criteria), criteria, strict=True):
         prompt = find_prompt(criterion, prompt_language)
         examples_of_criterion = (examples or {}).get(criterion.name, ())
         count = count_references(criterion, prompt, [rollout])
         form = make_form(criterion, prompt, whole=bool(examples_of_criterion), count=count)
         entries.append(_BatchEntry(key, criterion, prompt, form))
-        example_texts.append(examples_of_entry(criterion, prompt, form, examples_of_criterion))
+        example_texts.append(show_score_examples(criterion, prompt, form, examples_of_criterion))
     library_criteria = []  # those that have prompt files
     for entry in entries:
         if not entry.is_question:
@@ -161,8 +163,8 @@ def batched_call(
         responses={"response": _show_single_response(rollout, prompt_language)},
         end=frame["end"],
     )
-    schema = strict_object(
-        {entry.key: entry_schema(entry.form, prompt_language) for entry in entries}
+    schema = make_object_schema(
+        {entry.key: make_entry_schema(entry.form, prompt_language) for entry in entries}
     )
     return parts.make_call(
         schema, ", ".join(criterion.name for criterion in criteria), order, template
@@ -190,7 +192,7 @@ def pairwise_call(
     cannot_judge = _describe_cannot_judge(form, prompt_language, section="cannot")
     response_a = show_response(first, labels, "_A")
     response_b = show_response(second, labels, "_B")
-    parts = _parts_about_criterion(
+    parts = _make_parts_about_criterion(
         frame,
         criterion,
         prompt,
@@ -198,7 +200,7 @@ def pairwise_call(
         [first, second],
         description=_describe_comparison(criterion, prompt, form, frame),
         reply=_join_lines(fill(frame["reply"], findings=findings), cannot_judge),
-        examples=examples_of_pair(criterion, prompt, examples),
+        examples=show_pair_examples(criterion, prompt, examples),
         responses={
             "responses": f"{frame['heading']}\n\n{response_a}\n\n{response_b}",
             "response_a": response_a,
@@ -206,7 +208,7 @@ def pairwise_call(
         },
     )
     return parts.make_call(
-        pairwise_schema(prompt, prompt_language), criterion.name, order, template
+        make_pairwise_schema(prompt, prompt_language), criterion.name, order, template
     )
 
 
@@ -234,7 +236,7 @@ def listwise_call(
         show_response(rollout, labels, f"_{number}") for number, rollout in enumerate(rollouts, 1)
     ]
     cannot_judge = fill(frame["cannot"], reason=form.cannot_judge) if form.cannot_judge else ""
-    parts = _parts_about_criterion(
+    parts = _make_parts_about_criterion(
         frame,
         criterion,
         prompt,
@@ -242,10 +244,12 @@ def listwise_call(
         rollouts,
         description=_describe_comparison(criterion, prompt, form, frame),
         reply=_join_lines(frame["reply"], cannot_judge),
-        examples=examples_of_list(criterion, prompt, examples),
+        examples=show_list_examples(criterion, prompt, examples),
         responses={"responses": "\n\n".join([frame["heading"], *responses])},
     )
-    return parts.make_call(listwise_schema(prompt, len(rollouts)), criterion.name, order, template)
+    return parts.make_call(
+        make_listwise_schema(prompt, len(rollouts)), criterion.name, order, template
+    )
 
 
 # --------------------------------------------------------------------------------------------------- parts of a prompt
@@ -323,7 +327,7 @@ class _PromptParts:
         )
 
 
-def _parts_about_criterion(
+def _make_parts_about_criterion(
     frame: Prompt,
     criterion: Criterion,
     prompt: Prompt,
@@ -340,7 +344,7 @@ def _parts_about_criterion(
     description: the criterion as the judge reads it. responses: as in `_PromptParts`.
     """
     labels = load_prompt("_common", prompt.language).labels
-    name = one_line(criterion.name)
+    name = put_on_one_line(criterion.name)
     anchors = _describe_values(form, labels)
     if form.items is None:
         anchors = anchors[1:]  # without the heading
@@ -356,7 +360,7 @@ def _parts_about_criterion(
         end=fill(frame["end"], name=name, count=len(rollouts)),
         criterion_slots={
             "name": name,
-            "question": _question_of(criterion, prompt),
+            "question": _fill_question(criterion, prompt),
             "anchors": "\n".join(anchors),
         },
     )
@@ -398,11 +402,11 @@ def _show_single_response(rollout: Rollout, language: PromptLanguage) -> str:
 def find_prompt(criterion: Criterion, language: PromptLanguage) -> Prompt:
     """Return the prompt file of a criterion; raises UnknownName if it has neither a file nor a question."""
     name = criterion.prompt_name
-    if criterion.question is None and name not in prompt_names():
+    if criterion.question is None and name not in list_prompt_names():
         raise UnknownName.of(
-            f"criterion {criterion.name!r} for a judge", "name", name, prompt_names()
+            f"criterion {criterion.name!r} for a judge", "name", name, list_prompt_names()
         )
-    return prompt_of(criterion, language)
+    return load_criterion_prompt(criterion, language)
 
 
 def _describe_criterion(
@@ -410,7 +414,7 @@ def _describe_criterion(
 ) -> str:
     """Return the question, what counts, and what the values mean. key: the criterion's field in a batch reply."""
     labels = load_prompt("_common", prompt.language).labels
-    name = one_line(criterion.name)
+    name = put_on_one_line(criterion.name)
     if key and key != name:
         name = f"{key} ({name})"
     lines = [f"## {fill(labels['criterion'], name=name)}", describe_question(criterion, prompt)]
@@ -425,7 +429,7 @@ def describe_question(criterion: Criterion, prompt: Prompt, *, alone: bool = Fal
     labels = load_prompt("_common", prompt.language).labels
     guidelines = "" if alone else describe_guidelines(prompt)
     return _join_lines(
-        _question_of(criterion, prompt), guidelines, show_parameters(criterion, prompt, labels)
+        _fill_question(criterion, prompt), guidelines, show_parameters(criterion, prompt, labels)
     )
 
 
@@ -445,7 +449,7 @@ def _describe_comparison(
     return f"{text}\n{frame['lower']}" if criterion.direction == "lower" else text
 
 
-def _question_of(criterion: Criterion, prompt: Prompt) -> str:
+def _fill_question(criterion: Criterion, prompt: Prompt) -> str:
     return fill(prompt["question"], question=criterion.question or "")
 
 
@@ -459,7 +463,7 @@ def _describe_values(form: ReplyForm, labels: Mapping[str, str]) -> list[str]:
     return [heading, *(f'"{word}": {meaning}' for word, meaning in form.items.words.values())]
 
 
-def _reply_kind(form: ReplyForm) -> str:
+def _choose_reply_section(form: ReplyForm) -> str:
     """Return the name of the section of a frame that describes this form."""
     if form.items is not None:
         return "items"
@@ -474,9 +478,11 @@ def _describe_cannot_judge(form: ReplyForm, language: PromptLanguage, section: s
     if not form.cannot_judge:
         return ""
     if not section:
-        section = {"items": "nothing", "finding": "cannot", "plain": "null"}[_reply_kind(form)]
+        section = {"items": "nothing", "finding": "cannot", "plain": "null"}[
+            _choose_reply_section(form)
+        ]
     text = load_prompt("_common", language)[section]
-    return fill(text, reason=form.cannot_judge, word=cannot_judge_word(language))
+    return fill(text, reason=form.cannot_judge, word=load_cannot_judge_word(language))
 
 
 # ------------------------------------------------------------------------------------------------------------ a batch
@@ -527,11 +533,11 @@ def _describe_questions(frame: Prompt, entries: Sequence[_BatchEntry]) -> list[s
 def _describe_question(entry: _BatchEntry, scale: str, labels: Mapping[str, str]) -> str:
     """Return a line such as "c3: Is it polite?"; scale: its values, if they are not the usual ones."""
     criterion = entry.criterion
-    question = _question_of(criterion, entry.prompt)
+    question = _fill_question(criterion, entry.prompt)
     name_is_shown = entry.key == criterion.name or question.startswith(criterion.name.rstrip(" …"))
     heading = f"{entry.key}: {question}"
     if not name_is_shown:
-        heading = f"{entry.key} ({one_line(criterion.name)}): {question}"
+        heading = f"{entry.key} ({put_on_one_line(criterion.name)}): {question}"
     direction = labels["lower"] if criterion.direction == "lower" else ""
     below = _join_lines(show_parameters(criterion, entry.prompt, labels), scale, direction)
     return f"### {heading}\n{below}" if below else heading
@@ -544,6 +550,6 @@ def _describe_batch_reply(frame: Prompt, entries: Sequence[_BatchEntry]) -> str:
         shown_keys = f'"{keys[0]}", "{keys[1]}", … "{keys[-1]}"'
     else:
         shown_keys = ", ".join(f'"{key}"' for key in keys)
-    kinds = {_reply_kind(entry.form) for entry in entries}
+    kinds = {_choose_reply_section(entry.form) for entry in entries}
     forms = [frame[kind] for kind in ("finding", "plain", "items") if kind in kinds]
     return fill(frame["reply"], keys=shown_keys, forms="\n".join(forms))

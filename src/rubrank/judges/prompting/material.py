@@ -61,7 +61,7 @@ def defuse(text: str) -> str:
     return _TOKEN.sub(lambda match: match[0] + UNSEEN, encodable(text))
 
 
-def nonce(text: str) -> str:
+def make_fence_code(text: str) -> str:
     """Return twelve hexadecimal digits that do not occur in the text; the same for the same text."""
     data = text.encode()
     for attempt in count():
@@ -76,7 +76,7 @@ def nonce(text: str) -> str:
 def fence(tag: str, text: str) -> str:
     """Return the text between an opening and a closing tag that carry the same code."""
     text = defuse(text)
-    code = nonce(text)
+    code = make_fence_code(text)
     return f"<{tag} {code}>\n{text}\n</{tag} {code}>"
 
 
@@ -143,7 +143,7 @@ def group_references(
     for criterion, prompt in zip(criteria, prompts, strict=True):
         text = _show_references(criterion, prompt, rollouts)
         if text:
-            names_of_text.setdefault(text, []).append(one_line(criterion.name))
+            names_of_text.setdefault(text, []).append(put_on_one_line(criterion.name))
     return {", ".join(names): text for text, names in names_of_text.items()}
 
 
@@ -204,11 +204,11 @@ def _describe_parameter(name: str, value: Any, prompt: Prompt, labels: Mapping[s
     if exact is not None:
         return exact
     items = value if isinstance(value, list | tuple) else [value]
-    text = one_line(", ".join(as_json(item) for item in items))
+    text = put_on_one_line(", ".join(as_json(item) for item in items))
     sentence = prompt.params.get(name)
     if sentence:
         return sentence.replace("{}", text)
-    return fill(labels["param"], name=one_line(name), value=text)
+    return fill(labels["param"], name=put_on_one_line(name), value=text)
 
 
 # --------------------------------------------------------------------------------------------------------- plain text
@@ -235,6 +235,6 @@ def _to_json(value: Any) -> Any:
     return dict(value) if isinstance(value, Mapping) else str(value)
 
 
-def one_line(text: str) -> str:
+def put_on_one_line(text: str) -> str:
     """Return the text on one line, safe to insert into a sentence of the prompt."""
     return " ".join(defuse(text).split())

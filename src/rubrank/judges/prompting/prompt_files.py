@@ -158,17 +158,17 @@ def load_prompt(name: str, language: PromptLanguage) -> Prompt:
 
 
 @lru_cache(maxsize=1)
-def prompt_names() -> frozenset[str]:
+def list_prompt_names() -> frozenset[str]:
     """Return the names of the criteria that have a prompt file."""
     return frozenset(
         path.stem for path in (FOLDER / "en").glob("*.txt") if not path.stem.startswith("_")
     )
 
 
-def prompt_of(criterion: Criterion, language: PromptLanguage) -> Prompt:
+def load_criterion_prompt(criterion: Criterion, language: PromptLanguage) -> Prompt:
     """Return the criterion's own prompt, or the frame for its question."""
     name = criterion.prompt_name
-    if criterion.question is not None or name not in prompt_names():
+    if criterion.question is not None or name not in list_prompt_names():
         name = "_question"
     return load_prompt(name, language)
 

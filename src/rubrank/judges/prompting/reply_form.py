@@ -39,19 +39,19 @@ from rubrank.judges.prompting.prompt_files import (
     Prompt,
     PromptLanguage,
     fill,
+    load_criterion_prompt,
     load_prompt,
-    prompt_of,
 )
 from rubrank.rubrics.rubric import Criterion
 from rubrank.rubrics.scale import Scale
 
 _MAX_VALUES_WITH_FINDINGS = 3
 _MAX_FINDING = 40  # characters of an anchor that can serve as a finding
-# Names that can be fields of a reply. "c3" cannot: it is the key of a criterion without such a name (`batch_keys`).
+# Names that can be fields of a reply. "c3" cannot: `make_batch_keys` gives it to a criterion without such a name.
 _PLAIN_NAME = re.compile(r"(?!c\d+$)[A-Za-z][\w:.-]{0,39}", re.ASCII)
 
 
-def spell(value: float) -> str:
+def spell_number(value: float) -> str:
     """Return the value as a judge reads and writes it: 1, 0.5, 0.3333."""
     return str(int(value)) if value == int(value) else str(round(value, 4))
 
@@ -107,15 +107,15 @@ def make_form(
             items = None
     return ReplyForm(
         criterion.scale,
-        _scale_lines(criterion, prompt),
-        findings={n: words[0] for n, words in _words_by_number(criterion, [prompt]).items()},
+        _make_scale_lines(criterion, prompt),
+        findings={n: words[0] for n, words in _list_finding_words(criterion, [prompt]).items()},
         cannot_judge=prompt.get("cannot"),
         items=items,
         item_count=count if items is not None and items.counted else None,
     )
 
 
-def _scale_lines(criterion: Criterion, prompt: Prompt) -> tuple[ScaleLine, ...]:
+def _make_scale_lines(criterion: Criterion, prompt: Prompt) -> tuple[ScaleLine, ...]:
     """Return what the values mean, best first: by the user's anchors, or by those of the prompt file."""
     numbers = criterion.scale.numbers
     anchors = criterion.anchors
@@ -129,7 +129,7 @@ def _scale_lines(criterion: Criterion, prompt: Prompt) -> tuple[ScaleLine, ...]:
                 # Only whole numbers are asked for: 7.5 stands for 7 or 8.
                 below = int(number)
                 if number == below:
-                    lines.append(ScaleLine(spell(number), text, number))
+                    lines.append(ScaleLine(spell_number(number), text, number))
                 else:
                     lines.append(ScaleLine(f"{below}–{below + 1}", text, below + 0.5))
             return tuple(lines)
@@ -143,11 +143,11 @@ def _scale_lines(criterion: Criterion, prompt: Prompt) -> tuple[ScaleLine, ...]:
                 low=anchors[lower].rstrip(".。"),
                 high=anchors[upper].rstrip(".。"),
             )
-        lines.append(ScaleLine(spell(number), meaning, number))
+        lines.append(ScaleLine(spell_number(number), meaning, number))
     return tuple(lines)
 
 
-def _words_by_number(criterion: Criterion, prompts: Sequence[Prompt]) -> dict[float, list[str]]:
+def _list_finding_words(criterion: Criterion, prompts: Sequence[Prompt]) -> dict[float, list[str]]:
     """Return the words of the finding of each number, one of each prompt; empty if none is asked for."""
     scale = criterion.scale
     numbers = scale.numbers
@@ -171,22 +171,22 @@ def _words_by_number(criterion: Criterion, prompts: Sequence[Prompt]) -> dict[fl
     }
 
 
-def numbers_of_findings(criterion: Criterion) -> dict[str, tuple[float, ...]]:
+def map_findings_to_numbers(criterion: Criterion) -> dict[str, tuple[float, ...]]:
     """Return for every finding, in either language, the numbers that agree with it.
 
     No number agrees with "cannot be judged".
     """
     numbers: dict[str, tuple[float, ...]] = {}
-    prompts = [prompt_of(criterion, language) for language in LANGUAGES]
-    for number, words in _words_by_number(criterion, prompts).items():
+    prompts = [load_criterion_prompt(criterion, language) for language in LANGUAGES]
+    for number, words in _list_finding_words(criterion, prompts).items():
         for word in set(map(fold_word, words)):
             numbers[word] = (*numbers.get(word, ()), number)
-    return _numbers_of_cannot_judge() | numbers
+    return _map_cannot_judge_to_numbers() | numbers
 
 
-def numbers_of_pairwise_findings() -> dict[str, tuple[float, ...]]:
+def map_pairwise_findings_to_numbers() -> dict[str, tuple[float, ...]]:
     """Return the same for a comparison of two: 1 = A is better."""
-    numbers = _numbers_of_cannot_judge()
+    numbers = _map_cannot_judge_to_numbers()
     values = {"high": 1.0, "between": 0.5, "low": 0.0}
     for language in LANGUAGES:
         findings = load_prompt("_pairwise", language).findings
@@ -195,11 +195,11 @@ def numbers_of_pairwise_findings() -> dict[str, tuple[float, ...]]:
     return numbers
 
 
-def _numbers_of_cannot_judge() -> dict[str, tuple[float, ...]]:
-    return {fold_word(cannot_judge_word(language)): () for language in LANGUAGES}
+def _map_cannot_judge_to_numbers() -> dict[str, tuple[float, ...]]:
+    return {fold_word(load_cannot_judge_word(language)): () for language in LANGUAGES}
 
 
-def cannot_judge_word(language: PromptLanguage) -> str:
+def load_cannot_judge_word(language: PromptLanguage) -> str:
     """Return the finding of a judge that cannot judge."""
     return load_prompt("_common", language).labels["cannot"]
 
@@ -220,15 +220,15 @@ def join_options(options: Sequence[str], language: PromptLanguage) -> str:
 def describe_numbers(scale: Scale, language: PromptLanguage) -> str:
     """Return in words which numbers the verdict may be."""
     if not scale.steps:
-        return join_options([spell(number) for number in scale.numbers], language)
-    low = spell(scale.numbers[0])
-    high = spell(scale.numbers[-1])
+        return join_options([spell_number(number) for number in scale.numbers], language)
+    low = spell_number(scale.numbers[0])
+    high = spell_number(scale.numbers[-1])
     return f"{low} 到 {high} 的整数" if language == "zh" else f"a whole number from {low} to {high}"
 
 
 def describe_scale(form: ReplyForm, labels: Mapping[str, str]) -> list[str]:
     """Return a line for each value: 1 ("clean"): Natural for its purpose."""
-    findings = {spell(number): word for number, word in form.findings.items()}
+    findings = {spell_number(number): word for number, word in form.findings.items()}
     lines = [labels["range"]] if form.scale.steps else []
     for label, text, _ in form.lines:
         finding = findings.get(label)
@@ -246,59 +246,59 @@ def describe_scale(form: ReplyForm, labels: Mapping[str, str]) -> list[str]:
 _TEXT: dict[str, Any] = {"type": "string"}
 
 
-def entry_schema(form: ReplyForm, language: PromptLanguage) -> dict[str, Any]:
+def make_entry_schema(form: ReplyForm, language: PromptLanguage) -> dict[str, Any]:
     """Return the schema of one verdict, or of a list of items."""
     if form.items is not None:
         words = [word for word, _ in form.items.words.values()]
-        entry = strict_object({"item": _TEXT, "verdict": {"type": "string", "enum": words}})
+        entry = make_object_schema({"item": _TEXT, "verdict": {"type": "string", "enum": words}})
         items: dict[str, Any] = {"type": "array", "items": entry}
         if form.item_count is not None:
             items |= {"minItems": form.item_count, "maxItems": form.item_count}
         if form.cannot_judge:
             items = {"anyOf": [items, {"type": "null"}]}
-        return strict_object({"reasoning": _TEXT, "items": items})
+        return make_object_schema({"reasoning": _TEXT, "items": items})
     numbers: list[Any] = [int(n) if n == int(n) else round(n, 4) for n in form.scale.numbers]
     verdict: dict[str, Any] = {"type": "number", "enum": numbers}
     if form.cannot_judge:
         verdict = {"type": ["number", "null"], "enum": [*numbers, None]}
     if not form.findings:
-        return strict_object({"reasoning": _TEXT, "verdict": verdict})
+        return make_object_schema({"reasoning": _TEXT, "verdict": verdict})
     best_first = sorted(form.findings, reverse=True)
     words = list(dict.fromkeys(form.findings[number] for number in best_first))
-    finding = _finding_schema(words, form.cannot_judge, language)
-    return strict_object({"reasoning": _TEXT, "finding": finding, "verdict": verdict})
+    finding = _make_finding_schema(words, form.cannot_judge, language)
+    return make_object_schema({"reasoning": _TEXT, "finding": finding, "verdict": verdict})
 
 
-def _finding_schema(
+def _make_finding_schema(
     words: Sequence[str], cannot_judge: str, language: PromptLanguage
 ) -> dict[str, Any]:
-    options = [*words, cannot_judge_word(language)] if cannot_judge else list(words)
+    options = [*words, load_cannot_judge_word(language)] if cannot_judge else list(words)
     return {"type": "string", "enum": options}
 
 
-def pairwise_schema(prompt: Prompt, language: PromptLanguage) -> dict[str, Any]:
+def make_pairwise_schema(prompt: Prompt, language: PromptLanguage) -> dict[str, Any]:
     """Return the schema of a comparison of two."""
     cannot_judge = prompt.get("cannot")
     words = list(load_prompt("_pairwise", language).findings.values())
     verdict: dict[str, Any] = {"type": "string", "enum": ["A", "B", "tie"]}
     if cannot_judge:
         verdict = {"type": ["string", "null"], "enum": ["A", "B", "tie", None]}
-    finding = _finding_schema(words, cannot_judge, language)
-    return strict_object({"reasoning": _TEXT, "finding": finding, "verdict": verdict})
+    finding = _make_finding_schema(words, cannot_judge, language)
+    return make_object_schema({"reasoning": _TEXT, "finding": finding, "verdict": verdict})
 
 
-def listwise_schema(prompt: Prompt, n: int) -> dict[str, Any]:
+def make_listwise_schema(prompt: Prompt, n: int) -> dict[str, Any]:
     """Return the schema of a ranking of n responses."""
     number = {"type": "integer", "enum": list(range(1, n + 1))}
-    ranks = strict_object({str(i): number for i in range(1, n + 1)})
+    ranks = make_object_schema({str(i): number for i in range(1, n + 1)})
     if prompt.get("cannot"):
         ranks = {"anyOf": [ranks, {"type": "null"}]}
-    return strict_object(
+    return make_object_schema(
         {"reasoning": _TEXT, "finding": {"type": "array", "items": number}, "verdict": ranks}
     )
 
 
-def strict_object(properties: Mapping[str, Any]) -> dict[str, Any]:
+def make_object_schema(properties: Mapping[str, Any]) -> dict[str, Any]:
     """Return the schema of an object with exactly these fields."""
     return {
         "type": "object",
@@ -308,7 +308,7 @@ def strict_object(properties: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def batch_keys(criteria: Sequence[Criterion]) -> list[str]:
+def make_batch_keys(criteria: Sequence[Criterion]) -> list[str]:
     """Return the field of each criterion in a batch reply: its name, or a number if the name is a sentence."""
     keys = []
     for number, criterion in enumerate(criteria, 1):
@@ -323,21 +323,21 @@ _KEYS = ("prompt", "response", "reasoning", "verdict")
 _LEVEL_OF_CHOICE = {"A": "high", "tie": "between", "B": "low"}
 
 
-def examples_of_entry(
+def show_score_examples(
     criterion: Criterion, prompt: Prompt, form: ReplyForm, examples: Sequence[Example]
 ) -> str:
     """Return examples of judgments of one response; a verdict is a score, or a number of the user's anchors."""
     texts = []
     for example in examples:
         _check_keys(criterion, example)
-        number = _number_of(criterion, example["verdict"])
+        number = _find_number(criterion, example["verdict"])
         verdict = int(number) if number == int(number) else round(number, 4)
         responses = [fence("response", as_text(example["response"]))]
         texts.append(_show_example(example, responses, form.findings.get(number), verdict))
     return _number_examples(prompt, texts)
 
 
-def _number_of(criterion: Criterion, verdict: Any) -> float:
+def _find_number(criterion: Criterion, verdict: Any) -> float:
     """Return the number that a judge would write for the verdict of an example."""
     scale = criterion.scale
     is_number = isinstance(verdict, int | float) and not isinstance(verdict, bool)
@@ -355,13 +355,13 @@ def _number_of(criterion: Criterion, verdict: Any) -> float:
     return number
 
 
-def examples_of_pair(criterion: Criterion, prompt: Prompt, examples: Sequence[Example]) -> str:
+def show_pair_examples(criterion: Criterion, prompt: Prompt, examples: Sequence[Example]) -> str:
     """Return examples of comparisons of two responses."""
     findings = load_prompt("_pairwise", prompt.language).findings
     texts = []
     for example in examples:
         _check_keys(criterion, example)
-        responses = _responses_of(criterion, example, 2)
+        responses = _read_responses(criterion, example, 2)
         verdict = example["verdict"]
         if verdict not in _LEVEL_OF_CHOICE:
             raise _invalid(criterion, "verdict", '"A", "B" or "tie"', verdict)
@@ -370,12 +370,12 @@ def examples_of_pair(criterion: Criterion, prompt: Prompt, examples: Sequence[Ex
     return _number_examples(prompt, texts)
 
 
-def examples_of_list(criterion: Criterion, prompt: Prompt, examples: Sequence[Example]) -> str:
+def show_list_examples(criterion: Criterion, prompt: Prompt, examples: Sequence[Example]) -> str:
     """Return examples of rankings of several responses."""
     texts = []
     for example in examples:
         _check_keys(criterion, example)
-        responses = _responses_of(criterion, example)
+        responses = _read_responses(criterion, example)
         ranks = example["verdict"]
         if not isinstance(ranks, list | tuple) or len(ranks) != len(responses) or 1 not in ranks:
             raise _invalid(criterion, "verdict", "a rank for each response, 1 = best", ranks)
@@ -401,7 +401,7 @@ def _check_keys(criterion: Criterion, example: Example) -> None:
         )
 
 
-def _responses_of(criterion: Criterion, example: Example, number: int | None = None) -> list[str]:
+def _read_responses(criterion: Criterion, example: Example, number: int | None = None) -> list[str]:
     responses = example["response"]
     is_list = isinstance(responses, list | tuple) and len(responses) >= 2
     if not is_list or (number is not None and len(responses) != number):

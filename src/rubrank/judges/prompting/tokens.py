@@ -1,8 +1,8 @@
 """Count the tokens of a text, with a tokenizer from a file or by an estimate.
 
-    count, name = token_counter(None)                       name: "estimate"
+    count, name = load_token_counter(None)                       name: "estimate"
     count("Name a lake in Hangzhou.")                       6
-    count, name = token_counter(Path("tokenizer.json"))     name: "tokenizer.json"
+    count, name = load_token_counter(Path("tokenizer.json"))     name: "tokenizer.json"
 
 The estimate takes a token for every four ASCII characters and one for every other character. For the library's prompts
 that is 2 to 5 % more than OpenAI's o200k_base and Qwen's tokenizer count in English, and 15 to 30 % more in Chinese
@@ -31,16 +31,16 @@ _PATTERN = (
 )
 
 
-def estimated_tokens(text: str) -> int:
+def estimate_tokens(text: str) -> int:
     """Return an estimate of the tokens in a text, the same for all models."""
     ascii_count = sum(character.isascii() for character in text)
     return math.ceil(ascii_count / _ASCII_PER_TOKEN) + len(text) - ascii_count
 
 
-def token_counter(tokenizer: Path | None) -> tuple[Counter, str]:
+def load_token_counter(tokenizer: Path | None) -> tuple[Counter, str]:
     """Return a function that counts tokens, and its name."""
     if tokenizer is None:
-        return estimated_tokens, "estimate"
+        return estimate_tokens, "estimate"
     require_file(tokenizer)
     load = _load_tiktoken if tokenizer.suffix == ".tiktoken" else _load_tokenizer_json
     return load(tokenizer), tokenizer.name
