@@ -57,15 +57,15 @@ REASONS = {
     "no choices": "malformed reply: no message in it",
     "an error with status 200": "error beside the reply: upstream is down",
     "empty": "empty reply",
-    "never answering": "timeout after 0.3 s",
-    "byte by byte": "timeout after 0.3 s",
+    "never answering": "timeout after 1 s",
+    "byte by byte": "timeout after 1 s",
 }
 
 
 @pytest.mark.parametrize("name", REASONS)
 def test_what_does_not_pass_is_missing_with_a_reason(name):
     with Server([PASSING[name]]) as server:
-        reply = ask(judge_of(server, timeout=0.3, retry={"attempts": 3}))
+        reply = ask(judge_of(server, timeout=1.0, retry={"attempts": 3}))
         assert len(server.completions) == 3
     assert reply.failure.startswith(REASONS[name])
     assert reply.attempts == 3

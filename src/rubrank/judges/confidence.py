@@ -90,10 +90,14 @@ def calibrate_distribution(distribution: Distribution, knots: Knots) -> Distribu
     """Return the distribution with calibrated cumulative probabilities."""
     stated, right = zip(*knots, strict=True)
     values = [value for value, _ in distribution]
-    at_least = np.cumsum([probability for _, probability in reversed(distribution)])[::-1]
-    mapped = np.interp(at_least[1:], stated, right)
-    edges = np.concatenate([[1.0], mapped, [0.0]])
-    return tuple((value, float(p)) for value, p in zip(values, -np.diff(edges), strict=True))
+    probabilities = [probability for _, probability in distribution]
+    # P(value ≥ level) for every level. For the lowest level it is 1, whatever the calibration.
+    at_least = np.cumsum(probabilities[::-1])[::-1]
+    calibrated = np.interp(at_least[1:], stated, right)
+    # P(value = level) is the difference between two neighbours; above the highest level there is nothing.
+    edges = np.concatenate([[1.0], calibrated, [0.0]])
+    differences = -np.diff(edges)
+    return tuple((value, float(p)) for value, p in zip(values, differences, strict=True))
 
 
 def complete_distribution(distribution: Distribution, levels: Sequence[float]) -> Distribution:
@@ -131,6 +135,7 @@ _MISSING = -1.0  # less sure than any answer
 def count_most_escalated(question: Question, judge: Judge) -> int:
     """Return how many different cells may be escalated at most."""
     assert judge.escalate is not None
+    # Without the small number, 0.14 × 50 = 7.000000000000001 would be rounded up to 8.
     return math.ceil(judge.escalate.most * len(_list_distinct_cells(question)) - 1e-9)
 
 
@@ -154,6 +159,7 @@ def choose_escalated(question: Question, judge: Judge, first: Judgment) -> np.nd
     unsure.sort()
     answers = [question.group.rollouts[i].answer for i in sorted({i for i, _ in cells})]
     draw = make_seeded_random(judge.seed, question.group.id, answers).random()
+    # Rounded up or down at random, so that the share is right on average; never above `count_most_escalated`.
     number = math.floor(escalate.most * len(cells) + draw * (1.0 - 1e-9))
     chosen = {cell for _, cell in unsure[:number]}
     first_of = find_duplicates(question.group.rollouts)

@@ -98,7 +98,10 @@ def choose_pairs(n: int, budget: int | None, random: Random) -> list[Pair]:
     if budget is None or budget >= n * (n - 1) // 2:
         return [(i, j) for i in range(n) for j in range(i + 1, n)]
     pairs = _list_pairs(n)[:budget]
-    pairs = pairs[:n] + _exchange_partners(pairs[n:], pairs[:n], random)
+    # The first circle stays as it is, because it connects all responses.
+    first_circle = pairs[:n]
+    pairs = first_circle + _exchange_partners(pairs[n:], first_circle, random)
+    # Which response is in which place of the circles is random, too.
     labels = shuffle(n, random)
     return [_make_pair(labels[i], labels[j]) for i, j in pairs]
 
@@ -140,18 +143,20 @@ def _fill_up(pairs: list[Pair], n: int, budget: int, random: Random) -> list[Pai
             if part_of[k] == part_of_j:
                 part_of[k] = part_of[i]
 
+    def find_new_pair() -> Pair:
+        fewest_pairs_first = sorted(range(n), key=lambda i: (len(partners[i]), rank[i]))
+        is_connected = len(set(part_of)) == 1
+        for i in fewest_pairs_first:
+            for j in fewest_pairs_first:
+                is_new = i != j and j not in partners[i]
+                if is_new and (is_connected or part_of[i] != part_of[j]):
+                    return i, j
+        raise AssertionError("the budget is smaller than the number of all pairs")
+
     for i, j in pairs:
         connect(i, j)
     while len(pairs) < budget:
-        by_pairs = sorted(range(n), key=lambda i: (len(partners[i]), rank[i]))
-        is_connected = len(set(part_of)) == 1
-        candidates = (
-            (i, j)
-            for i in by_pairs
-            for j in by_pairs
-            if i != j and j not in partners[i] and (is_connected or part_of[i] != part_of[j])
-        )
-        i, j = next(candidates)
+        i, j = find_new_pair()
         pairs.append(_make_pair(i, j))
         connect(i, j)
     return pairs
@@ -188,7 +193,7 @@ def _exchange_partners(pairs: list[Pair], fixed: list[Pair], random: Random) -> 
         y = int(random.random() * len(pairs))
         a, b = pairs[x]
         c, d = pairs[y] if random.random() < 0.5 else pairs[y][::-1]
-        exchanged = (_make_pair(a, c), _make_pair(b, d))
+        exchanged = (_make_pair(a, c), _make_pair(b, d))  # instead of a–b and c–d
         if len({a, b, c, d}) == 4 and not all_pairs.intersection(exchanged):
             all_pairs -= {pairs[x], pairs[y]}
             all_pairs.update(exchanged)
@@ -255,6 +260,7 @@ def _fit_utilities(n: int, answers: Mapping[Pair, float]) -> _Fit:
     u = np.zeros(n)
     hessian = _RIDGE * np.eye(n)
     for _ in range(_NEWTON_STEPS):
+        # The gradient of the log-posterior, and its negative Hessian. `np.add.at` adds up repeated indices.
         p = 1.0 / (1.0 + np.exp(u[second] - u[first]))
         gradient = -_RIDGE * u
         np.add.at(gradient, first, outcomes - p)
@@ -271,10 +277,11 @@ def _fit_utilities(n: int, answers: Mapping[Pair, float]) -> _Fit:
             break
     covariance = np.linalg.inv(hessian)
     variances = np.diag(covariance)
-    spread = variances[:, None] + variances[None, :] - 2.0 * covariance
+    variance_of_difference = variances[:, None] + variances[None, :] - 2.0 * covariance
     p = 1.0 / (1.0 + np.exp(u[None, :] - u[:, None]))
+    gain = 0.5 * np.log1p(p * (1.0 - p) * variance_of_difference)
     # Rounded, so that comparisons that promise the same are ordered by rank and not by the last bit of a sum.
-    return _Fit(np.round(u, 9), np.round(0.5 * np.log1p(p * (1.0 - p) * spread), 9))
+    return _Fit(np.round(u, 9), np.round(gain, 9))
 
 
 def _match_players(

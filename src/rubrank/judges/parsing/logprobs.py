@@ -23,11 +23,13 @@ from rubrank.verifiers.distribution import Distribution
 
 MIN_PROBABILITY = 0.5
 """Probability that must be on values of the scale."""
+# The place of a verdict: `"verdict": 1` in JSON, or `Verdict: 1` at the start of a line.
 _VERDICT = re.compile(
     r"(?:(?<!\\)[\"'](?:verdict|结论|判定)[\"']|^[ \t*_#-]*(?:final )?(?:verdict|结论|判定|裁决)[ \t*_]*)"
     r"\s*[:：=][ \t*_`\"\n]*(?P<value>[-+]?[\d.]+|true|false)",
     re.IGNORECASE | re.MULTILINE,
 )
+# A number at the start of a token, behind spaces and marks, and what follows it: ` "0.5}` → "0.5", "}".
 _LITERAL = re.compile(r"[\s\"'*_`:：]*([-+]?[\d.]*)(.*)", re.DOTALL)
 
 

@@ -59,14 +59,18 @@ from rubrank.verifiers.verifier import REFUSED, Domain, Verdict
 
 _MAX_REASON = 400  # characters
 _MAX_REASON_PER_RESPONSE = 250  # characters for each response of a list, if that gives more
+# "1", "-0.5", ".5"; the lengths are limited so that a number of a million digits takes no time.
 _NUMBER = re.compile(r"[-+]?(?:\d{1,30}(?:\.\d{0,30})?|\.\d{1,30})")
+# What may follow the verdict in its line: Markdown, a full stop, and the finding in brackets: "** (meets)."
 _REST_OF_LINE = re.compile(
     r"[\s*_`.。!！]*(?:[(（](?P<finding>[^()（）\n]{1,80})[)）])?[\s*_`.。!！]*"
 )
+# The verdict of a comparison: "A", "Response B", "tie", "回复A".
 _CHOICE = re.compile(
     r"(?:response|answer|回复|回答)?[ \t]*(a|b|tie|equal|平局|平手)(?![a-z])", re.IGNORECASE
 )
 _CHOICES = {"a": 1.0, "b": 0.0, "tie": 0.5, "equal": 0.5, "平局": 0.5, "平手": 0.5}
+# The names that judges give to the fields of a reply → the name in the schema.
 _FIELD_NAMES = {
     **dict.fromkeys(("verdict", "结论", "判定", "ranks", "ranking"), "verdict"),
     **dict.fromkeys(
