@@ -289,7 +289,7 @@ def _read_texts(content: Any) -> list[str]:
 
 def _to_data(value: Any) -> Any:
     """Return the fields of one of NeMo Gym's own objects; other values are returned unchanged."""
-    return value.model_to_data() if hasattr(value, "model_dump") else value
+    return value.model_dump() if hasattr(value, "model_dump") else value
 
 
 def _to_mapping(value: Any) -> Mapping[str, Any]:
