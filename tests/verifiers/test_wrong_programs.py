@@ -8,7 +8,7 @@ import pytest
 from cases import thinned
 
 from rubrank.rollouts.rollout import Rollout
-from rubrank.verifiers.agentic.code import find_test_files, modules_of
+from rubrank.verifiers.agentic.code import find_modules, find_test_files
 from rubrank.verifiers.shared import sandbox
 from rubrank.verifiers.verifier import find_verifier
 
@@ -241,8 +241,8 @@ def test_which_files_belong_to_the_tests(name, content, belongs):
     assert find_test_files({name: content}, [name], tests) == {name}
 
 
-def test_modules_of_files():
-    assert modules_of(["a/b/c.py", "a/__init__.py", "d.py", "e.txt", "f-g.py"]) == {
+def test_find_modules_files():
+    assert find_modules(["a/b/c.py", "a/__init__.py", "d.py", "e.txt", "f-g.py"]) == {
         "a.b.c": "a/b/c.py",
         "a": "a/__init__.py",
         "a.b": "",

@@ -1,4 +1,12 @@
-"""Code that has to work: patches that fit their files, code that passes its tests.
+"""Verifiers of code: PatchApplies (a patch fits its files) and TestsPass (the code passes its tests).
+
+TestsPass takes these steps:
+
+    1. _split_tests     every test function of a source becomes a job
+    2. _find_solution   the code: a block of the answer, a file that the agent left, or files after a patch
+    3. run_tests        jobs that call functions, in two sandboxes joined by a pipe (see `pipe/`)
+       _run_programs    cases of input and output, in one sandbox (see `harness.py`)
+    4. _summarise       one report per test → value and reason
 
 What does the code of a response see of its tests? Programs (`cases`) never see the outputs expected of them: those are
 compared outside the sandbox. Tests that call functions run in another sandbox than the code: arguments go over a pipe
@@ -38,8 +46,10 @@ from rubrank.verifiers.shared.sandbox import make_command
 from rubrank.verifiers.verifier import UNIT, Answer, Verdict, missing, verifier
 
 _MOST_TESTS = 200
-_PIPE = "rubrank.verifiers.agentic.pipe"
+_MOST_SECONDS = 600.0  # of one sandbox, however many tests it runs
+_PIPE_PACKAGE = "rubrank.verifiers.agentic.pipe"
 _TEST_FOLDERS = {"test", "tests", "testing", "testdata", "test_data", "fixtures"}
+# test_sort.py, tests.py, sort_test.py, conftest.py, test_helpers.py, testutils.py
 _TEST_NAMES = re.compile(
     r"(?:test_.*|tests?|.*_tests?|conftest|.*_?test_?(?:helpers?|utils?|tools?|case))\.py"
 )
@@ -51,6 +61,37 @@ class Case(Strict):
 
     stdin: str = ""
     stdout: str
+
+
+@dataclass(frozen=True)
+class Solution:
+    """The solution to run: its code and files, and the files as the tests know them."""
+
+    code: str | None
+    """The solution, as a module named `module`; None: the tests import it from `files`."""
+    module: str
+    files: Mapping[str, str] = field(default_factory=dict)
+    """The solution's files."""
+    original_files: Mapping[str, str] = field(default_factory=dict)
+    """The files as they were before the policy changed them: those that the tests see."""
+    test_files: frozenset[str] = frozenset()
+    """Those of the original files that belong to the tests: imported beside the tests, not from the solution."""
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How the tests of one response are run."""
+
+    seconds: float
+    """For each test."""
+    memory: int
+    """In MB."""
+    stop: bool
+    """Stop at the first test that fails."""
+    mutates: bool = False
+    """Changes of arguments are seen whatever a function returns."""
+    in_process: bool = False
+    """Run every test in the solution's process."""
 
 
 _CASES: TypeAdapter[list[Case]] = TypeAdapter(list[Case])
@@ -92,7 +133,7 @@ def patch_applies(
 
 
 def _apply_patch(answer: str, files: dict[str, str], fuzz: int = 0) -> dict[str, str] | str:
-    """The files after the response's patch, or what is wrong with it."""
+    """Return the files after the response's patch, or a text that says what is wrong with it."""
     diff = find_patch(answer)
     if diff is None:
         return "no diff in the answer"
@@ -106,7 +147,7 @@ def _apply_patch(answer: str, files: dict[str, str], fuzz: int = 0) -> dict[str,
 
 
 @verifier("TestsPass", family="agentic", domain=UNIT, version=4, cost="process")
-def code_passes(
+def passes_tests(
     rollout: Rollout,
     *,
     tests: list[str] | str | None = None,
@@ -149,32 +190,35 @@ def code_passes(
         tests = _TESTS.validate_python(rollout.metadata.get("tests", []))
         cases = _CASES.validate_python(rollout.metadata.get("cases", []))
     sources = [tests] if isinstance(tests, str) else tests or []
-    calls = [job for text in sources if text.strip() for job in _split_tests(text, entry_point)]
-    programs = cases or []
-    total = len(calls) + len(programs)
+    jobs: list[dict[str, Any]] = []
+    for text in sources:
+        if text.strip():
+            jobs += _split_tests(text, entry_point)
+    cases = cases or []
+    total = len(jobs) + len(cases)
     if not total:
         return missing("no tests: give `tests`, `cases`, metadata['tests'] or metadata['cases']")
-    if not calls and not any(case.stdout.strip() for case in programs):
+    if not jobs and not any(case.stdout.strip() for case in cases):
         return missing("no case expects any output, so a program that does nothing would pass")
     if total > _MOST_TESTS:
         return missing(f"{total} tests; at most {_MOST_TESTS} are run")
-    work = _find_work(rollout, source, path, test_files, [job["source"] for job in calls])
-    if isinstance(work, Verdict):
-        return work
-    if work.code is not None and setup:
-        work = replace(work, code=f"{setup}\n{work.code}")
+    solution = _find_solution(rollout, source, path, test_files, [job["source"] for job in jobs])
+    if isinstance(solution, Verdict):
+        return solution
+    if solution.code is not None and setup:
+        solution = replace(solution, code=f"{setup}\n{solution.code}")
     options = RunOptions(
         seconds, memory, stop=score == "all", mutates=mutates, in_process=in_process
     )
-    lines: list[dict[str, Any]] = []
+    reports: list[dict[str, Any]] = []
     try:
-        if calls:
-            lines = run_tests(work, calls, options)
-        stopped = options.stop and not all(line["passed"] for line in lines)
+        if jobs:
+            reports = run_tests(solution, jobs, options)
+        stopped = options.stop and not all(report["passed"] for report in reports)
         if not stopped:  # the sandbox may have ended early: later tests keep their numbers
-            lines += [{"passed": False, "why": "was not finished"}] * (len(calls) - len(lines))
-        if programs and not stopped:
-            lines += _run_programs(work, programs, options, compare, tolerance)
+            reports += [{"passed": False, "why": "was not finished"}] * (len(jobs) - len(reports))
+        if cases and not stopped:
+            reports += _run_programs(solution, cases, options, compare, tolerance)
     except InvalidInput as error:
         # Names of files that the sandbox refuses: the policy's fault if it made the files, the data set's if not.
         if source != "answer":
@@ -182,93 +226,111 @@ def code_passes(
         return missing(str(error))
     except (sandbox.NoIsolation, sandbox.SandboxFailed) as error:
         return missing(str(error))
-    return _summarise(lines, total, score)
+    return _summarise(reports, total, score)
 
 
 def _split_tests(source: str, entry_point: str | None) -> list[dict[str, Any]]:
-    """The jobs of one source: each test function or method, else the source as a whole."""
-    calls: list[str] = []
+    """Return the jobs of one source: one for each test function or method, else one for the source as a whole.
+
+    A job is {"source": …} with "call" ("test_a" or "TestB.test_c") and, for HumanEval's `check`, "with": its argument.
+    """
+    test_names: list[str] = []
     functions = (ast.FunctionDef, ast.AsyncFunctionDef)
     for node in parse_python(source):
         if isinstance(node, functions) and node.name.startswith("test"):
-            calls.append(node.name)
+            test_names.append(node.name)
         elif isinstance(node, functions) and node.name == "check" and entry_point:
             return [{"source": source, "call": "check", "with": [entry_point]}]
         elif isinstance(node, ast.ClassDef) and node.name.startswith("Test"):
             for method in node.body:
                 if isinstance(method, functions) and method.name.startswith("test"):
-                    calls.append(f"{node.name}.{method.name}")
-    if not calls:
+                    test_names.append(f"{node.name}.{method.name}")
+    if not test_names:
         return [{"source": source}]
-    return [{"source": source, "call": call} for call in calls]
+    return [{"source": source, "call": name} for name in test_names]
 
 
-def _find_work(
+def _find_solution(
     rollout: Rollout, source: str, path: str, patterns: list[str] | None, tests: list[str]
-) -> Work | Verdict:
-    """The code to run, the files beside it and the tests' own; a verdict if there is none."""
+) -> Solution | Verdict:
+    """Return the code to run, the files beside it and the tests' own files; a verdict if there is no code."""
     files = _FILES.validate_python(rollout.metadata.get("files") or {})
     module = Path(path).stem
     if source == "answer":
         code = find_code(rollout.answer)
         if code is None:
             return Verdict(0.0, "no Python code in the answer")
-        return Work(code, module, files, files)
+        return Solution(code, module, files, files)
     test_names = frozenset(find_test_files(files, patterns, tests))
     originals = {name: files[name] for name in test_names}
     if source == "file":
         final = _FILES.validate_python(rollout.metadata.get("final_files") or {})
         if path not in final:
             return Verdict(0.0, f"no file {path!r} was left behind")
-        return Work(final[path], module, {**files, **final, **originals}, files, test_names)
+        return Solution(final[path], module, {**files, **final, **originals}, files, test_names)
     if not files:
         return missing("no files to patch: metadata['files'] is absent")
     patched = _apply_patch(rollout.answer, files)
     if isinstance(patched, str):
         return Verdict(0.0, patched)
-    return Work(None, module, {**patched, **originals}, files, test_names)
+    return Solution(None, module, {**patched, **originals}, files, test_names)
 
 
 def _run_programs(
-    work: Work, cases: list[Case], options: RunOptions, compare: Compare, tolerance: float
+    solution: Solution, cases: list[Case], options: RunOptions, compare: Compare, tolerance: float
 ) -> list[dict[str, Any]]:
-    """One line per run of the code as a program. What it should have written never enters the sandbox."""
+    """Run the code as a program once per case. Returns one report per run: {"passed", "why", "out"}.
+
+    What the program should have written never enters the sandbox.
+    """
     limits = sandbox.Limits(
-        seconds=min(600.0, options.seconds * len(cases) + 5),
+        seconds=min(_MOST_SECONDS, options.seconds * len(cases) + 5),
         cpu=int(options.seconds) + 2,
         memory=options.memory,
         output=64,
         processes=32,
     )
     jobs = [{"stdin": case.stdin} for case in cases]
-    request = {"code": work.code, "jobs": jobs, "seconds": options.seconds, "stop": options.stop}
+    request = {
+        "code": solution.code,
+        "jobs": jobs,
+        "seconds": options.seconds,
+        "stop": options.stop,
+    }
     result = sandbox.run(
         make_command("rubrank.verifiers.agentic.harness"),
-        files=work.files,
+        files=solution.files,
         stdin=json.dumps(request).encode(),
         limits=limits,
         trusted=True,
     )
-    lines = [json.loads(line) for line in result.stdout.decode().split("\n")[:-1]]
-    for line, case in zip(lines, cases, strict=False):
-        if line["passed"] and not same_output(case.stdout, line["out"], compare, tolerance):
-            line["passed"] = False
-            line["why"] = f"{case.stdout[:60]!r} expected, {line['out'][:60]!r} written"
-    return lines
+    reports = _parse_reports(result.stdout)
+    for report, case in zip(
+        reports, cases, strict=False
+    ):  # fewer reports if the sandbox ended early
+        if report["passed"] and not same_output(case.stdout, report["out"], compare, tolerance):
+            report["passed"] = False
+            report["why"] = f"{case.stdout[:60]!r} expected, {report['out'][:60]!r} written"
+    return reports
 
 
-def _summarise(lines: list[dict[str, Any]], total: int, score: str) -> Answer:
-    passed = sum(line["passed"] for line in lines)
+def _parse_reports(stdout: bytes) -> list[dict[str, Any]]:
+    """Parse one JSON object per line; a last line without a line break was cut off and is dropped."""
+    return [json.loads(line) for line in stdout.decode().split("\n")[:-1]]
+
+
+def _summarise(reports: list[dict[str, Any]], total: int, score: str) -> Answer:
+    """Return the value and the reason of TestsPass; the reason names the first test that failed."""
+    passed = sum(report["passed"] for report in reports)
     reason = f"{passed} of {total} tests passed"
-    fakeable = [line["live"] for line in lines if line.get("live")]
+    fakeable = [report["live"] for report in reports if report.get("live")]
     if fakeable:
         reason += f" ({len(fakeable)} ran in the code's process, where a pass can be faked: {fakeable[0][:100]})"
-    failures = [(number, line["why"]) for number, line in enumerate(lines, 1) if not line["passed"]]
-    if failures:
-        number, why = failures[0]
-        reason += f"; test {number}: {why}"
-    elif len(lines) < total:
-        reason += f"; test {len(lines) + 1} was not finished"
+    failed = [number for number, report in enumerate(reports, 1) if not report["passed"]]
+    if failed:
+        reason += f"; test {failed[0]}: {reports[failed[0] - 1]['why']}"
+    elif len(reports) < total:
+        reason += f"; test {len(reports) + 1} was not finished"
     value = passed / total if score == "share" else float(passed == total)
     return value, reason[:500]
 
@@ -276,63 +338,42 @@ def _summarise(lines: list[dict[str, Any]], total: int, score: str) -> Answer:
 # ---- two sandboxes, one for the code and one for the tests -----------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Work:
-    """What is to be run: the solution's code and files, and the files as the tests know them."""
+def run_tests(
+    solution: Solution, jobs: list[dict[str, Any]], options: RunOptions
+) -> list[dict[str, Any]]:
+    """Run the jobs in two sandboxes. Returns one report per job: {"passed", "why", "out", "live"}.
 
-    code: str | None
-    """The solution, as a module named `module`; None: the tests import it from `files`."""
-    module: str
-    files: Mapping[str, str] = field(default_factory=dict)
-    """The solution's files."""
-    original_files: Mapping[str, str] = field(default_factory=dict)
-    """The files as they were before the policy changed them: those that the tests see."""
-    test_files: frozenset[str] = frozenset()
-    """Of these, the tests' own: imported beside the tests, not from the solution."""
-
-
-@dataclass(frozen=True)
-class RunOptions:
-    """How the tests of one response are run."""
-
-    seconds: float
-    """For each test."""
-    memory: int
-    """In MB."""
-    stop: bool
-    """Stop at the first test that fails."""
-    mutates: bool = False
-    """Changes of arguments are seen whatever a function returns."""
-    in_process: bool = False
-    """Run every test in the solution's process."""
-
-
-def run_tests(work: Work, jobs: list[dict[str, Any]], options: RunOptions) -> list[dict[str, Any]]:
-    """One line per job: {"passed", "why", "out", "live"}. Raises what `sandbox.run` raises, for either side."""
-    to_solution, from_tests = os.pipe()
-    to_tests, from_solution = os.pipe()
+    Raises what `sandbox.run` raises, for either side.
+    """
+    # os.pipe() gives (reading end, writing end): the solution reads what the tests write, and the other way round.
+    solution_reads, tests_write = os.pipe()
+    tests_read, solution_writes = os.pipe()
     limits = sandbox.Limits(
         # A test may be tried twice: with plain data, then in the solution's process.
-        seconds=min(600.0, 2 * options.seconds * len(jobs) + 5),
+        seconds=min(_MOST_SECONDS, 2 * options.seconds * len(jobs) + 5),
         cpu=int(options.seconds) + 2,
         memory=options.memory,
         output=64,
         processes=32,
     )
-    solution = {"code": work.code, "module": work.module, "mutates": options.mutates}
-    tests = {
+    solution_request = {
+        "code": solution.code,
+        "module": solution.module,
+        "mutates": options.mutates,
+    }
+    tests_request = {
         "jobs": jobs,
         "seconds": options.seconds,
         "stop": options.stop,
         "live": options.in_process,
+        **_assign_modules(solution),
     }
-    tests |= _assign_modules(work)
 
     def run_side(
         module: str, request: dict[str, Any], files: Mapping[str, str], channel: tuple[int, int]
-    ) -> Any:
+    ) -> sandbox.Result:
         return sandbox.run(
-            make_command(f"{_PIPE}.messages", f"{_PIPE}.{module}"),
+            make_command(f"{_PIPE_PACKAGE}.messages", f"{_PIPE_PACKAGE}.{module}"),
             files=files,
             stdin=json.dumps(request).encode(),
             limits=limits,
@@ -341,38 +382,51 @@ def run_tests(work: Work, jobs: list[dict[str, Any]], options: RunOptions) -> li
         )
 
     with ThreadPoolExecutor(1) as threads:
-        other_side = threads.submit(
-            run_side, "solution_process", solution, work.files, (to_solution, from_solution)
+        solution_run = threads.submit(
+            run_side,
+            "solution_process",
+            solution_request,
+            solution.files,
+            (solution_reads, solution_writes),
         )
         try:
-            result = run_side("tests_process", tests, work.original_files, (to_tests, from_tests))
+            result = run_side(
+                "tests_process", tests_request, solution.original_files, (tests_read, tests_write)
+            )
         finally:
-            error = other_side.exception()
+            # This waits for the solution's sandbox, which ends when the tests close their pipe.
+            error = solution_run.exception()
     if error is not None:
         raise error
-    return [json.loads(line) for line in result.stdout.decode().split("\n")[:-1]]
+    return _parse_reports(result.stdout)
 
 
-def _assign_modules(work: Work) -> dict[str, Any]:
-    """The modules of the solution (`remote`), of the tests (`local`), and of the original files (`original`)."""
-    local = {name: file for name, file in modules_of(work.test_files).items() if file}
+def _assign_modules(solution: Solution) -> dict[str, Any]:
+    """Say where the tests' process finds each module that it may import.
+
+    remote     modules of the solution, imported in the solution's process
+    local      modules of the tests' own files: name → file
+    original   top-level modules of the files before the policy changed them; only these may hide a library's
+    """
+    local = {name: file for name, file in find_modules(solution.test_files).items() if file}
     remote: set[str] = set()
-    if work.code is None or work.test_files:
-        remote = set(modules_of(work.files)) - set(local)
-    if work.code is not None:
-        remote.add(work.module)
-    original = {name.partition(".")[0] for name in modules_of(work.original_files)}
-    original.add(work.module)
+    if solution.code is None or solution.test_files:
+        remote = set(find_modules(solution.files)) - set(local)
+    if solution.code is not None:
+        remote.add(solution.module)
+    original = {name.partition(".")[0] for name in find_modules(solution.original_files)}
+    original.add(solution.module)
     return {"remote": sorted(remote), "local": local, "original": sorted(original)}
 
 
 def find_test_files(
     files: Mapping[str, str], patterns: list[str] | None, sources: Iterable[str]
 ) -> set[str]:
-    """The files of the tests: those that the patterns name; without patterns, by their names, and helpers that check.
+    """Return the files that belong to the tests: those that the patterns name.
 
-    A helper that checks is a module which the tests import and which has a function such as `check_sorted` that
-    asserts: a solution that may rewrite it may pass everything.
+    Without patterns, these are files with names of tests and helpers that check. A helper that checks is a module which
+    the tests import and which has a function such as `check_sorted` that asserts: a solution that may rewrite it may
+    pass everything.
     """
     if patterns is not None:
         return {name for name in files if any(fnmatchcase(name, pattern) for pattern in patterns)}
@@ -381,15 +435,18 @@ def find_test_files(
         path = PurePosixPath(name)
         if _TEST_FOLDERS & set(path.parts[:-1]) or _TEST_NAMES.fullmatch(path.name):
             test_files.add(name)
+    test_sources = [files[name] for name in test_files if name.endswith(".py")]
     imported: set[str] = set()
-    for source in [*sources, *(files[name] for name in test_files if name.endswith(".py"))]:
+    for source in [*sources, *test_sources]:
         imported |= _find_imports(source)
-    helpers = {name for name in files if module_of(name) in imported and _has_checks(files[name])}
+    helpers = {
+        name for name in files if find_module_name(name) in imported and _has_checks(files[name])
+    }
     return test_files | helpers
 
 
-def _walk(source: str) -> Iterator[ast.AST]:
-    """All nodes of a source; none if it is not Python."""
+def _walk_nodes(source: str) -> Iterator[ast.AST]:
+    """Yield all nodes of a source; none if it is not Python."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -398,9 +455,9 @@ def _walk(source: str) -> Iterator[ast.AST]:
 
 
 def _find_imports(source: str) -> set[str]:
-    """Modules that a source imports, and what it may import from them."""
+    """Return the modules that a source imports; for `from a import b` both a and a.b, which may be a module."""
     modules: set[str] = set()
-    for node in _walk(source):
+    for node in _walk_nodes(source):
         if isinstance(node, ast.Import):
             modules |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
@@ -410,7 +467,7 @@ def _find_imports(source: str) -> set[str]:
 
 def _has_checks(source: str) -> bool:
     """Does a function with a name such as `check_sorted` assert something?"""
-    for node in _walk(source):
+    for node in _walk_nodes(source):
         if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             continue
         if not node.name.lstrip("_").startswith(_CHECKING_VERBS):
@@ -423,8 +480,8 @@ def _has_checks(source: str) -> bool:
     return False
 
 
-def module_of(name: str) -> str | None:
-    """The module name of a file: a/b.py → a.b, a/__init__.py → a; None if it is not a Python module."""
+def find_module_name(name: str) -> str | None:
+    """Return the module name of a file: a/b.py → a.b, a/__init__.py → a; None if it is not a Python module."""
     path = PurePosixPath(name)
     parts = path.with_suffix("").parts
     if path.suffix != ".py" or not all(part.isidentifier() for part in parts):
@@ -434,11 +491,11 @@ def module_of(name: str) -> str | None:
     return ".".join(parts) or None
 
 
-def modules_of(names: Iterable[str]) -> dict[str, str]:
-    """Module name → file, for every module among the files; "" for packages without an __init__."""
+def find_modules(names: Iterable[str]) -> dict[str, str]:
+    """Return {module name: file} for every module among the files; "" for packages without an __init__."""
     modules: dict[str, str] = {}
     for name in names:
-        module = module_of(name)
+        module = find_module_name(name)
         if module is None:
             continue
         modules[module] = name

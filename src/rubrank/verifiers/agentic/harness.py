@@ -1,4 +1,4 @@
-"""Runs inside the sandbox: the code as a program, one process per input, so that no run can stop or slow another.
+"""Runs the code of a response as a program, inside the sandbox: one process per input, so that no run harms another.
 
 Reads {"code", "jobs", "seconds", "stop"} from standard input and writes one JSON line per job, {"stdin": …}. Whether
 the output is right is decided outside: what was expected never comes in here.
@@ -22,7 +22,7 @@ from rubrank.verifiers.shared.inside.children import (
 
 
 def run_program(code: str) -> None:
-    """Run the code as `__main__`; an exception if it fails."""
+    """Run the code as `__main__`. Raises an exception if it fails."""
     main = types.ModuleType("__main__")
     sys.modules["__main__"] = main
     exec(compile(code, "solution.py", "exec"), main.__dict__)
@@ -33,7 +33,7 @@ def run_program(code: str) -> None:
 def run_in_child(
     request: dict[str, Any], job: dict[str, Any], word: bytes, status: int, output: int
 ) -> None:
-    """In the child: set up the streams, run the program, and write the word if it ends well."""
+    """Set up the streams, run the program, and write the word to `status` if it ends well. Called in the child."""
     os.dup2(output, 1)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     with tempfile.TemporaryFile() as stdin:
@@ -60,7 +60,7 @@ def run_in_child(
 
 
 def run_job(request: dict[str, Any], job: dict[str, Any]) -> dict[str, Any]:
-    """The job's line of the report."""
+    """Run the program on one input, and return its report."""
     failure, output = run_in_fork(
         lambda *pipes: run_in_child(request, job, *pipes), request["seconds"]
     )

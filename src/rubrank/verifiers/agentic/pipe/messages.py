@@ -1,6 +1,7 @@
 """What crosses the pipe between a solution and its tests: frames, and plain data as JSON.
 
-    encode((1, {2}))  →  ["tuple", [1, ["set", [2]]]]
+    encode((1, {2}), refer)                    →  ["tuple", [1, ["set", [2]]]]
+    decode(["tuple", [1, ["set", [2]]]], …)    →  (1, {2})
 
 Numbers, texts, lists, dicts, dates … are copied. A function or an object of the solution stays where it is; a reference
 to it crosses instead: ["remote", number, kind]. Decoding only builds the plain types of `_CODECS`, by exact type, so no
@@ -20,22 +21,25 @@ import os
 import struct
 import types
 from collections.abc import Callable, Generator, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
+# The file descriptors of the pipe in both processes: `sandbox.run` gives the channel from 3 on.
+READ_END = 3
+WRITE_END = 4
 MOST_BYTES = 32 << 20  # of one frame
-# Kinds of frames.
+# Kinds of frames. The head of a frame is its kind and the length of its payload.
 DATA = b"D"  # a message
 NEW = b"N"  # start a child
 END = b"E"  # end the child
 DEAD = b"X"  # the child is dead
 HEAD = struct.Struct("=cI")
-_EXACT_IN_JSON = 1 << 53
+_FIRST_INEXACT_INTEGER = 1 << 53  # in JSON readers that use floats
 _MOST_ITEMS = 10_000  # of an iterator
-_NUMBERS = "biufcSU"  # kinds of numpy arrays that hold numbers or texts
-REFERENCES = ("remote", "error class", "module")
+_ARRAY_KINDS = "biufcSU"  # numpy's letters for arrays of numbers and texts: only these are copied
+_REFERENCE_TAGS = ("remote", "error class", "module")
 
 
-class Gone(BaseException):
+class PipeClosed(BaseException):
     """The other side has ended. Not an Exception: a test cannot take it for the error it expects."""
 
 
@@ -43,7 +47,7 @@ class Gone(BaseException):
 
 
 def send(descriptor: int, kind: bytes, payload: bytes = b"") -> None:
-    """Write one frame; `Gone` if nobody reads any more."""
+    """Write one frame. Raises PipeClosed if nobody reads any more."""
     if len(payload) > MOST_BYTES:
         raise ValueError(f"more than {MOST_BYTES >> 20} MB of data at once")
     rest = memoryview(HEAD.pack(kind, len(payload)) + payload)
@@ -51,14 +55,14 @@ def send(descriptor: int, kind: bytes, payload: bytes = b"") -> None:
         while rest:
             rest = rest[os.write(descriptor, rest) :]
     except OSError:
-        raise Gone("the other side has ended") from None
+        raise PipeClosed("the other side has ended") from None
 
 
 def receive(descriptor: int) -> tuple[bytes, bytes]:
-    """Read one frame, its kind and its payload; `Gone` at the end."""
+    """Read one frame, its kind and its payload. Raises PipeClosed at the end."""
     kind, size = HEAD.unpack(_read_exactly(descriptor, HEAD.size))
     if size > MOST_BYTES:
-        raise Gone("a frame that is too large")
+        raise PipeClosed("a frame that is too large")
     return kind, _read_exactly(descriptor, size)
 
 
@@ -67,7 +71,7 @@ def _read_exactly(descriptor: int, size: int) -> bytes:
     while len(data) < size:
         block = os.read(descriptor, min(size - len(data), 1 << 20))
         if not block:
-            raise Gone("the other side has ended")
+            raise PipeClosed("the other side has ended")
         data += block
     return bytes(data)
 
@@ -80,11 +84,13 @@ def send_message(descriptor: int, message: dict[str, Any]) -> None:
 # --- plain data ---------------------------------------------------------------------------------------------------
 
 
-def _flatten(mapping: dict[Any, Any]) -> list[Any]:
+def _flatten_items(mapping: dict[Any, Any]) -> list[Any]:
+    """{1: 2, 3: 4} → [1, 2, 3, 4]."""
     return list(itertools.chain.from_iterable(mapping.items()))
 
 
 def _pair_up(state: list[Any]) -> dict[Any, Any]:
+    """[1, 2, 3, 4] → {1: 2, 3: 4}."""
     return dict(zip(state[::2], state[1::2], strict=True))
 
 
@@ -97,7 +103,7 @@ def _rebuild_array(state: list[Any]) -> Any:
     import numpy as np
 
     dtype, shape, data = state
-    if np.dtype(dtype).kind not in _NUMBERS:
+    if np.dtype(dtype).kind not in _ARRAY_KINDS:
         raise ValueError("not an array of numbers")
     return np.frombuffer(data, dtype=dtype).reshape(shape).copy()
 
@@ -109,10 +115,11 @@ def _rebuild_builtin(name: str) -> Any:
     return value
 
 
-def _replay(state: list[Any]) -> Generator[Any]:
-    *items, complete = state
+def _replay_items(state: list[Any]) -> Generator[Any]:
+    """Yield the items of the solution's iterator. Raises RuntimeError where copying them was stopped."""
+    *items, is_complete = state
     yield from items
-    if not complete:
+    if not is_complete:
         raise RuntimeError(f"the solution's iterator gives more than {_MOST_ITEMS} items")
 
 
@@ -120,54 +127,68 @@ async def _return_later(value: Any) -> Any:
     return value
 
 
-# tag: (type, its state as a text or a flat list of values, the value made from the state again)
-_CODECS: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
-    "list": (list, list, list),
-    "tuple": (tuple, list, tuple),
-    "set": (set, list, set),
-    "frozenset": (frozenset, list, frozenset),
-    "dict": (dict, _flatten, _pair_up),
-    "default dict": (collections.defaultdict, _flatten, _pair_up),
-    "ordered dict": (
+class _Codec(NamedTuple):
+    """How values of one type cross the pipe."""
+
+    type: type
+    get_state: Callable[[Any], Any]
+    """The state of a value, as a text or a flat list of values."""
+    rebuild: Callable[[Any], Any]
+    """The value made from its state."""
+
+
+# By the tag under which a type crosses. Types are compared exactly: subclasses have no tag.
+_CODECS: dict[str, _Codec] = {
+    "list": _Codec(list, list, list),
+    "tuple": _Codec(tuple, list, tuple),
+    "set": _Codec(set, list, set),
+    "frozenset": _Codec(frozenset, list, frozenset),
+    "dict": _Codec(dict, _flatten_items, _pair_up),
+    "default dict": _Codec(collections.defaultdict, _flatten_items, _pair_up),
+    "ordered dict": _Codec(
         collections.OrderedDict,
-        _flatten,
+        _flatten_items,
         lambda state: collections.OrderedDict(_pair_up(state)),
     ),
-    "counter": (collections.Counter, _flatten, lambda state: collections.Counter(_pair_up(state))),
-    "deque": (
+    "counter": _Codec(
+        collections.Counter, _flatten_items, lambda state: collections.Counter(_pair_up(state))
+    ),
+    "deque": _Codec(
         collections.deque,
         lambda v: [v.maxlen, *v],
         lambda state: collections.deque(state[1:], state[0]),
     ),
-    "large int": (int, hex, lambda state: int(state, 16)),
-    "float": (float, repr, float),
-    "bytes": (bytes, bytes.hex, bytes.fromhex),
-    "bytearray": (bytearray, bytearray.hex, bytearray.fromhex),
-    "complex": (complex, lambda v: [v.real, v.imag], lambda state: complex(*state)),
-    "range": (range, lambda v: [v.start, v.stop, v.step], lambda state: range(*state)),
-    "decimal": (decimal.Decimal, str, decimal.Decimal),
-    "fraction": (
+    "large int": _Codec(int, hex, lambda state: int(state, 16)),
+    "float": _Codec(float, repr, float),
+    "bytes": _Codec(bytes, bytes.hex, bytes.fromhex),
+    "bytearray": _Codec(bytearray, bytearray.hex, bytearray.fromhex),
+    "complex": _Codec(complex, lambda v: [v.real, v.imag], lambda state: complex(*state)),
+    "range": _Codec(range, lambda v: [v.start, v.stop, v.step], lambda state: range(*state)),
+    "decimal": _Codec(decimal.Decimal, str, decimal.Decimal),
+    "fraction": _Codec(
         fractions.Fraction,
         lambda v: [v.numerator, v.denominator],
         lambda state: fractions.Fraction(*state),
     ),
-    "datetime": (datetime.datetime, datetime.datetime.isoformat, datetime.datetime.fromisoformat),
-    "date": (datetime.date, datetime.date.isoformat, datetime.date.fromisoformat),
-    "time": (datetime.time, datetime.time.isoformat, datetime.time.fromisoformat),
-    "duration": (
+    "datetime": _Codec(
+        datetime.datetime, datetime.datetime.isoformat, datetime.datetime.fromisoformat
+    ),
+    "date": _Codec(datetime.date, datetime.date.isoformat, datetime.date.fromisoformat),
+    "time": _Codec(datetime.time, datetime.time.isoformat, datetime.time.fromisoformat),
+    "duration": _Codec(
         datetime.timedelta,
         lambda v: [v.days, v.seconds, v.microseconds],
         lambda state: datetime.timedelta(*state),
     ),
 }
-_TAGS = {kind: tag for tag, (kind, _, _) in _CODECS.items()}
+_TAGS = {codec.type: tag for tag, codec in _CODECS.items()}
 _REBUILD: dict[str, Callable[[Any], Any]] = {
-    tag: rebuild for tag, (_, _, rebuild) in _CODECS.items()
-} | {
+    **{tag: codec.rebuild for tag, codec in _CODECS.items()},
+    # These are recognised by more than their exact type: see `encode`.
     "named tuple": _rebuild_named_tuple,
     "array": _rebuild_array,
     "type": _rebuild_builtin,
-    "iterator": _replay,
+    "iterator": _replay_items,
     "coroutine": lambda state: _return_later(state[0]),
 }
 _PLAIN_BASES: tuple[Any, ...] = (
@@ -187,31 +208,28 @@ _PLAIN_BASES: tuple[Any, ...] = (
 
 
 def encode(value: Any, refer: Callable[[Any], Any]) -> Any:
-    """The value as JSON. What is not plain data is left to `refer`, which returns a reference or raises TypeError."""
+    """Return the value as JSON. What is not plain data is left to `refer`, which returns a reference or raises."""
     kind: Any = type(value)
     if value is None or kind is bool or kind is str:
         return value
-    if kind is int and abs(value) < _EXACT_IN_JSON:
+    if kind is int and abs(value) < _FIRST_INEXACT_INTEGER:
         return value
     if kind is float and value - value == 0:  # neither infinite nor NaN
         return value
     if kind in _TAGS:
         tag = _TAGS[kind]
-        return _encode_state(tag, _CODECS[tag][1](value), refer)
+        return _encode_state(tag, _CODECS[tag].get_state(value), refer)
     type_name = value.__name__ if isinstance(value, type) else ""
     if type_name and getattr(builtins, type_name, None) is value:
         return ["type", type_name]
     if isinstance(value, tuple) and hasattr(kind, "_fields") and kind.__bases__ == (tuple,):
         return _encode_state("named tuple", [kind.__name__, list(kind._fields), *value], refer)
-    if (
-        kind.__module__ == "numpy"
-        and getattr(getattr(value, "dtype", None), "kind", "-") in _NUMBERS
-    ):
-        if type(value).__name__ == "ndarray":
-            return _encode_state(
-                "array", [value.dtype.str, list(value.shape), value.tobytes()], refer
-            )
-        return encode(value.item(), refer)
+    array_kind = getattr(getattr(value, "dtype", None), "kind", "-")
+    if kind.__module__ == "numpy" and array_kind in _ARRAY_KINDS:
+        if kind.__name__ != "ndarray":  # a single number
+            return encode(value.item(), refer)
+        state = [value.dtype.str, list(value.shape), value.tobytes()]
+        return _encode_state("array", state, refer)
     if isinstance(value, Iterator) and kind.__module__ in ("builtins", "itertools"):
         items = list(itertools.islice(value, _MOST_ITEMS + 1))
         return _encode_state("iterator", [*items[:_MOST_ITEMS], len(items) <= _MOST_ITEMS], refer)
@@ -233,13 +251,13 @@ def _encode_state(tag: str, state: Any, refer: Callable[[Any], Any]) -> Any:
 
 
 def decode(data: Any, resolve: Callable[[list[Any]], Any]) -> Any:
-    """The value again; references are left to `resolve`. ValueError for anything that `encode` does not write."""
+    """Return the value again; references are left to `resolve`. Raises ValueError for what `encode` does not write."""
     if isinstance(data, dict):
         raise ValueError("not a value")
     if not isinstance(data, list):
         return data
     tag = data[0] if data else None
-    if tag in REFERENCES:
+    if tag in _REFERENCE_TAGS:
         return resolve(data)
     if tag not in _REBUILD:
         raise ValueError(f"not a value: {tag!r}")
@@ -253,7 +271,7 @@ def decode(data: Any, resolve: Callable[[list[Any]], Any]) -> Any:
 
 
 def run_test(job: dict[str, Any], scope: dict[str, Any], entry_points: list[Any]) -> None:
-    """Run a job's source in a module with these names, then call its test; an exception if it fails.
+    """Run a job's source in a module with these names, then call its test. Raises an exception if the test fails.
 
     `job["call"]` is "test_a", "TestB.test_c" or absent; the entry points are the arguments of HumanEval's `check`.
     """

@@ -1,7 +1,7 @@
 """The solution's sandbox: a parent that forks one child per test and relays frames between the child and the tests.
 
-    tests ──3──> Parent ──pipe──> Child, in which `Session` runs the solution
-    tests <──4── Parent <──pipe──
+    tests ──READ_END───> Parent ──pipe──> Child, in which `Session` runs the solution
+    tests <──WRITE_END── Parent <──pipe──
 
 The child belongs to the solution. It may answer whatever it likes, but it answers with data, before it can know what
 the data will be compared with. The parent owns the pipe to the tests, so a child that is killed in the middle of a
@@ -30,7 +30,9 @@ from rubrank.verifiers.agentic.pipe.messages import (
     HEAD,
     MOST_BYTES,
     NEW,
-    Gone,
+    READ_END,
+    WRITE_END,
+    PipeClosed,
     decode,
     encode,
     receive,
@@ -40,8 +42,8 @@ from rubrank.verifiers.agentic.pipe.messages import (
 )
 from rubrank.verifiers.shared.inside.children import install_signal_filter, kill_group
 
-_MOST_PRINTED = 256 * 1024
-_SCALARS = (type(None), bool, int, float, complex, str, bytes)
+_MOST_PRINTED = 256 * 1024  # characters that one request may print
+_UNCHANGEABLE = (type(None), bool, int, float, complex, str, bytes)
 
 
 class Session:
@@ -52,13 +54,15 @@ class Session:
         self.incoming = incoming
         self.outgoing = outgoing
         self.objects: list[Any] = []
+        """Objects that the tests have references to; a reference is the place in this list."""
         self.numbers: dict[int, int] = {}
+        """id(object) → its place. The list keeps the objects alive, so that no id is used twice."""
         self.actions = {
             "load": self.load,
             "import": self.import_module,
-            "get": self.get,
-            "set": self.set,
-            "call": self.call,
+            "get": self.get_attribute,
+            "set": self.set_attribute,
+            "call": self.call_object,
             "test": self.run_test,
         }
 
@@ -66,13 +70,13 @@ class Session:
         """Answer one request after the other."""
         while True:
             _, payload = receive(self.incoming)
-            send_message(self.outgoing, self.answer(json.loads(payload)))
+            send_message(self.outgoing, self.answer_request(json.loads(payload)))
 
-    def answer(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Do what a request asks for; an exception is an answer, too."""
+    def answer_request(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Do what a request asks for. Returns {"ok": result} or {"error": …}, with "out" if anything was printed."""
         try:
             answer = self.actions[message["do"]](message)
-        except Gone:
+        except PipeClosed:
             raise
         except BaseException as error:
             answer = {"error": self.describe_error(error)}
@@ -85,33 +89,37 @@ class Session:
     # --- references to objects that stay here
 
     def encode(self, value: Any) -> Any:
-        """The value as JSON, with references to what is not plain data."""
-        return encode(value, self.refer)
+        """Return the value as JSON, with references to what is not plain data."""
+        return encode(value, self.make_reference)
 
     def decode(self, data: Any) -> Any:
-        """The value again; the tests only refer to objects of ours."""
+        """Return the value again; the tests only refer to objects of ours."""
         return decode(data, lambda reference: self.objects[reference[1]])
 
-    def number(self, value: Any) -> int:
-        """The number under which an object is kept for the tests."""
+    def number_object(self, value: Any) -> int:
+        """Keep an object for the tests, and return its number."""
         number = self.numbers.setdefault(id(value), len(self.objects))
         if number == len(self.objects):
             self.objects.append(value)
         return number
 
-    def refer(self, value: Any) -> Any:
-        """A reference to an object of ours."""
+    def make_reference(self, value: Any) -> Any:
+        """Return a reference to an object that stays here: [tag, its name or number, …]."""
         if isinstance(value, types.ModuleType):
             return ["module", value.__name__]
         if isinstance(value, type) and issubclass(value, BaseException):
             bases = [
                 self.encode(base) for base in value.__bases__ if issubclass(base, BaseException)
             ]
-            return ["error class", self.number(value), value.__name__, bases]
-        return ["remote", self.number(value), "class" if isinstance(value, type) else "object"]
+            return ["error class", self.number_object(value), value.__name__, bases]
+        return [
+            "remote",
+            self.number_object(value),
+            "class" if isinstance(value, type) else "object",
+        ]
 
     def describe_error(self, error: BaseException) -> list[Any]:
-        """Its class, the nearest class of Python's own, its arguments and its text."""
+        """Return its class, the name of the nearest built-in class, its arguments and its text."""
         kind = type(error)
         builtin = next(base.__name__ for base in kind.__mro__ if base.__module__ == "builtins")
         try:
@@ -122,10 +130,10 @@ class Session:
             text = kind.__name__
         return [self.encode(kind), builtin, arguments, text[:1000]]
 
-    # --- requests
+    # --- requests: each takes the message and returns the answer
 
     def load_module(self) -> dict[str, Any]:
-        """Run the code as a module; the names that it defines."""
+        """Run the code as a module, and return the names that it defines."""
         if self.request["code"] is None:
             return {}
         module = types.ModuleType(self.request["module"])
@@ -142,35 +150,34 @@ class Session:
         return {"ok": ["dict", names]}
 
     def import_module(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Import a module of the files: its number, whether it is a package, its names."""
+        """Import a module of the files. The answer is its number, whether it is a package, and its names."""
         module = importlib.import_module(message["module"])
         names = [
             name
             for name in getattr(module, "__all__", None) or vars(module)
             if isinstance(name, str)
         ]
-        return {"ok": [self.number(module), hasattr(module, "__path__"), names]}
+        return {"ok": [self.number_object(module), hasattr(module, "__path__"), names]}
 
-    def get(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Read an attribute."""
+    def get_attribute(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Read an attribute of an object."""
         value = getattr(self.objects[message["at"]], message["name"])
         # `Level.LOW` is more than the number it may hold: it has a name.
         if isinstance(value, enum.Enum):
-            return {"ok": self.refer(value)}
+            return {"ok": self.make_reference(value)}
         return {"ok": self.encode(value)}
 
-    def set(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Set an attribute."""
+    def set_attribute(self, message: dict[str, Any]) -> dict[str, Any]:
+        """Set an attribute of an object."""
         setattr(self.objects[message["at"]], message["name"], self.decode(message["value"]))
         return {"ok": None}
 
-    def call(self, message: dict[str, Any]) -> dict[str, Any]:
+    def call_object(self, message: dict[str, Any]) -> dict[str, Any]:
         """Call a function, a method or a class. Changes of the arguments go back if it returns None."""
         args = self.decode(message["args"])
         kwargs = self.decode(message["kwargs"])
-        can_change = any(
-            not isinstance(argument, _SCALARS) for argument in (*args, *kwargs.values())
-        )
+        all_arguments = (*args, *kwargs.values())
+        can_change = not all(isinstance(argument, _UNCHANGEABLE) for argument in all_arguments)
         before = self.encode([args, kwargs]) if can_change else None
         result = self.objects[message["at"]](*args, **kwargs)
         answer = {"ok": self.encode(result)}
@@ -189,16 +196,16 @@ class Session:
 
 
 def run_child(request: dict[str, Any], incoming: int, outgoing: int) -> None:
-    """In the child: keep only the two pipes open, collect what is printed, and serve."""
+    """Keep only the two pipes open, collect what is printed, and serve. Called in the child."""
     nowhere = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(nowhere, descriptor)
-    for descriptor in (3, 4, nowhere):
+    for descriptor in (READ_END, WRITE_END, nowhere):
         os.close(descriptor)
     sys.stdin = io.StringIO()
     sys.stdout = io.StringIO()
     install_signal_filter()
-    with contextlib.suppress(Gone):
+    with contextlib.suppress(PipeClosed):
         Session(request, incoming, outgoing).serve()
 
 
@@ -208,8 +215,8 @@ class Child:
     def __init__(self, request: dict[str, Any]) -> None:
         child_in, self.outgoing = os.pipe()
         self.incoming, child_out = os.pipe()
-        self.received = bytearray()
-        self.pending = bytearray()
+        self.received = bytearray()  # from the child, not yet a whole frame
+        self.pending = bytearray()  # for the child, not yet written
         self.pid = os.fork()
         if self.pid == 0:
             os.setpgid(0, 0)
@@ -232,7 +239,7 @@ class Child:
                 self.pending.clear()
 
     def relay(self) -> bool:
-        """Pass every complete frame on to the tests; False if there will be no more."""
+        """Pass every complete frame on to the tests. Returns False if there will be no more."""
         block = os.read(self.incoming, 1 << 20)
         self.received += block
         while len(self.received) >= HEAD.size:
@@ -242,7 +249,7 @@ class Child:
             end = HEAD.size + size
             if len(self.received) < end:
                 break
-            send(4, DATA, bytes(self.received[HEAD.size : end]))
+            send(WRITE_END, DATA, bytes(self.received[HEAD.size : end]))
             del self.received[:end]
         return bool(block)
 
@@ -254,7 +261,7 @@ class Child:
         os.close(self.outgoing)
 
     def describe_end(self) -> str:
-        """How it ended by itself. Its pipe closes a little before it has ended, so this waits a moment."""
+        """Say how it ended by itself. Its pipe closes a little before it has ended, so this waits a moment."""
         for _ in range(20):
             status = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
             if status is not None:
@@ -265,7 +272,7 @@ class Child:
 
 
 class Parent:
-    """Relays frames between the tests (descriptors 3 and 4) and the current child."""
+    """Relays frames between the tests (READ_END and WRITE_END) and the current child."""
 
     def __init__(self, request: dict[str, Any]) -> None:
         self.request = request
@@ -275,20 +282,20 @@ class Parent:
         """Relay until the tests close their end."""
         while True:
             child = self.child
-            reads = [3] if child is None else [3, child.incoming]
+            reads = [READ_END] if child is None else [READ_END, child.incoming]
             writes = [child.outgoing] if child is not None and child.pending else []
             ready, writable, _ = select.select(reads, writes, [])
             if child is not None and writable:
                 child.write()
             if child is not None and child.incoming in ready and not child.relay():
-                send(4, DEAD, child.describe_end().encode())
+                send(WRITE_END, DEAD, child.describe_end().encode())
                 child.kill()
                 self.child = None
-            if 3 in ready:
-                self.take_frame(*receive(3))
+            if READ_END in ready:
+                self.take_frame(*receive(READ_END))
 
     def take_frame(self, kind: bytes, payload: bytes) -> None:
-        """One frame from the tests: a message for the child, or the order to start or end one."""
+        """Handle one frame from the tests: a message for the child, or the order to start or end one."""
         if kind == DATA:
             if self.child is not None:
                 self.child.pending += HEAD.pack(DATA, len(payload)) + payload
@@ -297,7 +304,7 @@ class Parent:
             self.child.kill()
         self.child = Child(self.request) if kind == NEW else None
         if kind == END:
-            send(4, END)
+            send(WRITE_END, END)
 
 
 def main() -> None:
@@ -305,5 +312,5 @@ def main() -> None:
     request = json.loads(sys.stdin.buffer.read())
     sys.dont_write_bytecode = True
     sys.path.insert(0, os.getcwd())
-    with contextlib.suppress(Gone):
+    with contextlib.suppress(PipeClosed):
         Parent(request).serve()

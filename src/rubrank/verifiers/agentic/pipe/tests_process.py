@@ -1,5 +1,12 @@
 """The tests' sandbox: one process per test, which calls the solution over the pipe and compares plain data.
 
+The steps of one test:
+
+    run_job          starts a fresh child here (`run_in_fork`) and one in the solution's process
+    run_in_child     runs the test in the child; `run_remotely` if it needs plain data only
+    Client           sends requests over the pipe: load, import, get, set, call, test
+    RemoteObject     stands for a function, class or object of the solution; RemoteModule for a module
+
 Reads {"jobs", "remote", "local", "original", "seconds", "stop", "live"} from standard input and writes one JSON line
 per job. A test has passed when its process writes a random word, made for it, after the last line of the test, and the
 solution is still running: leaving early passes nothing.
@@ -32,7 +39,9 @@ from rubrank.verifiers.agentic.pipe.messages import (
     DEAD,
     END,
     NEW,
-    Gone,
+    READ_END,
+    WRITE_END,
+    PipeClosed,
     decode,
     encode,
     receive,
@@ -47,6 +56,7 @@ _ENDING_SECONDS = 5.0  # in which the solution's side has to end a child
 _NEEDS_OBJECTS = os.urandom(16).hex()
 # Errors that would cut `map` and `all` short.
 _SILENT_ERRORS = ("StopIteration", "StopAsyncIteration", "GeneratorExit")
+# Names under which tests know libraries; a solution must not replace them by functions of its own.
 _LIBRARIES = frozenset(
     {"np", "numpy", "pd", "pandas", "plt", "torch", "scipy", "sp", "pytest", "hypothesis"}
 )
@@ -58,23 +68,24 @@ class NeedsObjects(BaseException):
 
 
 class Client:
-    """The tests' end of the pipe: sends requests and keeps one `Remote` for each object of the solution."""
+    """The tests' end of the pipe: sends requests and keeps one `RemoteObject` for each object of the solution."""
 
     def __init__(self, incoming: int, outgoing: int) -> None:
         self.incoming = incoming
         self.outgoing = outgoing
-        self.remotes: dict[tuple[int, bool], Remote] = {}
+        self.remotes: dict[tuple[int, bool], RemoteObject] = {}
         self.error_classes: dict[int, Any] = {}
         self.find_module: Callable[[str], Any] = lambda name: None
+        """Finds a module that the solution refers to."""
         self.dead = ""
         """How the solution ended, if it has."""
         self.needs_objects = ""
         """Why the test must be run in the solution's process, if it must."""
 
-    def request(self, do: str, **values: Any) -> dict[str, Any]:
-        """The answer to a request. What the solution printed is printed; what it raised is raised."""
+    def send_request(self, do: str, **values: Any) -> dict[str, Any]:
+        """Send a request and return its answer. What the solution printed is printed; what it raised is raised."""
         if self.dead:
-            raise Gone(self.dead)
+            raise PipeClosed(self.dead)
         send_message(self.outgoing, {"do": do, **values})
         answer = self._read_answer()
         if isinstance(answer.get("out"), str):
@@ -90,51 +101,55 @@ class Client:
                 answer = json.loads(payload)
                 if isinstance(answer, dict):
                     return answer
-            self.dead = (
-                payload.decode("utf-8", "replace") if kind == DEAD else "it sent what is no message"
-            )
-        except Gone as error:
+            if kind == DEAD:
+                self.dead = payload.decode("utf-8", "replace")
+            else:
+                self.dead = "it sent what is no message"
+        except PipeClosed as error:
             self.dead = str(error)
         except (ValueError, RecursionError):
             self.dead = "it sent what is no message"
-        raise Gone(self.dead)
+        raise PipeClosed(self.dead)
 
-    def call(
+    def call_remote(
         self, number: int, args: tuple[Any, ...], kwargs: dict[str, Any], of_class: bool
     ) -> Any:
         """Call a function of the solution; what it did to its arguments in place is done here, too."""
-        answer = self.request(
+        answer = self.send_request(
             "call", at=number, args=self.encode(list(args)), kwargs=self.encode(kwargs)
         )
         if "args" in answer:
             new_args, new_kwargs = self.decode(answer["args"], of_class)
             for old, new in zip(args, new_args, strict=True):
-                _update(old, new)
+                _update_in_place(old, new)
             for name, old in kwargs.items():
-                _update(old, new_kwargs.get(name, old))
+                _update_in_place(old, new_kwargs.get(name, old))
         return self.decode(answer.get("ok"), of_class)
 
     def encode(self, value: Any) -> Any:
-        """The value as JSON; a function or an object of the tests cannot cross."""
-        return encode(value, self._refer)
+        """Return the value as JSON; a function or an object of the tests cannot cross."""
+        return encode(value, self._make_reference)
 
     def decode(self, data: Any, of_class: bool = False) -> Any:
-        """The value again; `of_class` says whether its remotes come from a class that the test named."""
+        """Return the value again; `of_class` says whether its objects come from a class that the test named."""
         return decode(data, lambda reference: self._resolve(reference, of_class))
 
-    def _refer(self, value: Any) -> Any:
-        if isinstance(value, Remote):
+    def _make_reference(self, value: Any) -> Any:
+        if isinstance(value, RemoteObject):
             return ["remote", object.__getattribute__(value, "_number")]
         if isinstance(value, type) and "_remote_number" in vars(value):
             return ["remote", vars(value)["_remote_number"]]
-        raise self.need_objects(f"it passes the solution an object of type {type(value).__name__}")
+        raise self.note_need_of_objects(
+            f"it passes the solution an object of type {type(value).__name__}"
+        )
 
-    def need_objects(self, why: str) -> NeedsObjects:
-        """The exception to raise; noted, too, in case that a test catches everything."""
+    def note_need_of_objects(self, why: str) -> NeedsObjects:
+        """Return the exception to raise. It is noted, too, in case that a test catches everything."""
         self.needs_objects = self.needs_objects or why
         return NeedsObjects(why)
 
     def _resolve(self, reference: list[Any], of_class: bool) -> Any:
+        """Return what stands here for an object of the solution: a module, an error class or a RemoteObject."""
         tag, key, *rest = reference
         if tag == "module":
             return self.find_module(str(key))
@@ -146,16 +161,20 @@ class Client:
             return self.error_classes[key]
         return self.find_remote(key, rest[0] == "class", of_class)
 
-    def find_remote(self, number: int, is_class: bool, of_class: bool) -> Remote:
-        """The one `Remote` of an object. What `double(2)` returns stays apart from a class that the test names."""
+    def find_remote(self, number: int, is_class: bool, of_class: bool) -> RemoteObject:
+        """Return the one `RemoteObject` of an object.
+
+        What `double(2)` returns stays apart from a class that the test names, even if both are the same object.
+        """
         key = (number, of_class)
         if key not in self.remotes:
-            self.remotes[key] = Remote(self, number, is_class, of_class)
+            self.remotes[key] = RemoteObject(self, number, is_class, of_class)
         return self.remotes[key]
 
     def _rebuild_error(
         self, kind: Any, builtin: str, arguments: list[Any], text: str
     ) -> BaseException:
+        """Return the exception that the solution raised, or a RuntimeError if it cannot be built here."""
         if builtin in _SILENT_ERRORS:
             return RuntimeError(f"the solution raised {builtin}: {text}")
         try:
@@ -165,14 +184,19 @@ class Client:
         return error if isinstance(error, BaseException) else RuntimeError(f"{builtin}: {text}")
 
 
-def _update(old: Any, new: Any) -> Any:
-    """Make `old` hold what `new` holds, in place where it can be changed."""
+def _update_in_place(old: Any, new: Any) -> Any:
+    """Make `old` hold what `new` holds, and return it; return `new` if `old` cannot be changed in place."""
     if type(old) is not type(new):
         return new
     if isinstance(old, list):
-        old[:] = [_update(old[i], item) if i < len(old) else item for i, item in enumerate(new)]
+        old[:] = [
+            _update_in_place(old[i], item) if i < len(old) else item for i, item in enumerate(new)
+        ]
     elif isinstance(old, dict):
-        items = {key: _update(old[key], item) if key in old else item for key, item in new.items()}
+        items = {
+            key: _update_in_place(old[key], item) if key in old else item
+            for key, item in new.items()
+        }
         old.clear()
         old.update(items)
     elif isinstance(old, set):
@@ -188,7 +212,7 @@ def _update(old: Any, new: Any) -> Any:
     return old
 
 
-class Remote:
+class RemoteObject:
     """A function, a class or an object of the solution: it can be called, and has attributes."""
 
     __slots__ = ("_client", "_is_class", "_number", "_of_class")
@@ -205,26 +229,28 @@ class Remote:
         object.__setattr__(self, "_of_class", of_class)
 
     def _refuse(self, what: str) -> BaseException:
-        """The exception for what plain data does not allow."""
+        """Return the exception for what plain data does not allow."""
         if self._of_class:
-            return self._client.need_objects(f"it uses {what} on an object of the solution")
+            return self._client.note_need_of_objects(f"it uses {what} on an object of the solution")
         return TypeError(
             f"{what}: the solution returned an object; only its methods and attributes can be used"
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call it in the solution's process."""
-        return self._client.call(self._number, args, kwargs, self._of_class)
+        return self._client.call_remote(self._number, args, kwargs, self._of_class)
 
     def __getattr__(self, name: str) -> Any:
-        answer = self._client.request("get", at=self._number, name=name)
+        answer = self._client.send_request("get", at=self._number, name=name)
         return self._client.decode(answer.get("ok"), self._of_class)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        self._client.request("set", at=self._number, name=name, value=self._client.encode(value))
+        self._client.send_request(
+            "set", at=self._number, name=name, value=self._client.encode(value)
+        )
 
     def __eq__(self, other: object) -> Any:
-        if not isinstance(other, Remote):
+        if not isinstance(other, RemoteObject):
             return NotImplemented  # an object never equals plain data
         if other._number != self._number:
             raise self._refuse("==")
@@ -242,22 +268,25 @@ class Remote:
 
 
 def _make_refusal(name: str) -> Callable[..., Any]:
-    def refuse(self: Remote, *_: Any) -> Any:
+    """Make a special method, such as __add__, that raises."""
+
+    def refuse(self: RemoteObject, *_: Any) -> Any:
         raise self._refuse(name)
 
     return refuse
 
 
+# Python looks up special methods on the class, so __getattr__ does not see them: each needs its own refusal.
 _OPERATORS = """
     bool len iter next reversed contains getitem setitem delitem enter exit instancecheck subclasscheck mro_entries
     lt le gt ge add radd sub rsub mul rmul matmul rmatmul truediv rtruediv floordiv rfloordiv mod rmod pow rpow
     and rand or ror xor rxor lshift rlshift rshift rrshift neg pos abs invert round int float complex index format
 """
 for _name in _OPERATORS.split():
-    setattr(Remote, f"__{_name}__", _make_refusal(f"__{_name}__"))
+    setattr(RemoteObject, f"__{_name}__", _make_refusal(f"__{_name}__"))
 
 
-class Module(types.ModuleType):
+class RemoteModule(types.ModuleType):
     """A module of the solution: its names are looked up there, each time."""
 
     def __init__(self, name: str, client: Client, number: int, names: list[Any]) -> None:
@@ -273,7 +302,7 @@ class Module(types.ModuleType):
         if name.startswith("__") and name.endswith("__") and name != "__version__":
             raise AttributeError(name)
         client = self.__dict__["_client"]
-        answer = client.request("get", at=self.__dict__["_number"], name=name)
+        answer = client.send_request("get", at=self.__dict__["_number"], name=name)
         return mark_class(name, client.decode(answer.get("ok")))
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -281,36 +310,36 @@ class Module(types.ModuleType):
             super().__setattr__(name, value)
         else:
             client = self.__dict__["_client"]
-            client.request(
+            client.send_request(
                 "set", at=self.__dict__["_number"], name=name, value=client.encode(value)
             )
 
 
 def mark_class(name: str, value: Any) -> Any:
     """Mark a class under a capitalised name. `double = SomeClass` stays a function to the tests: no objects there."""
-    if isinstance(value, Remote) and value._is_class and name[:1].isupper():
+    if isinstance(value, RemoteObject) and value._is_class and name[:1].isupper():
         return value._client.find_remote(value._number, is_class=True, of_class=True)
     return value
 
 
-class Finder:
-    """Imports of the solution's modules give a `Module`; the tests' own files and libraries are imported as usual."""
+class ModuleFinder:
+    """Makes imports of the solution's modules give a `RemoteModule`; all others are imported as usual."""
 
     def __init__(self, client: Client, request: dict[str, Any]) -> None:
         self.client = client
         self.request = request
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: Any = None) -> Any:
-        """A module of the solution, unless it is new and hides one of Python's own or of a library."""
+        """Find a module of the solution, unless it is new and hides one of Python's own or of a library."""
         if name in self.request["remote"] and not self._hides_library(name.partition(".")[0]):
             return importlib.machinery.ModuleSpec(name, self)  # type: ignore[arg-type]
         # A test file below a package of the solution: that package has no folder here to look in.
         file = self.request["local"].get(name)
         if file is None:
             return None
-        folders = (
-            [os.path.abspath(os.path.dirname(file))] if file.endswith("/__init__.py") else None
-        )
+        folders = None
+        if file.endswith("/__init__.py"):
+            folders = [os.path.abspath(os.path.dirname(file))]
         return importlib.util.spec_from_file_location(
             name, os.path.abspath(file), submodule_search_locations=folders
         )
@@ -324,19 +353,19 @@ class Finder:
         return importlib.machinery.PathFinder.find_spec(top, installed) is not None
 
     def create_module(self, spec: Any) -> types.ModuleType:
-        """Import it in the solution's process; a stand-in for it here."""
-        number, is_package, names = self.client.request("import", module=spec.name)["ok"]
-        module = Module(spec.name, self.client, int(number), names)
+        """Import it in the solution's process, and return a stand-in for it."""
+        number, is_package, names = self.client.send_request("import", module=spec.name)["ok"]
+        module = RemoteModule(spec.name, self.client, int(number), names)
         if is_package:
             module.__dict__["__path__"] = []
         return module
 
     def exec_module(self, module: types.ModuleType) -> None:
-        """Nothing to do: the module runs in the solution's process."""
+        """Do nothing: the module runs in the solution's process."""
 
 
 def select_names(names: dict[str, Any], source: str) -> dict[str, Any]:
-    """The solution's names that the tests see: none that would replace Python's own or a library's.
+    """Select the solution's names that the tests see: none that would replace Python's own or a library's.
 
     `select(x)` may well be the solution's function, but `math.isclose(x, y)` means the library, or nothing.
     """
@@ -355,7 +384,7 @@ def select_names(names: dict[str, Any], source: str) -> dict[str, Any]:
         if hasattr(builtins, name):
             continue
         if name in library_names and name in used_as_modules:
-            is_module = isinstance(value, types.ModuleType) and not isinstance(value, Module)
+            is_module = isinstance(value, types.ModuleType) and not isinstance(value, RemoteModule)
             if not is_module or value.__name__ != _ALIASES.get(name, name):
                 continue
         selected[name] = mark_class(name, value)
@@ -363,7 +392,7 @@ def select_names(names: dict[str, Any], source: str) -> dict[str, Any]:
 
 
 def find_module(request: dict[str, Any], name: str) -> Any:
-    """A module that the solution refers to: Python's own, a library's, or one of the solution's."""
+    """Return a module that the solution refers to: Python's own, a library's or the solution's; None for others."""
     top = name.partition(".")[0]
     if top in sys.stdlib_module_names or top in _LIBRARIES or name in request["remote"]:
         with contextlib.suppress(ImportError):
@@ -372,43 +401,42 @@ def find_module(request: dict[str, Any], name: str) -> Any:
 
 
 def run_remotely(request: dict[str, Any], job: dict[str, Any], client: Client) -> None:
-    """Load the solution in its process, run the test here; an exception if it fails."""
+    """Load the solution in its process and run the test here. Raises an exception if the test fails."""
     client.find_module = lambda name: find_module(request, name)
-    sys.meta_path.insert(0, Finder(client, request))
-    names = client.decode(client.request("load").get("ok"))
+    sys.meta_path.insert(0, ModuleFinder(client, request))
+    names = client.decode(client.send_request("load").get("ok"))
+    entry_points = [names[name] for name in job.get("with", [])]
     try:
-        run_test(
-            job, select_names(names, job["source"]), [names[name] for name in job.get("with", [])]
-        )
+        run_test(job, select_names(names, job["source"]), entry_points)
     except Exception:
         if not client.needs_objects:
             raise
     if client.needs_objects:
         raise NeedsObjects(client.needs_objects)
     if client.dead:
-        raise Gone(client.dead)
+        raise PipeClosed(client.dead)
 
 
 def run_in_child(
     request: dict[str, Any], job: dict[str, Any], word: bytes, status: int, output: int
 ) -> None:
-    """In the child: set up the streams, run the test, and write the word if it passes."""
+    """Set up the streams, run the test, and write the word to `status` if it passes. Called in the child."""
     nowhere = os.open(os.devnull, os.O_RDONLY)
     for descriptor, place in ((nowhere, 0), (output, 1), (output, 2)):
         os.dup2(descriptor, place)
     for descriptor in (nowhere, output, request["channel"]):
         os.close(descriptor)
-    client = Client(3, 4)
+    client = Client(READ_END, WRITE_END)
     try:
         if job["live"]:
-            client.request("test", job=job)
+            client.send_request("test", job=job)
         else:
             run_remotely(request, job, client)
     except SystemExit as error:
         write_failure(status, f"exit({error.code!r})")
     except NeedsObjects as error:
         write_failure(status, f"{_NEEDS_OBJECTS}{error}")
-    except Gone as error:
+    except PipeClosed as error:
         write_failure(status, str(error))
     except BaseException as error:
         write_failure(status, f"{type(error).__name__}: {error}")
@@ -420,7 +448,10 @@ def run_in_child(
 
 
 def run_job(request: dict[str, Any], job: dict[str, Any]) -> dict[str, Any]:
-    """One test, in a fresh process on either side; `live` says why it ran in the solution's process, if it did."""
+    """Run one test in a fresh process on either side, and return its report.
+
+    `live` in the report says why the test ran in the solution's process, if it did.
+    """
     live = "the test asks for it" if request["live"] else ""
     why = _try_test(request, {**job, "live": bool(live)})
     if why.startswith(_NEEDS_OBJECTS):
@@ -430,16 +461,16 @@ def run_job(request: dict[str, Any], job: dict[str, Any]) -> dict[str, Any]:
 
 
 def _try_test(request: dict[str, Any], job: dict[str, Any]) -> str:
-    """Why the test failed; "" if it passed."""
-    with contextlib.suppress(Gone):
-        send(4, NEW)
+    """Run a test once. Returns why it failed; "" if it passed."""
+    with contextlib.suppress(PipeClosed):
+        send(WRITE_END, NEW)
     why, _ = run_in_fork(lambda *pipes: run_in_child(request, job, *pipes), request["seconds"])
     # End the solution's child, and read away what it still had to say.
-    with contextlib.suppress(Gone):
-        send(4, END)
+    with contextlib.suppress(PipeClosed):
+        send(WRITE_END, END)
         deadline = time.monotonic() + _ENDING_SECONDS
-        while select.select([3], [], [], max(0.0, deadline - time.monotonic()))[0]:
-            if receive(3)[0] == END:
+        while select.select([READ_END], [], [], max(0.0, deadline - time.monotonic()))[0]:
+            if receive(READ_END)[0] == END:
                 break
     return why
 
