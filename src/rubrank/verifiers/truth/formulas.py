@@ -23,9 +23,13 @@ from rubrank.verifiers.shared.numbers import units
 
 # ---- where a formula stands ----------------------------------------------------------------------------------------
 
+# $$…$$, $…$, \[…\] or \(…\). Not "\$5 and \$6", whose dollars are escaped.
 _DELIMITED = re.compile(
-    r"\$\$(?P<display>[^$]{1,2000})\$\$|(?<!\\)\$(?P<inline>(?:[^$\n\\]|\\[^\n]){1,2000})\$"
-    r"|\\\[(?P<square>(?:[^\\]|\\(?!\])){1,2000}+)\\\]|\\\((?P<round>(?:[^\\]|\\(?!\))){1,2000}+)\\\)"
+    r"""\$\$ (?P<display> [^$]{1,2000} ) \$\$
+    | (?<!\\)\$ (?P<inline> (?:[^$\n\\]|\\[^\n]){1,2000} ) \$
+    | \\\[ (?P<square> (?:[^\\]|\\(?!\])){1,2000}+ ) \\\]
+    | \\\( (?P<round> (?:[^\\]|\\(?!\))){1,2000}+ ) \\\)""",
+    re.VERBOSE,
 )
 # What may stand between two formulas that are one result: "$1$ and $2$".
 _JOINT = re.compile(
@@ -38,18 +42,27 @@ _FUNCTION_NAMES = word_set("""
 """)
 _FUNCTIONS = "|".join(sorted(_FUNCTION_NAMES, key=len, reverse=True))
 # One part of a formula without delimiters. Words of two or more letters end it, unless they name a function.
-_PART = (
-    rf"(?:\\[a-zA-Z]+|\\[{{}},;:!%$|]|\d+(?:[.,]\d+)*+|(?<![^\W\d_])(?:{_FUNCTIONS})(?![^\W\d_])"
-    r"|(?<![^\W\d_])[A-Za-z](?![^\W\d_])|(?<=\d)[a-z]{1,3}(?![^\W\d_])|[-+−–*/^_=<>≤≥≠≈×·⋅÷±√π∞∪∩∈θ!|%$°²³(){}\[\]&'])"
-)
-_UNDELIMITED = re.compile(rf"{_PART}(?:[ \t]*+(?:,[ \t]?)?{_PART})*+")
+_PART = rf"""(?:
+      \\[a-zA-Z]+ | \\[{{}},;:!%$|]                           # \alpha, \{{
+    | \d+(?:[.,]\d+)*+                                        # 12, 1,000.5
+    | (?<![^\W\d_])(?:{_FUNCTIONS})(?![^\W\d_])               # sin
+    | (?<![^\W\d_])[A-Za-z](?![^\W\d_])                       # a variable: x
+    | (?<=\d)[a-z]{{1,3}}(?![^\W\d_])                         # factors or a unit behind a number: the xy of 7xy
+    | [-+−–*/^_=<>≤≥≠≈×·⋅÷±√π∞∪∩∈θ!|%$°²³(){{}}\[\]&']
+)"""
+# A formula without delimiters: the "x + 7y" of "We get x + 7y here".
+_UNDELIMITED = re.compile(rf"{_PART}(?:[ \t]*+(?:,[ \t]?)?{_PART})*+", re.VERBOSE)
+# An article at the edge of such a formula, which looks like a variable: the "a" of "a 3".
 _ARTICLE = re.compile(r"\A(?:a|A|I|an)\s+(?=[\w\\])|\s+(?:a|I)\Z")
+# A sign that it is a formula: a number, a variable beside an operator, a command. "x" alone is none.
 _OPERAND = re.compile(r"\d|[A-Za-z]\s*[-+*/^=<>_(]|[-+*/^=(]\s*[A-Za-z]|\\[a-zA-Z]|[π√∞]")
+# A word of three letters or more that is neither a command nor a function.
 _PROSE = re.compile(r"(?<![\\a-zA-Z{])(?!(?:" + _FUNCTIONS + r")(?![a-zA-Z]))[a-zA-Z]{3,}")
+# Commands of LaTeX, with the words in their braces: \begin{align}, \text{ cm}, \alpha.
 _WORDS_OF_LATEX = re.compile(
     r"\\(?:begin|end)\s*\{[a-z*]*\}|\\(?:text|mathrm|mbox|textbf|operatorname)\s*\{[^{}]*\}|\\[a-zA-Z]+"
 )
-# Begins what follows a result in its sentence and does not belong to it.
+# Begins what follows a result in its sentence and does not belong to it: "8, which occurs when x = 4".
 _BEYOND = re.compile(
     r",?\s*(?:\b(?:because|since|which|not|rather|where|when|for|if|as)\b|因为|而不是|其中|\.\s+[A-Z])"
 )
@@ -57,16 +70,24 @@ _BEYOND = re.compile(
 _CORRECTION = re.compile(
     r"\A(?:not|不是)\s?[^,，;；]{1,60}?[,，]?\s?(?:but(?: rather)?|rather|而是)\s?", re.IGNORECASE
 )
+# \begin{align*}
 _ENVIRONMENT = re.compile(
     r"\\(?:begin|end)\s*\{(?:align(?:ed|at)?|equation|gather(?:ed)?|split|multline|eqnarray)\*?\}"
 )
 _EDGES = re.compile(r"\A[\s&=]+|(?:\\\\|[\s&.,;。])+\Z")
 _NUMBERING = re.compile(r"\A\s*(?:\d{1,2}[.)]|[-•*])\s+")
+# "there are exactly 36"; not "there are 36 + 2", "there are 3.5".
+_COUNT = re.compile(
+    r"""\bthere[ ](?:are|is|were|will[ ]be|must[ ]be|can[ ]be)\s
+    (?:(?:exactly|only|therefore|thus|precisely|a[ ]total[ ]of)\s)?
+    [$*\\( ]*(\d[\d,]*)(?![\w.^/])(?!\s*[-+*/^])""",
+    re.IGNORECASE | re.VERBOSE,
+)
 _MOST_LINES = 30  # lines at the end of an answer that are searched for a formula
 
 
 def find_formula(text: str, *, whole: bool) -> str:
-    """The formula that a text gives as its result; "" if it gives none.
+    """Return the formula that a text gives as its result; "" if it gives none.
 
     `whole`: the text is marked as the result (a box, a tag, "the answer is …"), so its first formula counts, and a text
     without prose counts as it is. Otherwise it is the end of an answer, and its last formula counts.
@@ -90,7 +111,7 @@ def find_formula(text: str, *, whole: bool) -> str:
 
 
 def find_last_formula(answer: str) -> str:
-    """The last formula of an answer that marks no result: in its last sentence, else the nearest one before."""
+    """Return the last formula of an answer that marks no result; "" if its last lines have none."""
     all_lines = _ENVIRONMENT.sub("\n", answer).splitlines()
     lines = [line for line in all_lines if any(map(str.isalnum, line))]
     for line in reversed(lines[-_MOST_LINES:]):
@@ -101,21 +122,14 @@ def find_last_formula(answer: str) -> str:
     return ""
 
 
-_COUNT = re.compile(
-    r"\bthere (?:are|is|were|will be|must be|can be)\s(?:(?:exactly|only|therefore|thus|precisely|a total of)\s)?"
-    r"[$*\\( ]*(\d[\d,]*)(?![\w.^/])(?!\s*[-+*/^])",
-    re.IGNORECASE,
-)
-
-
 def find_count(sentence: str) -> str:
-    """36 of "Thus there are 36 ways to put 4 balls into 3 boxes."; "" if nothing is counted like this."""
+    """Return 36 for "Thus there are 36 ways to put 4 balls into 3 boxes."; "" if nothing is counted like this."""
     counts: list[str] = _COUNT.findall(sentence)
     return counts[-1].rstrip(",") if counts else ""
 
 
 def _list_formulas(text: str) -> list[str]:
-    """The formulas of a text in order, with or without delimiters; "$1$ and $2$" is one, "1, 2"."""
+    """Return the formulas of a text in order, with or without delimiters; "$1$ and $2$" is one, "1, 2"."""
     formulas: list[str] = []
     end = 0
     is_delimited = False
@@ -144,7 +158,7 @@ def has_prose(text: str) -> bool:
 
 
 def _trim(candidate: str) -> str:
-    """The formula without articles, punctuation and unmatched brackets of the sentence around it."""
+    """Return the formula without articles, punctuation and unmatched brackets of the sentence around it."""
     candidate = candidate.strip(" \t,;*_=&")
     candidate = _ARTICLE.sub("", candidate).strip(" \t,;*_=&")
     if "=" in candidate and "," not in candidate and candidate.count("(") != candidate.count(")"):
@@ -168,46 +182,57 @@ class Formula:
     unit: str = ""
 
 
+# Spaces and sizes of LaTeX: "\,", "~", "\left", "\displaystyle". Group 1 is a line break, which stays.
 _SPACING = re.compile(
-    r"(\\\\)|\\(?:left|right|[bB]igg?[lr]?|displaystyle|limits|q?quad|rm|bf)(?![a-zA-Z])|\\[,;:!]|\\(?=\s)|~"
+    r"""(\\\\)
+    | \\(?:left|right|[bB]igg?[lr]?|displaystyle|limits|q?quad|rm|bf)(?![a-zA-Z])
+    | \\[,;:!] | \\(?=\s) | ~""",
+    re.VERBOSE,
 )
+# \text{cm}; group 1 is the text.
 _TEXT_COMMAND = re.compile(
     r"\\(?:text|mathrm|mathbf|mathbb|mathcal|textbf|textit|textrm|mbox|hbox|operatorname)\s*\{([^{}]*)\}"
 )
 _DEGREE = re.compile(r"\^\s*\{?\s*\\circ\s*\}?|\\degree(?![a-zA-Z])|°")
+# Short for braces: \frac12, \frac{1}2, \sqrt3, x^{2}.
 _SHORT_FRACTION = re.compile(r"\\frac\s*(\d|(?:\{[^{}]*\}))\s*(\d|[a-zA-Z]|(?:\{[^{}]*\}))")
 _SHORT_ROOT = re.compile(r"\\sqrt\s*(\d|[a-zA-Z])")
 _SHORT_INDEX = re.compile(r"([\^_])\{(\w)\}")
-_MIXED = re.compile(r"(?<![\w.}\\^_])(\d+)\s*\\frac\{(\d+)\}\{(\d+)\}")  # 2\\frac{1}{3}
-_REPEATING = re.compile(r"(?<![\d.])(\d*)\.(\d*)\\(?:overline|bar)\s*\{?(\d+)\}?")
+_MIXED_NUMBER = re.compile(r"(?<![\w.}\\^_])(\d+)\s*\\frac\{(\d+)\}\{(\d+)\}")  # 2\frac{1}{3}
+_REPEATING_DECIMAL = re.compile(
+    r"(?<![\d.])(\d*)\.(\d*)\\(?:overline|bar)\s*\{?(\d+)\}?"
+)  # 0.1\overline{6}
+_GROUPED_DIGITS = re.compile(r"(?<![\d,.(\[{])(\d{1,3}(?:,\d{3})+)(?![\d,])")  # 1,000
+# The base of a number at its end: 101_2, 1F_{16}, 101_{two}.
 _BASE = re.compile(
     r"(?<=[\dA-F])_\{?(\d{1,2}|two|three|four|five|six|seven|eight|nine|ten|twelve|sixteen)\}?\Z"
 )
 _BASES = {
-    "two": 2,
-    "three": 3,
-    "four": 4,
-    "five": 5,
-    "six": 6,
-    "seven": 7,
-    "eight": 8,
-    "nine": 9,
-    "ten": 10,
-    "twelve": 12,
-    "sixteen": 16,
-}
+    "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10,
+    "twelve": 12, "sixteen": 16,
+}  # fmt: skip
+# The unit of a number at its end: "5 cm", "5 m/s", "5 square meters", "5 cm^2". Not the x of "5x".
 _UNIT = re.compile(
-    r"(?<=[\d})])\s*((?:[^\W\d_]{2,}|[a-zA-Z](?=\s*[/^.])|(?<=\s)[a-zA-Z])[^\W\d_]*(?:[\s./·]+[^\W\d_]+)*\.?(?:\s?\^?\{?[23]\}?)?)\Z"
+    r"""(?<=[\d})])\s*
+    (
+        (?: [^\W\d_]{2,} | [a-zA-Z](?=\s*[/^.]) | (?<=\s)[a-zA-Z] ) [^\W\d_]*  # the first word
+        (?: [\s./·]+[^\W\d_]+ )*                                               # further words
+        \.? (?: \s?\^?\{?[23]\}? )?                                            # a power
+    )\Z""",
+    re.VERBOSE,
 )
+# The name of what is computed, and "=": "x =", "f(x) =", "AB =", "\angle ABC =", "Area =", "x_1 \in".
 _NAME = re.compile(
-    r"\A(?:\\?[a-zA-Z]|[A-Z]{2,4}|\\(?:angle|triangle|overline)\s*\{?[A-Z]{1,3}\}?|[A-Za-z][a-z]{2,15})"
-    r"(?:_\{?\w{1,3}\}?)?'?(?:\([a-zA-Z](?:,[a-zA-Z])*\))?(?:=|\\in(?![a-z]))"
+    r"""\A(?: \\?[a-zA-Z] | [A-Z]{2,4} | \\(?:angle|triangle|overline)\s*\{?[A-Z]{1,3}\}? | [A-Za-z][a-z]{2,15} )
+    (?:_\{?\w{1,3}\}?)? '? (?:\([a-zA-Z](?:,[a-zA-Z])*\))?
+    (?: = | \\in(?![a-z]) )""",
+    re.VERBOSE,
 )
-_GROUPED = re.compile(r"(?<![\d,.(\[{])(\d{1,3}(?:,\d{3})+)(?![\d,])")
 
 
 def read_formula(text: str) -> Formula:
-    """The canonical form of a result in LaTeX or plain text."""
+    """Return the canonical form of a result in LaTeX or plain text."""
+    # Characters, delimiters and commands for spaces and texts.
     text = text.replace("²", "^2").replace("³", "^3")
     text = spell_powers(unicodedata.normalize("NFKC", text)).replace("−", "-")
     text = text.strip().rstrip(".。,;").strip()
@@ -218,15 +243,16 @@ def read_formula(text: str) -> Formula:
     text = re.sub(r"\\[dtc]frac(?![a-z])", r"\\frac", text)
     text = re.sub(r"\{,\}", ",", text)
     # "1,000" is one number; "1, 000" stays a list.
-    text = _GROUPED.sub(lambda match: match[1].replace(",", ""), text)
+    text = _GROUPED_DIGITS.sub(lambda match: match[1].replace(",", ""), text)
     text = re.sub(r"\s(?:and|or)\s|[或和]", ",", text).strip()
     text, unit = _split_unit(text)
     if has_money and not unit:
         unit = "$"
-    core = _SHORT_FRACTION.sub(lambda match: f"\\frac{_brace(match[1])}{_brace(match[2])}", text)
+    # Fractions, roots and indices.
+    core = _SHORT_FRACTION.sub(_write_fraction, text)
     core = _SHORT_ROOT.sub(r"\\sqrt{\1}", core)
-    core = _MIXED.sub(_write_mixed, core)
-    core = _REPEATING.sub(_write_repeating, core)
+    core = _MIXED_NUMBER.sub(_write_mixed, core)
+    core = _REPEATING_DECIMAL.sub(_write_repeating, core)
     core = re.sub(r"\s+", " " if has_prose(core) else "", core).strip()
     core = _SHORT_INDEX.sub(r"\1\2", core)
     core = re.sub(r"(?<![\d.])\.(?=\d)", "0.", core)
@@ -236,7 +262,7 @@ def read_formula(text: str) -> Formula:
 
 
 def _split_unit(text: str) -> tuple[str, str]:
-    """The text and the unit, percent sign, degree or base of a number at its end."""
+    """Return the text without the unit at its end, and that unit: "°", "%", "base 2", "cm^2" or "" for none."""
     if _DEGREE.search(text):
         return _DEGREE.sub("", text).strip(), "°"
     percent = re.search(r"\\?%\Z|\s(?:percent|per cent)\Z", text)
@@ -253,24 +279,26 @@ def _split_unit(text: str) -> tuple[str, str]:
     is_variable = len(name) == 1 and name not in units()
     if is_variable or re.search("[πθ]", name):  # 3πr² has no unit
         return text, ""
-    return text[: unit.start()].strip(), _write_unit(name)
+    number = text[: unit.start()].strip()
 
-
-def _write_unit(name: str) -> str:
+    # One spelling for "Square Meters", "sq. meter" and "meters^2".
     name = " ".join(name.casefold().replace(".", "").replace("{", "").replace("}", "").split())
     name = re.sub(r"(?<=[a-z])\s?\^?([23])\Z", r"^\1", name)
     for word, power in (("square", 2), ("sq", 2), ("cubic", 3), ("cu", 3)):
         if name.startswith(f"{word} "):
             name = f"{name.removeprefix(word).strip()}^{power}"
-    return re.sub(r"(?<=[a-z]{2})s(?=\^|\Z)", "", name)
+    singular = re.sub(r"(?<=[a-z]{2})s(?=\^|\Z)", "", name)
+    return number, singular
 
 
-def _brace(part: str) -> str:
-    return part if part.startswith("{") else f"{{{part}}}"
+def _write_fraction(match: re.Match[str]) -> str:
+    """Return \\frac12 as \\frac{1}{2}."""
+    parts = [part if part.startswith("{") else f"{{{part}}}" for part in match.groups()]
+    return "\\frac" + "".join(parts)
 
 
 def _write_mixed(match: re.Match[str]) -> str:
-    """2\\frac{1}{3} as \\frac{7}{3}; 2\\frac{5}{3} is a product and stays."""
+    """Return 2\\frac{1}{3} as \\frac{7}{3}; 2\\frac{5}{3} is a product and stays."""
     whole, above, below = map(int, match.groups())
     if above >= below:
         return match[0]
@@ -278,7 +306,7 @@ def _write_mixed(match: re.Match[str]) -> str:
 
 
 def _write_repeating(match: re.Match[str]) -> str:
-    """0.1\\overline{6} as a fraction."""
+    """Return 0.1\\overline{6} as \\frac{15}{90}."""
     whole, fixed, period = match.groups()
     denominator = (10 ** len(period) - 1) * 10 ** len(fixed)
     numerator = int(f"{whole}{fixed}{period}") - int(f"{whole}{fixed}" or 0)
@@ -289,12 +317,12 @@ def _write_repeating(match: re.Match[str]) -> str:
 
 
 def compare_formulas(truth: Formula, result: Formula, *, is_marked: bool = True) -> bool | None:
-    """Whether the result equals the truth; None if this must be computed.
+    """Return True if the result equals the truth, False if not, None if this must be computed.
 
     `is_marked`: the result is marked as such, so an equation is the result itself: \\boxed{x^2 + y^2 = 1} is not 1.
     """
-    if not _units_agree(truth.unit, result.unit):
-        return _same_quantity(truth, result)
+    if not _have_same_unit(truth.unit, result.unit):
+        return _is_converted(truth, result)
     true_core = truth.core
     core = result.core
     if "=" not in true_core:
@@ -305,7 +333,12 @@ def compare_formulas(truth: Formula, result: Formula, *, is_marked: bool = True)
     value = evaluate(core)
     has_one_percent_sign = "%" in (truth.unit, result.unit) and truth.unit != result.unit
     if has_one_percent_sign and true_value is not None and value is not None:
-        return _same_share(true_value, value, truth.unit == "%")
+        # 50% equals 0.5; 50 may also stand for 50%.
+        truth_has_sign = truth.unit == "%"
+        readings = [100 * value] if truth_has_sign else [value / 100]
+        if truth_has_sign or abs(true_value) >= 1:
+            readings.append(value)
+        return any(math.isclose(reading, true_value, rel_tol=1e-9) for reading in readings)
     if core == true_core:
         return True
     if core and "," not in core and core.strip("(){}") == true_core.strip("(){}"):
@@ -317,7 +350,8 @@ def compare_formulas(truth: Formula, result: Formula, *, is_marked: bool = True)
     ):
         return True
     if has_prose(true_core) or has_prose(core) or re.fullmatch(r"[A-Za-z ]{2,}", true_core):
-        return _squash(core) == _squash(true_core)
+        letters = [char for char in core.casefold() if char.isalnum()]
+        return letters == [char for char in true_core.casefold() if char.isalnum()]
     # An equation such as "x^2 + y^2 = 1" is not the value 1.
     is_list = "," in core + true_core
     if _is_equation(core) != _is_equation(true_core) and not is_list:
@@ -329,14 +363,16 @@ def compare_formulas(truth: Formula, result: Formula, *, is_marked: bool = True)
 
 
 def _drop_sides(core: str, is_marked: bool) -> str:
-    """The last side of an equation: 5 of "x = 5" and "A + B = 2 + 3 = 5". Lists ("x = 1, y = 2") are not changed."""
+    """Return the last side of an equation: 5 for "x = 5" and "A + B = 2 + 3 = 5".
+
+    Lists ("x = 1, y = 2"), inequalities and equations that are themselves the result ("x^2 + y^2 = 1") stay.
+    """
     core = _NAME.sub("", core)
     if "," in core or re.search(r"[<>≤≥≠]|\\(?:leq?|geq?|neq?|lt|gt)(?![a-z])", core):
         return core
     if "≡" in core or "\\equiv" in core:
         core = re.sub(r"\(?\\?p?mod(?:\{?\d+\}?)\)?\Z", "", core)
     *sides, last = re.split(r"=|≡|\\equiv(?![a-z])", core)
-    # An equation such as x^2 + y^2 = 1 is itself the result.
     is_equation = len(sides) == 1 and evaluate(sides[0]) is None
     if is_equation and (is_marked or re.search(r"[a-zA-Z]\^|\\frac|/", sides[0])):
         return core
@@ -348,7 +384,7 @@ def _is_equation(core: str) -> bool:
     return "=" in without_indices
 
 
-def _units_agree(left: str, right: str) -> bool:
+def _have_same_unit(left: str, right: str) -> bool:
     """Are the units the same? A missing unit, "units" and "square units" agree with any other."""
     if left == right or not left or not right:
         return True
@@ -358,7 +394,7 @@ def _units_agree(left: str, right: str) -> bool:
     return left in sizes and sizes[left] == sizes.get(right)
 
 
-def _same_quantity(truth: Formula, result: Formula) -> bool:
+def _is_converted(truth: Formula, result: Formula) -> bool:
     """Are they the same quantity in different units, such as 5 km and 5000 m?"""
     sizes = units()
     if truth.unit not in sizes or result.unit not in sizes:
@@ -370,16 +406,3 @@ def _same_quantity(truth: Formula, result: Formula) -> bool:
     if dimension != true_dimension or true_value is None or value is None:
         return False
     return math.isclose(value * factor, true_value * true_factor, rel_tol=1e-9)
-
-
-def _same_share(true_value: float, value: float, truth_has_sign: bool) -> bool:
-    """Are two values equal of which one has a percent sign: 50% and 0.5? 50 may also stand for 50%."""
-    readings = [100 * value] if truth_has_sign else [value / 100]
-    if truth_has_sign or abs(true_value) >= 1:
-        readings.append(value)
-    return any(math.isclose(reading, true_value, rel_tol=1e-9) for reading in readings)
-
-
-def _squash(text: str) -> str:
-    """The letters and digits, without case."""
-    return "".join(char for char in text.casefold() if char.isalnum())

@@ -34,26 +34,74 @@ class Quantity:
 
 
 _TAG = re.compile(r"</?[a-zA-Z][^<>]{0,40}>")
-_DOLLARS = re.compile(r"\$(?=\S)([^$\n]*[^$\s])\$(?!\d)")
-_INDEX_START = re.compile(r"(_\{\w{1,3})=[^{}]{1,20}\}")  # \\sum_{k=5}: no equation
+_DOLLARS = re.compile(r"\$(?=\S)([^$\n]*[^$\s])\$(?!\d)")  # $x = 5$; not "$5 and $6"
+_INDEX_START = re.compile(r"(_\{\w{1,3})=[^{}]{1,20}\}")  # \sum_{k=5}: no equation
+# "x > 3", "more than 3", 大于3.
 _UNEQUAL = re.compile(
-    r"[<>≤≥≠]|!=|\\(?:leq?|geq?|neq?|lt|gt|leqslant|geqslant)(?![a-zA-Z])"
-    r"|\b(?:more|less|greater|fewer|larger|smaller) than\b|(?:大于|小于|不等于|超过"
-    r"|不到)(?=\s*-?[\d一二三四五六七八九十])",
-    re.IGNORECASE,
+    r"""[<>≤≥≠] | != | \\(?:leq?|geq?|neq?|lt|gt|leqslant|geqslant)(?![a-zA-Z])
+    | \b(?:more|less|greater|fewer|larger|smaller)[ ]than\b
+    | (?:大于|小于|不等于|超过|不到)(?=\s*-?[\d一二三四五六七八九十])""",
+    re.IGNORECASE | re.VERBOSE,
 )
 _EQUALS = re.compile(r"=|≡|\\equiv(?![a-zA-Z])")
 _NEARLY = re.compile(r"≈|\\approx(?![a-zA-Z])|≃|≐|\\simeq(?![a-zA-Z])|~=")
+_DECIMALS = re.compile(r"\d[.,](\d+)")
+# What stands between the two numbers of a range ("5-10", "5 to 10"), before one, and between those of a list.
 _RANGE = re.compile(r"[\s$*_]*(?:-|–|—|~|～|to|through|bis|à|至|到|до|から)[\s$*_]*", re.IGNORECASE)
 _BETWEEN = re.compile(
     r"\b(?:between|from|entre|zwischen|tra|между)\s*[$*_]*\Z|介于\Z|在\Z", re.IGNORECASE
 )
 _LIST = re.compile(r"[\s$]*(?:,|;|、|，|and|和|und|et|y|e|и)[\s$]*", re.IGNORECASE)
-_DECIMALS = re.compile(r"\d[.,](\d+)")
+
+_VARIABLE = r"(?:(?<![^\W\d_])[A-Za-z](?![^\W\d_])|\\[a-zA-Z]+)"
+_FUNCTION = r"(?:sin|cos|tan|cot|sec|csc|log|ln|lg|exp|sqrt|mod|gcd|lcm|max|min|choose)"
+# Before a number that is part of a formula.
+_FORMULA_BEFORE = re.compile(
+    rf"""
+    # an operand and an operator: "x + ", "y^2 · ", "3) - "
+    (?: {_VARIABLE}(?:[_^]\{{?\w+\}}?)? | [\d)}}\]|!] ) \s*
+        (?: [+−×·⋅÷/^_] | (?<!\*)\*(?!\*) | - | \\(?:times|cdot|div|pm) ) \s*\Z
+    # the open argument of a command: "\frac{{", "\sqrt[3]{{"; not "\boxed{{"
+    | \\(?!(?:boxed|fbox|text|mathrm|mathbf|textbf|bf|mbox)\b)[a-zA-Z]+\s*
+        (?:\[[^\[\]]{{0,9}}\])?\{{[^{{}}]{{0,40}}\Z
+    # an open power or index: "x^{{", "a_"
+    | (?<=[\w)}}])[\^_]\{{?[^{{}}\s]{{0,20}}\Z
+    # the second argument of a command: "\frac{{a}}{{"
+    | \}}\{{[^{{}}]{{0,40}}\Z
+    # the argument of a function: "f(", "log_2 "
+    | (?<![^\W\d_])[A-Za-z]\([^()]{{0,20}}\Z
+    | (?<![^\W\d_]){_FUNCTION}(?:_\{{?\w+\}}?)?\s*[({{]?\s*\Z
+    # a bound: "x > "
+    | (?:(?<![^\W\d_])[A-Za-z]|[|)])\s*(?:[<>≤≥≠]|\\(?:leq?|geq?|lt|gt|neq?))\s*\Z
+    # the second coordinate of a point: "(3, "
+    | [(\[{{]\s*-?[\d./]+\s*,\s*\Z
+    """,
+    re.VERBOSE,
+)
+# Behind a number that is part of a formula.
+_FORMULA_AFTER = re.compile(
+    rf"""
+    \s*,\s*-?[\d./]+\s*(?:\\?[)\]}}]|,)                                # a further coordinate: ", 4)"
+    | (?![eE]\d)[a-zXYZ](?![^\W\d_])(?!/[a-z]|\s[a-z]{{3,}})           # a factor: "y"; not "m/s"
+    | [_^]                                                             # a power
+    | \s?{_FUNCTION}(?![^\W\d_])                                       # " sin"
+    | \([^()]{{0,40}}[a-z+*/^-]                                        # "(x + 1"
+    | \s*\\(?:d?frac|sqrt|pi|theta|alpha|beta|phi|omega|lambda|mu|sin|cos|tan|log|ln|binom|times|cdot|div|pm|p?mod)
+      (?![a-zA-Z])                                                     # "\pi"
+    | \s*(?:[+×·⋅÷/]|(?<!\*)\*(?!\*))\s*(?:\d|{_VARIABLE}|\()          # an operator and an operand: " + 7"
+    | (?:\s+-\s+|-)(?:\d|{_VARIABLE}|\()                               # " - x"
+    | \s?[√π∞θ]
+    | \s(?:mod|choose)\s
+    | \s[nxyz](?=\s*(?:[-+*/^=.]|\Z))                                  # " x ="
+    """,
+    re.VERBOSE,
+)
+# Words that are numbers in some languages and articles or conjunctions in others.
+_ARTICLES = word_set("un une una uno ein eine um uma een e y en et und")
 
 
 def read_quantity(text: str, *, listed: bool, last: bool = False) -> Quantity:
-    """The number that a text gives as its result.
+    """Return the number that a text gives as its result.
 
     `listed`: a comma between numbers makes a list, of which none is the result (in a box or tag; not in a sentence).
     `last`: the last number counts, not the first (for a line that is not marked as the result).
@@ -84,7 +132,7 @@ def _strip_side(side: str) -> str:
 
 
 def _find_contradiction(sides: list[str]) -> str:
-    """A message about two sides that are numbers and differ by more than rounding; "" if there are none."""
+    """Return a message about two sides that are numbers and differ by more than rounding; "" if there are none."""
     values: list[tuple[str, float]] = []
     for side in sides:
         value = evaluate(_strip_side(side))
@@ -106,10 +154,10 @@ def _find_contradiction(sides: list[str]) -> str:
 
 
 def _read_side(side: str, listed: bool, last: bool) -> Quantity:
-    """The number that the last side of an equation, or a text without one, gives."""
+    """Return the number that the last side of an equation, or a text without one, gives."""
     numbers = read_numbers(side)
     text = prepare(side)
-    if "%" not in side and (len(numbers) != 1 or _is_sum(text, numbers[0])):
+    if "%" not in side and (len(numbers) != 1 or _has_operation(text, numbers[0])):
         value = evaluate(side)
         if value is not None and math.isinf(value):
             return Quantity(None, f"{side[:80]} is too large")
@@ -133,31 +181,12 @@ def _read_side(side: str, listed: bool, last: bool) -> Quantity:
     return Quantity(chosen)
 
 
-def _is_sum(text: str, number: Number) -> bool:
+def _has_operation(text: str, number: Number) -> bool:
     """Is there more to compute than the number itself?"""
     rest = text[: number.start] + text[number.end :]
     has_degree_or_unit = re.search(r"\^\{?\\?circ|[mM]\^", rest) is not None
     has_operation = re.search(r"[\d!√π^]|\\(?:sqrt|pi)", rest) is not None
     return has_operation and not has_degree_or_unit
-
-
-_VARIABLE = r"(?:(?<![^\W\d_])[A-Za-z](?![^\W\d_])|\\[a-zA-Z]+)"
-_FUNCTION = r"(?:sin|cos|tan|cot|sec|csc|log|ln|lg|exp|sqrt|mod|gcd|lcm|max|min|choose)"
-# Before a number: an operand and an operator, an open argument (\\frac{a}{, f( ), a function, a bound (x >).
-_FORMULA_BEFORE = re.compile(
-    rf"(?:{_VARIABLE}(?:[_^]\{{?\w+\}}?)?|[\d)}}\]|!])\s*(?:[+−×·⋅÷/^_]|(?<!\*)\*(?!\*)|-|\\(?:times|cdot|div|pm))\s*\Z"
-    rf"|\\(?!(?:boxed|fbox|text|mathrm|mathbf|textbf|bf|mbox)\b)[a-zA-Z]+\s*(?:\[[^\[\]]{{0,9}}\])?\{{[^{{}}]{{0,40}}\Z"
-    rf"|(?<=[\w)}}])[\^_]\{{?[^{{}}\s]{{0,20}}\Z|\}}\{{[^{{}}]{{0,40}}\Z"
-    rf"|(?<![^\W\d_])[A-Za-z]\([^()]{{0,20}}\Z|(?<![^\W\d_]){_FUNCTION}(?:_\{{?\w+\}}?)?\s*[({{]?\s*\Z"
-    r"|(?:(?<![^\W\d_])[A-Za-z]|[|)])\s*(?:[<>≤≥≠]|\\(?:leq?|geq?|lt|gt|neq?))\s*\Z|[(\[{]\s*-?[\d./]+\s*,\s*\Z"
-)
-# Behind it: a factor ("7y", "3\\pi", "3(x"), a power, an operator and an operand, a further coordinate.
-_FORMULA_AFTER = re.compile(
-    rf"\s*,\s*-?[\d./]+\s*(?:\\?[)\]}}]|,)|(?![eE]\d)[a-zXYZ](?![^\W\d_])(?!/[a-z]|\s[a-z]{{3,}})|[_^]|\s?{_FUNCTION}(?![^\W\d_])|\([^()]{{0,40}}[a-z+*/^-]"
-    r"|\s*\\(?:d?frac|sqrt|pi|theta|alpha|beta|phi|omega|lambda|mu|sin|cos|tan|log|ln|binom|times|cdot|div|pm|p?mod)"
-    rf"(?![a-zA-Z])|\s*(?:[+×·⋅÷/]|(?<!\*)\*(?!\*))\s*(?:\d|{_VARIABLE}|\()|(?:\s+-\s+|-)(?:\d|{_VARIABLE}|\()"
-    r"|\s?[√π∞θ]|\s(?:mod|choose)\s|\s[nxyz](?=\s*(?:[-+*/^=.]|\Z))"
-)
 
 
 def _is_in_formula(text: str, number: Number) -> bool:
@@ -182,7 +211,7 @@ def _is_in_formula(text: str, number: Number) -> bool:
 def _find_alternative(
     text: str, numbers: list[Number], chosen: Number, listed: bool
 ) -> Number | None:
-    """Another number that is offered beside the chosen one, as an alternative, a range or (if `listed`) a list."""
+    """Return another number beside the chosen one ("41 or 42", "41 to 42", if `listed` also "41, 42"); None if none."""
     for left, right in itertools.pairwise(numbers):
         if chosen not in (left, right) or math.isclose(left.value, right.value, rel_tol=1e-9):
             continue
@@ -196,11 +225,8 @@ def _find_alternative(
     return None
 
 
-_ARTICLES = word_set("un une una uno ein eine um uma een e y en et und")
-
-
 def _read_words(side: str) -> float | None:
-    """A number in words at the beginning of the text: "cuarenta y dos manzanas"."""
+    """Return the number that the text begins with in words ("cuarenta y dos manzanas": 42); None if there is none."""
     words = re.sub(r"[*_.,;!¡¿?\"“”«»]", " ", side).split()[:12]
     for n in range(len(words), max(0, len(words) - 4), -1):
         phrase = " ".join(words[:n])
