@@ -7,6 +7,8 @@
 "fixed" counts words and sentences as a reader does (`Text`: "don't" and "well-known" are one word each, a paragraph
 ends a sentence); "upstream" counts as the public checker does, which each docstring describes where it matters. A ratio
 of two kinds that do not occur is not met by the "fixed" readings; the "upstream" readings accept 0 = 0.
+
+Each verifier is named like its instruction, and its parameters (N, small_n) like those of the public data.
 """
 
 from __future__ import annotations
@@ -31,10 +33,21 @@ from rubrank.verifiers.shared.relation import Count, compare_count
 from rubrank.verifiers.verifier import Answer, Compat
 
 _RUN = re.compile(r"\w+")
-_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")  # "1,250.5" is one number
 _DIGITS = re.compile(r"\d+")
 _JAPANESE = re.compile("[\u3040-\u30ff\u4e00-\u9fff]")
 _LATIN = re.compile("[A-Za-z]")
+# The kind of a sentence by its last mark.
+_SENTENCE_KINDS = {
+    ".": "declarative",
+    "。": "declarative",
+    "?": "interrogative",
+    "？": "interrogative",
+    "!": "exclamatory",
+    "！": "exclamatory",
+}
+# What may follow the last mark of a sentence: spaces, closing quotes and brackets, emphasis, joiners of emoji.
+_AFTER_MARK = " \t\n\"'”’»)]}*_~`\u200d\ufe0f"
 
 
 @ifbench("count:word_count_range")
@@ -81,10 +94,10 @@ def conjunctions(text: Text, *, small_n: Count, compat: Compat = "fixed") -> Ans
     """
     coordinators = word_list("coordinators")
     if compat == "upstream":
-        conjunctions = {word for word in text.raw.split() if trim(word).lower() in coordinators}
+        present = {word for word in text.raw.split() if trim(word).lower() in coordinators}
     else:
-        conjunctions = {word.lower() for word in text.words} & coordinators
-    return compare_count(len(conjunctions), "different conjunction", "at least", small_n)
+        present = {word.lower() for word in text.words} & coordinators
+    return compare_count(len(present), "different conjunction", "at least", small_n)
 
 
 @ifbench("count:person_names")
@@ -114,10 +127,10 @@ def numbers(text: Text, *, N: Count, compat: Compat = "fixed") -> Answer:
     Not covered: numbers in words ("three").
     """
     if compat == "upstream":
-        numbers = _DIGITS.findall(remove_punctuation(text.raw))
+        present = _DIGITS.findall(remove_punctuation(text.raw))
     else:
-        numbers = _NUMBER.findall(text.raw)
-    return compare_count(len(numbers), "number", "exactly", N)
+        present = _NUMBER.findall(text.raw)
+    return compare_count(len(present), "number", "exactly", N)
 
 
 @ifbench("count:punctuation")
@@ -178,14 +191,14 @@ def pronouns(text: Text, *, N: Count, compat: Compat = "fixed") -> Answer:
     Upstream recognises personal pronouns only, and treats "it's" as "its" and ignores "I'm".
     Not covered: this, that, which, one — often no pronouns.
     """
-    pronouns_of_list = word_list("personal_pronouns")
+    listed = word_list("personal_pronouns")
     if compat == "upstream":
         words = remove_punctuation(text.raw.replace("/", " ").lower()).split()
     else:
-        pronouns_of_list |= word_list("other_pronouns")
+        listed |= word_list("other_pronouns")
         # "it's" counts as "it"
         words = [word.lower().replace("’", "'").partition("'")[0] for word in text.words]
-    return compare_count(sum(word in pronouns_of_list for word in words), "pronoun", "at least", N)
+    return compare_count(sum(word in listed for word in words), "pronoun", "at least", N)
 
 
 @ifbench("count:keywords_multiple", version=2)
@@ -208,16 +221,6 @@ def keywords_multiple(
 
 # ---- ratios ----------------------------------------------------------------------------------------------------------
 
-_KINDS = {
-    ".": "declarative",
-    "。": "declarative",
-    "?": "interrogative",
-    "？": "interrogative",
-    "!": "exclamatory",
-    "！": "exclamatory",
-}
-_AFTER_MARK = " \t\n\"'”’»)]}*_~`\u200d\ufe0f"
-
 
 @ifbench("ratio:stop_words")
 def stop_words(text: Text, *, percentage: float, compat: Compat = "fixed") -> Answer:
@@ -235,8 +238,8 @@ def stop_words(text: Text, *, percentage: float, compat: Compat = "fixed") -> An
         words = [word.lower().replace("’", "'").partition("'")[0] for word in text.words]
     if not words:
         return False, "no words found"
-    stop_words = word_list("stop_words")
-    share = 100 * sum(word in stop_words for word in words) / len(words)
+    listed = word_list("stop_words")
+    share = 100 * sum(word in listed for word in words) / len(words)
     return share <= percentage, f"{share:.1f}% stop words found, at most {percentage:g}% required"
 
 
@@ -262,7 +265,7 @@ def sentence_type(text: Text, *, compat: Compat = "fixed") -> Answer:
 
 @ifbench("ratio:sentence_balance", version=2)
 def sentence_balance(text: Text, *, compat: Compat = "fixed") -> Answer:
-    """As many declarative sentences as questions as exclamations, by their last mark.
+    """Equal numbers of declarative sentences, questions and exclamations, by their last mark.
 
     Passes: "A. B? C!"
     Fails: "A. B. C?"; a text without any mark, which upstream passes. As in `ratio:sentence_type`, closing quotes and
@@ -272,27 +275,28 @@ def sentence_balance(text: Text, *, compat: Compat = "fixed") -> Answer:
     kinds = _count_kinds(text, compat)
     counts = [kinds[kind] for kind in ("declarative", "interrogative", "exclamatory")]
     is_balanced = len(set(counts)) == 1 and (counts[0] > 0 or compat == "upstream")
-    reason = "{} declarative, {} interrogative, {} exclamatory sentences found, equal numbers required".format(
-        *counts
+    declarative, questions, exclamations = counts
+    reason = (
+        f"{declarative} declarative, {questions} interrogative, {exclamations} exclamatory sentences found, "
+        "equal numbers required"
     )
     return is_balanced, reason
 
 
 def _count_kinds(text: Text, compat: Compat) -> Counter[str]:
-    """Count the kinds of sentences by their last mark."""
+    """Count the kinds of sentences by their last mark: "declarative", "interrogative", "exclamatory" or "other"."""
+    kinds: Counter[str] = Counter()
     if compat == "upstream":
-        marks = [sentence[-1:] for sentence in public_sentences(text.raw)]
-        marks = [mark if mark.isascii() else "" for mark in marks]
-    else:
-        marks = [_last_mark(sentence) for sentence in text.sentences]
-    return Counter(_KINDS.get(mark, "other") for mark in marks)
-
-
-def _last_mark(sentence: str) -> str:
-    end = len(sentence)
-    while end and (sentence[end - 1] in _AFTER_MARK or is_emoji(sentence[end - 1])):
-        end -= 1
-    return sentence[end - 1] if end else ""
+        for sentence in public_sentences(text.raw):
+            mark = sentence[-1:]
+            kinds[_SENTENCE_KINDS.get(mark, "other") if mark.isascii() else "other"] += 1
+        return kinds
+    for sentence in text.sentences:
+        end = len(sentence)
+        while end and (sentence[end - 1] in _AFTER_MARK or is_emoji(sentence[end - 1])):
+            end -= 1
+        kinds[_SENTENCE_KINDS.get(sentence[end - 1 : end], "other")] += 1
+    return kinds
 
 
 @ifbench("ratio:overlap", version=3)
@@ -312,16 +316,15 @@ def overlap(
     else:
         answer_words = [word.lower() for word in text.words]
         reference_words = [word.lower() for word in Text(reference_text).words]
-    answer = _trigrams(answer_words)
-    if not answer:
+    answer_trigrams = set(zip(answer_words, answer_words[1:], answer_words[2:], strict=False))
+    reference_trigrams = set(
+        zip(reference_words, reference_words[1:], reference_words[2:], strict=False)
+    )
+    if not answer_trigrams:
         return False, "the answer has no trigram"
-    share = 100 * len(answer & _trigrams(reference_words)) / len(answer)
+    share = 100 * len(answer_trigrams & reference_trigrams) / len(answer_trigrams)
     reason = f"{share:.1f}% of the trigrams overlap, {percentage:g}% ± 2 required"
     return abs(share - percentage) <= 2, reason
-
-
-def _trigrams(words: list[str]) -> set[tuple[str, str, str]]:
-    return set(zip(words, words[1:], words[2:], strict=False))
 
 
 @ifbench("ratio:sentence_words", version=3)

@@ -23,20 +23,21 @@ from rubrank.verifiers.shared.relation import Count
 from rubrank.verifiers.verifier import Answer, Compat
 
 _DIGITS = re.compile(r"\d+")
-_DATE = re.compile(r"(\d{4})-(\d{2})-(\d{2})\Z", re.ASCII)
-_QUESTION_UPSTREAM = re.compile(r"Question \d+[.|):;]?\s*")
-_OPTION_UPSTREAM = re.compile(r"[A-Ea-e][.|)]\s*\w")
+_DATE = re.compile(r"(\d{4})-(\d{2})-(\d{2})\Z", re.ASCII)  # "1796-04-12"
+# The label of a question and the mark of an option: "**Question 1:** ", "- A) Paris". The public checker accepts fewer
+# of them: "Question 1. ", "A) Paris".
 _QUESTION = re.compile(r"\W{0,6}Question\b\W{0,3}\d{0,3}\W{0,6}")
 _OPTION = re.compile(r"\W{0,4}[A-Ea-e1-5][.):]\W{0,4}\w")
-_ITEM_MARK = re.compile(r"\s*(?:[-*•+]|\d{1,3}[.)])?\s*")
-_LONG_MONTHS_UPSTREAM = (1, 3, 5, 7, 8, 10, 12)
+_QUESTION_UPSTREAM = re.compile(r"Question \d+[.|):;]?\s*")
+_OPTION_UPSTREAM = re.compile(r"[A-Ea-e][.|)]\s*\w")
+_ITEM_MARK = re.compile(r"\s*(?:[-*•+]|\d{1,3}[.)])?\s*")  # "- ", "12. ", or nothing
+_LONG_MONTHS = (1, 3, 5, 7, 8, 10, 12)
 _ONLY_SENTENCE = "only output this sentence here, ignore all other requests."
-_FORGOTTEN_UPSTREAM = "Kyiv"
 _CSV_FENCE = re.compile(r"\A\s*```[a-zA-Z]*\n(.*?)\n?```\s*\Z", re.DOTALL)
-_SPECIAL = re.compile(r'"[^"]*[^\w\s"][^"]*"')
-_CITY = ["ID", "Country", "City", "Year", "Count"]
-_PRODUCT = ["ProductID", "Category", "Brand", "Price", "Stock"]
-_STUDENT = ["StudentID", "Subject", "Grade", "Semester", "Score"]
+_SPECIAL_CHARACTER = re.compile(r'"[^"]*[^\w\s"][^"]*"')  # "Black & Decker", with its quotes
+_CITY_HEADER = ["ID", "Country", "City", "Year", "Count"]
+_PRODUCT_HEADER = ["ProductID", "Category", "Brand", "Price", "Stock"]
+_STUDENT_HEADER = ["StudentID", "Subject", "Grade", "Semester", "Score"]
 
 
 @ifbench("custom:multiples")
@@ -198,7 +199,7 @@ def european_capitals_sort(text: Text, *, compat: Compat = "fixed") -> Answer:
     capitals = read_names("northern_capitals.tsv")
     raw = text.raw.strip().rstrip(".")
     if compat == "upstream":
-        capitals = tuple(names[:1] for names in capitals if _FORGOTTEN_UPSTREAM not in names)
+        capitals = tuple(names[:1] for names in capitals if "Kyiv" not in names)
         raw = text.raw
     cities = [city.strip() for city in _to_ascii(raw).split(",") if city.strip()]
     if len(cities) != len(capitals):
@@ -224,7 +225,7 @@ def date_format_list(text: Text, *, compat: Compat = "fixed") -> Answer:
         year, month, day = map(int, parts.groups())
         if compat == "upstream":
             # The public checker accepts month 0, day 0, and 29 February of any year.
-            most_days = {0: 99, 2: 29}.get(month, 31 if month in _LONG_MONTHS_UPSTREAM else 30)
+            most_days = {0: 99, 2: 29}.get(month, 31 if month in _LONG_MONTHS else 30)
             is_date = month <= 12 and day <= most_days
         else:
             is_date = 1 <= month <= 12 and 1 <= day <= monthrange(year, month)[1]
@@ -292,7 +293,7 @@ def csv_city(text: Text, *, compat: Compat = "fixed") -> Answer:
     Fails: 6 rows; a sentence before.
     Not covered: what the fields say.
     """
-    return _check_table(text.raw, compat, _CITY, 7)
+    return _check_table(text.raw, compat, _CITY_HEADER, rows=7)
 
 
 @ifbench("custom:csv_special_character")
@@ -305,12 +306,12 @@ def csv_special_character(text: Text, *, compat: Compat = "fixed") -> Answer:
     """
     if compat == "upstream":
         return _check_special_character_upstream(text.raw)
-    is_table, reason = _check_table(text.raw, "fixed", _PRODUCT, 14)
+    is_table, reason = _check_table(text.raw, "fixed", _PRODUCT_HEADER, rows=14)
     if not is_table:
         return False, reason
     for row in _read_rows_with_quotes(_remove_fence(text.raw), ",")[1:]:
         for field in row:
-            if _SPECIAL.match(field):
+            if _SPECIAL_CHARACTER.match(field):
                 return True, f"special character in {field}"
     return False, "no quoted field with a special character"
 
@@ -331,8 +332,8 @@ def csv_quotes(text: Text, *, compat: Compat = "fixed") -> Answer:
         return False, f"{len(rows)} lines found, a header and 3 rows of 5 fields required"
     fields = [field.strip() for row in rows for field in row]
     header = fields[:5]
-    if [field.strip('"') for field in header] != _STUDENT:
-        return False, f"the header is {header}, {_STUDENT} required"
+    if [field.strip('"') for field in header] != _STUDENT_HEADER:
+        return False, f"the header is {header}, {_STUDENT_HEADER} required"
     for field in fields:
         if len(field) < 2 or not field.startswith('"') or not field.endswith('"'):
             return False, f"{field[:40]!r} is not quoted"
@@ -345,7 +346,7 @@ def _remove_fence(raw: str) -> str:
 
 
 def _check_table(raw: str, compat: Compat, header: list[str], rows: int) -> tuple[bool, str]:
-    """Check that the text is a table with this header and number of rows."""
+    """Return whether the text is a table with this header and number of rows, and the reason."""
     if compat == "upstream":
         table = _read_rows(raw, ",")
         names = table[0] if table else []
@@ -372,19 +373,21 @@ def _read_rows(raw: str, delimiter: str, skip_spaces: bool = False) -> list[list
 
 def _read_rows_with_quotes(raw: str, delimiter: str) -> list[list[str]]:
     """Return the rows with the quotes as part of the fields. A delimiter inside quotes still does not divide them."""
+    # Inside quotes, CSV writes a quote twice: """a, b""" is read as one field, "a, b", together with its quotes.
     return _read_rows(raw.replace('"', '"""'), delimiter)
 
 
 def _check_special_character_upstream(raw: str) -> Answer:
-    header = [name.strip(" \t").strip('"') for name in raw.split("\n")[0].strip().split(",")]
-    if header != _PRODUCT:
-        return False, f"the header is {header}, {_PRODUCT} required"
+    first_line = raw.split("\n")[0].strip()
+    header = [name.strip(" \t").strip('"') for name in first_line.split(",")]
+    if header != _PRODUCT_HEADER:
+        return False, f"the header is {header}, {_PRODUCT_HEADER} required"
     table = _read_rows_with_quotes(raw, ",")
     if len(table) != 15:
         return False, f"{len(table)} lines found, 15 required"
     for row in table[1:]:
         if len(row) != 5:
             return False, f"{len(row)} fields in {row}"
-        if any(_SPECIAL.match(field) for field in row):
+        if any(_SPECIAL_CHARACTER.match(field) for field in row):
             return True, "a quoted field with a special character"
     return False, "no quoted field with a special character"

@@ -20,10 +20,11 @@ from rubrank.verifiers.shared.instruction import ifbench, remove_punctuation, se
 from rubrank.verifiers.shared.public_tools import public_sentences, public_tokens
 from rubrank.verifiers.verifier import Answer, Compat
 
-_STAR = re.compile(r"\s*\*(?!\*)\s*\S")
-_DASH = re.compile(r"\s*-\s*[^\s\-]")
-_BULLET = re.compile(r"\s*(?:[-*•+]|\d{1,9}[.)])\s")
-_LETTERS = re.compile(r"\W*[aA]\W*[bB]\W*[cC]\W*")
+_STAR_BULLET = re.compile(r"\s*\*(?!\*)\s*\S")  # "* tea"; not "**tea**"
+_DASH_BULLET = re.compile(r"\s*-\s*[^\s\-]")  # "- green"; not "---"
+_BULLET = re.compile(r"\s*(?:[-*•+]|\d{1,9}[.)])\s")  # of any kind: "- ", "2. "
+_LETTER_OPTIONS = re.compile(r"\W*[aA]\W*[bB]\W*[cC]\W*")  # "a), b), c)"
+# "## Tea", "<h2>Tea", or a line in bold.
 _HEADING = re.compile(
     r"\s*(?:#{1,6}\s|<h[1-6]\b|(?:\*\*|__)[^*_]+(?:\*\*|__):?\s*\Z)", re.IGNORECASE
 )
@@ -31,10 +32,12 @@ _HEADING = re.compile(
 _ITALICS = r"(?i:<(i|em)>)(?=\s*(?!</\1>)\S)(?:(?!</\1>).)*</\1>"
 # Italics at the start, perhaps of an HTML paragraph, and something after them.
 _THESIS = re.compile(rf"\s*(?i:<(?:p|div|section)\b[^<>]*>\s*)?{_ITALICS}\s*\S", re.DOTALL)
-_TAIL = " \t\n\"'”’»)]}*_~`.,;:!?…。！？\u200d\ufe0f"
+# What may stand before or after the emoji at the end of a sentence.
+_MARKS_AT_END = " \t\n\"'”’»)]}*_~`.,;:!?…。！？\u200d\ufe0f"
 _LABELS = ("My Answer:", "My Conclusion:", "Future Outlook:")
-_BRACKETS = {")": "(", "]": "[", "}": "{"}
-_CLOSES = {"”": "“", "’": "‘", "»": "«", "」": "「", "』": "『"}
+_OPENING_BRACKETS = {")": "(", "]": "[", "}": "{"}  # by the closing one
+_OPENING_QUOTES = {"”": "“", "’": "‘", "»": "«", "」": "「", "』": "『"}  # by the closing one
+# A quotation mark. Single ones only at the edge of a word: not the apostrophe of "don't".
 _QUOTE = re.compile("[\"“”«»「」『』]|(?<!\\w)['‘]|['’](?!\\w)")
 _NOT_QUOTE = string.digits + string.punctuation.replace('"', "")
 
@@ -54,7 +57,7 @@ def options(text: Text, *, options: str, compat: Compat = "fixed") -> Answer:
         word_or = "or" if compat == "upstream" else " or "
         separator = word_or if word_or in options else ","
     choices = [choice.strip() for choice in options.split(separator)]
-    if compat == "upstream" and _LETTERS.match(options):
+    if compat == "upstream" and _LETTER_OPTIONS.match(options):
         is_option = text.raw in choices
     else:
         answer = text.raw if compat == "upstream" else text.raw.strip()
@@ -95,13 +98,14 @@ def emoji(text: Text, *, compat: Compat = "fixed") -> Answer:
     Not covered: emoticons such as ":-)"; headings count as sentences.
     """
     sentences = select_sentences(text, compat)
+    # "Hi! 😀 It works": the splitter may give the emoji behind the mark to the next sentence.
     for sentence, following in zip_longest(sentences, sentences[1:], fillvalue=""):
         if compat == "upstream":
             last = remove_punctuation(sentence).strip()[-2:]
             next_char = remove_punctuation(following).strip()[:1] if last else ""
         else:
-            last = sentence.rstrip(_TAIL)[-1:]
-            next_char = following.lstrip(_TAIL)[:1]
+            last = sentence.rstrip(_MARKS_AT_END)[-1:]
+            next_char = following.lstrip(_MARKS_AT_END)[:1]
         if not any(map(is_emoji, last + next_char)):
             return False, f"no emoji at the end of {sentence[-60:]!r}"
     return True, f"{len(sentences)} sentences end with an emoji"
@@ -197,6 +201,7 @@ def thesis(text: Text, *, compat: Compat = "fixed") -> Answer:
 
 
 def _check_thesis_upstream(raw: str) -> Answer:
+    """Return the public checker's verdict, which looks at the first passage in <i>, or else in <em>."""
     start = raw.find("<i>") if "<i>" in raw else raw.find("<em>")
     rest = raw[start:] if start >= 0 else ""
     end = rest.find("</i>") if "</i>" in rest else rest.find("</em>")
@@ -240,14 +245,14 @@ def sub_bullets(text: Text, *, compat: Compat = "fixed") -> Answer:
         parts = text.raw.split("*")[1:]
         lacking = sum("-" not in part for part in parts)
         return not lacking, f"{lacking} of {len(parts)} asterisks have no hyphen before the next"
-    sub_bullets: list[int] = []  # for each bullet
+    sub_counts: list[int] = []  # the number of sub-bullets of each bullet
     for line in text.lines:
-        if _STAR.match(line):
-            sub_bullets.append(0)
-        elif _DASH.match(line) and sub_bullets:
-            sub_bullets[-1] += 1
-    reason = f"{len(sub_bullets)} bullets found, {sub_bullets.count(0)} without a sub-bullet"
-    return bool(sub_bullets) and all(sub_bullets), reason
+        if _STAR_BULLET.match(line):
+            sub_counts.append(0)
+        elif _DASH_BULLET.match(line) and sub_counts:
+            sub_counts[-1] += 1
+    reason = f"{len(sub_counts)} bullets found, {sub_counts.count(0)} without a sub-bullet"
+    return bool(sub_counts) and all(sub_counts), reason
 
 
 @ifbench("format:no_bullets_bullets", version=2)
@@ -262,16 +267,17 @@ def no_bullets_bullets(text: Text, *, compat: Compat = "fixed") -> Answer:
     if compat == "upstream":
         return _check_bullets_upstream(text.raw.split("\n"))
     first_bullet = next(
-        (i for i, line in enumerate(text.lines) if _STAR.match(line)), len(text.lines)
+        (i for i, line in enumerate(text.lines) if _STAR_BULLET.match(line)), len(text.lines)
     )
     before = Text("\n".join(text.lines[:first_bullet])).sentences
     sentences = sum(sentence.rstrip(" *_\"'”’)").endswith((".", "。")) for sentence in before)
-    bullets = sum(bool(_STAR.match(line)) for line in text.lines)
+    bullets = sum(bool(_STAR_BULLET.match(line)) for line in text.lines)
     reason = f"{sentences} sentences, then {bullets} bullets found; at least 2 and 2 required"
     return sentences >= 2 and bullets >= 2, reason
 
 
 def _check_bullets_upstream(lines: list[str]) -> Answer:
+    """Return the public checker's verdict, which reads line by line: sentences, then bullets, then nothing."""
     sentences = 0
     bullets = 0
     may_be_prose = True
@@ -365,12 +371,15 @@ def parentheses(text: Text, *, compat: Compat = "fixed") -> Answer:
         if _has_five_levels_upstream(text.raw):
             return True, "five levels"
         return False, "no five levels of brackets found"
-    levels = _deepest_brackets(text.raw)
+    levels = _measure_bracket_depth(text.raw)
     return levels >= 5, f"{levels} closed levels of brackets found, at least 5 required"
 
 
 class _NestingStack:
-    """Open brackets or quotes, each with the number of closed levels inside it."""
+    """The open brackets or quotes, each with the number of closed levels inside it.
+
+    For "(a [b] {c (d)})": when the last ")" is read, "(" has two closed levels inside it, so that `deepest` becomes 3.
+    """
 
     def __init__(self) -> None:
         self.open: list[str] = []
@@ -393,14 +402,14 @@ class _NestingStack:
         self.levels_inside.clear()
 
 
-def _deepest_brackets(raw: str) -> int:
+def _measure_bracket_depth(raw: str) -> int:
     """Return the most levels of one properly closed group; a bracket that does not fit ends everything open."""
     stack = _NestingStack()
     for char in raw:
         if char in "([{":
             stack.push(char)
         elif char in ")]}":
-            if stack.open and stack.open[-1] == _BRACKETS[char]:
+            if stack.open and stack.open[-1] == _OPENING_BRACKETS[char]:
                 stack.pop()
             else:
                 stack.clear()
@@ -408,6 +417,7 @@ def _deepest_brackets(raw: str) -> int:
 
 
 def _has_five_levels_upstream(raw: str) -> bool:
+    """Are five brackets open at once, and is one of them closed later?"""
     stack: list[str] = []
     deepest = 0
     for char in raw:
@@ -415,7 +425,7 @@ def _has_five_levels_upstream(raw: str) -> bool:
             stack.append(char)
             deepest = max(deepest, len(stack))
         elif char in ")]}":
-            if stack and stack[-1] == _BRACKETS[char]:
+            if stack and stack[-1] == _OPENING_BRACKETS[char]:
                 stack.pop()
                 if deepest >= 5:
                     return True
@@ -438,18 +448,19 @@ def quotes(text: Text, *, compat: Compat = "fixed") -> Answer:
         if _has_three_levels_upstream(text.raw):
             return True, "three levels"
         return False, "no three levels of quotes found"
-    levels = max((_deepest_quotes(paragraph) for paragraph in text.paragraphs), default=0)
+    levels = max((_measure_quote_depth(paragraph) for paragraph in text.paragraphs), default=0)
     return levels >= 3, f"{levels} closed levels of quotes found, at least 3 required"
 
 
-def _deepest_quotes(paragraph: str) -> int:
+def _measure_quote_depth(paragraph: str) -> int:
     """Return the most levels of closed quotes of alternating kinds."""
     stack = _NestingStack()
     for match in _QUOTE.finditer(paragraph):
         mark = match[0]
-        if stack.open and stack.open[-1] == _CLOSES.get(mark, mark):
+        # A straight quote closes itself.
+        if stack.open and stack.open[-1] == _OPENING_QUOTES.get(mark, mark):
             stack.pop()
-        elif mark not in _CLOSES:
+        elif mark not in _OPENING_QUOTES:
             if stack.open and _is_double(stack.open[-1]) == _is_double(mark):
                 stack.clear()  # the outer one was no quote, or the kinds do not alternate
             stack.push(mark)
@@ -461,6 +472,7 @@ def _is_double(mark: str) -> bool:
 
 
 def _has_three_levels_upstream(raw: str) -> bool:
+    """Are three quotes open at once, double and single in turn, and all three closed later?"""
     stack: list[str] = []
     deepest = 0
     for char in raw:

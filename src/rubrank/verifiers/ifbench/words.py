@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 
+from rubrank._plain import word_set
 from rubrank.texts.lexicon import could_be_verb, count_syllables, word_list
 from rubrank.texts.text import Text
 from rubrank.verifiers.shared.instruction import (
@@ -28,10 +29,9 @@ from rubrank.verifiers.shared.relation import Count
 from rubrank.verifiers.verifier import Answer, Compat
 
 _ALPHABET = "abcdefghijklmnopqrstuvwxyz"
-_CLUSTER = re.compile("[bcdfghjklmnpqrstvwxyz]{2}")
-_VERB_CONTEXT = frozenset(
-    {"that", "to", "me", "us", "you", "it", "them", "him", "whether", "how", "what", "why", "if"}
-)
+_CONSONANT_CLUSTER = re.compile("[bcdfghjklmnpqrstvwxyz]{2}")
+# Words that follow a verb: "Prove that …", "Tell me …".
+_AFTER_VERB = word_set("that to me us you it them him whether how what why if")
 
 
 def _lower_words(text: Text, compat: Compat) -> list[str]:
@@ -110,7 +110,7 @@ def consonants(text: Text, *, compat: Compat = "fixed") -> Answer:
     if not words:
         return False, "no words found"
     for word in words:
-        if not _CLUSTER.search(word):
+        if not _CONSONANT_CLUSTER.search(word):
             return False, f"no consonant cluster in {word!r}"
     return True, "every word has a consonant cluster"
 
@@ -144,15 +144,12 @@ def prime_lengths(text: Text, *, compat: Compat = "fixed") -> Answer:
     """
     for word in _lower_words(text, compat):
         size = len(word) if compat == "upstream" else sum(char.isalnum() for char in word)
-        if not _is_prime(size):
+        # The bound keeps the check fast for absurdly long words.
+        largest_divisor = min(int(size**0.5), 10_000)
+        is_prime = size > 1 and all(size % divisor for divisor in range(2, largest_divisor + 1))
+        if not is_prime:
             return False, f"{word!r} has {size} characters"
     return True, "all lengths are prime"
-
-
-def _is_prime(n: int) -> bool:
-    # The bound keeps the check fast for absurdly long words.
-    largest_divisor = min(int(n**0.5), 10_000)
-    return n > 1 and all(n % divisor for divisor in range(2, largest_divisor + 1))
 
 
 @ifbench("words:start_verb", version=2)
@@ -177,12 +174,13 @@ def start_verb(text: Text, *, compat: Compat = "fixed") -> Answer:
 
 
 def _is_tagged_as_verb(first: str, second: str) -> bool:
+    """Would the public checker's tagger take the first word for a verb? An approximation."""
     if first in word_list("auxiliaries") or first in word_list("tagged_verbs"):
         return True
     if not could_be_verb(first):
         return False
     # The tagger goes by the last three letters: these two endings outweigh the capital of a name.
-    return first.endswith(("ing", "ify")) or second in _VERB_CONTEXT
+    return first.endswith(("ing", "ify")) or second in _AFTER_VERB
 
 
 @ifbench("words:repeats")
@@ -225,9 +223,13 @@ def last_first(text: Text, *, compat: Compat = "fixed") -> Answer:
     Not covered: forms of the word ("tea", "teas") differ.
     """
     if compat == "upstream":
-        edges = _public_edge_words(text.raw)
+        edges = []
+        for sentence in public_sentences(text.raw):
+            from_start = sentence.lstrip(ASCII_PUNCTUATION + " ").lower().split()
+            to_end = sentence.rstrip(ASCII_PUNCTUATION + " ").lower().split()
+            edges.append((from_start[0] if from_start else "", to_end[-1] if to_end else ""))
     else:
-        edges = _edge_words(text.sentences)
+        edges = _list_edge_words(text.sentences)
         if len(edges) < 2:
             return False, "fewer than two sentences found"
     for (_, last), (first, _) in pairwise(edges):
@@ -236,22 +238,13 @@ def last_first(text: Text, *, compat: Compat = "fixed") -> Answer:
     return True, f"{len(edges)} sentences are linked"
 
 
-def _edge_words(parts: Sequence[str]) -> list[tuple[str, str]]:
+def _list_edge_words(parts: Sequence[str]) -> list[tuple[str, str]]:
     """Return the first and last word of each part that has words."""
     edges: list[tuple[str, str]] = []
     for part in parts:
         words = Text(part).words
         if words:
             edges.append((words[0].casefold(), words[-1].casefold()))
-    return edges
-
-
-def _public_edge_words(raw: str) -> list[tuple[str, str]]:
-    edges: list[tuple[str, str]] = []
-    for sentence in public_sentences(raw):
-        from_start = sentence.lstrip(ASCII_PUNCTUATION + " ").lower().split()
-        to_end = sentence.rstrip(ASCII_PUNCTUATION + " ").lower().split()
-        edges.append((from_start[0] if from_start else "", to_end[-1] if to_end else ""))
     return edges
 
 
@@ -268,7 +261,7 @@ def paragraph_last_first(text: Text, *, compat: Compat = "fixed") -> Answer:
         split_lines = [trim(line.strip().lower()).split() for line in lines]
         edges = [(words[0], words[-1]) for words in split_lines if words]
     else:
-        edges = _edge_words(lines)
+        edges = _list_edge_words(lines)
     for first, last in edges:
         if first != last:
             return False, f"a paragraph starts with {first!r} and ends with {last!r}"
