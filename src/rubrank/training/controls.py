@@ -36,8 +36,8 @@ from rubrank.fusion.control.attributes import (
     measure_rollouts,
 )
 from rubrank.fusion.control.length import Lengths
-from rubrank.fusion.options import find_ordinal, find_weighing, make_adjustment, with_options
-from rubrank.fusion.rule import Rule, Stateful
+from rubrank.fusion.options import find_ordinal, make_adjustment, with_options
+from rubrank.fusion.rule import Rule
 from rubrank.options import AttributeOptions, RewardOptions
 from rubrank.rollouts.rollout import Rollout
 from rubrank.scores.table import GroupScores
@@ -246,12 +246,6 @@ def active_controls(
 
 
 # -------------------------------------------------------------------------------------------------------------- rules
-
-
-def remembers(rule: Rule) -> bool:
-    """Whether the rule, or a rule inside it, learns from batch to batch."""
-    parts = (find_weighing(rule), find_ordinal(rule))
-    return any(getattr(part, "remembers", isinstance(part, Stateful)) for part in parts)
 
 
 def set_pool(rule: Rule, pool: Pool | None) -> Rule:

@@ -10,12 +10,26 @@
     >>> round(step.metrics["rubrank/WordCount/mean"], 2), round(step.metrics["rubrank/gate/stopped"], 2)
     (0.33, 0.33)
 
-A reward depends on the whole group, so an engine takes whole groups:
+A reward depends on the whole group, so an engine takes whole groups. One training step:
 
-    groups ── grade ──> scores (`Graded`) ── fuse ──> rewards (`StepRewards`)        `score` does both
-              verifiers, then judges         rule, gate, records, metrics
+    groups (`Group`: a query and its rollouts)
+      │
+      │  grade    1. verifiers score what programs can decide
+      │           2. judges score the rest, except rollouts that a hard gate stops
+      │           3. texts are measured: words, Markdown, controlled attributes
+      ▼
+    scores (`Graded`)
+      │
+      │  fuse     4. controls of this step are chosen
+      │           5. the rule fuses the scores of each group, and the gate is applied
+      │           6. records are written
+      │           7. rollouts without any score get NaN instead of a reward
+      │           8. metrics, alarm and findings are computed for the log
+      ▼
+    rewards (`StepRewards`)
 
-Trainers that split a batch over processes use `flat_batch.py`; those that pass single samples use `barrier.py`.
+`score` does both. Trainers that split a batch over processes use `flat_batch.py`, which grades in every process; those
+that pass single samples use `barrier.py`, which grades each rollout when it arrives. Both fuse whole groups.
 
 A reward is NaN if a rollout has no score on any quality criterion, and no gate stopped it. A trainer leaves such a
 rollout out (TRL: None), or uses `fill_unknown`.
@@ -46,7 +60,7 @@ from rubrank.fusion.control.attributes import (
     MEASURED_COLUMNS,
     set_part_positions,
 )
-from rubrank.fusion.options import find_ordinal, is_controllable, make_rule
+from rubrank.fusion.options import find_ordinal, find_weighing, is_controllable, make_rule
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rule import Rule, Stateful
 from rubrank.grading.grade import grade_and_measure, grade_by_programs, grade_group_criteria
@@ -73,7 +87,6 @@ from rubrank.training.controls import (
     make_control,
     measure_texts,
     parse_controls,
-    remembers,
     set_pool,
     warn_of_single_group,
 )
@@ -163,7 +176,7 @@ class StepRewards:
 
 
 def fill_unknown(rewards: Sequence[float]) -> list[float]:
-    """The rewards of a group, with the mean of the known ones in place of NaN; 0 if none is known.
+    """Replace NaN in the rewards of a group by the mean of the known ones, or by 0 if none is known.
 
     For trainers that cannot leave a rollout out: its advantage is 0, and the baseline of the others does not change.
     """
@@ -262,7 +275,10 @@ class RewardEngine:
     def score(
         self, groups: Sequence[Group], step: int, *, train: bool = True, write: bool = True
     ) -> StepRewards:
-        """Rewards of all groups of a step. `train=False`: an evaluation, from which no rule learns."""
+        """Return the rewards of all groups of a step.
+
+        train: False for an evaluation, from which the rule does not learn. write: False writes no records.
+        """
         # Here, and not only in `grade` and `fuse`: both use what is cached on the same rollouts.
         groups = self._apply_thinking(groups)
         return self.fuse(groups, self.grade(groups, step=step), step, train=train, write=write)
@@ -290,7 +306,9 @@ class RewardEngine:
     def grade(
         self, groups: Sequence[Group], *, processes: int = 1, step: int | None = None
     ) -> Graded:
-        """Scores of some or all groups of a step.
+        """Return the scores of some or all groups of a step (1–3 in the drawing at the top of the module).
+
+        Raises JudgingFailed if too many answers of judges are missing.
 
         processes: how many processes grade at the same time; they share the limits of the judges.
         step: if given, the texts are also measured for the controls of this step, so that `fuse` need not do it.
@@ -318,7 +336,7 @@ class RewardEngine:
         return Graded(table.groups, table.judging, time.perf_counter() - started, features=features)
 
     def decide(self, groups: Sequence[Group]) -> ScoreTable:
-        """The scores that verifiers give; `ask` adds those of judges."""
+        """Return the scores that verifiers give; `ask` adds those of judges."""
         return grade_by_programs(
             self._apply_thinking(groups), self.rubric, workers=self._workers, cache=self._cache
         )
@@ -389,7 +407,7 @@ class RewardEngine:
         write: bool = True,
         logged: bool = True,
     ) -> StepRewards:
-        """Rewards of all groups of a step from their scores.
+        """Return the rewards of all groups of a step from their scores (4–8 in the drawing at the top of the module).
 
         write: False leaves the records to another process.
         logged: False leaves out metrics and columns, which are a third of the work if verifiers decide all criteria.
@@ -404,29 +422,45 @@ class RewardEngine:
         shared = frozenset[str]()
         if self.rubric is not None:
             shared = frozenset(criterion.name for criterion in self.rubric.criteria)
+
+        # 4. Controls
         controls = active_controls(self.controls, features, rollouts, step)
         controls = self._check_controls(controls, table, shared, write)
 
         # Trainers may score groups in several threads; a rule that learns must see one call at a time.
         with self._lock:
-            parts = self._fuse_parts(table, controls, train)
+            # 5. Rule and gate
+            memory = None if train else self._copy_memory()
+            try:
+                parts = fuse_in_parts(self.rule, table, controls, self.penalties)
+            finally:
+                if memory is not None:  # an evaluation must not change what the rule has learnt
+                    self.rule.restore(memory)  # type: ignore[attr-defined]
+
+            # 6. Records
             records = None
             if write and self.recording is not None and self.recording.is_due(step, train):
                 records = self._make_records(parts, groups, step, train)
                 self.recording.write(records, step)
+
+            # 7. Rewards
             unknown_M = np.concatenate([part.find_unknown() for part in parts])
             reward_M = np.concatenate([part.result.reward for part in parts])
             reward_M = np.where(unknown_M, np.nan, reward_M)
             group_ends = np.cumsum([len(group.scores) for group in table.groups])
-            rewards = tuple(tuple(part.tolist()) for part in np.split(reward_M, group_ends[:-1]))
+            group_rewards = np.split(reward_M, group_ends[:-1])
             results = tuple(part.result for part in parts)
-            step_rewards = StepRewards(rewards, results=results)
+            step_rewards = StepRewards(
+                rewards=tuple(tuple(rewards_G.tolist()) for rewards_G in group_rewards),
+                results=results,
+            )
             if train and self.observer is not None:
                 self.observer(groups, table, step_rewards, step)
             if not logged:
                 return step_rewards
 
-            # The rest is for the trainer's log.
+            # 8. What the trainer logs
+            rewards = step_rewards.rewards
             metrics = step_metrics(results, table, groups, rewards, features, shared, self._lines)
             if graded.judging is not None:
                 metrics |= judge_metrics(graded.judging, self._judge_totals)
@@ -441,22 +475,9 @@ class RewardEngine:
                 self.alarm_stops = self.alarm_stops or (self._stops_at_alarm and bool(alarms))
                 metrics |= self.alarm.metrics()
             if train and write:
-                # Some groups are examined, evenly spread over the step.
-                every = math.ceil(len(groups) / GROUPS_OF_STEP)
-                if records is None:
-                    examined = self._make_records(parts, groups, step, train, every)
-                else:
-                    examined = records[::every]
-                for finding in self.findings.add(examined, step):
-                    _log.warning("what to change: %s", finding)
-            now = time.perf_counter()
-            metrics["rubrank/seconds"] = graded.seconds + now - started
-            if train:
-                if self._last_fused_at is not None and now > self._last_fused_at:
-                    share = metrics["rubrank/seconds"] / (now - self._last_fused_at)
-                    metrics["rubrank/share_of_step"] = min(share, 1.0)
-                self._last_fused_at = now
-        advantages = [standardise_rewards(np.array(group)) for group in rewards]
+                self._log_findings(parts, groups, step, records)
+            metrics |= self._measure_times(graded.seconds, started, train)
+        advantages = [standardise_rewards(rewards_G) for rewards_G in group_rewards]
         return replace(
             step_rewards,
             metrics=metrics,
@@ -469,21 +490,10 @@ class RewardEngine:
             findings=tuple(self.findings.latest),
         )
 
-    def _fuse_parts(
-        self, table: ScoreTable, controls: ActiveControls, train: bool
-    ) -> list[FusedPart]:
-        """Fuse a step. After an evaluation, what the rule has learnt is restored."""
-        memory = None if train else self._memory()
-        try:
-            return fuse_in_parts(self.rule, table, controls, self.penalties)
-        finally:
-            if memory is not None:
-                self.rule.restore(memory)  # type: ignore[attr-defined]
-
     def _check_controls(
         self, controls: ActiveControls, table: ScoreTable, shared: frozenset[str], write: bool
     ) -> ActiveControls:
-        """The controls of a step; none if control is on by default and the step has no criterion that it can act on.
+        """Return the controls of a step; none if control is on by default and has no criterion to act on.
 
         Default control needs criteria that judges decide and that several groups share. The first time it acts, a line
         in the log says so. If the user chose the controls, a warning says once that one group is too few.
@@ -510,8 +520,41 @@ class RewardEngine:
             )
         return controls
 
+    def _log_findings(
+        self,
+        parts: Sequence[FusedPart],
+        groups: Sequence[Group],
+        step: int,
+        records: Sequence[GroupRecord] | None,
+    ) -> None:
+        """Examine some groups, evenly spread over the step, and log what should be changed.
+
+        records: those of all groups of the step; None if the step is not recorded.
+        """
+        every = math.ceil(len(groups) / GROUPS_OF_STEP)
+        if records is None:
+            examined = self._make_records(parts, groups, step, train=True, every=every)
+        else:
+            examined = list(records[::every])
+        for finding in self.findings.add(examined, step):
+            _log.warning("what to change: %s", finding)
+
+    def _measure_times(
+        self, graded_seconds: float, started: float, train: bool
+    ) -> dict[str, float]:
+        """Return the seconds for the rewards of this step, and their share of the time since the last training step."""
+        now = time.perf_counter()
+        seconds = graded_seconds + now - started
+        metrics = {"rubrank/seconds": seconds}
+        if train:
+            if self._last_fused_at is not None and now > self._last_fused_at:
+                share = seconds / (now - self._last_fused_at)
+                metrics["rubrank/share_of_step"] = min(share, 1.0)
+            self._last_fused_at = now
+        return metrics
+
     def label(self, step: int, *, train: bool = True) -> str:
-        """A unique prefix for the group ids of a call: "12", then "12.1"; "eval-12" in evaluations."""
+        """Return a unique prefix for the group ids of a call: "12", then "12.1"; "eval-12" in evaluations."""
         with self._lock:
             calls = self._calls.pop((train, step), 0)
             # Moved to the end, because asynchronous trainers return to earlier steps, and the oldest are forgotten.
@@ -532,7 +575,7 @@ class RewardEngine:
         train: bool,
         every: int = 1,
     ) -> list[GroupRecord]:
-        """The records of a step. every: n makes only those of every n-th group of a part."""
+        """Make the records of a step. every: n makes only those of every n-th group of a part."""
         metadata = {"mode": "train" if train else "eval"}
         records = []
         for part in parts:
@@ -567,7 +610,7 @@ class RewardEngine:
             drop_half_record(self.records)
 
     def records_place(self) -> dict[str, Any] | None:
-        """Where the records end, once all are on disk; a checkpoint keeps it for `rewind`."""
+        """Wait until all records are on disk, and return where they end; a checkpoint keeps it for `rewind`."""
         return None if self.recording is None else self.recording.find_end()
 
     def finish_records(self) -> None:
@@ -593,8 +636,13 @@ class RewardEngine:
         Scaling would remove the information about agreement in their size. owner, setting: named in the message.
         """
         if scaled and self.scale == "utility":
-            allowed = "off with scale='utility', whose rewards are advantages already"
-            raise InvalidInput(owner, setting, allowed, "on", "Turn it off, or leave scale out.")
+            raise InvalidInput(
+                owner,
+                setting,
+                allowed="off with scale='utility', whose rewards are advantages already",
+                got="on",
+                remedy="Turn it off, or leave scale out.",
+            )
 
     def leave_out_default_control(self) -> None:
         """Turn default control off: for trainers whose checkpoints do not contain the engine's state."""
@@ -605,19 +653,20 @@ class RewardEngine:
 
     @property
     def remembers(self) -> bool:
-        """Whether the rule learns from step to step."""
-        return remembers(self.rule)
+        """Whether the rule, or a rule inside it, learns from step to step."""
+        rules = (find_weighing(self.rule), find_ordinal(self.rule))
+        return any(getattr(rule, "remembers", isinstance(rule, Stateful)) for rule in rules)
 
-    def _memory(self) -> dict[str, Any] | None:
-        """What the rule has learnt, as JSON data; None for a rule that does not learn."""
+    def _copy_memory(self) -> dict[str, Any] | None:
+        """Return what the rule has learnt, as JSON data; None for a rule that does not learn."""
         return self.rule.state() if self.remembers and isinstance(self.rule, Stateful) else None
 
     def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint must contain, as JSON data."""
+        """Return what a checkpoint must contain, as JSON data."""
         return {
             "version": _STATE_VERSION,
             "rule": self.rule.name,
-            "memory": self._memory(),
+            "memory": self._copy_memory(),
             "lines": list(self._lines),
             "judge": dict(self._judge_totals),
             "alarm": None if self.alarm is None else self.alarm.state_dict(),
@@ -626,13 +675,22 @@ class RewardEngine:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a saved state; raises for the state of another rule."""
         if state.get("version") != _STATE_VERSION:
-            got = repr(state.get("version"))
-            remedy = "Resume with the version of rubrank that saved it."
-            raise InvalidInput(_OWNER, "state", f"of version {_STATE_VERSION}", got, remedy)
+            raise InvalidInput(
+                _OWNER,
+                "state",
+                allowed=f"of version {_STATE_VERSION}",
+                got=repr(state.get("version")),
+                remedy="Resume with the version of rubrank that saved it.",
+            )
         missing = sorted({"rule", "memory", "lines"} - set(state))
         if missing:
-            remedy = "It is damaged, or from a version before the first release."
-            raise InvalidInput(_OWNER, "state", "complete", f"no {missing[0]!r}", remedy)
+            raise InvalidInput(
+                _OWNER,
+                "state",
+                allowed="complete",
+                got=f"no {missing[0]!r}",
+                remedy="It is damaged, or from a version before the first release.",
+            )
         self._lines = list(state["lines"])
         # States of earlier versions lack "judge" and "alarm".
         self._judge_totals |= state.get("judge", {})
@@ -644,18 +702,31 @@ class RewardEngine:
             self.rule.restore(state["memory"])
         elif state["rule"] != self.rule.name:
             # The same rule is accepted: it learns nothing now because attributes are no longer controlled.
-            allowed = f"{state['rule']!r}, whose state the checkpoint contains"
-            remedy = "Resume with the same rule, or start a new run from the checkpoint's model."
-            raise InvalidInput(_OWNER, "rule", allowed, repr(self.rule.name), remedy)
+            raise InvalidInput(
+                _OWNER,
+                "rule",
+                allowed=f"{state['rule']!r}, whose state the checkpoint contains",
+                got=repr(self.rule.name),
+                remedy="Resume with the same rule, or start a new run from the checkpoint's model.",
+            )
 
     # ------------------------------------------------------------------------------------------------------- rubrics
 
     def combine_rubrics(self, own_rubric: Any, where: str) -> Rubric:
-        """The shared rubric with the criteria of a query's own added; these replace shared ones of the same name."""
+        """Return the shared rubric and the criteria of a query's own, which replace shared ones of the same name.
+
+        own_rubric: None if the query has none. where: names the query in errors. Raises InvalidInput if there is
+        neither a shared rubric nor one of the query, or if the query's cannot be read.
+        """
         if own_rubric is None:
             if self.rubric is None:
-                remedy = "Pass a shared rubric, or fill the column with the query's own."
-                raise InvalidInput(where, "rubric", "given", "none", remedy)
+                raise InvalidInput(
+                    where,
+                    "rubric",
+                    allowed="given",
+                    got="none",
+                    remedy="Pass a shared rubric, or fill the column with the query's own.",
+                )
             return self.rubric
         try:
             rubric = to_rubric(own_rubric, where)
@@ -674,13 +745,16 @@ class RewardEngine:
         rubric = self.combine_rubrics(own_rubric, where)
         self._check_decidable(rubric, where)
         if all(criterion.value_layer != "quality" for criterion in rubric.criteria):
-            allowed = 'some in the layer "quality"'
             raise InvalidInput(
-                where, "criteria", allowed, "gates only", "Add a criterion to rank by."
+                where,
+                "criteria",
+                allowed='some in the layer "quality"',
+                got="gates only",
+                remedy="Add a criterion to rank by.",
             )
 
     def check_rubrics(self, rubrics: Iterable[tuple[Any, str]]) -> int:
-        """`check_rubric` for many queries: (own rubric, where it is); returns how many there are."""
+        """Check the rubrics of many queries, given as (own rubric, where it is); returns how many there are."""
         count = 0
         checked = set()  # queries share rubrics: each is checked once
         for own_rubric, where in rubrics:
@@ -701,12 +775,16 @@ class RewardEngine:
             remedy = "Pass judges, or name a verifier."
             for similar in get_close_matches(criterion.name, VERIFIERS, n=1):
                 remedy = f"Did you mean {similar!r}?"
-            allowed = "decided by a verifier or a judge"
-            got = "a judged criterion, and no judge for it"
-            raise InvalidInput(where, f"criterion {criterion.name!r}", allowed, got, remedy)
+            raise InvalidInput(
+                where,
+                f"criterion {criterion.name!r}",
+                allowed="decided by a verifier or a judge",
+                got="a judged criterion, and no judge for it",
+                remedy=remedy,
+            )
 
     def _list_criteria(self, groups: Sequence[Group]) -> list[tuple[Criterion, ...]]:
-        """The criteria of each group."""
+        """Return the criteria of each group: shared ones and those of the query."""
         return [
             tuple(self.combine_rubrics(group.rubric, f"group {group.id!r}").criteria)
             for group in groups
@@ -717,7 +795,7 @@ class RewardEngine:
 
 
 def _set_step_deadline(judges: Any) -> Judges:
-    """The judges of a trainer, with a deadline for the calls of a step."""
+    """Load the judges, and give them a deadline for all calls of a step if they have none."""
     loaded = load_judges(judges)
     if "deadline" in loaded.model_fields_set:
         return loaded
@@ -729,5 +807,5 @@ def _set_step_deadline(judges: Any) -> Judges:
 
 
 def divide_limits(judges: Judges, processes: int) -> Judges:
-    """The judges with the limits of one process out of several that call them at the same time."""
+    """Return the judges with the limits of one process out of several that call them at the same time."""
     return judges.model_copy(update={"processes": judges.processes * processes})
