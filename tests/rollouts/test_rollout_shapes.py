@@ -278,7 +278,7 @@ def test_the_same_sample_of_two_logs_is_two_groups(tmp_path):
 
 
 def test_tool_calls_of_inspect():
-    from rubrank.tables.inspect_logs import log_rows
+    from rubrank.tables.inspect_logs import read_json_log
 
     call = {"id": "c1", "function": "add", "arguments": {"a": 1}}
     turns = [
@@ -286,7 +286,7 @@ def test_tool_calls_of_inspect():
         {"role": "tool", "content": "2", "tool_call_id": "c1"},
         {"role": "assistant", "content": "Two."},
     ]
-    (group,) = read_groups(log_rows({"eval": {}, "samples": [{**sample("q", 1), "messages": turns}]}, "log"))
+    (group,) = read_groups(read_json_log({"eval": {}, "samples": [{**sample("q", 1), "messages": turns}]}, "log"))
     (rollout,) = group.rollouts
     assert rollout.response == "Two."
     assert [(c.name, c.arguments, c.result) for c in rollout.tool_calls] == [("add", {"a": 1}, "2")]

@@ -20,7 +20,12 @@ LARGEST_EXACT_INTEGER = 2**53
 """Different integers beyond this can become the same double: their order would be lost."""
 _LONGEST_NUMBER = 40  # characters; longer texts are not parsed
 _SAMPLED_CELLS = 100  # looked at first: most columns of texts are recognised by these
+ALLOWED_SCORES = "a finite number (whole ones within ±2**53), yes/no as true/false, or empty"
+"""What an error says about a cell that holds no score."""
+# true, 12, -0.5, 1e-3: the start of a column that may be typed. The patterns in `convert_csv_column` are stricter.
 _VALUE_PATTERN = r"(?i)^(true|false|-?\d+(\.\d+)?(e[+-]?\d+)?)$"
+_INTEGER_PATTERN = r"^(0|-?[1-9]\d{0,17})$"  # 0, -12; not 007, and nothing beyond 64 bits
+_FLOAT_PATTERN = r"^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$"  # 0.5, -12, 1e-3; not 007 or .5
 
 
 @dataclass(frozen=True)
@@ -34,19 +39,15 @@ class ScoreLimits:
 
     @classmethod
     def of_gate(cls, name: str) -> ScoreLimits:
-        """A gate on the scale that criteria have by default."""
+        """Return the limits of a gate on the scale that criteria have by default."""
         remedy = f"Scale it, or give its scale: `domain.{name}=LOW:HIGH`."
         return cls(0.0, 1.0, "in [0, 1], 1 = clean, for the gate", remedy)
 
     @classmethod
     def of_domain(cls, low: float, high: float) -> ScoreLimits:
-        """A scale that an option gives."""
-        return cls(
-            low,
-            high,
-            f"in [{low:g}, {high:g}], the scale that `domain` gives",
-            "Repair the cell or the scale.",
-        )
+        """Return the limits of a scale that an option gives."""
+        allowed = f"in [{low:g}, {high:g}], the scale that `domain` gives"
+        return cls(low, high, allowed, "Repair the cell or the scale.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,14 +68,14 @@ class Numbers:
         return count > 0 and 2 * count >= int(self.filled.sum())
 
     def check_scores(self, table: Table, path: ColumnPath) -> None:
-        """Raise for the first cell that is wrong."""
+        """Raise BadTable for the first cell that is wrong."""
         if self.wrong.any():
-            allowed = "a finite number (whole ones within ±2**53), yes/no as true/false, or empty"
             remedy = "Repair the cell, empty it if there is no score, or name the criteria: `criteria=Facts,Style`."
-            raise table.make_cell_error(find_first_true(self.wrong), path, allowed, remedy)
+            index = find_first_true(self.wrong)
+            raise table.make_cell_error(index, path, ALLOWED_SCORES, remedy)
 
     def check_limits(self, table: Table, path: ColumnPath, limits: ScoreLimits) -> None:
-        """Raise for the first score outside the limits."""
+        """Raise BadTable for the first score outside the limits."""
         outside = ((self.values < limits.low) | (self.values > limits.high)).fill_null(False)
         if outside.any():
             raise table.make_cell_error(
@@ -82,7 +83,7 @@ class Numbers:
             )
 
     def check_attribute(self, table: Table, path: ColumnPath) -> None:
-        """Raise for the first cell that is missing or negative: an attribute is measured on every rollout."""
+        """Raise BadTable for the first cell that is missing or negative: an attribute is measured on every rollout."""
         missing = ~self.filled | self.values.is_null() | self.values.is_nan().fill_null(False)
         unusable = missing | self.wrong | (self.values < 0.0).fill_null(False)
         if unusable.any():
@@ -93,7 +94,7 @@ class Numbers:
 
 
 def read_numbers(table: Table, path: ColumnPath) -> Numbers:
-    """The cells of a column, or of a field of one, as numbers."""
+    """Return the cells of a column, or of a field of one, as numbers, with marks for those that are wrong."""
     cells = table.get_cells(path)
     if cells.dtype == pl.String and table.json_lines is not None:
         values = _parse_json_numbers(table, cells, path)
@@ -111,16 +112,13 @@ def read_numbers(table: Table, path: ColumnPath) -> Numbers:
 
 
 def parse_numbers(cells: pl.Series, text_is_number: bool) -> pl.Series:
-    """Cells as doubles; null where there is no number."""
+    """Return cells as doubles; null where there is no number. text_is_number: read "0.5" as a number, as in a CSV."""
     if cells.dtype.is_numeric() or cells.dtype == pl.Boolean:
         return cells.cast(pl.Float64)
     if cells.dtype != pl.String or not text_is_number:
         return pl.Series(cells.name, [None], pl.Float64).new_from_index(0, len(cells))
-    short = (
-        cells.to_frame("x")
-        .select(pl.when(pl.col("x").str.len_bytes() <= _LONGEST_NUMBER).then("x"))
-        .to_series()
-    )
+    is_short = pl.col("x").str.len_bytes() <= _LONGEST_NUMBER
+    short = cells.to_frame("x").select(pl.when(is_short).then("x")).to_series()
     values = short.cast(pl.Float64, strict=False)
     if values.null_count() == cells.null_count():
         return values  # only numbers: the usual case
@@ -129,23 +127,22 @@ def parse_numbers(cells: pl.Series, text_is_number: bool) -> pl.Series:
 
 
 def convert_csv_column(cells: pl.Series) -> pl.Series:
-    """A CSV column as integers, floats or booleans, if all its cells are such.
+    """Return a CSV column as integers, floats or booleans, if all its cells are such; else unchanged.
 
     A column with a number that would be written differently, such as 007, stays text.
     """
     if cells.dtype != pl.String:
         return cells
     sample = cells.head(_SAMPLED_CELLS)
-    if (
-        sample.is_not_null() & _find_filled(sample, True) & ~sample.str.contains(_VALUE_PATTERN)
-    ).any():
+    is_text = _find_filled(sample, text_is_number=True) & ~sample.str.contains(_VALUE_PATTERN)
+    if is_text.any():
         return cells  # the first cells already show that it is text
     filled_count = int(_find_filled(cells, text_is_number=True).sum())
     if not filled_count:
         return cells
-    if int(cells.str.contains(r"^(0|-?[1-9]\d{0,17})$").sum()) == filled_count:
+    if int(cells.str.contains(_INTEGER_PATTERN).sum()) == filled_count:
         return cells.cast(pl.Int64, strict=False)
-    if int(cells.str.contains(r"^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$").sum()) == filled_count:
+    if int(cells.str.contains(_FLOAT_PATTERN).sum()) == filled_count:
         return cells.cast(pl.Float64, strict=False)
     lower = cells.str.to_lowercase()
     if int(lower.is_in(["true", "false"]).sum()) == filled_count:
@@ -156,14 +153,14 @@ def convert_csv_column(cells: pl.Series) -> pl.Series:
 
 
 def find_first_true(mask: pl.Series) -> int:
-    """The index of the first row for which the mask holds."""
+    """Return the index of the first row for which the mask holds; there must be one."""
     index = mask.arg_max()
     assert index is not None
     return index
 
 
 def _parse_json_numbers(table: Table, cells: pl.Series, path: ColumnPath) -> pl.Series:
-    """The numbers of a key that is a number in some lines and text in others: polars made all of them text."""
+    """Return the numbers of a key that is a number in some lines and text in others: polars made all of them text."""
     values = parse_numbers(cells, text_is_number=True)
     looks_like_number = values.is_finite().fill_null(False)
     candidates = looks_like_number.arg_true()
@@ -180,7 +177,7 @@ def _parse_json_numbers(table: Table, cells: pl.Series, path: ColumnPath) -> pl.
 
 
 def _find_filled(cells: pl.Series, text_is_number: bool) -> pl.Series:
-    """Which cells are not empty; in a CSV "nan", "null" … count as empty too."""
+    """Return which cells are not empty; in a CSV "nan", "null" … count as empty too."""
     if cells.dtype == pl.String and text_is_number:
         # Eight characters are enough to recognise them, and long texts need not be converted.
         start = cells.str.strip_chars().str.slice(0, 8).str.to_lowercase()
@@ -191,7 +188,7 @@ def _find_filled(cells: pl.Series, text_is_number: bool) -> pl.Series:
 def _find_inexact(
     table: Table, cells: pl.Series, is_large: pl.Series, path: ColumnPath
 ) -> pl.Series:
-    """Which of the large numbers are written as integers that a double cannot hold exactly."""
+    """Return which of the large numbers are written as integers that a double cannot hold exactly."""
     if cells.dtype.is_integer() or cells.dtype.is_decimal():
         beyond = cells > LARGEST_EXACT_INTEGER
         if not cells.dtype.is_unsigned_integer():
@@ -214,5 +211,5 @@ def _find_inexact(
 
 
 def is_inexact_integer(value: Any) -> bool:
-    """Is it an integer that a double cannot hold exactly?"""
+    """Return whether it is an integer that a double cannot hold exactly."""
     return isinstance(value, int) and abs(value) > LARGEST_EXACT_INTEGER

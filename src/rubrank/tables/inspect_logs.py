@@ -36,7 +36,7 @@ def is_log(data: Any) -> bool:
     return isinstance(data, Mapping) and isinstance(data.get("eval"), Mapping) and "samples" in data
 
 
-def log_rows(data: Mapping[str, Any], where: str) -> Iterator[LogRow]:
+def read_json_log(data: Mapping[str, Any], where: str) -> Iterator[LogRow]:
     """One row for each epoch of each sample of a log in JSON."""
     samples = data.get("samples")
     if not isinstance(samples, list):
@@ -44,18 +44,22 @@ def log_rows(data: Mapping[str, Any], where: str) -> Iterator[LogRow]:
     for sample in samples:
         if not isinstance(sample, Mapping):
             raise InvalidInput(
-                where, "samples", "objects {…}", type(sample).__name__, "Write the log again."
+                owner=where,
+                parameter="samples",
+                allowed="objects {…}",
+                got=type(sample).__name__,
+                remedy="Write the log again.",
             )
         if not _has_failed(sample):
             yield _make_row(sample)
 
 
-def zipped_log_rows(path: Path) -> Iterator[LogRow]:
+def read_zipped_log(path: Path) -> Iterator[LogRow]:
     """One row for each epoch of each sample of a .eval file, one sample in memory at a time."""
     try:
         with zipfile.ZipFile(path) as archive:
             members = [info for info in archive.infolist() if info.filename.startswith("samples/")]
-            for info in sorted(members, key=_sample_and_epoch):
+            for info in sorted(members, key=_get_sample_and_epoch):
                 sample = json.loads(_read_member(archive, info, path))
                 if not _has_failed(sample):
                     yield _make_row(sample)
@@ -70,11 +74,15 @@ def zipped_log_rows(path: Path) -> Iterator[LogRow]:
         struct.error,
     ) as error:
         raise InvalidInput(
-            str(path), "the file", "a log of Inspect", str(error), "Copy it again."
+            owner=str(path),
+            parameter="the file",
+            allowed="a log of Inspect",
+            got=str(error),
+            remedy="Copy it again.",
         ) from None
 
 
-def _sample_and_epoch(member: zipfile.ZipInfo) -> tuple[str, int]:
+def _get_sample_and_epoch(member: zipfile.ZipInfo) -> tuple[str, int]:
     """The sort key of samples/<id>_epoch_<n>.json, so that epoch 10 comes after epoch 9."""
     sample, _, epoch = member.filename.removesuffix(".json").rpartition("_epoch_")
     return sample, int(epoch) if epoch.isdigit() else 0

@@ -1,15 +1,18 @@
 """Find the columns of a table that hold groups, criteria and attributes, and check all their cells.
 
-layout = find_layout(read_table("scores.csv"), Columns())
-layout.labels                       the group of every row
-layout.names                        the criteria
-layout.select_scores(rows, names)       a matrix: one row per rollout, one column per criterion, NaN = not scored
+    layout = find_layout(read_table("scores.csv"), Columns())
+    layout.labels                       the group of every row
+    layout.names                        the criteria
+    layout.select_scores(rows, names)   a matrix: one row per rollout, one column per criterion, NaN = not scored
+
+The first cell that cannot be used is reported with its row and column: a table is never read by halves. Columns that
+could be read in two ways are refused as well, because rewards from the wrong column look like any other rewards.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -20,6 +23,7 @@ import polars as pl
 from rubrank._plain import find_similar_names
 from rubrank.errors import BadTable, UnknownName
 from rubrank.tables.cells import (
+    ALLOWED_SCORES,
     Numbers,
     ScoreLimits,
     convert_csv_column,
@@ -44,24 +48,14 @@ from rubrank.tables.table import MOST_CRITERION_COLUMNS, ColumnPath, Table, show
 _SAMPLED_CELLS = 100  # looked at to decide whether a column of texts holds scores
 _NAMED_COLUMNS = 30  # in an error message
 # Names that spreadsheets give to a last row with totals or means.
-_SUMMARY_ROWS = frozenset(
-    (
-        "all",
-        "average",
-        "avg",
-        "count",
-        "max",
-        "mean",
-        "median",
-        "min",
-        "overall",
-        "std",
-        "sum",
-        "total",
-    )
-)
-# A score that is not written as a number: yes, pass, 8/10, 70%, $5, 3,5.
-_SCORE_AS_TEXT = r"(?i)^\s*(yes|no|pass|fail|passed|failed|[$€£]?\s*-?\d+([.,]\d+)?\s*(/\s*\d+([.,]\d+)?|%)?)\s*$"
+_SUMMARY_WORDS = "all average avg count max mean median min overall std sum total"
+_SUMMARY_ROWS = frozenset(_SUMMARY_WORDS.split())
+# A score that is not written as a number. (?ix): any case, and spaces in the pattern do not count.
+_SCORE_AS_TEXT = r"""(?ix) ^\s* (
+      yes | no | pass | fail | passed | failed
+    | [$€£]? \s* -? \d+ ([.,]\d+)?            # 8   $5   3,5
+      \s* ( / \s* \d+ ([.,]\d+)? | % )?      # 8/10   70%
+) \s*$"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,18 +75,18 @@ class Layout:
     """Columns that are not used: all others if criteria are declared; else texts, and numbers that are not scores."""
 
     def select_scores(self, rows: np.ndarray, names: Sequence[str]) -> np.ndarray:
-        """The scores of some rows on some criteria, in the order of `rows` and `names`."""
+        """Return the scores of some rows on some criteria, in the order of `rows` and `names`; NaN = not scored."""
         if self.scores_MK is not None:
             is_whole_table = np.array_equal(rows, np.arange(len(self.labels)))
             if is_whole_table and tuple(names) == self.names:
                 return self.scores_MK  # without a copy
-            columns = np.array([self._column_number_of[name] for name in names], dtype=np.intp)
+            columns = np.array([self._column_of[name] for name in names], dtype=np.intp)
             return self.scores_MK[np.ix_(rows, columns)]
         assert self.table.ragged_scores is not None
         return make_matrix([self.table.ragged_scores[row] for row in rows], names)
 
     def find_scored_names(self, rows: np.ndarray) -> list[str]:
-        """The criteria with a score in one of these rows, in the order of the table."""
+        """Return the criteria with a score in one of these rows, in the order of the table."""
         if self.scores_MK is not None:
             is_scored = ~np.isnan(self.scores_MK[rows]).all(axis=0)
             return [name for name, scored in zip(self.names, is_scored, strict=True) if scored]
@@ -105,7 +99,7 @@ class Layout:
         return [name for name in self.names if name in scored_names]
 
     @cached_property
-    def _column_number_of(self) -> dict[str, int]:
+    def _column_of(self) -> dict[str, int]:
         return {name: k for k, name in enumerate(self.names)}
 
     @cached_property
@@ -113,14 +107,13 @@ class Layout:
         """Label → the rows of the group, groups in the order in which they first appear."""
         frame = pl.DataFrame({"label": self.labels, "row": pl.Series(np.arange(len(self.labels)))})
         grouped = frame.group_by("label", maintain_order=True).agg("row")
-        return {
-            label: rows.to_numpy()
-            for label, rows in zip(grouped["label"].to_list(), grouped["row"], strict=True)
-        }
+        labels = grouped["label"].to_list()
+        rows_of_groups = [rows.to_numpy() for rows in grouped["row"]]
+        return dict(zip(labels, rows_of_groups, strict=True))
 
 
 def make_matrix(scores: Sequence[Mapping[str, Any]], names: Sequence[str]) -> np.ndarray:
-    """(rows, criteria) from the scores of each row by criterion; NaN = not scored."""
+    """Return a matrix (rows, criteria) from the scores of each row by criterion; NaN = not scored."""
     matrix = np.full((len(scores), len(names)), np.nan)
     for i, scores_of_row in enumerate(scores):
         for k, name in enumerate(names):
@@ -138,7 +131,7 @@ def find_layout(
     any_order: bool = False,
     whole_batches: bool = False,
 ) -> Layout:
-    """Find the columns and check their cells; an error names the row and column of the first wrong cell.
+    """Return which columns hold what; raises BadTable, which names row and column, for the first wrong cell.
 
     limits: criterion → the range that its scores must be in.
     any_order: the rows of a group need not be adjacent.
@@ -195,27 +188,26 @@ def find_layout(
 
 
 def join_cells(frame: pl.DataFrame, names: Sequence[str]) -> pl.Series:
-    """The cells of some columns joined to one text, different for different cells; null if one of them is null."""
+    """Return the cells of some columns joined to one text, different for different cells; null if one of them is null.
+
+    Cells "7" and "q1" give "7/q1".
+    """
     texts = [frame.get_column(name).cast(pl.String).alias(str(i)) for i, name in enumerate(names)]
     if len(texts) == 1:
         return texts[0].alias("label")
     # Separators within a cell are escaped. Otherwise ("a/b", "c") and ("a", "b/c") would be one group.
     escaped = [text.str.replace_all(r"([/\\])", r"\$1") for text in texts[:-1]]
-    return (
-        pl.DataFrame([*escaped, texts[-1]])
-        .select(pl.concat_str(pl.all(), separator="/"))
-        .to_series()
-        .alias("label")
-    )
+    cells = pl.DataFrame([*escaped, texts[-1]])
+    return cells.select(pl.concat_str(pl.all(), separator="/")).to_series().alias("label")
 
 
 def _find_group_columns(table: Table, columns: Columns) -> tuple[str, ...]:
-    """The columns that name the groups: the declared ones, or else the first usual name.
+    """Return the columns that name the groups: the declared ones, or else the first usual name.
 
     If no group is declared, the column of the training step may be put before the group: always before a prompt, and
     before another column if one of its groups occurs in several steps.
 
-    Raises if the columns are missing, incomplete or ambiguous.
+    Raises BadTable if the columns are missing, incomplete or ambiguous.
     """
     frame = table.frame
     present = frame.columns
@@ -238,8 +230,19 @@ def _find_group_columns(table: Table, columns: Columns) -> tuple[str, ...]:
         return groups
 
     group = groups[0]
-    if group != "prompt":
-        _check_one_grouping(table, group)
+    other_groupings = () if group == "prompt" else GROUP_NAMES
+    for other in other_groupings:
+        if other == group or other not in present:
+            continue
+        if frame.schema[other].is_nested() or frame.get_column(other).null_count():
+            continue
+        # Two columns group the rows alike if each alone has as many distinct values as both together.
+        choices = ([group], [other], [group, other])
+        counts = {frame.select(names).n_unique() for names in choices}
+        if len(counts) > 1:
+            got = f"two readings: by {group!r} and by {other!r}"
+            remedy = f"Choose one: `group_column={group}`."
+            raise BadTable(str(table.path), "the group", "in one column", got, remedy)
     step = next((name for name in STEP_NAMES if name in present and name != group), None)
     if step is None or columns.batch:
         return groups
@@ -250,25 +253,8 @@ def _find_group_columns(table: Table, columns: Columns) -> tuple[str, ...]:
     return groups
 
 
-def _check_one_grouping(table: Table, chosen: str) -> None:
-    """Raise if another column with a usual name for groups divides the rows into other groups than `chosen`."""
-    frame = table.frame
-    for second in GROUP_NAMES:
-        if second == chosen or second not in frame.columns:
-            continue
-        if frame.schema[second].is_nested() or frame.get_column(second).null_count():
-            continue
-        # Two columns group the rows alike if each alone has as many distinct values as both together.
-        choices = ([chosen], [second], [chosen, second])
-        counts = {frame.select(names).n_unique() for names in choices}
-        if len(counts) > 1:
-            got = f"two readings: by {chosen!r} and by {second!r}"
-            remedy = f"Choose one: `group_column={chosen}`."
-            raise BadTable(str(table.path), "the group", "in one column", got, remedy)
-
-
 def _check_group_names(table: Table, name: str) -> None:
-    """Raise if a cell of a group column does not name a group.
+    """Raise BadTable if a cell of a group column does not name a group.
 
     Groups whose names differ only by blanks are refused, and so is a last row that sums up the others.
     """
@@ -295,17 +281,17 @@ def _check_group_names(table: Table, name: str) -> None:
         raise table.make_cell_error(different["row"][0], (name,), allowed, "Remove the blanks.")
     last_label = labels["stripped"][-1]
     is_single_row = first_rows[-1] == len(cells) - 1 > 0
-    if (
-        is_single_row
-        and last_label.lower() in _SUMMARY_ROWS
-        and int((labels["stripped"] == last_label).sum()) == 1
-    ):
+    is_new_label = int((labels["stripped"] == last_label).sum()) == 1
+    if is_single_row and is_new_label and last_label.lower() in _SUMMARY_ROWS:
         remedy = "Remove the row of totals or means, or give the group another name."
         raise table.make_cell_error(len(cells) - 1, (name,), "the group of a rollout", remedy)
 
 
 def _make_labels(table: Table, groups: tuple[str, ...], batch: str | None) -> pl.Series:
-    """The group of every row: integers if a single column of integers names it, else the joined cells as text."""
+    """Return the group of every row: integers if a single column of integers names it, else the joined cells as text.
+
+    batch: a column whose cells become the first part of the label.
+    """
     if len(groups) == 1 and batch is None:
         cells = table.frame.get_column(groups[0])
         if table.text_is_number:
@@ -318,21 +304,26 @@ def _make_labels(table: Table, groups: tuple[str, ...], batch: str | None) -> pl
 
 
 def _check_adjacent(table: Table, labels: pl.Series, what: str) -> None:
-    """Raise if a label comes back after another one: it may be the same query in another training step."""
-    begins = (labels != labels.shift()).fill_null(True)
-    first_labels = labels.filter(begins)
-    again = ~first_labels.is_first_distinct()
-    if again.any():
-        rows = table.rows.filter(begins)
-        index = find_first_true(again)
-        label = first_labels[index]
-        first = rows[find_first_true(first_labels == label)]
+    """Raise BadTable if a label comes back after another one: it may be the same query in another training step.
+
+    what: "group" or "batch", for the message.
+    """
+    begins_run = (labels != labels.shift()).fill_null(True)
+    run_labels = labels.filter(begins_run)
+    comes_back = ~run_labels.is_first_distinct()
+    if comes_back.any():
+        run_rows = table.rows.filter(begins_run)
+        second_run = find_first_true(comes_back)
+        label = run_labels[second_run]
+        first_run = find_first_true(run_labels == label)
+        begin = f"{table.unit} {run_rows[first_run]}"
+        again = f"{table.unit} {run_rows[second_run]}"
         raise BadTable(
-            str(table.path),
-            f"the rows of {what} {label!r}",
-            "next to each other",
-            f"one that begins at {table.unit} {first} and comes back at {table.unit} {rows[index]}",
-            f"Sort the file, or use `any_order=true` if they are one {what}.",
+            owner=str(table.path),
+            parameter=f"the rows of {what} {label!r}",
+            allowed="next to each other",
+            got=f"one that begins at {begin} and comes back at {again}",
+            remedy=f"Sort the file, or use `any_order=true` if they are one {what}.",
         )
 
 
@@ -342,24 +333,26 @@ def _check_adjacent(table: Table, labels: pl.Series, what: str) -> None:
 def _choose_criteria(
     table: Table, columns: Columns, other_columns: set[str | None]
 ) -> tuple[dict[ColumnPath, Numbers], tuple[str, ...]]:
-    """The criteria with their scores, and the columns that are left out.
+    """Return the criteria with their scores, and the names of the columns that are left out.
 
+    The criteria are the ones that were named, or the fields of the column `scores`, or all columns of numbers.
     other_columns: those with another use, such as the group.
+    Raises BadTable if it is not certain which columns are criteria.
     """
+    all_paths = _list_paths(table)
     if columns.named_criteria is not None:
         paths = [_find_path(table, "criterion", SCORES, name) for name in columns.named_criteria]
     else:
-        paths = [path for path in _column_paths(table) if len(path) == 2 and path[0] == SCORES]
+        paths = [path for path in all_paths if len(path) == 2 and path[0] == SCORES]
     if paths:
         identity = ("prompt", "response", *ROLLOUT_ID_NAMES)
-        used = {*paths, *((name,) for name in (*other_columns, *identity))}
-        names = tuple(
-            path[-1] for path in _column_paths(table) if path not in used and path[0] != ATTRIBUTES
-        )
-        return {path: read_numbers(table, path) for path in paths}, names
+        used_paths = {*paths, *((name,) for name in (*other_columns, *identity))}
+        unused_paths = [path for path in all_paths if path not in used_paths]
+        left_out_names = [path[-1] for path in unused_paths if path[0] != ATTRIBUTES]
+        return {path: read_numbers(table, path) for path in paths}, tuple(left_out_names)
     criteria: dict[ColumnPath, Numbers] = {}
     left_out = []
-    for path in _column_paths(table):
+    for path in all_paths:
         if len(path) == 2 or path[0] in other_columns:
             continue
         numbers = read_numbers(table, path)
@@ -376,7 +369,11 @@ def _choose_criteria(
         got = f"columns {', '.join(map(repr, table.frame.columns))}"
         remedy = "Name them: `criteria=Facts,Style`."
         raise BadTable(
-            str(table.path), "the criteria", "at least one column of numbers", got, remedy
+            owner=str(table.path),
+            parameter="the criteria",
+            allowed="at least one column of numbers",
+            got=got,
+            remedy=remedy,
         )
     candidates = [path[0] for path in criteria]
     if columns.criteria is None and any(name not in columns.declared for name in candidates):
@@ -392,7 +389,7 @@ def _choose_criteria(
 
 
 def _refuse_scores_as_text(table: Table, path: ColumnPath) -> None:
-    """Raise if a column that would be left out holds scores in another form: 8/10, 70%, "8", yes and no."""
+    """Raise BadTable if a column that would be left out holds scores in another form: 8/10, 70%, "8", yes and no."""
     name = path[0].lower()
     cells = table.get_cells(path)
     is_text_column = name in TEXT_NAMES or any(name in names for names in COLUMNS.values())
@@ -406,16 +403,14 @@ def _refuse_scores_as_text(table: Table, path: ColumnPath) -> None:
 
 
 def _check_one_prompt(table: Table, labels: pl.Series) -> None:
-    """Raise if rows of a group have different prompts."""
+    """Raise BadTable if rows of a group have different prompts."""
     frame = table.frame
     if "prompt" not in frame.columns or frame.schema["prompt"] != pl.String:
         return
-    prompts = pl.DataFrame(
-        {"label": labels, "prompt": frame.get_column("prompt"), "row": table.rows}
-    ).drop_nulls()
-    firsts = prompts.group_by("label", maintain_order=True).agg(
-        pl.col("prompt", "row").first().name.prefix("first_")
-    )
+    columns = {"label": labels, "prompt": frame.get_column("prompt"), "row": table.rows}
+    prompts = pl.DataFrame(columns).drop_nulls()
+    first_cells = pl.col("prompt", "row").first().name.prefix("first_")
+    firsts = prompts.group_by("label", maintain_order=True).agg(first_cells)
     paired = prompts.join(firsts, on="label", maintain_order="left")
     different = paired.filter(pl.col("prompt") != pl.col("first_prompt"))
     if len(different):
@@ -427,17 +422,16 @@ def _check_one_prompt(table: Table, labels: pl.Series) -> None:
 
 
 def _check_rollouts_once(table: Table, labels: pl.Series) -> None:
-    """Raise if a column of rollout ids has the same id twice in a group."""
+    """Raise BadTable if a column of rollout ids has the same id twice in a group."""
     if any(name in table.frame.columns for name in CRITERION_NAMES):
         return  # a long table that is read as wide: several rows per rollout are normal
     name = next((name for name in ROLLOUT_ID_NAMES if name in table.frame.columns), None)
-    if (
-        name is None
-        or table.frame.schema[name].is_nested()
-        or table.frame.get_column(name).null_count()
-    ):
+    if name is None:
         return
-    rollouts = pl.DataFrame({"label": labels, "rollout": table.frame.get_column(name)})
+    ids = table.frame.get_column(name)
+    if ids.dtype.is_nested() or ids.null_count():
+        return
+    rollouts = pl.DataFrame({"label": labels, "rollout": ids})
     if rollouts.n_unique() == labels.n_unique():  # one id per group: it does not identify rollouts
         return
     is_repeated = ~rollouts.to_struct("rollout").is_first_distinct()
@@ -446,22 +440,31 @@ def _check_rollouts_once(table: Table, labels: pl.Series) -> None:
         where = f"{table.unit} {table.rows[index]}"
         got = f"a second {name} {rollouts['rollout'][index]!r} of group {labels[index]!r}"
         raise BadTable(
-            str(table.path), where, "a rollout that is there once", got, "Remove the copies."
+            owner=str(table.path),
+            parameter=where,
+            allowed="a rollout that is there once",
+            got=got,
+            remedy="Remove the copies.",
         )
 
 
-def _column_paths(table: Table) -> Iterator[ColumnPath]:
-    """All columns that hold single values, and the fields of `scores` and `attributes`."""
+def _list_paths(table: Table) -> list[ColumnPath]:
+    """Return all columns that hold single values, and the fields of `scores` and `attributes`."""
+    paths: list[ColumnPath] = []
     for name, dtype in table.frame.schema.items():
         if name in (SCORES, ATTRIBUTES) and isinstance(dtype, pl.Struct):
-            yield from ((name, field.name) for field in dtype.fields)
+            paths += [(name, field.name) for field in dtype.fields]
         elif not dtype.is_nested():
-            yield (name,)
+            paths.append((name,))
+    return paths
 
 
 def _find_path(table: Table, what: str, home: str, name: str) -> ColumnPath:
-    """Where a criterion or attribute is: a field of the column `home`, or a separate column."""
-    paths = list(_column_paths(table))
+    """Return where a criterion or attribute is: a field of the column `home`, or a separate column.
+
+    what: "criterion" or "attribute". Raises UnknownName, which suggests the nearest name, if it is nowhere.
+    """
+    paths = _list_paths(table)
     for path in ((home, name), (name,)):
         if path in paths:
             return path
@@ -473,7 +476,7 @@ def _find_path(table: Table, what: str, home: str, name: str) -> ColumnPath:
 def _check_ragged_scores(
     table: Table, columns: Columns, limits: Mapping[str, ScoreLimits]
 ) -> tuple[str, ...]:
-    """The criteria of a table with ragged scores; raises for the first score that is wrong."""
+    """Return the criteria of a table with ragged scores; raises BadTable for the first score that is wrong."""
     assert table.ragged_scores is not None
     names: dict[str, None] = {}
     for index, scores in enumerate(table.ragged_scores):
@@ -484,16 +487,13 @@ def _check_ragged_scores(
             where = f"{table.unit} {table.rows[index]}, column {f'{SCORES}.{name}'!r}"
             is_number = isinstance(value, bool | int | float)
             if not is_number or is_inexact_integer(value) or math.isinf(value):
-                allowed = (
-                    "a finite number (whole ones within ±2**53), yes/no as true/false, or empty"
-                )
                 remedy = "Repair the cell, or empty it if there is no score."
-                raise BadTable(str(table.path), where, allowed, show_cell(value), remedy)
+                got = show_cell(value)
+                raise BadTable(str(table.path), where, ALLOWED_SCORES, got, remedy)
             limit = limits.get(name)
             if limit is not None and not limit.low <= value <= limit.high:
-                raise BadTable(
-                    str(table.path), where, limit.allowed, show_cell(value), limit.remedy
-                )
+                got = show_cell(value)
+                raise BadTable(str(table.path), where, limit.allowed, got, limit.remedy)
     if columns.named_criteria is None:
         return tuple(names)
     for name in columns.named_criteria:

@@ -50,7 +50,7 @@ class LongColumns:
 
 
 def read_table(source: Any, columns: Columns | None = None) -> Table:
-    """Any source of scores as a table with one row per rollout."""
+    """Return any source of scores as a table with one row per rollout; raises BadTable if it is empty or of records."""
     table = read_source(source)
     if not len(table.frame):
         raise BadTable(str(table.path), "the table", "at least one row", "none", "")
@@ -63,7 +63,7 @@ def read_table(source: Any, columns: Columns | None = None) -> Table:
 
 
 def find_long_columns(table: Table, columns: Columns) -> LongColumns | None:
-    """The columns of a long table; None if it is wide. Raises if it could be either."""
+    """Return the columns of a long table; None if it is wide. Raises BadTable if it could be either."""
     if columns.long is False:
         return None
     schema = table.frame.schema
@@ -73,7 +73,7 @@ def find_long_columns(table: Table, columns: Columns) -> LongColumns | None:
     if criterion is None or score is None or (SCORES in schema and not is_declared):
         if is_declared:
             missing = "criterion" if criterion is None else "score"
-            raise _missing_column(table, missing, f"Name it: `column.{missing}=NAME`.")
+            raise _make_missing_error(table, missing, f"Name it: `column.{missing}=NAME`.")
         return None
     if not is_declared:
         named = columns.named_criteria
@@ -96,9 +96,9 @@ def find_long_columns(table: Table, columns: Columns) -> LongColumns | None:
         used = {*group, response, *columns.attributes, columns.batch, criterion, score}
         _refuse_wide_reading(table, criterion, score, used)
     if not group:
-        raise _missing_column(table, "group", "Name it: `group_column=NAME`.")
+        raise _make_missing_error(table, "group", "Name it: `group_column=NAME`.")
     if response is None:
-        raise _missing_column(table, "response", "Name it: `column.response=NAME`.")
+        raise _make_missing_error(table, "response", "Name it: `column.response=NAME`.")
     reason = _find_column(table, columns, "reason", REASON_NAMES)
     return LongColumns(group, response, criterion, score, reason)
 
@@ -110,7 +110,7 @@ def _find_column(
     usual_names: Sequence[str],
     excluded: Sequence[str] = (),
 ) -> str | None:
-    """The column that the caller named for a field, or the first of the usual names that is there."""
+    """Return the column that the caller named for a field, or the first usual name that is there; None without one."""
     present = table.frame.columns
     if field in columns.fields:
         name = columns.fields[field]
@@ -122,13 +122,14 @@ def _find_column(
     return next((name for name in usual_names if name in present and name not in excluded), None)
 
 
-def _missing_column(table: Table, field: str, remedy: str) -> BadTable:
+def _make_missing_error(table: Table, field: str, remedy: str) -> BadTable:
+    """Return the error about a long table without a column for this field."""
     got = f"columns {', '.join(map(repr, table.frame.columns))}"
     return BadTable(str(table.path), f"the {field} of a long table", "in a column", got, remedy)
 
 
 def _refuse_wide_reading(table: Table, criterion: str, score: str, used: set[Any]) -> None:
-    """Raise if other columns of numbers could be criteria, in which case the table would be wide."""
+    """Raise BadTable if other columns of numbers could be criteria, in which case the table would be wide."""
     possible_criteria = []
     for name in table.frame.columns:
         if name in used or name.lower() in BOOKKEEPING | _NUMBERS_ABOUT_CRITERIA:
@@ -149,7 +150,10 @@ def _refuse_wide_reading(table: Table, criterion: str, score: str, used: set[Any
 
 
 def widen(table: Table, names: LongColumns) -> Table:
-    """One row per rollout, in the order in which rollouts first appear, with all scores in the column `scores`."""
+    """Return the table with one row per rollout, in the order of first appearance, and scores in the column `scores`.
+
+    With too many criteria for columns, the scores are in `ragged_scores` instead.
+    """
     frame = table.frame
     _check_keys(table, names)
     scores = read_numbers(table, (names.score,))
@@ -170,24 +174,22 @@ def widen(table: Table, names: LongColumns) -> Table:
     ragged_scores: list[dict[str, Any]] | None = None
     if len(criteria) > MOST_CRITERION_COLUMNS:
         ragged_scores = [{} for _ in first_rows]
-        for rollout, criterion, value in zip(
-            rollout_of_row, criterion_of_row, scores.values, strict=True
-        ):
+        rows = zip(rollout_of_row, criterion_of_row, scores.values, strict=True)
+        for rollout, criterion, value in rows:
             ragged_scores[rollout][criteria[criterion]] = value
     else:
         matrix = np.full((len(first_rows), len(criteria)), np.nan)
         matrix[rollout_of_row, criterion_of_row] = scores.values.fill_null(np.nan).to_numpy()
-        columns = {
-            name: pl.Series(matrix[:, k], nan_to_null=True) for k, name in enumerate(criteria)
-        }
-        rollouts = rollouts.with_columns(pl.DataFrame(columns).to_struct(SCORES))
+        fields = {}
+        for k, name in enumerate(criteria):
+            fields[name] = pl.Series(matrix[:, k], nan_to_null=True)
+        rollouts = rollouts.with_columns(pl.DataFrame(fields).to_struct(SCORES))
         if names.reason is not None:
             texts = np.full(matrix.shape, None, dtype=object)
             texts[rollout_of_row, criterion_of_row] = frame[names.reason].to_list()
-            reasons = {
-                name: pl.Series(texts[:, k].tolist(), dtype=pl.String)
-                for k, name in enumerate(criteria)
-            }
+            reasons = {}
+            for k, name in enumerate(criteria):
+                reasons[name] = pl.Series(texts[:, k].tolist(), dtype=pl.String)
             rollouts = rollouts.with_columns(pl.DataFrame(reasons).to_struct(REASONS))
     return Table(
         table.path,
@@ -201,7 +203,7 @@ def widen(table: Table, names: LongColumns) -> Table:
 
 
 def _number_by_first_row(frame: pl.DataFrame, keys: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """The first row of each different key, in order, and for every row the number of its key."""
+    """Return the first row of each different key, in order, and for every row the number of its key."""
     numbered = frame.select(keys).with_row_index("\0row")  # a name that no column of a file has
     first = numbered.select(pl.col("\0row").min().over(keys)).to_series().to_numpy()
     first_rows, numbers = np.unique(first, return_inverse=True)
@@ -209,7 +211,7 @@ def _number_by_first_row(frame: pl.DataFrame, keys: Sequence[str]) -> tuple[np.n
 
 
 def _check_keys(table: Table, names: LongColumns) -> None:
-    """Raise if a row does not name its response and criterion, or names a pair that has a score already."""
+    """Raise BadTable if a row does not name its response and criterion, or names a pair that has a score already."""
     frame = table.frame
     for name in (names.response, names.criterion):
         cells = frame.get_column(name)
@@ -226,5 +228,9 @@ def _check_keys(table: Table, names: LongColumns) -> None:
         got = f"a second {frame[names.criterion][index]!r} of response {frame[names.response][index]!r}"
         where = f"{table.unit} {table.rows[index]}"
         raise BadTable(
-            str(table.path), where, "the only score of its response and criterion", got, ""
+            owner=str(table.path),
+            parameter=where,
+            allowed="the only score of its response and criterion",
+            got=got,
+            remedy="",
         )

@@ -60,40 +60,44 @@ def check_added_names(table: Table, names: Sequence[str], output: str, owner: st
         if name in table.frame.columns:
             remedy = "Give the new columns other names: `prefix=new_`."
             raise InvalidInput(
-                owner, "added columns", "new to the table", f"{name!r} again", remedy
+                owner=owner,
+                parameter="added columns",
+                allowed="new to the table",
+                got=f"{name!r} again",
+                remedy=remedy,
             )
 
 
 def write_table(target: Path | IO[bytes], output: str, table: Table, added: AddedColumns) -> None:
     """Write the table with its new columns. output: "jsonl", "csv" or "parquet"; an open file gets JSON Lines."""
     if not isinstance(target, Path):
-        data = _as_json_lines(table, added)
+        data = _format_json_lines(table, added)
         # In blocks: a single write to a pipe that is closed meanwhile returns early instead of raising an error.
         for start in range(0, len(data), _BLOCK_BYTES):
             target.write(data[start : start + _BLOCK_BYTES])
         return
     with atomic_write(target) as temporary:
         if output == "parquet":
-            _side_by_side(table, added).write_parquet(temporary)
+            _join_columns(table, added).write_parquet(temporary)
             return
         with temporary.open("wb") as raw:
             is_compressed = target.suffix.lower() == ".gz"
             # Without a file name and a time in the header, equal tables give equal files.
             file: Any = gzip.GzipFile("", "wb", fileobj=raw, mtime=0) if is_compressed else raw
             if output == "csv":
-                frame = _side_by_side(table, added, typed=False)
+                frame = _join_columns(table, added, typed=False)
                 nested = [column for column in frame.get_columns() if column.dtype.is_nested()]
                 frame.with_columns(_encode_as_json(column) for column in nested).write_csv(file)
             else:
-                file.write(_as_json_lines(table, added))
+                file.write(_format_json_lines(table, added))
             if is_compressed:
                 file.close()
 
 
-def _as_json_lines(table: Table, added: AddedColumns) -> bytes:
-    """The table as JSON Lines: the lines of the file with the new keys, or new lines for another format."""
+def _format_json_lines(table: Table, added: AddedColumns) -> bytes:
+    """Return the table as JSON Lines: the lines of the file with the new keys, or new lines for another format."""
     if table.json_lines is None:
-        frame = _side_by_side(table, added)
+        frame = _join_columns(table, added)
         if table.ragged_scores is None:
             return frame.write_ndjson().encode()
         # A long table with too many criteria for columns: each line has the scores of its own row.
@@ -105,7 +109,7 @@ def _as_json_lines(table: Table, added: AddedColumns) -> bytes:
     lines = pl.Series(table.lines)
     if len({tuple(columns.columns) for _, columns in added}) == 1:
         # All rows get the same columns, and one frame for all of them is faster.
-        added = [(np.arange(len(lines)), _in_row_order(added))]
+        added = [(np.arange(len(lines)), _sort_by_row(added))]
     extended_lines = []
     for rows, columns in added:
         # Each line up to its closing brace, then the keys that have a value, then the brace.
@@ -116,32 +120,31 @@ def _as_json_lines(table: Table, added: AddedColumns) -> bytes:
             keys.append(pl.when(pl.col(name).is_null()).then(pl.lit("")).otherwise(text))
         line = pl.concat_str(heads.alias("\0line"), *keys, pl.lit("}\n"))
         extended_lines.append((rows, columns.select(line).to_series()))
-    return "".join(_in_row_order(extended_lines).to_list()).encode()
+    return "".join(_sort_by_row(extended_lines).to_list()).encode()
 
 
 def _encode_as_json(column: pl.Series) -> pl.Series:
-    """Each cell of a column of lists or structs as JSON text; null stays null."""
+    """Return each cell of a column of lists or structs as JSON text; null stays null."""
     # polars encodes only structs: put each cell into {"x":…} and cut that off again.
     objects = column.alias("x").to_frame().to_struct("x").struct.json_encode()
-    texts = objects.str.slice(5).str.head(-1)
-    return (
-        texts.to_frame("text")
-        .select(pl.when(column.is_not_null()).then("text"))
-        .to_series()
-        .alias(column.name)
-    )
+    texts = objects.str.slice(5).str.head(-1).to_frame("text")
+    not_null = pl.when(column.is_not_null()).then("text")
+    return texts.select(not_null).to_series().alias(column.name)
 
 
-def _side_by_side(table: Table, added: AddedColumns, typed: bool = True) -> pl.DataFrame:
-    """The columns of the table, then the new ones. typed: columns of a CSV become numbers or booleans if they can."""
+def _join_columns(table: Table, added: AddedColumns, typed: bool = True) -> pl.DataFrame:
+    """Return the columns of the table, then the new ones.
+
+    typed: columns of a CSV become numbers or booleans if they can; in a CSV output they stay as they were written.
+    """
     columns = table.frame.get_columns()
     if typed and table.text_is_number:
         columns = [convert_csv_column(column) for column in columns]
-    return pl.DataFrame([*columns, *_in_row_order(added).get_columns()])
+    return pl.DataFrame([*columns, *_sort_by_row(added).get_columns()])
 
 
-def _in_row_order(parts: Sequence[tuple[np.ndarray, _Rows]]) -> _Rows:
-    """Join parts that belong to some rows each, and sort them by row."""
+def _sort_by_row(parts: Sequence[tuple[np.ndarray, _Rows]]) -> _Rows:
+    """Return parts that belong to some rows each as one frame or column, sorted by row."""
     rows = np.concatenate([rows for rows, _ in parts])
     values = parts[0][1]
     if len(parts) > 1:

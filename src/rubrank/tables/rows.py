@@ -17,7 +17,7 @@ import numpy as np
 from rubrank._files import explain_read_errors, open_text, read_text
 from rubrank._plain import check_unique_keys, describe_type
 from rubrank.errors import InvalidInput, optional_package
-from rubrank.tables.inspect_logs import LogRow, is_log, log_rows, zipped_log_rows
+from rubrank.tables.inspect_logs import LogRow, is_log, read_json_log, read_zipped_log
 from rubrank.tables.sources import HUB, find_files, format_of, is_dataset, is_table
 
 Source: TypeAlias = Any
@@ -27,7 +27,7 @@ LONGEST_CSV_FIELD = 1 << 30
 
 
 def read_rows(source: Source) -> Iterator[Row]:
-    """The rows of a source, one dict each."""
+    """Yield the rows of a source, one mapping each; raises InvalidInput if it cannot be read."""
     if isinstance(source, str | Path):
         if is_dataset(source):
             yield from read_rows(_load_dataset(str(source)))
@@ -40,16 +40,16 @@ def read_rows(source: Source) -> Iterator[Row]:
                     row = {**row, "group": f"{path.name.split('.')[0]}/{row['group']}"}
                 yield row
     elif isinstance(source, Mapping):
-        yield from _rows_of_columns(source)
+        yield from _read_column_rows(source)
     else:
-        yield from _rows_of_object(source)
+        yield from _read_object_rows(source)
 
 
 def read_file_rows(path: Path) -> Iterator[Row]:
-    """The rows of one file; its suffix tells the format."""
+    """Yield the rows of one file; its suffix tells the format."""
     file_format = format_of(path)
     if file_format == "Inspect log":
-        yield from zipped_log_rows(path)
+        yield from read_zipped_log(path)
     elif file_format == "JSON":
         yield from _read_json(path)
     elif file_format in ("CSV", "TSV"):
@@ -117,15 +117,19 @@ def check_quotes(
         got = repr(data[position : position + 40].decode(errors="replace"))
         remedy = "Close its quotes, or double them."
         raise error_type(
-            str(path), f"line {line}", "without a quote that swallows other rows", got, remedy
+            owner=str(path),
+            parameter=f"line {line}",
+            allowed="without a quote that swallows other rows",
+            got=got,
+            remedy=remedy,
         )
 
 
 # ------------------------------------------------------------------------------------------------------------- objects
 
 
-def _rows_of_object(source: Any) -> Iterator[Row]:
-    """The rows of a frame, which is recognised by its methods, or of any iterable of mappings."""
+def _read_object_rows(source: Any) -> Iterator[Row]:
+    """Yield the rows of a frame, which is recognised by its methods, or of any iterable of mappings."""
     if hasattr(source, "collect_schema") and hasattr(source, "collect"):  # a lazy polars frame
         source = source.collect()
     if hasattr(source, "iter_rows"):  # polars
@@ -149,15 +153,19 @@ def _rows_of_object(source: Any) -> Iterator[Row]:
             yield _check_object(row, f"rollouts: row {number}")
 
 
-def _rows_of_columns(source: Mapping[Any, Any]) -> Iterator[Row]:
-    """The rows of a mapping from names to columns."""
+def _read_column_rows(source: Mapping[Any, Any]) -> Iterator[Row]:
+    """Yield the rows of a mapping from names to columns."""
     if not source:
         raise InvalidInput("rollouts", "source", "at least one column", "an empty mapping", "")
     if any(is_table(value) for value in source.values()):
         # A `DatasetDict` holds several tables, and only the caller knows which one is meant.
         names = ", ".join(map(str, source))
         raise InvalidInput(
-            "rollouts", "source", "one table", f"several ({names})", "Choose a split."
+            owner="rollouts",
+            parameter="source",
+            allowed="one table",
+            got=f"several ({names})",
+            remedy="Choose a split.",
         )
     for name, cells in source.items():
         if not isinstance(cells, list | tuple):
@@ -174,7 +182,7 @@ def _rows_of_columns(source: Mapping[Any, Any]) -> Iterator[Row]:
 
 
 def _load_dataset(source: str) -> Any:
-    """A dataset of the Hugging Face hub, "hf:owner/name:split", or a folder that save_to_disk wrote."""
+    """Return a dataset of the Hugging Face hub, "hf:owner/name:split", or a folder that save_to_disk wrote."""
     if not source.startswith(HUB):
         return optional_package("datasets", "rollouts").load_from_disk(source)
     name, _, split = source.removeprefix(HUB).partition(":")
@@ -185,7 +193,11 @@ def _load_dataset(source: str) -> Any:
     except Exception as error:  # the hub raises errors of many kinds
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise InvalidInput(
-            f"hf:{name}", "the source", "a dataset that can be read", reason, ""
+            owner=f"hf:{name}",
+            parameter="the source",
+            allowed="a dataset that can be read",
+            got=reason,
+            remedy="",
         ) from None
 
 
@@ -193,10 +205,10 @@ def _load_dataset(source: str) -> Any:
 
 
 def _read_json(path: Path) -> Iterator[Row]:
-    """The rows of a JSON file: a list of objects, one object, an Inspect log, or an export of promptfoo."""
+    """Yield the rows of a JSON file: a list of objects, one object, an Inspect log, or an export of promptfoo."""
     data = _parse_json(read_text(path), str(path))
     if is_log(data):
-        yield from log_rows(data, str(path))
+        yield from read_json_log(data, str(path))
         return
     rows = data if isinstance(data, list) else [data]
     summary = data.get("results") if isinstance(data, Mapping) else None
@@ -207,6 +219,7 @@ def _read_json(path: Path) -> Iterator[Row]:
 
 
 def _parse_json(text: str, where: str) -> Any:
+    """Return the parsed text; raises InvalidInput if it is not JSON, or has a key twice."""
     try:
         return json.loads(text, object_pairs_hook=check_unique_keys)
     except (ValueError, RecursionError) as error:
@@ -214,15 +227,20 @@ def _parse_json(text: str, where: str) -> Any:
 
 
 def _check_object(row: Any, where: str) -> Row:
+    """Return the row unchanged; raises InvalidInput unless it is a mapping."""
     if not isinstance(row, Mapping):
         raise InvalidInput(
-            where, "row", "an object {…}", describe_type(row), "Write one object per row."
+            owner=where,
+            parameter="row",
+            allowed="an object {…}",
+            got=describe_type(row),
+            remedy="Write one object per row.",
         )
     return row
 
 
 def _read_csv(path: Path) -> Iterator[Row]:
-    """The rows of a CSV or TSV file; every cell is a text."""
+    """Yield the rows of a CSV or TSV file; every cell is a text."""
     csv.field_size_limit(LONGEST_CSV_FIELD)
     delimiter = "\t" if format_of(path) == "TSV" else ","
     text = read_text(path)
@@ -235,7 +253,11 @@ def _read_csv(path: Path) -> Iterator[Row]:
             if None in row or None in row.values():
                 allowed = "as many as the header has"
                 raise InvalidInput(
-                    f"{path}: row {number}", "cells", allowed, "more or fewer", "Check its quotes."
+                    owner=f"{path}: row {number}",
+                    parameter="cells",
+                    allowed=allowed,
+                    got="more or fewer",
+                    remedy="Check its quotes.",
                 )
             yield row
     except csv.Error as error:

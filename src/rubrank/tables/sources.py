@@ -48,7 +48,7 @@ _stdin_copies: list[tuple[Any, Path]] = []
 
 
 def find_files(source: str | Path) -> list[Path]:
-    """The files of a source, all of one format, sorted by name; raises if there is none."""
+    """Return the files of a source, all of one format, sorted by name; raises InvalidInput if there is none."""
     if str(source) == STDIN:
         return [_copy_standard_input()]
     if not str(source).strip():
@@ -77,7 +77,7 @@ def find_files(source: str | Path) -> list[Path]:
 
 
 def format_of(path: Path) -> str:
-    """The format of a file, by its suffix; raises if the suffix is unknown."""
+    """Return the format of a file, by its suffix, such as "JSON Lines"; raises InvalidInput for an unknown suffix."""
     suffix = data_suffix(path)
     if suffix not in FORMATS:
         raise suffix_error(
@@ -87,7 +87,7 @@ def format_of(path: Path) -> str:
 
 
 def is_dataset(source: str | Path) -> bool:
-    """Is it a dataset of the hub, or a folder that `datasets` wrote with save_to_disk?"""
+    """Return whether it is a dataset of the hub, or a folder that `datasets` wrote with save_to_disk."""
     if str(source).startswith(HUB):
         return True
     path = Path(source)
@@ -95,13 +95,13 @@ def is_dataset(source: str | Path) -> bool:
 
 
 def is_table(source: Any) -> bool:
-    """Is it a frame, an Arrow table or a dataset, rather than a list of rows?"""
+    """Return whether it is a frame, an Arrow table or a dataset, rather than a list of rows."""
     methods = ("iter_rows", "collect_schema", "column_names", "columns", "to_pylist")
     return any(hasattr(source, method) for method in methods)
 
 
 def describe_source(source: Any) -> str:
-    """What a source is, for a summary: "CSV", "2 Parquet files", "pandas table"."""
+    """Return what a source is, for a summary: "CSV", "2 Parquet files", "pandas table"."""
     if not isinstance(source, str | Path):
         module = type(source).__module__.partition(".")[0]
         return f"{module} table" if is_table(source) else "rows"
@@ -116,10 +116,14 @@ def describe_source(source: Any) -> str:
 
 
 def _check_one_format(files: list[Path], source: str | Path) -> list[Path]:
-    """The files unchanged; raises if there are none, or if they have different formats."""
+    """Return the files unchanged; raises InvalidInput if there are none, or if they have different formats."""
     if not files:
         raise InvalidInput(
-            str(source), "the files", f"at least one of {', '.join(FORMATS)}", "none", ""
+            owner=str(source),
+            parameter="the files",
+            allowed=f"at least one of {', '.join(FORMATS)}",
+            got="none",
+            remedy="",
         )
     first_of_format: dict[str, Path] = {}
     for file in files:
@@ -135,7 +139,7 @@ def _check_one_format(files: list[Path], source: str | Path) -> list[Path]:
 
 
 def _copy_standard_input() -> Path:
-    """Standard input as a file whose suffix says its format.
+    """Return a copy of standard input as a file whose suffix says its format.
 
     It is deleted when the process ends or, after a kill, by a later process.
     """
@@ -144,7 +148,11 @@ def _copy_standard_input() -> Path:
             return path
     if sys.stdin is None:
         raise InvalidInput(
-            "standard input", "the input", "open", "closed", "Name a file, or pipe rows into it."
+            owner="standard input",
+            parameter="the input",
+            allowed="open",
+            got="closed",
+            remedy="Name a file, or pipe rows into it.",
         )
     cleanup = ExitStack()
     atexit.register(cleanup.close)
@@ -161,13 +169,13 @@ def _copy_standard_input() -> Path:
 
 
 def _guess_suffix(path: Path) -> str:
-    """The suffix for a file of unknown format, from its first bytes."""
+    """Return the suffix for a file of unknown format, from its first bytes."""
     with path.open("rb") as file:
         start = file.read(_SNIFFED_BYTES)
-    if start.startswith(b"\x1f\x8b"):
+    if start.startswith(b"\x1f\x8b"):  # gzip
         with gzip.open(path) as inner:
             return f"{_guess_text_suffix(inner.read(_SNIFFED_BYTES))}.gz"
-    if start.startswith(b"\x28\xb5\x2f\xfd"):
+    if start.startswith(b"\x28\xb5\x2f\xfd"):  # zstd
         return ".jsonl.zst"
     for magic, suffix in _MAGIC_BYTES:
         if start.startswith(magic):
@@ -176,7 +184,7 @@ def _guess_suffix(path: Path) -> str:
 
 
 def _guess_text_suffix(start: bytes) -> str:
-    """The suffix for a text file, from its first bytes."""
+    """Return the suffix for a text file, from its first bytes."""
     text = start.decode("utf-8-sig", "replace").lstrip()
     first_line = text.split("\n", 1)[0]
     if text.startswith("{"):

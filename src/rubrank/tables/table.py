@@ -1,8 +1,11 @@
-"""One table in memory, from any source: CSV, TSV, JSON Lines, Parquet, Arrow, frames, datasets, rows.
+"""Read a table from any source into memory: CSV, TSV, JSON Lines, Parquet, Arrow, frames, datasets, rows.
 
-    table = read_table("scores.csv")
+    table = read_source("scores.csv")
     table.frame                        the columns of the file as a polars frame; the cells of a CSV are texts
     table.rows, table.unit             where each row is in the file, for messages: "row 17", "line 4"
+
+This is the first of three steps: `rubrank.tables.long` then brings tables with one row per score into the form of one
+row per rollout, and `rubrank.tables.layout` finds the columns and checks their cells.
 
 A table is read whole. What does not fit into memory is a job for Ray (docs/scale.md).
 """
@@ -69,17 +72,17 @@ class Table:
 
     @cached_property
     def lines(self) -> list[str]:
-        """The JSON text of each row; only for a table of JSON Lines."""
+        """The JSON text of each row, without blank lines; only for a table of JSON Lines."""
         assert self.json_lines is not None
         return [line for line in split_lines(self.json_lines, self.path) if line.strip()]
 
     def get_cells(self, path: ColumnPath) -> pl.Series:
-        """A column, or a field of one."""
+        """Return a column, or a field of one."""
         column = self.frame.get_column(path[0])
         return column if len(path) == 1 else column.struct.field(path[1])
 
     def parse_json_cells(self, indices: Sequence[int], path: ColumnPath) -> list[Any]:
-        """The cells of some rows as the file has them: polars converts all cells of a column to one type."""
+        """Return the cells of some rows as the JSON Lines have them: polars converts a whole column to one type."""
         values: list[Any] = []
         for index in indices:
             value = json.loads(self.lines[index])
@@ -89,7 +92,7 @@ class Table:
         return values
 
     def make_cell_error(self, index: int, path: ColumnPath, allowed: str, remedy: str) -> BadTable:
-        """The error about one cell; it names the row and the column."""
+        """Return the error about one cell; it names the row and the column."""
         where = f"{self.unit} {self.rows[index]}, column {'.'.join(path)!r}"
         cell = None
         if path[0] in self.frame.columns:
@@ -106,12 +109,16 @@ def convert_to_bad_table() -> Iterator[None]:
         raise
     except InvalidInput as error:
         raise BadTable(
-            error.owner, error.parameter, error.allowed, error.got, error.remedy
+            owner=error.owner,
+            parameter=error.parameter,
+            allowed=error.allowed,
+            got=error.got,
+            remedy=error.remedy,
         ) from None
 
 
 def show_cell(value: Any) -> str:
-    """A cell for an error message, at most 50 characters long."""
+    """Return a cell for an error message, at most 50 characters long."""
     if isinstance(value, pl.Series):  # a list in a cell; its repr has several lines
         value = value.to_list()
     text = "nothing" if value is None else repr(value)
@@ -120,7 +127,10 @@ def show_cell(value: Any) -> str:
 
 @convert_to_bad_table()
 def read_source(source: Any) -> Table:
-    """Any source as a table with the rows that it has; see `rubrank.tables.long` for one row per score."""
+    """Return any source as a table with the rows that it has, which may be one per rollout or one per score.
+
+    Raises BadTable if it cannot be read.
+    """
     shape = describe_source(source)
     if isinstance(source, pl.LazyFrame):
         source = source.collect()
@@ -143,7 +153,7 @@ def read_source(source: Any) -> Table:
 
 
 def read_bytes(files: Sequence[Path]) -> bytes:
-    """The bytes of some files of lines, decompressed, one after another."""
+    """Return the bytes of some files of lines, decompressed, one after another; raises BadTable if there are none."""
     parts = []
     for file in files:
         with explain_read_errors(file, BadTable), open_bytes(file) as raw:
@@ -155,12 +165,13 @@ def read_bytes(files: Sequence[Path]) -> bytes:
 
 
 def _make_table_of_frame(frame: pl.DataFrame, path: Path, shape: str) -> Table:
+    """Return a frame as a table."""
     rows = pl.Series(range(1, len(frame) + 1), dtype=pl.Int64)
     return Table(path, shape, _add_groups_of_messages(frame), rows, "row")
 
 
 def _make_table_of_rows(source: Any, path: Path, shape: str) -> Table:
-    """Rows of any kind: they are written as JSON Lines and read as such."""
+    """Return rows of any kind as a table: they are written as JSON Lines and read as such."""
     lines = []
     for row in read_rows(source):
         if isinstance(row, LogRow) and shape == "JSON":
@@ -171,24 +182,27 @@ def _make_table_of_rows(source: Any, path: Path, shape: str) -> Table:
 
 
 def _convert_to_json(value: Any) -> Any:
-    """Values that JSON does not have: NumPy's numbers and arrays, sets, dates."""
+    """Return a value that JSON does not have (NumPy's numbers and arrays, sets, dates) as one that it has."""
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
     return list(value) if isinstance(value, set) else str(value)
 
 
 def _add_groups_of_messages(frame: pl.DataFrame) -> pl.DataFrame:
-    """Add a column `group` that numbers the prompts, if there is no group column and prompts are chat messages."""
+    """Return the frame with a column `group` that numbers the prompts, if it needs one.
+
+    A prompt of text can name the group itself. A list of chat messages cannot, so equal lists get the same number.
+    """
     if set(GROUP_NAMES) & set(frame.columns) or "prompt" not in frame.columns:
         return frame
     if not frame.schema["prompt"].is_nested():
         return frame
+    # The same prompt in two training steps is two groups.
     step = next((name for name in STEP_NAMES if name in frame.columns), None)
-    keys = (
-        frame.select([step, "prompt"] if step else ["prompt"]).to_struct("key").struct.json_encode()
-    )
-    numbers: dict[str, int] = {}
-    labels = [str(numbers.setdefault(key, len(numbers))) for key in keys]
+    key_columns = ["prompt"] if step is None else [step, "prompt"]
+    keys = frame.select(key_columns).to_struct("key").struct.json_encode()
+    number_of: dict[str, int] = {}
+    labels = [str(number_of.setdefault(key, len(number_of))) for key in keys]
     return frame.select(pl.Series("group", labels), pl.all())
 
 
@@ -196,7 +210,7 @@ def _add_groups_of_messages(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def read_columnar_files(files: Sequence[Path], path: Path) -> pl.DataFrame:
-    """Parquet or Arrow files as one frame; a column with different types gets the wider one."""
+    """Return Parquet or Arrow files as one frame; a column with different types gets the wider one."""
     try:
         if format_of(files[0]) == "Arrow":
             frames = [pl.read_ipc(io.BytesIO(file.read_bytes())).lazy() for file in files]
@@ -208,7 +222,11 @@ def read_columnar_files(files: Sequence[Path], path: Path) -> pl.DataFrame:
     except (PolarsError, OSError) as error:
         reason = str(error).splitlines()[0]
         raise BadTable(
-            str(path), "the table", f"a {format_of(files[0])} file", reason, "Copy it again."
+            owner=str(path),
+            parameter="the table",
+            allowed=f"a {format_of(files[0])} file",
+            got=reason,
+            remedy="Copy it again.",
         ) from None
 
 
@@ -216,22 +234,28 @@ def read_columnar_files(files: Sequence[Path], path: Path) -> pl.DataFrame:
 
 
 def _read_csv_files(files: Sequence[Path], path: Path, shape: str) -> Table:
-    """CSV or TSV files as one table of texts, by the names of their columns; an empty cell is null."""
+    """Return CSV or TSV files as one table of texts, by the names of their columns; an empty cell is null.
+
+    Rows are numbered through all files.
+    """
     frames = []
-    numbers = []
-    first_row = 1
+    row_numbers = []
+    next_row = 1
     for file in files:
-        frame, rows = _read_csv(file, first_row)
+        frame, rows = _read_csv(file, next_row)
         frames.append(frame)
-        numbers.append(rows)
+        row_numbers.append(rows)
         if len(rows):
-            first_row = int(rows[-1]) + 1
+            next_row = int(rows[-1]) + 1
     frame = frames[0] if len(frames) == 1 else pl.concat(frames, how="diagonal")
-    return Table(path, shape, frame, pl.concat(numbers), "row", text_is_number=True)
+    return Table(path, shape, frame, pl.concat(row_numbers), "row", text_is_number=True)
 
 
 def _read_csv(path: Path, first_row: int) -> tuple[pl.DataFrame, pl.Series]:
-    """The cells, and the number of each row; blank lines are counted and left out."""
+    """Return the cells of one file as texts, and the number of each row; blank lines are counted and left out.
+
+    first_row: the number of its first row. Raises BadTable for a wrong header, quotes, encoding or count of cells.
+    """
     separator = "\t" if format_of(path) == "TSV" else ","
     data = read_bytes([path])
     if b'"' in data:
@@ -271,7 +295,11 @@ def _read_csv(path: Path, first_row: int) -> tuple[pl.DataFrame, pl.Series]:
         _check_cell_counts(data[start:], separator, len(names), path, first_row)
         reason = str(error).splitlines()[0]
         raise BadTable(
-            str(path), "the table", "CSV in UTF-8", reason, "Check its quotes."
+            owner=str(path),
+            parameter="the table",
+            allowed="CSV in UTF-8",
+            got=reason,
+            remedy="Check its quotes.",
         ) from None
     if frame[names[-1]].null_count():  # polars pads a row that has too few cells
         _check_cell_counts(data[start:], separator, len(names), path, first_row)
@@ -285,16 +313,15 @@ def _read_csv(path: Path, first_row: int) -> tuple[pl.DataFrame, pl.Series]:
 def _check_cell_counts(
     records: bytes, separator: str, expected: int, path: Path, first_row: int
 ) -> None:
-    """Raise at the first row that is not UTF-8, or that has more or fewer cells than the header."""
+    """Raise BadTable at the first row that is not UTF-8, or that has more or fewer cells than the header."""
     try:
         text = records.decode()
     except UnicodeDecodeError as error:
         row = first_row + records.count(b"\n", 0, error.start)
         raise encoding_error(path, f"row {row}", BadTable) from None
     csv.field_size_limit(LONGEST_CSV_FIELD)
-    for row, cells in enumerate(
-        csv.reader(io.StringIO(text, newline=""), delimiter=separator), first_row
-    ):
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
+    for row, cells in enumerate(reader, first_row):
         if cells and len(cells) != expected:
             allowed = f"of {expected} cells, as the header"
             remedy = "Quote cells that contain a comma, and leave a cell without a score empty."
@@ -305,7 +332,7 @@ def _check_cell_counts(
 
 
 def split_lines(data: bytes, path: Path) -> list[str]:
-    """All lines, blank ones too; raises if they are not UTF-8."""
+    """Return all lines, blank ones too; raises BadTable if they are not UTF-8."""
     try:
         return data.decode().split("\n")
     except UnicodeDecodeError as error:
@@ -314,39 +341,41 @@ def split_lines(data: bytes, path: Path) -> list[str]:
 
 
 def read_json_lines(data: bytes, path: Path, shape: str, first_line: int = 1) -> Table:
-    """One JSON object a line; lines may have different keys, and a key that is absent is null.
+    """Return one JSON object a line as a table; lines may have different keys, and a key that is absent is null.
+
+    polars parses the lines, which is fast. Two kinds of files are parsed line by line instead: those that polars
+    refuses, and those with so many criteria that a column for each would be mostly empty (`Table.ragged_scores`).
 
     first_line: the number of the first line, if lines before it were removed.
+    Raises BadTable, which names the line, if one is not a JSON object.
     """
-    ragged_scores = None
     if not data.strip():
-        return Table(
-            path, shape, pl.DataFrame(), pl.Series([], dtype=pl.Int64), "line", json_lines=b""
-        )
+        no_rows = pl.Series([], dtype=pl.Int64)
+        return Table(path, shape, pl.DataFrame(), no_rows, "line", json_lines=b"")
     _check_repeated_keys(data, path, first_line)
+    ragged_scores = None
     try:
-        if _has_many_criteria(data):
-            frame, ragged_scores = _parse_carefully(data, path, first_line, apart=True)
-        else:
+        is_ragged = _has_many_criteria(data)
+        if not is_ragged:
             frame = pl.read_ndjson(data, infer_schema_length=None)
             scores = frame.schema.get(SCORES)
-            if isinstance(scores, pl.Struct) and len(scores.fields) > MOST_CRITERION_COLUMNS:
-                frame, ragged_scores = _parse_carefully(data, path, first_line, apart=True)
+            is_ragged = (
+                isinstance(scores, pl.Struct) and len(scores.fields) > MOST_CRITERION_COLUMNS
+            )
+        if is_ragged:
+            frame, ragged_scores = _parse_lines(data, path, first_line, separate_scores=True)
     except PolarsError:
-        frame, ragged_scores = _parse_carefully(data, path, first_line)
+        frame, ragged_scores = _parse_lines(data, path, first_line)
     count = data.count(b"\n") + (not data.endswith(b"\n"))
-    numbers: Sequence[int] = range(first_line, first_line + count)
+    line_numbers: Sequence[int] = range(first_line, first_line + count)
     if len(frame) != count:  # polars skips blank lines
-        numbers = [
-            number
-            for number, line in enumerate(split_lines(data, path), first_line)
-            if line.strip()
-        ]
+        lines = split_lines(data, path)
+        line_numbers = [i for i, line in enumerate(lines, first_line) if line.strip()]
     return Table(
         path,
         shape,
         _add_groups_of_messages(frame),
-        pl.Series(numbers, dtype=pl.Int64),
+        pl.Series(line_numbers, dtype=pl.Int64),
         "line",
         json_lines=data,
         ragged_scores=ragged_scores,
@@ -354,7 +383,7 @@ def read_json_lines(data: bytes, path: Path, shape: str, first_line: int = 1) ->
 
 
 def _check_repeated_keys(data: bytes, path: Path, first_line: int) -> None:
-    """Raise if an object has a key twice: polars would keep the first value, Python the last."""
+    """Raise BadTable if an object has a key twice: polars would keep the first value, Python the last."""
     for number, line in enumerate(data.split(b"\n", _CHECKED_LINES)[:_CHECKED_LINES], first_line):
         try:
             if line.strip():
@@ -362,37 +391,43 @@ def _check_repeated_keys(data: bytes, path: Path, first_line: int) -> None:
         except RepeatedKey as error:
             remedy = "Remove one of them."
             raise BadTable(
-                str(path), f"line {number}", "an object with different keys", str(error), remedy
+                owner=str(path),
+                parameter=f"line {number}",
+                allowed="an object with different keys",
+                got=str(error),
+                remedy=remedy,
             ) from None
         except (ValueError, RecursionError):
             return  # not JSON: the parser reports it
 
 
 def _has_many_criteria(data: bytes) -> bool:
-    """Do the lines name more criteria than fit in columns? A guess from a sample of lines."""
-    step = max(1, len(data) // _SAMPLED_LINES)
+    """Return whether the lines name more criteria than fit in columns: a guess from lines at equal distances."""
+    distance = max(1, len(data) // _SAMPLED_LINES)
     names: set[str] = set()
-    end = 0
-    for start in range(0, len(data), step):
-        if start < end:
-            continue
-        begin = data.rfind(b"\n", 0, start) + 1
-        end = data.find(b"\n", start)
+    line_end = 0
+    for position in range(0, len(data), distance):
+        if position < line_end:
+            continue  # still in the line that was read last
+        line_start = data.rfind(b"\n", 0, position) + 1
+        line_end = data.find(b"\n", position)
+        if line_end < 0:  # the last line
+            line_end = len(data)
         try:
-            names.update(json.loads(data[begin : end if end >= 0 else len(data)])[SCORES])
+            names.update(json.loads(data[line_start:line_end])[SCORES])
         except (ValueError, TypeError, KeyError, RecursionError):
-            continue
-        if end < 0:
-            break
+            continue  # without scores, or broken: the parser reports it
     return len(names) > MOST_CRITERION_COLUMNS
 
 
-def _parse_carefully(
-    data: bytes, path: Path, first_line: int, apart: bool = False
+def _parse_lines(
+    data: bytes, path: Path, first_line: int, separate_scores: bool = False
 ) -> tuple[pl.DataFrame, list[dict[str, Any]] | None]:
-    """Parse line by line what polars refuses: reports a broken line, reads NaN, and gives every key one type.
+    """Parse line by line what polars refuses: reads NaN, gives every key one type, and reports a broken line.
 
-    apart: keep the scores out of the frame, and return them by row.
+    separate_scores: keep the scores out of the frame, and return them as the second value, by row. They stay in the
+        frame, and the second value is None, if there are few enough criteria for columns.
+    Raises BadTable, which names the line, if one is not a JSON object.
     """
     objects = []
     for number, line in enumerate(split_lines(data, path), first_line):
@@ -402,7 +437,11 @@ def _parse_carefully(
             except (ValueError, RecursionError) as error:
                 remedy = "Repair the line, or remove it if the file was cut off there."
                 raise BadTable(
-                    str(path), f"line {number}", "one JSON object", str(error), remedy
+                    owner=str(path),
+                    parameter=f"line {number}",
+                    allowed="one JSON object",
+                    got=str(error),
+                    remedy=remedy,
                 ) from None
             if not isinstance(value, dict):
                 got = f"{line[:40]!r}"
@@ -410,14 +449,14 @@ def _parse_carefully(
                 raise BadTable(str(path), f"line {number}", "one JSON object", got, remedy)
             objects.append(value)
     ragged_scores = None
-    if apart:
+    if separate_scores:
         ragged_scores = []
         for row in objects:
             scores = row.pop(SCORES, None)
             ragged_scores.append(scores if isinstance(scores, dict) else {})
             row.pop(REASONS, None)  # has as many keys as the scores; still in `Table.lines`
         if len(set().union(*ragged_scores)) <= MOST_CRITERION_COLUMNS:  # few enough after all
-            return _parse_carefully(data, path, first_line)
+            return _parse_lines(data, path, first_line)
     text = "\n".join(json.dumps(row) for row in _unify_types(objects))
     try:
         return pl.read_ndjson(text.encode(), infer_schema_length=None), ragged_scores
@@ -427,7 +466,10 @@ def _parse_carefully(
 
 
 def _unify_types(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Objects in which each key has one type: booleans beside numbers become numbers, other mixtures become text."""
+    """Return the objects with one type for each key: booleans beside numbers become numbers, other mixtures text.
+
+    Each object gets all keys; those that it did not have are null.
+    """
     columns: dict[str, list[Any]] = {key: [] for row in objects for key in row}
     for key, values in columns.items():
         values.extend(_replace_special_numbers(row.get(key)) for row in objects)
@@ -452,7 +494,7 @@ def _unify_types(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _replace_special_numbers(value: Any) -> Any:
-    """NaN becomes null. Infinity and integers beyond doubles become texts, which are refused as scores later."""
+    """Return NaN as null, and infinity and integers beyond doubles as texts, which are refused as scores later."""
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else str(value)
     if isinstance(value, int) and abs(value) >= _LARGEST_DOUBLE:
