@@ -7,9 +7,15 @@
     >>> from rubrank import fuse_file
     >>> fuse_file("scores.csv", "rewards.csv", criteria=["Facts", "Style"])       # doctest: +SKIP
 
-All cells are checked before anything is fused, and the output appears only when it is complete. A file that
-`ScoreTable.write` wrote contains its rubrics. Weights, margins, directions and gates are then those of each group's
-rubric, unless the options override them, and the rewards equal those of `read_scores(path).fuse()`.
+The steps of `fuse_file`:
+
+    read_file_scores           read the table, check every cell, and check the options against its criteria
+    FileScores.make_batches    divide its rows into batches, the input of a rule
+    apply_rule                 fuse each batch, here or by the tasks of a Ray cluster
+    write_table                write the table with the new columns; the output appears only when it is complete
+
+A file that `ScoreTable.write` wrote contains its rubrics. Weights, margins, directions and gates are then those of each
+group's rubric, unless the options override them, and the rewards equal those of `read_scores(path).fuse()`.
 """
 
 from __future__ import annotations
@@ -52,7 +58,7 @@ from rubrank.verifiers.domain import UNIT
 
 Engine: TypeAlias = Literal["local", "ray"]
 Progress: TypeAlias = Callable[[str, float], None]
-"""Called with "reading" or "fusing" and the share that is done."""
+"""Called with "reading" or "fusing" and the share that is done, from 0 to 1."""
 RowBatch: TypeAlias = tuple[np.ndarray, ScoreBatch]
 """Row numbers of a table, and the batch of these rows, in the same order."""
 PREVIEW = 10
@@ -102,7 +108,7 @@ class Summary:
     @cached_property
     def scored(self) -> np.ndarray:
         """For each criterion: rollouts with a score."""
-        return self._count(lambda fused: ~fused.batch.missing_MK)
+        return self._count_per_criterion(lambda fused: ~fused.batch.missing_MK)
 
     @cached_property
     def deciding(self) -> np.ndarray:
@@ -113,20 +119,24 @@ class Summary:
                 return fused.batch.informative_NK
             return find_informative(fused.fit.utilities_MK, fused.batch.starts)
 
-        return self._count(find_deciding)
+        return self._count_per_criterion(find_deciding)
 
     @cached_property
     def first(self) -> list[FusedGroup]:
-        """The first groups, at most `PREVIEW`: a `FusedGroup` takes longer to make than the rewards."""
+        """The first groups, at most `PREVIEW`, because a `FusedGroup` takes longer to make than the rewards."""
         groups = (fused.group(g) for fused in self.fused for g in range(len(fused)))
         return list(islice(groups, PREVIEW))
 
-    def _count(self, read: Callable[[Fused], np.ndarray]) -> np.ndarray:
-        """The column sums of what `read` returns for each batch, (…, criteria of the batch), by criterion."""
+    def _count_per_criterion(self, find_marks: Callable[[Fused], np.ndarray]) -> np.ndarray:
+        """Return for each criterion how many marks are True.
+
+        find_marks: returns booleans (…, criteria of the batch) for one batch; batches may have different criteria.
+        """
         column_of = {name: k for k, name in enumerate(self.criteria)}
         counts = np.zeros(len(self.criteria), np.int64)
         for fused in self.fused:
-            counts[[column_of[name] for name in fused.criteria]] += read(fused).sum(axis=0)
+            columns = [column_of[name] for name in fused.criteria]
+            counts[columns] += find_marks(fused).sum(axis=0)
         return counts
 
 
@@ -146,7 +156,7 @@ def fuse_file(
     engine: Engine = "local",
     address: str | None = None,
 ) -> Summary:
-    """Fuse every group of a table; the output is the table with its rewards.
+    """Fuse every group of a table, and write the table with its rewards; returns a summary.
 
     path: a file, folder or pattern, standard input ("-"), a frame or rows; docs/data.md has them all.
     output: a path, whose suffix says its format; an open binary file, which gets JSON Lines; or None.
@@ -160,6 +170,8 @@ def fuse_file(
     force: replace an output that exists; never the input.
     engine: "local", or "ray": groups are fused by the tasks of a Ray cluster.
     address: of the cluster; None: the one this process is connected to, or one on this machine.
+
+    Raises BadTable, which names the row and the column, for a wrong cell, and InvalidInput for a wrong option.
     """
     if engine not in get_args(Engine):
         raise UnknownName.of("fuse", "engine", engine, get_args(Engine))
@@ -189,21 +201,22 @@ def fuse_file(
         has_batches = scores.batch_column is not None
         check_can_split(scores.rule, has_batches=has_batches)
         with connect_ray(address, "fuse") as ray:
-            results = list(fuse_on_ray(ray, scores.rule, scores.batches(), has_batches))
+            results = list(fuse_on_ray(ray, scores.rule, scores.make_batches(), has_batches))
     else:
-        results = [(rows, apply_rule(scores.rule, batch)) for rows, batch in scores.batches()]
+        results = [(rows, apply_rule(scores.rule, batch)) for rows, batch in scores.make_batches()]
     if all(fused.batch.missing_MK.all() for _, fused in results):
-        remedy = "Every reward would be the same: see why nothing was scored."
-        got = "none: every score is missing"
-        allowed = "there for at least one rollout"
-        raise BadTable(str(table.path), "the scores", allowed, got, remedy)
+        raise BadTable(
+            owner=str(table.path),
+            parameter="the scores",
+            allowed="there for at least one rollout",
+            got="none: every score is missing",
+            remedy="Every reward would be the same: see why nothing was scored.",
+        )
     if output is not None:
         added = []
         for rows, fused in results:
-            columns_of_batch = _list_added_columns(fused, scores.is_gated, utilities)
-            added.append(
-                (rows, pl.DataFrame(columns_of_batch).select(pl.all().name.prefix(prefix)))
-            )
+            new_columns = pl.DataFrame(_make_new_columns(fused, scores.is_gated, utilities))
+            added.append((rows, new_columns.select(pl.all().name.prefix(prefix))))
         write_table(output, output_kind, table, added)
     if progress:
         progress("fusing", 1.0)
@@ -219,8 +232,8 @@ def fuse_file(
     )
 
 
-def _list_added_columns(fused: Fused, is_gated: bool, utilities: bool) -> dict[str, Any]:
-    """Name → values of the columns that the output has in addition to those of the input."""
+def _make_new_columns(fused: Fused, is_gated: bool, utilities: bool) -> dict[str, Any]:
+    """Return the columns that the output has in addition to those of the input, name → values."""
     batch = fused.batch
     columns: dict[str, Any] = {"reward": fused.reward}
     if is_gated:
@@ -245,7 +258,11 @@ def explain_file(
     any_order: bool = False,
     progress: Progress | None = None,
 ) -> FusedGroup:
-    """Everything about one group of a table; `group` is its label as text. Parameters as for `fuse_file`."""
+    """Return everything about one group of a table: scores, utilities, rewards and the reasons for them.
+
+    group: its label as text. The other parameters are those of `fuse_file`.
+    Raises UnknownName if the table has no such group.
+    """
     scores = read_file_scores(path, options, criteria, columns, any_order)
     if progress:
         progress("reading", 1.0)
@@ -257,13 +274,15 @@ def explain_file(
         allowed = f"one of its {len(labels):,} groups, such as {examples}"
         raise UnknownName(str(path), "group", allowed, repr(group), remedy)
     rows = None
-    if is_local(scores.rule):  # the other groups are not needed
+    if is_local(
+        scores.rule
+    ):  # the rewards of a group do not depend on other groups, so these are not needed
         rows = scores.layout.rows_of_groups[labels[group]]
-    for _, batch in scores.batches(rows):
+    for _, batch in scores.make_batches(rows):
         for label in batch.labels:
             if str(label) == group:
                 fused_group = apply_rule(scores.rule, batch)[label]
-                return replace(fused_group, watched=scores.watched_scores(group))
+                return replace(fused_group, watched=scores.find_watched_scores(group))
     raise AssertionError(f"no batch holds the group {group!r}")
 
 
@@ -277,7 +296,10 @@ def read_file_scores(
     columns: Columns | None,
     any_order: bool,
 ) -> FileScores:
-    """Read a table, check its cells, and check the options against its criteria. Parameters as for `fuse_file`."""
+    """Read a table, check its cells, and check the options against its criteria. Parameters as for `fuse_file`.
+
+    Raises BadTable for a wrong cell, and InvalidInput for an option that does not fit the table.
+    """
     options = options or FuseOptions()
     columns = columns or Columns()
     if criteria is not None:
@@ -338,7 +360,10 @@ def read_file_scores(
 def _check_margin(
     layout: Layout, name: str, margin: float, domain: tuple[float, float] | None
 ) -> None:
-    """Raise for a margin that makes all scores of a criterion ties: it is as wide as its scale."""
+    """Raise InvalidInput for a margin that makes all scores of a criterion ties: it is as wide as its scale.
+
+    domain: the lowest and highest score that an option gives; None without that option.
+    """
     if layout.scores_MK is None or name not in layout.names:
         return
     column = layout.scores_MK[:, layout.names.index(name)]
@@ -357,7 +382,7 @@ def _check_margin(
 class FileScores:
     """The scores of a file, and the rule that fuses them.
 
-    `batches` yields the input of the rule. There are three kinds of files:
+    `make_batches` yields the input of the rule. There are three kinds of files:
 
         a table with one column per criterion     one batch, or one per value of the batch column
         a table with too many criteria for that   one batch for the groups that have the same criteria
@@ -394,8 +419,8 @@ class FileScores:
             layers.add("low_quality")
         return tuple(name for name, c in self.criteria.items() if c.layer in layers)
 
-    def watched_scores(self, group: str) -> dict[str, np.ndarray]:
-        """Criterion that is only watched → the scores of a group's rollouts."""
+    def find_watched_scores(self, group: str) -> dict[str, np.ndarray]:
+        """Return the scores of a group's rollouts on each criterion that is only watched, by its name."""
         if self.score_table is None:
             return {}
         group_scores = self.score_table[group]
@@ -405,38 +430,46 @@ class FileScores:
                 watched[criterion.name] = group_scores.scores[:, k]
         return watched
 
-    def batches(self, rows: np.ndarray | None = None) -> Iterator[RowBatch]:
-        """Row numbers and the batch of these rows; together the batches cover all rows.
+    def make_batches(self, rows: np.ndarray | None = None) -> Iterator[RowBatch]:
+        """Yield row numbers and the batch of these rows; together the batches cover all rows.
 
         rows: those of one group, which then gets a batch of its own, without the criteria of other groups.
         """
-        is_alone = rows is not None
-        parts = [np.arange(len(self.layout.labels)) if rows is None else rows]
-        if not is_alone and self.batch_column is not None and not is_local(self.rule):
-            labels = join_cells(self.layout.table.frame, (self.batch_column,))
-            parts = _rows_by_key(labels.to_list())
-        for part in parts:
+        is_one_group = rows is not None
+        if rows is not None:
+            row_sets = [rows]
+        elif self.batch_column is not None and not is_local(self.rule):
+            # The rule learns from the other groups of a batch, so the batches that the table names are kept apart.
+            batch_labels = join_cells(self.layout.table.frame, (self.batch_column,))
+            row_sets = _find_positions(batch_labels.to_list())
+        else:
+            row_sets = [np.arange(len(self.layout.labels))]
+        for batch_rows in row_sets:
             if self.score_table is not None:
-                yield from self._batches_with_rubrics(part, is_alone)
+                yield from self._make_rubric_batches(batch_rows, is_one_group)
             elif self.layout.scores_MK is None:
-                yield from self._ragged_batches(part)
+                yield from self._make_ragged_batches(batch_rows)
             else:
                 names = list(self.criteria)
-                if is_alone:
-                    scored = self.layout.find_scored_names(part)
-                    if not set(scored) <= set(self.gates):
-                        names = [name for name in names if name in scored or name in self.gates]
-                yield part, self._make_batch(part, names)
+                if is_one_group:
+                    scored_names = self.layout.find_scored_names(batch_rows)
+                    if not set(scored_names) <= set(
+                        self.gates
+                    ):  # else nothing would be left to rank by
+                        used_names = {*scored_names, *self.gates}
+                        names = [name for name in names if name in used_names]
+                yield batch_rows, self._make_batch(batch_rows, names)
 
     def _make_batch(self, rows: np.ndarray, names: Sequence[str]) -> ScoreBatch:
-        """A batch of a table without rubrics: all about its criteria comes from the options."""
+        """Return a batch of a table without rubrics: all about its criteria comes from the options."""
         options = self.options
         layout = self.layout
         labels = layout.labels
         attributes = layout.attributes_MD
         if len(rows) < len(labels):
             labels = labels[rows]
-            attributes = None if attributes is None else attributes[rows]
+            if attributes is not None:
+                attributes = attributes[rows]
         batch = ScoreBatch.of_arrays(
             layout.select_scores(rows, names),
             groups=labels,
@@ -449,28 +482,29 @@ class FileScores:
         )
         return batch.drop_penalties() if options.penalties == "ignore" else batch
 
-    def _ragged_batches(self, rows: np.ndarray) -> Iterator[RowBatch]:
-        """One batch for the groups with the same criteria: one matrix for all groups would be mostly empty."""
+    def _make_ragged_batches(self, rows: np.ndarray) -> Iterator[RowBatch]:
+        """Yield one batch for the groups with the same criteria: one matrix for all groups would be mostly empty."""
         ragged = self.layout.table.ragged_scores
         assert ragged is not None
-        # A rule that learns from other groups needs the criteria of the whole batch in one matrix.
-        keys: list[Hashable] = [None] * len(rows)
-        if is_local(self.rule):
-            keys = self.layout.labels[rows].to_list()
-        names_of_key: dict[Hashable, set[str]] = {}
-        for key, row in zip(keys, rows, strict=True):
-            names_of_key.setdefault(key, set()).update(ragged[row])
-        ranked = [name for name in self.criteria if name not in self.gates]
-        names_by_key = {}
-        for key, names in names_of_key.items():
+        group_of_row: list[Hashable] = self.layout.labels[rows].to_list()
+        if not is_local(self.rule):
+            # A rule that learns from other groups needs the criteria of the whole batch in one matrix.
+            group_of_row = [None] * len(rows)
+        scored_names: dict[Hashable, set[str]] = {}
+        for group, row in zip(group_of_row, rows, strict=True):
+            scored_names.setdefault(group, set()).update(ragged[row])
+        all_ranked = [name for name in self.criteria if name not in self.gates]
+        ranked_names = {}
+        for group, names in scored_names.items():
             # A group without any score gets equal rewards. A batch needs a criterion, and any will do.
-            names_by_key[key] = tuple(sorted(names & set(ranked))) or (ranked[0],)
-        for positions in _rows_by_key([names_by_key[key] for key in keys]):
-            names_of_batch = [*names_by_key[keys[positions[0]]], *sorted(self.gates)]
+            ranked_names[group] = tuple(sorted(names.intersection(all_ranked))) or (all_ranked[0],)
+        for positions in _find_positions([ranked_names[group] for group in group_of_row]):
+            first_group = group_of_row[positions[0]]
+            names_of_batch = [*ranked_names[first_group], *sorted(self.gates)]
             yield rows[positions], self._make_batch(rows[positions], names_of_batch)
 
-    def _batches_with_rubrics(self, rows: np.ndarray, is_alone: bool) -> Iterator[RowBatch]:
-        """Batches of a score file: one for all groups, or one per rubric if the matrix would be mostly empty."""
+    def _make_rubric_batches(self, rows: np.ndarray, is_one_group: bool) -> Iterator[RowBatch]:
+        """Yield batches of a score file: one for all groups, or one per rubric if a matrix would be mostly empty."""
         table = self.score_table
         row_order = self.row_order
         assert table is not None
@@ -484,9 +518,9 @@ class FileScores:
             if int(group_rows[0]) in requested_rows:
                 members.append((group, group_rows))
         is_wide = len(table.criteria) > MOST_CRITERION_COLUMNS
-        by_rubric = is_alone or (is_wide and is_local(self.rule))
+        by_rubric = is_one_group or (is_wide and is_local(self.rule))
         keys = [group.criteria if by_rubric else None for group, _ in members]
-        for positions in _rows_by_key(keys):
+        for positions in _find_positions(keys):
             groups = tuple(members[i][0] for i in positions)
             batch_rows = np.concatenate([members[i][1] for i in positions])
             names = set(table.criteria)
@@ -496,8 +530,10 @@ class FileScores:
             if names.isdisjoint(self.ranked_names):
                 names |= set(self.ranked_names[:1])
             attributes = self.layout.attributes_MD
+            if attributes is not None:
+                attributes = attributes[batch_rows]
             batch = ScoreTable(groups).batch(
-                attributes=None if attributes is None else attributes[batch_rows],
+                attributes=attributes,
                 attribute_names=self.options.attribute_names,
                 # In the order of the whole file: sums then do not depend on which groups share the batch.
                 columns=[criterion for name, criterion in self.criteria.items() if name in names],
@@ -507,9 +543,9 @@ class FileScores:
             yield batch_rows, batch
 
 
-def _rows_by_key(keys: Sequence[Hashable]) -> list[np.ndarray]:
-    """The positions of each distinct key, in the order in which the keys first appear."""
+def _find_positions(keys: Sequence[Hashable]) -> list[np.ndarray]:
+    """Return the positions of each distinct key, in the order in which the keys first appear."""
     positions: dict[Hashable, list[int]] = {}
     for i, key in enumerate(keys):
         positions.setdefault(key, []).append(i)
-    return [np.array(rows) for rows in positions.values()]
+    return [np.array(indices) for indices in positions.values()]

@@ -56,13 +56,23 @@ from rubrank.tables.columns import (
 from rubrank.tables.rows import Row, Source, read_rows
 from rubrank.tables.sources import describe_source, find_files, format_of, is_dataset, is_table
 
+# Fields whose cells may be JSON texts.
 _STRUCTURED_FIELDS = ("tool_calls", "tools", "token_counts", "metadata")
+# Fields that each response of a list may have for itself.
 _ROLLOUT_FIELDS = ("reasoning", "tool_calls", "finish_reason", "token_counts")
-_INSTRUCTION_COLUMNS = ("instruction_id_list", "kwargs")
+_INSTRUCTION_COLUMNS = ("instruction_id_list", "kwargs")  # of IFEval
 _KEY_FIELDS = ("group", "step")
-_PRINTED_MESSAGES = re.compile(r"\s*[\[(]?\s*\{[^{}]{0,1000}['\"]role['\"]\s*:\s*['\"]")
+# Messages as Python prints them: [{'content': 'Hello', 'role': 'user'}]
+_PRINTED_MESSAGES = re.compile(
+    r"""
+    \s* [\[(]? \s* \{            # the start of a list or tuple of dicts, or of one dict
+    [^{}]{0,1000}                 # keys before the role
+    ['"]role['"] \s* : \s* ['"]
+    """,
+    re.VERBOSE,
+)
+# Columns that hold several responses.
 _LIST_COLUMNS = ("responses", "completions", "outputs", "generations", "rollouts", "samples")
-"""Names of columns that hold several responses."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +86,7 @@ class Rollouts:
     """The columns that decided the groups, such as "prompt_id"."""
 
     def __str__(self) -> str:
-        """read 512 rollouts in 64 groups (CSV, by prompt_id)."""
+        """Return such as "read 512 rollouts in 64 groups (CSV, by prompt_id)."."""
         rollouts = sum(len(group.rollouts) for group in self.groups)
         size = f"{counted(rollouts, 'rollout')} in {counted(len(self.groups), 'group')}"
         text = f"read {size} ({self.shape}, by {self.by})."
@@ -86,20 +96,17 @@ class Rollouts:
 
 
 def read_groups(source: Source, columns: Mapping[str, Any] | None = None) -> list[Group]:
-    """All groups of a source; see the top of this file. `columns` maps a field to the name of its column."""
+    """Return all groups of a source; see the top of this file. `columns` maps a field to the name of its column."""
     return read_rollouts(source, columns).groups
 
 
 def read_rollouts(source: Source, columns: Mapping[str, Any] | None = None) -> Rollouts:
-    """The groups of a source as `read_groups` reads them, and how it was read."""
+    """Return the groups of a source as `read_groups` reads them, and how it was read."""
     if isinstance(source, Group):
         return Rollouts([source], "a group", "group")
     where = str(source) if isinstance(source, str | Path) else "rollouts"
-    if (
-        not isinstance(source, str | Path | Mapping)
-        and isinstance(source, Iterable)
-        and not is_table(source)
-    ):
+    is_path_or_columns = isinstance(source, str | Path | Mapping)
+    if isinstance(source, Iterable) and not is_path_or_columns and not is_table(source):
         source = list(source)
         if source and all(isinstance(item, Group) for item in source):
             counts = Counter(group.id for group in source)
@@ -131,7 +138,11 @@ def _refuse_lists_as_text(rows: Sequence[Row], where: str) -> None:
             remedy = "For several responses, name the column `responses` and write JSON lists. For texts: "
             remedy += f"`column.response={name}`."
             raise InvalidInput(
-                where, name, "one response in each cell", "a list in every cell", remedy
+                owner=where,
+                parameter=name,
+                allowed="one response in each cell",
+                got="a list in every cell",
+                remedy=remedy,
             )
 
 
@@ -150,7 +161,11 @@ def _refuse_printed_messages(
             if have_messages and any(isinstance(parse_json_cell(cell), str) for cell in cells):
                 remedy = "Write JSON: double quotes instead of single ones, or a .jsonl file."
                 raise InvalidInput(
-                    where, name, "a text, or messages as JSON", "messages as Python text", remedy
+                    owner=where,
+                    parameter=name,
+                    allowed="a text, or messages as JSON",
+                    got="messages as Python text",
+                    remedy=remedy,
                 )
 
 
@@ -164,11 +179,11 @@ def group_rows(
 def _read_rows(
     rows: Iterable[Row], where: str, columns: Mapping[str, Any] | None
 ) -> tuple[list[Group], list[str], str]:
-    """The groups, the names of their shapes, and what decided the groups."""
+    """Return the groups, the names of their shapes, and what decided the groups."""
     shapes: dict[str, None] = {}
     converted: list[Row] = []
     for number, row in enumerate(rows, start=1):
-        row = _with_dotted_columns(row, columns)
+        row = _add_dotted_columns(row, columns)
         converted_row, shape = convert_shape(row, f"{where}: row {number}", columns)
         converted.append(converted_row)
         if shape:
@@ -179,14 +194,18 @@ def _read_rows(
     if any(names <= set(converted[0]) for names in RECORD_COLUMNS):
         remedy = "Name the rollouts that the records were made of; `rubrank report`, `replay` and `view` read records."
         raise InvalidInput(
-            where, "the rows", "rollouts", "records of groups that were fused", remedy
+            owner=where,
+            parameter="the rows",
+            allowed="rollouts",
+            got="records of groups that were fused",
+            remedy=remedy,
         )
     named = _check_columns(converted[0], where, columns)
     keys = _find_keys(converted, where, named.get("group"), named.get("step"))
     column_of = {field: column for field, column in named.items() if field not in _KEY_FIELDS}
     parts: list[_RowPart] = []
     for number, row in enumerate(converted, start=1):
-        column_of = _with_new_columns(column_of, row)
+        column_of = _add_new_columns(column_of, row)
         place = f"{where}: row {number}"
         values = {}
         for field, column in column_of.items():
@@ -208,22 +227,20 @@ def _read_rows(
     return _collect_groups(parts), list(shapes), str(keys)
 
 
-def _with_dotted_columns(row: Row, columns: Mapping[str, Any] | None) -> Row:
-    """The row with a column `a.b`, if the caller named one and `a` holds an object with the key `b`."""
-    names = [
-        name
-        for value in (columns or {}).values()
-        for name in ([value] if isinstance(value, str) else value)
-    ]
+def _add_dotted_columns(row: Row, columns: Mapping[str, Any] | None) -> Row:
+    """Return the row with a column `a.b`, if the caller named one and `a` holds an object with the key `b`."""
+    names: list[str] = []
+    for value in (columns or {}).values():
+        names += [value] if isinstance(value, str) else value
     for name in names:
         if "." not in name or name in row:
             continue
-        value: Any = row
+        cell: Any = row
         for key in name.split("."):
-            value = parse_json_cell(value)
-            value = value.get(key) if isinstance(value, Mapping) else None
-        if value is not None:
-            row = {**row, name: value}
+            cell = parse_json_cell(cell)
+            cell = cell.get(key) if isinstance(cell, Mapping) else None
+        if cell is not None:
+            row = {**row, name: cell}
     return row
 
 
@@ -231,7 +248,7 @@ def _with_dotted_columns(row: Row, columns: Mapping[str, Any] | None) -> Row:
 
 
 def _check_columns(row: Row, where: str, columns: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The columns that the caller named; raises if one does not exist, or if no column holds the response."""
+    """Return the columns that the caller named; raises if one does not exist, or if no column holds the response."""
     named = dict(columns or {})
     for field, names in named.items():
         if field not in COLUMNS:
@@ -239,7 +256,7 @@ def _check_columns(row: Row, where: str, columns: Mapping[str, Any] | None) -> d
         for name in [names] if isinstance(names, str) else names:
             if name not in row:
                 raise UnknownName.of(where, f"column of {field!r}", name, map(str, row))
-    if "response" not in _with_new_columns(named, row):
+    if "response" not in _add_new_columns(named, row):
         allowed = f"with the response among them ({', '.join(COLUMNS['response'][:6])} …)"
         remedy = "Name it: `column.response=NAME`."
         if any(isinstance(value, Mapping) for value in row.values()):
@@ -250,8 +267,8 @@ def _check_columns(row: Row, where: str, columns: Mapping[str, Any] | None) -> d
     return named
 
 
-def _with_new_columns(column_of: dict[str, Any], row: Row) -> dict[str, Any]:
-    """Field → column, extended by the fields that this row has and earlier rows had not.
+def _add_new_columns(column_of: dict[str, Any], row: Row) -> dict[str, Any]:
+    """Return field → column, extended by the fields that this row has and earlier rows had not.
 
     A column serves one field. The columns of group and step may serve another field too: a prompt can name the group.
     """
@@ -259,9 +276,7 @@ def _with_new_columns(column_of: dict[str, Any], row: Row) -> dict[str, Any]:
     for field, usual_names in COLUMNS.items():
         if field in extended or field in _KEY_FIELDS:
             continue
-        used_columns = [
-            column for used_field, column in extended.items() if used_field not in _KEY_FIELDS
-        ]
+        used_columns = [column for f, column in extended.items() if f not in _KEY_FIELDS]
         free = [name for name in usual_names if name in row and name not in used_columns]
         filled = [name for name in free if row[name] is not None]
         if filled:
@@ -277,15 +292,14 @@ def _with_new_columns(column_of: dict[str, Any], row: Row) -> dict[str, Any]:
 def _make_rollouts(
     row: Row, used_columns: set[str], values: Row, response_column: Any, where: str
 ) -> list[Rollout]:
-    """The rollouts of a row: one, or one for each response of a list.
+    """Return the rollouts of a row: one, or one for each response of a list.
 
     values: the values of the row by field. All columns that are not in used_columns become metadata.
     """
-    metadata = {
-        str(column): value
-        for column, value in row.items()
-        if column not in used_columns and value is not None
-    }
+    metadata = {}
+    for column, value in row.items():
+        if column not in used_columns and value is not None:
+            metadata[str(column)] = value
     metadata |= _read_metadata(values.get("metadata"))
     shared: dict[str, Any] = {"metadata": metadata}
     if "prompt" in values:
@@ -314,7 +328,7 @@ def _make_rollouts(
 
 
 def _split_answers(value: Any, column: Any, where: str) -> list[Any]:
-    """The responses in a cell: one text or one conversation, or a list of such."""
+    """Return the responses in a cell: one text or one conversation, or a list of such."""
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, str):
@@ -330,12 +344,20 @@ def _split_answers(value: Any, column: Any, where: str) -> list[Any]:
         return [value]
     if not value:
         raise InvalidInput(
-            where, "response", "given", "an empty list", "Leave out a prompt without responses."
+            owner=where,
+            parameter="response",
+            allowed="given",
+            got="an empty list",
+            remedy="Leave out a prompt without responses.",
         )
     for number, answer in enumerate(value):
         if answer is None:
             raise InvalidInput(
-                where, "response", "given", f"null at place {number}", "Use '' for no answer."
+                owner=where,
+                parameter="response",
+                allowed="given",
+                got=f"null at place {number}",
+                remedy="Use '' for no answer.",
             )
     return list(value)
 
@@ -351,7 +373,7 @@ def _is_python_list(text: str) -> bool:
 
 
 def _read_answer(answer: Any, where: str) -> Any:
-    """A response as text, or as messages with the keys of `Message`."""
+    """Return a response as text, or as messages with the keys of `Message`."""
     if answer is None or isinstance(answer, str):
         return answer or ""
     if isinstance(answer, Mapping):
@@ -361,13 +383,17 @@ def _read_answer(answer: Any, where: str) -> Any:
     if not any(message["role"] == "assistant" for message in answer):
         got = f"only {', '.join(dict.fromkeys(str(message['role']) for message in answer))}"
         raise InvalidInput(
-            where, "response", "messages with one of the assistant", got, "Add its answer."
+            owner=where,
+            parameter="response",
+            allowed="messages with one of the assistant",
+            got=got,
+            remedy="Add its answer.",
         )
     return [convert_response_message(message) for message in answer]
 
 
 def _read_answer_object(answer: Row, metadata: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """A response given as an object: its text, the fields of a rollout, and the rest as metadata."""
+    """Return a response given as an object: its text, the fields of a rollout, and the rest as metadata."""
     text_keys = [name for name in (*COLUMNS["response"], "content", "text") if name in answer]
     if not text_keys:
         allowed = "a text, messages, or an object with `response`"
@@ -387,7 +413,7 @@ def _read_answer_object(answer: Row, metadata: Mapping[str, Any], where: str) ->
 
 
 def _read_rollout_field(field: str, value: Any) -> Any:
-    """The value of a field other than the prompt and the response; JSON in a text is parsed."""
+    """Return the value of a field other than the prompt and the response; JSON in a text is parsed."""
     if field in _STRUCTURED_FIELDS:
         value = parse_json_cell(value)
     if field == "tool_calls" and isinstance(value, list | tuple):
@@ -396,7 +422,7 @@ def _read_rollout_field(field: str, value: Any) -> Any:
 
 
 def _read_metadata(value: Any) -> dict[str, Any]:
-    """The metadata in a cell `metadata`: the keys of an object; any other value under the key "metadata"."""
+    """Return the metadata in a cell `metadata`: the keys of an object; any other value under the key "metadata"."""
     value = parse_json_cell(value)
     if value is None:
         return {}
@@ -438,57 +464,56 @@ class _GroupKeys:
 def _find_keys(
     rows: Sequence[Row], where: str, group: Any = None, step: str | None = None
 ) -> _GroupKeys:
-    """The columns that name the group and the step; raises if two columns name different groups."""
+    """Return the columns that name the group and the step; raises if two columns name different groups."""
     if group is not None:
         names = (group,) if isinstance(group, str) else tuple(group)
         for name in names:
             if not any(name in row for row in rows):
                 raise UnknownName.of(where, "the group column", name, map(str, rows[0]))
     else:
-        present = [name for name in GROUP_NAMES if any(_is_filled(row.get(name)) for row in rows)]
+        present = _find_filled_columns(rows, GROUP_NAMES)
         for name in present[1:]:
             if _number_values(rows, present[0]) != _number_values(rows, name):
                 got = f"two readings: by {present[0]!r} and by {name!r}"
                 remedy = f"Choose one: `group_column={present[0]}`."
                 raise InvalidInput(where, "the group", "in one column", got, remedy)
-        if not present:
-            present = [
-                name for name in WEAK_GROUP_NAMES if any(_is_filled(row.get(name)) for row in rows)
-            ]
+        present = present or _find_filled_columns(rows, WEAK_GROUP_NAMES)
         names = tuple(present[:1])
     if step is None:
-        steps = [
-            name
-            for name in STEP_NAMES
-            if name not in names and any(_is_filled(row.get(name)) for row in rows)
-        ]
+        steps = [name for name in _find_filled_columns(rows, STEP_NAMES) if name not in names]
         step = steps[0] if steps else None
     return _GroupKeys(names, step)
 
 
+def _find_filled_columns(rows: Sequence[Row], names: Sequence[str]) -> list[str]:
+    """Return those of the columns that are filled in at least one row."""
+    return [name for name in names if any(_is_filled(row.get(name)) for row in rows)]
+
+
 def _number_values(rows: Sequence[Row], name: str) -> list[int]:
-    """For each row the number of its value in a column, by first appearance: equal lists mean equal groups."""
-    numbers: dict[str, int] = {}
-    return [numbers.setdefault(repr(row.get(name)), len(numbers)) for row in rows]
+    """Return for each row the number of its value in a column, by first appearance: equal lists mean equal groups."""
+    number_of: dict[str, int] = {}
+    return [number_of.setdefault(repr(row.get(name)), len(number_of)) for row in rows]
 
 
 def _is_filled(value: Any) -> bool:
+    """Return whether a cell holds anything."""
     return value is not None and value != "" and value == value  # NaN is not equal to itself
 
 
 def _find_label(
     row: Row, keys: _GroupKeys, where: str, prompt: Any
 ) -> tuple[str | None, tuple[str | None, str, str]]:
-    """The name that a row gives its group, if any, and a key that is equal for rows of the same group."""
+    """Return the name that a row gives its group, if any, and a key that is equal for rows of the same group."""
     step = None if keys.step is None else str(_read_key_cell(row, keys.step, where, "step"))
     if not keys.group:
-        return None, (step, "prompt", _as_key(prompt))
+        return None, (step, "prompt", _make_key(prompt))
     label = "/".join(str(_read_key_cell(row, name, where, "group")) for name in keys.group)
     return label, (step, "label", label)
 
 
 def _read_key_cell(row: Row, name: str, where: str, what: str) -> Any:
-    """The name of the group or step in a row; raises if the cell is empty or holds an object or a list."""
+    """Return the name of the group or step in a row; raises if the cell is empty or holds an object or a list."""
     value = row.get(name)
     if not _is_filled(value) or isinstance(value, Mapping | list):
         content = shortened(repr(value), 60) if _is_filled(value) else "nothing"
@@ -498,13 +523,13 @@ def _read_key_cell(row: Row, name: str, where: str, what: str) -> Any:
     return value
 
 
-def _as_key(value: Any) -> str:
-    """A text that is equal for equal prompts or rubrics, in any order of their keys."""
+def _make_key(value: Any) -> str:
+    """Return a text that is equal for equal prompts or rubrics, in any order of their keys."""
     return json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
 
 
 def _collect_groups(parts: Sequence[_RowPart]) -> list[Group]:
-    """The groups, in the order in which they first appear."""
+    """Return the groups, in the order in which they first appear."""
     members: dict[Hashable, list[_RowPart]] = {}
     for part in parts:
         members.setdefault(part.key, []).append(part)
@@ -523,7 +548,11 @@ def _collect_groups(parts: Sequence[_RowPart]) -> list[Group]:
         if label is not None and bare_labels.setdefault(label.strip(), label) != label:
             allowed = f"{bare_labels[label.strip()]!r} as before, or another name: blanks do not tell groups apart"
             raise InvalidInput(
-                rows[0].where, "the group", allowed, repr(label), "Remove the blanks."
+                owner=rows[0].where,
+                parameter="the group",
+                allowed=allowed,
+                got=repr(label),
+                remedy="Remove the blanks.",
             )
         prompts = []
         for row in rows:
@@ -533,7 +562,7 @@ def _collect_groups(parts: Sequence[_RowPart]) -> list[Group]:
         remedy = "Give different prompts different ids, or name the column of the group: `group_column=NAME`."
         _check_equal(rows, prompts, f"the prompt of group {name!r}", remedy)
         _check_rollouts_once(name, rows)
-        rubrics = [None if row.rubric is None else _as_key(row.rubric) for row in rows]
+        rubrics = [None if row.rubric is None else _make_key(row.rubric) for row in rows]
         remedy = "A group has one rubric: put rows with another rubric into another group."
         _check_equal(rows, rubrics, f"the rubric of group {name!r}", remedy)
         rollouts = tuple(rollout for row in rows for rollout in row.rollouts)
@@ -558,21 +587,21 @@ def _check_rollouts_once(name: str, rows: Sequence[_RowPart]) -> None:
     for row in rows:
         if len(row.rollouts) > 1:
             place = row.where.rpartition(": ")[2]
-            first_place = first_place_of.setdefault(
-                tuple(rollout.digest for rollout in row.rollouts), place
-            )
+            digests = tuple(rollout.digest for rollout in row.rollouts)
+            first_place = first_place_of.setdefault(digests, place)
             if first_place != place:
                 got = f"those of {first_place} again, in group {name!r}"
                 raise InvalidInput(
-                    row.where, "the responses", "there once", got, "Remove the copies."
+                    owner=row.where,
+                    parameter="the responses",
+                    allowed="there once",
+                    got=got,
+                    remedy="Remove the copies.",
                 )
     if any(len(row.rollouts) != 1 for row in rows):
         return  # rows with several responses have one id for all of them
-    columns = [
-        column
-        for column in ROLLOUT_ID_NAMES
-        if rows[0].rollouts[0].metadata.get(column) is not None
-    ]
+    metadata = rows[0].rollouts[0].metadata
+    columns = [column for column in ROLLOUT_ID_NAMES if metadata.get(column) is not None]
     if not columns:
         return
     first_row_of: dict[str, str] = {}
@@ -592,7 +621,8 @@ def _check_rollouts_once(name: str, rows: Sequence[_RowPart]) -> None:
 def _group_rollouts(rollouts: Sequence[Rollout]) -> list[Group]:
     """Group rollouts by metadata["group"] if there is one, else by prompt."""
     rows = [rollout.metadata for rollout in rollouts]
-    keys = _find_keys(rows, "rollouts", "group" if any("group" in row for row in rows) else ())
+    has_groups = any("group" in row for row in rows)
+    keys = _find_keys(rows, "rollouts", "group" if has_groups else ())
     parts = []
     for number, (row, rollout) in enumerate(zip(rows, rollouts, strict=True)):
         where = f"rollouts: rollout {number}"

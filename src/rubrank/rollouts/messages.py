@@ -15,7 +15,7 @@ from rubrank.tables.rows import Row
 
 
 def parse_json_cell(value: Any) -> Any:
-    """The parsed content of a cell that holds a JSON object or list as text; any other value unchanged."""
+    """Return the parsed content of a cell that holds a JSON object or list as text; any other value unchanged."""
     if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
         try:
             return json.loads(value)
@@ -34,7 +34,7 @@ def are_messages(value: Any) -> bool:
 
 
 def reasoning_in(message: Mapping[str, Any]) -> str | None:
-    """The reasoning that a chat message has in a separate field; None if there is none."""
+    """Return the reasoning that a chat message has in a separate field; None if there is none."""
     for name in ("reasoning_content", *COLUMNS["reasoning"]):
         text = message.get(name)
         if isinstance(text, str) and text:
@@ -43,7 +43,7 @@ def reasoning_in(message: Mapping[str, Any]) -> str | None:
 
 
 def convert_message(message: Row) -> dict[str, Any]:
-    """A chat message with the keys of `Message`; content in parts is joined.
+    """Return a chat message with the keys of `Message`; content in parts is joined.
 
     Content that is not a text, such as a number, is left unchanged, so that `Message` refuses it. A tool may return any
     value, which is written as text.
@@ -66,7 +66,7 @@ def convert_message(message: Row) -> dict[str, Any]:
 
 
 def convert_response_message(message: Row) -> dict[str, Any]:
-    """A message of a response; an object that a tool returned stays an object: it is the result of the call."""
+    """Return a message of a response; an object that a tool returned stays an object: it is the result of the call."""
     converted = convert_message(message)
     content = message.get("content")
     if message["role"] == "tool" and isinstance(content, Mapping):
@@ -75,7 +75,7 @@ def convert_response_message(message: Row) -> dict[str, Any]:
 
 
 def convert_tool_calls(calls: Iterable[Any]) -> list[Any]:
-    """Tool calls in the flat form, from {"id": …, "function": {"name": …, "arguments": …}} or the flat form."""
+    """Return tool calls in the flat form, from {"id": …, "function": {"name": …, "arguments": …}} or the flat form."""
     converted_calls: list[Any] = []
     for call in calls:
         if not isinstance(call, Mapping):
@@ -102,7 +102,7 @@ def has_failed(data: Row) -> bool:
 
 
 def _join_content(content: Any) -> Any:
-    """The text of a content that is None, bytes, an object or a list of parts; anything else unchanged."""
+    """Return the text of a content that is None, bytes, an object or a list of parts; anything else unchanged."""
     if hasattr(content, "tolist"):
         content = content.tolist()
     if content is None:
@@ -114,9 +114,10 @@ def _join_content(content: Any) -> Any:
             return content["text"]  # one part that should be in a list
         return json.dumps(content, ensure_ascii=False, default=str)
     if isinstance(content, list | tuple):
-        # Images and other parts without text count as nothing.
-        texts = [
-            (part.get("text") or "") if isinstance(part, Mapping) else part for part in content
-        ]
-        return "".join(texts) if all(isinstance(text, str) for text in texts) else content
+        texts = []
+        for part in content:
+            # Images and other parts without text count as nothing.
+            texts.append((part.get("text") or "") if isinstance(part, Mapping) else part)
+        if all(isinstance(text, str) for text in texts):
+            return "".join(texts)
     return content

@@ -162,7 +162,7 @@ class Rollout(_Frozen):
         return digest_response(self.response, self.reasoning)
 
     def with_answer(self, answer: str) -> Rollout:
-        """The same rollout with another answer; nothing is checked again.
+        """Return the same rollout with another answer; nothing is checked again.
 
         `token_counts` stay those of the sampled response: without them, a limit in tokens would be read in words.
         """
@@ -172,12 +172,16 @@ class Rollout(_Frozen):
         )
 
     def begun_in_thoughts(self, tag: str | None = None) -> Rollout:
-        """The rollout as it reads if the prompt opened the reasoning: a response without any tag is then all reasoning.
+        """Return the rollout as it reads if the prompt opened the reasoning.
+
+        A response without any tag is then all reasoning.
 
         tag: the opening tag at the end of the prompt; None: the one that the response closes, or `<think>`. A rollout
         with a separate reasoning field is returned unchanged.
         """
-        text = self.response if self.reasoning is not None else reopen_reasoning(self.response, tag)
+        if self.reasoning is not None:
+            return self
+        text = reopen_reasoning(self.response, tag)
         if text == self.response:
             return self
         values = {name: getattr(self, name) for name in type(self).model_fields}
@@ -204,13 +208,13 @@ class Group(_Frozen):
 
 
 def digest_response(response: str, reasoning: str | None = None) -> str:
-    """A short digest of a response and its reasoning."""
+    """Return a short digest of a response and its reasoning."""
     text = f"{reasoning or ''}\0{response}"
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 def _convert_earlier_message(message: Mapping[str, Any]) -> dict[str, Any]:
-    """A message before the answer. It is only displayed, so unusual content is converted instead of refused."""
+    """Return a message before the answer. It is only displayed, so unusual content is converted instead of refused."""
     role = message.get("role", "assistant")
     content = message.get("content") or ""
     call_id = message.get("tool_call_id")
@@ -225,15 +229,13 @@ def _convert_earlier_message(message: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(flat, Mapping):
             name = str(flat.get("name") or "")
             arguments = flat.get("arguments", {})
-        has_text_keys = isinstance(arguments, Mapping) and all(
-            isinstance(k, str) for k in arguments
-        )
-        if not has_text_keys and not isinstance(arguments, str):
-            arguments = _as_json(arguments)
+        is_object = isinstance(arguments, Mapping) and all(isinstance(k, str) for k in arguments)
+        if not is_object and not isinstance(arguments, str):
+            arguments = _format_json(arguments)
         shown_calls.append({"name": name, "arguments": arguments})
     return {
         "role": role if role in get_args(Role) else "tool",
-        "content": content if isinstance(content, str) else _as_json(content),
+        "content": content if isinstance(content, str) else _format_json(content),
         "tool_calls": tuple(shown_calls),
         "reasoning": reasoning_in(message),
         "tool_call_id": None if call_id is None else str(call_id),
@@ -241,14 +243,14 @@ def _convert_earlier_message(message: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _as_json(value: Any) -> str:
+def _format_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _add_results(
     calls: Sequence[Any], tool_messages: Sequence[Mapping[str, Any]]
 ) -> tuple[Any, ...]:
-    """The calls with their results; a call that has a result keeps it.
+    """Return the calls with their results; a call that has a result keeps it.
 
     The first call with an id gets the first tool message with this id, the second call the second message, and so on:
     some systems number the calls of every turn anew (`call_0`). A call without such a message gets the next message
@@ -277,7 +279,7 @@ def _add_results(
 
 
 def _flatten_call(call: Any) -> Any:
-    """{"id": …, "type": …, "function": {"name": …, "arguments": …}} as {"id": …, "name": …, "arguments": …}.
+    """Return {"id": …, "function": {"name": …, "arguments": …}} as {"id": …, "name": …, "arguments": …}.
 
     Anything else is returned unchanged.
     """
@@ -286,5 +288,5 @@ def _flatten_call(call: Any) -> Any:
 
 
 def to_rollout(data: Mapping[str, Any], where: str) -> Rollout:
-    """A rollout from its fields; raises `InvalidInput` if they are not valid."""
+    """Return a rollout from its fields; raises `InvalidInput` if they are not valid."""
     return validate_model(Rollout, data, where, "grading")

@@ -50,7 +50,7 @@ CONVERSATION_COLUMNS = ("messages", "conversation", "prompt")
 def convert_shape(
     row: Row, where: str, columns: Mapping[str, Any] | None = None
 ) -> tuple[Row, str]:
-    """The row with its responses under a usual name, and the name of its format; "" if nothing was converted.
+    """Return the row with its responses under a usual name, and the name of its format; "" if nothing was converted.
 
     Exports of tools (`_EXPORTS`) have keys of their own, which no other format has. The other formats are tried in
     order, after a check that there is only one place where responses could be.
@@ -94,7 +94,7 @@ def convert_shape(
         return _convert_preference(row), "preferences"
     if not places:
         for name in CONVERSATION_COLUMNS:
-            messages = _as_list(parse_json_cell(row.get(name)))
+            messages = _convert_to_list(parse_json_cell(row.get(name)))
             if are_messages(messages) and messages[-1]["role"] == "assistant":
                 return _split_conversation(row, name, messages), "conversations"
     is_alpaca = all(isinstance(row.get(name), str) for name in ("instruction", "input", "output"))
@@ -105,13 +105,13 @@ def convert_shape(
     return row, shape
 
 
-def _as_list(value: Any) -> Any:
+def _convert_to_list(value: Any) -> Any:
     return value.tolist() if hasattr(value, "tolist") else value
 
 
 def _read_sharegpt(row: Row, where: str) -> list[dict[str, Any]]:
-    """The turns of a ShareGPT conversation as chat messages; none if the row has no such conversation."""
-    turns = _as_list(parse_json_cell(row.get(_SHAREGPT_COLUMN)))
+    """Return the turns of a ShareGPT conversation as chat messages; none if the row has no such conversation."""
+    turns = _convert_to_list(parse_json_cell(row.get(_SHAREGPT_COLUMN)))
     if not isinstance(turns, list | tuple):
         return []
     if not all(isinstance(turn, Mapping) and "from" in turn for turn in turns):
@@ -127,7 +127,7 @@ def _read_sharegpt(row: Row, where: str) -> list[dict[str, Any]]:
 
 
 def _split_conversation(row: Row, column: str, messages: Sequence[Mapping[str, Any]]) -> Row:
-    """The row with the messages of a column as prompt and response, which is everything after the last user turn."""
+    """Return the row with the messages of a column as prompt and response: everything after the last user turn."""
     end_of_prompt = 0
     for i, message in enumerate(messages):
         if message["role"] == "user":
@@ -138,7 +138,7 @@ def _split_conversation(row: Row, column: str, messages: Sequence[Mapping[str, A
 
 
 def _convert_preference(row: Row) -> Row:
-    """The chosen and the rejected response of a prompt become two responses; their scores become metadata."""
+    """Return the row with the chosen and the rejected text as two responses; their scores become metadata."""
     used = {*_PREFERENCE_COLUMNS, *(f"score_{name}" for name in _PREFERENCE_COLUMNS)}
     converted = {key: value for key, value in row.items() if key not in used}
     answers = []
@@ -157,7 +157,10 @@ def _convert_preference(row: Row) -> Row:
 
 
 def _convert_lettered(row: Row, where: str) -> Row | None:
-    """response_a, response_b … (or response_1, response_2 …) are the responses of one prompt."""
+    """Return the row with response_a, response_b … (or response_1 …) as the responses of one prompt.
+
+    None: another format. Raises InvalidInput if there is another column of responses.
+    """
     for prefix in ("response", "completion", "output"):
         for marks in ("abcdefgh", "12345678"):
             possible = [f"{prefix}_{mark}" for mark in marks]
@@ -175,7 +178,10 @@ def _convert_lettered(row: Row, where: str) -> Row | None:
 
 
 def _convert_openai_batch(row: Row, where: str) -> Row | None:
-    """A line of the output file of OpenAI's batch API; several choices are several responses."""
+    """Return a line of OpenAI's batch output as a row; several choices are several responses. None: another format.
+
+    Raises InvalidInput if the request failed.
+    """
     result = row.get("response")
     if "custom_id" not in row or not isinstance(result, Mapping) or "body" not in result:
         return None
@@ -184,35 +190,37 @@ def _convert_openai_batch(row: Row, where: str) -> Row | None:
     if row.get("error") or result.get("status_code", 200) != 200 or not choices:
         got = str(row.get("error") or f"status {result.get('status_code')}")
         raise InvalidInput(
-            where, "the request", "answered", got[:200], "Remove the lines of requests that failed."
+            owner=where,
+            parameter="the request",
+            allowed="answered",
+            got=got[:200],
+            remedy="Remove the lines of requests that failed.",
         )
     responses = []
     for choice in choices:
         message = choice["message"]
-        answer = {
-            "response": [message] if message.get("tool_calls") else message.get("content") or ""
-        }
+        answer = {"response": message.get("content") or ""}
+        if message.get("tool_calls"):
+            answer["response"] = [message]
         if message.get("reasoning_content"):
             answer["reasoning"] = message["reasoning_content"]
         responses.append({**answer, "finish_reason": choice.get("finish_reason")})
-    rest = {
-        key: value
-        for key, value in row.items()
-        if key not in ("response", "custom_id", "id", "error")
-    }
+    used_keys = ("response", "custom_id", "id", "error")
+    rest = {key: value for key, value in row.items() if key not in used_keys}
     return {**rest, "group": row["custom_id"], "responses": responses}
 
 
 def _convert_lm_eval(row: Row, where: str) -> Row | None:
-    """A line of the samples that lm-eval logs; `resps` has the responses of each request."""
+    """Return a sample that lm-eval logged as a row; `resps` has the responses of each request. None: another format.
+
+    Raises InvalidInput if the responses are likelihoods instead of texts.
+    """
     responses = row.get("resps")
     if "doc_id" not in row or not isinstance(responses, list | tuple) or not responses:
         return None
-    texts = [
-        text
-        for answer in responses
-        for text in (answer if isinstance(answer, list | tuple) else [answer])
-    ]
+    texts: list[Any] = []
+    for answer in responses:
+        texts += answer if isinstance(answer, list | tuple) else [answer]
     if not all(isinstance(text, str) for text in texts):
         remedy = "Samples of multiple-choice tasks hold likelihoods, and no texts to grade."
         raise InvalidInput(where, "resps", "generated texts", repr(texts[0])[:80], remedy)
@@ -220,11 +228,8 @@ def _convert_lm_eval(row: Row, where: str) -> Row | None:
     prompt = row.get("arguments")
     while isinstance(prompt, list | tuple | Mapping) and prompt:
         prompt = next(iter(prompt.values())) if isinstance(prompt, Mapping) else prompt[0]
-    rest = {
-        key: value
-        for key, value in row.items()
-        if key not in ("resps", "filtered_resps", "arguments", "doc_id")
-    }
+    used_keys = ("resps", "filtered_resps", "arguments", "doc_id")
+    rest = {key: value for key, value in row.items() if key not in used_keys}
     if isinstance(prompt, str):
         rest["prompt"] = prompt
     if row.get("target") is not None:
@@ -233,9 +238,13 @@ def _convert_lm_eval(row: Row, where: str) -> Row | None:
 
 
 def _convert_promptfoo(row: Row, where: str) -> Row | None:
-    """A result of promptfoo; its variables become metadata. Results with the same prompt are a group."""
+    """Return a result of promptfoo as a row; its variables become metadata. None: another format.
+
+    Results with the same prompt are a group. Raises InvalidInput if the request failed.
+    """
     test = row.get("testCase")
-    test = test if isinstance(test, Mapping) else {}
+    if not isinstance(test, Mapping):
+        test = {}
     variables = row.get("vars") or test.get("vars") or {}
     prompt = row.get("prompt")
     if not isinstance(prompt, Mapping) or not isinstance(prompt.get("raw"), str):
@@ -255,17 +264,16 @@ def _convert_promptfoo(row: Row, where: str) -> Row | None:
         metadata[name] = value
         # Usually the prompt is rendered. In an export that has the template instead, all tests would be one group.
         placeholder = re.compile(r"\{\{\s*" + re.escape(name) + r"\s*\}\}")
-        text = _as_text(value).join(placeholder.split(text))
-    provider = row.get("provider")
-    model = (
-        provider.get("label") or provider.get("id") if isinstance(provider, Mapping) else provider
-    )
+        text = _format_text(value).join(placeholder.split(text))
+    model = row.get("provider")
+    if isinstance(model, Mapping):
+        model = model.get("label") or model.get("id")
     if model:
         metadata.setdefault("model", model)
-    return {"prompt": text, "response": _as_text(output), "metadata": metadata}
+    return {"prompt": text, "response": _format_text(output), "metadata": metadata}
 
 
-def _as_text(value: Any) -> str:
+def _format_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 

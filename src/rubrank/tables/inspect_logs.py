@@ -37,7 +37,7 @@ def is_log(data: Any) -> bool:
 
 
 def read_json_log(data: Mapping[str, Any], where: str) -> Iterator[LogRow]:
-    """One row for each epoch of each sample of a log in JSON."""
+    """Yield one row for each epoch of each sample of a log in JSON."""
     samples = data.get("samples")
     if not isinstance(samples, list):
         return
@@ -55,7 +55,7 @@ def read_json_log(data: Mapping[str, Any], where: str) -> Iterator[LogRow]:
 
 
 def read_zipped_log(path: Path) -> Iterator[LogRow]:
-    """One row for each epoch of each sample of a .eval file, one sample in memory at a time."""
+    """Yield one row for each epoch of each sample of a .eval file, one sample in memory at a time."""
     try:
         with zipfile.ZipFile(path) as archive:
             members = [info for info in archive.infolist() if info.filename.startswith("samples/")]
@@ -83,13 +83,13 @@ def read_zipped_log(path: Path) -> Iterator[LogRow]:
 
 
 def _get_sample_and_epoch(member: zipfile.ZipInfo) -> tuple[str, int]:
-    """The sort key of samples/<id>_epoch_<n>.json, so that epoch 10 comes after epoch 9."""
+    """Return the sort key of samples/<id>_epoch_<n>.json, so that epoch 10 comes after epoch 9."""
     sample, _, epoch = member.filename.removesuffix(".json").rpartition("_epoch_")
     return sample, int(epoch) if epoch.isdigit() else 0
 
 
 def _read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path) -> bytes:
-    """The decompressed bytes of a file in the archive; newer logs use zstd, which zipfile cannot read."""
+    """Return the decompressed bytes of a file in the archive; newer logs use zstd, which zipfile cannot read."""
     if info.compress_type != _ZSTD_METHOD:
         return archive.read(info)
     with path.open("rb") as file:
@@ -133,7 +133,7 @@ def _make_row(sample: Mapping[str, Any]) -> LogRow:
 def _read_response(
     sample: Mapping[str, Any], choice: Mapping[str, Any], output: Mapping[str, Any]
 ) -> Any:
-    """All messages after the input if tools were called, else the last text."""
+    """Return all messages after the input if tools were called, else the last text."""
     replies = []
     for message in sample.get("messages") or ():
         if not isinstance(message, Mapping) or message.get("source") == "input":
@@ -161,7 +161,7 @@ def _read_response(
 
 
 def _read_scores(scorers: Mapping[str, Any]) -> tuple[dict[str, float | None], dict[str, str]]:
-    """The scores and the reasons by criterion: one for each scorer, or for each part of its value."""
+    """Return the scores and the reasons by criterion: one for each scorer, or for each part of its value."""
     scores: dict[str, float | None] = {}
     reasons: dict[str, str] = {}
     for scorer, score in scorers.items():
@@ -180,7 +180,7 @@ def _read_scores(scorers: Mapping[str, Any]) -> tuple[dict[str, float | None], d
 
 
 def _parse_grade(value: Any) -> float | None:
-    """A number, a boolean or a letter as a score; None if it is none of them."""
+    """Return a number, a boolean or a letter as a score; None if it is none of them."""
     if isinstance(value, str) and value.strip().upper() in GRADES:
         return GRADES[value.strip().upper()]
     try:

@@ -31,7 +31,7 @@ _Rows = TypeVar("_Rows", pl.DataFrame, pl.Series)
 
 
 def check_output(source: Any, output: Path, force: bool, owner: str) -> tuple[Path, str]:
-    """The path to write to and its format: "jsonl", "csv" or "parquet".
+    """Return the path to write to and its format: "jsonl", "csv" or "parquet".
 
     Raises if the path cannot be written, or if something would be overwritten. owner: the caller, for the message.
     """
