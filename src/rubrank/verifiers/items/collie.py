@@ -54,9 +54,9 @@ from rubrank.verifiers.shared.public_tools import public_sentences, public_token
 from rubrank.verifiers.shared.relation import Relation, translate_relation
 from rubrank.verifiers.verifier import UNIT, Answer, Compat, missing, verifier
 
-_DEEPEST = 8
-_MOST_NODES = 200
-_WORK = 2_000_000  # units of text that one check may look at
+_DEEPEST = 8  # levels of nested constraints
+_MOST_NODES = 200  # constraints and measures in one criterion
+_MOST_UNITS = 2_000_000  # units of text that one check may look at
 
 Piece: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
 Number: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
@@ -68,7 +68,7 @@ PieceRelation: TypeAlias = Literal[
 ]
 CaseRelation: TypeAlias = Literal["uppercase", "lowercase", "capitalised"]
 Reduction: TypeAlias = Literal["all", "any", "none", "at least", "at most", "exactly"]
-_SYMBOLS = {
+_RELATIONS_BY_SYMBOL = {
     ">=": "at least",
     "<=": "at most",
     "==": "exactly",
@@ -77,30 +77,30 @@ _SYMBOLS = {
     "<": "less than",
 }
 _CASES: dict[str, Callable[[], p.Test]] = {
-    "uppercase": p.upper,
-    "lowercase": p.lower,
-    "capitalised": p.capitalised,
+    "uppercase": p.require_upper,
+    "lowercase": p.require_lower,
+    "capitalised": p.require_capital,
 }
-_TESTS_OF_ONE = {"equals": p.equals, "differs": p.differs, "matches": p.matches}
+_TESTS_OF_ONE = {"equals": p.require_equal, "differs": p.require_other, "matches": p.require_match}
 _TESTS_OF_SEVERAL: dict[str, Callable[[Sequence[str]], p.Test]] = {
-    "contains": p.contains,
-    "lacks": p.lacks,
-    "starts with": p.starts,
-    "ends with": p.ends,
-    "one of": p.one_of,
+    "contains": p.require_words,
+    "lacks": p.require_no_words,
+    "starts with": p.require_start,
+    "ends with": p.require_end,
+    "one of": p.require_one_of,
 }
 
 
-def _translate_relation(word: object) -> object:
+def _translate_symbol(word: object) -> object:
     """Return the relation in English words: ">=" and "au moins" become "at least"."""
-    if isinstance(word, str) and word.strip() in _SYMBOLS:
-        return _SYMBOLS[word.strip()]
+    if isinstance(word, str) and word.strip() in _RELATIONS_BY_SYMBOL:
+        return _RELATIONS_BY_SYMBOL[word.strip()]
     return translate_relation(word)
 
 
 AnyRelation: TypeAlias = Annotated[
     Relation | Literal["between", "matches"] | PieceRelation | CaseRelation | Order,
-    BeforeValidator(_translate_relation),
+    BeforeValidator(_translate_symbol),
 ]
 
 
@@ -131,29 +131,29 @@ def build_measure(spec: CollieMeasure | Constraint) -> TextMeasure:
     level = spec.level
     transform: Any = spec.transform
     if transform == "text":
-        return p.whole()
+        return p.measure_text()
     if transform == "distinct":
-        return p.distinct(level)
+        return p.measure_distinct(level)
     if transform == "position":
         if not spec.at:
             raise ValueError("transform position needs `at`: 1 is the first, -1 the last")
-        return p.at(level, spec.at)
+        return p.measure_unit_at(level, spec.at)
     if transform in ("max", "min", "sum", "mean"):
         if spec.inner is None:
             raise ValueError(
                 f"transform {transform} needs `inner`: what is measured in each {level}"
             )
-        return p.aggregate(transform, level, build_measure(spec.inner))
+        return p.measure_aggregate(transform, level, build_measure(spec.inner))
     if transform == "index_of":
         if spec.of is None:
             raise ValueError("transform index_of needs `of`: the piece that is looked for")
-        return p.index_of(level, spec.of)
+        return p.measure_index_of(level, spec.of)
     # The transform is count.
     if spec.of is not None:
-        return p.count_of(level, spec.of)
+        return p.measure_count_of(level, spec.of)
     if spec.pattern is not None:
-        return p.count_like(level, spec.pattern)
-    return p.count(level)
+        return p.measure_count_like(level, spec.pattern)
+    return p.measure_count(level)
 
 
 class Constraint(_Part):
@@ -204,45 +204,41 @@ class Constraint(_Part):
 def build_check(spec: Constraint, vacuous: bool) -> Check:
     """Return the function that the data describes; ValueError if it describes none."""
     if spec.all_of is not None:
-        return p.both(*(part.compile(vacuous=vacuous) for part in spec.all_of))
+        return p.check_all(*(part.compile(vacuous=vacuous) for part in spec.all_of))
     if spec.any_of is not None:
-        return p.either(*(part.compile(vacuous=vacuous) for part in spec.any_of))
+        return p.check_any(*(part.compile(vacuous=vacuous) for part in spec.any_of))
     if spec.negated is not None:
-        return p.negated(spec.negated.compile(vacuous=vacuous))
+        return p.check_not(spec.negated.compile(vacuous=vacuous))
     if spec.transform == "for_each":
         return _build_for_each(spec, vacuous)
     if spec.values is not None:
         raise ValueError("`values` needs transform for_each: one value for each unit")
-    return p.holds(build_measure(spec), build_test(spec.relation, spec.value))
+    return p.check_measure(build_measure(spec), build_test(spec.relation, spec.value))
 
 
 def _build_for_each(spec: Constraint, vacuous: bool) -> Check:
-    inner = p.whole() if spec.inner is None else build_measure(spec.inner)
+    """Return the check of a for_each: of the order of its units, or of each unit. Raises ValueError if it has none."""
+    inner = p.measure_text() if spec.inner is None else build_measure(spec.inner)
     if spec.relation in get_args(Order):
-        return p.in_order(spec.level, inner, spec.relation)  # type: ignore[arg-type]
+        return p.check_order(spec.level, inner, spec.relation)  # type: ignore[arg-type]
     if spec.values is not None:
-        return _build_in_turn(spec, inner, spec.values)
+        if spec.value is not None or spec.check is not None:
+            raise ValueError("`values` stands in the place of `value` and `check`")
+        checks = [p.check_measure(inner, build_test(spec.relation, value)) for value in spec.values]
+        if spec.reduction == "all":
+            return p.check_in_turn(spec.level, checks, "exactly", len(checks))
+        return p.check_in_turn(spec.level, checks, *_read_reduction(spec))
     if spec.check is not None:
         check = spec.check.compile(vacuous=vacuous)
     else:
-        check = p.holds(inner, build_test(spec.relation, spec.value))
+        check = p.check_measure(inner, build_test(spec.relation, spec.value))
     if spec.reduction == "all":
-        return p.every(spec.level, check, vacuous=vacuous)
-    return p.count_passing(spec.level, check, *_read_reduction(spec))
-
-
-def _build_in_turn(spec: Constraint, inner: TextMeasure, values: Sequence[Any]) -> Check:
-    """Compare each unit with its own value."""
-    if spec.value is not None or spec.check is not None:
-        raise ValueError("`values` stands in the place of `value` and `check`")
-    checks = [p.holds(inner, build_test(spec.relation, value)) for value in values]
-    if spec.reduction == "all":
-        return p.in_turn(spec.level, checks, "exactly", len(checks))
-    return p.in_turn(spec.level, checks, *_read_reduction(spec))
+        return p.check_every(spec.level, check, vacuous=vacuous)
+    return p.check_count_passing(spec.level, check, *_read_reduction(spec))
 
 
 def _read_reduction(spec: Constraint) -> tuple[Relation, int]:
-    """How many units must pass, for every reduction but "all"."""
+    """Return how many units must pass, as a relation and a number, for every reduction but "all"."""
     if spec.reduction == "any":
         return "at least", 1
     if spec.reduction == "none":
@@ -263,10 +259,10 @@ def build_test(relation: Any, value: Any) -> p.Test:
     if relation == "between":
         match value:
             case [int() | float() as low, int() | float() as high]:
-                return p.between(low, high)
+                return p.require_between(low, high)
         raise ValueError(f"relation between needs value [low, high]; got {value!r}")
     if relation in get_args(Relation) and not isinstance(value, str | list):
-        return p.number(relation, value)
+        return p.require_number(relation, value)
 
     pieces = value if isinstance(value, list) else [value]
     if relation == "exactly":
@@ -331,7 +327,7 @@ def collie(
         parts = constraints[0].all_of
     subject = text if compat == "fixed" else PublicText(text.raw)
     try:
-        with p.budget(_WORK):
+        with p.limit_units(_MOST_UNITS):
             results = [part.compile(vacuous=compat == "upstream")(subject) for part in parts]
     except p.TooMuchWork as error:
         return missing(str(error))
@@ -366,7 +362,7 @@ class PublicText(Text):
 
     @cached_property
     def paragraphs(self) -> tuple[str, ...]:
-        """What stands between two line breaks."""
+        """The parts between two line breaks in a row."""
         return tuple(paragraph.strip().strip(".") for paragraph in self.raw.split("\n\n"))
 
     @cached_property

@@ -207,11 +207,15 @@ def _verify(rollout: Rollout, question: BenchQuestion, compat: Compat) -> Verdic
 
 # ---- rules ----------------------------------------------------------------------------------------------------------
 
+# "model_not_length_word_each:[1,100]": prefixes in either order, the name, "_each", and the argument.
 _RULE_LINE = re.compile(
-    r"(model_|not |not_)?(model_)?(not_)?([A-Za-z_]+?)(_each)?:\s*(.*)\Z", re.DOTALL
+    r"""(?P<first>model_|not[ ]|not_)? (?P<second>model_)? (?P<third>not_)?
+    (?P<name>[A-Za-z_]+?) (?P<each>_each)? : \s*(?P<argument>.*)\Z""",
+    re.DOTALL | re.VERBOSE,
 )
+# The line break before the next rule; an argument may have line breaks of its own.
 _NEXT_LINE = re.compile(r"\n(?=(?:model_|not[ _])*[A-Za-z_]+:)")
-_QUOTES = {'"': '"', "“": "”", "`": "`", "「": "」"}
+_CLOSING_QUOTES = {'"': '"', "“": "”", "`": "`", "「": "」"}
 _PUNCTUATION = frozenset(string.punctuation)
 _RANGE_RULES = frozenset(("length", "length_word", "number", "keyword_num"))
 _LIST_RULES = _RANGE_RULES | {
@@ -255,19 +259,23 @@ def parse_rule(source: str) -> tuple[PieceRule, ...]:
 
 def _parse_line(line: str) -> PieceRule:
     match = _RULE_LINE.match(line)
-    if not match or match[4] not in _LIST_RULES | _TEXT_RULES:
+    if not match or match["name"] not in _LIST_RULES | _TEXT_RULES:
         rule_names = ", ".join(sorted(_LIST_RULES | _TEXT_RULES))
         raise ValueError(
             f"{line[:80]!r} is no rule; write NAME:ARGUMENT with one of {rule_names}, "
             "perhaps with model_ or not_ before the name and _each after it"
         )
-    prefixes = [prefix for prefix in match.groups()[:3] if prefix]
-    name = match[4]
+    name = match["name"]
+    if name in _LIST_RULES:
+        arguments = _parse_list(match["argument"])
+    else:
+        arguments = (match["argument"].strip(),)
+    prefixes = [prefix for prefix in match.group("first", "second", "third") if prefix]
     rule = PieceRule(
         name,
-        arguments=_parse_list(match[6]) if name in _LIST_RULES else (match[6].strip(),),
+        arguments,
         negated=any("not" in prefix for prefix in prefixes),
-        each=match[5] is not None,
+        each=match["each"] is not None,
         extracted="model_" in prefixes,
     )
     if name in _RANGE_RULES:
@@ -298,12 +306,13 @@ def check_rule(source: str, pieces: Sequence[str], compat: Compat) -> Holds:
 
 
 def _check_line(rule: PieceRule, pieces: Sequence[str], compat: Compat) -> Holds:
+    """Check one line of a rule on the pieces that are not empty."""
     pieces = [piece for piece in pieces if piece.strip()]
     if rule.name == "number":
         low, high = rule.range
         return Holds(low <= len(pieces) <= high, f"{len(pieces)} pieces, {low} to {high} required")
     if not pieces:
-        return Holds(_passes_without_piece(rule), f"nothing to check {rule.name} on")
+        return Holds(_holds_without_piece(rule), f"nothing to check {rule.name} on")
     if rule.name == "starts_with_list":
         if len(pieces) != len(rule.arguments):
             return Holds(False, f"{len(pieces)} pieces, {len(rule.arguments)} required")
@@ -318,8 +327,8 @@ def _check_line(rule: PieceRule, pieces: Sequence[str], compat: Compat) -> Holds
     return Holds(True, f"{rule.name} holds")
 
 
-def _passes_without_piece(rule: PieceRule) -> bool:
-    """Tell whether a rule holds where there is nothing: what must not be there is not there."""
+def _holds_without_piece(rule: PieceRule) -> bool:
+    """Does the rule hold where there is nothing? It does if it forbids something."""
     return rule.negated or rule.name == "forbidden_word"
 
 
@@ -327,10 +336,10 @@ def _check_piece(rule: PieceRule, piece: str, compat: Compat) -> Holds:
     """Check one piece; it may pass without the quotation marks around it."""
     # The public checker takes "None" for "nothing was extracted".
     if compat == "upstream" and "None" in piece and not rule.extracted:
-        return Holds(_passes_without_piece(rule), "the piece holds “None”")
+        return Holds(_holds_without_piece(rule), "the piece holds “None”")
     result = _apply_rule(rule, piece, compat)
     stripped = piece.strip()
-    is_quoted = _QUOTES.get(stripped[:1]) == stripped[-1:]
+    is_quoted = _CLOSING_QUOTES.get(stripped[:1]) == stripped[-1:]
     if not result.ok and is_quoted:
         result = _apply_rule(rule, stripped[1:-1], compat)
     if rule.negated:

@@ -226,11 +226,11 @@ def multi_if(
 
 WORDS = "length_constraints:number_words"
 SENTENCES = "length_constraints:number_sentences"
-_EAST_ASIAN = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\u3040-\u30ff\uac00-\ud7af]")
-_DROPPED = re.compile(
+_EAST_ASIAN_CHARACTER = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\u3040-\u30ff\uac00-\ud7af]")
+_PUNCTUATION = re.compile(
     r"[\\.!?．/_,{}<>:;$%^&*(+\"'—！，。？、`~@#￥…（）：；《》“”)\[\]»〔〕\-「」]+"
 )
-_SENTENCE = re.compile(r"[^!?。.！？．\n]+")
+_EAST_ASIAN_SENTENCE = re.compile(r"[^!?。.！？．\n]+")
 _HINDI_END = re.compile(r"(?<=[।!?])\s*")
 _EMOJI = re.compile("[\U0001f300-\U0001faff\u2600-\u27bf\u2b50\u2b55]\ufe0f?")
 
@@ -276,7 +276,7 @@ def public_count(instruction: str, answer: str) -> int | None:
     if instruction == WORDS:
         return count_words(answer) if is_east_asian else None
     if is_east_asian:
-        return sum(len(_SENTENCE.findall(line.strip())) for line in answer.splitlines())
+        return sum(len(_EAST_ASIAN_SENTENCE.findall(line.strip())) for line in answer.splitlines())
     if language == "hi":
         return sum(bool(piece.strip()) for piece in _HINDI_END.split(answer))
     return None
@@ -284,8 +284,9 @@ def public_count(instruction: str, answer: str) -> int | None:
 
 def count_words(answer: str) -> int:
     """Count East Asian characters, emojis, and runs of everything else."""
-    text = _DROPPED.sub("", answer)
+    text = _PUNCTUATION.sub("", answer)
     emojis = len(_EMOJI.findall(text))
     text = _EMOJI.sub("", text)
-    characters = len(_EAST_ASIAN.findall(text))
-    return characters + emojis + len(_EAST_ASIAN.sub(" ", text).split())
+    characters = len(_EAST_ASIAN_CHARACTER.findall(text))
+    other_words = _EAST_ASIAN_CHARACTER.sub(" ", text).split()
+    return characters + emojis + len(other_words)

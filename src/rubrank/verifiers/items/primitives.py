@@ -1,18 +1,16 @@
 """Building blocks of constraints on a text: levels, measures, tests, checks, and their combinations.
 
-    >>> short = every("sentence", holds(count("word"), number("at most", 4)))
+    >>> short = check_every("sentence", check_measure(measure_count("word"), require_number("at most", 4)))
     >>> short(Text("This is short. This one is rather longer."))
     Holds(ok=False, reason='sentence 2: 5 words, at most 4 required')
 
-Four kinds of function, each made by calling one of the names here with its parameters:
+Four kinds of function. Each function of this module takes parameters and returns one of them:
 
-    measure   text → number or piece    count, count_of, count_like, distinct, at, whole, index_of, and over the units
-                                        of a level: aggregate
-    test      number or piece → bool    number, between, equals, differs, contains, lacks, starts, ends, matches,
-                                        one_of, upper, lower, capitalised
-    check     text → Holds              holds(measure, test); over units: every, count_passing, in_turn; over the
-                                        measures of units: in_order
-    logic     checks → check            both, either, negated
+    measure   text → number or piece    measure_count, measure_text, …; over the units of a level: measure_aggregate
+    test      number or piece → bool    require_number, require_equal, require_start, …
+    check     text → Holds              check_measure(measure, test); over units: check_every, check_count_passing,
+                                        check_in_turn; over the measures of units: check_order
+    logic     checks → check            check_all, check_any, check_not
 
 The grammar is that of COLLIE (Yao et al., 2023); `collie.py` builds such functions from data. Words and pieces are
 compared without regard to case and to punctuation around them. Patterns run under RE2.
@@ -124,7 +122,7 @@ _budget: ContextVar[list[int] | None] = ContextVar("budget", default=None)
 
 
 @contextmanager
-def budget(units: int) -> Iterator[None]:
+def limit_units(units: int) -> Iterator[None]:
     """Limit how many units may be looked at within this block; beyond that, `TooMuchWork` is raised."""
     token = _budget.set([units])
     try:
@@ -133,7 +131,7 @@ def budget(units: int) -> Iterator[None]:
         _budget.reset(token)
 
 
-def units(text: Text, level: Level) -> Sequence[str]:
+def list_units(text: Text, level: Level) -> Sequence[str]:
     """Return the units of a level, in order, and charge them to the budget; blank lines are left out."""
     units_of_text = _UNITS[level](text)
     left = _budget.get()
@@ -144,14 +142,14 @@ def units(text: Text, level: Level) -> Sequence[str]:
     return units_of_text
 
 
-def plural(level: str) -> str:
-    """The name of many units."""
+def write_plural(level: str) -> str:
+    """Return the name of many units: "words", "code blocks"."""
     return _PLURAL.get(level, f"{level}s")
 
 
-def parts(text: Text, level: Level) -> Iterator[Text]:
-    """The units as texts of their own."""
-    return map(type(text), units(text, level))
+def split_text(text: Text, level: Level) -> Iterator[Text]:
+    """Return the units as texts of their own."""
+    return map(type(text), list_units(text, level))
 
 
 # ---- comparing ------------------------------------------------------------------------------------------------------
@@ -160,12 +158,12 @@ _AROUND = " \t\r\n.,;:!?\"'`*_()[]{}<>“”‘’«»„、，。！？；：�
 
 
 def fold(piece: str) -> str:
-    """The piece as it is compared: without case, without punctuation around it unless it is nothing else."""
+    """Return the piece as it is compared: without case, without punctuation around it unless it is nothing else."""
     return (piece.strip(_AROUND) or piece.strip()).casefold()
 
 
-def pattern(source: str) -> Any:
-    """The pattern, compiled by RE2; ValueError if it is none."""
+def compile_pattern(source: str) -> Any:
+    """Return the pattern, compiled by RE2. Raises ValueError if it is none."""
     try:
         return compile_re2(source)
     except re2.error as error:
@@ -175,44 +173,44 @@ def pattern(source: str) -> Any:
 # ---- measures -------------------------------------------------------------------------------------------------------
 
 
-def count(level: Level) -> TextMeasure:
-    """How many units there are."""
+def measure_count(level: Level) -> TextMeasure:
+    """Measure how many units there are."""
     # Only the number of units is read, not each of them, so nothing is charged to the budget.
-    return TextMeasure(plural(level), lambda text: len(_UNITS[level](text)), counts=True)
+    return TextMeasure(write_plural(level), lambda text: len(_UNITS[level](text)), counts=True)
 
 
-def count_of(level: Level, target: str) -> TextMeasure:
-    """How many units are the target."""
+def measure_count_of(level: Level, target: str) -> TextMeasure:
+    """Measure how many units are the target."""
     folded = fold(target)
-    name = f"{plural(level)} that are {target!r}"
+    name = f"{write_plural(level)} that are {target!r}"
 
     def count_equal(text: Text) -> Value:
-        return sum(fold(unit) == folded for unit in units(text, level))
+        return sum(fold(unit) == folded for unit in list_units(text, level))
 
     return TextMeasure(name, count_equal, counts=True)
 
 
-def count_like(level: Level, source: str) -> TextMeasure:
-    """How many units hold a match of the pattern."""
-    compiled = pattern(source)
+def measure_count_like(level: Level, source: str) -> TextMeasure:
+    """Measure how many units hold a match of the pattern."""
+    compiled = compile_pattern(source)
 
     def count_matching(text: Text) -> Value:
-        return sum(compiled.search(clean(unit)) is not None for unit in units(text, level))
+        return sum(compiled.search(clean(unit)) is not None for unit in list_units(text, level))
 
-    return TextMeasure(f"{plural(level)} like /{source}/", count_matching, counts=True)
+    return TextMeasure(f"{write_plural(level)} like /{source}/", count_matching, counts=True)
 
 
-def distinct(level: Level) -> TextMeasure:
-    """How many different units there are."""
+def measure_distinct(level: Level) -> TextMeasure:
+    """Measure how many different units there are."""
 
     def count_different(text: Text) -> Value:
-        return len(set(map(fold, units(text, level))))
+        return len(set(map(fold, list_units(text, level))))
 
-    return TextMeasure(f"different {plural(level)}", count_different, counts=True)
+    return TextMeasure(f"different {write_plural(level)}", count_different, counts=True)
 
 
-def at(level: Level, place: int) -> TextMeasure:
-    """The unit at a place: 1 is the first, -1 the last; none if there are not so many."""
+def measure_unit_at(level: Level, place: int) -> TextMeasure:
+    """Measure the unit at a place: 1 is the first, -1 the last; None if there are not so many."""
     index = place - 1 if place > 0 else place
 
     def pick(text: Text) -> Value:
@@ -222,22 +220,22 @@ def at(level: Level, place: int) -> TextMeasure:
     return TextMeasure(f"{level} {place}", pick)
 
 
-def whole() -> TextMeasure:
-    """The text itself."""
+def measure_text() -> TextMeasure:
+    """Measure the text itself."""
     return TextMeasure("text", lambda text: text.raw)
 
 
-def index_of(level: Level, target: str) -> TextMeasure:
-    """The place, from 1, of the first unit that is the target; none if there is none."""
+def measure_index_of(level: Level, target: str) -> TextMeasure:
+    """Measure the place, from 1, of the first unit that is the target; None if there is none."""
     folded = fold(target)
 
     def find_place(text: Text) -> Value:
-        for place, unit in enumerate(units(text, level), 1):
+        for place, unit in enumerate(list_units(text, level), 1):
             if fold(unit) == folded:
                 return place
         return None
 
-    return TextMeasure(f"place of {target!r} among the {plural(level)}", find_place)
+    return TextMeasure(f"place of {target!r} among the {write_plural(level)}", find_place)
 
 
 _AGGREGATES: dict[str, tuple[str, Callable[[list[float]], float]]] = {
@@ -248,110 +246,110 @@ _AGGREGATES: dict[str, tuple[str, Callable[[list[float]], float]]] = {
 }
 
 
-def aggregate(
+def measure_aggregate(
     kind: Literal["max", "min", "sum", "mean"], level: Level, inner: TextMeasure
 ) -> TextMeasure:
-    """The largest, smallest, summed or mean measure of the units; none if there is no unit with a number."""
+    """Measure the largest, smallest, summed or mean `inner` of the units; None if there is no unit with a number."""
     name, reduce = _AGGREGATES[kind]
 
     def reduce_units(text: Text) -> Value:
-        values = map(inner, parts(text, level))
+        values = map(inner, split_text(text, level))
         numbers = [value for value in values if isinstance(value, int | float)]
         return reduce(numbers) if numbers else None
 
-    return TextMeasure(f"{name} {inner.name} of the {plural(level)}", reduce_units)
+    return TextMeasure(f"{name} {inner.name} of the {write_plural(level)}", reduce_units)
 
 
 # ---- tests ----------------------------------------------------------------------------------------------------------
 
 
-def number(relation: Relation, asked: float) -> Test:
-    """A number in a relation to the one asked for."""
+def require_number(relation: Relation, asked: float) -> Test:
+    """Require a number in a relation to the one asked for."""
     return Test(
         f"{relation} {asked:g}",
         lambda value: not isinstance(value, str) and compares(value, relation, asked),
     )
 
 
-def between(low: float, high: float) -> Test:
-    """A number from low to high, both included."""
+def require_between(low: float, high: float) -> Test:
+    """Require a number from low to high, both included."""
     return Test(
         f"{low:g} to {high:g}", lambda value: not isinstance(value, str) and low <= value <= high
     )
 
 
-def equals(target: str) -> Test:
-    """The same piece."""
+def require_equal(target: str) -> Test:
+    """Require the same piece."""
     return Test(f"equal to {target!r}", lambda value: fold(str(value)) == fold(target))
 
 
-def differs(target: str) -> Test:
-    """Another piece."""
+def require_other(target: str) -> Test:
+    """Require another piece."""
     return Test(f"other than {target!r}", lambda value: fold(str(value)) != fold(target))
 
 
-def one_of(targets: Sequence[str]) -> Test:
-    """One of several pieces."""
+def require_one_of(targets: Sequence[str]) -> Test:
+    """Require one of several pieces."""
     folded = frozenset(map(fold, targets))
     return Test(f"one of {list(targets)}", lambda value: fold(str(value)) in folded)
 
 
-def contains(targets: Sequence[str]) -> Test:
-    """Every target stands in the piece as a word or phrase."""
+def require_words(targets: Sequence[str]) -> Test:
+    """Require that every target stands in the piece as a word or phrase."""
     return Test(
         f"with {list(targets)}", lambda value: all(count_word(str(value), word) for word in targets)
     )
 
 
-def lacks(targets: Sequence[str]) -> Test:
-    """No target stands in the piece as a word or phrase."""
+def require_no_words(targets: Sequence[str]) -> Test:
+    """Require that no target stands in the piece as a word or phrase."""
     return Test(
         f"without {list(targets)}",
         lambda value: not any(count_word(str(value), word) for word in targets),
     )
 
 
-def starts(targets: Sequence[str]) -> Test:
-    """The piece begins with one of the targets."""
+def require_start(targets: Sequence[str]) -> Test:
+    """Require that the piece begins with one of the targets."""
     folded = tuple(map(fold, targets))
     name = f"beginning with {list(targets)}"
     return Test(name, lambda value: str(value).lstrip(_AROUND).casefold().startswith(folded))
 
 
-def ends(targets: Sequence[str]) -> Test:
-    """The piece ends with one of the targets."""
+def require_end(targets: Sequence[str]) -> Test:
+    """Require that the piece ends with one of the targets."""
     folded = tuple(map(fold, targets))
     return Test(f"ending with {list(targets)}", lambda value: fold(str(value)).endswith(folded))
 
 
-def matches(source: str) -> Test:
-    """The pattern is found in the piece."""
-    compiled = pattern(source)
+def require_match(source: str) -> Test:
+    """Require that the pattern is found in the piece."""
+    compiled = compile_pattern(source)
     return Test(f"like /{source}/", lambda value: compiled.search(clean(str(value))) is not None)
 
 
-def upper() -> Test:
-    """All letters are capitals, and there are some."""
+def require_upper() -> Test:
+    """Require that all letters are capitals, and that there are some."""
     return Test("in capitals", lambda value: str(value).isupper())
 
 
-def lower() -> Test:
-    """No letter is a capital, and there are some with case."""
+def require_lower() -> Test:
+    """Require that no letter is a capital, and that there are some with case."""
     return Test("in small letters", lambda value: str(value).islower())
 
 
-def capitalised() -> Test:
-    """The first letter is a capital."""
+def require_capital() -> Test:
+    """Require that the first letter is a capital."""
     return Test("with a capital first", lambda value: str(value).lstrip(_AROUND)[:1].isupper())
 
 
 # ---- checks ---------------------------------------------------------------------------------------------------------
 
 
-def holds(measure: TextMeasure, test: Test) -> Check:
-    """The measure of the text passes the test."""
+def check_measure(measure: TextMeasure, test: Test) -> Check:
+    """Check that the measure of the text passes the test."""
 
-    def check(text: Text) -> Holds:
+    def check_text(text: Text) -> Holds:
         value = measure(text)
         if value is None:
             measured = f"no {measure.name}"
@@ -363,119 +361,123 @@ def holds(measure: TextMeasure, test: Test) -> Check:
             measured = f"{measure.name}: {value:g}"
         return Holds(test(value), f"{measured}, {test.name} required")
 
-    return check
+    return check_text
 
 
-def every(level: Level, check: Check, *, vacuous: bool = False) -> Check:
-    """Every unit passes, and there is one; `vacuous`: none at all is fine too."""
+def check_every(level: Level, check: Check, *, vacuous: bool = False) -> Check:
+    """Check that every unit passes, and that there is one; `vacuous`: none at all is fine too."""
 
-    def over(text: Text) -> Holds:
+    def check_text(text: Text) -> Holds:
         count = 0
-        for part in parts(text, level):
+        for part in split_text(text, level):
             count += 1
             result = check(part)
             if not result.ok:
                 return Holds(False, f"{level} {count}: {result.reason}")
         if not count:
-            return Holds(vacuous, f"no {plural(level)}")
-        return Holds(True, f"all {count} {plural(level)} pass")
+            return Holds(vacuous, f"no {write_plural(level)}")
+        return Holds(True, f"all {count} {write_plural(level)} pass")
 
-    return over
+    return check_text
 
 
-def count_passing(level: Level, check: Check, relation: Relation, n: int) -> Check:
-    """At least, at most, exactly … n units pass."""
+def check_count_passing(level: Level, check: Check, relation: Relation, n: int) -> Check:
+    """Check that at least, at most, exactly … n units pass."""
 
-    def over(text: Text) -> Holds:
-        results = [check(part).ok for part in parts(text, level)]
+    def check_text(text: Text) -> Holds:
+        results = [check(part).ok for part in split_text(text, level)]
         passing = sum(results)
-        reason = f"{passing} of {len(results)} {plural(level)} pass, {relation} {n} required"
+        reason = f"{passing} of {len(results)} {write_plural(level)} pass, {relation} {n} required"
         return Holds(compares(passing, relation, n), reason)
 
-    return over
+    return check_text
 
 
-_STEP: dict[str, Callable[[Any, Any], bool]] = {
+def check_in_turn(level: Level, checks: Sequence[Check], relation: Relation, n: int) -> Check:
+    """Check each unit by the check in its place.
+
+    There must be as many units as checks, and at least, at most, exactly … n of them must pass.
+    """
+
+    def check_text(text: Text) -> Holds:
+        unit_texts = list(split_text(text, level))
+        if len(unit_texts) != len(checks):
+            return Holds(False, f"{len(unit_texts)} {write_plural(level)}, {len(checks)} required")
+        results = [check(unit) for check, unit in zip(checks, unit_texts, strict=True)]
+        passing = sum(result.ok for result in results)
+        if compares(passing, relation, n):
+            return Holds(True, f"{passing} of {len(results)} {write_plural(level)} as required")
+        for number, result in enumerate(results, 1):
+            if not result.ok:
+                return Holds(False, f"{level} {number}: {result.reason}")
+        return Holds(False, f"{passing} pass")
+
+    return check_text
+
+
+# The relation between a value and the next one.
+_ORDERED: dict[str, Callable[[Any, Any], bool]] = {
     "increasing": operator.lt,
     "decreasing": operator.gt,
     "same": operator.eq,
 }
 
 
-def in_turn(level: Level, checks: Sequence[Check], relation: Relation, n: int) -> Check:
-    """There are as many units as checks, and at least, at most, exactly … n units pass the check in their place."""
+def check_order(level: Level, inner: TextMeasure, order: Order) -> Check:
+    """Check that the measures of the units, in reading order, increase, decrease, are the same or all different."""
 
-    def over(text: Text) -> Holds:
-        unit_texts = list(parts(text, level))
-        if len(unit_texts) != len(checks):
-            return Holds(False, f"{len(unit_texts)} {plural(level)}, {len(checks)} required")
-        results = [check(unit) for check, unit in zip(checks, unit_texts, strict=True)]
-        passing = sum(result.ok for result in results)
-        if compares(passing, relation, n):
-            return Holds(True, f"{passing} of {len(results)} {plural(level)} as required")
-        for number, result in enumerate(results, 1):
-            if not result.ok:
-                return Holds(False, f"{level} {number}: {result.reason}")
-        return Holds(False, f"{passing} pass")
-
-    return over
-
-
-def in_order(level: Level, inner: TextMeasure, order: Order) -> Check:
-    """The measures of the units, in reading order, increase, decrease, are the same or all different."""
-
-    def check(text: Text) -> Holds:
+    def check_text(text: Text) -> Holds:
         values: list[Value] = []
-        for part in parts(text, level):
+        for part in split_text(text, level):
             value = inner(part)
             values.append(fold(value) if isinstance(value, str) else value)
         if None in values:
             return Holds(False, f"no {inner.name} in {level} {values.index(None) + 1}")
-        reason = f"{inner.name} of the {plural(level)}: {order} required"
+        reason = f"{inner.name} of the {write_plural(level)}: {order} required"
         if order == "different":
             return Holds(len(set(values)) == len(values), reason)
         for number, (previous, value) in enumerate(pairwise(values), 2):
-            if not _STEP[order](previous, value):
+            if not _ORDERED[order](previous, value):
                 return Holds(False, f"{reason}, but not so at {level} {number}")
         return Holds(True, reason)
 
-    return check
+    return check_text
 
 
 # ---- logic ----------------------------------------------------------------------------------------------------------
 
 
-def both(*checks: Check) -> Check:
-    """Every check holds; the reason is that of the first that does not."""
+def check_all(*checks: Check) -> Check:
+    """Check that every check holds; the reason is that of the first that does not."""
 
-    def check_all(text: Text) -> Holds:
+    def check_text(text: Text) -> Holds:
         results = [check(text) for check in checks]
         for result in results:
             if not result.ok:
                 return result
         return Holds(True, "; ".join(result.reason for result in results))
 
-    return check_all
+    return check_text
 
 
-def either(*checks: Check) -> Check:
-    """One check holds at least."""
+def check_any(*checks: Check) -> Check:
+    """Check that at least one check holds."""
 
-    def check_any(text: Text) -> Holds:
+    def check_text(text: Text) -> Holds:
         results = [check(text) for check in checks]
         for result in results:
             if result.ok:
                 return result
         return Holds(False, "none of: " + "; ".join(result.reason for result in results))
 
-    return check_any
+    return check_text
 
 
-def negated(check: Check) -> Check:
-    """The check does not hold."""
+def check_not(check: Check) -> Check:
+    """Check that the check does not hold."""
 
-    def opposite(text: Text) -> Holds:
+    def check_text(text: Text) -> Holds:
         result = check(text)
         return Holds(not result.ok, f"not: {result.reason}")
 
-    return opposite
+    return check_text
