@@ -16,8 +16,7 @@ from pathlib import Path
 from scripted_models import ScriptedModels
 
 from rubrank.drafting.draft import DraftedItem, DraftedRubric
-from rubrank.drafting.pipeline import DraftResult, KnownResponses, draft_rubrics
-from rubrank.drafting.prompts import PromptRow
+from rubrank.drafting.pipeline import DraftResult, KnownResponses, PromptRow, draft_rubrics
 from rubrank.drafting.writers import load_writers
 from rubrank.grading.grade import grade
 from rubrank.judges.judge import load_judges

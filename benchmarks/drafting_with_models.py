@@ -25,8 +25,7 @@ from typing import Any
 import numpy as np
 from scripted_models import ScriptedModels
 
-from rubrank.drafting.pipeline import draft_rubrics
-from rubrank.drafting.prompts import PromptRow
+from rubrank.drafting.pipeline import PromptRow, draft_rubrics
 from rubrank.drafting.writers import ask_for_each, ask_json, load_writers, read_list
 from rubrank.grading.grade import grade
 from rubrank.judges.client.runtime import JudgeClients

@@ -60,7 +60,7 @@ def test_means_by_step_by_hand(records: list[GroupRecord]) -> None:
     metrics = StepMetrics()
     for record in records:
         metrics.add(record)
-    found = metrics.by_step()
+    found = metrics.compute_means()
     assert found[0]["reward"] == 0.125
     assert found[0]["criterion/No comma"] == 1.0  # the missing one is no 0
     assert found[0]["missing/No comma"] == 0.5

@@ -7,9 +7,8 @@ from typer.testing import CliRunner
 
 from rubrank import grade
 from rubrank.cli.app import app
-from rubrank.drafting.activation import activate_criteria, find_task_type
-from rubrank.drafting.draft import draft_rubric
-from rubrank.drafting.prompts import read_prompts
+from rubrank.drafting.draft import draft_rubric, find_task_type, list_task_criteria
+from rubrank.drafting.pipeline import read_prompts
 from rubrank.drafting.round_trip import find_example_texts, find_foreign_parameter
 from rubrank.errors import InvalidInput
 from rubrank.rubrics.public import to_rubric
@@ -45,7 +44,7 @@ def test_the_type_of_a_task(prompt, more, task):
     "task", ["code", "maths", "question_with_material", "writing", "tools", "multi_turn", "safety", "chat"]
 )
 def test_activated_criteria_are_of_the_library(task):
-    rubric = to_rubric({"extends": ["gates"], "criteria": activate_criteria(task, reference="3")})
+    rubric = to_rubric({"extends": ["gates"], "criteria": list_task_criteria(task, reference="3")})
     assert len(rubric.criteria) > 5
 
 

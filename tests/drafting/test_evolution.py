@@ -228,7 +228,7 @@ def test_an_item_that_was_retired_at_step_0_stays_retired_in_the_next_run(tmp_pa
     row = {
         "prompt": PROMPT,
         "rubric": evolution.extend(None, PROMPT),
-        "draft": {"items": [entry.provenance() for entry in query.items]},
+        "draft": {"items": [entry.describe_origin() for entry in query.items]},
     }
     next_run = make(tmp_path, servers)
     next_run.adopt(json.loads(json.dumps(row)))

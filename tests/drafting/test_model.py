@@ -8,8 +8,7 @@ from judges.server import MODEL, Answer, Server
 
 from rubrank.drafting.draft import Author
 from rubrank.drafting.model import COMPILABLE, ModelTask, find_with_model, make_schema
-from rubrank.drafting.pipeline import draft_rubrics
-from rubrank.drafting.prompts import PromptRow
+from rubrank.drafting.pipeline import PromptRow, draft_rubrics
 from rubrank.drafting.writers import load_templates, load_writers
 
 pytest.importorskip("aiohttp", reason="pip install 'rubrank[judge]'")

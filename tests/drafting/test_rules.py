@@ -7,7 +7,7 @@ import pytest
 
 from rubrank.drafting.compiler import RULES
 from rubrank.drafting.rules.endings import find_repeated_prompt
-from rubrank.drafting.sentences import prepare
+from rubrank.drafting.sentences import prepare_sentences
 
 EXAMPLE = re.compile(r"^ {4}(?P<prompt>\S.*)\n {8}→ (?P<verifier>\S+) ?(?P<params>\{.*\})?$", re.MULTILINE)
 CASES = [
@@ -20,7 +20,7 @@ CASES = [
 @pytest.mark.parametrize(("rule", "example"), CASES)
 def test_the_example_of_a_rule_holds(rule, example):
     prompt = example["prompt"]
-    sentences = prepare(prompt)
+    sentences = prepare_sentences(prompt)
     constraints = []
     if rule is find_repeated_prompt:
         constraints += rule(prompt, sentences)
@@ -39,7 +39,7 @@ def test_every_rule_has_an_example(rule):
 
 
 def test_an_empty_quotation_is_no_keyword():
-    sentences = prepare('Include " " in your answer.')
+    sentences = prepare_sentences('Include " " in your answer.')
     constraints = []
     for rule in RULES:
         constraints += rule(sentences[0], sentences)

@@ -24,9 +24,8 @@ from typer.testing import CliRunner
 
 from rubrank.cli.app import app
 from rubrank.drafting.estimate import estimate_draft
-from rubrank.drafting.keep import cohen_kappa
-from rubrank.drafting.pipeline import draft_rubrics, read_responses
-from rubrank.drafting.prompts import read_prompts
+from rubrank.drafting.keep import measure_kappa
+from rubrank.drafting.pipeline import draft_rubrics, read_prompts, read_responses
 from rubrank.drafting.writers import WritingTask, load_templates, load_writers, write_items
 from rubrank.errors import InvalidInput
 from rubrank.judges.judge import load_judges
@@ -274,9 +273,9 @@ def test_kappa_by_hand():
     import numpy as np
 
     # Agreement 3/4; chance: 1/2·1/4 + 1/2·3/4 = 1/2; (3/4 − 1/2) / (1 − 1/2) = 1/2.
-    assert cohen_kappa(np.array([1.0, 1, 0, 0]), np.array([1.0, 0, 0, 0])) == 0.5
-    assert cohen_kappa(np.array([1.0, np.nan]), np.array([1.0, 0])) == 1.0
-    assert cohen_kappa(np.array([np.nan]), np.array([1.0])) == 0.0
+    assert measure_kappa(np.array([1.0, 1, 0, 0]), np.array([1.0, 0, 0, 0])) == 0.5
+    assert measure_kappa(np.array([1.0, np.nan]), np.array([1.0, 0])) == 1.0
+    assert measure_kappa(np.array([np.nan]), np.array([1.0])) == 0.0
 
 
 @pytest.mark.slow

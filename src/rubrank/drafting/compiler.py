@@ -18,7 +18,7 @@ from rubrank.drafting.rules import endings, formats, keywords, lengths, letters,
 from rubrank.drafting.rules.chinese import compile_chinese
 from rubrank.drafting.rules.requests import hide_story, is_request
 from rubrank.drafting.rules.special import find_special
-from rubrank.drafting.sentences import Sentence, prepare
+from rubrank.drafting.sentences import Sentence, prepare_sentences
 
 Rule: TypeAlias = Callable[[Sentence, Sequence[Sentence]], Iterator[Constraint]]
 """Yields the constraints of one sentence; it also sees all sentences of the prompt."""
@@ -51,10 +51,10 @@ _HAN = re.compile(r"[一-鿿]")
 
 
 def compile_prompt(prompt: str) -> list[Constraint]:
-    """The constraints that a prompt states, each once, in the order of the prompt."""
+    """Return the constraints that a prompt states, each once, in the order of the prompt."""
     constraints: list[Constraint] = []
     ordinary = []
-    for sentence in prepare(prompt):
+    for sentence in prepare_sentences(prompt):
         special = list(find_special(sentence, prompt))
         constraints += [replace(constraint, evidence=sentence.original) for constraint in special]
         # "Include keyword x in the 3rd sentence" says more than "include keyword x".

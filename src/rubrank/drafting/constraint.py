@@ -11,7 +11,7 @@ from rubrank.drafting.sentences import Quantity
 
 @dataclass(frozen=True)
 class Constraint:
-    """A verifier with its parameters."""
+    """A verifier with its parameters, and the words of the prompt that state it."""
 
     verifier: str
     params: Mapping[str, Any] = field(default_factory=dict)
@@ -27,7 +27,7 @@ def constrain_count(
     plain: str = "exactly",
     unit: str | None = None,
 ) -> Constraint:
-    """A constraint on a count, such as the number of words.
+    """Return a constraint on a count, such as the number of words.
 
     general: the library's criterion, which takes every relation and a range.
     public: id of a benchmark's instruction and the name of its number. It is preferred, but it only knows "at least",
@@ -50,7 +50,7 @@ def constrain_count(
 
 
 def split_bounds(quantity: Quantity) -> list[tuple[str, int]]:
-    """The quantity as (relation, number) pairs: "at least" and "at most" for a range, one pair for anything else."""
+    """Return a quantity as (relation, number) pairs: "at least" and "at most" for a range, else one pair."""
     if quantity.relation == "between":
         return [("at least", quantity.low), ("at most", quantity.high)]
     if quantity.relation == "plain":

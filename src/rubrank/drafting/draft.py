@@ -1,4 +1,4 @@
-"""Draft a rubric for each prompt: compile what it states, then choose criteria of the library that fit the task.
+"""Draft the rubric of one prompt without a model: compile what it states, then add criteria that fit the task.
 
     >>> drafted = draft_rubric("Write a poem about tides in at least 40 words. Do not use any commas.")
     >>> [(item.name, item.step) for item in drafted.items]  # doctest: +NORMALIZE_WHITESPACE
@@ -12,15 +12,26 @@
 
 A compiled criterion is used only if its parameters occur in the prompt and its verifier tells a right text from a wrong
 one (`round_trip.py`). The output records every decision, with the words of the prompt that it comes from.
+
+data/tasks.yaml lists the types of task, the patterns by which their prompts are recognised, and their criteria:
+
+    >>> find_task_type("Write a Python function that reverses a list.")
+    'code'
+    >>> find_task_type("What is 12 * 7?", reference="84")
+    'maths'
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
 from typing import Any, Literal
 
-from rubrank.drafting.activation import activate_criteria, find_task_type
+import yaml
+
 from rubrank.drafting.compiler import compile_prompt
 from rubrank.drafting.names import name_criterion
 from rubrank.drafting.round_trip import find_example_texts, find_foreign_parameter
@@ -28,11 +39,12 @@ from rubrank.drafting.round_trip import find_example_texts, find_foreign_paramet
 Step = Literal[
     "compiled", "compiled by a model", "activated", "activated by a model", "written", "evolved"
 ]
+"""The step of drafting from which an item comes."""
 
 
 @dataclass(frozen=True)
 class Author:
-    """Who wrote an item."""
+    """The model that wrote an item."""
 
     writer: str = ""
     """The writer's name in the file of writers."""
@@ -64,8 +76,8 @@ class DraftedItem:
         """The criterion's name."""
         return str(self.criterion["name"])
 
-    def provenance(self) -> dict[str, Any]:
-        """Everything but the criterion itself, for the output."""
+    def describe_origin(self) -> dict[str, Any]:
+        """Return the item's entry in the column `draft`: everything but the criterion, which is in the rubric."""
         details = {
             "evidence": self.evidence,
             "reason": self.reason,
@@ -91,17 +103,17 @@ class DraftedRubric:
     """About the rubric as a whole: what the writers' calls gave, the breaker's text."""
 
     def rubric(self) -> dict[str, Any]:
-        """The criteria that were kept, in the form of a rubric file."""
+        """Return the criteria that were kept, in the form of a rubric file."""
         return {
             "extends": ["gates"],
             "criteria": [dict(item.criterion) for item in self.items if item.kept],
         }
 
     def to_row(self) -> dict[str, Any]:
-        """A row that `check`, `grade` and `train` read, with the provenance of every criterion."""
+        """Return a row that `check`, `grade` and `train` read, with the provenance of every criterion."""
         draft = {
             "task": self.task,
-            "items": [item.provenance() for item in self.items],
+            "items": [item.describe_origin() for item in self.items],
             **self.notes,
         }
         return {"prompt": self.prompt, "rubric": self.rubric(), "draft": draft}
@@ -123,8 +135,7 @@ def draft_rubric(
     items = []
     names: set[str] = set()
     for constraint in compile_prompt(prompt):
-        # A constraint is kept if its parameters occur in the prompt and its verifier can tell texts apart.
-        reason = ""
+        reason = ""  # why the constraint is not kept
         foreign = find_foreign_parameter(constraint.params, prompt)
         if foreign:
             reason = f"the prompt does not say {foreign}"
@@ -137,13 +148,16 @@ def draft_rubric(
     task = find_task_type(prompt, turns=turns, tools=tools, reference=reference)
     if activate:
         items += [
-            DraftedItem(criterion, "activated") for criterion in activate_criteria(task, reference)
+            DraftedItem(criterion, "activated") for criterion in list_task_criteria(task, reference)
         ]
     return DraftedRubric(prompt, task, items)
 
 
 def make_criterion(verifier: str, params: Mapping[str, Any], names: set[str]) -> dict[str, Any]:
-    """A criterion that a program decides, in the form of a rubric file. Its name is new, and is added to `names`."""
+    """Return a criterion that a program decides, in the form of a rubric file.
+
+    names: the names that are taken; the criterion gets a new one, which is added to them.
+    """
     name = make_unique(name_criterion(verifier, params), names)
     criterion: dict[str, Any] = {"name": name, "verifier": verifier}
     if params:
@@ -152,7 +166,7 @@ def make_criterion(verifier: str, params: Mapping[str, Any], names: set[str]) ->
 
 
 def make_unique(name: str, names: set[str]) -> str:
-    """The name, with a number if it is among `names` already; the result is added to them."""
+    """Return the name, with a number if it is among `names` already; the result is added to them."""
     unique = name
     number = 2
     while unique in names:
@@ -160,3 +174,44 @@ def make_unique(name: str, names: set[str]) -> str:
         number += 1
     names.add(unique)
     return unique
+
+
+# ---- criteria of the library that fit the task ----------------------------------------------------------------------
+
+
+def find_task_type(
+    prompt: str, *, turns: int = 1, tools: Sequence[Any] = (), reference: str | None = None
+) -> str:
+    """Return the type of a task, one of the keys of data/tasks.yaml: the first one whose patterns all match.
+
+    turns: number of the user's turns. tools: tools that the model may call. reference: a known right answer.
+    """
+    if tools:
+        return "tools"
+    for task, entry in _read_tasks().items():
+        if "prompts" not in entry or (task == "maths" and reference is None):
+            continue
+        # Each entry of `prompts` is a list of alternatives, one of which must occur in the prompt.
+        patterns = ["|".join(alternatives) for alternatives in entry["prompts"]]
+        if all(re.search(pattern, prompt, re.IGNORECASE) for pattern in patterns):
+            return task
+    return "multi_turn" if turns > 1 else "chat"
+
+
+def list_task_criteria(task: str, reference: str | None = None) -> list[dict[str, Any]]:
+    """Return the criteria of the library for a type of task, in the form of a rubric file."""
+    entry = _read_tasks()[task]
+    criteria: list[dict[str, Any]] = []
+    if task == "maths" and reference is not None:
+        params = {"truth": reference, "mode": "math"}
+        criteria.append({"name": "GroundTruthMatch", "params": params})
+    criteria += [{"name": name} for name in entry["rules"]]
+    criteria += [{"name": name, "verifier": "judge"} for name in entry["judged"]]
+    return criteria
+
+
+@cache
+def _read_tasks() -> dict[str, dict[str, Any]]:
+    text = (files("rubrank") / "drafting" / "data" / "tasks.yaml").read_text(encoding="utf-8")
+    tasks: dict[str, dict[str, Any]] = yaml.safe_load(text)
+    return tasks

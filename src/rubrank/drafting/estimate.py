@@ -18,7 +18,7 @@ from typing import Any
 from rubrank.drafting.draft import Author
 from rubrank.drafting.keep import LEAST_RESPONSES, KeepTask, make_rows_to_grade
 from rubrank.drafting.model import MOST_CONSTRAINTS, fill_compile_prompt
-from rubrank.drafting.prompts import PromptRow
+from rubrank.drafting.pipeline import PromptRow
 from rubrank.drafting.writers import (
     MOST_ITEMS,
     Templates,
@@ -84,7 +84,7 @@ def estimate_draft(
     items: int,
     constraints: int,
 ) -> DraftEstimate:
-    """What a run would cost.
+    """Estimate what a run would cost.
 
     responses: prompt → its responses. judges: None if no item is measured.
     items: items that each writer writes for a prompt. constraints: those that a model finds in it.

@@ -52,8 +52,8 @@ FAMILY = "evolved"
 """Family of the criteria that were added during a run."""
 _STATE_VERSION = 1
 _MOST_BASELINES = 50_000  # queries whose first headroom is remembered
-_ORIGIN = ("writer", "model", "prompt_version", "figures")
-"""Fields that say where an item comes from. The column `draft` has those that are not empty."""
+_ORIGIN_FIELDS = ("writer", "model", "prompt_version", "figures")
+"""Fields of an item that say where it comes from. The column `draft` has those that are not empty."""
 _log = logging.getLogger("rubrank")
 
 
@@ -109,8 +109,8 @@ class EvolvedItem:
     retired: int | None = None
     """The step at which it was retired; None while it is used."""
 
-    def provenance(self) -> dict[str, Any]:
-        """The item's entry in the column `draft` of a drafted rubric."""
+    def describe_origin(self) -> dict[str, Any]:
+        """Return the item's entry in the column `draft` of a drafted rubric."""
         entry: dict[str, Any] = {
             "name": self.criterion["name"],
             "step": "evolved",
@@ -123,7 +123,7 @@ class EvolvedItem:
         entry["began"] = self.began
         if self.ties > 0:
             entry["ties"] = self.ties
-        for name in _ORIGIN:
+        for name in _ORIGIN_FIELDS:
             value = getattr(self, name)
             if value:
                 entry[name] = value
@@ -178,10 +178,11 @@ class RubricEvolution:
         self.log = log
         self.writers = load_writers(options.writers)
         self.templates = load_templates(None if options.prompts is None else Path(options.prompts))
+        # All three by the key of the query (`_make_key`).
         self.queries: dict[str, QueryItems] = {}
-        self._baselines: dict[str, float] = {}
+        self._baselines: dict[str, float] = {}  # headroom when the query was first seen
         self._candidates: dict[str, _Candidate] = {}
-        self._retirements: list[dict[str, Any]] = []
+        self._retirements: list[dict[str, Any]] = []  # events since the last round
 
     # ---- steps ---------------------------------------------------------------------------------------------------
 
@@ -189,7 +190,7 @@ class RubricEvolution:
         """Read one group: retire items that no longer decide, and remember the query if its rubric needs more items."""
         key = _make_key(observation.prompt)
         query = self.queries.get(key, QueryItems(observation.prompt))
-        self._retire(query.active, observation)
+        self._retire_tied_items(query.active, observation)
         self._candidates.pop(key, None)
         reason = self._find_reason(key, observation)
         has_room = len(query.active) < self.options.most_items
@@ -203,9 +204,10 @@ class RubricEvolution:
             questions=[item.criterion["question"] for item in query.items],
         )
         while len(self._candidates) > self.options.most_queries:
-            del self._candidates[next(iter(self._candidates))]
+            oldest = next(iter(self._candidates))
+            del self._candidates[oldest]
 
-    def _retire(self, items: Sequence[EvolvedItem], observation: Observation) -> None:
+    def _retire_tied_items(self, items: Sequence[EvolvedItem], observation: Observation) -> None:
         """Retire the items that gave all responses the same score too often."""
         columns = {criterion.name: k for k, criterion in enumerate(observation.criteria)}
         for item in items:
@@ -220,13 +222,13 @@ class RubricEvolution:
             if item.ties >= self.options.retire_after:
                 item.retired = observation.step
                 event = {"event": "retired", "step": observation.step, "prompt": observation.prompt}
-                details = item.provenance()
+                details = item.describe_origin()
                 # It says "evolved", the step of drafting; the event has the step of training.
                 del details["step"]
                 self._retirements.append({**event, **details})
 
     def _find_reason(self, key: str, observation: Observation) -> str | None:
-        """Why a query needs items; None if it does not."""
+        """Return why a query needs items; None if it does not. Remembers its headroom when it is first seen."""
         rewards = np.asarray(observation.rewards, dtype=float)
         is_comparable = np.asarray(observation.passed, dtype=bool) & ~np.isnan(rewards)
         if is_comparable.sum() < 2:
@@ -237,7 +239,8 @@ class RubricEvolution:
         if headroom is not None and key not in self._baselines:
             self._baselines[key] = headroom
             if len(self._baselines) > _MOST_BASELINES:
-                del self._baselines[next(iter(self._baselines))]
+                oldest = next(iter(self._baselines))
+                del self._baselines[oldest]
         if np.ptp(rewards[~np.isnan(rewards)]) == 0:
             return "no signal"
         if headroom is None or baseline is None or baseline == 0:
@@ -251,7 +254,7 @@ class RubricEvolution:
         return step > 0 and step % self.options.every == 0
 
     def propose(self, step: int) -> list[dict[str, Any]]:
-        """Let writers propose items for the remembered queries; returns what happened, without using it yet.
+        """Let writers propose items for the remembered queries. Returns events, which `apply` puts into effect.
 
         One process proposes, and all apply the same events. A failure of writers or judges is an event, too: it must
         not end a training run.
@@ -265,22 +268,28 @@ class RubricEvolution:
                 WritingTask(candidate.prompt, None, candidate.responses) for candidate in candidates
             ]
             result = write_items(tasks, self.writers, self.templates)
+            measured: list[Sequence[MeasuredItem]] = []
             if self.options.keep == "all":
-                measured: list[Sequence[MeasuredItem]] = [
-                    [MeasuredItem(item, True) for item in written.items]
-                    for written in result.written
-                ]
+                for written in result.written:
+                    measured.append([MeasuredItem(item, kept=True) for item in written.items])
             else:
-                keep_tasks = [
-                    KeepTask(entry.prompt, written, entry.responses, earlier_totals=entry.totals)
-                    for entry, written in zip(candidates, result.written, strict=True)
-                ]
+                keep_tasks = []
+                for candidate, written in zip(candidates, result.written, strict=True):
+                    keep_tasks.append(
+                        KeepTask(
+                            candidate.prompt,
+                            written,
+                            candidate.responses,
+                            earlier_totals=candidate.totals,
+                        )
+                    )
                 decided = keep_by_data(keep_tasks, self.judges, self.writers, self.templates)
-                measured = [rubric.items for rubric in decided.rubrics]
+                measured += [rubric.items for rubric in decided.rubrics]
         except RubrankError as error:
             _log.warning("evolve: no items were proposed at step %d: %s", step, error)
             return [*events, {"event": "failed", "step": step, "reason": str(error)}]
         for candidate, written, entries in zip(candidates, result.written, measured, strict=True):
+            # What all events of a query have in common.
             common = {"step": step, "prompt": candidate.prompt, "because": candidate.reason}
             events += [
                 {"event": "problem", **common, "reason": problem} for problem in written.problems
@@ -288,20 +297,20 @@ class RubricEvolution:
             for refused in written.refused:
                 details = {"question": refused.question, "reason": refused.reason}
                 events.append({"event": "refused", **common, **details, **asdict(refused.author)})
-            events += self._decide(candidate, entries, common)
+            events += self._make_item_events(candidate, entries, common)
         return events
 
-    def _decide(
+    def _make_item_events(
         self, candidate: _Candidate, entries: Sequence[MeasuredItem], common: Mapping[str, Any]
     ) -> Iterable[dict[str, Any]]:
-        """An event for every item: added, as long as there is room, or dropped with the reason."""
+        """Yield an event for every item: added, as long as there is room, or dropped with the reason."""
         query = self.queries.get(_make_key(candidate.prompt), QueryItems(candidate.prompt))
         names = {item.criterion["name"] for item in query.items}
         room = self.options.most_items - len(query.active)
         for entry in entries:
             item = entry.item
             name = f"{name_question(item.question)} (since step {common['step']})"
-            criterion = item.criterion(make_unique(name, names))
+            criterion = item.to_criterion(make_unique(name, names))
             reason = entry.reason
             if entry.kept and item.question in candidate.questions:
                 reason = "it was added to the query before"
@@ -321,7 +330,7 @@ class RubricEvolution:
             yield event
 
     def apply(self, events: Sequence[Mapping[str, Any]], *, write: bool = True) -> int:
-        """Use the proposed items from the next step on; returns how many were added.
+        """Use the proposed items from the next step on. Returns how many were added.
 
         write: append the events to the log.
         """
@@ -366,7 +375,7 @@ class RubricEvolution:
                 continue
             criterion = entry.get("criterion") or criterion_of_name.get(entry.get("name"))
             if entry.get("step") == "evolved" and criterion is not None:
-                names = ("retired", "ties", *_ORIGIN)
+                names = ("retired", "ties", *_ORIGIN_FIELDS)
                 values = {name: entry[name] for name in names if name in entry}
                 query.items.append(EvolvedItem(dict(criterion), entry.get("began", 0), **values))
         if query.items:
@@ -375,7 +384,7 @@ class RubricEvolution:
     # ---- rubrics -------------------------------------------------------------------------------------------------
 
     def extend(self, rubric: Any, prompt: str) -> Any:
-        """A query's own rubric with the items that were added to it; unchanged if there are none."""
+        """Return the rubric of a query with the items that were added to it; unchanged if there are none."""
         query = self.queries.get(_make_key(prompt))
         if query is None or not query.items:
             return rubric
@@ -385,11 +394,13 @@ class RubricEvolution:
         data = to_rubric(rubric).model_dump(exclude_unset=True)
         # A row that `rubrank evolve` wrote has its items already, and some of them may be retired by now.
         names = {item.criterion["name"] for item in query.items}
-        others = [criterion for criterion in data["criteria"] if criterion["name"] not in names]
-        return {**data, "criteria": [*others, *active]}
+        own_criteria = [
+            criterion for criterion in data["criteria"] if criterion["name"] not in names
+        ]
+        return {**data, "criteria": [*own_criteria, *active]}
 
     def metrics(self) -> dict[str, float]:
-        """Numbers for the trainer's log."""
+        """Return numbers for the trainer's log."""
         items = [item for query in self.queries.values() for item in query.items]
         active = sum(item.retired is None for item in items)
         return {
@@ -400,7 +411,7 @@ class RubricEvolution:
     # ---- state ---------------------------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint must contain, as JSON data."""
+        """Return what a checkpoint must contain, as JSON data."""
         return {
             "version": _STATE_VERSION,
             "queries": [asdict(query) for query in self.queries.values()],
@@ -410,7 +421,7 @@ class RubricEvolution:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue from a saved state."""
+        """Continue from a saved state. Raises InvalidInput if another version has saved it."""
         if state.get("version") != _STATE_VERSION:
             raise InvalidInput(
                 "evolve",
@@ -445,36 +456,36 @@ class RubricEvolution:
 
 
 def _make_key(prompt: str) -> str:
-    """The key of a query: a digest of its prompt."""
+    """Return the key of a query: a digest of its prompt."""
     return hashlib.sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def _scale_scores(observation: Observation) -> tuple[np.ndarray, np.ndarray]:
-    """(G, K) scores of the criteria that are ranked by, from 0 for the worst to 1 for the best; and their weights."""
+    """Return (scores, weights) of the K criteria that rank: (G, K) from 0 for the worst to 1 for the best, and (K,)."""
     columns = [
         k for k, criterion in enumerate(observation.criteria) if criterion.layer == "quality"
     ]
     scaled = np.full((len(observation.responses), len(columns)), np.nan)
     for position, k in enumerate(columns):
         criterion = observation.criteria[k]
-        share = (observation.scores[:, k] - criterion.domain.low) / (
-            criterion.domain.high - criterion.domain.low
-        )
+        width = criterion.domain.high - criterion.domain.low
+        share = (observation.scores[:, k] - criterion.domain.low) / width
         scaled[:, position] = share if criterion.direction == "higher" else 1 - share
     return scaled, np.array([observation.criteria[k].weight for k in columns])
 
 
 def _sum_scores(observation: Observation) -> list[float]:
-    """Weighted sum of each response's scores; a missing score counts as the mean of the others on that criterion."""
+    """Return the weighted sum of each response's scores; a missing score counts as the mean of its criterion."""
     scaled, weights = _scale_scores(observation)
     is_known = ~np.isnan(scaled)
     means = np.nansum(scaled, axis=0) / np.maximum(is_known.sum(axis=0), 1)
-    totals: list[float] = (np.where(is_known, scaled, means) * weights).sum(axis=1).tolist()
+    filled = np.where(is_known, scaled, means)
+    totals: list[float] = (filled * weights).sum(axis=1).tolist()
     return totals
 
 
 def _measure_headroom(observation: Observation) -> float | None:
-    """Weighted mean distance of the scores from the best possible; None if nothing was scored."""
+    """Return the weighted mean distance of the scores from the best possible; None if nothing was scored."""
     scaled, weights = _scale_scores(observation)
     is_known = ~np.isnan(scaled)
     total_weight = float((is_known * weights).sum())

@@ -1,4 +1,4 @@
-"""Keep a written item only if data says that it helps: judges grade responses on it, and the figures decide.
+"""Decide which written items are kept: judges grade responses on each item, and the figures decide.
 
     An item stays if                                    figure
       it splits the group                               decided: ≥ 5% of the pairs, and of 20 pairs or more ≤ 95%
@@ -44,12 +44,14 @@ from rubrank.scores.table import GroupScores
 
 LEAST_RESPONSES = 3
 """Fewer responses say nothing about an item."""
+# The thresholds of the table above.
 LEAST_DECIDED = 0.05
 MOST_DECIDED = 0.95
 LEAST_KAPPA = 0.6
-MOST_PROXY = 0.9
-_LEAST_PAIRS = 6  # decided pairs before an item may count as a proxy
-_FINE_PAIRS = 20  # with fewer pairs, 95% cannot be told from all
+MOST_PROXY_TAU = 0.9
+_LEAST_PROXY_PAIRS = 6  # decided pairs before an item may count as a proxy
+_LEAST_PAIRS_FOR_MOST = 20  # with fewer pairs, 95% cannot be told from all
+_MOST_BREAKER_WINS = 0.5
 
 
 @dataclass(frozen=True)
@@ -122,9 +124,9 @@ def _name_item(position: int) -> str:
 
 
 def _make_row(number: int, task: KeepTask, reverse: bool = False) -> dict[str, Any]:
-    """The responses of a task, and the breaker's text after them, to be graded on all items."""
+    """Return the row in which the responses of a task, then the breaker's text, are graded on all items."""
     criteria = [
-        item.criterion(_name_item(position)) for position, item in enumerate(task.written.items)
+        item.to_criterion(_name_item(position)) for position, item in enumerate(task.written.items)
     ]
     if reverse:
         criteria = criteria[::-1]
@@ -142,8 +144,8 @@ def _make_row(number: int, task: KeepTask, reverse: bool = False) -> dict[str, A
 def _make_enforcement_row(
     number: int, position: int, task: KeepTask, response: str, violation: str
 ) -> dict[str, Any]:
-    """A response and its rewrite that violates one item, to be graded on that item alone."""
-    criterion = task.written.items[position].criterion(_name_item(position))
+    """Return the row in which a response and its rewrite that violates one item are graded on that item alone."""
+    criterion = task.written.items[position].to_criterion(_name_item(position))
     return {
         "id": f"{number}/{position}",
         "prompt": task.prompt,
@@ -153,7 +155,7 @@ def _make_enforcement_row(
 
 
 def make_rows_to_grade(tasks: Sequence[KeepTask]) -> list[list[dict[str, Any]]]:
-    """The rows of the three rounds in which `keep_by_data` has responses graded, to estimate their cost.
+    """Return the rows of the three rounds in which `keep_by_data` has responses graded, to estimate their cost.
 
     Rewrites are not known before a model has written them; they are assumed to be as long as the longest response.
     """
@@ -175,7 +177,7 @@ def _grade_rows(
     accounts: list[Account],
     progress: Progress | None,
 ) -> dict[str, GroupScores]:
-    """The scores of each row by its id; what the judges cost is added to the accounts."""
+    """Grade rows. Returns id of the row → scores; what the judges cost is added to the accounts."""
     rows = [row for row in rows if row["rubric"]["criteria"]]
     if not rows:
         return {}
@@ -194,7 +196,11 @@ def _check_enforcement(
     accounts: list[Account],
     progress: Progress | None,
 ) -> list[dict[int, bool]]:
-    """For each task, item → does a rewrite of the best response that violates the item get a lower score?"""
+    """Check whether a rewrite of the best response that violates an item gets a lower score on it.
+
+    Returns for each task: position of the item → was the violation caught? Items without a rewrite are left out.
+    """
+    # Number of the task, position of the item, the response to rewrite.
     targets: list[tuple[int, int, str]] = []
     for number, task in enumerate(tasks):
         scores = graded.get(str(number))
@@ -205,7 +211,7 @@ def _check_enforcement(
             if not np.isnan(oriented).all():
                 targets.append((number, position, task.responses[int(np.nanargmax(oriented))]))
 
-    async def violate(target: tuple[int, int, str], clients: JudgeClients) -> str | None:
+    async def rewrite(target: tuple[int, int, str], clients: JudgeClients) -> str | None:
         number, position, response = target
         task = tasks[number]
         values = {"response": response, "items": task.written.items[position].question}
@@ -214,7 +220,7 @@ def _check_enforcement(
         text = data.get("text")
         return text if isinstance(text, str) and text.strip() else None
 
-    rewritten, account = ask_for_each(targets, violate, writers, progress)
+    rewritten, account = ask_for_each(targets, rewrite, writers, progress)
     accounts.append(account)
     rows = []
     for (number, position, response), text in zip(targets, rewritten, strict=True):
@@ -230,7 +236,7 @@ def _check_enforcement(
 
 
 def _orient_scores(scores: GroupScores, position: int, task: KeepTask) -> np.ndarray:
-    """The scores of an item, higher is better."""
+    """Return the scores of an item, with their sign changed if it takes points away, so that higher is better."""
     sign = 1 if task.written.items[position].points > 0 else -1
     return sign * scores.scores[:, scores.names.index(_name_item(position))]
 
@@ -241,7 +247,10 @@ def _orient_scores(scores: GroupScores, position: int, task: KeepTask) -> np.nda
 def _measure_items(
     task: KeepTask, scores: GroupScores, again: GroupScores | None, enforced: Mapping[int, bool]
 ) -> list[MeasuredItem]:
-    """Every item with its figures; it is kept unless one of them speaks against it."""
+    """Measure every item; it is kept unless one of the figures speaks against it.
+
+    again: the scores of the second round. enforced: position of the item → was a violation caught?
+    """
     size = len(task.responses)
     lengths = np.array([len(response) for response in task.responses], dtype=float)
     markdown = markdown_density(list(task.responses)).sum(axis=1)
@@ -249,6 +258,7 @@ def _measure_items(
     strength_signs = None
     if task.strengths is not None:
         strength_signs = _compare_pairs(np.asarray(task.strengths, dtype=float))
+    # How the rubric orders each pair without the items that come later: the sum of its criteria, weighted.
     earlier_signs = np.zeros(size * (size - 1) // 2)
     if task.earlier_totals is not None:
         earlier_signs = np.nan_to_num(_compare_pairs(np.asarray(task.earlier_totals, dtype=float)))
@@ -260,7 +270,7 @@ def _measure_items(
         figures: dict[str, Any] = {"decided": round(float(is_decided.mean()), 3)}
         if again is not None:
             values_again = _orient_scores(again, position, task)[:size]
-            figures["kappa"] = round(cohen_kappa(values, values_again), 3)
+            figures["kappa"] = round(measure_kappa(values, values_again), 3)
         if position in enforced:
             figures["enforced"] = enforced[position]
         for name, signs_of_proxy in proxy_signs.items():
@@ -295,7 +305,7 @@ def _drop_gamed_items(
             if not np.isnan(values[size]) and values[size] >= np.nanmax(values[:size]):
                 fulfilled.append(position)
         breaker_wins = round(float((totals[size] > totals[:size]).mean()), 3)
-        if breaker_wins <= 0.5 or not fulfilled:
+        if breaker_wins <= _MOST_BREAKER_WINS or not fulfilled:
             break
         weakest = min(fulfilled, key=lambda position: measured[position].figures["decided"])
         reason = f"the breaker's text fulfils it and beats {breaker_wins:.0%} of the responses"
@@ -304,8 +314,8 @@ def _drop_gamed_items(
 
 
 def _find_reason(figures: Mapping[str, Any], decided: int, pairs: int) -> str | None:
-    """Why an item is dropped; None if it stays."""
-    decides_nearly_all = pairs >= _FINE_PAIRS and figures["decided"] > MOST_DECIDED
+    """Return why an item is dropped; None if it stays. decided: pairs that it decides, of `pairs` in all."""
+    decides_nearly_all = pairs >= _LEAST_PAIRS_FOR_MOST and figures["decided"] > MOST_DECIDED
     if figures["decided"] < LEAST_DECIDED or decides_nearly_all:
         return f"decides {figures['decided']:.0%} of the pairs"
     if figures.get("kappa", 1.0) < LEAST_KAPPA:
@@ -316,17 +326,17 @@ def _find_reason(figures: Mapping[str, Any], decided: int, pairs: int) -> str | 
         return f"prefers weaker responses (τ {figures['strength']:+.2f})"
     for name in ("length", "markdown"):
         tau = figures[name]
-        if tau is not None and abs(tau) >= MOST_PROXY and decided >= _LEAST_PAIRS:
+        if tau is not None and abs(tau) >= MOST_PROXY_TAU and decided >= _LEAST_PROXY_PAIRS:
             return f"follows {name} (τ {tau:+.2f})"
     if figures.get("adds") == 0.0:
         return "adds nothing: earlier items order the responses the same way"
     return None
 
 
-def cohen_kappa(first: np.ndarray, second: np.ndarray) -> float:
-    """Agreement of two ratings beyond chance; 1 if both are constant and equal.
+def measure_kappa(first: np.ndarray, second: np.ndarray) -> float:
+    """Return Cohen's κ, the agreement of two ratings beyond chance; 1 if both are constant and equal.
 
-    >>> cohen_kappa(np.array([1.0, 1, 0, 0]), np.array([1.0, 0, 0, 0]))
+    >>> measure_kappa(np.array([1.0, 1, 0, 0]), np.array([1.0, 0, 0, 0]))
     0.5
     """
     is_rated_twice = ~(np.isnan(first) | np.isnan(second))
@@ -343,32 +353,40 @@ def cohen_kappa(first: np.ndarray, second: np.ndarray) -> float:
 
 
 def _compare_pairs(values: np.ndarray) -> np.ndarray:
-    """One sign for every pair of responses: 1 if the first has the higher value, −1 if the second, 0 for a tie."""
+    """Return a sign for every pair of responses: 1 if the first has the higher value, −1 if the second, 0 for a tie."""
     first, second = np.triu_indices(len(values), 1)
     return np.asarray(np.sign(values[first] - values[second]))
 
 
-def _measure_tau(signs: np.ndarray, others: np.ndarray) -> float | None:
-    """Kendall's τ of two orders, given as signs of all pairs, over the pairs that both decide; None without any."""
-    decided = (np.nan_to_num(signs) != 0) & (np.nan_to_num(others) != 0)
-    if not decided.any():
+def _measure_tau(first_signs: np.ndarray, second_signs: np.ndarray) -> float | None:
+    """Return Kendall's τ of two orders over the pairs that both decide; None without any.
+
+    An order is given by the signs of all pairs (`_compare_pairs`).
+    """
+    is_decided_by_first = np.nan_to_num(first_signs) != 0
+    is_decided_by_second = np.nan_to_num(second_signs) != 0
+    is_decided = is_decided_by_first & is_decided_by_second
+    if not is_decided.any():
         return None
-    return round(float((signs[decided] * others[decided]).mean()), 3)
+    return round(float((first_signs[is_decided] * second_signs[is_decided]).mean()), 3)
 
 
 def _measure_partial_tau(
-    signs: np.ndarray, others: np.ndarray, control: np.ndarray | None
+    first_signs: np.ndarray, second_signs: np.ndarray, control_signs: np.ndarray | None
 ) -> float | None:
-    """Kendall's partial τ of two orders, without what both share with the control; τ itself if there is no control."""
-    tau = _measure_tau(signs, others)
-    if tau is None or control is None:
+    """Return Kendall's partial τ of two orders: τ without what both share with a third order, the control.
+
+    It is τ itself without a control; None if no pair is decided by both.
+    """
+    tau = _measure_tau(first_signs, second_signs)
+    if tau is None or control_signs is None:
         return tau
-    with_control = _measure_tau(signs, control)
-    others_with_control = _measure_tau(others, control)
-    if with_control is None or others_with_control is None:
+    first_tau = _measure_tau(first_signs, control_signs)
+    second_tau = _measure_tau(second_signs, control_signs)
+    if first_tau is None or second_tau is None:
         return tau
-    rest = (1 - with_control**2) * (1 - others_with_control**2)
-    if rest <= 0:
-        return 0.0  # strength explains one of them altogether
-    partial = (tau - with_control * others_with_control) / rest**0.5
+    unexplained = (1 - first_tau**2) * (1 - second_tau**2)
+    if unexplained <= 0:
+        return 0.0  # the control explains one of them altogether
+    partial = (tau - first_tau * second_tau) / unexplained**0.5
     return round(float(np.clip(partial, -1.0, 1.0)), 3)

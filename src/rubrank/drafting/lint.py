@@ -47,7 +47,7 @@ from rubrank.records.record import GroupRecord
 from rubrank.rubrics.rubric import Criterion, Rubric
 
 _VAGUE = pattern(rf"\b{words('vague')}\b|{words('含糊')}")
-_SPECIFIC = 14
+_MOST_VAGUE_WORDS = 14
 """A question with more words than this usually says what it means."""
 # Two predicates: "polite and correct", "names the dose and warns of …"; not "salt and pepper".
 _ADJECTIVE = r"\w+(?:ful|ous|ive|able|ible|al|ic|ed|ent|ant|ate|ct|te|ar|se|rt|ue)"
@@ -60,23 +60,28 @@ _COMPOUND = pattern(
     r"|\bas well as\b|\?\s*\S.*\?|并且|同时|以及.*(?:是否|吗)|而且",
 )
 _UNSEEN = pattern(words("unseen"))
+# "Does the answer …", with which a question about the response begins
 _ASKED_ABOUT = pattern(
     r"^\s*(?:does|is|do|are|has|have)\s+(?:the|this)\s+(?:answer|response|reply|text)\s+"
 )
-_SIMILAR = 0.85
-_SATURATED = 0.95
+_DUPLICATE_SIMILARITY = 0.85  # of two questions, from 0 to 1
+_SATURATED_SHARE = 0.95  # of the responses that have the best score
 _MUCH_WEIGHT = 0.2
 """A criterion with this share of the weight should have an effect on the rewards."""
 
 
 def lint_rubric(rubric: Rubric, records: Iterable[GroupRecord] | None = None) -> list[Finding]:
-    """Everything that is weak in a rubric, most important first."""
+    """Return everything that is weak in a rubric, most important first.
+
+    records: of a run with this rubric, to judge what its criteria did. Raises InvalidInput if they are of another one.
+    """
     judged = [criterion for criterion in rubric.criteria if criterion.question]
     findings = [finding for criterion in judged for finding in _find_weak_words(criterion)]
     for first, second in combinations(judged, 2):
-        normalized = (_normalize(first.question), _normalize(second.question))
-        similarity = SequenceMatcher(None, *normalized).ratio()
-        if similarity >= _SIMILAR:
+        first_words = _normalize(first.question)
+        second_words = _normalize(second.question)
+        similarity = SequenceMatcher(None, first_words, second_words).ratio()
+        if similarity >= _DUPLICATE_SIMILARITY:
             findings.append(
                 Finding(
                     kind="duplicate",
@@ -113,24 +118,24 @@ def lint_rubric(rubric: Rubric, records: Iterable[GroupRecord] | None = None) ->
 
 
 def lint_counts(counts: FindingCounts) -> list[Finding]:
-    """What the criteria of a run did, most important first; `rubrank report` shows it, too."""
+    """Return the findings about what the criteria of a run did, most important first."""
     findings = [_rename_saturated(finding, counts) for finding in counts.list_findings()]
     findings += _find_misaligned(counts)
     return sorted(findings, key=lambda finding: -finding.severity)
 
 
 def find_two_questions(question: str) -> str | None:
-    """The words with which a question asks two things at once; None if it asks one."""
+    """Return the words with which a question asks two things at once; None if it asks one."""
     compound = _COMPOUND.search(question)
     return compound[0].strip() if compound else None
 
 
 def _find_weak_words(criterion: Criterion) -> Iterator[Finding]:
-    """What is weak in the words of one judged criterion."""
+    """Yield the findings about the words of one judged criterion."""
     question = criterion.question or ""
     name = criterion.name
     vague = _VAGUE.search(question)
-    if vague and criterion.anchors is None and len(question.split()) <= _SPECIFIC:
+    if vague and criterion.anchors is None and len(question.split()) <= _MOST_VAGUE_WORDS:
         yield Finding(
             kind="vague",
             sentence=f'{name} asks for "{vague[0]}" without saying what that means.',
@@ -173,23 +178,19 @@ def _rename_saturated(finding: Finding, counts: FindingCounts) -> Finding:
         return finding
     criterion = counts.criteria[finding.subject]
     at_best = criterion.at_best / max(1, criterion.rollouts - criterion.missing)
-    if at_best < _SATURATED:
+    if at_best < _SATURATED_SHARE:
         return finding
-    sentence = (
-        f"{finding.subject} is saturated: {at_best:.0%} of the responses have its best score."
-    )
-    action = "Ask for more, or make it a gate, so that it stays fulfilled."
     return replace(
         finding,
         kind="saturated",
-        sentence=sentence,
-        action=action,
+        sentence=f"{finding.subject} is saturated: {at_best:.0%} of the responses have its best score.",
+        action="Ask for more, or make it a gate, so that it stays fulfilled.",
         evidence={**finding.evidence, "at_best": at_best},
     )
 
 
 def _find_misaligned(counts: FindingCounts) -> Iterator[Finding]:
-    """Criteria with much weight that decide next to nothing."""
+    """Yield a finding for every criterion with much weight that decides next to nothing."""
     groups = counts.groups - counts.without_signal
     total_weight = sum(criterion.weight for criterion in counts.criteria.values())
     if groups < LEAST_GROUPS or len(counts.criteria) < 2 or total_weight <= 0:
@@ -210,4 +211,5 @@ def _find_misaligned(counts: FindingCounts) -> Iterator[Finding]:
 
 
 def _normalize(question: str | None) -> str:
+    """Return the words of a question in lower case, without punctuation."""
     return " ".join(re.findall(r"\w+", (question or "").casefold()))

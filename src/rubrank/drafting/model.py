@@ -48,7 +48,8 @@ COMPILABLE = word_list("""
 """)
 """Verifiers that a model may name."""
 MOST_CONSTRAINTS = 12
-_MOST_LIBRARY = 4
+"""Constraints of one reply that are read."""
+_MOST_LIBRARY_CRITERIA = 4
 # These criteria need reference facts, which a model must not invent.
 _NEED_FACTS = ("CoreFactAccuracy", "NonCoreFactAccuracy")
 
@@ -78,7 +79,7 @@ class FoundConstraint:
 
 @dataclass(frozen=True)
 class ModelFindings:
-    """What the model finds in one prompt."""
+    """The constraints and criteria that the model finds in one prompt."""
 
     constraints: Sequence[FoundConstraint] = ()
     library: Sequence[str] = ()
@@ -89,7 +90,7 @@ class ModelFindings:
 
 @dataclass(frozen=True)
 class ModelResult:
-    """What the model finds in every prompt, and what it costs."""
+    """The findings in every prompt, and what they cost."""
 
     findings: list[ModelFindings]
     account: Account
@@ -103,7 +104,7 @@ def find_with_model(
 ) -> ModelResult:
     """Ask the first writer about every prompt; the last one checks what it says."""
 
-    async def find(task: ModelTask, clients: JudgeClients) -> ModelFindings:
+    async def find_in_prompt(task: ModelTask, clients: JudgeClients) -> ModelFindings:
         writer = writers.judges[0]
         message = fill_compile_prompt(task.prompt, task.compiled, templates)
         data, problem = await ask_json(
@@ -118,17 +119,17 @@ def find_with_model(
                 constraints.append(_read_constraint(entry, task.prompt, author))
         checker = clients.asker_of(writers.judges[-1])
         checked = await asyncio.gather(
-            *(_check(constraint, task, checker, templates) for constraint in constraints)
+            *(_check_by_model(constraint, task, checker, templates) for constraint in constraints)
         )
         library = [name for name in read_list(data, "library") if name in list_library()]
-        chosen = list(dict.fromkeys(library))[:_MOST_LIBRARY]
+        chosen = list(dict.fromkeys(library))[:_MOST_LIBRARY_CRITERIA]
         return ModelFindings(checked, chosen, author=author)
 
-    return ModelResult(*ask_for_each(tasks, find, writers, progress))
+    return ModelResult(*ask_for_each(tasks, find_in_prompt, writers, progress))
 
 
 def fill_compile_prompt(prompt: str, compiled: Sequence[str], templates: Templates) -> str:
-    """The message in which the first writer is asked about a prompt. compiled: what the rules compiled, in words."""
+    """Return the message that asks the first writer about a prompt. compiled: what the rules compiled, in words."""
     criteria, library = _describe_choices()
     values = {
         "prompt": prompt,
@@ -140,7 +141,7 @@ def fill_compile_prompt(prompt: str, compiled: Sequence[str], templates: Templat
 
 
 def _read_constraint(entry: Mapping[str, Any], prompt: str, author: Author) -> FoundConstraint:
-    """A constraint as a model wrote it, checked without another call."""
+    """Read a constraint as a model wrote it, and check what can be checked without another call."""
     name = str(entry.get("verifier"))
     values = entry.get("params")
     if not isinstance(values, Mapping):
@@ -152,7 +153,7 @@ def _read_constraint(entry: Mapping[str, Any], prompt: str, author: Author) -> F
 
 
 def _find_fault(name: str, params: Mapping[str, Any], evidence: str, prompt: str) -> str | None:
-    """Why a constraint cannot be used; None if nothing speaks against it that is known without another call."""
+    """Return why a constraint cannot be used, as far as that is known without another call; None if it can."""
     if name not in COMPILABLE:
         return f"{name!r} is not one of the verifiers that a model may name"
     try:
@@ -169,10 +170,13 @@ def _find_fault(name: str, params: Mapping[str, Any], evidence: str, prompt: str
     return f"the prompt does not say {foreign}" if foreign else None
 
 
-async def _check(
+async def _check_by_model(
     constraint: FoundConstraint, task: ModelTask, checker: Asker, templates: Templates
 ) -> FoundConstraint:
-    """The constraint after the round trip: its words entailed by the prompt, two texts told apart."""
+    """Let the checker confirm a constraint, as the top of this file says ("entailed", "told apart").
+
+    Returns it with a reason if it cannot be used, else with the two texts as figures.
+    """
     if constraint.reason:
         return constraint
     if name_criterion(constraint.verifier, constraint.params) in task.compiled:
@@ -197,10 +201,14 @@ async def _check(
         return replace(constraint, reason=reason)
     verifier = find_verifier(constraint.verifier)
     params = verifier.check_parameters(dict(constraint.params))
-    scores = [verifier.verify(Rollout(response=text), params).value for text in (passing, failing)]
-    if scores != [verifier.domain.high, verifier.domain.low]:
-        score_texts = ["missing" if score is None else f"{score:g}" for score in scores]
-        reason = f"the verifier gives {score_texts[0]} to a text that fulfils it, {score_texts[1]} to one that does not"
+    passing_score = verifier.verify(Rollout(response=passing), params).value
+    failing_score = verifier.verify(Rollout(response=failing), params).value
+    if passing_score != verifier.domain.high or failing_score != verifier.domain.low:
+        first = "missing" if passing_score is None else f"{passing_score:g}"
+        second = "missing" if failing_score is None else f"{failing_score:g}"
+        reason = (
+            f"the verifier gives {first} to a text that fulfils it, {second} to one that does not"
+        )
         return replace(constraint, reason=reason)
     return replace(constraint, figures={"passing": passing[:200], "failing": failing[:200]})
 
@@ -210,7 +218,7 @@ async def _check(
 
 @cache
 def make_schema() -> Mapping[str, Any]:
-    """The JSON Schema of a reply: constraints by the parameters of each verifier, and names of the library."""
+    """Return the JSON Schema of a reply: constraints by the parameters of each verifier, and names of the library."""
     forms = []
     for name in COMPILABLE:
         params = dict(find_verifier(name).parameters.model_json_schema())
@@ -240,7 +248,7 @@ def make_schema() -> Mapping[str, Any]:
 
 @cache
 def list_library() -> tuple[str, ...]:
-    """Judged criteria of the library that need nothing but the prompt and the response."""
+    """Return the judged criteria of the library that need nothing but the prompt and the response."""
     return tuple(
         name
         for name, entry in KNOWN.items()
@@ -250,7 +258,7 @@ def list_library() -> tuple[str, ...]:
 
 @cache
 def _describe_choices() -> tuple[str, str]:
-    """What the prompt lists: the verifiers that a model may name with their parameters, and criteria of the library."""
+    """Return two lists for the prompt: verifiers that a model may name, and criteria of the library."""
     verifiers = []
     for name in COMPILABLE:
         verifier = find_verifier(name)
@@ -263,7 +271,7 @@ def _describe_choices() -> tuple[str, str]:
 
 
 def _describe_shape(shape: Mapping[str, Any]) -> str:
-    """The type of a parameter in a few words, from its JSON Schema: "list of string"."""
+    """Return the type of a parameter in a few words, from its JSON Schema: "list of string"."""
     if "enum" in shape:
         return " | ".join(map(str, shape["enum"]))
     if "anyOf" in shape:

@@ -1,5 +1,8 @@
 """Name a criterion in a few words: "at least 300 words", "no commas".
 
+    >>> name_criterion("WordCount", {"relation": "at most", "count": 30})
+    'at most 30 words'
+
 The phrases are in data/names.yaml.
 """
 
@@ -15,7 +18,7 @@ import yaml
 from rubrank.errors import RubrankError
 from rubrank.verifiers.verifier import find_verifier
 
-_LONGEST = 60  # characters of a name
+_LONGEST_NAME = 60  # characters
 
 
 @cache
@@ -26,7 +29,7 @@ def _read_names() -> dict[str, dict[str, str]]:
 
 
 def name_criterion(verifier: str, params: Mapping[str, Any]) -> str:
-    """A name that a reader understands without the parameters.
+    """Return a name that a reader understands without the parameters.
 
     It is the verifier's own name if there is no phrase for it, or if the parameters do not fit: a model may name any
     verifier with any parameters.
@@ -40,7 +43,7 @@ def name_criterion(verifier: str, params: Mapping[str, Any]) -> str:
     phrases = _read_names()["phrases"]
     units = _read_names()["units"]
     if verifier in phrases:
-        return phrases[verifier].format(**values)[:_LONGEST]
+        return phrases[verifier].format(**values)[:_LONGEST_NAME]
     if verifier in units:
         unit = values.get("unit", units[verifier])
         if "low" in values and "high" in values:
@@ -49,7 +52,7 @@ def name_criterion(verifier: str, params: Mapping[str, Any]) -> str:
             return f"{values['relation']} {values['count']} {unit}"
     for key, phrase in (("keywords", "mentions"), ("forbidden_words", "does not mention")):
         if values.get(key):
-            return f"{phrase} {', '.join(values[key])}"[:_LONGEST]
+            return f"{phrase} {', '.join(values[key])}"[:_LONGEST_NAME]
     if verifier == "FormatRequirement" and "format" in values:
         return f"in the format {values['format']}"
     if verifier == "CaseFormat":
@@ -57,21 +60,21 @@ def name_criterion(verifier: str, params: Mapping[str, Any]) -> str:
     if verifier == "LanguageRequirement":
         return f"in the language {values['language']}"
     if verifier == "ConstrainedResponse":
-        return f"one of: {', '.join(values['options'])}"[:_LONGEST]
+        return f"one of: {', '.join(values['options'])}"[:_LONGEST_NAME]
     if verifier.startswith(("first_word:", "last_word:")):
         place = "begins" if verifier.startswith("first") else "ends"
-        return f"{place} with {next(iter(values.values()))}"[:_LONGEST]
+        return f"{place} with {next(iter(values.values()))}"[:_LONGEST_NAME]
     return verifier
 
 
 def name_question(question: str) -> str:
-    """The first words of a question, as the name of a judged criterion."""
+    """Return the first words of a question, as the name of a judged criterion."""
     words = question.rstrip("?？ ").split()
-    return " ".join(words[:8])[:_LONGEST] or question[:_LONGEST]
+    return " ".join(words[:8])[:_LONGEST_NAME] or question[:_LONGEST_NAME]
 
 
 def describe_criterion(verifier: str, params: Mapping[str, Any]) -> str:
-    """The criterion in words that can be compared with a prompt: its name, what it checks, all parameters.
+    """Return the criterion in words that can be compared with a prompt: its name, what it checks, all parameters.
 
     >>> describe_criterion("WordCount", {"relation": "at most", "count": 30})
     'at most 30 words (the number of words that a reader sees; relation: at most, count: 30)'

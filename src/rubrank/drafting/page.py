@@ -1,4 +1,4 @@
-"""The page on which `rubrank view rubrics.jsonl` shows drafted rubrics beside their prompts.
+"""Make the page on which `rubrank view rubrics.jsonl` shows drafted rubrics beside their prompts.
 
     drafts = read_drafts("rubrics.jsonl")
     make_page(drafts, 0)                 HTML: the first prompt, its criteria, where they come from, what was measured
@@ -21,7 +21,7 @@ from rubrank.errors import InvalidInput
 from rubrank.tables.rows import read_rows
 
 _LONGEST_LINE = 70  # characters of a prompt in the list
-_LISTED = 500  # prompts that the list shows around the chosen one
+_MOST_LISTED = 500  # prompts that the list shows around the chosen one
 OFFLINE_SCRIPT = """
 function markLink() {
   const shown = document.querySelector("main:target") || document.querySelector("main");
@@ -33,8 +33,8 @@ function markLink() {
 addEventListener("load", markLink);
 addEventListener("hashchange", markLink);
 """
-# Headings of the figures that `keep.py` measures, and of where an item comes from.
-_FIGURES = {
+# Headings of the figures that `keep.py` measures.
+_FIGURE_HEADINGS = {
     "decided": "pairs decided",
     "kappa": "κ when asked again",
     "enforced": "violation caught",
@@ -42,7 +42,8 @@ _FIGURES = {
     "length": "τ with length",
     "markdown": "τ with Markdown",
 }
-_ORIGIN = {
+# Fields of an item that say where it comes from, and how they are shown.
+_ORIGIN_TEXTS = {
     "evidence": "“{}”",
     "writer": "writer {}",
     "model": "model {}",
@@ -66,7 +67,7 @@ def is_draft_file(path: Path) -> bool:
 
 
 def read_drafts(path: Path) -> list[Mapping[str, Any]]:
-    """The rows of a drafted file; one clear error for a row that has no draft."""
+    """Read the rows of a drafted file. Raises InvalidInput for a row that has no draft."""
     drafts = []
     for number, row in enumerate(read_rows(str(path)), start=1):
         draft = row.get("draft")
@@ -83,14 +84,14 @@ def read_drafts(path: Path) -> list[Mapping[str, Any]]:
 
 
 def read_style() -> str:
-    """The style sheet of the page."""
+    """Return the style sheet of the page."""
     return (files("rubrank") / "drafting" / "data" / "page.css").read_text(encoding="utf-8")
 
 
 def make_page(drafts: Sequence[Mapping[str, Any]], number: int) -> str:
-    """The page with one draft in full, and links to the others."""
-    first = max(0, min(number - _LISTED // 2, len(drafts) - _LISTED))
-    listed = range(first, min(len(drafts), first + _LISTED))
+    """Return the page with one draft in full, and links to the others."""
+    first = max(0, min(number - _MOST_LISTED // 2, len(drafts) - _MOST_LISTED))
+    listed = range(first, min(len(drafts), first + _MOST_LISTED))
     parts = [
         "<!doctype html><html lang=en><meta charset=utf-8><title>Drafted rubrics</title>"
         '<meta name=viewport content="width=device-width"><link rel=stylesheet href="/draft.css">',
@@ -101,7 +102,7 @@ def make_page(drafts: Sequence[Mapping[str, Any]], number: int) -> str:
 
 
 def make_offline_page(drafts: Sequence[Mapping[str, Any]], title: str, policy: str) -> str:
-    """The page with all drafts, which needs no server. policy: its content security policy."""
+    """Return the page with all drafts, which needs no server. policy: its content security policy."""
     links = _list_prompts(drafts, range(len(drafts)), 0, "#row-")
     parts = [
         f"<!doctype html><html lang=en><meta charset=utf-8><title>{escape(title)}</title>"
@@ -115,7 +116,7 @@ def make_offline_page(drafts: Sequence[Mapping[str, Any]], title: str, policy: s
 
 
 def _show_draft(drafts: Sequence[Mapping[str, Any]], number: int) -> str:
-    """One prompt and its rubric."""
+    """Return the HTML of one prompt and its rubric."""
     row = drafts[number]
     draft = row["draft"]
     items = draft["items"]
@@ -147,7 +148,7 @@ def _show_draft(drafts: Sequence[Mapping[str, Any]], number: int) -> str:
 def _list_prompts(
     drafts: Sequence[Mapping[str, Any]], listed: range, chosen: int, link: str
 ) -> str:
-    """The first lines of some prompts. link: what comes before the number of a prompt in its address."""
+    """Return a list of links to prompts, by their first lines. link: the address of a prompt without its number."""
     entries = []
     for number in listed:
         row = drafts[number]
@@ -165,7 +166,7 @@ def _list_prompts(
 
 
 def _mark_evidence(prompt: str, items: Sequence[Mapping[str, Any]]) -> str:
-    """The prompt as HTML, with the words that state criteria marked; overlapping marks are joined."""
+    """Return the prompt as HTML, with the words that state criteria marked; overlapping marks are joined."""
     spans = []
     for item in items:
         evidence = str(item.get("evidence", "")).strip()
@@ -186,21 +187,21 @@ def _mark_evidence(prompt: str, items: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _make_table(row: Mapping[str, Any], items: Sequence[Mapping[str, Any]]) -> str:
+    """Return the table with a line for each item: its criterion, its origin, its figures, and the decision."""
     rubric = row.get("rubric")
     criteria = rubric.get("criteria", []) if isinstance(rubric, Mapping) else []
-    by_name = {
+    criterion_of_name = {
         criterion.get("name"): criterion for criterion in criteria if isinstance(criterion, Mapping)
     }
     lines = []
     for item in items:
-        criterion = item.get("criterion") or by_name.get(item.get("name")) or {}
+        criterion = item.get("criterion") or criterion_of_name.get(item.get("name")) or {}
         is_kept = bool(item.get("kept", True))
         decision = "kept" if is_kept else f"dropped: {item.get('reason', '')}"
-        figures = [
-            f"{_FIGURES.get(name, name)}: {_format_figure(value)}"
-            for name, value in (item.get("figures") or {}).items()
-            if value is not None
-        ]
+        figures = []
+        for name, value in (item.get("figures") or {}).items():
+            if value is not None:
+                figures.append(f"{_FIGURE_HEADINGS.get(name, name)}: {_format_figure(value)}")
         lines.append(
             f"<tr class={'kept' if is_kept else 'dropped'}><td>{_describe_criterion(item, criterion)}"
             f"<td>{_join_lines(_describe_origin(item))}<td>{_join_lines(figures)}<td>{escape(decision)}"
@@ -220,6 +221,7 @@ def _join_lines(lines: Sequence[str]) -> str:
 
 
 def _describe_criterion(item: Mapping[str, Any], criterion: Mapping[str, Any]) -> str:
+    """Return the HTML of a criterion: its name, its question or verifier, and its points."""
     parts = [f"<b>{escape(str(item.get('name', '')))}</b>"]
     if criterion.get("question"):
         parts.append(escape(str(criterion["question"])))
@@ -243,8 +245,9 @@ def _describe_criterion(item: Mapping[str, Any], criterion: Mapping[str, Any]) -
 
 
 def _describe_origin(item: Mapping[str, Any]) -> list[str]:
+    """Return the lines that say where an item comes from."""
     lines = [str(item.get("step", ""))]
-    for key, text in _ORIGIN.items():
+    for key, text in _ORIGIN_TEXTS.items():
         if item.get(key) not in (None, ""):
             lines.append(text.format(str(item[key]).strip()))
     lines += [f"also asked as: {question}" for question in item.get("merged_with", [])]

@@ -23,7 +23,7 @@ def pattern(*parts: str) -> re.Pattern[str]:
 
 
 def any_of(*alternatives: str) -> str:
-    """A group that matches one of the alternatives; an argument may hold several.
+    """Return a group that matches one of the alternatives; an argument may hold several.
 
     >>> any_of("words?|sentences?", "paragraphs?")
     '(?:words?|sentences?|paragraphs?)'
@@ -32,12 +32,12 @@ def any_of(*alternatives: str) -> str:
 
 
 def words(name: str) -> str:
-    """A group that matches one of the alternatives of a list in data/words.tsv."""
+    """Return a group that matches one of the alternatives of a list in data/words.tsv."""
     return any_of(*_read_words()[name])
 
 
 def list_words(name: str) -> list[str]:
-    """The entries of a list in data/words.tsv that holds plain words."""
+    """Return the entries of a list in data/words.tsv that holds plain words."""
     return "|".join(_read_words()[name]).split("|")
 
 
@@ -53,7 +53,7 @@ def _read_words() -> dict[str, list[str]]:
 
 
 def read_group(match: re.Match[str], name: str) -> str:
-    """The text of the group `name`, or of `name_2` or `name_3`; empty if none of them matched.
+    """Return the text of the group `name`, or of `name_2` or `name_3`; empty if none of them matched.
 
     Python allows a group name only once in a pattern, so alternatives that capture the same thing number it.
 

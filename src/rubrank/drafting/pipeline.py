@@ -13,11 +13,12 @@ Calls are cached in the file that `writers.yaml` names: an interrupted run goes 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from rubrank._plain import word_list
 from rubrank.drafting.draft import (
     DraftedItem,
     DraftedRubric,
@@ -28,7 +29,6 @@ from rubrank.drafting.draft import (
 from rubrank.drafting.keep import LEAST_RESPONSES, KeepTask, MeasuredRubric, keep_by_data
 from rubrank.drafting.model import ModelFindings, ModelTask, find_with_model
 from rubrank.drafting.names import name_question
-from rubrank.drafting.prompts import PromptRow, join_prompt
 from rubrank.drafting.writers import (
     Progress,
     WritingTask,
@@ -41,10 +41,29 @@ from rubrank.errors import InvalidInput
 from rubrank.judges.client.usage import Account
 from rubrank.judges.judge import Judges
 from rubrank.rollouts.groups import read_groups
+from rubrank.tables.rows import Source, read_rows
 
 Keep = Literal["data", "all"]
 DraftProgress: TypeAlias = Callable[[str, int, int, float], None]
 """Called with (name of the work, done, total, cost so far)."""
+
+# Columns that hold the prompt, a known right answer, and ids; of several, the first one with a value is read.
+_PROMPT_KEYS = word_list("prompt question instruction query input messages problem text")
+_REFERENCE_KEYS = word_list("reference reference_answer answer truth solution ground_truth target")
+_ID_KEYS = word_list("id key prompt_id uid source")
+
+
+@dataclass(frozen=True)
+class PromptRow:
+    """One prompt with what is known about it."""
+
+    prompt: str
+    """What the user asked last, after the system prompt if there is one."""
+    turns: int = 1
+    tools: Sequence[Any] = ()
+    reference: str | None = None
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    """Ids of the row by column, which the output repeats."""
 
 
 @dataclass(frozen=True)
@@ -62,30 +81,6 @@ class DraftResult:
 
     rubrics: list[DraftedRubric]
     account: Account | None = None
-
-
-def read_responses(source: Any) -> dict[str, KnownResponses]:
-    """Prompt → its responses, from any file that `grade` reads; a column `strength` says how good each is.
-
-    A prompt is written as in `PromptRow`, after its system prompt; the prompt alone is a key as well.
-    """
-    responses: dict[str, KnownResponses] = {}
-    for group in read_groups(source):
-        texts = [rollout.response for rollout in group.rollouts]
-        strengths: list[Any] = [rollout.metadata.get("strength") for rollout in group.rollouts]
-        if all(isinstance(s, int | float) and not isinstance(s, bool) for s in strengths):
-            order = sorted(range(len(texts)), key=lambda i: -strengths[i])
-            known_responses = KnownResponses(
-                [texts[i] for i in order], [float(strengths[i]) for i in order]
-            )
-        else:
-            known_responses = KnownResponses(texts)
-        messages = [(message.role, message.content) for message in group.rollouts[0].prompt]
-        prompt, user_turns = join_prompt(messages)
-        responses[prompt] = known_responses
-        if user_turns:
-            responses.setdefault(user_turns[-1], known_responses)
-    return responses
 
 
 def draft_rubrics(
@@ -128,28 +123,35 @@ def draft_rubrics(
     spendings = [models.spending for models in (writers, judges) if models is not None]
     cost_before = sum(spending.cost for spending in spendings)
 
-    def report(label: str) -> Progress | None:
-        """A function (done, total) that shows one part of the work, with the cost of all parts so far."""
+    def make_progress(label: str) -> Progress | None:
+        """Return a function (done, total) that reports one part of the work, with the cost of all parts so far."""
         if progress is None:
             return None
-        return lambda done, total: progress(
-            label, done, total, sum(s.cost for s in spendings) - cost_before
-        )
+
+        def report(done: int, total: int) -> None:
+            cost = sum(spending.cost for spending in spendings) - cost_before
+            progress(label, done, total, cost)
+
+        return report
 
     model_tasks = []
     for rubric in rubrics:
         compiled = [item.name for item in rubric.items if item.step == "compiled"]
         model_tasks.append(ModelTask(rubric.prompt, compiled))
-    model_result = find_with_model(model_tasks, writers, templates, report("finding constraints"))
+    model_result = find_with_model(
+        model_tasks, writers, templates, make_progress("finding constraints")
+    )
 
     writing_tasks = []
     for row in rows:
         texts = responses[row.prompt].texts if row.prompt in responses else ()
         writing_tasks.append(WritingTask(row.prompt, row.reference, texts))
-    result = write_items(writing_tasks, writers, templates, report("writing items"))
+    result = write_items(writing_tasks, writers, templates, make_progress("writing items"))
     accounts = [model_result.account, result.account]
 
-    measured: dict[int, MeasuredRubric] = {}
+    measured: dict[
+        int, MeasuredRubric
+    ] = {}  # by the number of the row; not all have enough responses
     if judges is not None and keep == "data":
         keep_tasks = {}
         for number, (row, written) in enumerate(zip(rows, result.written, strict=True)):
@@ -158,13 +160,14 @@ def draft_rubrics(
                 task = KeepTask(row.prompt, written, answers.texts, answers.strengths)
                 keep_tasks[number] = task
         tasks = list(keep_tasks.values())
-        decided = keep_by_data(tasks, judges, writers, templates, report("measuring items"))
+        decided = keep_by_data(tasks, judges, writers, templates, make_progress("measuring items"))
         measured = dict(zip(keep_tasks, decided.rubrics, strict=True))
         accounts.append(decided.account)
 
-    for number, rubric in enumerate(rubrics):
-        rubric = _add_findings(rubric, model_result.findings[number], activate=activate)
-        written = result.written[number]
+    for number, (findings, written) in enumerate(
+        zip(model_result.findings, result.written, strict=True)
+    ):
+        rubric = _add_findings(rubrics[number], findings, activate=activate)
         rubrics[number] = _add_written(rubric, written, measured.get(number), templates.version)
     return DraftResult(rubrics, Account.merge(accounts))
 
@@ -172,7 +175,7 @@ def draft_rubrics(
 def _add_findings(
     rubric: DraftedRubric, findings: ModelFindings, *, activate: bool
 ) -> DraftedRubric:
-    """The rubric with the constraints, and criteria of the library, that a model found."""
+    """Return the rubric with the constraints, and criteria of the library, that a model found."""
     items = list(rubric.items)
     names = {item.name for item in items}
     for constraint in findings.constraints:
@@ -203,13 +206,13 @@ def _add_written(
     measured: MeasuredRubric | None,
     prompt_version: str,
 ) -> DraftedRubric:
-    """The rubric with the judged items that were written for it, and what was decided about them."""
+    """Return the rubric with the judged items that were written for it, and what was decided about them."""
     names = {item.name for item in rubric.items}
     drafted = []
     for position, item in enumerate(written.items):
         name = make_unique(name_question(item.question), names)
         entry = DraftedItem(
-            item.criterion(name), "written", author=item.author, merged_with=item.merged_with
+            item.to_criterion(name), "written", author=item.author, merged_with=item.merged_with
         )
         if measured is not None:
             decision = measured.items[position]
@@ -239,7 +242,7 @@ def _add_written(
 def _add_dependencies(
     written: Sequence[WrittenItem], drafted: Sequence[DraftedItem]
 ) -> list[DraftedItem]:
-    """The items, with `depends` on the name of the item that they build on, if both were kept."""
+    """Return the items, with `depends` on the name of the item that they build on, if both were kept."""
     name_of_question = {}
     for item, entry in zip(written, drafted, strict=True):
         if entry.kept:
@@ -252,3 +255,114 @@ def _add_dependencies(
             entry = replace(entry, criterion={**entry.criterion, "depends": [base]})
         items.append(entry)
     return items
+
+
+# ---- prompts and responses ------------------------------------------------------------------------------------------
+
+
+def read_prompts(source: Source) -> Iterator[PromptRow]:
+    """Yield the prompts of any source that `read_rows` reads: texts, lists of chat messages, IFEval-like rows.
+
+    Raises InvalidInput for a row without a prompt, or if there are no rows.
+    """
+    number = 0
+    for number, row in enumerate(read_rows(source), start=1):
+        place = f"{source}: row {number}" if isinstance(source, str) else f"row {number}"
+        yield _read_row(row, place)
+    if number == 0:
+        raise InvalidInput(str(source), "prompts", allowed="at least one row", got="none")
+
+
+def _read_row(row: Mapping[str, Any], place: str) -> PromptRow:
+    """Read one row. place: file and row, for errors."""
+    present = [name for name in _PROMPT_KEYS if row.get(name) is not None]
+    if not present:
+        keys = ", ".join(map(str, row)) or "none"
+        raise InvalidInput(
+            place,
+            "prompt",
+            allowed=f"in one of the columns {', '.join(_PROMPT_KEYS)}",
+            got=f"the columns {keys}",
+        )
+    # A column may be empty if another one has the prompt.
+    key = next((name for name in present if row[name]), present[0])
+    value = row[key]
+    turns = 1
+    if isinstance(value, list | tuple):
+        prompt, turns = _read_messages(value, place)
+    elif isinstance(value, str):
+        prompt = value
+    else:
+        raise InvalidInput(
+            place,
+            key,
+            allowed="a text or a list of messages",
+            got=type(value).__name__,
+        )
+    if not prompt.strip():
+        raise InvalidInput(place, key, allowed="a text that can be read", got="an empty one")
+    reference = None
+    for name in _REFERENCE_KEYS:
+        if isinstance(row.get(name), str | int | float):
+            reference = str(row[name])
+            break
+    ids = {name: row[name] for name in _ID_KEYS if row.get(name) is not None}
+    return PromptRow(prompt, turns, row.get("tools") or (), reference, ids)
+
+
+def _read_messages(messages: Sequence[Any], place: str) -> tuple[str, int]:
+    """Return the prompt in a list of messages, and the number of the user's turns."""
+    for message in messages:
+        if not isinstance(message, Mapping) or not isinstance(message.get("content"), str):
+            raise InvalidInput(
+                place,
+                "messages",
+                allowed="a list of {role, content}",
+                got=repr(message)[:80],
+            )
+    prompt, user_turns = join_prompt(
+        [(str(message.get("role")), message["content"]) for message in messages]
+    )
+    if not user_turns:
+        raise InvalidInput(place, "messages", allowed="with a turn of the user", got="none")
+    return prompt, len(user_turns)
+
+
+def join_prompt(messages: Iterable[tuple[str, str]]) -> tuple[str, list[str]]:
+    """Return the system prompt and the user's last turn as one text, and all turns of the user.
+
+    messages: (role, content) of each message.
+    """
+    system = ""
+    user_turns = []
+    for role, content in messages:
+        if role in ("system", "developer"):
+            system = content + "\n\n"
+        elif role == "user":
+            user_turns.append(content)
+    return system + "".join(user_turns[-1:]), user_turns
+
+
+def read_responses(source: Any) -> dict[str, KnownResponses]:
+    """Read the responses to each prompt from any file that `grade` reads; a column `strength` says how good each is.
+
+    Returns prompt → responses. A prompt is written as in `PromptRow`, after its system prompt; the user's last turn
+    alone is a key as well.
+    """
+    responses: dict[str, KnownResponses] = {}
+    for group in read_groups(source):
+        texts = [rollout.response for rollout in group.rollouts]
+        strengths: list[Any] = [rollout.metadata.get("strength") for rollout in group.rollouts]
+        known_responses = KnownResponses(texts)
+        if all(isinstance(s, int | float) and not isinstance(s, bool) for s in strengths):
+            strongest_first = sorted(range(len(texts)), key=lambda i: -strengths[i])
+            known_responses = KnownResponses(
+                texts=[texts[i] for i in strongest_first],
+                strengths=[float(strengths[i]) for i in strongest_first],
+            )
+        messages = [(message.role, message.content) for message in group.rollouts[0].prompt]
+        prompt, user_turns = join_prompt(messages)
+        responses[prompt] = known_responses
+        if user_turns:
+            responses.setdefault(user_turns[-1], known_responses)
+    return responses

@@ -25,12 +25,40 @@ from rubrank.rollouts.rollout import Rollout
 from rubrank.verifiers.shared.numerals import read_han
 from rubrank.verifiers.verifier import find_verifier, library_examples
 
+# The words and the sentence of which example texts are made.
 _WORDS = word_list("the tide rises slowly and a small boat leaves while gulls circle above")
-_LARGEST_EXAMPLE = 20_000  # characters
+_SENTENCE = "The tide rises slowly."
+_LONGEST_EXAMPLE = 20_000  # characters
+_LARGEST_COUNT = 5000  # of words or other units in an example
+
+# Punctuation marks that a prompt may name instead of showing: patterns of their names.
+_MARK_NAMES = {
+    "!": "exclamation",
+    "?": "question mark",
+    ";": "semicolon",
+    ":": "colon",
+    "#": "hash(?:tag)?",
+}
+# Numbers in words that `read_number` does not know.
+_NUMBER_WORDS = {
+    "once": 1,
+    "twice": 2,
+    "thrice": 3,
+    "dozen": 12,
+    "single": 1,
+    "both": 2,
+    "couple": 2,
+}
+_HAN_NUMERAL = re.compile(r"[零一二两三四五六七八九十百千万]+")
+_FREE_PARAMETERS = word_list("""
+    relation let_relation capital_relation lang unit kinds language format pattern case style marks need scope
+    postscript_marker
+""")
+"""Parameters whose values need not occur in the prompt in the same words."""
 
 
 def find_example_texts(name: str, params: Mapping[str, Any]) -> tuple[str, str] | None:
-    """A text that passes and a text that fails, or None if no pair was found."""
+    """Return a text that passes and a text that fails, or None if no pair was found."""
     verifier = find_verifier(name)
     checked = verifier.check_parameters(dict(params))
     passing = None
@@ -61,19 +89,19 @@ def find_example_texts(name: str, params: Mapping[str, Any]) -> tuple[str, str] 
 
 
 def find_foreign_parameter(params: Mapping[str, Any], prompt: str) -> str | None:
-    """The first parameter whose number or string does not occur in the prompt, as "name value"; None if all do.
+    """Return the first parameter whose number or string does not occur in the prompt, as "name value"; None if all do.
 
     A number may be one off, because "at most 10" is also "less than 11".
     """
     lowered = fold_text(prompt)
     numbers = {read_number(text) for text in re.findall(r"\d[\d,]*", prompt)}
     numbers |= {read_number(text) for text in re.findall(NUMBER, lowered)}
-    numbers |= {
-        value for word, value in _NUMBER_WORDS.items() if re.search(rf"\b{word}\b", lowered)
-    }
+    for word, number in _NUMBER_WORDS.items():
+        if re.search(rf"\b{word}\b", lowered):
+            numbers.add(number)
     numbers |= {int(read_han(numeral)) for numeral in _HAN_NUMERAL.findall(prompt)}
     for name, value in params.items():
-        if name in _OPEN:
+        if name in _FREE_PARAMETERS:
             continue
         for item in value if isinstance(value, list | tuple) else [value]:
             if isinstance(item, str):
@@ -82,59 +110,36 @@ def find_foreign_parameter(params: Mapping[str, Any], prompt: str) -> str | None
                 is_named = mark_name is not None and re.search(rf"\b{mark_name}(?:e?s)?\b", lowered)
                 if fold_text(item) not in lowered and not is_named:
                     return f"{name} {item!r}"
-            is_number = isinstance(item, int | float) and not isinstance(item, bool)
-            if is_number and item > 1 and not {int(item) - 1, int(item), int(item) + 1} & numbers:
-                return f"{name} {item}"
+            elif isinstance(item, int | float) and not isinstance(item, bool):
+                # 0 and 1 are seldom written as numbers: "no commas", "a title".
+                nearby = {int(item) - 1, int(item), int(item) + 1}
+                if item > 1 and numbers.isdisjoint(nearby):
+                    return f"{name} {item}"
     return None
 
 
-_MARK_NAMES = {
-    "!": "exclamation",
-    "?": "question mark",
-    ";": "semicolon",
-    ":": "colon",
-    "#": "hash(?:tag)?",
-}
-_NUMBER_WORDS = {
-    "once": 1,
-    "twice": 2,
-    "thrice": 3,
-    "dozen": 12,
-    "single": 1,
-    "both": 2,
-    "couple": 2,
-}
-_HAN_NUMERAL = re.compile(r"[零一二两三四五六七八九十百千万]+")
-_OPEN = word_list("""
-    relation let_relation capital_relation lang unit kinds language format pattern case style marks need scope
-    postscript_marker
-""")
-"""Parameters whose values need not occur in the prompt in the same words."""
-
-
 def _make_texts(params: Mapping[str, Any]) -> Iterator[str]:
-    """Texts that fulfil, or miss by a little, whatever the parameters ask for."""
+    """Yield texts that fulfil, or miss by a little, whatever the parameters ask for."""
     strings = [value for value in params.values() if isinstance(value, str)]
     for value in params.values():
         if isinstance(value, list | tuple):
             strings += [item for item in value if isinstance(item, str)]
-    plain = "The tide rises slowly."
-    yield plain
+    yield _SENTENCE
     yield _make_words(12)
     if strings:
         joined = " ".join(strings)
         yield joined
-        yield f"{plain} {joined}"
-        yield f"{joined} {plain}"
-        yield "\n\n".join([plain, *strings])
+        yield f"{_SENTENCE} {joined}"
+        yield f"{joined} {_SENTENCE}"
+        yield "\n\n".join([_SENTENCE, *strings])
         yield from strings
     counts = {1, 2, 3, 40}
     for value in params.values():
-        if isinstance(value, int | float) and value < 5000:
+        if isinstance(value, int | float) and value < _LARGEST_COUNT:
             counts |= {max(0, int(value) + change) for change in (-1, 0, 1)}
     for count in sorted(counts):
         for text in _make_texts_of_size(count, strings):
-            if len(text) <= _LARGEST_EXAMPLE:
+            if len(text) <= _LONGEST_EXAMPLE:
                 yield text
     data = (files("rubrank") / "drafting" / "data" / "examples.yaml").read_text(encoding="utf-8")
     yield from yaml.safe_load(data)
@@ -145,20 +150,20 @@ def _make_words(count: int) -> str:
 
 
 def _make_texts_of_size(count: int, strings: list[str]) -> Iterator[str]:
-    """Texts with this many words, sentences, paragraphs, bullet points and so on."""
-    sentence = "The tide rises slowly."
+    """Yield texts with this many words, sentences, paragraphs, bullet points and so on."""
+    numbers = range(1, count + 1)
     yield _make_words(count)
-    yield " ".join([sentence] * count)
-    yield "\n\n".join([sentence] * count)
-    yield "\n***\n".join([sentence] * count)
-    yield "\n".join(f"* point {position}" for position in range(1, count + 1))
-    yield "\n".join(f"{position}. point" for position in range(1, count + 1))
-    yield " ".join(f"[name {position}]" for position in range(1, count + 1))
-    yield " ".join(f"*part {position}*" for position in range(1, count + 1))
+    yield " ".join([_SENTENCE] * count)
+    yield "\n\n".join([_SENTENCE] * count)
+    yield "\n***\n".join([_SENTENCE] * count)
+    yield "\n".join(f"* point {number}" for number in numbers)
+    yield "\n".join(f"{number}. point" for number in numbers)
+    yield " ".join(f"[name {number}]" for number in numbers)
+    yield " ".join(f"*part {number}*" for number in numbers)
     yield " ".join(["TIDE"] * count) + " rises"
-    yield " ".join(str(position) for position in range(1, count + 1))
+    yield " ".join(str(number) for number in numbers)
     yield "x" * count
     for string in strings[:5]:
         yield " ".join([string] * count) + " end."
-        yield "\n\n".join(f"{string} {position}\n{sentence}" for position in range(1, count + 1))
-        yield "\n\n".join([f"{string} {sentence}"] * count)
+        yield "\n\n".join(f"{string} {number}\n{_SENTENCE}" for number in numbers)
+        yield "\n\n".join([f"{string} {_SENTENCE}"] * count)

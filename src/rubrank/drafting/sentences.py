@@ -1,6 +1,6 @@
 """Prepare a prompt for the rules: sentences in which quantities and quoted texts are replaced by tokens.
 
-    >>> prepared = prepare('Write a 300+ word story. Use the word "tide" at least twice.')
+    >>> prepared = prepare_sentences('Write a 300+ word story. Use the word "tide" at least twice.')
     >>> [sentence.text for sentence in prepared]
     ['Write a ⟨q1⟩ word story.', 'Use the word ⟨s0⟩ ⟨q0⟩ times.']
     >>> prepared[1].quantities["q0"], prepared[1].strings["s0"]
@@ -24,8 +24,11 @@ Relation: TypeAlias = Literal[
 ]
 """plain: a number alone, as in "3 bullet points"."""
 
-_LONGEST_STRING = 30
-"""Words of a quotation that a constraint may name; a longer one is material."""
+_MOST_STRING_WORDS = 30
+_MOST_STRING_CHARACTERS = 300
+"""Size of a quotation that a constraint may name; a longer one is material."""
+_CHARACTERS_BEFORE = 80
+"""Characters before a quantity in which a negation or a limit is looked for."""
 
 
 @dataclass(frozen=True)
@@ -52,126 +55,18 @@ class Sentence:
     quantities: dict[str, Quantity]
     strings: dict[str, str]
 
-    def quantity_in(self, match: re.Match[str]) -> Quantity:
-        """The quantity behind the token in a match's group `quantity`."""
+    def get_quantity(self, match: re.Match[str]) -> Quantity:
+        """Return the quantity behind the token in a match's group `quantity`."""
         return self.quantities[read_group(match, "quantity")]
 
-    def string_in(self, match: re.Match[str]) -> str:
-        """What a match names: the quoted text behind its group `string`, or the bare word of its group `bare`."""
+    def get_string(self, match: re.Match[str]) -> str:
+        """Return what a match names: the quoted text behind its group `string`, or the word of its group `bare`."""
         token = read_group(match, "string")
         return self.strings[token] if token else read_group(match, "bare")
 
-    def strings_in(self, text: str) -> list[str]:
-        """The strings whose tokens occur in a part of the sentence, in order."""
+    def find_strings(self, text: str) -> list[str]:
+        """Return the strings whose tokens occur in a part of the sentence, in order."""
         return [self.strings[token] for token in re.findall(r"⟨(s\d+)⟩", text)]
-
-
-def prepare(prompt: str) -> list[Sentence]:
-    """Split a prompt into sentences with tokens, as described at the top of this file."""
-    tokens = _Tokens()
-    text = prompt.replace("’", "'").replace("‘", "'")
-    text = _CODE.sub(lambda match: tokens.add_material(match[0]), text)
-    text = _GIVEN_TEXT.sub(lambda match: match["task"] + tokens.add_material(match["text"]), text)
-    text = _EMPHASIS.sub(r"\1", text)
-    text = _LONG_QUOTATION.sub(lambda match: tokens.add_material(match[0]), text)
-    text = _QUOTATION.sub(tokens.replace_quotation, text)
-    for abbreviation, plain in _ABBREVIATIONS:
-        text = abbreviation.sub(plain, text)
-    text = _TIMES.sub(tokens.replace_times, text)
-    text = _QUANTITY.sub(tokens.replace_quantity, text)
-    for match in _AFTER_UNIT.finditer(text):
-        quantity = tokens.quantities[match["token"]]
-        if quantity.relation == "plain":
-            relation: Relation = "at least" if match["more"] else "at most"
-            tokens.quantities[match["token"]] = replace(quantity, relation=relation)
-    sentences = []
-    for part in _SENTENCE_END.split(text):
-        part = part.strip()
-        if part:
-            original = re.sub(r"⟨(\w\d+)⟩", lambda match: tokens.originals[match[1]], part)
-            text_of_part = re.sub(r"⟨m\d+⟩", "⟨m⟩", part)
-            sentences.append(Sentence(text_of_part, original, tokens.quantities, tokens.strings))
-    return sentences
-
-
-class _Tokens:
-    """What the tokens in the text of a prompt stand for."""
-
-    def __init__(self) -> None:
-        self.quantities: dict[str, Quantity] = {}
-        self.strings: dict[str, str] = {}
-        self.originals: dict[str, str] = {}
-        """Every token's text in the prompt."""
-
-    def add_material(self, original: str) -> str:
-        """A token for a text that asks nothing of the response."""
-        return self._add_token(f"m{len(self.originals)}", original)
-
-    def _add_token(self, token: str, original: str) -> str:
-        self.originals[token] = original
-        return f"⟨{token}⟩"
-
-    def replace_quotation(self, match: re.Match[str]) -> str:
-        """A token for a quotation: a string, or material if it is long."""
-        string = next(group for group in match.groups() if group is not None)
-        is_long = len(string.split()) > _LONGEST_STRING or len(string) > 300
-        if is_long or match["triple"] is not None:
-            return self.add_material(match[0])
-        name = f"s{len(self.strings)}"
-        self.strings[name] = string.strip()
-        token = self._add_token(name, match[0])
-        # A quotation that ends with a full stop ends the sentence, if a capital follows.
-        ends_with_mark = string.rstrip()[-1:] in ".!?"
-        if ends_with_mark and re.match(r"\s+[A-Z]", match.string[match.end() :]):
-            token += "."
-        return token
-
-    def replace_times(self, match: re.Match[str]) -> str:
-        """A token for "once", "at least twice"."""
-        count = {"once": 1, "twice": 2, "thrice": 3}[match["count"].lower()]
-        relation = _find_relation(match["relation"])
-        if _NEGATED_BEFORE.search(_text_before(match)):
-            relation = _NEGATED_RELATIONS.get(relation, relation)
-        if match["after"]:
-            relation = "at least" if match["after"].endswith("more") else "at most"
-        return self._add_quantity(Quantity(relation, count, count), match) + " times"
-
-    def replace_quantity(self, match: re.Match[str]) -> str:
-        """A token for a number with its relation, or for a range; the text itself if it is neither."""
-        low = read_number(match["low"])
-        relation = _find_relation(match["relation"])
-        before = _text_before(match)
-        if _DENIED_BEFORE.search(before):
-            return match[0]
-        if _NEGATED_BEFORE.search(before):
-            relation = _NEGATED_RELATIONS.get(relation, relation)
-        elif relation in _NEGATED_RELATIONS and _PERHAPS_NEGATED_BEFORE.search(before):
-            return match[0]
-        elif relation == "plain" and not match["high"] and _LIMIT_BEFORE.search(before):
-            relation = "at most"
-        if match["high"]:
-            high = read_number(match["high"])
-            is_range = match["between"] or match["joiner"].lower() != "and"
-            if high > low and is_range:
-                return self._add_quantity(Quantity("between", low, high), match)
-            return match[0]
-        if match["between"]:
-            return match[0]
-        after = (match["plus"] or "").lower()
-        if "+" in after or "more" in after or "greater" in after:
-            relation = "at least"
-        elif after:
-            relation = "at most"
-        return self._add_quantity(Quantity(relation, low, low), match)
-
-    def _add_quantity(self, quantity: Quantity, match: re.Match[str]) -> str:
-        token = f"q{len(self.quantities)}"
-        self.quantities[token] = quantity
-        return self._add_token(token, match[0])
-
-
-def _text_before(match: re.Match[str]) -> str:
-    return match.string[max(0, match.start() - 80) : match.start()]
 
 
 # ---- material and quotations ---------------------------------------------------------------------------------------
@@ -200,30 +95,6 @@ _QUOTATION = re.compile(
 _LONG_QUOTATION = re.compile(r'(?:(?<=\s)|^)["“][^"“”]{200,6000}["”]', re.DOTALL)
 
 
-def occurs_outside_quotations(phrase: str, prompt: str) -> bool:
-    """Does the phrase occur in the prompt itself, and not only within a quotation or code?
-
-    >>> occurs_outside_quotations("at most 5 words", 'Translate "Use at most 5 words." into French.')
-    False
-    >>> occurs_outside_quotations('the word "tide"', 'Use the word "tide".')
-    True
-    """
-    folded_phrase = fold_text(phrase)
-
-    def remove(match: re.Match[str]) -> str:
-        return " " if folded_phrase in fold_text(match[0]) else match[0]
-
-    text = prompt
-    for material in (_CODE, _LONG_QUOTATION, _QUOTATION):
-        text = material.sub(remove, text)
-    return folded_phrase in fold_text(text)
-
-
-def fold_text(text: str) -> str:
-    """The text without differences of case, white space and the form of apostrophes."""
-    return " ".join(text.replace("’", "'").replace("‘", "'").casefold().split())
-
-
 _ABBREVIATIONS = [
     (pattern(r"\ba single (?=sentence|paragraph)"), "one "),
     (pattern(r"\bi\.\s?e\."), "ie"),
@@ -234,7 +105,6 @@ _ABBREVIATIONS = [
 ]
 # A full stop ends a sentence if white space follows; Chinese and Japanese need none. A line break always does.
 _SENTENCE_END = re.compile(r"(?<=[.!?])[)\"]?\s+(?=\S)|(?<=[。！？；])|\n+")
-
 
 # ---- quantities ----------------------------------------------------------------------------------------------------
 
@@ -292,27 +162,6 @@ _AFTER_UNIT = pattern(
 )
 
 
-def read_number(text: str) -> int:
-    """The value of digits ("1,200") or number words ("twenty-five", "three hundred and ten")."""
-    text = text.strip().lower()
-    digits = text.replace(",", "").removesuffix(".0")
-    if digits.isdigit():
-        return int(digits)
-    hundreds, _, rest = re.sub(r"[- ]hundred (?:and )?", "|", text).partition("|")
-    if rest:  # "two hundred and fifty"
-        hundred_count = 1 if hundreds == "a" else _NUMBER_VALUES[hundreds]
-        return 100 * hundred_count + read_number(rest)
-    factor = 1
-    for word, value in (("thousand", 1000), ("hundred", 100)):
-        if text.endswith(word) and text not in _NUMBER_VALUES:
-            text = text[: -len(word)].strip(" -")
-            factor = value
-    if text in _NUMBER_VALUES:
-        return factor * _NUMBER_VALUES[text]
-    tens, _, ones = text.replace(" ", "-").partition("-")
-    return factor * (_NUMBER_VALUES[tens] + _NUMBER_VALUES[ones])
-
-
 # "do not go over 60", "it should not be longer than 60", "avoid writing more than 60": at most 60
 _NEGATED_BEFORE = pattern(
     rf"(?:\bnot|n't|\bnever|\bwithout)\s+(?:{words('between not and number')}\s+){{0,4}}$",
@@ -342,10 +191,169 @@ _DENIED_BEFORE = pattern(
 )
 
 
+# ---- sentences and tokens -------------------------------------------------------------------------------------------
+
+
+def prepare_sentences(prompt: str) -> list[Sentence]:
+    """Split a prompt into sentences with tokens, as described at the top of this file."""
+    tokens = _Tokens()
+    # Material and quotations are replaced first, because a number in them is no quantity.
+    text = prompt.replace("’", "'").replace("‘", "'")
+    text = _CODE.sub(lambda match: tokens.add_material(match[0]), text)
+    text = _GIVEN_TEXT.sub(lambda match: match["task"] + tokens.add_material(match["text"]), text)
+    text = _EMPHASIS.sub(r"\1", text)
+    text = _LONG_QUOTATION.sub(lambda match: tokens.add_material(match[0]), text)
+    text = _QUOTATION.sub(tokens.replace_quotation, text)
+    for abbreviation, plain in _ABBREVIATIONS:
+        text = abbreviation.sub(plain, text)
+    text = _TIMES.sub(tokens.replace_times, text)
+    text = _QUANTITY.sub(tokens.replace_quantity, text)
+    # "300 words or more": the relation follows the unit.
+    for match in _AFTER_UNIT.finditer(text):
+        quantity = tokens.quantities[match["token"]]
+        if quantity.relation == "plain":
+            relation: Relation = "at least" if match["more"] else "at most"
+            tokens.quantities[match["token"]] = replace(quantity, relation=relation)
+    sentences = []
+    for part in _SENTENCE_END.split(text):
+        part = part.strip()
+        if part:
+            original = re.sub(r"⟨(\w\d+)⟩", lambda match: tokens.originals[match[1]], part)
+            text_of_part = re.sub(r"⟨m\d+⟩", "⟨m⟩", part)
+            sentences.append(Sentence(text_of_part, original, tokens.quantities, tokens.strings))
+    return sentences
+
+
+class _Tokens:
+    """The tokens in the text of a prompt, and what they stand for."""
+
+    def __init__(self) -> None:
+        self.quantities: dict[str, Quantity] = {}
+        self.strings: dict[str, str] = {}
+        self.originals: dict[str, str] = {}
+        """Every token's text in the prompt."""
+
+    def add_material(self, original: str) -> str:
+        """Add a token for a text that asks nothing of the response."""
+        return self._add_token(f"m{len(self.originals)}", original)
+
+    def _add_token(self, token: str, original: str) -> str:
+        self.originals[token] = original
+        return f"⟨{token}⟩"
+
+    def replace_quotation(self, match: re.Match[str]) -> str:
+        """Add a token for a quotation: a string, or material if it is long."""
+        string = next(group for group in match.groups() if group is not None)
+        is_long = len(string.split()) > _MOST_STRING_WORDS or len(string) > _MOST_STRING_CHARACTERS
+        if is_long or match["triple"] is not None:
+            return self.add_material(match[0])
+        name = f"s{len(self.strings)}"
+        self.strings[name] = string.strip()
+        token = self._add_token(name, match[0])
+        # A quotation that ends with a full stop ends the sentence, if a capital follows.
+        ends_with_mark = string.rstrip()[-1:] in ".!?"
+        if ends_with_mark and re.match(r"\s+[A-Z]", match.string[match.end() :]):
+            token += "."
+        return token
+
+    def replace_times(self, match: re.Match[str]) -> str:
+        """Add a token for "once", "at least twice"."""
+        count = {"once": 1, "twice": 2, "thrice": 3}[match["count"].lower()]
+        relation = _find_relation(match["relation"])
+        if _NEGATED_BEFORE.search(_get_text_before(match)):
+            relation = _NEGATED_RELATIONS.get(relation, relation)
+        if match["after"]:
+            relation = "at least" if match["after"].endswith("more") else "at most"
+        return self._add_quantity(Quantity(relation, count, count), match) + " times"
+
+    def replace_quantity(self, match: re.Match[str]) -> str:
+        """Add a token for a number with its relation, or for a range; return the text itself if it is neither."""
+        low = read_number(match["low"])
+        relation = _find_relation(match["relation"])
+        before = _get_text_before(match)
+        if _DENIED_BEFORE.search(before):
+            return match[0]
+        if _NEGATED_BEFORE.search(before):
+            relation = _NEGATED_RELATIONS.get(relation, relation)
+        elif relation in _NEGATED_RELATIONS and _PERHAPS_NEGATED_BEFORE.search(before):
+            return match[0]
+        elif relation == "plain" and not match["high"] and _LIMIT_BEFORE.search(before):
+            relation = "at most"
+        if match["high"]:
+            high = read_number(match["high"])
+            is_range = match["between"] or match["joiner"].lower() != "and"
+            if high > low and is_range:
+                return self._add_quantity(Quantity("between", low, high), match)
+            return match[0]
+        if match["between"]:
+            return match[0]
+        after = (match["plus"] or "").lower()
+        if "+" in after or "more" in after or "greater" in after:
+            relation = "at least"
+        elif after:
+            relation = "at most"
+        return self._add_quantity(Quantity(relation, low, low), match)
+
+    def _add_quantity(self, quantity: Quantity, match: re.Match[str]) -> str:
+        token = f"q{len(self.quantities)}"
+        self.quantities[token] = quantity
+        return self._add_token(token, match[0])
+
+
+def _get_text_before(match: re.Match[str]) -> str:
+    return match.string[max(0, match.start() - _CHARACTERS_BEFORE) : match.start()]
+
+
 def _find_relation(relation_words: str | None) -> Relation:
+    """Return the relation that words such as "no fewer than" state; "plain" without any."""
     if not relation_words:
         return "plain"
     for relation in _RELATIONS:
         if pattern(words(relation)).fullmatch(relation_words.strip()):
             return relation
     return "plain"
+
+
+def read_number(text: str) -> int:
+    """Return the value of digits ("1,200") or number words ("twenty-five", "three hundred and ten")."""
+    text = text.strip().lower()
+    digits = text.replace(",", "").removesuffix(".0")
+    if digits.isdigit():
+        return int(digits)
+    hundreds, _, rest = re.sub(r"[- ]hundred (?:and )?", "|", text).partition("|")
+    if rest:  # "two hundred and fifty"
+        hundred_count = 1 if hundreds == "a" else _NUMBER_VALUES[hundreds]
+        return 100 * hundred_count + read_number(rest)
+    factor = 1
+    for word, value in (("thousand", 1000), ("hundred", 100)):
+        if text.endswith(word) and text not in _NUMBER_VALUES:
+            text = text[: -len(word)].strip(" -")
+            factor = value
+    if text in _NUMBER_VALUES:
+        return factor * _NUMBER_VALUES[text]
+    tens, _, ones = text.replace(" ", "-").partition("-")
+    return factor * (_NUMBER_VALUES[tens] + _NUMBER_VALUES[ones])
+
+
+def occurs_outside_quotations(phrase: str, prompt: str) -> bool:
+    """Does the phrase occur in the prompt itself, and not only within a quotation or code?
+
+    >>> occurs_outside_quotations("at most 5 words", 'Translate "Use at most 5 words." into French.')
+    False
+    >>> occurs_outside_quotations('the word "tide"', 'Use the word "tide".')
+    True
+    """
+    folded_phrase = fold_text(phrase)
+
+    def remove(match: re.Match[str]) -> str:
+        return " " if folded_phrase in fold_text(match[0]) else match[0]
+
+    text = prompt
+    for material in (_CODE, _LONG_QUOTATION, _QUOTATION):
+        text = material.sub(remove, text)
+    return folded_phrase in fold_text(text)
+
+
+def fold_text(text: str) -> str:
+    """Return the text without differences of case, white space and the form of apostrophes."""
+    return " ".join(text.replace("’", "'").replace("‘", "'").casefold().split())

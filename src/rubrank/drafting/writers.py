@@ -41,10 +41,12 @@ Result = TypeVar("Result")
 Progress: TypeAlias = Callable[[int, int], None]
 """Called with (done, total)."""
 PROMPT_VERSION = "2"
+"""Version of the library's templates. It is part of the cache key, so a new version asks again."""
 CATEGORIES = ("Essential", "Important", "Optional", "Pitfall")
 MOST_ITEMS = 20
-_MOST_RESPONSES = 4
-_LONGEST_QUESTION = 400
+"""Items of one reply that are read."""
+_MOST_RESPONSES = 4  # that are shown to a writer
+_LONGEST_QUESTION = 400  # characters
 _HAN = re.compile(r"[一-鿿]")
 # Items that a hostile prompt may dictate: they are true of every answer.
 _ALWAYS_TRUE = re.compile(
@@ -55,6 +57,16 @@ USUAL_POINTS = 5.0
 """An item with this many points has weight 1, as criteria that are compiled or activated have."""
 _LEAST_OVERLAP = 0.2
 """Share of words that two items must have in common before they are merged."""
+_TEMPLATE_FIELDS = {
+    "compile": {"fence", "prompt", "criteria", "compiled", "library"},
+    "entail": {"fence", "prompt", "items"},
+    "examples": {"fence", "items"},
+    "write": {"fence", "prompt", "material"},
+    "merge": {"fence", "items"},
+    "break": {"fence", "prompt", "items"},
+    "violate": {"fence", "response", "items"},
+}
+"""Name of a template → the fields that its text may have."""
 
 
 @dataclass(frozen=True)
@@ -80,8 +92,8 @@ class WrittenItem:
     merged_with: tuple[str, ...] = ()
     """Questions of other writers that mean the same."""
 
-    def criterion(self, name: str) -> dict[str, Any]:
-        """In the form of a rubric file, without `depends`, which needs the names of the other items."""
+    def to_criterion(self, name: str) -> dict[str, Any]:
+        """Return the item in the form of a rubric file, without `depends`, which needs the names of the other items."""
         return {
             "name": name,
             "question": self.question,
@@ -102,11 +114,12 @@ class RefusedItem:
 
 @dataclass(frozen=True)
 class WrittenItems:
-    """What the writers made of one prompt."""
+    """The items that the writers wrote for one prompt."""
 
     items: Sequence[WrittenItem] = ()
     refused: Sequence[RefusedItem] = ()
     breaker: str | None = None
+    """A cheap text that fulfils the items badly; None if there is none."""
     problems: Sequence[str] = ()
     """Replies that could not be used, and why."""
 
@@ -120,7 +133,7 @@ class WritingResult:
 
 
 def load_writers(source: str | Path | Mapping[str, Any] | Judges) -> Judges:
-    """The writers of a file in the form of a judges file, or of its data. Writers need not name criteria."""
+    """Load the writers from a file in the form of a judges file, or from its data. Writers need not name criteria."""
     if isinstance(source, Judges):
         return source
     data: Any
@@ -157,45 +170,51 @@ def write_items(
     templates: Templates,
     progress: Progress | None = None,
 ) -> WritingResult:
-    """Let the writers write items for all tasks."""
+    """Let the writers write items for all tasks. progress: called when a task is done."""
 
     async def write(task: WritingTask, clients: JudgeClients) -> WrittenItems:
-        problems: list[str] = []
-        refused: list[RefusedItem] = []
-        by_writer: list[list[WrittenItem]] = []
-        values = {"prompt": task.prompt, "material": describe_material(task)}
-        message = templates.fill("write", task.prompt, values)
-        replies = await asyncio.gather(
-            *(
-                ask_json(clients.asker_of(writer), message, "write", number)
-                for number, writer in enumerate(writers.judges)
-            )
-        )
-        for writer, (data, problem) in zip(writers.judges, replies, strict=True):
-            if problem:
-                problems.append(f"{writer.name}: {problem}")
-                continue
-            author = Author(writer.name, writer.endpoints[0].model, templates.version)
-            items, refusals = _read_items(data, author)
-            by_writer.append(items)
-            refused += refusals
-            if not items:
-                problems.append(f"{writer.name}: no item could be used")
-        items = await _merge(
-            task, by_writer, clients.asker_of(writers.judges[0]), templates, problems
-        )
-        if not items:
-            return WrittenItems((), refused, None, problems)
-        values = {"prompt": task.prompt, "items": number_items(items)}
-        message = templates.fill("break", task.prompt, values)
-        data, problem = await ask_json(clients.asker_of(writers.judges[-1]), message, "break")
-        breaker = data.get("text") if not problem else None
-        if not isinstance(breaker, str) or not breaker.strip():
-            problems.append(f"breaker: {problem or 'no text'}")
-            breaker = None
-        return WrittenItems(items, refused, breaker, problems)
+        return await _write_for_task(task, writers, templates, clients)
 
     return WritingResult(*ask_for_each(tasks, write, writers, progress))
+
+
+async def _write_for_task(
+    task: WritingTask, writers: Judges, templates: Templates, clients: JudgeClients
+) -> WrittenItems:
+    """Ask all writers for items, merge those that mean the same, and ask the last writer for the breaker's text."""
+    problems: list[str] = []
+    refused: list[RefusedItem] = []
+    items_of_writers: list[list[WrittenItem]] = []
+    values = {"prompt": task.prompt, "material": describe_material(task)}
+    message = templates.fill("write", task.prompt, values)
+    replies = await asyncio.gather(
+        *(
+            ask_json(clients.asker_of(writer), message, "write", sample=number)
+            for number, writer in enumerate(writers.judges)
+        )
+    )
+    for writer, (data, problem) in zip(writers.judges, replies, strict=True):
+        if problem:
+            problems.append(f"{writer.name}: {problem}")
+            continue
+        author = Author(writer.name, writer.endpoints[0].model, templates.version)
+        items, refused_items = _read_items(data, author)
+        items_of_writers.append(items)
+        refused += refused_items
+        if not items:
+            problems.append(f"{writer.name}: no item could be used")
+    merger = clients.asker_of(writers.judges[0])
+    items = await _merge_items(task, items_of_writers, merger, templates, problems)
+    if not items:
+        return WrittenItems((), refused, None, problems)
+    values = {"prompt": task.prompt, "items": number_items(items)}
+    message = templates.fill("break", task.prompt, values)
+    data, problem = await ask_json(clients.asker_of(writers.judges[-1]), message, "break")
+    breaker = data.get("text") if not problem else None
+    if not isinstance(breaker, str) or not breaker.strip():
+        problems.append(f"breaker: {problem or 'no text'}")
+        breaker = None
+    return WrittenItems(items, refused, breaker, problems)
 
 
 def ask_for_each(
@@ -204,7 +223,7 @@ def ask_for_each(
     writers: Judges,
     progress: Progress | None = None,
 ) -> tuple[list[Result], Account]:
-    """Await ask(task, clients) for all tasks at once; the results in order, and what the calls cost."""
+    """Await ask(task, clients) for all tasks at once. Returns the results in order, and what the calls cost."""
     done = 0
 
     async def ask_and_count(task: Task, clients: JudgeClients) -> Result:
@@ -225,7 +244,7 @@ def ask_for_each(
 
 
 def describe_material(task: WritingTask) -> str:
-    """The reference and some responses, as the writers see them."""
+    """Return the reference and some responses, as the writers see them."""
     parts = []
     if task.reference is not None:
         parts.append(f"A reference answer, which is right:\n{task.reference}\n")
@@ -236,7 +255,7 @@ def describe_material(task: WritingTask) -> str:
 
 
 def number_items(items: Sequence[WrittenItem]) -> str:
-    """The questions, numbered from 1."""
+    """Return the questions, numbered from 1."""
     return "\n".join(f"{number}. {item.question}" for number, item in enumerate(items, start=1))
 
 
@@ -276,7 +295,7 @@ async def ask_json(
 
 
 def read_list(data: Mapping[str, Any], name: str) -> list[Any]:
-    """The list of this name in a reply; empty if there is none."""
+    """Return the list of this name in a reply; empty if there is none."""
     value = data.get(name)
     return value if isinstance(value, list) else []
 
@@ -284,17 +303,17 @@ def read_list(data: Mapping[str, Any], name: str) -> list[Any]:
 def _read_items(
     data: Mapping[str, Any], author: Author
 ) -> tuple[list[WrittenItem], list[RefusedItem]]:
-    """The items of a reply that can be used, and the others with the reason."""
+    """Return the items of a reply that can be used, and the others with the reason."""
     items: list[WrittenItem] = []
     refused: list[RefusedItem] = []
-    by_number: dict[int, WrittenItem] = {}
+    item_of_number: dict[int, WrittenItem] = {}
     for number, entry in enumerate(read_list(data, "items")[:MOST_ITEMS], start=1):
         question = entry.get("question") if isinstance(entry, dict) else None
         if not isinstance(question, str) or not question.strip():
             refused.append(RefusedItem(str(entry)[:80], "no question", author))
             continue
         question = " ".join(question.split())
-        points = entry.get("points", 5)
+        points = entry.get("points", USUAL_POINTS)
         reason = _find_fault(question, points, items)
         if reason:
             refused.append(RefusedItem(question[:_LONGEST_QUESTION], reason, author))
@@ -304,16 +323,16 @@ def _read_items(
             category = "Pitfall" if points < 0 else "Important"
         # An item may build on an earlier one of the same reply, so that no cycle is possible.
         base_number = entry.get("depends")
-        base = by_number.get(base_number) if isinstance(base_number, int) else None
+        base = item_of_number.get(base_number) if isinstance(base_number, int) else None
         depends = base.question if base is not None and base.points > 0 else None
         item = WrittenItem(question, float(points), str(category), author, depends)
-        by_number[number] = item
+        item_of_number[number] = item
         items.append(item)
     return items, refused
 
 
 def _find_fault(question: str, points: Any, items: Sequence[WrittenItem]) -> str | None:
-    """Why an item cannot be used; None if it can."""
+    """Return why an item cannot be used; None if it can. items: those of the same reply so far."""
     if len(question) > _LONGEST_QUESTION:
         return f"longer than {_LONGEST_QUESTION} characters"
     is_number = isinstance(points, int | float) and not isinstance(points, bool)
@@ -331,16 +350,20 @@ def _find_fault(question: str, points: Any, items: Sequence[WrittenItem]) -> str
 # ---- merging -------------------------------------------------------------------------------------------------------
 
 
-async def _merge(
+async def _merge_items(
     task: WritingTask,
-    by_writer: Sequence[list[WrittenItem]],
+    items_of_writers: Sequence[list[WrittenItem]],
     asker: Asker,
     templates: Templates,
     problems: list[str],
 ) -> list[WrittenItem]:
-    """The items of all writers; two that mean the same become one, in the words of the first."""
-    items = [item for written in by_writer for item in written]
-    if len([written for written in by_writer if written]) < 2:
+    """Return the items of all writers; two that mean the same become one, in the words of the first.
+
+    problems: gets the reason if the merger's reply cannot be used; then nothing is merged.
+    """
+    items = [item for written in items_of_writers for item in written]
+    writer_count = sum(bool(written) for written in items_of_writers)
+    if writer_count < 2:
         return items
     message = templates.fill("merge", task.prompt, {"items": number_items(items)})
     data, problem = await ask_json(asker, message, "merge")
@@ -348,7 +371,8 @@ async def _merge(
         problems.append(f"merging: {problem}")
         return items
     merged = list(items)
-    absorbed: set[int] = set()
+    absorbed: set[int] = set()  # positions of items that were merged with an earlier one
+    # The model answers {"same": [[1, 4], …]}, with numbers counted from 1.
     for pair in read_list(data, "same"):
         if not isinstance(pair, list) or not all(isinstance(number, int) for number in pair):
             continue
@@ -369,43 +393,34 @@ def _may_mean_the_same(first: WrittenItem, second: WrittenItem) -> bool:
 
     They must come from different writers, share enough words, and both give points or both take them away.
     """
-    is_wish = first.points > 0
-    if first.author.writer == second.author.writer or is_wish != (second.points > 0):
+    have_same_sign = (first.points > 0) == (second.points > 0)
+    if first.author.writer == second.author.writer or not have_same_sign:
         return False
-    # Chinese has no spaces between words, so characters are compared.
-    first_words, second_words = (
-        set(_HAN.findall(question) or re.findall(r"\w+", question.casefold()))
-        for question in (first.question, second.question)
-    )
+    first_words = _find_words(first.question)
+    second_words = _find_words(second.question)
     overlap = len(first_words & second_words) / max(1, len(first_words | second_words))
     return overlap >= _LEAST_OVERLAP
 
 
-# ---- prompts -------------------------------------------------------------------------------------------------------
+def _find_words(question: str) -> set[str]:
+    """Return the words of a question; of a Chinese one its characters, as there are no spaces between words."""
+    return set(_HAN.findall(question) or re.findall(r"\w+", question.casefold()))
 
 
-_FIELDS = {
-    "compile": {"fence", "prompt", "criteria", "compiled", "library"},
-    "entail": {"fence", "prompt", "items"},
-    "examples": {"fence", "items"},
-    "write": {"fence", "prompt", "material"},
-    "merge": {"fence", "items"},
-    "break": {"fence", "prompt", "items"},
-    "violate": {"fence", "response", "items"},
-}
-"""Prompt → the fields that its text may have."""
+# ---- templates -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Templates:
-    """The prompts of the writers, by language and name."""
+    """The texts that are sent to the writers, with fields such as {prompt} and {items}."""
 
     texts: Mapping[tuple[str, str], str]
+    """(language, name) → text with fields; `_TEMPLATE_FIELDS` lists the names."""
     version: str = PROMPT_VERSION
     """The version of the library's prompts, with a digest of the user's own prompts if there are any."""
 
     def fill(self, name: str, prompt: str, values: Mapping[str, str]) -> str:
-        """The prompt `name` in the language of the task's prompt, with its fields filled.
+        """Return the template `name` in the language of the task's prompt, with its fields filled by `values`.
 
         The fences around the data are a digest of it, so that the data cannot contain them.
         """
@@ -415,46 +430,50 @@ class Templates:
 
 
 def load_templates(folder: Path | None = None) -> Templates:
-    """The library's prompts, with those of a folder in their place: write.txt …, or en/write.txt, zh/write.txt …"""
-    texts = dict(_library_templates())
+    """Load the library's templates. Files of a folder replace them: write.txt, or en/write.txt and zh/write.txt …
+
+    Raises InvalidInput if there is no such folder, or if a file has unknown fields.
+    """
+    texts = dict(_read_library_templates())
     if folder is not None:
         if not folder.is_dir():
             raise InvalidInput(
                 str(folder),
                 "prompts",
-                allowed=f"a folder with {', '.join(f'{name}.txt' for name in _FIELDS)}",
+                allowed=f"a folder with {', '.join(f'{name}.txt' for name in _TEMPLATE_FIELDS)}",
                 got="none",
             )
         for language, name in texts:
             for path in (folder / f"{name}.txt", folder / language / f"{name}.txt"):
                 if path.exists():
                     texts[language, name] = _read_template(path, name)
-    if texts == _library_templates():
+    if texts == _read_library_templates():
         return Templates(texts)
     digest = hashlib.sha256(repr(sorted(texts.items())).encode()).hexdigest()[:8]
     return Templates(texts, f"{PROMPT_VERSION}, own {digest}")
 
 
 @cache
-def _library_templates() -> Mapping[tuple[str, str], str]:
+def _read_library_templates() -> Mapping[tuple[str, str], str]:
     folder = files("rubrank") / "drafting" / "templates"
-    return {
-        (language, name): (folder / language / f"{name}.txt").read_text(encoding="utf-8")
-        for language in ("en", "zh")
-        for name in _FIELDS
-    }
+    texts = {}
+    for language in ("en", "zh"):
+        for name in _TEMPLATE_FIELDS:
+            path = folder / language / f"{name}.txt"
+            texts[language, name] = path.read_text(encoding="utf-8")
+    return texts
 
 
 def _read_template(path: Path, name: str) -> str:
-    """The user's own prompt; InvalidInput if it cannot be filled."""
+    """Read a template of the user. Raises InvalidInput if it cannot be filled."""
     text = path.read_text(encoding="utf-8")
     try:
-        text.format(**dict.fromkeys(_FIELDS[name], ""))
+        text.format(**dict.fromkeys(_TEMPLATE_FIELDS[name], ""))
     except (KeyError, IndexError, ValueError) as error:
         raise InvalidInput(
             str(path),
             "the prompt",
-            allowed=f"with the fields {', '.join(sorted(_FIELDS[name]))}; {{{{ and }}}} for braces",
+            allowed=f"with the fields {', '.join(sorted(_TEMPLATE_FIELDS[name]))}; {{{{ and }}}} for braces",
             got=f"an error at {error}",
         ) from None
     return text

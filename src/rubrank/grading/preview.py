@@ -167,7 +167,7 @@ class _CallCounter:
         return Reply(None, NOT_ASKED, attempts=0)
 
     def estimate(self, batch: bool) -> JudgeEstimate:
-        """The estimate, priced by the endpoint that takes batches, or by the most expensive endpoint."""
+        """Return the estimate, priced by the endpoint that takes batches, or by the most expensive endpoint."""
         output_tokens = self._calls * self._judge.sampling.max_tokens
         if self._judge.kind == "decision":  # it answers with probabilities, without writing
             output_tokens = 0

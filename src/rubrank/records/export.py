@@ -28,16 +28,17 @@ from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 from rubrank.records.files import read_records
 from rubrank.records.record import GroupRecord
 
+# MLflow refuses names with other characters than these.
 _NOT_ALLOWED_BY_MLFLOW = re.compile(r"[^\w\-./: ]", re.ASCII)
-_LONGEST_MLFLOW_NAME = 250
-_LONGEST_MLFLOW_PARAMETER = 6000
+_LONGEST_MLFLOW_NAME = 250  # characters
+_LONGEST_MLFLOW_PARAMETER = 6000  # characters
 _MLFLOW_BATCH = 1000  # metrics in one request
 _WANDB_PLACES = ("online", "offline")
 
 
 @dataclass(frozen=True)
 class Exported:
-    """What was sent, and where it is."""
+    """The result of an export: how much was sent, and where it is."""
 
     to: str
     groups: int
@@ -90,7 +91,7 @@ def export_records(
         name = source.name.split(".")[0] if source else "rubrank"
     metrics = StepMetrics()
     where = _EXPORTERS[to](chain([first], groups), metrics, Target(place, project, name, source))
-    return Exported(to, metrics.groups, metrics.rollouts, len(metrics.by_step()), where)
+    return Exported(to, metrics.groups, metrics.rollouts, len(metrics.compute_means()), where)
 
 
 @dataclass
@@ -120,15 +121,15 @@ class StepMetrics:
                 self._add(step, f"{prefix}missing/{criterion.name}", float(score is None))
         self.criteria.update(dict.fromkeys(criterion.name for criterion in record.criteria))
 
-    def by_step(self) -> dict[int, dict[str, float]]:
-        """Step → name → mean over rollouts (of `no_signal`: over groups); what no rollout has is left out.
+    def compute_means(self) -> dict[int, dict[str, float]]:
+        """Return the means of each step, over rollouts (of `no_signal`: over groups); what no rollout has is left out.
 
         {0: {"reward": 0.5, "criterion/NoComma": 0.62, "missing/NoComma": 0.0}, …}, in the order of steps
         """
-        by_step: dict[int, dict[str, float]] = {}
+        means_of_step: dict[int, dict[str, float]] = {}
         for (step, name), values in sorted(self.values.items()):
-            by_step.setdefault(step, {})[name] = sum(values) / len(values)
-        return by_step
+            means_of_step.setdefault(step, {})[name] = sum(values) / len(values)
+        return means_of_step
 
     def _add(self, step: int, name: str, value: float | None) -> None:
         if value is not None and not math.isnan(value):
@@ -155,11 +156,11 @@ def _export_to_mlflow(records: Iterator[GroupRecord], metrics: StepMetrics, targ
     parameters = [
         Param(name, shortened(text, _LONGEST_MLFLOW_PARAMETER)) for name, text in texts.items()
     ]
-    by_step = metrics.by_step()
-    names = make_mlflow_names({name for means in by_step.values() for name in means})
+    means_of_step = metrics.compute_means()
+    names = make_mlflow_names({name for means in means_of_step.values() for name in means})
     now = int(time.time() * 1000)
     points = []
-    for step, means in by_step.items():
+    for step, means in means_of_step.items():
         points += [Metric(names[name], mean, now, step) for name, mean in means.items()]
     run_id = None
     try:
@@ -182,14 +183,14 @@ def _export_to_mlflow(records: Iterator[GroupRecord], metrics: StepMetrics, targ
             "export",
             "place",
             allowed="a tracking store that accepts the run",
-            got=_describe(error),
+            got=_summarize(error),
         ) from None
     client.set_terminated(run_id)
     return f"{target.place or 'the default tracking store'}, run {run_id}"
 
 
 def make_mlflow_names(names: set[str]) -> dict[str, str]:
-    """Name → a name that MLflow accepts: letters, digits, _ - . / : and spaces; anything else becomes "_".
+    """Map names to names that MLflow accepts: letters, digits, _ - . / : and spaces; anything else becomes "_".
 
     Two names that become the same are told apart by a number, so that no curve is mixed with another.
     """
@@ -241,7 +242,7 @@ def _export_to_wandb(records: Iterator[GroupRecord], metrics: StepMetrics, targe
             config=config,
         )
         # Steps are sorted: W&B drops a step that is lower than the one before.
-        for step, means in metrics.by_step().items():
+        for step, means in metrics.compute_means().items():
             run.log(means, step=step)
         if target.source is not None:
             artifact = wandb.Artifact(name="records", type="rubrank-records")
@@ -254,7 +255,7 @@ def _export_to_wandb(records: Iterator[GroupRecord], metrics: StepMetrics, targe
             "export",
             "project",
             allowed="a project that Weights & Biases opens",
-            got=_describe(error),
+            got=_summarize(error),
             remedy="Log in (`wandb login`), or write an offline run: `place=offline`.",
         ) from None
     run.finish()
@@ -289,7 +290,7 @@ def _export_to_weave(records: Iterator[GroupRecord], metrics: StepMetrics, targe
             "export",
             "project",
             allowed="a project that Weave opens",
-            got=_describe(error),
+            got=_summarize(error),
             remedy="Log in: wandb login.",
         ) from None
     evaluation = weave.EvaluationLogger(name=target.name, model="policy", dataset=target.name)
@@ -320,12 +321,14 @@ def _export_to_weave(records: Iterator[GroupRecord], metrics: StepMetrics, targe
             for name, score in scores.items():
                 prediction.log_score(name, score)
             prediction.finish()
-    evaluation.log_summary({f"step {step}": means for step, means in metrics.by_step().items()})
+    evaluation.log_summary(
+        {f"step {step}": means for step, means in metrics.compute_means().items()}
+    )
     return f"project {target.project}"
 
 
-def _describe(error: Exception) -> str:
-    """The message of an error on one line, or its class if it has none."""
+def _summarize(error: Exception) -> str:
+    """Return the message of an error on one line, or its class if it has none."""
     return shortened(" ".join(str(error).split()) or type(error).__name__, 400)
 
 

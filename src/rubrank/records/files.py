@@ -34,8 +34,9 @@ from rubrank.records.record import VERSION, GroupRecord
 SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".parquet")
 _PARQUET_ROWS = 1000  # read at once
 _ZSTD_LEVEL = 1  # half the time of the usual 3, and a third more bytes
-_ZSTD_THREADS = 2  # that compress while lines are made, for files of at least _LARGE bytes
-_LARGE = 8 << 20
+_LARGE_BYTES = 8 << 20  # from this size on, threads are worth starting
+_ZSTD_THREADS = 2  # that compress a large file while its lines are made
+# Keys that every record has, by which `is_records` recognises a file.
 _RECORD_KEYS = {"group", "criteria", "scores", "reward", "ranking"}
 
 
@@ -66,17 +67,17 @@ def write_records(path: str | Path, records: Iterable[GroupRecord], *, append: b
 
 def _write_lines(path: Path, records: Iterable[GroupRecord], mode: str, compression: str) -> int:
     """Write one line per record; returns how many. mode and compression: those of `_open`."""
-    lines = map(_to_json, records)
+    lines = map(_encode_record, records)
     # The first lines tell whether the file will be large, and threads are worth starting.
     first_lines: list[bytes] = []
     size = 0
     for line in lines:
         first_lines.append(line)
         size += len(line)
-        if size >= _LARGE:
+        if size >= _LARGE_BYTES:
             break
     count = 0
-    with _open(path, mode, compression, is_large=size >= _LARGE) as file:
+    with _open(path, mode, compression, is_large=size >= _LARGE_BYTES) as file:
         for line in chain(first_lines, lines):
             file.write(line)
             file.write(b"\n")
@@ -85,7 +86,7 @@ def _write_lines(path: Path, records: Iterable[GroupRecord], mode: str, compress
 
 
 def append_lines(path: Path, lines: Iterable[bytes]) -> None:
-    """Append lines, which are records already and end with a line break, to a file of records."""
+    """Append lines to a file of records. lines: encoded records, each with its line break."""
     text = b"".join(lines)
     if text:
         with _open(path, "ab", path.suffix) as file:
@@ -94,10 +95,11 @@ def append_lines(path: Path, lines: Iterable[bytes]) -> None:
 
 @only_our_errors
 def read_records(path: str | Path) -> Iterator[GroupRecord]:
-    """The records, one by one, of a file, of all files of a folder or a pattern, or of a name that is rotated.
+    """Iterate over the records of a file, of all files of a folder or a pattern, or of a name that is rotated.
 
     Raises at once if there is no such file, and BadTable with file and line for a line that is not a record.
     """
+    # Another function yields, so that the files are looked for when this one is called.
     return _read_files(find_record_files(Path(path)))
 
 
@@ -109,7 +111,7 @@ def _read_files(paths: Iterable[Path]) -> Iterator[GroupRecord]:
 
 
 def find_record_files(path: Path, missing_ok: bool = False) -> list[Path]:
-    """The files of records at a path, sorted by name, with numbers in names compared as numbers.
+    """Return the files of records at a path, sorted by name, with numbers in names compared as numbers.
 
     A folder: its files called records.…, as training writes them; if there are none, all its files.
     A pattern such as records.*.jsonl.zst: what it matches.
@@ -136,11 +138,14 @@ def find_record_files(path: Path, missing_ok: bool = False) -> list[Path]:
             files = [path, *files]
     if not files and not missing_ok:
         require_file(path)
-    return sorted(files, key=_sort_key)
+    return sorted(files, key=_make_sort_key)
 
 
 def name_runs(sources: Sequence[Path]) -> list[str]:
-    """A short name for each run: its folder's if its file is called records, and enough to tell the runs apart."""
+    """Return a short name for each run: its folder's if its file is called records, else the file's.
+
+    If these are equal, the last parts of the paths that differ are the names; else the whole paths.
+    """
     places = []
     for source in sources:
         place = source.resolve()
@@ -162,12 +167,13 @@ def name_runs(sources: Sequence[Path]) -> list[str]:
 
 
 def split_suffix(path: Path) -> tuple[str, str]:
-    """("records", ".jsonl.zst") of records.jsonl.zst."""
+    """Split a file name: records.jsonl.zst becomes ("records", ".jsonl.zst")."""
     suffix = next((suffix for suffix in SUFFIXES if path.name.endswith(suffix)), path.suffix)
     return path.name.removesuffix(suffix), suffix
 
 
-def _sort_key(path: Path) -> list[Any]:
+def _make_sort_key(path: Path) -> list[Any]:
+    """Return the texts and numbers of a name in turn, so that records.9 comes before records.10."""
     # Without its suffixes, so that records.jsonl comes before records.000100.jsonl.
     stem, _ = split_suffix(path)
     # isdecimal, because isdigit also accepts "²", which int refuses.
@@ -217,8 +223,8 @@ def _open(path: Path, mode: str, compression: str, is_large: bool = False) -> IO
     return compressor.stream_writer(path.open(mode))
 
 
-def _to_json(record: GroupRecord) -> bytes:
-    """The record as one line of JSON. It is encoded directly, because a line may hold megabytes of texts."""
+def _encode_record(record: GroupRecord) -> bytes:
+    """Encode the record as one line of JSON. It is encoded directly, because a line may hold megabytes of texts."""
     try:
         return record.__pydantic_serializer__.to_json(record, exclude_defaults=True)
     except ValueError:  # lone surrogates in a response: JSON's own escapes can hold them
@@ -227,7 +233,7 @@ def _to_json(record: GroupRecord) -> bytes:
 
 
 def _read_json_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """(line number, line), without empty lines."""
+    """Yield (line number, line) of all lines that are not empty."""
     with explain_read_errors(path), _open(path, "rt", path.suffix) as file:
         for number, line in enumerate(file, 1):
             if line.strip():
@@ -235,7 +241,7 @@ def _read_json_lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def _read_parquet_rows(path: Path) -> Iterator[tuple[int, str]]:
-    """(row number, the record of the row as JSON)."""
+    """Yield (row number, the record of the row as JSON). Raises BadTable if the file has no records."""
     import polars
 
     try:
@@ -261,14 +267,17 @@ def _write_parquet(path: Path, records: Iterable[GroupRecord]) -> int:
         "rollouts": polars.Int64,
         "record": polars.String,
     }
-    rows = [(r.group, r.step, r.rule, r.no_signal, r.size, _to_json(r).decode()) for r in records]
+    rows = []
+    for record in records:
+        text = _encode_record(record).decode()
+        rows.append((record.group, record.step, record.rule, record.no_signal, record.size, text))
     frame = polars.DataFrame(rows, schema=schema, orient="row")
     frame.write_parquet(path, compression="zstd")
     return len(rows)
 
 
 def parse_record(line: str, where: str) -> GroupRecord:
-    """The record in a line of JSON; BadTable if it has none. where: file and line, for the error."""
+    """Parse the record in a line of JSON. where: file and line, for errors. Raises BadTable if it holds no record."""
     try:
         try:
             record = GroupRecord.model_validate_json(line)

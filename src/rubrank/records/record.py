@@ -52,7 +52,7 @@ class GateRecord(Immutable):
 
 
 class GroupRecord(Immutable):
-    """One group under one rule."""
+    """Everything about one group under one rule, from its scores to its rewards."""
 
     version: int = VERSION
     group: str
@@ -142,7 +142,7 @@ def records_of(
     metadata: Mapping[str, Any] | None = None,
     only: Iterable[int] | None = None,
 ) -> Iterator[GroupRecord]:
-    """The records of a fused batch, under any rule.
+    """Iterate over the records of a fused batch, under any rule.
 
     table: what was fused, to keep the reasons of its scores. groups: the rollouts, to keep their texts.
     others: rule → rewards of all rollouts under other rules. only: numbers of the groups to record; None: all.
@@ -168,6 +168,7 @@ def records_of(
             remedy="Pass what was graded and fused.",
         )
     numbers = range(len(result)) if only is None else list(only)
+    # Another function yields, so that the arguments are checked when this one is called.
     return _make_records(result, table, groups, step, others or {}, metadata or {}, numbers)
 
 
@@ -180,7 +181,7 @@ def _make_records(
     metadata: Mapping[str, Any],
     numbers: Sequence[int],
 ) -> Iterator[GroupRecord]:
-    """The records of the groups with these numbers; see `records_of`."""
+    """Yield the records of the groups with these numbers; see `records_of`."""
     spent = None
     if table is not None and table.provenance is not None:
         spent = table.provenance.spent
@@ -224,7 +225,10 @@ def record_table(
     step: int | None = None,
     batch: ScoreBatch | None = None,
 ) -> Iterator[GroupRecord]:
-    """The records of a table under a rule such as "rlvr2+", with the rewards of other rules beside them."""
+    """Iterate over the records of a table under a rule such as "rlvr2+".
+
+    others: rules whose rewards are recorded as well. batch: the batch of the table, if the caller has made it already.
+    """
     batch = table.batch() if batch is None else batch
     other_rewards = {}
     for name in others:
@@ -236,7 +240,7 @@ def record_table(
 
 
 def to_score_table(records: Iterable[GroupRecord]) -> ScoreTable:
-    """The scores of records as a table again, to fuse them in another way."""
+    """Return the scores of records as a table again, to fuse them in another way."""
     groups = []
     for record in records:
         shape = (record.size, record.size)
@@ -253,7 +257,7 @@ def to_score_table(records: Iterable[GroupRecord]) -> ScoreTable:
 
 
 def describe_texts(group: Group) -> dict[str, Any]:
-    """The fields of a record that hold texts: prompt, turns, responses, reasoning, and token counts."""
+    """Return the fields of a record that hold texts: prompt, turns, responses, reasoning, and token counts."""
     prompt = group.rollouts[0].prompt if group.rollouts else ()
     token_counts = [rollout.token_counts or {} for rollout in group.rollouts]
     tokens = None
@@ -284,7 +288,7 @@ def _add_watched(fields: dict[str, Any], scores: GroupScores) -> None:
 
 
 def _describe_message(message: Message) -> dict[str, Any]:
-    """{"role": "user", "content": "…"} and whatever else the message has."""
+    """Return {"role": "user", "content": "…"} and whatever else the message has."""
     return {
         "role": message.role,
         "content": message.content,
@@ -293,7 +297,7 @@ def _describe_message(message: Message) -> dict[str, Any]:
 
 
 def _describe_turns(rollout: Rollout) -> tuple[dict[str, Any], ...]:
-    """The messages before the answer; tool calls without messages become one turn that makes them all."""
+    """Return the messages before the answer; tool calls without messages become one turn that makes them all."""
     if rollout.messages:
         return tuple(_describe_message(message) for message in rollout.messages)
     if rollout.tool_calls:
@@ -302,5 +306,5 @@ def _describe_turns(rollout: Rollout) -> tuple[dict[str, Any], ...]:
 
 
 def to_array(table: Table, shape: tuple[int, int]) -> np.ndarray:
-    """A table of a record as numbers; None becomes NaN."""
+    """Return a table of a record as an array; None becomes NaN."""
     return np.array(table, dtype=float).reshape(shape)  # NumPy reads None as NaN

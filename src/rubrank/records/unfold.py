@@ -1,4 +1,4 @@
-"""Records → fused groups, which answer the same questions as the result of a rule.
+"""Turn a record back into a fused group, which answers the same questions as the result of a rule.
 
     group = to_fused_group(record)
     group.outcomes[0, :, 2], group.effective_weights, group.explain(3)
@@ -21,11 +21,12 @@ from rubrank.records.record import GateRecord, GroupRecord, Table, to_array
 
 
 def to_fused_group(record: GroupRecord) -> FusedGroup:
-    """The group of a record, with everything that was computed about it; NaN or None for what it does not hold."""
+    """Return the fused group of a record. What the record does not hold is NaN or None."""
     size = record.size
     ranked = len(record.weights)
     scores_GK = to_array(record.scores, (size, len(record.criteria)))
     names = tuple(criterion.name for criterion in record.ranked)
+    is_higher = [criterion.direction == "higher" for criterion in record.ranked]
     gate = None
     gate_result = None
     if record.gate is not None:
@@ -33,17 +34,19 @@ def to_fused_group(record: GroupRecord) -> FusedGroup:
     ranked_scores = None
     if record.ranked_scores is not None:
         ranked_scores = to_array(record.ranked_scores, (size, ranked))
+    watched = {}
+    for column, criterion in enumerate(record.criteria):
+        if criterion.layer == "watch":
+            watched[criterion.name] = scores_GK[:, column]
     return FusedGroup(
         label=record.group,
         criteria=names,
         weights=np.array(record.weights, dtype=float),
         margins=np.array([criterion.margin for criterion in record.ranked], dtype=float),
         scores=scores_GK[:, :ranked],
-        higher_is_better=np.array(
-            [criterion.direction == "higher" for criterion in record.ranked], dtype=bool
-        ),
-        utilities=_to_array_or_nan(record.utilities, (size, ranked)),
-        values=_to_array_or_nan(record.values, (size, ranked)),
+        higher_is_better=np.array(is_higher, dtype=bool),
+        utilities=_read_array_or_nan(record.utilities, (size, ranked)),
+        values=_read_array_or_nan(record.values, (size, ranked)),
         fused=np.full(size, np.nan) if record.fused is None else np.array(record.fused),
         ranking=np.array(record.ranking, dtype=float),
         reward=np.array(record.reward, dtype=float),
@@ -51,18 +54,16 @@ def to_fused_group(record: GroupRecord) -> FusedGroup:
         scale=1.0 if record.scale is None else np.array(record.scale),
         gate=gate,
         gated=gate_result,
-        compared=_to_outcomes(record, record.outcomes),
-        soft=_to_outcomes(record, record.soft_outcomes),
+        compared=_read_outcomes(record, record.outcomes),
+        soft=_read_outcomes(record, record.soft_outcomes),
         ranked_scores=ranked_scores,
-        watched={
-            c.name: scores_GK[:, k] for k, c in enumerate(record.criteria) if c.layer == "watch"
-        },
-        **_to_attribute_fields(record),
+        watched=watched,
+        **_read_attribute_fields(record),
     )
 
 
-def _to_outcomes(record: GroupRecord, tables: Mapping[str, Table]) -> dict[int, np.ndarray]:
-    """Column → (G, G) outcomes, of the criteria that rank the rollouts."""
+def _read_outcomes(record: GroupRecord, tables: Mapping[str, Table]) -> dict[int, np.ndarray]:
+    """Return column → (G, G) outcomes, of the criteria that rank the rollouts."""
     names = [criterion.name for criterion in record.ranked]
     shape = (record.size, record.size)
     return {
@@ -72,12 +73,12 @@ def _to_outcomes(record: GroupRecord, tables: Mapping[str, Table]) -> dict[int, 
 
 @only_our_errors
 def explain(record: GroupRecord, rollout: int) -> str:
-    """Why this rollout got its reward, in words."""
+    """Explain in words why this rollout got its reward."""
     return to_fused_group(record).explain(rollout)
 
 
 def _restore_gate(record: GroupRecord, gate: GateRecord) -> tuple[Gate, GateResult]:
-    """The gate of a record, and what it did."""
+    """Return the gate of a record, and what it did to each rollout."""
     hard_names = [c.name for c in record.criteria if c.layer == "global_quality"]
     # A criterion that stopped a rollout is a hard gate even if the record does not list it.
     for stopped_by in gate.stopped_by:
@@ -97,8 +98,8 @@ def _restore_gate(record: GroupRecord, gate: GateRecord) -> tuple[Gate, GateResu
     return Gate(global_quality=tuple(hard_names), low_quality=tuple(soft_names)), result
 
 
-def _to_attribute_fields(record: GroupRecord) -> dict[str, Any]:
-    """The fields of `FusedGroup` about attributes; None for what the record does not hold."""
+def _read_attribute_fields(record: GroupRecord) -> dict[str, Any]:
+    """Return the fields of `FusedGroup` about attributes; None for what the record does not hold."""
     attributes = len(record.attribute_names)
     by_rollout = (record.size, attributes)
     by_criterion = (len(record.weights), attributes)
@@ -117,5 +118,5 @@ def _to_attribute_fields(record: GroupRecord) -> dict[str, Any]:
     return fields
 
 
-def _to_array_or_nan(table: Table | None, shape: tuple[int, int]) -> np.ndarray:
+def _read_array_or_nan(table: Table | None, shape: tuple[int, int]) -> np.ndarray:
     return np.full(shape, np.nan) if table is None else to_array(table, shape)

@@ -1,4 +1,4 @@
-"""Records written during training: which steps, with or without texts, on disk before or beside the next step.
+"""Write records during a training run: chosen steps, with or without texts, in a thread if wanted.
 
     writer = RecordWriter(Recording(Path("records.jsonl.zst"), every=10, rotate=100, background=True))
     writer.write(records, step=20)       hands them to a thread; raises what went wrong with earlier ones
@@ -37,7 +37,7 @@ _log = logging.getLogger("rubrank")
 GROWING = (".jsonl", ".jsonl.gz", ".jsonl.zst")
 _TEXT_FIELDS = ("prompt", "turns", "responses", "reasoning", "reasons")
 _GroupLabel: TypeAlias = tuple[int | None, Any, str]  # step, "train" or "eval", id of the group
-_MOST_PENDING = 2  # batches; with a slow disk, more would only fill the memory
+_MOST_PENDING_BATCHES = 2  # with a slow disk, more would only fill the memory
 
 
 @dataclass(frozen=True)
@@ -88,8 +88,8 @@ class Recording:
                     remedy="Leave it out for no limit.",
                 )
 
-    def file(self, step: int | None) -> Path:
-        """The file for the records of a step."""
+    def get_file(self, step: int | None) -> Path:
+        """Return the file for the records of a step; None: records without a step go to the first file."""
         if not self.rotate or step is None:
             return self.path
         stem, suffix = split_suffix(self.path)
@@ -119,18 +119,19 @@ class RecordWriter:
         self.__init__(state["recording"])  # type: ignore[misc]
 
     def is_due(self, step: int, train: bool) -> bool:
-        """Whether records of this step are written."""
+        """Are records of this step written? Evaluations always are."""
         return not train or step % self.recording.every == 0
 
     def write(self, records: Iterable[GroupRecord], step: int | None = None) -> None:
         """Append records, or have the thread do so; raises what went wrong with earlier ones."""
         batch = list(records)
         labels = [(record.step, record.metadata.get("mode"), record.group) for record in batch]
+        # Writing the same groups again repairs a failure; anything else would leave a hole.
         if self._failed_groups is None or labels != self._failed_groups:
             self._raise_failure()
         if not self.recording.texts or self._is_full():
             batch = [record.model_copy(update=dict.fromkeys(_TEXT_FIELDS)) for record in batch]
-        file = self.recording.file(step)
+        file = self.recording.get_file(step)
         self._last_file = file
         if not self.recording.background:
             self._failed_groups = labels
@@ -138,7 +139,10 @@ class RecordWriter:
             self._failure = None
             self._failed_groups = None
             return
-        while self._pending and (self._pending[0].done() or len(self._pending) >= _MOST_PENDING):
+        # Collect finished batches, whose errors are raised here, and wait if too many are pending.
+        while self._pending and (
+            self._pending[0].done() or len(self._pending) >= _MOST_PENDING_BATCHES
+        ):
             self._wait_for_first()
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, "rubrank-records")
@@ -159,7 +163,10 @@ class RecordWriter:
         self._failed_groups = None
 
     def find_end(self) -> dict[str, Any]:
-        """Folder, file and size at which the records end, once all are on disk: where a resumed run cuts them."""
+        """Wait until all is on disk, and return where the records end: {"folder": …, "file": …, "bytes": …}.
+
+        A resumed run cuts the records back to this place. file: None if there are no records yet.
+        """
         self.wait()
         files = find_record_files(self.recording.path, missing_ok=True)
         last = self._last_file
@@ -172,7 +179,7 @@ class RecordWriter:
         return {"folder": folder, "file": last.name, "bytes": last.stat().st_size}
 
     def _is_full(self) -> bool:
-        """Whether a size limit is reached; logs it the first time."""
+        """Is a size limit reached? Logs it the first time."""
         recording = self.recording
         if recording.most_bytes is None and recording.most_bytes_a_day is None:
             return False
@@ -195,7 +202,7 @@ class RecordWriter:
         return False
 
     def _load_size_at_midnight(self, today: date, size: int) -> int:
-        """The size of the records at the start of the day, as the first process of the day found it."""
+        """Return the size of the records at the start of the day, as the first process of the day found it."""
         file = self.recording.path.with_name(f".{self.recording.path.name}.day")
         try:
             noted_day, noted_size = file.read_text("ascii").split()

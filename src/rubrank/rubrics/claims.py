@@ -346,7 +346,7 @@ def _claim_language(params: Params) -> Iterator[Claim]:
 
 
 def _get_language_code(language: str) -> str:
-    """The two letters of a code or a name: "zh-CN", "English", "法语"."""
+    """Return the two letters of a code or a name: "zh-CN", "English", "法语"."""
     from rubrank.verifiers.paper.language import language_code
 
     return language_code(language).partition("-")[0]

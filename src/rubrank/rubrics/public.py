@@ -80,7 +80,7 @@ _MOST_LEVELS = 50
 
 @only_our_errors
 def to_rubric(data: Any, where: str = "rubric", folder: Path = Path()) -> Rubric:
-    """A rubric from what the column of a dataset holds; the top of this file lists the shapes.
+    """Return a rubric from what the column of a dataset holds; the top of this file lists the shapes.
 
     where: the file or row, for errors. folder: where files that it extends are looked for.
     """
@@ -243,7 +243,7 @@ def _describe_value(value: Any) -> str:
 
 
 def _read_item(item: Any) -> Any:
-    """A criterion of a public rubric in our own shape. The first line of this table that fits decides:
+    """Return a criterion of a public rubric in our own shape. The first line of this table that fits decides:
 
         a text                                            a criterion of the library, or a question
         no mapping, or a mapping without foreign keys     unchanged: it is in our own shape

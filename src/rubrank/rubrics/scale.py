@@ -40,19 +40,19 @@ class Scale:
     """Do the numbers divide a range into equal steps?"""
 
     def find(self, number: float) -> float | None:
-        """The number of the scale that a judge means; None if it is not on the scale."""
+        """Return the number of the scale that a judge means; None if it is not on the scale."""
         for allowed in self.numbers:
             if abs(allowed - number) <= _WRITTEN_PRECISION:
                 return allowed
         return None
 
     def score(self, number: float) -> float | None:
-        """The score that a number stands for; None if it is not on the scale."""
+        """Return the score that a number stands for; None if it is not on the scale."""
         allowed = self.find(number)
         return None if allowed is None else self.scores[self.numbers.index(allowed)]
 
     def number(self, score: float) -> float | None:
-        """The number that stands for a score, on a range the nearest one; None if there is none."""
+        """Return the number that stands for a score, on a range the nearest one; None if there is none."""
         nearest = min(range(len(self.scores)), key=lambda i: abs(self.scores[i] - score))
         is_in_range = self.steps and self.scores[0] <= score <= self.scores[-1]
         if is_in_range or abs(self.scores[nearest] - score) <= _WRITTEN_PRECISION:
@@ -60,7 +60,7 @@ class Scale:
         return None
 
     def level(self, number: float) -> str:
-        """The level of a number of the scale: "high", "between" or "low".
+        """Return the level of a number of the scale: "high", "between" or "low".
 
         Of two or three numbers the ends are high and low, and the one in the middle is between, wherever it lies. A
         longer scale is divided into thirds.

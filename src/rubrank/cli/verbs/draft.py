@@ -17,8 +17,7 @@ from rubrank.errors import InvalidInput, counted
 if TYPE_CHECKING:
     from rubrank.drafting.draft import DraftedRubric
     from rubrank.drafting.evolution import QueryItems
-    from rubrank.drafting.pipeline import KnownResponses
-    from rubrank.drafting.prompts import PromptRow
+    from rubrank.drafting.pipeline import KnownResponses, PromptRow
     from rubrank.drafting.writers import Templates
     from rubrank.judges.judge import Judges
 
@@ -88,8 +87,7 @@ def draft(
     import json
 
     from rubrank._files import atomic_write, check_output_path
-    from rubrank.drafting.pipeline import draft_rubrics, read_responses
-    from rubrank.drafting.prompts import read_prompts
+    from rubrank.drafting.pipeline import draft_rubrics, read_prompts, read_responses
     from rubrank.drafting.writers import load_templates, load_writers
     from rubrank.grading.progress import Bar
     from rubrank.judges.judge import load_judges
@@ -368,7 +366,7 @@ def _add_evolved(draft: Any, query: QueryItems) -> dict[str, Any]:
     drafted_items = [
         entry for entry in description.get("items", []) if entry.get("step") != "evolved"
     ]
-    description["items"] = [*drafted_items, *(item.provenance() for item in query.items)]
+    description["items"] = [*drafted_items, *(item.describe_origin() for item in query.items)]
     return description
 
 

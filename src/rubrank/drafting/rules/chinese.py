@@ -20,9 +20,19 @@ from rubrank.drafting.patterns import any_of, words
 from rubrank.verifiers.shared.language_names import find_request, language_code
 from rubrank.verifiers.shared.numerals import read_han
 
+
+def compile_chinese(prompt: str) -> list[Constraint]:
+    """Return all constraints of a Chinese prompt, in its order, each with its sentence as evidence."""
+    constraints: list[Constraint] = []
+    for clause in _find_clauses(prompt):
+        for rule in (_find_counts, _find_words, _find_format, _find_language):
+            constraints += [replace(constraint, evidence=clause) for constraint in rule(clause)]
+    return constraints
+
+
 # ---- clauses -------------------------------------------------------------------------------------------------------
 
-_LONGEST_SENTENCE = 200
+_LONGEST_SENTENCE = 200  # characters; a longer one is material
 _SENTENCE_END = re.compile(r"(?<=[。！？；;])|\n+")
 _CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 # Quotations of more than 30 characters, and whole sentences, are material, not keywords.
@@ -53,7 +63,7 @@ _WHOLE = re.compile(r"全文|总字数|整体|整篇|总体|总共|回答|回复
 
 
 def _find_clauses(prompt: str) -> Iterator[str]:
-    """The sentences that ask something of the whole response."""
+    """Yield the sentences that ask something of the whole response."""
     has_steps = _STEPS.search(prompt) is not None
     text = _MATERIAL.sub("〈〉", _CODE.sub("〈〉", prompt))
     text = _GIVEN_TEXT.sub(lambda match: f"{match[1] or match[2]}〈〉", text)
@@ -110,7 +120,7 @@ def _read_number(numeral: str) -> int:
 
 
 def _find_relation(before: str | None, after: str | None) -> str | None:
-    """The relation that the words around a number state; None: a number alone."""
+    """Return the relation that the words around a number state; None: a number alone."""
     for name, relation in _RELATION_BEFORE.items():
         if before and re.fullmatch(words(name), before):
             return relation
@@ -136,6 +146,7 @@ _QUOTED_WORDS = re.compile(r"“[^”]*”|「[^」]*」|『[^』]*』|\"[^\"]*\
 
 
 def _find_counts(clause: str) -> Iterator[Constraint]:
+    """Yield constraints on the number of characters, words, sentences, paragraphs or points."""
     # “请用三句话回答”: a quoted number asks for nothing.
     unquoted = _QUOTED_WORDS.sub(lambda match: "〈" + "〇" * (len(match[0]) - 2) + "〉", clause)
     for match in _COUNT.finditer(unquoted):
@@ -152,12 +163,12 @@ def _find_counts(clause: str) -> Iterator[Constraint]:
         if unit in ("汉字", "字", "词", "字符"):
             if low < 10 and relation is None:
                 continue  # 一字, 两个字: a word is meant
-            params = _count_params(low, match["high"], relation or "around")
+            params = _make_count_params(low, match["high"], relation or "around")
             if unit == "字符":
                 params["unit"] = "characters"
             yield Constraint("WordCount", params)
             continue
-        params = _count_params(low, match["high"], relation or "exactly")
+        params = _make_count_params(low, match["high"], relation or "exactly")
         if unit in ("句话", "句"):
             # 写一句, 一份一句话简介: one phrase, not the length of the response
             is_single_phrase = low < 2 and (unit == "句" or _ONE_PHRASE_BEFORE.search(before))
@@ -174,10 +185,11 @@ def _find_counts(clause: str) -> Iterator[Constraint]:
     for match in _NUMBER_LATER.finditer(clause):
         if not _PART.search(clause[: match.start()]):
             low = _read_number(match["low"])
-            yield Constraint("WordCount", _count_params(low, match["high"], "between"))
+            yield Constraint("WordCount", _make_count_params(low, match["high"], "between"))
 
 
-def _count_params(low: int, high: str | None, relation: str) -> dict[str, object]:
+def _make_count_params(low: int, high: str | None, relation: str) -> dict[str, object]:
+    """Return the parameters of a counting verifier: a range if there is a second number, else relation and count."""
     if high:
         return {"low": low, "high": _read_number(high)}
     return {"relation": relation, "count": low}
@@ -239,6 +251,7 @@ _NEGATED_BEFORE = re.compile(r"不[要能得]?$")
 
 
 def _find_words(clause: str) -> Iterator[Constraint]:
+    """Yield constraints on words: forbidden, included, first and last ones, counted ones, and marks."""
     forbidden: list[str] = []
     for match in _FORBIDDEN.finditer(clause):
         is_about_a_part = _PART.search(clause[max(0, match.start() - 10) : match.start()])
@@ -282,10 +295,12 @@ def _find_words(clause: str) -> Iterator[Constraint]:
 
 
 def _read_strings(text: str) -> list[str]:
+    """Return the texts in quotation marks."""
     return re.findall(r"[“\"「『'‘]([^”\"」』'’\n]{1,20})[”\"」』'’]", text)
 
 
 def _find_not_negated(pattern: re.Pattern[str], clause: str) -> list[re.Match[str]]:
+    """Return the matches of a pattern that no 不 precedes."""
     matches = pattern.finditer(clause)
     return [match for match in matches if not _NEGATED_BEFORE.search(clause[: match.start()])]
 
@@ -304,6 +319,7 @@ _BULLETS = re.compile(r"(?:用|以|采用)(?:无序|项目符号)列表")
 
 
 def _find_format(clause: str) -> Iterator[Constraint]:
+    """Yield constraints on the format: JSON, a table, bullet points."""
     if _JSON.search(clause) and _PUT_OUT.search(clause) and not _ABOUT_JSON.search(clause):
         yield Constraint("FormatRequirement", {"format": "json"})
     if _TABLE.search(clause) and not _PART.search(clause):
@@ -325,6 +341,7 @@ _OTHER_USE_OF_LANGUAGE = re.compile(
 
 
 def _find_language(clause: str) -> Iterator[Constraint]:
+    """Yield the language of the response."""
     if _OTHER_USE_OF_LANGUAGE.search(clause):
         return
     # 请用英语回答：什么是机器学习？  The question after the colon asks for no language.
@@ -335,12 +352,3 @@ def _find_language(clause: str) -> Iterator[Constraint]:
         yield Constraint("language:response_language", {"language": language})
     elif len(languages) == 1 and not _PART.search(clause):
         yield Constraint("language:response_language", {"language": next(iter(languages))})
-
-
-def compile_chinese(prompt: str) -> list[Constraint]:
-    """All constraints of a Chinese prompt, in its order."""
-    constraints: list[Constraint] = []
-    for clause in _find_clauses(prompt):
-        for rule in (_find_counts, _find_words, _find_format, _find_language):
-            constraints += [replace(constraint, evidence=clause) for constraint in rule(clause)]
-    return constraints

@@ -1,4 +1,4 @@
-"""The response as a whole: its first and last words, quotation marks, fixed answers, language, repeated request."""
+"""Rules about the whole response: first and last words, quotation marks, fixed answers, language, repeated request."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def find_ending(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Cons
         return
     quoted = _QUOTED_ENDING.search(text)
     if quoted:
-        string = sentence.string_in(quoted)
+        string = sentence.get_string(quoted)
         kind = quoted["kind"] or ""
         if _NOT_A_PHRASE.search(kind) and "words" not in kind:
             if _LAST_WORD.search(kind):
@@ -118,7 +118,7 @@ def find_beginning(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[C
     match = _BEGINNING.search(text)
     if not match:
         return
-    string = sentence.string_in(match)
+    string = sentence.get_string(match)
     before = text[max(0, match.start() - 40) : match.start()]
     after = text[match.end() : match.end() + 25]
     is_about_a_part = _BEGINNING_OF_A_PART.search(f"{before} {match[0]} {after}")
@@ -186,7 +186,7 @@ def find_fixed_answers(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterat
     if offers_ifeval_answers and _IFEVAL_ANSWERS[0] in sentence.original.lower():
         yield Constraint("detectable_format:constrained_response", {})
         return
-    options = sentence.strings_in(sentence.text)
+    options = sentence.find_strings(sentence.text)
     if len(options) >= 2 and _ONE_OF.search(sentence.text) and _ANSWER.search(sentence.text):
         is_whole_response = not _CONTAIN.search(sentence.text)
         params = {"options": options, "whole": is_whole_response}
@@ -288,7 +288,7 @@ def find_repeated_prompt(prompt_text: str, prompt: Sequence[Sentence]) -> Iterat
         quoted = _REPEATED_STRING.search(text)
         repeated = ""
         if quoted:
-            repeated = sentence.string_in(quoted)
+            repeated = sentence.get_string(quoted)
         elif request_before:
             repeated = prompt_text[: max(0, text_of_prompt.find(sentence.original[:40]))].strip()
         elif request_after:

@@ -1,4 +1,4 @@
-"""Format of the response: bullet points, highlights, title, JSON, placeholders, postscript."""
+"""Rules about the format of the response: bullet points, highlights, title, JSON, placeholders, postscript."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from rubrank.drafting.rules.requests import is_about_a_part
 from rubrank.drafting.sentences import Quantity, Sentence
 
 
-def _count_params(name: str, quantity: Quantity) -> dict[str, object] | None:
-    """Parameters of a verifier that reads a number as "at least"; None: it cannot check a range."""
+def _make_count_params(name: str, quantity: Quantity) -> dict[str, object] | None:
+    """Return the parameters of a verifier that reads a number as "at least"; None if the quantity is a range.
+
+    Such a verifier cannot check a range.
+    """
     if quantity.relation == "between":
         return None
     if quantity.relation in ("plain", "at least"):
@@ -61,7 +64,7 @@ def find_bullets(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Con
         before_bullet = match[0].lower().split("bullet")[0]
         if _WORDS_OR_SENTENCES.search(before_bullet):
             continue  # "20 words as bullet points" counts words
-        quantity = sentence.quantity_in(match)
+        quantity = sentence.get_quantity(match)
         if quantity.relation in ("plain", "exactly"):
             params = {"num_bullets": quantity.number}
             yield Constraint("detectable_format:number_bullet_lists", params)
@@ -103,7 +106,7 @@ def find_highlights(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[
     match = _NUMBER_OF_HIGHLIGHTS.search(text[max(0, verb.start() - 60) :])
     params: dict[str, object] | None = None
     if match and not _BULLET_OR_PARAGRAPH.search(match[0]):
-        params = _count_params("num_highlights", sentence.quantity_in(match))
+        params = _make_count_params("num_highlights", sentence.get_quantity(match))
     elif _HIGHLIGHTED.search(text) and _HIGHLIGHT_SHOWN.search(neighbours):
         params = {"num_highlights": 1}
     if params is not None:
@@ -205,7 +208,7 @@ def find_numbered_list(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterat
         return
     yield Constraint("FormatRequirement", {"format": "numbered", "only": False})
     if match["quantity"]:
-        quantity = sentence.quantity_in(match)
+        quantity = sentence.get_quantity(match)
         yield constrain_count(quantity, "BulletCount")
 
 
@@ -226,7 +229,7 @@ def find_placeholders(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterato
         → detectable_content:number_placeholders {"num_placeholders": 2}
     """
     for match in _NUMBER_OF_PLACEHOLDERS.finditer(sentence.text):
-        params = _count_params("num_placeholders", sentence.quantity_in(match))
+        params = _make_count_params("num_placeholders", sentence.get_quantity(match))
         if params is not None:
             yield Constraint("detectable_content:number_placeholders", params)
             return

@@ -1,4 +1,4 @@
-"""Words that must appear, must not appear, or must appear a number of times."""
+"""Rules about keywords: words that must appear, must not appear, or must appear a number of times."""
 
 from __future__ import annotations
 
@@ -27,29 +27,31 @@ _THE_WORDS = (
     r"(?:the\s+)?(?:following\s+|exact\s+|specific\s+|any\s+of\s+the\s+|any\s+)*"
     r"(?:key\s?words?|words?|terms?|phrases?|names?|expressions?|lines?|sentences?)"
 )
+_MOST_KEYWORD_WORDS = 12  # of a phrase
+_NO_KEYWORDS = frozenset(
+    list_words("no keyword")
+)  # "any", "these": words that nobody means as keywords
+_BETWEEN_BARE_WORDS = re.compile(r"\s*(?:,|\band\b|\bor\b|&|\bnor\b)\s*")
+# What follows a match, which may say that it is about a place: "… in the title"
 _AFTERWARDS = r"(?P<after>[^.]{0,60})"
 _AFTERWARDS_2 = r"(?P<after_2>[^.]{0,60})"
 
 
-def _string_list(group: str) -> str:
-    """One or more quoted strings: ⟨s0⟩, ⟨s1⟩ and ⟨s2⟩, perhaps in brackets."""
+def _match_strings(group: str) -> str:
+    """Return a pattern of one or more quoted strings: ⟨s0⟩, ⟨s1⟩ and ⟨s2⟩, perhaps in brackets."""
     return (
         rf"(?P<{group}>\[?\(?⟨s\d+⟩(?:(?:\s*(?:,|;|/|and|or|&|nor|as well as)\s*)+⟨s\d+⟩)*\]?\)?)"
     )
 
 
-def _bare_list(group: str) -> str:
-    """One or more words without quotation marks: startup, capsule and tide."""
+def _match_bare_words(group: str) -> str:
+    """Return a pattern of one or more words without quotation marks: startup, capsule and tide."""
     word = r"[^\W_][\w'-]*"
     return rf"(?P<{group}>\[?{word}(?:(?:\s*(?:,\s*(?:and|or|nor)?|and|or|&|nor)\s*){word})*\]?)"
 
 
-_NO_KEYWORDS = frozenset(list_words("no keyword"))
-_BETWEEN_BARE_WORDS = re.compile(r"\s*(?:,|\band\b|\bor\b|&|\bnor\b)\s*")
-
-
 def _split_bare(text: str) -> list[str]:
-    """ "startup and capsule" → both words; nothing if a word cannot be meant as a keyword."""
+    """Split "startup and capsule" into both words; return nothing if a word cannot be meant as a keyword."""
     bare_words = [word for word in _BETWEEN_BARE_WORDS.split(text.strip("[] ")) if word]
     if any(word.lower() in _NO_KEYWORDS for word in bare_words):
         return []
@@ -57,10 +59,10 @@ def _split_bare(text: str) -> list[str]:
 
 
 def _are_words(strings: Sequence[str]) -> bool:
-    """Keywords are words or short phrases, not marks or whole sentences."""
-    return bool(strings) and all(
-        re.search(r"\w", string) and len(string.split()) <= 12 for string in strings
-    )
+    """Are all strings words or short phrases, rather than marks or whole sentences?"""
+    has_letters = all(re.search(r"\w", string) for string in strings)
+    is_short = all(len(string.split()) <= _MOST_KEYWORD_WORDS for string in strings)
+    return bool(strings) and has_letters and is_short
 
 
 # ---- the rule ------------------------------------------------------------------------------------------------------
@@ -101,32 +103,32 @@ def find_keywords(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Co
 _FORBIDDEN = pattern(
     # "do not use the words ⟨s0⟩ or ⟨s1⟩"
     rf"\b{NOT}\s+(?:\w+\s){{0,3}}?(?:{USE}\s+)?(?:\w+\s){{0,2}}?(?:{_THE_WORDS}\s*)?:?\s*",
-    _string_list("strings"),
+    _match_strings("strings"),
     _AFTERWARDS,
     # "the word ⟨s0⟩ should not appear"
     rf"|{_THE_WORDS}\s+",
-    _string_list("strings_2"),
+    _match_strings("strings_2"),
     rf"\s+(?:(?:\w+\s){{0,3}}?{NOT}\s+(?:\w+\s){{0,2}}?{_BE_USED}",
     # "the words ⟨s0⟩ and ⟨s1⟩ are not allowed", "… are forbidden"
     r"|(?:is|are)\s+(?:strictly\s+)?(?:not (?:allowed|permitted)|forbidden|banned|prohibited|off[- ]limits|taboo))",
     _AFTERWARDS_2,
     # "neither ⟨s0⟩ nor ⟨s1⟩ appears"
     rf"|\bneither\s+(?:{_THE_WORDS}\s+)?",
-    _string_list("strings_3"),
+    _match_strings("strings_3"),
     rf"\s+(?:\w+\s)?(?:{_BE_USED}|appears|occurs|shows up|is (?:used|mentioned))\b",
 )
 _FORBIDDEN_BARE = pattern(
     # "do not use the words happy or sad"
     rf"\b{NOT}\s+(?:\w+\s){{0,3}}?{USE}\s+(?:the\s+|any\s+of\s+the\s+|following\s+|these\s+|any\s+)*",
     r"(?:key\s?words?|words?)\s*:?\s+",
-    _bare_list("bare"),
+    _match_bare_words("bare"),
     # "the word happy should not appear"
     rf"|{_THE_WORDS}\s+",
-    _bare_list("bare_2"),
+    _match_bare_words("bare_2"),
     rf"\s+(?:(?:should|must|can|may|do|does|are|is)\s*)?{NOT}\s+(?:\w+\s){{0,2}}?{_BE_USED}",
     # "avoid the words happy and sad"
     rf"|\b(?:avoid|exclude|without|omit)\s+(?:{USE}\s+)?(?:the\s+)?(?:following\s+)?(?:key\s?words?|words?)\s*:?\s+",
-    _bare_list("bare_3"),
+    _match_bare_words("bare_3"),
 )
 _FORBIDDEN_IN_A_PLACE = pattern(
     r"\s*(?:in (?:your|the) (?:title|first)|⟨q\d+⟩ times|more than|at the (?:end|beginning|start))"
@@ -139,13 +141,13 @@ _NOT_FORBIDDEN = pattern(
 
 
 def _find_forbidden(sentence: Sentence, counted: Collection[str]) -> list[str]:
-    """The words that must not appear; counted: words that must appear a number of times."""
+    """Return the words that must not appear; counted: words that must appear a number of times."""
     forbidden: list[str] = []
     for match in _FORBIDDEN.finditer(sentence.text):
         is_about_a_place = _FORBIDDEN_IN_A_PLACE.match(read_group(match, "after"))
         if is_about_a_place or _NOT_FORBIDDEN.search(match[0]):
             continue
-        strings = sentence.strings_in(read_group(match, "strings"))
+        strings = sentence.find_strings(read_group(match, "strings"))
         if _are_words(strings) and not any(string.lower() in counted for string in strings):
             forbidden += strings
     if not forbidden:
@@ -159,39 +161,39 @@ def _find_forbidden(sentence: Sentence, counted: Collection[str]) -> list[str]:
 _INCLUDE = pattern(
     # "include the words ⟨s0⟩ and ⟨s1⟩"
     rf"\b{_MUST_USE}\s+(?:\w+\s){{0,4}}?(?:{_THE_WORDS})\s*(?:of\s+|like\s+)?:?\s*",
-    _string_list("strings"),
+    _match_strings("strings"),
     _AFTERWARDS,
     # "the word ⟨s0⟩ must appear"
     rf"|{_THE_WORDS}\s*:?\s*",
-    _string_list("strings_2"),
+    _match_strings("strings_2"),
     r"\s+(?:\w+\s){0,2}?(?:should|must|need to|has to|have to)\s+(?:\w+\s)?",
     r"(?:be (?:used|included|mentioned|in|present)|appear|occur|show up)",
     _AFTERWARDS_2,
     # "make sure the word ⟨s0⟩ shows up"
     rf"|\b(?:make sure|ensure|be sure|see to it)\s+(?:that\s+)?{_THE_WORDS}\s+",
-    _string_list("strings_3"),
+    _match_strings("strings_3"),
     r"\s+(?:is|are)?\s?(?:appears?|shows? up|occurs?|used|included|mentioned|present)\b",
 )
 # "mention ⟨s0⟩": the prompt does not say that it is a word
 _INCLUDE_STRING = pattern(
     r"\b(?:mention|include|including|incorporate|must contain|should contain|contains)\s+(?:the\s+)?",
-    _string_list("strings"),
+    _match_strings("strings"),
     _AFTERWARDS,
 )
 _INCLUDE_BARE = pattern(
     # "use these keywords: happy, sad"
     rf"\b{USE}\s+(?:\w+\s){{0,3}}?(?:the\s+)?(?:following\s+|these\s+)?key\s?words?\s*:?\s+",
-    _bare_list("bare"),
+    _match_bare_words("bare"),
     # "use the word happy somewhere"; the list must end where a clause ends
     rf"|\b{USE}\s+(?:the\s+)(?:following\s+)?words?\s*:?\s+",
-    _bare_list("bare_2"),
+    _match_bare_words("bare_2"),
     r"(?=\s+(?:somewhere|in (?:your|the|it)|throughout)|\s*[.;]|$)",
     # "keywords: happy, sad"
     r"|\bkey\s?words?\s*:\s+",
-    _bare_list("bare_3"),
+    _match_bare_words("bare_3"),
     # "make sure the word happy shows up"
     r"|\b(?:make sure|ensure|be sure|see to it)\s+(?:that\s+)?the\s+words?\s+",
-    _bare_list("bare_4"),
+    _match_bare_words("bare_4"),
     r"\s+(?:appears?|shows? up|occurs?|(?:is|are) (?:used|included|mentioned|present))\b",
 )
 _CLAUSE_BOUNDARY = re.compile(r"[.;,]|\band\b")
@@ -213,7 +215,7 @@ _POSTSCRIPT_MARKERS = ("P.S.", "P.P.S", "P.S", "P.P.S.", "PS")
 def _find_included(
     sentence: Sentence, counted: Collection[str], forbidden: Sequence[str]
 ) -> list[str]:
-    """The words that must appear, without those that are counted or forbidden."""
+    """Return the words that must appear, without those that are counted or forbidden."""
     text = sentence.text
     included: list[str] = []
     for include_pattern in (_INCLUDE, _INCLUDE_STRING):
@@ -228,7 +230,7 @@ def _find_included(
             )
             if is_negated or is_about_a_place or _EXAMPLES_OR_CHOICE.search(match[0]):
                 continue
-            strings = sentence.strings_in(read_group(match, "strings"))
+            strings = sentence.find_strings(read_group(match, "strings"))
             # After _INCLUDE_STRING nothing says that the string is a keyword, so it must look like one.
             looks_unlike_words = any(
                 len(string.split()) > 3 or not string[:1].isalpha() for string in strings
@@ -281,9 +283,10 @@ _OPPOSITE: dict[Relation, Relation] = {
 
 
 def _find_frequencies(sentence: Sentence) -> Iterator[Constraint]:
+    """Yield how often a word must appear."""
     text = sentence.text
     for match in [*_FREQUENCY.finditer(text), *_FREQUENCY_FIRST.finditer(text)]:
-        word = sentence.string_in(match)
+        word = sentence.get_string(match)
         middle = read_group(match, "middle")
         before = text[max(0, match.start() - 25) : match.start()]
         if _LETTER_BEFORE.search(before) or _NOT_A_FREQUENCY.search(middle):
@@ -291,7 +294,7 @@ def _find_frequencies(sentence: Sentence) -> Iterator[Constraint]:
         is_filler = word.lower() in _NO_KEYWORDS or word.lower().startswith("with")
         if is_filler or not _are_words([word]):
             continue
-        quantity = sentence.quantity_in(match)
+        quantity = sentence.get_quantity(match)
         if _NEGATION.search(middle + before):  # "not more than twice" is "at most twice"
             relation = _OPPOSITE.get(quantity.relation, quantity.relation)
             quantity = replace(quantity, relation=relation)

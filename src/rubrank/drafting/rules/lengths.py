@@ -1,4 +1,4 @@
-"""Length of the response: words, sentences, paragraphs and characters."""
+"""Rules about the length of the response: words, sentences, paragraphs and characters."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def find_lengths(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Con
     """
     text = sentence.text
     for match in _NUMBER_THEN_UNIT.finditer(text):
-        quantity = sentence.quantity_in(match)
+        quantity = sentence.get_quantity(match)
         before = text[: match.start()]
         adjective = match["adjective"]
         if adjective and not _PLAIN_ADJECTIVE.match(adjective):
@@ -82,7 +82,7 @@ def find_lengths(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Con
     for match in _UNIT_THEN_NUMBER.finditer(text):
         if _OF_PARTS_BETWEEN.search(match["between"]):
             continue
-        quantity = sentence.quantity_in(match)
+        quantity = sentence.get_quantity(match)
         if quantity.relation == "plain" and _LIMIT.search(match[0]):
             quantity = Quantity("at most", quantity.low, quantity.high)
         yield from _make_constraints(read_group(match, "unit"), quantity, prompt)
@@ -100,7 +100,7 @@ _BEFORE_SIZE = pattern(rf"\b{words('before a size')}$")
 
 
 def _is_size_of_response(before: str, unit: str, quantity: Quantity) -> bool:
-    """A number alone: "a 300 word essay", "in two sentences"; not "these two words", "two sentences that …"."""
+    """Does a number alone state the size of the response, as in "a 300 word essay", but not in "these two words"?"""
     before = before.rstrip()
     unit = unit.lower()
     if _REFERENCE_BEFORE.search(before):
@@ -115,6 +115,7 @@ def _is_size_of_response(before: str, unit: str, quantity: Quantity) -> bool:
 def _make_constraints(
     unit: str, quantity: Quantity, prompt: Sequence[Sentence]
 ) -> Iterator[Constraint]:
+    """Yield the constraint on the number of a unit such as "words"; nothing for units that no verifier counts."""
     unit = unit.lower().rstrip("s")
     if unit == "word":
         public = ("length_constraints:number_words", "num_words")

@@ -1,4 +1,4 @@
-"""Letters of the response: how often one appears, commas, lower case and capitals."""
+"""Rules about the letters of the response: how often one appears, commas, lower case and capitals."""
 
 from __future__ import annotations
 
@@ -54,17 +54,17 @@ def find_letter_counts(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterat
     text = sentence.text
     has_count = False
     for match in [*_LETTER_THEN_NUMBER.finditer(text), *_NUMBER_THEN_LETTER.finditer(text)]:
-        letter = sentence.string_in(match)
+        letter = sentence.get_string(match)
         if len(letter) != 1:
             continue
         has_count = True
-        for relation, number in split_bounds(sentence.quantity_in(match)):
+        for relation, number in split_bounds(sentence.get_quantity(match)):
             params = {"letter": letter.lower(), "let_relation": relation, "let_frequency": number}
             yield Constraint("keywords:letter_frequency", params)
     if has_count:
         return
     for match in _NO_LETTER.finditer(text):
-        letter = sentence.string_in(match)
+        letter = sentence.get_string(match)
         if len(letter) == 1:
             params = {"letter": letter.lower(), "let_relation": "less than", "let_frequency": 1}
             yield Constraint("keywords:letter_frequency", params)
@@ -74,7 +74,7 @@ def find_letter_counts(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterat
         yield Constraint("keywords:letter_frequency", params)
     for match in _NUMBER_OF_MARKS.finditer(text):
         mark = _MARKS.get(match["mark"].split()[0].rstrip("s").lower())
-        quantity = sentence.quantity_in(match)
+        quantity = sentence.get_quantity(match)
         if mark and quantity.relation in ("at least", "at most", "more than", "less than"):
             params = {
                 "letter": mark,
@@ -216,7 +216,7 @@ def find_letter_case(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator
             counts_one_word = "time" in unit and _STRING_OR_LETTER.search(before)
             if counts_one_word and not _EXAMPLE.search(text):
                 continue
-            for relation, number in split_bounds(sentence.quantity_in(match)):
+            for relation, number in split_bounds(sentence.get_quantity(match)):
                 params = {"capital_relation": relation, "capital_frequency": number}
                 yield Constraint("change_case:capital_word_frequency", params)
             return

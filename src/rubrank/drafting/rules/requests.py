@@ -106,7 +106,7 @@ _NEGATIVE_FACT = pattern(
 
 
 def hide_story(text: str) -> str:
-    """The sentence without what it only speaks of: a story's content, a place's rules, a fact to explain."""
+    """Return the sentence without what it only speaks of: a story's content, a place's rules, a fact to explain."""
     text = _STORY.sub("about ⟨m⟩", text)
     text = _SETTING.sub("⟨m⟩", text)
     text = _NEGATIVE_FACT.sub("⟨m⟩", text)

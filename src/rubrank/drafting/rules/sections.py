@@ -1,4 +1,4 @@
-"""Parts of the response: divided paragraphs, the first word of a paragraph, labelled sections, two responses."""
+"""Rules about the parts of the response: divided paragraphs, first words of paragraphs, sections, two responses."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def find_divided_paragraphs(sentence: Sentence, prompt: Sequence[Sentence]) -> I
     following = prompt[position + 1 : position + 2]
     for nearby in (sentence, *earlier, *following):
         for match in _NUMBER_OF_PARTS.finditer(nearby.text):
-            quantity = nearby.quantity_in(match)
+            quantity = nearby.get_quantity(match)
             if quantity.relation in ("plain", "exactly", "at least"):
                 params = {"num_paragraphs": quantity.number}
                 yield Constraint("length_constraints:number_paragraphs", params, nearby.original)
@@ -93,7 +93,7 @@ def find_first_word_of_paragraph(
     if not match:
         return
     totals = [
-        nearby.quantity_in(count)
+        nearby.get_quantity(count)
         for nearby in prompt
         for count in _NUMBER_OF_PARAGRAPHS.finditer(nearby.text)
     ]
@@ -110,7 +110,7 @@ def find_first_word_of_paragraph(
         nth = int(re.sub(r"\D", "", match["ordinal"]))
     else:
         nth = _ORDINALS.index(match["ordinal"].lower()) + 1
-    word = sentence.string_in(match)
+    word = sentence.get_string(match)
     if 1 <= nth <= total and len(word.split()) == 1:
         params = {
             "num_paragraphs": total,
@@ -150,7 +150,7 @@ def find_sections(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Co
     position = prompt.index(sentence)
     for nearby in (sentence, *reversed(prompt[:position]), *prompt[position + 1 :]):
         for match in _NUMBER_OF_SECTIONS.finditer(nearby.text):
-            quantity = nearby.quantity_in(match)
+            quantity = nearby.get_quantity(match)
             if quantity.relation in ("plain", "exactly", "at least"):
                 params: dict[str, object] = {
                     "section_spliter": label,
@@ -163,7 +163,7 @@ def find_sections(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Co
 
 
 def _find_label(sentence: Sentence) -> str | None:
-    """The word before the number of every section: "Day" in "Day 1", "Day 2"."""
+    """Return the word before the number of every section: "Day" in "Day 1", "Day 2"."""
     for match in _LABEL.finditer(sentence.text):
         if match["string"]:
             quoted = _QUOTED_LABEL.match(sentence.strings[match["string"]])
@@ -174,7 +174,7 @@ def _find_label(sentence: Sentence) -> str | None:
             token = match["label_number"]
             if not token or sentence.quantities[token].number == 1:
                 return match["bare"]
-    labels = [_NUMBERED_LABEL.match(string) for string in sentence.strings_in(sentence.text)]
+    labels = [_NUMBERED_LABEL.match(string) for string in sentence.find_strings(sentence.text)]
     numbered = [label for label in labels if label]
     counts_up = [label[2] for label in numbered[:2]] == ["1", "2"]
     if counts_up and _SECTION_OR_PART.search(sentence.text):

@@ -8,9 +8,9 @@ pattern are the verifier's parameters. The end of a group's name says how its te
     word_string     token of a quoted string, ⟨s0⟩ → "tide"
     word_text       text of the prompt as it is
 
-    >>> from rubrank.drafting.sentences import prepare
+    >>> from rubrank.drafting.sentences import prepare_sentences
     >>> prompt = 'Include the keyword "tide" in the 3rd sentence.'
-    >>> (sentence,) = prepare(prompt)
+    >>> (sentence,) = prepare_sentences(prompt)
     >>> [(constraint.verifier, dict(constraint.params)) for constraint in find_special(sentence, prompt)]
     [('sentence:keyword', {'N': 3, 'word': 'tide'})]
 """
@@ -24,40 +24,42 @@ from rubrank.drafting.constraint import Constraint
 from rubrank.drafting.patterns import pattern
 from rubrank.drafting.sentences import Sentence
 
+# Pieces of the patterns: each captures the value of a parameter, in a group as described above.
 
-def _quantity(parameter: str) -> str:
+
+def _capture_quantity(parameter: str) -> str:
     return rf"⟨(?P<{parameter}_quantity>q\d+)⟩"
 
 
-def _digits(parameter: str) -> str:
+def _capture_digits(parameter: str) -> str:
     return rf"(?P<{parameter}_digits>\d+)"
 
 
-def _nth(parameter: str) -> str:
-    """An ordinal number: 3rd, 12-th."""
-    return _digits(parameter) + r"\s?-?(?:st|nd|rd|th)"
+def _capture_ordinal(parameter: str) -> str:
+    """Return a pattern of ordinal numbers: 3rd, 12-th."""
+    return _capture_digits(parameter) + r"\s?-?(?:st|nd|rd|th)"
 
 
-def _word(parameter: str) -> str:
-    """A quoted string, or a word without quotation marks."""
+def _capture_word(parameter: str) -> str:
+    """Return a pattern of a quoted string, or of a word without quotation marks."""
     return rf"(?:⟨(?P<{parameter}_string>s\d+)⟩|(?P<{parameter}_text>[^\W\d_][\w'-]*))"
 
 
-RULES = {
+SPECIAL_PATTERNS = {
     "count:conjunctions": pattern(
-        rf"{_quantity('small_n')}\s+(?:different\s+)?(?:coordinating\s+)?conjunctions"
+        rf"{_capture_quantity('small_n')}\s+(?:different\s+)?(?:coordinating\s+)?conjunctions"
     ),
     "count:numbers": pattern(
-        rf"\b(?:include|use|contain|have)\w*\s+(?:exactly\s+)?{_quantity('N')}\s+numbers\b(?!\s+of)"
+        rf"\b(?:include|use|contain|have)\w*\s+(?:exactly\s+)?{_capture_quantity('N')}\s+numbers\b(?!\s+of)"
     ),
     "count:person_names": pattern(
-        rf"{_quantity('N')}\s+(?:different\s+)?(?:person|people's|personal)\s+names"
+        rf"{_capture_quantity('N')}\s+(?:different\s+)?(?:person|people's|personal)\s+names"
     ),
-    "count:pronouns": pattern(rf"{_quantity('N')}\s+(?:personal\s+)?pronouns"),
+    "count:pronouns": pattern(rf"{_capture_quantity('N')}\s+(?:personal\s+)?pronouns"),
     "count:punctuation": pattern(r"\bevery (?:standard )?punctuation mark\b"),
-    "count:unique_word_count": pattern(rf"{_quantity('N')}\s+(?:unique|distinct)\s+words"),
+    "count:unique_word_count": pattern(rf"{_capture_quantity('N')}\s+(?:unique|distinct)\s+words"),
     "count:words_japanese": pattern(
-        rf"\bevery\s+{_digits('N')}(?:st|nd|rd|th)?\s+word\b[^.]{{0,60}}\bin japanese\b"
+        rf"\bevery\s+{_capture_digits('N')}(?:st|nd|rd|th)?\s+word\b[^.]{{0,60}}\bin japanese\b"
     ),
     "format:emoji": pattern(r"\bemojis?\b[^.]{0,20}\bat the end of (?:every|each) sentence\b"),
     "format:line_indent": pattern(
@@ -87,7 +89,7 @@ RULES = {
     "format:sub-bullets": pattern(r"\bsub-bullet(?: point)?s?\b[^.]{0,40}\bfor each bullet\b"),
     "format:thesis": pattern(r"\beach section\b[^.]{0,30}\bthesis statement\b[^.]{0,20}\bital"),
     "format:title_case": pattern(r"\b(?:entire|whole|full) \w+ in title case\b|\bin title case\b"),
-    "ratio:overlap": pattern(rf"\btrigram overlap of {_digits('percentage')}%"),
+    "ratio:overlap": pattern(rf"\btrigram overlap of {_capture_digits('percentage')}%"),
     "ratio:sentence_balance": pattern(r"\bratio of sentence types\b[^.]{0,90}\bbalanced\b"),
     "ratio:sentence_type": pattern(
         r"\b(?:2\s?:\s?1|two to one) ratio of declarative to interrogative\b"
@@ -97,21 +99,22 @@ RULES = {
         r"|\bsame number of characters but using all different words\b",
     ),
     "ratio:stop_words": pattern(
-        rf"\bstop words constitute (?:no more than|at most|less than) {_digits('percentage')}%"
+        rf"\bstop words constitute (?:no more than|at most|less than) {_capture_digits('percentage')}%"
     ),
     "sentence:alliteration_increment": pattern(
         r"\beach sentence\b[^.]{0,30}\blonger sequence of consecutive alliterative words\b",
     ),
     "sentence:increment": pattern(
-        rf"\beach sentence\b[^.]{{0,40}}{_quantity('small_n')}\s+more words than the previous\b"
+        rf"\beach sentence\b[^.]{{0,40}}{_capture_quantity('small_n')}\s+more words than the previous\b"
     ),
     "sentence:keyword": pattern(
-        rf"\bkey ?word\s+{_word('word')}\s+in the {_nth('N')} sentence\b(?!,? as)"
+        rf"\bkey ?word\s+{_capture_word('word')}\s+in the {_capture_ordinal('N')} sentence\b(?!,? as)"
     ),
     "words:alphabet": pattern(r"\beach word\b[^.]{0,40}\bnext letter of the alphabet\b"),
     "words:consonants": pattern(r"\beach word\b[^.]{0,40}\bconsonant cluster\b"),
     "words:keywords_specific_position": pattern(
-        rf"\bkey ?word\s+{_word('keyword')}\s+in the {_nth('n')} sentence,? as the {_nth('m')} word\b",
+        rf"\bkey ?word\s+{_capture_word('keyword')}\s+in the {_capture_ordinal('n')} sentence,? ",
+        rf"as the {_capture_ordinal('m')} word\b",
     ),
     "words:last_first": pattern(
         r"\blast word of each sentence must become the first word of the next\b"
@@ -135,7 +138,7 @@ RULES = {
     "words:vowel": pattern(r"\bwords that contain (?:only )?⟨q\d+⟩ types? of vowels\b"),
     "words:words_position": pattern(
         r"\bsecond word\b[^.]{0,60}\bsecond to last word\b[^.]{0,50}",
-        rf"\b(?:be|word)\s+(?:the word\s+)?{_word('keyword')}",
+        rf"\b(?:be|word)\s+(?:the word\s+)?{_capture_word('keyword')}",
     ),
     "repeat:repeat_change": pattern(r"\brepeat the request\b[^.]{0,20}\bchange the first word\b"),
     "repeat:repeat_simple": pattern(r"\bonly output this sentence\b"),
@@ -144,40 +147,39 @@ RULES = {
     "custom:word_reverse": pattern(r"\breverse order\b[^.]{0,50}\bper word\b"),
     "first_word:first_word_answer": pattern(
         r"\b(?:response|answer|reply|it|essay|story|poem)\b[^.]{0,20}",
-        rf"\b(?:start|begin)s? with the word {_word('first_word')}",
+        rf"\b(?:start|begin)s? with the word {_capture_word('first_word')}",
     ),
     "first_word:first_word_sent": pattern(
-        rf"\b(?:each|every) sentence\b[^.]{{0,20}}\b(?:start|begin)s? with the word {_word('first_word')}",
+        rf"\b(?:each|every) sentence\b[^.]{{0,20}}\b(?:start|begin)s? with the word {_capture_word('first_word')}",
     ),
     "last_word:last_word_sent": pattern(
-        rf"\b(?:each|every) sentence\b[^.]{{0,20}}\bends? with the word {_word('last_word')}",
+        rf"\b(?:each|every) sentence\b[^.]{{0,20}}\bends? with the word {_capture_word('last_word')}",
     ),
 }
 
 # "Include keyword ⟨s0⟩ once, keyword ⟨s1⟩ twice, …": the public verifier knows five keywords with these counts only.
 _COUNTED_KEYWORD = pattern(
-    r"\bkey ?word\s+", _word("keyword"), r"\s+", _quantity("count"), r"\s+times\b"
+    r"\bkey ?word\s+", _capture_word("keyword"), r"\s+", _capture_quantity("count"), r"\s+times\b"
 )
 _KEYWORD_COUNTS = [1, 2, 3, 5, 7]
 
 
 def find_special(sentence: Sentence, prompt_text: str) -> Iterator[Constraint]:
-    """The unusual constraints of one sentence."""
+    """Yield the unusual constraints of one sentence."""
     keywords = [_read_params(match, sentence) for match in _COUNTED_KEYWORD.finditer(sentence.text)]
     if [params["count"] for params in keywords] == _KEYWORD_COUNTS:
         words = {f"keyword{number}": params["keyword"] for number, params in enumerate(keywords, 1)}
         yield Constraint("count:keywords_multiple", words)
-    for verifier, expression in RULES.items():
+    for verifier, expression in SPECIAL_PATTERNS.items():
         match = expression.search(sentence.text)
         if match:
-            params = _read_params(match, sentence) | _find_text_params(
-                verifier, sentence, prompt_text
-            )
+            params = _read_params(match, sentence)
+            params |= _find_text_params(verifier, sentence, prompt_text)
             yield Constraint(verifier, params)
 
 
 def _read_params(match: re.Match[str], sentence: Sentence) -> dict[str, object]:
-    """The parameters in the groups of a match, numbers first, as described at the top of this file."""
+    """Read the parameters in the groups of a match, numbers first, as described at the top of this file."""
     numbers: dict[str, object] = {}
     texts: dict[str, object] = {}
     for group, text in match.groupdict().items():
@@ -196,7 +198,7 @@ def _read_params(match: re.Match[str], sentence: Sentence) -> dict[str, object]:
 
 
 def _find_text_params(verifier: str, sentence: Sentence, prompt_text: str) -> dict[str, object]:
-    """Parameters that are a part of the prompt: the text that is repeated, or that the response is compared with."""
+    """Return parameters that are texts of the prompt: what is repeated, or what the response is compared with."""
     if verifier not in ("ratio:overlap", "repeat:repeat_change", "repeat:repeat_span"):
         return {}
     rest = prompt_text.replace("’", "'").replace(sentence.original, "").strip()
