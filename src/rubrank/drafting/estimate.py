@@ -91,49 +91,19 @@ def estimate_draft(
     """
     total = DraftEstimate()
     keep_tasks = []
-    first_writer = writers.judges[0]
-    last_writer = writers.judges[-1]
     for row in rows:
         texts = responses.get(row.prompt, ())
-        total.add_calls("compile", first_writer, fill_compile_prompt(row.prompt, (), templates))
-        values = {"prompt": row.prompt, "items": _USUAL_CONSTRAINT}
-        total.add_calls(
-            "entail", last_writer, templates.fill("entail", row.prompt, values), constraints
-        )
-        examples_values = {"items": _USUAL_CONSTRAINT}
-        total.add_calls(
-            "examples",
-            last_writer,
-            templates.fill("examples", row.prompt, examples_values),
-            constraints,
-        )
-
-        task = WritingTask(row.prompt, row.reference, texts)
-        values = {"prompt": row.prompt, "material": describe_material(task)}
-        written = []
-        for writer in writers.judges:
-            total.add_calls("write", writer, templates.fill("write", row.prompt, values))
-            questions = [f"{_USUAL_QUESTION} ({writer.name}, {number})" for number in range(items)]
-            written += [
-                WrittenItem(question, 5.0, "Important", Author(writer.name))
-                for question in questions
-            ]
-        if len(writers.judges) > 1:
-            merge_values = {"items": number_items(written)}
-            total.add_calls(
-                "merge", first_writer, templates.fill("merge", row.prompt, merge_values)
-            )
-        values = {"prompt": row.prompt, "items": number_items(written)}
-        total.add_calls("break", last_writer, templates.fill("break", row.prompt, values))
+        _add_constraint_calls(total, row, writers, templates, constraints)
+        written = _add_writing_calls(total, row, texts, writers, templates, items)
         if judges is not None and len(texts) >= LEAST_RESPONSES:
             longest = max(texts, key=len)
-            values = {"response": longest, "items": _USUAL_QUESTION}
-            total.add_calls(
-                "violate", first_writer, templates.fill("violate", row.prompt, values), len(written)
+            message = templates.fill(
+                "violate", row.prompt, {"response": longest, "items": _USUAL_QUESTION}
             )
-            keep_tasks.append(
-                KeepTask(row.prompt, WrittenItems(written, breaker=f"{longest} (cheap)"), texts)
-            )
+            total.add_calls("violate", writers.judges[0], message, len(written))
+            # The breaker's text is assumed to be as long as the longest response.
+            items_to_keep = WrittenItems(written, breaker=f"{longest} (cheap)")
+            keep_tasks.append(KeepTask(row.prompt, items_to_keep, texts))
     if judges is not None and keep_tasks:
         for graded_rows in make_rows_to_grade(keep_tasks):
             judging = estimate(graded_rows, judges=judges)
@@ -144,3 +114,44 @@ def estimate_draft(
                 total.output_tokens += judge.output_tokens
                 total.is_priced = total.is_priced or judge.priced
     return total
+
+
+def _add_constraint_calls(
+    total: DraftEstimate, row: PromptRow, writers: Judges, templates: Templates, constraints: int
+) -> None:
+    """Add the calls of `find_with_model`: one finds constraints, two check each of them."""
+    finder = writers.judges[0]
+    checker = writers.judges[-1]
+    total.add_calls("compile", finder, fill_compile_prompt(row.prompt, (), templates))
+    entail_values = {"prompt": row.prompt, "items": _USUAL_CONSTRAINT}
+    message = templates.fill("entail", row.prompt, entail_values)
+    total.add_calls("entail", checker, message, constraints)
+    message = templates.fill("examples", row.prompt, {"items": _USUAL_CONSTRAINT})
+    total.add_calls("examples", checker, message, constraints)
+
+
+def _add_writing_calls(
+    total: DraftEstimate,
+    row: PromptRow,
+    texts: Sequence[str],
+    writers: Judges,
+    templates: Templates,
+    items: int,
+) -> list[WrittenItem]:
+    """Add the calls of `write_items`: each writer writes, one merges, one breaks. Returns the assumed items."""
+    task = WritingTask(row.prompt, row.reference, texts)
+    write_values = {"prompt": row.prompt, "material": describe_material(task)}
+    message = templates.fill("write", row.prompt, write_values)
+    written = []
+    for writer in writers.judges:
+        total.add_calls("write", writer, message)
+        for number in range(items):
+            question = f"{_USUAL_QUESTION} ({writer.name}, {number})"
+            written.append(WrittenItem(question, 5.0, "Important", Author(writer.name)))
+    if len(writers.judges) > 1:
+        message = templates.fill("merge", row.prompt, {"items": number_items(written)})
+        total.add_calls("merge", writers.judges[0], message)
+    break_values = {"prompt": row.prompt, "items": number_items(written)}
+    message = templates.fill("break", row.prompt, break_values)
+    total.add_calls("break", writers.judges[-1], message)
+    return written

@@ -43,6 +43,7 @@ def list_words(name: str) -> list[str]:
 
 @cache
 def _read_words() -> dict[str, list[str]]:
+    """Read data/words.tsv: name of a list → its lines, each with alternatives that are separated by |."""
     lists: dict[str, list[str]] = {}
     text = (files("rubrank") / "drafting" / "data" / "words.tsv").read_text(encoding="utf-8")
     for line in text.splitlines():

@@ -134,6 +134,7 @@ def draft_rubrics(
 
         return report
 
+    # 1. A model finds constraints that the rules missed, and criteria of the library that fit.
     model_tasks = []
     for rubric in rubrics:
         compiled = [item.name for item in rubric.items if item.step == "compiled"]
@@ -142,6 +143,7 @@ def draft_rubrics(
         model_tasks, writers, templates, make_progress("finding constraints")
     )
 
+    # 2. All writers write judged items.
     writing_tasks = []
     for row in rows:
         texts = responses[row.prompt].texts if row.prompt in responses else ()
@@ -149,25 +151,25 @@ def draft_rubrics(
     result = write_items(writing_tasks, writers, templates, make_progress("writing items"))
     accounts = [model_result.account, result.account]
 
-    measured: dict[
-        int, MeasuredRubric
-    ] = {}  # by the number of the row; not all have enough responses
+    # 3. Judges grade known responses on the items, where there are enough of them.
+    keep_tasks: dict[int, KeepTask] = {}  # by the number of the row
     if judges is not None and keep == "data":
-        keep_tasks = {}
         for number, (row, written) in enumerate(zip(rows, result.written, strict=True)):
             answers = responses.get(row.prompt, KnownResponses(()))
             if len(answers.texts) >= LEAST_RESPONSES and written.items:
                 task = KeepTask(row.prompt, written, answers.texts, answers.strengths)
                 keep_tasks[number] = task
+    measured: dict[int, MeasuredRubric] = {}
+    if judges is not None and keep_tasks:
         tasks = list(keep_tasks.values())
         decided = keep_by_data(tasks, judges, writers, templates, make_progress("measuring items"))
         measured = dict(zip(keep_tasks, decided.rubrics, strict=True))
         accounts.append(decided.account)
 
-    for number, (findings, written) in enumerate(
-        zip(model_result.findings, result.written, strict=True)
-    ):
-        rubric = _add_findings(rubrics[number], findings, activate=activate)
+    # 4. Everything is added to the rubrics, with the decision about each item.
+    for number, rubric in enumerate(rubrics):
+        rubric = _add_findings(rubric, model_result.findings[number], activate=activate)
+        written = result.written[number]
         rubrics[number] = _add_written(rubric, written, measured.get(number), templates.version)
     return DraftResult(rubrics, Account.merge(accounts))
 

@@ -455,6 +455,7 @@ def load_templates(folder: Path | None = None) -> Templates:
 
 @cache
 def _read_library_templates() -> Mapping[tuple[str, str], str]:
+    """Read the templates of the library: (language, name) → text."""
     folder = files("rubrank") / "drafting" / "templates"
     texts = {}
     for language in ("en", "zh"):

@@ -377,6 +377,7 @@ class _GradeRun:
         return []
 
     def _run_in_workers(self, tasks: list[Task], worker_count: int) -> None:
+        """Run checks in worker processes, and record the results as they come."""
         from rubrank.grading.workers import WorkerPool, make_chunks
 
         worker_count = min(worker_count, len(tasks))

@@ -136,6 +136,7 @@ def _fill_group(
     judgment: Judgment,
     judges: Judges,
 ) -> GroupScores:
+    """Return the scores of a group with the judgment filled in: scores, reasons, outcomes and probabilities."""
     scores = scored.scores.copy()
     # Criterion → the distribution over the scale for each rollout; () if the judge did not report one.
     probabilities = {name: list(rows) for name, rows in scored.probabilities.items()}

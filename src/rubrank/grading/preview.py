@@ -292,20 +292,7 @@ def show_calls(
         None if tokenizer is None else Path(tokenizer)
     )
     loaded_judges = load_judges(PLACEHOLDER_JUDGE if judges is None else judges)
-    if rollouts is None:
-        responses = [
-            {"prompt": "(the query)", "response": text}
-            for text in ("(the response)", "(another response)")
-        ]
-        shown_group = Group(
-            id="placeholder", rollouts=tuple(map(Rollout.model_validate, responses))
-        )
-    else:
-        groups = {candidate.id: candidate for candidate in read_groups(rollouts, columns)}
-        id = next(iter(groups)) if group is None else group
-        if id not in groups:
-            raise UnknownName.of(_OWNER, "group", id, groups)
-        shown_group = groups[id]
+    shown_group = _read_group(rollouts, columns, group)
     criteria = find_rubrics([shown_group], rubric)[0].criteria
     if not any(map(_may_be_judged, criteria)):
         raise InvalidInput(
@@ -346,6 +333,25 @@ def show_calls(
                 lambda judge: _CallRecorder(judge, count_tokens, shown_calls),
             )
     return CallPreview(tuple(shown_calls.values()), tokenizer_name)
+
+
+def _read_group(rollouts: Any, columns: Mapping[str, Any] | None, id: str | None) -> Group:
+    """Return the group with this id, by default the first; without rollouts, a group of placeholders.
+
+    Raises UnknownName if there is no such group.
+    """
+    if rollouts is None:
+        texts = ("(the response)", "(another response)")
+        placeholders = [
+            Rollout.model_validate({"prompt": "(the query)", "response": text}) for text in texts
+        ]
+        return Group(id="placeholder", rollouts=tuple(placeholders))
+    groups = {candidate.id: candidate for candidate in read_groups(rollouts, columns)}
+    if id is None:
+        id = next(iter(groups))
+    if id not in groups:
+        raise UnknownName.of(_OWNER, "group", id, groups)
+    return groups[id]
 
 
 class _CallRecorder:

@@ -387,6 +387,7 @@ class _Watch:
             signal.setitimer(signal.ITIMER_REAL, interval, interval)
 
     def _on_timer(self, *_: object) -> None:
+        """Count the interval that has passed; Python calls this in the main thread."""
         # A process whose parent has ended gets another parent.
         if os.getppid() != self._caller:
             os._exit(1)

@@ -257,6 +257,7 @@ def _read_parquet_rows(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def _write_parquet(path: Path, records: Iterable[GroupRecord]) -> int:
+    """Write one row per record; returns how many."""
     import polars
 
     schema = {

@@ -3,7 +3,7 @@
     >>> KNOWN["Truncated"].layer, KNOWN["CoreIntentMatch"].how
     ('global_quality', 'judge')
 
-The table is `catalogue.tsv`. Its column `how` says who decides:
+The table is `catalogue.tsv`. Its column `decided_by` (here `how`) says who decides:
 
     rule     a verifier of that name
     judge    a judge, with a prompt of the library
@@ -60,6 +60,7 @@ _LAYERS: dict[str, Layer] = {"penalty": "low_quality", "gate": "global_quality"}
 
 
 def _read_catalogue() -> dict[str, KnownCriterion]:
+    """Read catalogue.tsv, whose first line has the names of the columns."""
     text = (files("rubrank.rubrics") / "catalogue.tsv").read_text(encoding="utf-8")
     criteria = {}
     for line in text.splitlines()[1:]:

@@ -173,10 +173,12 @@ def compare_claims(named_claims: Sequence[NamedClaim]) -> tuple[Contradiction, .
 
 def _contradict(name_a: str, name_b: str, message: str) -> Contradiction:
     """Return the contradiction of two claims, which may belong to the same criterion."""
-    return Contradiction((name_a,) if name_a == name_b else (name_a, name_b), message)
+    criteria = (name_a,) if name_a == name_b else (name_a, name_b)
+    return Contradiction(criteria, message)
 
 
 def _is_impossible(claim: Interval | OneOf) -> bool:
+    """Does the claim contradict itself: an interval without numbers, or no value to choose from?"""
     if isinstance(claim, Interval):
         return claim.low > claim.high
     return not claim.values
@@ -187,6 +189,7 @@ def _get_subject(claim: Interval | OneOf) -> str:
 
 
 def _exclude_each_other(first: Interval | OneOf, second: Interval | OneOf) -> bool:
+    """Do two claims about the same subject exclude each other? Claims of different kinds never do."""
     if isinstance(first, Interval) and isinstance(second, Interval):
         return first.high < second.low or second.high < first.low
     if isinstance(first, OneOf) and isinstance(second, OneOf):
@@ -275,27 +278,26 @@ def _claim_each_word(
 def _claim_occurrences(
     words: Iterable[str], relation: str | None, count: float | None
 ) -> Iterator[Claim]:
+    """Claim that each word occurs so often, such as "at least" 2 times."""
     interval = make_interval("occurrences", relation, count)
     if interval is not None:
         yield from _claim_each_word(words, interval.low, interval.high)
 
 
-# --------------------------------------------------------------------------------- claims of single verifiers
+# ------------------------------------------------------------------ verifiers whose claims take more than one line
 
 
+@claims("length_constraints:nth_paragraph_first_word")
 def _claim_nth_paragraph(params: Params) -> Iterator[Claim]:
-    yield Interval("paragraphs", params["num_paragraphs"], params["num_paragraphs"])
-    # Paragraph 3 of 2 is an empty interval, which `contradiction` reports as impossible.
-    yield Interval(
-        f"paragraphs (number {params['nth_paragraph']} is required)",
-        params["nth_paragraph"],
-        params["num_paragraphs"],
-    )
-    yield from claim_text_at(
-        f"first word of paragraph {params['nth_paragraph']}", params["first_word"]
-    )
+    total = params["num_paragraphs"]
+    number = params["nth_paragraph"]
+    yield Interval("paragraphs", total, total)
+    # Paragraph 3 of 2 is an empty interval, which `compare_claims` reports as impossible.
+    yield Interval(f"paragraphs (number {number} is required)", number, total)
+    yield from claim_text_at(f"first word of paragraph {number}", params["first_word"])
 
 
+@claims("BulletCount")
 def _claim_bullet_count(params: Params) -> list[Claim]:
     # `kind` and `nested` decide which items are counted. Counts of different items are not compared.
     names = {"bullet": "bullets", "numbered": "numbered items", "any": "list items"}
@@ -305,16 +307,19 @@ def _claim_bullet_count(params: Params) -> list[Claim]:
     return claim_count(quantity, params)
 
 
+@claims("HighlightCount")
 def _claim_highlight_count(params: Params) -> list[Claim]:
     kind = params.get("kind")
     return claim_count("highlights" if kind == "any" else f"highlights ({kind})", params)
 
 
+@claims("count:keywords_multiple")
 def _claim_keywords_multiple(params: Params) -> Iterator[Claim]:
     for number, times in enumerate((1, 2, 3, 5, 7), start=1):
         yield from claim_word(params[f"keyword{number}"], times, times)
 
 
+@claims("ForbiddenContent")
 def _claim_forbidden_content(params: Params) -> Iterator[Claim]:
     for forbidden in params.get("words", ()):
         if params.get("whole_words", True):
@@ -324,12 +329,14 @@ def _claim_forbidden_content(params: Params) -> Iterator[Claim]:
     yield from map(Lacks, params.get("characters", ""))
 
 
+@claims("LetterFrequency")
 def _claim_letter_frequency(params: Params) -> list[Claim]:
     if params.get("case_sensitive"):
         return claim_count(f"letters “{params['letter']}” in this case", params)
     return claim_count(f"letters “{params['letter'].casefold()}”", params)
 
 
+@claims("CaseFormat")
 def _claim_case(params: Params) -> Iterator[Claim]:
     if params.get("scope", "text") == "text":
         names = {"upper": "capitals", "lower": "small letters"}
@@ -338,20 +345,19 @@ def _claim_case(params: Params) -> Iterator[Claim]:
             yield Interval("words in capitals", 0, 0)
 
 
+@claims("language:response_language", "LanguageRequirement")
 def _claim_language(params: Params) -> Iterator[Claim]:
+    from rubrank.verifiers.paper.language import language_code
+
     if params.get("share", 1.0) <= 0.5:
         return  # two languages can both have that share
     languages = [params["language"]] if isinstance(params["language"], str) else params["language"]
-    yield OneOf("language", frozenset(map(_get_language_code, languages)))
+    # "zh-CN", "English", "法语": only the two letters of the language are compared.
+    codes = [language_code(language).partition("-")[0] for language in languages]
+    yield OneOf("language", frozenset(codes))
 
 
-def _get_language_code(language: str) -> str:
-    """Return the two letters of a code or a name: "zh-CN", "English", "法语"."""
-    from rubrank.verifiers.paper.language import language_code
-
-    return language_code(language).partition("-")[0]
-
-
+@claims("IFBench")
 def _claim_ifbench_item(params: Params) -> Iterator[Claim]:
     from rubrank.rubrics.public import ifeval_criteria
 
@@ -359,7 +365,7 @@ def _claim_ifbench_item(params: Params) -> Iterator[Claim]:
         yield from list_claims(criterion.decided_by.name, resolve_params(criterion))
 
 
-# ------------------------------------------------------------------------------------------------------- the table
+# ------------------------------------------------------------------------- verifiers whose claims fit on one line
 
 _LENGTH_CLAIMS: dict[str, ClaimFunction] = {
     "length_constraints:number_words": lambda params: claim_relation(
@@ -377,7 +383,6 @@ _LENGTH_CLAIMS: dict[str, ClaimFunction] = {
     "length_constraints:number_paragraphs": lambda params: claim_relation(
         "parts between ***", "exactly", params["num_paragraphs"]
     ),
-    "length_constraints:nth_paragraph_first_word": _claim_nth_paragraph,
     "ParagraphCount": lambda params: claim_count(
         f"parts between {params['separator']}" if params.get("separator") else "paragraphs", params
     ),
@@ -391,11 +396,9 @@ _FORMAT_CLAIMS: dict[str, ClaimFunction] = {
     "detectable_format:number_bullet_lists": lambda params: claim_relation(
         "bullets", "exactly", params["num_bullets"]
     ),
-    "BulletCount": _claim_bullet_count,
     "detectable_format:number_highlighted_sections": lambda params: claim_relation(
         "highlights", "at least", params["num_highlights"]
     ),
-    "HighlightCount": _claim_highlight_count,
     "detectable_content:number_placeholders": lambda params: claim_relation(
         "placeholders", "at least", params["num_placeholders"]
     ),
@@ -447,7 +450,6 @@ _WORD_CLAIMS: dict[str, ClaimFunction] = {
         *claim_word(params["word"], low=1),
         Interval("sentences", params["N"]),
     ],
-    "count:keywords_multiple": _claim_keywords_multiple,
     "Keyword": lambda params: (
         _claim_occurrences(
             params["keywords"], params.get("relation", "at least"), params.get("count", 1)
@@ -455,7 +457,6 @@ _WORD_CLAIMS: dict[str, ClaimFunction] = {
         if params.get("need", "all") == "all" or len(params["keywords"]) == 1
         else []
     ),
-    "ForbiddenContent": _claim_forbidden_content,
     "DictionRequirement": lambda params: [
         *_claim_each_word(params.get("use", ()), low=1),
         *_claim_each_word(params.get("avoid", ()), high=0),
@@ -468,7 +469,6 @@ _WORD_CLAIMS: dict[str, ClaimFunction] = {
             params["let_frequency"],
         ),
     ),
-    "LetterFrequency": _claim_letter_frequency,
     "letters:letter_counting": lambda params: claim_relation(
         "letters", params["relation"], params["N"]
     ),
@@ -490,15 +490,6 @@ _CASE_AND_LANGUAGE_CLAIMS: dict[str, ClaimFunction] = {
     "change_case:capital_word_frequency": lambda params: claim_relation(
         "words in capitals", params["capital_relation"], params["capital_frequency"]
     ),
-    "CaseFormat": _claim_case,
     "format:title_case": lambda params: claim_single_value("case", "title case"),
-    "language:response_language": _claim_language,
-    "LanguageRequirement": _claim_language,
 }
-CLAIMS.update(
-    _LENGTH_CLAIMS
-    | _FORMAT_CLAIMS
-    | _WORD_CLAIMS
-    | _CASE_AND_LANGUAGE_CLAIMS
-    | {"IFBench": _claim_ifbench_item}
-)
+CLAIMS.update(_LENGTH_CLAIMS | _FORMAT_CLAIMS | _WORD_CLAIMS | _CASE_AND_LANGUAGE_CLAIMS)

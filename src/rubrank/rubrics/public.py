@@ -401,6 +401,7 @@ def _list_leaves(tree: Mapping[str, Any], where: str) -> list[dict[str, Any]]:
 
 
 def _read_node_text(node: Mapping[str, Any], where: str) -> str:
+    """Return the requirement of a node. Raises InvalidInput if it has none."""
     for key in _NODE_TEXT_KEYS:
         if isinstance(node.get(key), str) and node[key].strip():
             return str(node[key]).strip()
@@ -413,6 +414,7 @@ def _read_node_text(node: Mapping[str, Any], where: str) -> str:
 
 
 def _read_node_weight(node: Mapping[str, Any], where: str) -> float:
+    """Return the weight of a node, 1 if it has none. Raises InvalidInput if it is not a number ≥ 0."""
     value = node.get("weight", 1.0)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 <= value < math.inf:
         raise InvalidInput(where, "weight", allowed="a number ≥ 0", got=repr(value))

@@ -77,6 +77,7 @@ class Criterion(Strict):
     verifier: str | None = None
     """Who decides; by default the verifier of the criterion's own name. "judge": a judge, by the library's prompt."""
     params: Mapping[str, Any] = {}
+    """Parameters of the verifier."""
     question: str | None = None
     """What a judge is asked, where no program can decide."""
     weight: float = Field(default=1.0, gt=0.0, le=_LARGEST_WEIGHT, allow_inf_nan=False)
@@ -89,14 +90,19 @@ class Criterion(Strict):
     domain: str | tuple[float, ...] | Mapping[str, float] | None = None
     """"binary", "ternary", a list of values, or {low: …, high: …}; by default the verifier's own, or binary."""
     direction: Literal["higher", "lower"] = "higher"
+    """Which scores are better."""
     family: str | None = None
+    """Family of the catalogue, such as "comprehensive"; pages and alarms read it."""
     layer: Layer | None = None
     """By default the verifier's own, or "quality". "watch": graded and logged, never rewarded."""
     margin: float = Field(default=0.0, ge=0.0, allow_inf_nan=False)
+    """Scores that differ by no more than this are tied."""
     category: str | None = None
     """Such as Essential, Important, Optional, Pitfall."""
     tier: int | None = None
+    """For the rule "lexicographic", which compares tier 1 first."""
     depends: tuple[Dependency, ...] = ()
+    """Criteria that this one builds on."""
     reference: Any = None
     """Material that a judge needs: reference facts, an answer."""
     anchors: Mapping[float, str] | None = None
@@ -148,6 +154,7 @@ class Criterion(Strict):
     @field_validator("name", "question")
     @classmethod
     def _refuse_blank(cls, value: str | None, info: ValidationInfo) -> str | None:
+        """Refuse a text in which a reader sees nothing."""
         if value is not None and all(category(character) in _INVISIBLE for character in value):
             raise InvalidInput(
                 "criterion",
@@ -170,6 +177,7 @@ class Criterion(Strict):
     @field_validator("anchors", "findings", mode="before")
     @classmethod
     def _read_scale_words(cls, value: Any, info: ValidationInfo) -> Any:
+        """Read anchors and findings, whose keys may be written as numbers or as texts."""
         if value is None:
             return None
         read = read_anchors if info.field_name == "anchors" else read_findings
@@ -246,6 +254,7 @@ class Criterion(Strict):
             )
 
     def _make_error(self, parameter: str, allowed: str, got: str, remedy: str = "") -> InvalidInput:
+        """Return an error that names this criterion."""
         return InvalidInput(
             f"criterion {self.name!r}",
             parameter,
