@@ -56,6 +56,22 @@ def test_a_misspelt_name_is_no_question(name):
             to_rubric(data)
 
 
+@pytest.mark.parametrize("weight", [[1], {"low": 1}, True], ids=str)
+@pytest.mark.parametrize("key", ["weight", "points", "score"])
+def test_a_weight_of_public_data_that_is_no_number_is_told(tmp_path, key, weight):
+    criterion = {"criterion": "Is it polite?", key: weight}
+    with pytest.raises(InvalidInput, match="weight must be a number"):
+        to_rubric([criterion])
+    (tmp_path / "r.json").write_text(json.dumps({"criteria": [criterion]}))
+    assert any("weight must be a number" in str(problem) for problem in check_file(tmp_path / "r.json"))
+
+
+@pytest.mark.parametrize("tags", [5, "axis:tone", {"axis": "tone"}], ids=str)
+def test_tags_of_public_data_that_are_no_list_are_ignored(tags):
+    (criterion,) = to_rubric([{"criterion": "Is it polite?", "tags": tags}]).criteria
+    assert criterion.category is None
+
+
 def test_what_public_data_adds_is_no_slip():
     rubric = to_rubric([{"criterion": "Is it polite?", "points": -3, "tags": ["axis:tone"], "source": "x", "id": 7}])
     assert rubric.criteria[0].points == -3

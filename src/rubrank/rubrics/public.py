@@ -275,10 +275,10 @@ def _read_item(item: Any) -> Any:
         return item
 
     category = item.get("category") or _read_category(text)
-    # HealthBench tags a criterion with its axis: "axis:accuracy".
-    axes = [str(tag) for tag in item.get("tags") or () if str(tag).startswith("axis:")]
-    if not category and axes:
-        category = axes[0].removeprefix("axis:")
+    if not category and _is_list(item.get("tags")):
+        # HealthBench tags a criterion with its axis: "axis:accuracy".
+        axes = [str(tag) for tag in item["tags"] if str(tag).startswith("axis:")]
+        category = axes[0].removeprefix("axis:") if axes else None
     question = _CATEGORY.sub("", text, count=1).strip() if _read_category(text) else text
     name = str(item.get("title") or item.get("name") or question)
     fields: dict[str, Any] = {"name": shorten_name(name), "question": question or name}
@@ -306,6 +306,8 @@ def _read_weight_fields(item: Mapping[str, Any], text: str) -> dict[str, Any]:
     if isinstance(value, str):
         named = CATEGORY_WEIGHTS.get(value.strip().capitalize())
         return {"weight": value if named is None else named}
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return {"weight": value}  # checking the criterion says that it is no number
     fields: dict[str, Any] = {"weight": abs(value)}
     if value < 0:
         fields["direction"] = "lower"
