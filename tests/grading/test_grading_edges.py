@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import multiprocessing.resource_tracker
 import multiprocessing.spawn
 import os
 import subprocess
@@ -216,6 +217,8 @@ def test_a_rollout_that_cannot_be_sent_ends_its_worker_once(module, monkeypatch)
 
 @pytest.mark.slow
 def test_workers_that_do_not_start_are_one_clear_error(module, monkeypatch):
+    # Python's own helper process starts with the first worker, by the same executable: only workers shall fail.
+    multiprocessing.resource_tracker.ensure_running()
     executable = multiprocessing.spawn.get_executable()
     multiprocessing.set_executable("/bin/false")
     try:
