@@ -312,7 +312,7 @@ def _cut(flat: list[float], groups: list[Asked]) -> list[list[float]]:
 
 
 def swift(engine: RewardEngine, groups: list[Asked], train: bool) -> list[list[float]]:
-    from rubrank.training.frameworks.swift import RubricORM, watch
+    from rubrank.training.frameworks.swift import RubricORM, watch_scoring
 
     class Function(RubricORM):
         rubrank = engine
@@ -343,7 +343,7 @@ def swift(engine: RewardEngine, groups: list[Asked], train: bool) -> list[list[f
         for i, one in enumerate(asked.said)
     ]
     columns = {name: [row.get(name) for row in rows] for name in rows[0]}
-    assert watch(Trainer)
+    assert watch_scoring(Trainer)
     function = Function(Plain(num_generations=size))
     said = [one.text for asked in groups for one in asked.said]
     return _cut(Trainer(function)._compute_rewards_per_func(said, columns), groups)

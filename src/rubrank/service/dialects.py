@@ -299,9 +299,11 @@ SLIME = Dialect(_read_slime, _write_slime_number, _write_slime_object)
 def _read_nemo_gym(data: Any, reader: SampleReader) -> list[ServiceSample]:
     """Read the one sample of a call."""
     request = read_request(data)
+    keys = dict(request.row)
     # Among NeMo Gym's own keys, only this one is different for all rollouts of all steps and epochs.
     rollout_id = request.body.get(f"{PRIVATE_PREFIX}rollout_id")
-    keys = request.row if rollout_id is None else {**request.row, "sample_id": rollout_id}
+    if rollout_id is not None:
+        keys["sample_id"] = rollout_id
     return [reader.make_sample(request.prompt, request.completion, request.row, keys, where=OWNER)]
 
 

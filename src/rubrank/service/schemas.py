@@ -121,7 +121,9 @@ class GroupBody(BaseModel):
         present = {name: value for name, value in fields.items() if value is not None}
         rollout = to_rollout(present, f"{REQUEST}: {what}")
         opening_tag = None if thinking == "tags" else prompt_opening_tag(self.prompt)
-        return rollout if opening_tag is None else rollout.begun_in_thoughts(opening_tag)
+        if opening_tag is None:
+            return rollout
+        return rollout.begun_in_thoughts(opening_tag)
 
 
 class GroupsRequest(BaseModel):

@@ -51,12 +51,13 @@ def compute_score(
     refuse_memory(engine, _OWNER, "EasyR1 does not say when it validates")
     samples = []
     for number, row in enumerate(reward_inputs):
-        if not isinstance(row, Mapping) or not all(name in row for name in _COLUMNS):
+        names = list(row) if isinstance(row, Mapping) else []
+        if not all(name in names for name in _COLUMNS):
             raise InvalidInput(
                 _OWNER,
                 f"row {number}",
                 allowed=f"a mapping with {', '.join(_COLUMNS)}",
-                got=", ".join(map(str, row)) if isinstance(row, Mapping) else type(row).__name__,
+                got=", ".join(map(str, names)) or type(row).__name__,
                 remedy="Set worker.reward.reward_type=batch.",
             )
         truth = parse_json_cell(row["ground_truth"])

@@ -110,7 +110,9 @@ def _read_group(engine: RewardEngine, group: Any, rubric_column: str, step: int,
         (item for item in group.trajectories if _read_conversation(item)), group.trajectories[0]
     )
     task = getattr(first, "task", None)
-    row = task if isinstance(task, Mapping) or task is None else {"label": task}
+    row = task
+    if task is not None and not isinstance(task, Mapping):  # such as a question as text
+        row = {"label": task}
     prompt, _ = split_prompt(_read_conversation(first))
     query = make_query(prompt, row, rubric_column=rubric_column)
     completions = [_read_completion(trajectory) for trajectory in group.trajectories]

@@ -13,8 +13,8 @@ ms-swift gets a list of rewards. It sums rewards with missing ones as 0, so a ro
 its group.
 
 ms-swift does not tell a reward function whether it evaluates. Its trainers know (their model is not in training mode),
-so their scoring method is wrapped (`watch`). If that is not possible and the run evaluates, rules that learn from step
-to step are refused.
+so their scoring method is wrapped (`watch_scoring`). If that is not possible and the run evaluates, rules that learn
+from step to step are refused.
 """
 
 from __future__ import annotations
@@ -87,17 +87,17 @@ def watch_loaded_trainers() -> bool:
     is_watched = False
     for module, (name, method) in _TRAINERS.items():
         trainer = getattr(sys.modules.get(module), name, None)
-        if trainer is not None and watch(trainer, method):
+        if trainer is not None and watch_scoring(trainer, method):
             is_watched = True
     return is_watched
 
 
-def watch(trainer: type, method: str = "_compute_rewards_per_func") -> bool:
+def watch_scoring(trainer: type, method: str = "_compute_rewards_per_func") -> bool:
     """Wrap the scoring method of a trainer, so that it tells whether it evaluates; False: it has no such method."""
     original = getattr(trainer, method, None)
     if original is None:
         return False
-    if hasattr(original, "_rubrank"):
+    if hasattr(original, "_rubrank"):  # it is wrapped already
         return True
 
     @wraps(original)

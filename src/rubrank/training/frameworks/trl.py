@@ -72,7 +72,7 @@ class TrainerInfo:
         options = getattr(self.args, "chat_template_kwargs", None) or {}
         return template_opening_tag(self.tokenizer, **options)
 
-    def finish_reasons(self, completion_ids: Sequence[Any]) -> list[str | None]:
+    def infer_finish_reasons(self, completion_ids: Sequence[Any]) -> list[str | None]:
         """Return why each completion ended: an end token, or the trainer's limit."""
         end_ids = end_token_ids(unwrap_tokenizer(self.tokenizer), self.model)
         max_tokens = getattr(self.args, "max_completion_length", None)
@@ -161,7 +161,12 @@ class RubricReward:
         environments: Any = None,
         **columns: Any,
     ) -> list[float | None]:
-        """Return the reward of every completion; None if it has no score, so that TRL leaves it out."""
+        """Return the reward of every completion; None if it has no score, so that TRL leaves it out.
+
+        The arguments are TRL's: the rows of this process (columns of the dataset in `columns`), the sampled tokens, and
+        functions with which metrics and texts are logged.
+        """
+        # 1. Find the trainer, whether it trains, and its step.
         if self.trainer is None:
             # Without the callback no checkpoint would contain what is estimated and learnt.
             self.engine.leave_out_default_control()
@@ -182,7 +187,8 @@ class RubricReward:
             step = self._calls
             self._calls += 1
 
-        def make_samples() -> list[Sample]:
+        # 2. Score the groups of all processes together.
+        def read_samples() -> list[Sample]:
             samples = self.make_samples(prompts, completions, columns, completion_ids, trainer)
             # Evaluations stay comparable without the items that were added to rubrics.
             if self.evolution is not None and train:
@@ -197,12 +203,13 @@ class RubricReward:
         with checkpoint_before_outage(caller if train else None, self.rewind_random_state):
             result = score_flat(
                 self.engine,
-                make_samples,
+                read_samples,
                 step=step,
                 train=train,
                 group_of=group_samples,
                 processes=current_processes(),
             )
+        # 3. Log what TRL has a place for.
         if log_metric:
             metrics = result.metrics
             if self.evolution is not None:
@@ -241,9 +248,14 @@ class RubricReward:
         unknown: list[Any] = [None] * number
         has_ids = completion_ids is not None and len(completion_ids) == number
         ids = completion_ids if has_ids else unknown
-        reasons = trainer.finish_reasons(ids) if has_ids and trainer is not None else unknown
-        tokenizer = None if trainer is None else unwrap_tokenizer(trainer.tokenizer)
-        opened = None if trainer is None else trainer.opened
+        reasons: Sequence[str | None] = unknown
+        tokenizer = None
+        opened = None
+        if trainer is not None:
+            tokenizer = unwrap_tokenizer(trainer.tokenizer)
+            opened = trainer.opened
+            if has_ids:
+                reasons = trainer.infer_finish_reasons(ids)
         samples = []
         for i in range(number):
             row = {name: values[i] for name, values in row_columns.items()}
@@ -283,8 +295,10 @@ class RubricReward:
                 got=repr(column),
                 remedy="Or leave it out, and pass a shared rubric: RubricReward(rubric).",
             )
+        if self.rubric_column is not None:
+            return row[column]
         # The sources of a mixture may have a rubric or instructions, each in columns of its own.
-        return row[column] if self.rubric_column is not None else find_own_rubric(row)
+        return find_own_rubric(row)
 
     def _find_group_size(
         self, samples: Sequence[Sample], trainer: TrainerInfo | None, train: bool
@@ -351,11 +365,10 @@ def log_distributions(
     A trainer's log takes numbers only, so these go to the loggers directly.
     """
     values = {name: array[~np.isnan(array)] for name, array in distributions.items()}
-    texts = [
-        f"{rollout.group}, rollout {rollout.number}: {rollout.scores}; reward {rollout.reward:.3g}\n\n"
-        f"{rollout.prompt}\n\n{rollout.response}"
-        for rollout in disputed
-    ]
+    texts = []
+    for rollout in disputed:
+        title = f"{rollout.group}, rollout {rollout.number}: {rollout.scores}; reward {rollout.reward:.3g}"
+        texts.append(f"{title}\n\n{rollout.prompt}\n\n{rollout.response}")
     for callback in getattr(getattr(trainer, "callback_handler", None), "callbacks", ()):
         writer = getattr(callback, "tb_writer", None)
         if writer is not None:

@@ -106,8 +106,9 @@ def read_completion(completion: Any, state: Any) -> Completion:
     if not isinstance(state, Mapping):
         return Completion(completion)
     turns = state.get("trajectory") or state.get("responses") or ()
-    last_turn = turns[-1] if turns else None
-    response = last_turn.get("response", last_turn) if isinstance(last_turn, Mapping) else last_turn
+    response = turns[-1] if turns else None
+    if isinstance(response, Mapping):  # a turn of `trajectory` holds its response
+        response = response.get("response", response)
     if state.get("is_truncated") is True:
         reason = "length"
     else:
@@ -132,6 +133,7 @@ def _get(value: Any, name: str) -> Any:
 
 
 def _to_int(value: Any) -> int | None:
+    """Return a number of tokens; None if something else was reported."""
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 

@@ -182,7 +182,10 @@ class SingleScorer:
             engine.judges = None
         elif judges is not None:
             engine.judges = divide_limits(judges, processes)
-        self.shared = () if engine.rubric is None else tuple(c.name for c in engine.rubric.criteria)
+        self.shared: list[str] = []
+        """Names of the shared criteria, whose scores are logged: every rollout has them."""
+        if engine.rubric is not None:
+            self.shared = [criterion.name for criterion in engine.rubric.criteria]
         self.grader = SingleGrader(engine)
 
     async def score(self, rollout: Rollout, rubric: Any) -> tuple[float, dict[str, Any], str]:

@@ -169,8 +169,7 @@ class ResponseReader:
         self.tokenizer = tokenizer
         self.end_ids = end_token_ids(tokenizer)
         self.max_tokens = find_token_limit(config)
-        data: Any = config.get("data") if hasattr(config, "get") else None
-        template_options = data.get("apply_chat_template_kwargs") if hasattr(data, "get") else None
+        template_options = _get_setting(config, "data.apply_chat_template_kwargs")
         self.opened = template_opening_tag(tokenizer, **to_plain_data(template_options or {}))
 
     def read_rollout(self, row: Mapping[str, Any], ids: Any, where: str) -> Rollout:
@@ -194,12 +193,18 @@ class ResponseReader:
 def find_token_limit(config: Any) -> int | None:
     """Return the most tokens that a response may have; None if verl's configuration does not say."""
     for place in _LENGTH_PLACES:
-        value: Any = config
-        for name in place.split("."):
-            value = value.get(name) if hasattr(value, "get") else getattr(value, name, None)
-        if isinstance(value, int):
-            return value
+        limit = _get_setting(config, place)
+        if isinstance(limit, int):
+            return limit
     return None
+
+
+def _get_setting(config: Any, place: str) -> Any:
+    """Return the setting at a dotted place of verl's configuration, a mapping or an object; None if it has none."""
+    value = config
+    for name in place.split("."):
+        value = value.get(name) if hasattr(value, "get") else getattr(value, name, None)
+    return value
 
 
 def read_step(row: Mapping[str, Any], meta: Any) -> int | None:
