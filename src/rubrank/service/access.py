@@ -46,7 +46,9 @@ def make_refusal(
     status: int, what: str, allowed: str, got: str, remedy: str = "", where: str = "request"
 ) -> RequestRefused:
     """Return the error to raise for a request, with the parts that all errors of rubrank have."""
-    return RequestRefused(status, InvalidInput(where, what, allowed, got, remedy))
+    return RequestRefused(
+        status, InvalidInput(where, what, allowed=allowed, got=got, remedy=remedy)
+    )
 
 
 class Token:
@@ -185,28 +187,34 @@ def make_error_response(error: BaseException) -> Response:
     """
     if isinstance(error, RequestRefused):
         return _make_response(error.status, error.error)
-    if isinstance(error, JudgingFailed | GradingFailed):
-        _log.error("%s", error)
-        got = f"{error.missing:,} of {error.asked:,} missing"
-        answer = InvalidInput("judges", "answers", "enough to continue", got, _SEE_LOG)
-        return _make_response(503, answer)
-    if isinstance(error, JudgeOutage) or _is_about_judge(error):
+    if isinstance(error, JudgingFailed | GradingFailed | JudgeOutage) or _is_about_judge(error):
         _log.error("%s", error)
         got = "a judge that does not answer, or whose server refuses its key or model"
-        answer = InvalidInput("judges", "answers", "enough to continue", got, _SEE_LOG)
+        if isinstance(error, JudgingFailed | GradingFailed):
+            got = f"{error.missing:,} of {error.asked:,} missing"
+        answer = InvalidInput(
+            "judges", "answers", allowed="enough to continue", got=got, remedy=_SEE_LOG
+        )
         return _make_response(503, answer)
     if _is_about_disk(error):
         _log.error("%s", error)
-        answer = InvalidInput("service", "disk", "writable", "full or failing", _SEE_LOG)
+        answer = InvalidInput(
+            "service", "disk", allowed="writable", got="full or failing", remedy=_SEE_LOG
+        )
         return _make_response(503, answer)
     if isinstance(error, InvalidInput):
         return _make_response(422, error)
     if isinstance(error, RubrankError):
-        answer = InvalidInput("request", "body", "usable", str(error), "")
+        answer = InvalidInput("request", "body", allowed="usable", got=str(error), remedy="")
         return _make_response(422, answer, message=str(error))
     _log.error("a request failed", exc_info=error)
-    remedy = "The log of the service says more."
-    answer = InvalidInput("service", "request", "answered", type(error).__name__, remedy)
+    answer = InvalidInput(
+        "service",
+        "request",
+        allowed="answered",
+        got=type(error).__name__,
+        remedy="The log of the service says more.",
+    )
     return _make_response(500, answer)
 
 

@@ -67,19 +67,23 @@ def make_app(open_service: OpenService) -> Starlette:
 
 
 async def _refuse_path(request: Request, error: Exception) -> Response:
+    """Answer a request to a path that does not exist."""
     allowed = "one of " + ", ".join(sorted(route.path for route in request.app.routes))
-    return make_error_response(make_refusal(404, "path", allowed, request.url.path[:80]))
+    return make_error_response(
+        make_refusal(404, "path", allowed=allowed, got=request.url.path[:80])
+    )
 
 
 async def _refuse_method(request: Request, error: Exception) -> Response:
+    """Answer a request with a method that its path does not have."""
     headers = getattr(error, "headers", None) or {}
     return make_error_response(
-        make_refusal(405, "method", headers.get("Allow", "another"), request.method)
+        make_refusal(405, "method", allowed=headers.get("Allow", "another"), got=request.method)
     )
 
 
 class Routes:
-    """The service behind HTTP."""
+    """The handlers of all paths. A handler reads a request, calls the service, and writes the response."""
 
     def __init__(self, service: Service, secret: str | None) -> None:
         self._service = service

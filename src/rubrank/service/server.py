@@ -2,6 +2,13 @@
 
     serve(config, folder)        until SIGTERM or SIGINT
 
+A caller may send this much before its token is checked; everything later is limited by the configuration (`max_body`,
+`body_timeout`, `max_waiting`):
+
+    512 KB of headers, within 60 seconds       else 431 or 408
+    64 pipelined requests per connection       else the connection is closed
+    256 connections per address                else the oldest one without a token is closed
+
 At shutdown, new callers and callers that wait for siblings get an error (their samples are on disk, and trainers try
 again). Groups that are being scored and calls of judges get `shutdown` seconds to finish.
 """
@@ -178,7 +185,7 @@ class LimitedProtocol(HttpToolsProtocol):
         is_reading_body = self._in_body and self.cycle is not None
         # In these two cases the client would read the error as the answer to another request, or after an answer.
         if not is_answering and not is_reading_body:
-            answer = make_error_response(make_refusal(status, what, allowed, got))
+            answer = make_error_response(make_refusal(status, what, allowed=allowed, got=got))
             head = (
                 f"HTTP/1.1 {status} Refused\r\nContent-Type: application/json\r\nConnection: close\r\n"
                 f"Content-Length: {len(answer.body)}\r\n\r\n"
