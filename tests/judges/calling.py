@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from server import MODEL, Server
 
+from rubrank.judges.client.cache import CallKeys
 from rubrank.judges.client.client import Client
 from rubrank.judges.judge import Call, Endpoint, Judge, Reply, Retry
 
@@ -26,6 +27,11 @@ def judge_of(*servers: Server | str, endpoint: dict[str, Any] | None = None, ret
 
 def call_of(text: str = "Is it good?", **call: Any) -> Call:
     return Call(({"role": "user", "content": text},), **call)
+
+
+def key_of(call: Call, judge: Judge) -> bytes:
+    """The key of a call in the cache."""
+    return CallKeys(judge).key(call)
 
 
 def run(main: Coroutine[Any, Any, T], seconds: float = 60.0) -> T:

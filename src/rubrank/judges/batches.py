@@ -78,7 +78,7 @@ from rubrank.store import Store, lock_file
 
 _MAX_ROUNDS = 32
 _REPLIES_PER_COMMIT = 500
-_MEGABYTE = 1_000_000
+_BYTES_PER_MEGABYTE = 1_000_000
 _NOT_ANSWERED_YET = Reply(None, "in a batch that is not finished", attempts=0)
 _MIN_FAILED_POLLS = 10  # before a server counts as down
 
@@ -166,7 +166,9 @@ def judge_in_batches(
                 runtime().run(run.submit())
                 list_open_batches = run.list_open_batches()
                 if not wait and list_open_batches:
-                    requests = sum(len(book.requests(batch.number)) for batch in list_open_batches)
+                    requests = sum(
+                        len(book.list_requests(batch.number)) for batch in list_open_batches
+                    )
                     raise BatchesPending(requests, len(list_open_batches))
                 runtime().run(run.wait(list_open_batches))
         except KeyboardInterrupt:
@@ -228,9 +230,9 @@ class BatchAsker:
         text = json.dumps(request, ensure_ascii=False, separators=(",", ":"))
         line = text.encode("utf-8", "replace") + b"\n"
         limits = self.endpoint.batch
-        max_size = int(limits.megabytes * _MEGABYTE)
+        max_size = int(limits.megabytes * _BYTES_PER_MEGABYTE)
         if len(line) > max_size:
-            got = f"one of {len(line) / _MEGABYTE:.1f} MB"
+            got = f"one of {len(line) / _BYTES_PER_MEGABYTE:.1f} MB"
             raise InvalidInput(
                 "grade",
                 "batch",
@@ -284,7 +286,7 @@ class BatchRun:
         """Calls in open batches, from this run or earlier ones → number of the batch."""
         self._awaited: set[int] = set()
         """Numbers of the batches that have calls of this round."""
-        self._foreign: dict[int, str] = {}
+        self._batches_of_others: dict[int, str] = {}
         """Open batches at endpoints that are not among the judges of this run: number → endpoint."""
         self._askers: dict[int, BatchAsker] = {}
         self._capabilities: dict[str, Capabilities] = {}
@@ -299,10 +301,10 @@ class BatchRun:
         self._askers = {}
         self._awaited = set()
         self._submitted = self._book.list_submitted_keys()
-        self._foreign = {}
+        self._batches_of_others = {}
         for batch in self._book.list_open_batches():
-            if self._judge_of(batch) is None:
-                self._foreign[batch.number] = batch.endpoint
+            if self._find_judge(batch) is None:
+                self._batches_of_others[batch.number] = batch.endpoint
 
     def asker_of(self, judge: Judge) -> Asker:
         """Return the asker of a judge in this round."""
@@ -327,11 +329,11 @@ class BatchRun:
         number = self._submitted.get(key)
         if number is None:
             asker.add_request(self._folder, key, call.purpose, body)
-        elif number not in self._foreign:
+        elif number not in self._batches_of_others:
             self._awaited.add(number)
         else:
             allowed = "reachable as long as requests of this run are pending there"
-            got = f"{self._foreign[number]} is not among the judges"
+            got = f"{self._batches_of_others[number]} is not among the judges"
             remedy = f"Use that endpoint, or delete {self._book.path} and pay for them again."
             raise InvalidInput("grade", "batch", allowed, got, remedy)
 
@@ -392,7 +394,7 @@ class BatchRun:
     async def collect_finished(self) -> None:
         """Store the replies of earlier runs' batches that are over by now."""
         for batch in self._book.list_open_batches():
-            judge = self._judge_of(batch)
+            judge = self._find_judge(batch)
             if judge is None:  # it belongs to other judges, which share the cache
                 continue
             async with BatchApi(judge) as api:
@@ -409,7 +411,7 @@ class BatchRun:
             still_pending = []
             poll = 0.0
             for batch in pending:
-                judge = self._judge_of(batch)
+                judge = self._find_judge(batch)
                 assert judge is not None  # `collect` raises for batches of other judges
                 poll = choose_batch_endpoint(judge).batch.poll
                 try:
@@ -461,7 +463,7 @@ class BatchRun:
         self, api: BatchApi, judge: Judge, batch: OpenBatch, state: BatchState
     ) -> None:
         """Download the replies of a batch that is over into the cache, and close it."""
-        requests = self._book.requests(batch.number)
+        requests = self._book.list_requests(batch.number)
         answered: set[bytes] = set()
         # The output file must have all requests that the server counts as completed; the error file may be incomplete.
         for file, min_lines in ((state.output_file, state.completed), (state.error_file, 0)):
@@ -569,7 +571,7 @@ class BatchRun:
         )
         return replace(outcome, reply=reply), is_rejected
 
-    def _judge_of(self, batch: OpenBatch) -> Judge | None:
+    def _find_judge(self, batch: OpenBatch) -> Judge | None:
         """Return the judge whose endpoint a batch was sent to; None: no judge of this run."""
         for leaf in self._leaves:
             endpoint = choose_batch_endpoint(leaf)
@@ -685,7 +687,7 @@ class BatchBook:
         rows = self._store.read(f"SELECT {columns} FROM batches WHERE done = 0 ORDER BY number")
         return [OpenBatch(*row) for row in rows]
 
-    def requests(self, number: int) -> dict[bytes, str]:
+    def list_requests(self, number: int) -> dict[bytes, str]:
         """Return the requests of a batch: key → purpose."""
         return dict(
             self._store.read("SELECT key, purpose FROM requests WHERE number = ?", (number,))

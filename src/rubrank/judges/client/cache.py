@@ -1,7 +1,7 @@
 """Replies on disk, so that no call is paid for twice, and a ledger of every request that was paid for.
 
     with ReplyCache("replies.sqlite") as cache:
-        key = ReplyCache.key(call, judge)
+        key = CallKeys(judge).key(call)
         cache.get(key)                            None
         await cache.claim(key)                    True: this process is to send the call
         await cache.put_async(key, call, reply)   on disk when it returns; the claim ends
@@ -87,7 +87,7 @@ _MAX_UNREADABLE = 2  # after so many replies without a verdict, the call is not 
 # SQLite releases the GIL in every statement, and getting it back from a busy event loop takes milliseconds. So the
 # writer inserts many rows with one statement, and gathers requests for a few milliseconds before it commits them.
 _ROWS_PER_STATEMENT = 256
-_GATHER = 0.004  # seconds
+_GATHER_SECONDS = 0.004
 
 _PROJECT_FOLDER = ".rubrank"
 _PROJECT_MARKS = (_PROJECT_FOLDER, ".git", "pyproject.toml")
@@ -218,7 +218,7 @@ class ReplyCache:
                 version=_VERSION,
                 apply=self._apply,
                 recover=_recover_ledger,
-                gather=_GATHER,
+                gather=_GATHER_SECONDS,
                 read_only=read_only,
             )
         except (sqlite3.Error, OSError) as error:
@@ -240,11 +240,6 @@ class ReplyCache:
         for key in list(self._claimed):
             self.release(key)
         self._store.close()
-
-    @staticmethod
-    def key(call: Call, judge: Judge) -> bytes:
-        """Return the key of a call; `CallKeys` is faster for many calls of one judge."""
-        return CallKeys(judge).key(call)
 
     # ------------------------------------------------------------------------------------------------------- reading
 
@@ -417,6 +412,7 @@ class ReplyCache:
             else:
                 request(db)
 
+        # A reply ends its claim in the same transaction, so that no other process sees the one without the other.
         for chunk in _split_into_chunks(rows):
             marks = ", ".join([_ROW_MARKS] * len(chunk))
             values = [value for row in chunk for value in row]
@@ -446,6 +442,7 @@ class ReplyCache:
         for key in keys:
             values += (key, self._owner, now + LEASE)
         marks = ", ".join(["(?, ?, ?)"] * len(keys))
+        # A claim that exists is taken over only if its lease has ended, or if it is this process's own.
         cursor = db.execute(
             f"INSERT INTO claims VALUES {marks} ON CONFLICT DO UPDATE SET"
             " owner = excluded.owner, until = excluded.until WHERE claims.until < ? OR claims.owner = excluded.owner"

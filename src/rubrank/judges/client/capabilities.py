@@ -118,6 +118,7 @@ class Capabilities:
         if status not in _LEARNABLE:
             return False
         message = message.lower()
+        # Only one parameter is learnt from an error. If there are others, the errors of the next requests tell.
         return (
             self._learn_plain_messages(body, message)
             or self._learn_format(body, message)

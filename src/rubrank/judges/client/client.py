@@ -242,6 +242,7 @@ class Client:
         try:
             async with asyncio.timeout(self._deadline.remaining()):
                 while flight_key in in_flight:
+                    # Shielded, so that cancelling this call does not cancel the one that all others wait for.
                     reply = await asyncio.shield(in_flight[flight_key])
                     if reply is not None:  # None: that call was cancelled, and another must be sent
                         reply = replace(reply, cached=reply.failure is None, usage=Usage())
@@ -334,7 +335,9 @@ class Client:
         while state.attempts_left > 0:
             if not self._may_spend():
                 return state.make_reply(SPENDING_LIMIT)
-            candidates = [e for e in self._endpoints if e not in state.refused_by]
+            candidates = [
+                endpoint for endpoint in self._endpoints if endpoint not in state.refused_by
+            ]
             if not candidates:
                 break
             endpoint = choose_endpoint(candidates, state.failed_at)

@@ -61,16 +61,33 @@ _log = logging.getLogger("rubrank.judges")
 NO_ANSWER = Reply(None, "no endpoint answers")
 OPENINGS_UNTIL_DOWN = 3
 """An endpoint is down after its breaker has opened this many times in a row."""
-_BYTES_PER_TOKEN = 4.0
+_BYTES_PER_TOKEN = 4.0  # a rough estimate, which the rate limits correct by what calls really use
 _MAX_REJECTED_PARAMETERS = 8  # in a row; `Capabilities` has no more parameters to leave out
-_MIN_TRIAL_TIMEOUT = 30.0  # seconds; a slow server gets four times its average latency
+_MIN_TRIAL_SECONDS = 30.0  # timeout of a trial; a slow server gets four times its average latency
 _LEARNING_RATE = 0.1  # of the moving average of the latency
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
+# The calls of a health check: for a chat model, and for a decision model.
+_CHECK_CALL = Call(({"role": "user", "content": "Say OK."},), purpose="check")
+_CHECK_QUESTION = (
+    '{"state": "OK", "questions": {"ok": {"type": "noul", "instructions": "Is it OK?"}}}'
+)
+_CHECK_DECISION = Call(
+    ({"role": "user", "content": _CHECK_QUESTION},), purpose="check", protocol=SYSTEM_ONE
+)
 
-# ---------------------------------------------------------------------------------------------------- circuit breaker
+_KEY_REFUSED = (FailureKind.UNAUTHORIZED, FailureKind.FORBIDDEN)
+# Failures that another attempt of a health check would only repeat.
+_PERMANENT = (*_KEY_REFUSED, FailureKind.REDIRECTED, FailureKind.REJECTED)
+# Seconds between the attempts of a check, so that a single network error does not stop a run.
+_CHECK_PAUSES = (0.3, 1.0)
 
 BreakerState: TypeAlias = Literal["closed", "open", "half-open"]
+OnPaid: TypeAlias = Callable[[Call, Reply], Awaitable[None]]
+"""Called with each completion that a health check has paid for."""
+
+
+# ---------------------------------------------------------------------------------------------------- circuit breaker
 
 
 class Breaker:
@@ -277,7 +294,7 @@ class EndpointState:
 
         It is shorter than a call's timeout, so that recovery is noticed early.
         """
-        return min(timeout, max(_MIN_TRIAL_TIMEOUT, 4.0 * self._latency))
+        return min(timeout, max(_MIN_TRIAL_SECONDS, 4.0 * self._latency))
 
     def record(self, outcome: RequestOutcome, started: float) -> None:
         """Learn from the outcome of a request that was sent at `started` (time.monotonic)."""
@@ -302,21 +319,6 @@ class EndpointState:
 
 
 # --------------------------------------------------------------------------------------------------- of a single judge
-
-_CHECK_CALL = Call(({"role": "user", "content": "Say OK."},), purpose="check")
-_CHECK_QUESTION = (
-    '{"state": "OK", "questions": {"ok": {"type": "noul", "instructions": "Is it OK?"}}}'
-)
-_CHECK_DECISION = Call(
-    ({"role": "user", "content": _CHECK_QUESTION},), purpose="check", protocol=SYSTEM_ONE
-)
-_KEY_REFUSED = (FailureKind.UNAUTHORIZED, FailureKind.FORBIDDEN)
-_PERMANENT = (*_KEY_REFUSED, FailureKind.REDIRECTED, FailureKind.REJECTED)
-# Seconds between the attempts of a check, so that a single network error does not stop a run.
-_CHECK_PAUSES = (0.3, 1.0)
-
-OnPaid: TypeAlias = Callable[[Call, Reply], Awaitable[None]]
-"""Called with each completion that a health check has paid for."""
 
 
 class JudgeEndpoint:
@@ -442,7 +444,9 @@ class JudgeEndpoint:
             if number == 0:
                 on_sent(self)
             response = await self._exchange("POST", path, content, timeout)
-            is_rejected = False
+            is_rejected = (
+                False  # did the server reject a parameter that the next request leaves out?
+            )
             if isinstance(response, RequestOutcome):
                 outcome = response
             elif response.status == 200:
@@ -526,7 +530,7 @@ class JudgeEndpoint:
         await self.state.slots.acquire()
         try:
             response = await self._exchange(
-                "GET", "/models", None, min(self._judge.timeout, _MIN_TRIAL_TIMEOUT)
+                "GET", "/models", None, min(self._judge.timeout, _MIN_TRIAL_SECONDS)
             )
         finally:
             self.state.slots.release()

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 # -------------------------------------------------------------------------------------------------------- concurrency
 
-_DECREASE = 0.5
-_INCREASE = 1 / 16  # of the ceiling; added after as many answers as there are slots
+_DECREASE_FACTOR = 0.5
+_INCREASE_SHARE = 1 / 16  # of the ceiling; added after as many answers as there are slots
 
 
 class ConcurrencyLimit:
@@ -98,7 +98,9 @@ class ConcurrencyLimit:
         self._successes += 1
         if self._successes >= self.limit:
             self._successes = 0
-            self.limit = min(self.limit + max(1.0, _INCREASE * self.ceiling), float(self.ceiling))
+            self.limit = min(
+                self.limit + max(1.0, _INCREASE_SHARE * self.ceiling), float(self.ceiling)
+            )
             self._wake()
 
     def note_overload(self, started: float) -> None:
@@ -110,7 +112,9 @@ class ConcurrencyLimit:
             return
         self._decreased_at = time.monotonic()
         self._successes = 0
-        decreased = max(1.0, _DECREASE * min(self.limit, float(max(self.in_use, 1))))
+        # Of the slots in use, if these are fewer than the limit: half of an unused limit would change nothing.
+        slots_before = min(self.limit, float(max(self.in_use, 1)))
+        decreased = max(1.0, _DECREASE_FACTOR * slots_before)
         # The ceiling is 0 if other processes have all slots.
         self.limit = min(decreased, float(self.ceiling))
 
@@ -124,8 +128,8 @@ class ConcurrencyLimit:
 
 # -------------------------------------------------------------------------------------------------------------- rates
 
-_MINUTE = 60.0
-_TOKEN_BURST = 5.0  # tokens of this many seconds may be sent at once
+_SECONDS_PER_MINUTE = 60.0
+_TOKEN_BURST_SECONDS = 5.0  # tokens of this many seconds may be sent at once
 _LEARNING_RATE = 0.1  # of the moving average of `_scale`
 
 
@@ -150,10 +154,10 @@ class RateLimits:
         self._tokens: AsyncLimiter | None = None
         if requests_per_minute is not None:
             # One second of the rate may go at once. The rest is spread so that no minute has more than the limit.
-            burst = max(1.0, requests_per_minute / _MINUTE)
+            burst = max(1.0, requests_per_minute / _SECONDS_PER_MINUTE)
             self._requests = _make_bucket(burst, requests_per_minute - burst + 1.0)
         if tokens_per_minute is not None:
-            burst = tokens_per_minute * _TOKEN_BURST / _MINUTE
+            burst = tokens_per_minute * _TOKEN_BURST_SECONDS / _SECONDS_PER_MINUTE
             self._tokens = _make_bucket(burst, tokens_per_minute - burst)
         self._turn = asyncio.Lock()
         self._carried = 0.0  # tokens that the next calls are charged in addition; negative: credit
@@ -198,7 +202,7 @@ class RateLimits:
 def _make_bucket(burst: float, per_minute: float) -> AsyncLimiter:
     from aiolimiter import AsyncLimiter
 
-    return AsyncLimiter(burst, burst * _MINUTE / per_minute)
+    return AsyncLimiter(burst, burst * _SECONDS_PER_MINUTE / per_minute)
 
 
 # -------------------------------------------------------------------------------------------------------------- money

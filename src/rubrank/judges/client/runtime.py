@@ -42,8 +42,8 @@ from rubrank.judges.judge import Asker, Call, Judge, Judges, Reply
 T = TypeVar("T")
 _log = logging.getLogger("rubrank.judges")
 
-_CLOSE_TIMEOUT = 5.0  # seconds, at the end of a process
-_SIGNAL_CHECK = 0.1  # seconds between checks for signals
+_CLOSE_SECONDS = 5.0  # for closing, at the end of a process
+_SIGNAL_CHECK_SECONDS = 0.1  # between checks for signals
 
 
 async def _raise_single_error(main: Coroutine[Any, Any, T]) -> T:
@@ -96,7 +96,7 @@ class Runtime:
         try:
             self._loop.call_soon_threadsafe(start)
             # Python handles a signal in the main thread, but a wait without a timeout may not notice it.
-            while not ended.wait(_SIGNAL_CHECK):
+            while not ended.wait(_SIGNAL_CHECK_SECONDS):
                 pass
         except BaseException:
             with suppress(RuntimeError):  # the loop is closed
@@ -162,9 +162,9 @@ class Runtime:
         if self.pid != os.getpid() or not self._thread.is_alive():
             return
         with suppress(Exception):
-            asyncio.run_coroutine_threadsafe(self._cancel_all(), self._loop).result(_CLOSE_TIMEOUT)
+            asyncio.run_coroutine_threadsafe(self._cancel_all(), self._loop).result(_CLOSE_SECONDS)
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(_CLOSE_TIMEOUT)
+        self._thread.join(_CLOSE_SECONDS)
         if not self._thread.is_alive():
             self._loop.close()
         for cache, _ in self._caches.values():

@@ -34,9 +34,9 @@ MAX_BODY = 8 * 2**20
 
 CONNECT_TIMEOUT = 20.0
 """Seconds, including the TLS handshake; the timeout of the judge covers the whole request."""
-# Seconds. Short, because a server may close an idle connection just as a request arrives.
-_KEEP_ALIVE = 30.0
-_MIN_SECRET = 6  # characters; hiding shorter secrets would also hide ordinary words
+# Short, because a server may close an idle connection just as a request arrives.
+_KEEP_ALIVE_SECONDS = 30.0
+_MIN_SECRET_CHARACTERS = 6  # hiding shorter secrets would also hide ordinary words
 
 
 class RequestFailed(ConnectionError):  # noqa: N818
@@ -115,10 +115,10 @@ class Address:
         for pair in self._parts.query.split("&"):
             secrets.append(pair.partition("=")[2])
         for secret in sorted(set(secrets), key=len, reverse=True):
-            if len(secret) >= _MIN_SECRET:
+            if len(secret) >= _MIN_SECRET_CHARACTERS:
                 text = text.replace(secret, "***")
                 # A message that was shortened may end within the secret.
-                for size in range(len(secret) - 1, _MIN_SECRET - 1, -1):
+                for size in range(len(secret) - 1, _MIN_SECRET_CHARACTERS - 1, -1):
                     text = text.replace(secret[:size] + "…", "***…")
         return text
 
@@ -135,7 +135,7 @@ def open_session(
     return aiohttp.ClientSession(
         # aiohttp makes its default context at import; making our own here respects an SSL_CERT_FILE that was set later.
         connector=aiohttp.TCPConnector(
-            limit=0, keepalive_timeout=_KEEP_ALIVE, ssl=ssl.create_default_context()
+            limit=0, keepalive_timeout=_KEEP_ALIVE_SECONDS, ssl=ssl.create_default_context()
         ),
         timeout=aiohttp.ClientTimeout(
             total=None, sock_connect=CONNECT_TIMEOUT, sock_read=read_timeout

@@ -32,6 +32,8 @@ from rubrank.rubrics.rubric import Criterion
 # ------------------------------------------------------------------------------------------------------------- fences
 
 UNSEEN = "\u200b"
+"""A space of no width, which breaks up control tokens."""
+# Names of control tokens in angle brackets: <s>, </think>, <end_of_turn>, <extra_id_7>.
 _NAMED = (
     r"s|bos|eos|pad|unk|mask|sep|cls|sop|eop|eod|eot|eoh|eoa|eom|th|think|thinking|thought|tool_call|tool_response|tools"
     r"|tool_calls|tool_result|answer|img|image|video|audio|file_sep|repo_name|reponame|filename|gh_stars|jupyter_\w{1,20}"
@@ -39,6 +41,7 @@ _NAMED = (
     r"|fim[_▁]\w{1,20}|extra_id_\d{1,5}|extra_\d{1,5}|reserved_\d{1,5}|unused_?\d{1,5}|special_\d{1,5}|tokens_unused_\d{1,5}"
     r"|\w{1,20}_token|seed:\w{1,30}|seed:[\w:]{1,40}|minimax:\w{1,30}|mask:\d{1,5}|human|bot|user|system|assistant"
 )
+# Names of control tokens in square brackets: [INST], [/INST], [gMASK].
 _BRACKETED = (
     r"INST|SYS|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT|ARGS|CALL_ID|THINK|IMG|IMG_BREAK|IMG_END"
     r"|BEGIN_AUDIO|AUDIO|TRANSCRIBE|MODEL_SETTINGS|PREFIX|SUFFIX|MIDDLE|gMASK|sMASK|MASK|CLS|SEP|PAD|UNK|BOS|EOS|EOT|EOD"
@@ -82,6 +85,7 @@ def fence(tag: str, text: str) -> str:
 
 # ------------------------------------------------------------------------------------- conversations and responses
 
+# A Han character; and a word of another script, or a single Japanese or Korean syllable.
 _HAN = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
 _OTHER = re.compile(
     "[\u3040-\u30ff\uac00-\ud7af]|[^\\W\\d_\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]+"
