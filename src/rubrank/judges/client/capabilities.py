@@ -113,53 +113,45 @@ class Capabilities:
     def learn(self, body: Mapping[str, Any], status: int, message: str) -> bool:
         """Learn from an HTTP error; True if it rejects a parameter that the next request does without.
 
-        body: the request that was rejected. What the user put into `extra_body` is never changed.
+        body: the request that was rejected. What the user put into `extra_body` is never changed. Only one parameter
+        is learnt from an error; if there are others, the errors of the next requests tell. A concurrent call may have
+        learnt the same already: the request is then sent again, but nothing is logged.
         """
         if status not in _LEARNABLE:
             return False
         message = message.lower()
-        # Only one parameter is learnt from an error. If there are others, the errors of the next requests tell.
-        return (
-            self._learn_plain_messages(body, message)
-            or self._learn_format(body, message)
-            or self._learn_length_parameter(body, message)
-            or self._learn_unsupported(body, message)
-        )
+        users_parameters = self._endpoint.extra_body
 
-    def _learn_format(self, body: Mapping[str, Any], message: str) -> bool:
-        rejected = body.get("response_format")
-        may_change = (
-            self._endpoint.structured == "auto"
-            and "response_format" not in self._endpoint.extra_body
-        )
-        if not rejected or not may_change or not any(word in message for word in _FORMAT_WORDS):
-            return False
-        if rejected["type"] == self.format:  # otherwise a concurrent call has learnt it already
-            self.format = _NEXT_FORMAT[self.format]
-            self._log(f"does not support {rejected['type']}: falls back to {self.format}")
-        return True
-
-    def _learn_plain_messages(self, body: Mapping[str, Any], message: str) -> bool:
+        # Marks for caching: send the messages as plain text.
         has_marks = any(isinstance(sent["content"], list) for sent in body.get("messages", ()))
-        if not has_marks or not any(word in message for word in ("cache_control", "content")):
-            return False
-        if self._marks_shared:
-            self._marks_shared = False
-            self._log("does not support cache_control: left out")
-        return True
+        if has_marks and any(word in message for word in ("cache_control", "content")):
+            if self._marks_shared:
+                self._marks_shared = False
+                self._log("does not support cache_control: left out")
+            return True
 
-    def _learn_length_parameter(self, body: Mapping[str, Any], message: str) -> bool:
-        may_change = "max_tokens" in body and "max_tokens" not in self._endpoint.extra_body
-        if not may_change or "max_completion_tokens" not in message:
-            return False
-        if self._length_parameter == "max_tokens":
-            self._length_parameter = "max_completion_tokens"
-            self._log("requires max_completion_tokens instead of max_tokens")
-        return True
+        # The response format: a schema, then JSON, then text.
+        sent_format = body.get("response_format")
+        may_change = (
+            self._endpoint.structured == "auto" and "response_format" not in users_parameters
+        )
+        if sent_format and may_change and any(word in message for word in _FORMAT_WORDS):
+            if sent_format["type"] == self.format:
+                self.format = _NEXT_FORMAT[self.format]
+                self._log(f"does not support {sent_format['type']}: falls back to {self.format}")
+            return True
 
-    def _learn_unsupported(self, body: Mapping[str, Any], message: str) -> bool:
+        # The name of the longest allowed reply, which differs for reasoning models.
+        may_change = "max_tokens" in body and "max_tokens" not in users_parameters
+        if may_change and "max_completion_tokens" in message:
+            if self._length_parameter == "max_tokens":
+                self._length_parameter = "max_completion_tokens"
+                self._log("requires max_completion_tokens instead of max_tokens")
+            return True
+
+        # Parameters that a request can do without.
         rejected = [name for name in _OPTIONAL if name in body and name in message]
-        if not rejected or rejected[0] in self._endpoint.extra_body:
+        if not rejected or rejected[0] in users_parameters:
             return False
         name = rejected[0]
         if any(word in message for word in _UNKNOWN_WORDS):

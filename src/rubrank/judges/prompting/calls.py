@@ -49,6 +49,7 @@ from rubrank.judges.prompting.prompt_files import (
     fill,
     list_prompt_names,
     load_criterion_prompt,
+    load_labels,
     load_prompt,
 )
 from rubrank.judges.prompting.reply_form import (
@@ -186,7 +187,7 @@ def pairwise_call(
     prompt_language = choose_language(language, first)
     prompt = find_prompt(criterion, prompt_language)
     frame = load_prompt("_pairwise", prompt_language)
-    labels = load_prompt("_common", prompt_language).labels
+    labels = load_labels(prompt_language)
     form = make_form(criterion, prompt, whole=True)
     findings = join_options([f'"{word}"' for word in frame.findings.values()], prompt_language)
     cannot_judge = _describe_cannot_judge(form, prompt_language, section="cannot")
@@ -230,7 +231,7 @@ def listwise_call(
     prompt_language = choose_language(language, rollouts[0])
     prompt = find_prompt(criterion, prompt_language)
     frame = load_prompt("_listwise", prompt_language)
-    labels = load_prompt("_common", prompt_language).labels
+    labels = load_labels(prompt_language)
     form = make_form(criterion, prompt, whole=True)
     responses = [
         show_response(rollout, labels, f"_{number}") for number, rollout in enumerate(rollouts, 1)
@@ -343,7 +344,7 @@ def _make_parts_about_criterion(
 
     description: the criterion as the judge reads it. responses: as in `_PromptParts`.
     """
-    labels = load_prompt("_common", prompt.language).labels
+    labels = load_labels(prompt.language)
     name = put_on_one_line(criterion.name)
     anchors = _describe_values(form, labels)
     if form.items is None:
@@ -383,7 +384,7 @@ def _show_data(
         raise InvalidInput(
             "judge", "rollouts", allowed="of one query", got="different prompts", remedy=remedy
         )
-    labels = load_prompt("_common", prompts[0].language).labels
+    labels = load_labels(prompts[0].language)
     references = [
         f"{fill(labels['reference'], name=names)}\n{text}"
         for names, text in group_references(criteria, prompts, rollouts).items()
@@ -392,7 +393,7 @@ def _show_data(
 
 
 def _show_single_response(rollout: Rollout, language: PromptLanguage) -> str:
-    labels = load_prompt("_common", language).labels
+    labels = load_labels(language)
     return f"{labels['response']}\n{show_response(rollout, labels)}"
 
 
@@ -413,7 +414,7 @@ def _describe_criterion(
     criterion: Criterion, prompt: Prompt, form: ReplyForm, key: str = ""
 ) -> str:
     """Return the question, what counts, and what the values mean. key: the criterion's field in a batch reply."""
-    labels = load_prompt("_common", prompt.language).labels
+    labels = load_labels(prompt.language)
     name = put_on_one_line(criterion.name)
     if key and key != name:
         name = f"{key} ({name})"
@@ -426,7 +427,7 @@ def _describe_criterion(
 
 def describe_question(criterion: Criterion, prompt: Prompt, *, alone: bool = False) -> str:
     """Return the question, what counts and what does not, and the parameters. alone: without what counts."""
-    labels = load_prompt("_common", prompt.language).labels
+    labels = load_labels(prompt.language)
     guidelines = "" if alone else describe_guidelines(prompt)
     return _join_lines(
         _fill_question(criterion, prompt), guidelines, show_parameters(criterion, prompt, labels)
@@ -435,7 +436,7 @@ def describe_question(criterion: Criterion, prompt: Prompt, *, alone: bool = Fal
 
 def describe_guidelines(prompt: Prompt) -> str:
     """Return what counts, what does not, and what to do in doubt; the same for all questions of a user."""
-    labels = load_prompt("_common", prompt.language).labels
+    labels = load_labels(prompt.language)
     return _join_lines(
         *(f"{labels[part]}\n{prompt[part]}" for part in ("counts", "ignore", "edges"))
     )
@@ -509,7 +510,7 @@ def _describe_questions(frame: Prompt, entries: Sequence[_BatchEntry]) -> list[s
     if not questions:
         return []
     prompt = questions[0].prompt
-    labels = load_prompt("_common", prompt.language).labels
+    labels = load_labels(prompt.language)
     scales = ["\n".join(_describe_values(entry.form, labels)) for entry in questions]
     usual_scale, times = Counter(scales).most_common(1)[0]
     any_findings = any(entry.form.findings for entry in questions)

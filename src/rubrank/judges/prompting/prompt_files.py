@@ -157,6 +157,11 @@ def load_prompt(name: str, language: PromptLanguage) -> Prompt:
     )
 
 
+def load_labels(language: PromptLanguage) -> dict[str, str]:
+    """Return the short texts that all prompts of a language share, such as headings, by their names."""
+    return load_prompt("_common", language).labels
+
+
 @lru_cache(maxsize=1)
 def list_prompt_names() -> frozenset[str]:
     """Return the names of the criteria that have a prompt file."""

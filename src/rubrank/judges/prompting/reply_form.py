@@ -40,6 +40,7 @@ from rubrank.judges.prompting.prompt_files import (
     PromptLanguage,
     fill,
     load_criterion_prompt,
+    load_labels,
     load_prompt,
 )
 from rubrank.rubrics.rubric import Criterion
@@ -139,7 +140,7 @@ def _make_scale_lines(criterion: Criterion, prompt: Prompt) -> tuple[ScaleLine, 
             lower = max(n for n in anchors if n < number)
             upper = min(n for n in anchors if n > number)
             meaning = fill(
-                load_prompt("_common", prompt.language).labels["interpolated"],
+                load_labels(prompt.language)["interpolated"],
                 low=anchors[lower].rstrip(".。"),
                 high=anchors[upper].rstrip(".。"),
             )
@@ -201,7 +202,7 @@ def _map_cannot_judge_to_numbers() -> dict[str, tuple[float, ...]]:
 
 def load_cannot_judge_word(language: PromptLanguage) -> str:
     """Return the finding of a judge that cannot judge."""
-    return load_prompt("_common", language).labels["cannot"]
+    return load_labels(language)["cannot"]
 
 
 # ------------------------------------------------------------------------------------------------------------ in words
@@ -211,7 +212,7 @@ def join_options(options: Sequence[str], language: PromptLanguage) -> str:
     """Return a list such as "1, 2 or 3", in the language of the prompt."""
     if len(options) == 1:
         return options[0]
-    word = load_prompt("_common", language).labels["or"]
+    word = load_labels(language)["or"]
     if language == "zh":
         return f"{'、'.join(options[:-1])}{word}{options[-1]}"
     return f"{', '.join(options[:-1])} {word} {options[-1]}"
@@ -433,7 +434,7 @@ def _show_example(example: Example, responses: Sequence[str], finding: Any, verd
 def _number_examples(prompt: Prompt, texts: Sequence[str]) -> str:
     if not texts:
         return ""
-    labels = load_prompt("_common", prompt.language).labels
+    labels = load_labels(prompt.language)
     blocks = [
         f"{fill(labels['example'], number=number)}\n{text}" for number, text in enumerate(texts, 1)
     ]
