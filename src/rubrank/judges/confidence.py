@@ -53,7 +53,9 @@ def fit_isotonic(stated: Sequence[float], observed: Sequence[float]) -> Knots:
     order = np.argsort(np.asarray(stated, dtype=float), kind="stable")
     blocks: list[_Block] = []
     for i in order.tolist():
-        block = _Block(float(stated[i]), float(stated[i]), float(observed[i]), 1)
+        block = _Block(
+            low=float(stated[i]), high=float(stated[i]), total=float(observed[i]), count=1
+        )
         if blocks and blocks[-1].high == block.high:  # equal probabilities are one block
             block = blocks.pop().join(block)
         # The means must rise: a block joins the one before it as long as that has no smaller mean.
@@ -83,7 +85,12 @@ class _Block:
 
     def join(self, after: _Block) -> _Block:
         """Return this block and the one after it as one."""
-        return _Block(self.low, after.high, self.total + after.total, self.count + after.count)
+        return _Block(
+            low=self.low,
+            high=after.high,
+            total=self.total + after.total,
+            count=self.count + after.count,
+        )
 
 
 def calibrate_distribution(distribution: Distribution, knots: Knots) -> Distribution:

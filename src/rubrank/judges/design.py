@@ -292,7 +292,9 @@ def _match_players(
     for i in players:
         for j in players:
             if i < j and (i, j) not in answers:
-                candidates.append((-fit.gain[i, j], sorted((rank[i], rank[j])), (i, j)))
+                # Sorted by information, the largest first, then by the seeded rank.
+                ranks = sorted((rank[i], rank[j]))
+                candidates.append((-fit.gain[i, j], ranks, (i, j)))
     candidates.sort()
     matched: set[int] = set()
     pairs = []

@@ -29,7 +29,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Protocol, Self, TypeAlias
 
@@ -331,9 +330,10 @@ class Judge(_Confidential):
                 "rounds", allowed=allowed, got=f"pairs: {self.pairs}", remedy="Leave it out."
             )
         for name, pairs in self.calibration.items():
-            probabilities = [p for pair in pairs for p in pair]
-            rises = all(x1 <= x2 and y1 <= y2 for (x1, y1), (x2, y2) in pairwise(pairs))
-            if not pairs or not rises or not all(0.0 <= p <= 1.0 for p in probabilities):
+            stated = [pair[0] for pair in pairs]
+            right = [pair[1] for pair in pairs]
+            rises = stated == sorted(stated) and right == sorted(right)
+            if not pairs or not rises or not all(0.0 <= p <= 1.0 for p in stated + right):
                 where = f"calibration of {name!r}"
                 allowed = "pairs of probabilities that do not fall"
                 got = repr(pairs)[:80]

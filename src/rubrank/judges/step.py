@@ -364,7 +364,13 @@ def _plan_questions(
                     columns.append(k)
             if columns:
                 question_criteria = tuple(group_criteria[k] for k in columns)
-                question = Question(group, question_criteria, wanted_GK[:, columns], slots, size)
+                question = Question(
+                    group=group,
+                    criteria=question_criteria,
+                    wanted=wanted_GK[:, columns],
+                    slots=slots,
+                    size=size,
+                )
                 _check_question(question, plan.judge)
                 plan.questions.append((g, question))
                 plan.calls.append(count_calls(question, plan.judge))

@@ -107,13 +107,13 @@ class BatchState:
         errors = [error for error in errors if isinstance(error, dict)]
         messages = [str(error.get("message") or error.get("code")) for error in errors]
         return cls(
-            _SPELLINGS.get(status, status),
-            _parse_id(data.get("output_file_id")),
-            _parse_id(data.get("error_file_id")),
-            _parse_count(counts.get("completed")),
-            _parse_count(counts.get("total")),
-            shorten("; ".join(messages)),
-            frozenset(str(error.get("code")) for error in errors),
+            status=_SPELLINGS.get(status, status),
+            output_file=_parse_id(data.get("output_file_id")),
+            error_file=_parse_id(data.get("error_file_id")),
+            completed=_parse_count(counts.get("completed")),
+            total=_parse_count(counts.get("total")),
+            message=shorten("; ".join(messages)),
+            codes=frozenset(str(error.get("code")) for error in errors),
         )
 
 

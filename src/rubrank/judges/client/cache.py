@@ -262,7 +262,14 @@ class ReplyCache:
             purpose, model, endpoint, failure = row[:4]
             usage = Usage(*row[4:8])
             latency, requests, final = row[8:]
-            reply = Reply(None, _decode(failure), usage, latency, model=model, endpoint=endpoint)
+            reply = Reply(
+                None,
+                failure=_decode(failure),
+                usage=usage,
+                latency=latency,
+                model=model,
+                endpoint=endpoint,
+            )
             yield Call((), purpose=purpose), reply, requests, bool(final)
 
     def hits(self) -> list[tuple[str, str, str, int]]:

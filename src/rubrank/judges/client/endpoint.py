@@ -194,11 +194,11 @@ class Terms:
         requests = endpoint.requests_per_minute
         tokens = endpoint.tokens_per_minute
         return cls(
-            max(1, endpoint.concurrency // processes),
-            None if requests is None else requests / processes,
-            None if tokens is None else tokens / processes,
-            judge.retry.breaker_failures,
-            judge.retry.breaker_pause,
+            concurrency=max(1, endpoint.concurrency // processes),
+            requests_per_minute=None if requests is None else requests / processes,
+            tokens_per_minute=None if tokens is None else tokens / processes,
+            breaker_failures=judge.retry.breaker_failures,
+            breaker_pause=judge.retry.breaker_pause,
         )
 
 
@@ -435,12 +435,9 @@ class JudgeEndpoint:
             content = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode(
                 "utf-8", "replace"
             )
-            estimate = 0.0
-            if self.state.rates.counts_tokens:
-                estimate = len(content) / _BYTES_PER_TOKEN + (
-                    max_tokens or self._judge.sampling.max_tokens
-                )
-            charge = await self.state.rates.admit(estimate)
+            input_tokens = len(content) / _BYTES_PER_TOKEN
+            output_tokens = max_tokens or self._judge.sampling.max_tokens
+            charge = await self.state.rates.admit(input_tokens + output_tokens)
             if number == 0:
                 on_sent(self)
             response = await self._exchange("POST", path, content, timeout)

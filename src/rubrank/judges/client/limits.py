@@ -163,11 +163,6 @@ class RateLimits:
         self._carried = 0.0  # tokens that the next calls are charged in addition; negative: credit
         self._scale = 1.0  # used / estimated tokens
 
-    @property
-    def counts_tokens(self) -> bool:
-        """Is there a limit on tokens, so that `admit` needs an estimate?"""
-        return self._tokens is not None
-
     async def admit(self, estimate: float) -> Charge:
         """Wait until a call of about this many tokens may be sent."""
         if self._requests is not None:

@@ -51,6 +51,15 @@ from rubrank.judges.parsing import NoVerdict, parse_ranks, read_pairwise
 from rubrank.judges.prompting import listwise_call, pairwise_call, select_prompt_options
 from rubrank.verifiers.verifier import Verdict
 
+_POSITION = re.compile(r"\d{1,4}")
+# "response 2", "responses 1, 3 and 4", "回复 2、3": a reason speaks of positions in the list; see `name_rollouts`.
+_AND = r" ?(?:,|，|、|;|and|&|or|和|与|或)(?: and)? ?#?"
+_RESPONSES = re.compile(
+    rf"(?i)(?<![a-z])(?:responses?|回复|回答) ?#?(\d{{1,4}}(?!\d)(?:{_AND}\d{{1,4}}(?!\d))*)"
+)
+# "1: clear. 2: too long.": a reason that goes through the whole list.
+_ITEM = re.compile(r"(?:^|(?<=\s))(\d{1,4}): ")
+
 # ----------------------------------------------------------------------------------------------------------- outcomes
 
 
@@ -102,34 +111,34 @@ def _spread_to_duplicates(outcomes_GG: np.ndarray, question: Question, column: i
     return spread_GG
 
 
-@dataclass
-class _Comparisons:
-    """The answers about one criterion, as they are counted up."""
+def _add_comparisons(
+    judgment: Judgment,
+    question: Question,
+    column: int,
+    *,
+    observed_PGG: np.ndarray,
+    asked: int,
+    lost: list[str],
+    first_wins: float,
+    comparisons: int,
+) -> None:
+    """Add the answers about one criterion to the judgment.
 
-    observed_PGG: np.ndarray
-    number: int
-    """Pairs or lists asked for."""
-    lost: list[str]
-    """Reasons of those without an answer."""
-    first_wins: float
-    """Wins of the response shown first, ties counted half."""
-    comparisons: int
-
-    def add_to(self, judgment: Judgment, question: Question, column: int) -> None:
-        """Add them to the judgment."""
-        name = question.criteria[column].name
-        judgment.outcomes[name] = _spread_to_duplicates(
-            average_outcomes(self.observed_PGG), question, column
-        )
-        judgment.asked += self.number
-        judgment.lost += len(self.lost)
-        if self.lost:
-            judgment.missing[name] = self.lost
-        observed_disagreement = measure_disagreement(self.observed_PGG)
-        if not math.isnan(observed_disagreement):
-            judgment.disagreement[name] = observed_disagreement
-        if self.comparisons:
-            judgment.first_wins[name] = (self.first_wins, self.comparisons)
+    asked: number of pairs or lists that the judge was asked about. lost: the reasons of those without an answer.
+    first_wins: how often, out of `comparisons`, the response shown first won; ties count half.
+    """
+    name = question.criteria[column].name
+    mean_GG = average_outcomes(observed_PGG)
+    judgment.outcomes[name] = _spread_to_duplicates(mean_GG, question, column)
+    judgment.asked += asked
+    judgment.lost += len(lost)
+    if lost:
+        judgment.missing[name] = lost
+    disagreement = measure_disagreement(observed_PGG)
+    if not math.isnan(disagreement):
+        judgment.disagreement[name] = disagreement
+    if comparisons:
+        judgment.first_wins[name] = (first_wins, comparisons)
 
 
 # ----------------------------------------------------------------------------------------------------------- pairwise
@@ -275,20 +284,19 @@ def _add_pairs(
         if np.isnan(observed[:, pair[0], pair[1]]).all():
             reasons = [verdicts[order].reason for order in (pair, pair[::-1]) if order in verdicts]
             lost.append("; ".join(dict.fromkeys(reasons)))
-    comparisons = _Comparisons(observed, len(pairs), lost, float(sum(first_wins)), len(first_wins))
-    comparisons.add_to(judgment, question, column)
+    _add_comparisons(
+        judgment,
+        question,
+        column,
+        observed_PGG=observed,
+        asked=len(pairs),
+        lost=lost,
+        first_wins=float(sum(first_wins)),
+        comparisons=len(first_wins),
+    )
 
 
 # ----------------------------------------------------------------------------------------------------------- listwise
-
-_NUMBER = re.compile(r"\d{1,4}")
-# "response 2", "responses 1, 3 and 4", "回复 2、3": a reason speaks of positions in the list; see `name_rollouts`.
-_AND = r" ?(?:,|，|、|;|and|&|or|和|与|或)(?: and)? ?#?"
-_RESPONSES = re.compile(
-    rf"(?i)(?<![a-z])(?:responses?|回复|回答) ?#?(\d{{1,4}}(?!\d)(?:{_AND}\d{{1,4}}(?!\d))*)"
-)
-# "1: clear. 2: too long.": a reason that goes through the whole list.
-_ITEM = re.compile(r"(?:^|(?<=\s))(\d{1,4}): ")
 
 
 @dataclass(frozen=True)
@@ -393,8 +401,15 @@ def _add_lists(
         words = f"of the whole list: {name_rollouts(ranked.reason, ranked.order)}"
         for i in ranked.order:
             judgment.words.setdefault((i, name), words)
-    _Comparisons(observed, len(lists), lost, first_wins, comparisons).add_to(
-        judgment, question, column
+    _add_comparisons(
+        judgment,
+        question,
+        column,
+        observed_PGG=observed,
+        asked=len(lists),
+        lost=lost,
+        first_wins=first_wins,
+        comparisons=comparisons,
     )
 
 
@@ -402,10 +417,10 @@ def name_rollouts(reason: str, order: list[int]) -> str:
     """Return the reason with rollout numbers instead of positions in the list: "response 2" → "rollout 5"."""
 
     def rename(match: re.Match[str]) -> str:
-        positions = [int(number) for number in _NUMBER.findall(match[1])]
+        positions = [int(number) for number in _POSITION.findall(match[1])]
         if not all(0 < position <= len(order) for position in positions):
             return match[0]  # some other number, not a position in this list
-        numbers = _NUMBER.sub(lambda number: str(order[int(number[0]) - 1]), match[1])
+        numbers = _POSITION.sub(lambda number: str(order[int(number[0]) - 1]), match[1])
         return f"{'rollouts' if len(positions) > 1 else 'rollout'} {numbers}"
 
     items = [int(number) for number in _ITEM.findall(reason)]

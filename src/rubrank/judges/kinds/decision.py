@@ -227,7 +227,9 @@ def _make_entry(key: str, criterion: Criterion, language: PromptLanguage) -> _Re
         type_name = "score"
         options = [level.meaning for level in levels]
     body = {"type": type_name, "instructions": instructions, "criteria": options}
-    return _RequestEntry(criterion, key, body, tuple(level.score for level in levels))
+    return _RequestEntry(
+        criterion=criterion, key=key, body=body, values=tuple(level.score for level in levels)
+    )
 
 
 class _Level(NamedTuple):

@@ -144,7 +144,7 @@ def batched_call(
         examples_of_criterion = (examples or {}).get(criterion.name, ())
         count = count_references(criterion, prompt, [rollout])
         form = make_form(criterion, prompt, whole=bool(examples_of_criterion), count=count)
-        entries.append(_BatchEntry(key, criterion, prompt, form))
+        entries.append(_BatchEntry(key=key, criterion=criterion, prompt=prompt, form=form))
         example_texts.append(show_score_examples(criterion, prompt, form, examples_of_criterion))
     library_criteria = []  # those that have prompt files
     for entry in entries:
@@ -314,14 +314,14 @@ class _PromptParts:
                 {"role": "system", "content": _join_parts(system)},
                 {"role": "user", "content": _join_parts(user)},
             ]
+        # Data is defused when it is fenced; here it is done for the questions and examples of the user.
+        safe_messages = [
+            {"role": message["role"], "content": defuse(message["content"])} for message in messages
+        ]
         return Call(
-            # Data is defused when it is fenced; here it is done for the questions and examples of the user.
-            tuple(
-                {"role": message["role"], "content": defuse(message["content"])}
-                for message in messages
-            ),
+            tuple(safe_messages),
             schema,
-            f"{kind}-{self.frame.language} {', '.join(versions)}",
+            prompt_version=f"{kind}-{self.frame.language} {', '.join(versions)}",
             purpose=f"{shortened(about, 80)} ({kind})",
             shares_data=order == "data_first" and template is None,
             data=defuse(_join_parts(data)),

@@ -128,7 +128,7 @@ class Prompt:
         for name, text in lines.items():  # the other lines are verdicts
             word, _, meaning = text.partition("|")
             words[name] = (word.strip(), meaning.strip())
-        return Items(rule, values, each, words, counted)
+        return Items(rule=rule, values=values, each=each, words=words, counted=counted)
 
     def _pairs(self, section: str) -> list[tuple[str, str]]:
         pairs = []

@@ -54,7 +54,12 @@ _PLAIN_NAME = re.compile(r"(?!c\d+$)[A-Za-z][\w:.-]{0,39}", re.ASCII)
 
 def spell_number(value: float) -> str:
     """Return the value as a judge reads and writes it: 1, 0.5, 0.3333."""
-    return str(int(value)) if value == int(value) else str(round(value, 4))
+    return str(_round_for_json(value))
+
+
+def _round_for_json(value: float) -> int | float:
+    """Return the number that `spell_number` spells: 1, 0.5, 0.3333."""
+    return int(value) if value == int(value) else round(value, 4)
 
 
 def fold_word(word: object) -> str:
@@ -258,7 +263,7 @@ def make_entry_schema(form: ReplyForm, language: PromptLanguage) -> dict[str, An
         if form.cannot_judge:
             items = {"anyOf": [items, {"type": "null"}]}
         return make_object_schema({"reasoning": _TEXT, "items": items})
-    numbers: list[Any] = [int(n) if n == int(n) else round(n, 4) for n in form.scale.numbers]
+    numbers: list[Any] = [_round_for_json(number) for number in form.scale.numbers]
     verdict: dict[str, Any] = {"type": "number", "enum": numbers}
     if form.cannot_judge:
         verdict = {"type": ["number", "null"], "enum": [*numbers, None]}
@@ -332,7 +337,7 @@ def show_score_examples(
     for example in examples:
         _check_keys(criterion, example)
         number = _find_number(criterion, example["verdict"])
-        verdict = int(number) if number == int(number) else round(number, 4)
+        verdict = _round_for_json(number)
         responses = [fence("response", as_text(example["response"]))]
         texts.append(_show_example(example, responses, form.findings.get(number), verdict))
     return _number_examples(prompt, texts)
