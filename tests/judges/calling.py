@@ -29,7 +29,7 @@ def call_of(text: str = "Is it good?", **call: Any) -> Call:
     return Call(({"role": "user", "content": text},), **call)
 
 
-def key_of(call: Call, judge: Judge) -> bytes:
+def key_for(call: Call, judge: Judge) -> bytes:
     """The key of a call in the cache."""
     return CallKeys(judge).key(call)
 

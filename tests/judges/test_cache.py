@@ -12,7 +12,7 @@ import time
 from dataclasses import replace
 
 import pytest
-from calling import key_of
+from calling import key_for
 from cases import folded
 
 from rubrank.errors import InvalidInput
@@ -36,7 +36,7 @@ def store(tmp_path):
 
 # --------------------------------------------------------------------------------------------------------------- keys
 
-BASE = key_of(CALL, judge("m"))
+BASE = key_for(CALL, judge("m"))
 
 
 @folded(
@@ -51,7 +51,7 @@ BASE = key_of(CALL, judge("m"))
     ],
 )
 def test_what_a_call_says_changes_its_key(other):
-    assert key_of(other, judge("m")) != BASE
+    assert key_for(other, judge("m")) != BASE
 
 
 @folded(
@@ -68,20 +68,20 @@ def test_what_a_call_says_changes_its_key(other):
     ],
 )
 def test_what_the_judge_is_changes_the_key(other):
-    assert key_of(CALL, other) != BASE
+    assert key_for(CALL, other) != BASE
 
 
 def test_how_a_schema_is_kept_does_not_matter_where_there_is_none():
     free = replace(CALL, schema=None)
-    assert key_of(free, judge("m", structured="text")) == key_of(free, judge("m"))
-    assert key_of(CALL, judge("m", structured="text")) != key_of(CALL, judge("m", structured="json_object"))
+    assert key_for(free, judge("m", structured="text")) == key_for(free, judge("m"))
+    assert key_for(CALL, judge("m", structured="text")) != key_for(CALL, judge("m", structured="json_object"))
 
 
 def test_where_it_is_asked_and_what_for_does_not():
-    assert key_of(replace(CALL, purpose="other"), judge("m")) == BASE
-    assert key_of(CALL, judge("m", url="https://elsewhere/v1", weight=3.0, concurrency=2)) == BASE
-    assert key_of(CALL, judge("m", "m")) == BASE
-    assert key_of(CALL, judge("m", "n")) == key_of(CALL, judge("n", "m"))
+    assert key_for(replace(CALL, purpose="other"), judge("m")) == BASE
+    assert key_for(CALL, judge("m", url="https://elsewhere/v1", weight=3.0, concurrency=2)) == BASE
+    assert key_for(CALL, judge("m", "m")) == BASE
+    assert key_for(CALL, judge("m", "n")) == key_for(CALL, judge("n", "m"))
 
 
 def test_a_reply_answers_for_the_server_that_sent_it_and_for_its_replicas(store):
@@ -104,11 +104,11 @@ def test_a_reply_answers_for_the_server_that_sent_it_and_for_its_replicas(store)
 def test_the_order_of_fields_does_not():
     one = replace(CALL, schema={"a": 1, "b": 2}, messages=({"role": "user", "content": "x"},))
     two = replace(CALL, schema={"b": 2, "a": 1}, messages=({"content": "x", "role": "user"},))
-    assert key_of(one, judge("m")) == key_of(two, judge("m"))
+    assert key_for(one, judge("m")) == key_for(two, judge("m"))
 
 
 def test_a_key_for_any_text():
-    assert key_of(replace(CALL, messages=({"role": "user", "content": "\ud800"},)), judge("m")) != BASE
+    assert key_for(replace(CALL, messages=({"role": "user", "content": "\ud800"},)), judge("m")) != BASE
 
 
 # ------------------------------------------------------------------------------------------------------- put and get

@@ -5,7 +5,7 @@ import time
 from email.utils import formatdate
 
 import pytest
-from calling import ask, ask_all, call_of, judge_of, key_of, run
+from calling import ask, ask_all, call_of, judge_of, key_for, run
 from server import Answer, Server
 
 from rubrank.errors import InvalidInput
@@ -262,7 +262,7 @@ def test_a_call_that_was_never_sent_holds_up_no_other_process(tmp_path):
                 assert (await client.ask(call_of("first"))).attempts == 1
                 second = await client.ask(call_of("second"))
                 cache.flush()
-                return second, await other.claim(key_of(call_of("second"), judge))
+                return second, await other.claim(key_for(call_of("second"), judge))
 
     second, claimed = run(main())
     assert (second.attempts, second.text) == (0, None)

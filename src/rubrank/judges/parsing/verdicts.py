@@ -176,16 +176,17 @@ def read_batched(
     except NoVerdict as problem:
         return {criterion.name: problem.as_verdict() for criterion in criteria}
 
-    @_catch_no_verdict
-    def read_criterion(i: int, key: str) -> Verdict:
+    verdicts_by_name: dict[str, Verdict] = {}
+    for i, key in enumerate(make_batch_keys(criteria)):
+        criterion = criteria[i]
         items_schema = _find_items_schema(call, key)
-        contents = fields.find_entries(objects, i, statements.text)
-        verdicts = [_score_content(content, criteria[i], items_schema) for content in contents]
-        return _unite_verdicts(verdicts, statements)
-
-    return {
-        criteria[i].name: read_criterion(i, key) for i, key in enumerate(make_batch_keys(criteria))
-    }
+        try:
+            contents = fields.find_entries(objects, i, statements.text)
+            verdicts = [_score_content(content, criterion, items_schema) for content in contents]
+            verdicts_by_name[criterion.name] = _unite_verdicts(verdicts, statements)
+        except NoVerdict as problem:  # the other criteria may have a verdict
+            verdicts_by_name[criterion.name] = problem.as_verdict()
+    return verdicts_by_name
 
 
 @_catch_no_verdict

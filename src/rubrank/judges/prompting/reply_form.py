@@ -127,6 +127,7 @@ def _make_scale_lines(criterion: Criterion, prompt: Prompt) -> tuple[ScaleLine, 
     anchors = criterion.anchors
     lines: list[ScaleLine] = []
     if not anchors:
+        # The prompt file gives anchors as shares of the scale: 0 is its lowest number, 1 its highest.
         low = numbers[0]
         span = numbers[-1] - low
         anchors = {round(low + share * span, 10): text for share, text in prompt.anchors.items()}
@@ -157,15 +158,19 @@ def _list_finding_words(criterion: Criterion, prompts: Sequence[Prompt]) -> dict
     """Return the words of the finding of each number, one of each prompt; empty if none is asked for."""
     scale = criterion.scale
     numbers = scale.numbers
-    if criterion.findings:  # the user's words, by level or by number
-        words_by_key: dict[str | float | None, str] = {}
+    if criterion.findings:
+        # The user gives words by level ("high", "between", "low") or by number.
+        if any(isinstance(key, str) for key in criterion.findings):
+            return {number: [criterion.findings[scale.level(number)]] for number in numbers}
+        words = {}
         for key, word in criterion.findings.items():
-            words_by_key[key if isinstance(key, str) else scale.find(key)] = word
-        by_level = any(isinstance(key, str) for key in words_by_key)
-        return {n: [words_by_key[scale.level(n) if by_level else n]] for n in numbers}
+            if not isinstance(key, str):
+                words[scale.find(key)] = word
+        return {number: [words[number]] for number in numbers}
     if scale.steps or len(numbers) > _MAX_VALUES_WITH_FINDINGS:
         return {}
     if criterion.anchors:
+        # Anchors serve as findings only if every number has one, and all are short and different.
         anchors = [criterion.anchors.get(number, "") for number in numbers]
         all_short = all(0 < len(anchor) <= _MAX_FINDING for anchor in anchors)
         all_different = len(set(map(fold_word, anchors))) == len(anchors)
