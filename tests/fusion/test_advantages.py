@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rubrank import RLVR2, Gate, Gated, InvalidInput, ScoreBatch, find_rule, fuse, rule_names
 from rubrank.fusion.models.model import find_model
-from rubrank.fusion.rlvr2 import reference_spread
+from rubrank.fusion.rlvr2 import measure_reference_spread
 from rubrank.rubrics.rubric import Rubric
 from rubrank.scores.criterion import CriterionData
 from rubrank.scores.outcomes import outcomes
@@ -114,7 +114,7 @@ def test_sd_gives_equal_say():
 
 
 def test_the_reference_of_a_strict_order():
-    assert reference_spread(find_model("bradley-terry"), 1.0, 8).sd == pytest.approx(0.892, abs=5e-4)
+    assert measure_reference_spread(find_model("bradley-terry"), 1.0, 8).sd == pytest.approx(0.892, abs=5e-4)
 
 
 def test_advantages_on_the_scale_of_utilities():

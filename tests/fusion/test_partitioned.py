@@ -42,7 +42,7 @@ def parts_of(rule, some, cuts):
 
 
 def fitted_apart(rule, batches):
-    parts = [pickle.loads(pickle.dumps(rule.part(batch))).copy() for batch in batches]
+    parts = [pickle.loads(pickle.dumps(rule.make_part(batch))).copy() for batch in batches]
     model = find_model(rule.model)
     summaries = [PartSummary.of(part, model) for part in parts]
     scale, found = fit_parts(LocalParts(parts), summaries, model, float(rule.attribute_prior))
@@ -50,7 +50,7 @@ def fitted_apart(rule, batches):
 
 
 def whole_estimate(rule, batch):
-    part = rule.part(batch)
+    part = rule.make_part(batch)
     return estimate(find_model(rule.model), part.data, part.controlled_NK, part.u_MK)
 
 

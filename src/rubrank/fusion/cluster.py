@@ -199,7 +199,7 @@ def _prepare(rule: Rule, batch: ScoreBatch) -> tuple[Any, tuple[Any, tuple[Any, 
         rule = rule.rule
         batch = batch.drop_penalties()
     ordinal = find_ordinal(rule)
-    part = ordinal.part(batch)
+    part = ordinal.make_part(batch)
     return part, (PartSummary.of(part, find_model(ordinal.model)), tuple(name_columns(batch)[0]))
 
 

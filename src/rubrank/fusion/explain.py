@@ -18,35 +18,40 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rubrank.errors import counted
+
 if TYPE_CHECKING:
     from rubrank.fusion.result import Fused, FusedGroup
-    from rubrank.scores.batch import ScoreBatch
 
-_PLACES = 7  # decimals that count: smaller differences are rounding errors
-_SMALL = 0.005  # printed with two decimals, anything below would read as 0.00
-_MOST_NUMBERS = 12  # rollouts that a line lists before "and 5 more"
+_DECIMALS = 7  # that count: smaller differences are rounding errors
+_LEAST_SHOWN = 0.005  # printed with two decimals, anything below would read as 0.00
+_MOST_LISTED = 12  # rollouts that a line lists before "and 5 more"
 
 
 # ------------------------------------------------------------------------------------------------------------- in words
 
 
 def explain_rollout(group: FusedGroup, i: int) -> str:
-    """The lines of the example above, for rollout i of a group."""
-    lines = [_explain_reward(group, i)]
-    for part in (_explain_criteria, _explain_sum, _explain_attributes, _explain_gate):
-        lines += [f"  {line}" for line in part(group, i)]
+    """Return the lines of the example above, for rollout i of a group."""
+    lines = [
+        _explain_reward(group, i),
+        *_explain_criteria(group, i),
+        *_explain_sum(group, i),
+        *_explain_attributes(group, i),
+        *_explain_gate(group, i),
+    ]
     if group.watched:
         scores = []
         for name, scores_G in group.watched.items():
             score = "not scored" if np.isnan(scores_G[i]) else f"{scores_G[i]:g}"
             scores.append(f"{name} {score}")
-        lines.append(f"  watched, not rewarded: {', '.join(scores)}")
-    return "\n".join(lines)
+        lines.append(f"watched, not rewarded: {', '.join(scores)}")
+    return "\n  ".join(lines)
 
 
 def _explain_reward(group: FusedGroup, i: int) -> str:
-    """The reward and its rank in the group."""
-    reward = np.round(group.reward, _PLACES)
+    """Return the first line: the reward and its rank in the group."""
+    reward = np.round(group.reward, _DECIMALS)
     start = f"rollout {i} of group {group.label}: reward {reward[i]:.2f}"
     if group.no_signal and len(reward) > 1:
         return f"{start}, same as all others: nothing tells them apart"
@@ -54,13 +59,14 @@ def _explain_reward(group: FusedGroup, i: int) -> str:
         return f"{start}, alone in its group: nothing to compare with"
     rank = int((reward > reward[i]).sum()) + 1
     tied = int((reward == reward[i]).sum()) - 1
-    text = f"{start}, {_ordinal(rank)} of {len(reward)}"
+    text = f"{start}, {_write_ordinal(rank)} of {len(reward)}"
     if tied:
         text += f", with {tied} other{'s' if tied > 1 else ''}"
     return text
 
 
-def _ordinal(n: int) -> str:
+def _write_ordinal(n: int) -> str:
+    """Write 1 as "1st", 12 as "12th", 23 as "23rd"."""
     if 10 <= n % 100 <= 20:
         return f"{n}th"
     suffix = {1: "st", 2: "nd", 3: "rd"}.get(n % 10, "th")
@@ -68,10 +74,10 @@ def _ordinal(n: int) -> str:
 
 
 def _explain_criteria(group: FusedGroup, i: int) -> Iterator[str]:
-    """A line for each criterion: the score, who it beats or loses to, and what it adds to the sum."""
+    """Yield a line for each criterion: the score, who it beats or loses to, and what it adds to the sum."""
     parts = group.weights * group.values
     # What mattered most comes first.
-    order = np.argsort(-np.round(np.abs(parts[i]), _PLACES - 1), kind="stable")
+    order = np.argsort(-np.round(np.abs(parts[i]), _DECIMALS - 1), kind="stable")
     for k in order:
         if group.missing[k] == len(group.reward):
             continue  # no rollout was scored: a criterion of another query
@@ -80,19 +86,24 @@ def _explain_criteria(group: FusedGroup, i: int) -> Iterator[str]:
             name += f" (weight {group.weights[k]:g})"
         was_scored = k not in group.compared
         if not group.known[i, k]:
-            yield f"{name}: not scored, so not compared" if was_scored else f"{name}: not compared"
+            reason = "not scored, so not compared" if was_scored else "not compared"
+            yield f"{name}: {reason}"
             continue
         score = f"{group.scores[i, k]:g}; " if was_scored else ""
         if was_scored and group.ranked_scores is not None:
             ranked_score = group.ranked_scores[i, k]
             if ranked_score != group.scores[i, k]:
                 score = f"{group.scores[i, k]:g}, ranked as {ranked_score:.3g}; "
-        contribution = f" → {parts[i, k]:+.2f}" if abs(parts[i, k]) >= _SMALL else ""
-        yield f"{name}: {score}{_describe_outcomes(group.outcomes[i, :, k], i)}{contribution}"
+        outcomes = _describe_outcomes(group.outcomes[i, :, k], i)
+        contribution = f" → {parts[i, k]:+.2f}" if abs(parts[i, k]) >= _LEAST_SHOWN else ""
+        yield f"{name}: {score}{outcomes}{contribution}"
 
 
 def _describe_outcomes(outcome_G: np.ndarray, i: int) -> str:
-    """Such as "beats 0, 2, 5; ties 1", or "ahead of 3 (0.70)" if a judge is only 70% sure, or said so 7 of 10 times."""
+    """Return a text such as "beats 0, 2, 5; ties 1".
+
+    "ahead of 3 (0.70)": the judge is only 70% sure that it beats 3, or said so 7 of 10 times.
+    """
     opponents = [j for j in range(len(outcome_G)) if j != i and not np.isnan(outcome_G[j])]
     if not opponents:
         return "nothing to compare with"
@@ -116,45 +127,47 @@ def _describe_outcomes(outcome_G: np.ndarray, i: int) -> str:
         if len(names) == len(outcome_G) - 1 and verb in ("beats", "ties", "loses to"):
             return f"{verb} all"
         if names:
-            more = len(names) - _MOST_NUMBERS
-            listed = ", ".join(names[:_MOST_NUMBERS])
-            phrases.append(f"{verb} {listed} and {more} more" if more > 0 else f"{verb} {listed}")
+            phrase = f"{verb} {', '.join(names[:_MOST_LISTED])}"
+            if len(names) > _MOST_LISTED:
+                phrase += f" and {len(names) - _MOST_LISTED} more"
+            phrases.append(phrase)
     return "; ".join(phrases)
 
 
 def _explain_sum(group: FusedGroup, i: int) -> Iterator[str]:
-    """The weighted sum and how far to trust it, if at least two criteria tell rollouts apart."""
+    """Yield the weighted sum and how far to trust it, if at least two criteria tell rollouts apart."""
     if group.error is None or np.isnan(group.agreement) or np.isnan(group.error[i]):
         return
     # Adding 0.0 turns −0.0 into 0.0.
-    total = round(float((group.weights * group.values[i]).sum()), _PLACES) + 0.0
+    total = round(float((group.weights * group.values[i]).sum()), _DECIMALS) + 0.0
     yield f"together: {total:+.2f} (se {group.error[i]:.2f}); agreement of the criteria {group.agreement:.2f}"
 
 
 def _explain_attributes(group: FusedGroup, i: int) -> Iterator[str]:
-    """For each attribute: its value, and the criterion it affected most; then what taking attributes out changed."""
+    """Yield the value of each attribute and the criterion it affected most, then what taking attributes out changed."""
     if group.mean_contrasts is None or group.attributes is None:
         return
     for d, name in enumerate(group.attribute_names):
         contrast = group.mean_contrasts[i, d]
         comparison = "more than" if contrast > 0.0 else "less than"
-        if abs(contrast) < _SMALL:
+        if abs(contrast) < _LEAST_SHOWN:
             comparison = "as much as"
         yield f"{name}: {group.attributes[i, d]:g}, {comparison} its group; {_describe_taken(group, d)}"
     if np.isnan(group.utilities).any() and group.taken is not None:  # a rule that adds up scores
         removed_K = np.where(group.known[i], group.taken @ group.mean_contrasts[i], 0.0)
         change = -(group.weights * removed_K).sum() / np.abs(group.weights[group.known[i]]).sum()
-        if abs(change) >= _SMALL:
+        if abs(change) >= _LEAST_SHOWN:
             yield f"attributes: taking them out changed its mean score by {change:+.2f}"
         return
-    change = (group.weights * (group.values[i] - group.scale * group.utilities[i])).sum()
-    if abs(change) >= _SMALL:
+    uncontrolled_K = group.scale * group.utilities[i]
+    change = (group.weights * (group.values[i] - uncontrolled_K)).sum()
+    if abs(change) >= _LEAST_SHOWN:
         how = " (as in the paper: by this group alone)" if group.pool == "group" else ""
         yield f"attributes: taking them out changed the sum by {change:+.2f}{how}"
 
 
 def _describe_taken(group: FusedGroup, d: int) -> str:
-    """Such as "γ on Clarity +0.42 (se 0.05, 128 groups); taken out of 3 criteria"."""
+    """Return a text such as "γ on Clarity +0.42 (se 0.05, 128 groups); taken out of 3 criteria"."""
     assert group.gamma is not None
     assert group.se is not None
     assert group.n is not None
@@ -167,11 +180,11 @@ def _describe_taken(group: FusedGroup, d: int) -> str:
     coefficient = f"γ on {group.criteria[k]} {group.gamma[k, d]:+.2f}"
     if not np.isnan(group.se[k, d]):
         coefficient += f" (se {group.se[k, d]:.2f}, {group.n[k]:.0f} groups)"
-    return f"{coefficient}; taken out of {'1 criterion' if count == 1 else f'{count} criteria'}"
+    return f"{coefficient}; taken out of {counted(count, 'criterion')}"
 
 
 def _explain_gate(group: FusedGroup, i: int) -> Iterator[str]:
-    """What the gate decided; nothing if the group has no gate criteria."""
+    """Yield what the gate decided; nothing if the group has no gate criteria."""
     gate = group.gate
     gated = group.gated
     if gate is None or gated is None or not (gate.global_quality or gate.low_quality):
@@ -200,81 +213,72 @@ def _explain_gate(group: FusedGroup, i: int) -> Iterator[str]:
 
 
 def make_record(fused: Fused, g: int) -> dict[str, Any]:
-    """Everything between the scores of a group and its rewards, as lists, numbers and names; None = unknown.
+    """Return everything between the scores of a group and its rewards, as tuples, numbers and names; None = unknown.
 
     The criteria are those of the group's rubric: first the ranked ones, then the gates.
     """
     batch = fused.batch
     group = fused.group(g)
-    ranked = [
-        k for k, criterion in enumerate(batch.criteria) if _asks_for(batch, g, criterion.name)
-    ]
-    ranked_names = {batch.criteria[k].name for k in ranked}
-    gates = [
-        c
-        for c, criterion in enumerate(batch.gate_criteria)
-        if _asks_for(batch, g, criterion.name) and criterion.name not in ranked_names
-    ]
     rubric = batch.criteria + batch.gate_criteria
     if batch.group_rubrics is not None:
         rubric = batch.group_rubrics[g]
     criterion_of = {criterion.name: criterion for criterion in rubric}
-    names = [batch.criteria[k].name for k in ranked] + [batch.gate_criteria[c].name for c in gates]
+    # `ranked` and `gates` are columns of the batch. The batch has columns that other groups' rubrics ask for.
+    ranked = [k for k, name in enumerate(batch.names) if name in criterion_of]
+    names = [batch.names[k] for k in ranked]
+    gates = []
+    for c, criterion in enumerate(batch.gate_criteria):
+        if criterion.name in criterion_of and criterion.name not in names:
+            gates.append(c)
+    names += [batch.gate_criteria[c].name for c in gates]
     scores = group.scores[:, ranked]
     if batch.gates_MC is not None:
         scores = np.hstack([scores, batch.gates_MC[fused.rows_of(g)][:, gates]])
+    probabilities = {}
+    for k in ranked:
+        if (g, k) in batch.probabilities:
+            probabilities[batch.names[k]] = batch.probabilities[g, k]
     record: dict[str, Any] = {
         "group": str(group.label),
         "rule": fused.rule,
         "criteria": tuple(criterion_of[name] for name in names),
-        "scores": _table(scores),
-        "outcomes": {batch.names[k]: _table(outcome) for k, outcome in group.compared.items()},
-        "soft_outcomes": {batch.names[k]: _table(outcome) for k, outcome in group.soft.items()},
-        "probabilities": {
-            batch.names[k]: batch.probabilities[g, k]
-            for k in ranked
-            if (g, k) in batch.probabilities
-        },
-        "weights": _row(group.weights[ranked]),
-        "ranking": _row(group.ranking),
-        "reward": _row(group.reward),
+        "scores": _list_rows(scores),
+        "outcomes": {batch.names[k]: _list_rows(outcome) for k, outcome in group.compared.items()},
+        "soft_outcomes": {batch.names[k]: _list_rows(outcome) for k, outcome in group.soft.items()},
+        "probabilities": probabilities,
+        "weights": _list_numbers(group.weights[ranked]),
+        "ranking": _list_numbers(group.ranking),
+        "reward": _list_numbers(group.reward),
         "no_signal": group.no_signal,
         "flags": group.flags,
-        "gate": _record_gate(group),
+        "gate": _make_gate_record(group),
         "attribute_names": fused.attribute_names,
-        "attributes": None if group.attributes is None else _table(group.attributes),
+        "attributes": None if group.attributes is None else _list_rows(group.attributes),
     }
     if fused.fit is not None:
         scale_K = np.broadcast_to(np.asarray(group.scale, dtype=float), len(group.criteria))
-        record["utilities"] = _table(group.utilities[:, ranked])
-        record["values"] = _table(group.values[:, ranked])
-        record["fused"] = _row(group.fused)
+        record["utilities"] = _list_rows(group.utilities[:, ranked])
+        record["values"] = _list_rows(group.values[:, ranked])
+        record["fused"] = _list_numbers(group.fused)
         if group.ranked_scores is not None:
-            record["ranked_scores"] = _table(group.ranked_scores[:, ranked])
-        record["scale"] = _row(scale_K[ranked])
-        record["effective_weights"] = _row(group.effective_weights[ranked])
+            record["ranked_scores"] = _list_rows(group.ranked_scores[:, ranked])
+        record["scale"] = _list_numbers(scale_K[ranked])
+        record["effective_weights"] = _list_numbers(group.effective_weights[ranked])
         record["agreement"] = None if np.isnan(group.agreement) else group.agreement
-        record["error"] = None if group.error is None else _table(group.error[None])[0]
+        record["error"] = None if group.error is None else _list_numbers(group.error)
     if group.gamma is not None and group.n is not None:
         record["pool"] = group.pool
-        record["mean_contrasts"] = (
-            None if group.mean_contrasts is None else _table(group.mean_contrasts)
-        )
+        record["mean_contrasts"] = None
+        if group.mean_contrasts is not None:
+            record["mean_contrasts"] = _list_rows(group.mean_contrasts)
         for name in ("gamma", "se", "shrunk", "taken"):
-            record[name] = _table(getattr(group, name)[ranked])
-        record["n"] = _row(group.n[ranked])
+            record[name] = _list_rows(getattr(group, name)[ranked])
+        record["n"] = _list_numbers(group.n[ranked])
     return record
 
 
-def _asks_for(batch: ScoreBatch, g: int, name: str) -> bool:
-    """Is the criterion in the rubric of group g?"""
-    if batch.group_rubrics is None:
-        return True
-    return any(criterion.name == name for criterion in batch.group_rubrics[g])
-
-
-def _record_gate(group: FusedGroup) -> dict[str, Any] | None:
-    """What the gate decided for each rollout; None without a gate."""
+def _make_gate_record(group: FusedGroup) -> dict[str, Any] | None:
+    """Return what the gate decided for each rollout; None without a gate."""
     gate = group.gate
     gated = group.gated
     if gate is None or gated is None:
@@ -282,26 +286,24 @@ def _record_gate(group: FusedGroup) -> dict[str, Any] | None:
     names = [str(name) for name in gate.global_quality]
     stopped_by = []
     for is_stopped_C in gated.stopped_by.tolist():
-        stopped_by.append(
-            tuple(name for name, is_stopped in zip(names, is_stopped_C, strict=True) if is_stopped)
-        )
+        pairs = zip(names, is_stopped_C, strict=True)
+        stopped_by.append(tuple(name for name, is_stopped in pairs if is_stopped))
     return {
         "passed": tuple(gated.passed.tolist()),
-        "factor": _row(gated.factor),
-        "low_quality": _table(gated.low_quality[None])[0],
+        "factor": _list_numbers(gated.factor),
+        "low_quality": _list_numbers(gated.low_quality),
         "stopped_by": tuple(stopped_by),
         "missing": tuple(int(n) for n in gated.missing),
-        "lifted": _row(gated.lifted),
+        "lifted": _list_numbers(gated.lifted),
     }
 
 
-def _row(values: np.ndarray) -> tuple[float, ...]:
-    return tuple(np.asarray(values, dtype=float).tolist())
+def _list_numbers(values: np.ndarray) -> tuple[float | None, ...]:
+    """Return the numbers (n,) with None for NaN: JSON has no NaN."""
+    numbers = np.asarray(values, dtype=float).tolist()
+    return tuple(None if number != number else number for number in numbers)
 
 
-def _table(values: np.ndarray) -> tuple[tuple[float | None, ...], ...]:
-    """Rows of numbers, with None for NaN: JSON has no NaN."""
-    array = np.asarray(values, dtype=float)
-    if not np.isnan(array).any():
-        return tuple(tuple(row) for row in array.tolist())
-    return tuple(tuple(None if x != x else x for x in row) for row in array.tolist())
+def _list_rows(values: np.ndarray) -> tuple[tuple[float | None, ...], ...]:
+    """Return the rows of numbers (n, m), with None for NaN."""
+    return tuple(_list_numbers(row) for row in np.asarray(values, dtype=float))

@@ -36,7 +36,8 @@ from rubrank.scores.spread import stretch_groups
 
 LIFT = 0.25
 """Default lift of `Gated`: the reward of the worst rollout that passes, before the factor."""
-_ROUNDING = 1e-6  # a bounded rule may fall this far below 0
+_ROUNDING = 1e-6
+"""A bounded rule may fall this far below 0 by rounding."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,9 +58,9 @@ class GateResult:
     lifted: np.ndarray
     """The rewards before the factor: stretched over the rollouts that passed, and lifted."""
 
-    def part(self, rows: slice) -> GateResult:
-        """The result for some of the rollouts."""
-        return GateResult(**{f.name: getattr(self, f.name)[rows] for f in fields(self)})
+    def select_rows(self, rows: slice) -> GateResult:
+        """Return the result for some of the rollouts."""
+        return GateResult(**{array.name: getattr(self, array.name)[rows] for array in fields(self)})
 
 
 @refuses_wrong_kinds
@@ -132,11 +133,13 @@ class Gate:
         asked: np.ndarray | None = None,
         starts: np.ndarray | None = None,
     ) -> GateResult:
-        """Gate rewards (…, G) ≥ 0 by scores (…, G, K) whose columns are `criteria` (not needed for column numbers).
+        """Gate rewards (…, G) ≥ 0 by scores (…, G, K).
 
+        criteria: the names of the K columns; not needed if the gate's criteria are column numbers.
         asked: (…, G, K), False where a criterion is not in the query's rubric, so that its score does not count as
             missing.
         starts: the first position of each group, if one row holds several groups; None: each row is a group.
+        Raises InvalidInput for negative rewards, and for low-quality scores outside [0, 1].
         """
         reward = np.asarray(rewards, dtype=float)
         score = np.asarray(scores, dtype=float)
@@ -153,8 +156,8 @@ class Gate:
         is_missing = np.isnan(score)
         if asked is not None:
             is_missing = is_missing & asked
-        hard_columns = self.columns(self.global_quality, score.shape[-1], criteria)
-        soft_columns = self.columns(self.low_quality, score.shape[-1], criteria)
+        hard_columns = _find_columns(self.global_quality, score.shape[-1], criteria)
+        soft_columns = _find_columns(self.low_quality, score.shape[-1], criteria)
         columns = hard_columns + soft_columns
 
         # The hard gate: which criteria stop a rollout.
@@ -182,6 +185,7 @@ class Gate:
         count = (~np.isnan(soft)).sum(-1)
         total = np.nan_to_num(soft, nan=0.0).sum(-1)
         low_quality = np.where(count > 0, total / np.maximum(count, 1), np.nan)
+        # t: how far the mean is on the way from 0 to the threshold. A rollout without such scores is clean.
         t = np.clip(np.nan_to_num(low_quality, nan=1.0) / self.threshold, 0.0, 1.0)
         softgate = t if self.shape == "linear" else t * t * (3.0 - 2.0 * t)
         factor = np.where(t >= 1.0, 1.0, self.floor + (1.0 - self.floor) * softgate)
@@ -191,7 +195,7 @@ class Gate:
             is_gated = np.ones(reward.shape, bool)
             if asked is not None:
                 is_gated = np.asarray(asked[..., columns].any(-1))
-            lifted = self._lift(reward, passed, starts, is_gated)
+            lifted = _lift_rewards(reward, passed, starts, is_gated, self.lift)
         return GateResult(
             reward=np.where(passed, factor * lifted, 0.0),
             passed=passed,
@@ -202,48 +206,50 @@ class Gate:
             lifted=lifted,
         )
 
-    def _lift(
-        self,
-        reward: np.ndarray,
-        passed: np.ndarray,
-        starts: np.ndarray | None,
-        is_gated: np.ndarray,
-    ) -> np.ndarray:
-        """Rewards stretched over the rollouts that passed, and lifted; unchanged if the query's rubric has no gate."""
-        if not is_gated.any():
-            return reward
-        if starts is None:
-            G = reward.shape[-1] if reward.ndim else 1
-            starts = np.arange(0, reward.size + 1, max(G, 1))
-        share = stretch_groups(reward.ravel(), starts, passed.ravel()).reshape(reward.shape)
-        lift = self.lift or 0.0
-        return np.where(is_gated, lift + (1.0 - lift) * share, reward)
 
-    def columns(
-        self, keys: Sequence[str | int], K: int, criteria: Sequence[str] | None
-    ) -> list[int]:
-        """Column numbers of criteria given by name or number."""
-        number_of = {name: k for k, name in enumerate(criteria or ())}
-        columns = []
-        for key in keys:
-            if isinstance(key, str) and criteria is None:
-                allowed = "given when the gate uses names"
-                raise InvalidInput(
-                    "Gate", "criteria", allowed=allowed, got="None", remedy="Name the columns."
-                )
-            if isinstance(key, str) and key not in number_of:
-                raise UnknownName.of("Gate", "criterion", key, number_of)
-            k = number_of[key] if isinstance(key, str) else int(key)
-            if not 0 <= k < K:
-                raise InvalidInput(
-                    "Gate",
-                    "criterion",
-                    allowed=f"a column from 0 to {K - 1}",
-                    got=str(k),
-                    remedy="",
-                )
-            columns.append(k)
-        return columns
+def _lift_rewards(
+    reward: np.ndarray,
+    passed: np.ndarray,
+    starts: np.ndarray | None,
+    is_gated: np.ndarray,
+    lift: float,
+) -> np.ndarray:
+    """Stretch the rewards over the rollouts that passed to [0, 1], and then to [lift, 1].
+
+    is_gated: False where the query's rubric has no gate; such rewards are unchanged.
+    """
+    if not is_gated.any():
+        return reward
+    if starts is None:
+        G = reward.shape[-1] if reward.ndim else 1
+        starts = np.arange(0, reward.size + 1, max(G, 1))
+    share = stretch_groups(reward.ravel(), starts, passed.ravel()).reshape(reward.shape)
+    return np.where(is_gated, lift + (1.0 - lift) * share, reward)
+
+
+def _find_columns(keys: Sequence[str | int], K: int, criteria: Sequence[str] | None) -> list[int]:
+    """Return the column numbers of criteria given by name or number; raises InvalidInput for unknown ones."""
+    number_of = {name: k for k, name in enumerate(criteria or ())}
+    columns = []
+    for key in keys:
+        if isinstance(key, str) and criteria is None:
+            allowed = "given when the gate uses names"
+            raise InvalidInput(
+                "Gate", "criteria", allowed=allowed, got="None", remedy="Name the columns."
+            )
+        if isinstance(key, str) and key not in number_of:
+            raise UnknownName.of("Gate", "criterion", key, number_of)
+        k = number_of[key] if isinstance(key, str) else int(key)
+        if not 0 <= k < K:
+            raise InvalidInput(
+                "Gate",
+                "criterion",
+                allowed=f"a column from 0 to {K - 1}",
+                got=str(k),
+                remedy="",
+            )
+        columns.append(k)
+    return columns
 
 
 @dataclass(frozen=True)
@@ -277,7 +283,7 @@ class Gated:
 
     @property
     def bounded(self) -> bool:
-        """Rewards from 0 to 1, unless they are advantages."""
+        """Are the rewards from 0 to 1? They are, unless they are advantages."""
         return getattr(self.rule, "scale", "ranking") == "ranking"
 
     @property
@@ -286,7 +292,7 @@ class Gated:
         return f"{self.rule.name}+"
 
     def __call__(self, batch: ScoreBatch) -> Fused:
-        """The gated reward of each rollout."""
+        """Return the gated reward of each rollout."""
         # Penalties act through the factor; ranking them too would count them twice.
         batch = batch.drop_penalties()
         fused = apply_rule(self.rule, batch)
@@ -312,25 +318,24 @@ class Gated:
                 raise InvalidInput(
                     owner, "the value", allowed=allowed, got=f"{lowest:g}", remedy=remedy
                 )
+        hard_names = [c.name for c in batch.gate_criteria if c.layer == "global_quality"]
+        soft_names = [c.name for c in batch.gate_criteria if c.layer == "low_quality"]
         gate = replace(
             self.gate,
-            global_quality=tuple(
-                c.name for c in batch.gate_criteria if c.layer == "global_quality"
-            ),
-            low_quality=tuple(c.name for c in batch.gate_criteria if c.layer == "low_quality"),
+            global_quality=tuple(hard_names),
+            low_quality=tuple(soft_names),
             lift=LIFT if self.gate.lift is None else self.gate.lift,
         )
         names = [criterion.name for criterion in batch.gate_criteria]
         asked_MC = batch.gates_in_rubric_NC[batch.group_of_row]
         gated = gate(values_M, batch.clean_MC, names, asked_MC, batch.starts)
         if reference_span_N is not None:
-            gated = replace(
-                gated, reward=_gate_advantages(fused.value_M, batch, gate, gated, reference_span_N)
-            )
+            advantage_M = _gate_advantages(fused.value_M, batch, gate, gated, reference_span_N)
+            gated = replace(gated, reward=advantage_M)
         return replace(fused, rule=self.name, details=details, gate=gate, gated=gated)
 
     def state(self) -> dict[str, Any]:
-        """The state of the rule, if it has one."""
+        """Return the state of the rule, or None if it does not learn, as JSON data."""
         inner = self.rule.state() if isinstance(self.rule, Stateful) else None
         return {"rule": self.name, "version": 1, "gated": inner}
 
@@ -342,9 +347,10 @@ class Gated:
 
 
 def _fit_into_unit(values_M: np.ndarray, batch: ScoreBatch) -> np.ndarray:
-    """Values of a bounded rule after control, which may have left [0, 1]: such groups are moved, or shrunk, into it.
+    """Move and shrink the values of each group into [0, 1]; groups that are inside stay as they are.
 
-    One shift and one factor for a group: a trainer that scales rewards by group does not see them.
+    Values of a bounded rule may leave [0, 1] when attributes are controlled. There is one shift and one factor for a
+    group, so a trainer that scales rewards by group does not notice.
     """
     if not batch.N:
         return values_M
@@ -357,7 +363,9 @@ def _fit_into_unit(values_M: np.ndarray, batch: ScoreBatch) -> np.ndarray:
 def _gate_advantages(
     value_M: np.ndarray, batch: ScoreBatch, gate: Gate, gated: GateResult, span_N: np.ndarray
 ) -> np.ndarray:
-    """Advantages (M,) after a gate; span_N is best minus worst of a strict order, on the scale of the advantages.
+    """Return the advantages (M,) after a gate.
+
+    span_N: best minus worst of a strict order, on the scale of the advantages.
 
     A stopped rollout gets the value `lift/(1 − lift)` of that span below the worst rollout that passed: the same
     distance, relative to the span, as with rewards. The soft factor pulls the others towards that value.

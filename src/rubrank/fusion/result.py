@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """What RLVR² computed between scores and rewards; rows as in the batch."""
+    """What RLVR² computed between scores and rewards; rows are in the order of the batch."""
 
     utilities_MK: np.ndarray
     """As fitted, without attributes."""
@@ -168,12 +168,10 @@ class FusedGroup:
             headings.append(f"{name} ×{self.weights[k]:g}")
             scores = [write_cell(float(score)) for score in self.scores[order, k]]
             shaded = shade_column(self.utilities[order, k].tolist())
-            columns.append(
-                [
-                    replace(c, text=s) if isinstance(c, Shaded) else s
-                    for c, s in zip(shaded, scores, strict=True)
-                ]
-            )
+            cells: list[Any] = []
+            for cell, score in zip(shaded, scores, strict=True):
+                cells.append(replace(cell, text=score) if isinstance(cell, Shaded) else score)
+            columns.append(cells)
         return make_html_table(repr(self), headings, zip(*columns, strict=True))
 
     def _describe_gate(self, i: int) -> str | Marked:
@@ -207,21 +205,26 @@ class FusedGroup:
 
     @cached_property
     def constant(self) -> np.ndarray:
-        """(K,): criteria that tell no rollouts apart."""
+        """(K,): does the criterion tell no rollouts apart?"""
         if np.isnan(self.utilities).any():  # a rule without utilities: the outcomes must do
-            return np.asarray(~(self.outcomes != 0.5).any((0, 1), where=~np.isnan(self.outcomes)))
+            was_compared = ~np.isnan(self.outcomes)
+            has_winner_K = (self.outcomes != 0.5).any((0, 1), where=was_compared)
+            return np.asarray(~has_winner_K)
         return np.asarray(~self.utilities.any(0))
 
     @property
     def effective_weights(self) -> np.ndarray:
-        """(K,): each criterion's share of the variance of the weighted sum. They add up to 1, and may be negative."""
-        parts = self.weights * self.values
-        parts = parts - parts.mean(0)
-        total = parts.sum(1)
-        variance = total @ total
+        """(K,): each criterion's share of the variance of the weighted sum. They add up to 1, and may be negative.
+
+        All are 0 if the rollouts are tied.
+        """
+        parts_GK = self.weights * self.values
+        parts_GK = parts_GK - parts_GK.mean(0)
+        total_G = parts_GK.sum(1)
+        variance = total_G @ total_G  # times the number of rollouts
         if variance > 0.0 and self.ranking.max() > self.ranking.min():
-            return np.asarray(parts.T @ total / variance)
-        return 0.0 * parts[0]
+            return np.asarray(parts_GK.T @ total_G / variance)
+        return 0.0 * parts_GK[0]
 
     @cached_property
     def agreement(self) -> float:
@@ -239,7 +242,7 @@ class FusedGroup:
 
     @property
     def _starts(self) -> np.ndarray:
-        """The group as a batch of one."""
+        """The bounds of the group in a batch of one, for `measure_errors` and `measure_agreement`."""
         return np.array([0, len(self.reward)])
 
     @property
@@ -261,7 +264,7 @@ class FusedGroup:
         return tuple(flags)
 
     def explain(self, rollout: int) -> str:
-        """Why this rollout got its reward, in words."""
+        """Say in words why this rollout got its reward; raises InvalidInput if there is no such rollout."""
         if not 0 <= rollout < len(self.reward):
             raise InvalidInput(
                 "explain",
@@ -292,7 +295,10 @@ class Fused(Framed):
     """The influence of attributes and what was taken out, rows and groups as in the batch; None if nothing was."""
 
     def __post_init__(self) -> None:
-        """Refuse values that cannot be rewards, whoever wrote the rule. Unscored rollouts get their group's mean."""
+        """Raise InvalidInput for values that cannot be rewards, and give unscored rollouts their group's mean.
+
+        Users write rules too, so every result is checked.
+        """
         if not isinstance(self.batch, ScoreBatch):
             raise InvalidInput(
                 "Fused",
@@ -316,6 +322,7 @@ class Fused(Framed):
             )
 
     def _check_values(self) -> None:
+        """Check that there is a finite number for each rollout; NaN is replaced for a rollout without scores."""
         owner = f"rule {self.rule!r}"
         M = len(self.batch.scores_MK)
         value_M = self.value_M
@@ -360,7 +367,7 @@ class Fused(Framed):
         )
 
     def to_polars(self) -> Any:
-        """A polars frame: group, rollout, reward, ranking (if gated), and `utility.NAME` (RLVR² only)."""
+        """Return a polars frame: group, rollout, reward, ranking (if gated), and `utility.NAME` (RLVR² only)."""
         import polars as pl
 
         batch = self.batch
@@ -390,34 +397,34 @@ class Fused(Framed):
 
     @property
     def reward_M(self) -> np.ndarray:
-        """The reward, rows as in the batch."""
+        """(M,): the reward, in the order of the batch."""
         return self.value_M if self.gated is None else self.gated.reward
 
     @property
     def reward(self) -> np.ndarray:
-        """What the trainer gets: the value, after the gate if there is one."""
+        """The reward that the trainer gets, in the caller's shape: the value, after the gate if there is one."""
         return self.batch.restore_rollout_shape(self.reward_M)
 
     @property
     def ranking_M(self) -> np.ndarray:
-        """Before the gate: R̃ of RLVR², the value of another rule; rows as in the batch."""
+        """(M,): the value before the gate, in the order of the batch: R̃ of RLVR², or the value of another rule."""
         return self.value_M if self.fit is None else self.fit.ranking_M
 
     @property
     def ranking(self) -> np.ndarray:
-        """Before the gate: R̃ of RLVR², the value of another rule."""
+        """The value before the gate, in the caller's shape: R̃ of RLVR², or the value of another rule."""
         return self.batch.restore_rollout_shape(self.ranking_M)
 
     @property
     def fused(self) -> np.ndarray | None:
-        """The weighted sum of utilities."""
+        """The weighted sum of utilities; None for a rule without utilities."""
         if self.fit is None:
             return None
         return self.batch.restore_rollout_shape(self.fit.fused_M)
 
     @property
     def utilities(self) -> np.ndarray | None:
-        """Fitted utilities, criteria last."""
+        """The fitted utilities, with criteria as the last axis; None for a rule without utilities."""
         if self.fit is None:
             return None
         return self.batch.restore_rollout_shape(self.fit.utilities_MK)
@@ -499,7 +506,7 @@ class Fused(Framed):
 
     @cached_property
     def error_M(self) -> np.ndarray:
-        """The same, rows as in the batch."""
+        """(M,): the same, in the order of the batch."""
         return measure_errors(self._parts_MK, self.batch.starts)
 
     @property
@@ -520,7 +527,7 @@ class Fused(Framed):
         return (self.group(g) for g in range(len(self)))
 
     def __getitem__(self, label: Hashable) -> FusedGroup:
-        """The group with this label."""
+        """Return the group with this label; raises InvalidInput if there is none."""
         if not isinstance(label, Hashable) or label not in self._number_of_label:
             example = next(iter(self._number_of_label), None)
             allowed = f"the label of one of its {len(self)} groups, such as {example!r}"
@@ -534,14 +541,20 @@ class Fused(Framed):
         return {label: g for g, label in enumerate(self.labels)}
 
     def explain(self, rollout: int | tuple[int, int]) -> str:
-        """Why a rollout got its reward: its row number, or (group, rollout) for a (groups, rollouts, …) batch."""
+        """Say in words why a rollout got its reward.
+
+        rollout: its row number, or (group, rollout) if the scores were given as (groups, rollouts, …).
+        """
         batch = self.batch
         # The caller's shape: (rows,) or (groups, rollouts).
         shape = batch.shape or (len(batch.scores_MK),)
         position = rollout if isinstance(rollout, tuple) else (rollout,)
-        is_valid = isinstance(rollout, tuple) == (len(shape) == 2) and len(position) == len(shape)
-        is_valid = is_valid and all(isinstance(i, int | np.integer) for i in position)
-        if not is_valid or not all(0 <= i < size for i, size in zip(position, shape, strict=True)):
+        has_right_form = isinstance(rollout, tuple) == (len(shape) == 2)
+        is_valid = has_right_form and len(position) == len(shape)
+        if is_valid:
+            for i, size in zip(position, shape, strict=True):
+                is_valid = is_valid and isinstance(i, int | np.integer) and 0 <= i < size
+        if not is_valid:
             allowed = f"a row from 0 to {shape[0] - 1}"
             if len(shape) == 2:
                 allowed = (
@@ -555,49 +568,54 @@ class Fused(Framed):
         return self.group(g).explain(row - int(batch.starts[g]))
 
     def rows_of(self, g: int) -> slice:
-        """The rows of a group in the batch."""
+        """Return the rows of a group in the batch."""
         return slice(int(self.batch.starts[g]), int(self.batch.starts[g + 1]))
 
     def group(self, g: int) -> FusedGroup:
-        """Everything about one group, by its number."""
+        """Return everything about one group, given by its number."""
         batch = self.batch
-        fit = self.fit
-        control = self.control
         rows = self.rows_of(g)
         size = rows.stop - rows.start
-        unknown_GK = np.full((size, batch.K), np.nan)
+        higher_is_better = np.ones(batch.K, bool)
+        if batch.lower_NK is not None:
+            higher_is_better = ~_select_group(batch.lower_NK, g)
+        # NaN under a rule without utilities.
+        utilities = np.full((size, batch.K), np.nan)
+        values = utilities
+        fused = np.full(size, np.nan)
         details: dict[str, Any] = {}
-        if fit is not None:
-            details["scale"] = 1.0 if fit.scale_NK is None else fit.scale_NK[g]
+        if self.fit is not None:
+            utilities = self.fit.utilities_MK[rows]
+            values = self.fit.values_MK[rows]
+            fused = self.fit.fused_M[rows]
+            details["scale"] = 1.0 if self.fit.scale_NK is None else self.fit.scale_NK[g]
         if "ranked_scores" in self.details:
             details["ranked_scores"] = self.details["ranked_scores"][rows]
-        if control is not None:
-            details["mean_contrasts"] = control.contrasts_MD[rows]
-            details["pool"] = control.pool
-            details["gamma"] = control.gamma_NKD[g]
-            details["se"] = control.se_NKD[g]
-            details["shrunk"] = control.shrunk_NKD[g]
-            details["n"] = control.n_NK[g]
-            details["taken"] = control.taken_NKD[g]
+        if self.control is not None:
+            details["mean_contrasts"] = self.control.contrasts_MD[rows]
+            details["pool"] = self.control.pool
+            details["gamma"] = self.control.gamma_NKD[g]
+            details["se"] = self.control.se_NKD[g]
+            details["shrunk"] = self.control.shrunk_NKD[g]
+            details["n"] = self.control.n_NK[g]
+            details["taken"] = self.control.taken_NKD[g]
         return FusedGroup(
             label=self.labels[g],
             criteria=batch.names,
             weights=_select_group(self.used_weights_NK, g),
             margins=_select_group(batch.margins_NK, g),
             scores=batch.scores_MK[rows],
-            higher_is_better=np.ones(batch.K, bool)
-            if batch.lower_NK is None
-            else ~_select_group(batch.lower_NK, g),
-            utilities=unknown_GK if fit is None else fit.utilities_MK[rows],
-            values=unknown_GK if fit is None else fit.values_MK[rows],
-            fused=np.full(size, np.nan) if fit is None else fit.fused_M[rows],
+            higher_is_better=higher_is_better,
+            utilities=utilities,
+            values=values,
+            fused=fused,
             ranking=self.ranking_M[rows],
             reward=self.reward_M[rows],
             no_signal=bool(self.no_signal[g]),
             attribute_names=self.attribute_names,
             attributes=None if batch.attributes_MD is None else batch.attributes_MD[rows],
             gate=self.gate,
-            gated=None if self.gated is None else self.gated.part(rows),
+            gated=None if self.gated is None else self.gated.select_rows(rows),
             compared=self._outcomes_of_group.get(g, {}),
             soft=self._soft_outcomes_of_group.get(g, {}),
             **details,
@@ -613,11 +631,12 @@ class Fused(Framed):
         return {} if self.fit is None else _split_by_group(self.fit.soft)
 
     def record(self, g: int) -> dict[str, Any]:
-        """The data of a group's record, as JSON can hold them; see `rubrank.records`."""
+        """Return the data of a group's record, as JSON can hold them; see `rubrank.records`."""
         return make_record(self, g)
 
 
 def _split_by_group(cells: Cells) -> dict[int, dict[int, np.ndarray]]:
+    """Turn (group, column) → outcomes into group → column → outcomes."""
     by_group: dict[int, dict[int, np.ndarray]] = {}
     for (g, k), outcome in cells.items():
         by_group.setdefault(g, {})[k] = outcome
@@ -625,7 +644,7 @@ def _split_by_group(cells: Cells) -> dict[int, dict[int, np.ndarray]]:
 
 
 def measure_errors(parts_MK: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """(M,): √( K/(K−1) Σ_k (w_k u_ki − mean)² ), the standard error of the weighted sum of K criteria.
+    """Return √( K/(K−1) Σ_k (w_k u_ki − mean)² ), the standard error (M,) of the weighted sum of K criteria.
 
     Only criteria that tell rollouts of the group apart count; NaN with fewer than two.
     """
@@ -639,7 +658,7 @@ def measure_errors(parts_MK: np.ndarray, starts: np.ndarray) -> np.ndarray:
 
 
 def measure_agreement(parts_MK: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """(N,): max(0, 1 − MS_residual / MS_rollouts) of the table rollouts × criteria; 1 = all criteria agree.
+    """Return max(0, 1 − MS_residual / MS_rollouts) (N,) of the table rollouts × criteria; 1 = all criteria agree.
 
     MS is a mean square of the two-way analysis of variance. NaN if fewer than two criteria tell rollouts apart. Real
     trade-offs between criteria count as disagreement too, so low agreement alone is not a reason to drop a group.
@@ -667,14 +686,14 @@ def measure_agreement(parts_MK: np.ndarray, starts: np.ndarray) -> np.ndarray:
 
 
 def find_informative(parts_MK: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """(N, K): does the criterion tell rollouts of the group apart? Utilities are all 0 if it does not."""
+    """Return (N, K): does the criterion tell rollouts of the group apart? Utilities are all 0 if it does not."""
     if len(starts) < 2:
         return np.zeros((0, parts_MK.shape[1]), bool)
     return np.logical_or.reduceat(parts_MK != 0.0, starts[:-1], axis=0)
 
 
 def _describe(values: Any, M: int) -> str:
-    """For error messages: the shape of `values`, or its contents if the shape is right."""
+    """Return the shape of `values`, or its contents if the shape is right, for error messages."""
     try:
         shape = np.shape(values)
     except ValueError:  # lists of different lengths
@@ -685,5 +704,5 @@ def _describe(values: Any, M: int) -> str:
 
 
 def _select_group(values_NK: np.ndarray, g: int) -> np.ndarray:
-    """The row of group g; the only row if all groups share it."""
+    """Return the row of group g; the only row if all groups share it."""
     return values_NK[g if len(values_NK) > 1 else 0]

@@ -20,6 +20,14 @@
 
     R = Σ w u stretched to [0, 1] within the group, u = utilities of the ordering      grade A: docs/method.md
 
+The steps of `RLVR2.fuse`:
+
+    1  utilities u of every criterion in every group, from the order of the scores      models/shapes.py
+    2  the influence of attributes is taken out of the utilities                        control/ordinal.py
+    3  `span` gives every criterion the same span, if asked for                         _measure_span
+    4  weighted sum, stretched to [0, 1] within the group                               models/shapes.py: combine
+    5  with scale="utility", advantages instead of rewards                              see below
+
 `fuse` and `utilities` take and return plain arrays. `Composed` is RLVR² with the weights or scores of another rule.
 A rollout with a missing score is not compared on that criterion; it never counts as a loss. If all rollouts of a group
 are tied, each gets 0.5.
@@ -64,9 +72,9 @@ from rubrank.scores.probabilities import find_soft_cells
 if TYPE_CHECKING:
     from rubrank.fusion.models.attribute_fit import Part
 
-LARGEST = 4096
+MOST_ROLLOUTS = 4096
 """Most rollouts in one group: a fit looks at all pairs."""
-_CHECKED = (
+_DECLARED_OPTIONS = (
     "pool",
     "span",
     "wins",
@@ -79,9 +87,9 @@ _CHECKED = (
     "outcomes",
     "retest",
 )
-"""Options whose allowed values `RewardOptions` declares."""
+"""Options whose allowed values `RewardOptions` declares, and which it therefore checks."""
 # Weights must be above 0. This share of a group's largest weight is too small to change a reward.
-_LEAST_WEIGHT = 1e-9
+_LEAST_WEIGHT_SHARE = 1e-9
 
 
 @refuses_wrong_kinds
@@ -136,7 +144,7 @@ class RLVR2:
 
     def __post_init__(self) -> None:
         changed = {}
-        for name in _CHECKED:
+        for name in _DECLARED_OPTIONS:
             value = getattr(self, name)
             if value is not getattr(RLVR2, name, None) and value != {}:
                 changed[name] = value
@@ -144,11 +152,10 @@ class RLVR2:
             # Imported here: pydantic takes as long to load as NumPy, and most callers keep the defaults.
             from rubrank.options import RewardOptions, read_options
 
-            values = {
-                name: value.item() if isinstance(value, np.generic) else value
-                for name, value in changed.items()
-            }
-            read_options(RewardOptions, self.name, values, "method", strict=True)
+            for name, value in changed.items():
+                if isinstance(value, np.generic):  # pydantic does not take NumPy's numbers
+                    changed[name] = value.item()
+            read_options(RewardOptions, self.name, changed, "method", strict=True)
         if self.wins == "graded":
             for name in ("model", "prior", "outcomes"):
                 if getattr(self, name) != getattr(RLVR2, name):
@@ -182,7 +189,7 @@ class RLVR2:
 
     @property
     def bounded(self) -> bool:
-        """Values from 0 to 1, unless they are advantages."""
+        """Are the values from 0 to 1? They are, unless they are advantages."""
         return self.scale == "ranking"
 
     @property
@@ -193,7 +200,7 @@ class RLVR2:
         return self.pool == "group" or self.adjust is None or self.batch_estimate is not None
 
     def state(self) -> dict[str, Any]:
-        """What was learnt about attributes, and with width="run" the recent scores, as JSON data."""
+        """Return what was learnt about attributes, and with width="run" the recent scores, as JSON data."""
         state = {"rule": self.name, "version": 1, "running": self.running.state()}
         if self._learns_width:
             state["recent"] = self.recent.state()
@@ -207,23 +214,24 @@ class RLVR2:
             self.recent.restore(saved.get("recent", {}))
 
     def __call__(self, batch: ScoreBatch) -> Fused:
-        """The reward of each rollout, and every number that led to it."""
+        """Return the reward of each rollout, and every number that led to it."""
         return self.fuse(batch, None)
 
     def fuse(self, batch: ScoreBatch, weights_NK: np.ndarray | None) -> Fused:
-        """Fit utilities, adjust them for attributes, scale them by `span`, and add them up.
+        """Fit utilities, adjust them for attributes, scale them by `span`, and add them up: the steps listed above.
 
-        weights_NK: None stands for the batch's own weights.
+        weights_NK: None stands for the weights of the batch.
         """
         # Imported here: it loads numba, which `import rubrank` should not.
         from rubrank.fusion.models.shapes import combine
 
-        used_NK = batch.weights_NK if weights_NK is None else weights_NK
-        soft = self._find_soft_cells(batch)
-        u_MK = self._fit_utilities(batch, soft)
+        used_weights_NK = batch.weights_NK if weights_NK is None else weights_NK
+        u_MK, soft = self._fit_utilities(batch)
         values_MK = u_MK
         control = None
-        if self.adjusts(batch) and self.wins == "ordinal":
+        has_attributes = batch.attributes_MD is not None and batch.attributes_MD.shape[1] > 0
+        is_controlled = self.adjust is not None and has_attributes
+        if is_controlled and self.wins == "ordinal":
             control = control_attributes(self, batch, u_MK, soft)
             values_MK = control.values_MK
         scale_NK = None
@@ -231,51 +239,54 @@ class RLVR2:
             span_NK = _measure_span(values_MK, batch, self.span)
             values_MK = values_MK / span_NK[batch.group_of_row]
             scale_NK = 1.0 / span_NK
-        if self.adjusts(batch) and self.wins == "graded":
+        # Graded wins are differences of scores, so their control acts on the scale that `span` gives them.
+        if is_controlled and self.wins == "graded":
             control = control_linearly(self, batch, values_MK)
             values_MK = control.values_MK
         fused_M = np.empty(len(values_MK))
         ranking_M = np.empty(len(values_MK))
-        combine(values_MK, batch.starts, make_safe_weights(used_NK), fused_M, ranking_M)
+        combine(values_MK, batch.starts, make_safe_weights(used_weights_NK), fused_M, ranking_M)
         fit = Fit(u_MK, values_MK, fused_M, ranking_M, scale_NK, soft)
         if self.scale == "ranking":
             return Fused(batch, self.name, ranking_M, weights_NK, fit=fit, control=control)
+
         # Advantages: divided by the sd that a strict order on all criteria alike would have; see the formula above.
         model: Any = STRICT_ORDER if self.wins == "graded" else find_model(self.model)
-        references = [reference_spread(model, float(self.prior), int(n)) for n in batch.sizes]
+        references = [
+            measure_reference_spread(model, float(self.prior), int(n)) for n in batch.sizes
+        ]
         sd_N = np.array([reference.sd for reference in references])
         span_N = np.array([reference.span for reference in references])
-        asked_weights_NK = np.where(batch.scored_NK, used_NK, 0.0)
-        norm_N = np.sqrt((asked_weights_NK * asked_weights_NK).sum(1))
+        rubric_weights_NK = np.where(batch.scored_NK, used_weights_NK, 0.0)
+        norm_N = np.sqrt((rubric_weights_NK * rubric_weights_NK).sum(1))
         unit_N = np.where(norm_N > 0.0, sd_N * norm_N, 1.0)
         advantage_M = subtract_mean(fused_M / unit_N[batch.group_of_row], batch)
         details = {"reference_span": span_N / sd_N}
         return Fused(batch, self.name, advantage_M, weights_NK, details, fit=fit, control=control)
 
-    def _find_soft_cells(self, batch: ScoreBatch) -> Cells:
-        """The outcomes of uncertain verdicts; none if outcomes are hard."""
-        if self.outcomes == "hard":
-            return {}
-        return find_soft_cells(batch, self.retest)
+    def _fit_utilities(self, batch: ScoreBatch) -> tuple[np.ndarray, Cells]:
+        """Fit the utilities (M, K) without attributes.
 
-    def _fit_utilities(self, batch: ScoreBatch, soft: Cells) -> np.ndarray:
-        """Utilities (M, K) without attributes."""
+        Also returns the outcomes of uncertain verdicts, which were fitted instead of the order of the scores; there are
+        none with outcomes="hard".
+        """
         from rubrank.fusion.models.shapes import shape_table
 
-        if batch.largest_group_size > LARGEST:
-            allowed = f"of at most {LARGEST:,} rollouts: all pairs enter a fit"
+        if batch.largest_group_size > MOST_ROLLOUTS:
             raise InvalidInput(
                 self.name,
                 "groups",
-                allowed=allowed,
+                allowed=f"of at most {MOST_ROLLOUTS:,} rollouts: all pairs enter a fit",
                 got=f"one of {batch.largest_group_size:,}",
                 remedy="Did you forget groups=?",
             )
+        soft = {} if self.outcomes == "hard" else find_soft_cells(batch, self.retest)
         scores_MK = batch.oriented_MK
         if np.isinf(scores_MK).any():
             refuse_infinite(self.name, batch.restore_rollout_shape(batch.scores_MK))
         if self.wins == "graded":
-            return grade_wins(batch, self.tau, measure_widths(batch, self.width, self.recent))
+            width_NK = measure_widths(batch, self.width, self.recent)
+            return grade_wins(batch, self.tau, width_NK), soft
         model = find_model(self.model)
         prior = float(self.prior)
         u_MK = shape_table(model, prior).find_utilities(scores_MK, batch.starts, batch.margins_NK)
@@ -290,37 +301,35 @@ class RLVR2:
             u_Bn = model.fit(wins, np.full((len(cells), n), prior))
             for (g, k), u_n in zip(cells, u_Bn, strict=True):
                 u_MK[batch.starts[g] : batch.starts[g + 1], k] = u_n
-        return u_MK
-
-    def adjusts(self, batch: ScoreBatch) -> bool:
-        """Whether the batch has attributes whose influence is taken out."""
-        return (
-            self.adjust is not None
-            and batch.attributes_MD is not None
-            and batch.attributes_MD.shape[1] > 0
-        )
+        return u_MK, soft
 
     def estimate(self, batch: ScoreBatch) -> BatchEstimate:
-        """The influence of attributes over a batch, for fusing parts of it one by one; with pool="run" it learns."""
-        soft = self._find_soft_cells(batch)
-        u_MK = self._fit_utilities(batch, soft)
+        """Estimate the influence of attributes over a batch, for fusing parts of it one by one.
+
+        With pool="run" the rule learns from the batch.
+        """
+        u_MK, soft = self._fit_utilities(batch)
         if self.wins == "ordinal":
             return estimate_attributes(self, batch, u_MK, soft)
         if self.span != "model":
-            u_MK = u_MK / _measure_span(u_MK, batch, self.span)[batch.group_of_row]
+            span_NK = _measure_span(u_MK, batch, self.span)
+            u_MK = u_MK / span_NK[batch.group_of_row]
         return estimate_linearly(self, batch, u_MK)
 
-    def part(self, batch: ScoreBatch) -> Part:
-        """These groups as one part of a larger batch, whose attribute coefficients are fitted over all parts."""
+    def make_part(self, batch: ScoreBatch) -> Part:
+        """Make these groups one part of a larger batch, whose attribute coefficients are fitted over all parts."""
         from rubrank.fusion.models.attribute_fit import Part
 
-        soft = self._find_soft_cells(batch)
-        u_MK = self._fit_utilities(batch, soft)
-        return Part(*make_fit_data(self, batch, u_MK, soft), u_MK)
+        u_MK, soft = self._fit_utilities(batch)
+        data, controlled_NK = make_fit_data(self, batch, u_MK, soft)
+        return Part(data, controlled_NK, u_MK)
 
 
 def _measure_span(values_MK: np.ndarray, batch: ScoreBatch, span: Span) -> np.ndarray:
-    """(N, K): best minus worst ("unit") or standard deviation ("sd") of each criterion in each group; 1 if all tie."""
+    """Measure how far apart a criterion puts the rollouts of a group: (N, K); 1 if it ties all of them.
+
+    span: "unit" for best minus worst, "sd" for the standard deviation.
+    """
     if not batch.N:
         return np.ones((0, batch.K))
     starts = batch.starts[:-1]
@@ -342,11 +351,11 @@ class ReferenceSpread(NamedTuple):
 
 
 @lru_cache(maxsize=512)
-def reference_spread(model: Any, prior: float, size: int) -> ReferenceSpread:
-    """The spread in a group of this size; (1, 1) for a single rollout."""
+def measure_reference_spread(model: Any, prior: float, size: int) -> ReferenceSpread:
+    """Return the spread of a strict order of this many rollouts; (1, 1) for a single rollout."""
     if size < 2:
         return ReferenceSpread(1.0, 1.0)
-    wins = np.tril(np.ones((size, size)), -1)
+    wins = np.tril(np.ones((size, size)), -1)  # each rollout beats all those before it
     u = np.asarray(model.fit(wins, np.full(size, prior)))
     return ReferenceSpread(float(u.std()), float(np.ptp(u)))
 
@@ -368,7 +377,7 @@ class Composed:
 
     @property
     def bounded(self) -> bool:
-        """Whether the rewards of RLVR² are from 0 to 1."""
+        """Are the values from 0 to 1? As those of RLVR²."""
         return self.ordinal.bounded
 
     @property
@@ -382,7 +391,7 @@ class Composed:
         return f"{self.ordinal.name}*{self.weighing.name}"
 
     def __call__(self, batch: ScoreBatch) -> Fused:
-        """The reward of each rollout."""
+        """Return the reward of each rollout."""
         weights_NK = None
         if isinstance(self.weighing, Reweighting):
             weights_NK = make_positive(self.weighing.weights(batch), batch)
@@ -394,7 +403,7 @@ class Composed:
         return replace(fused, batch=batch, rule=self.name, details=details)
 
     def state(self) -> dict[str, Any]:
-        """The state of the weights and of RLVR², as far as they have one."""
+        """Return the states of the other rule and of RLVR², as JSON data; None for one that does not learn."""
         weighing = self.weighing.state() if isinstance(self.weighing, Stateful) else None
         ordinal = self.ordinal.state() if self.ordinal.remembers else None
         return {"rule": self.name, "version": 1, "weighing": weighing, "ordinal": ordinal}
@@ -415,6 +424,5 @@ def make_positive(weights_NK: np.ndarray, batch: ScoreBatch) -> np.ndarray:
         raise InvalidInput(
             "rlvr2", "weights", allowed="finite", got="an infinite or missing one", remedy=""
         )
-    return np.where(
-        largest_N1 > 0.0, np.maximum(weights_NK, _LEAST_WEIGHT * largest_N1), batch.weights_NK
-    )
+    positive_NK = np.maximum(weights_NK, _LEAST_WEIGHT_SHARE * largest_N1)
+    return np.where(largest_N1 > 0.0, positive_NK, batch.weights_NK)

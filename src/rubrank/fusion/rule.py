@@ -34,7 +34,7 @@ from rubrank.scores.batch import ScoreBatch
 
 @runtime_checkable
 class Rule(Protocol):
-    """What every rule can do."""
+    """What every rule has: a name, a range of values, and a call that fuses a batch."""
 
     @property
     def name(self) -> str:
@@ -47,19 +47,18 @@ class Rule(Protocol):
         ...
 
     def __call__(self, batch: ScoreBatch) -> Fused:
-        """One number for each rollout."""
+        """Return one number for each rollout, in `value_M` of the result."""
         ...
 
 
 def apply_rule(rule: Rule, batch: ScoreBatch) -> Fused:
-    """Call the rule and check that it returns a `Fused` (which checks its own values)."""
+    """Call the rule; raises InvalidInput if it does not return a `Fused` (which checks its own values)."""
     fused = rule(batch)
     if not isinstance(fused, Fused):
-        allowed = "a rubrank.Fused(batch, name, values)"
         raise InvalidInput(
             f"rule {rule.name!r}",
             "what it returns",
-            allowed=allowed,
+            allowed="a rubrank.Fused(batch, name, values)",
             got=brief(fused),
             remedy="See `rubrank help extending`.",
         )
@@ -71,7 +70,7 @@ class Reweighting(Rule, Protocol):
     """A weighted sum that computes its own weights. RLVR² can use them instead of the rubric's: rlvr2*focal."""
 
     def weights(self, batch: ScoreBatch) -> np.ndarray:
-        """(N, K), or (1, K) if all groups have the same weights; 0 for a criterion that does not count."""
+        """Return (N, K), or (1, K) if all groups have the same weights; 0 for a criterion that does not count."""
         ...
 
 
@@ -80,7 +79,7 @@ class Rescoring(Rule, Protocol):
     """A rule that first changes the scores. RLVR² can rank by those instead of the rubric's: rlvr2*gear."""
 
     def scores(self, batch: ScoreBatch) -> np.ndarray:
-        """(M, K): from 0 to 1, higher is better, NaN = missing."""
+        """Return the changed scores (M, K): from 0 to 1, higher is better, NaN = missing."""
         ...
 
 
@@ -89,9 +88,9 @@ class Stateful(Rule, Protocol):
     """A rule that learns from batch to batch."""
 
     def state(self) -> dict[str, Any]:
-        """What it has learnt, as JSON data."""
+        """Return what it has learnt, as JSON data."""
         ...
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Continue from a saved state; raises if another rule or version saved it."""
+        """Continue from a saved state; raises InvalidInput if another rule or version saved it."""
         ...
