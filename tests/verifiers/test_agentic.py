@@ -19,9 +19,9 @@ import rubrank.verifiers.agentic.state
 import rubrank.verifiers.agentic.tools  # noqa: F401 - importing registers
 from rubrank.rollouts.rollout import Rollout
 from rubrank.verifiers.agentic.calls import find_best_pairs
-from rubrank.verifiers.agentic.patches import PatchError, apply, parse
+from rubrank.verifiers.agentic.patches import PatchError, apply_patches, parse_diff
 from rubrank.verifiers.shared import sandbox
-from rubrank.verifiers.shared.code_blocks import fenced_blocks, find_code, find_patch, same_output
+from rubrank.verifiers.shared.code_blocks import find_code, find_patch, is_same_output, split_fenced_blocks
 from rubrank.verifiers.shared.json_values import are_equal, is_match, write_canonical
 from rubrank.verifiers.verifier import VERIFIERS, Verdict
 
@@ -33,7 +33,7 @@ def verdict(name: str, response: str = "ok", params: dict | None = None, **rollo
 
 @pytest.fixture
 def isolated():
-    if not sandbox.isolation():
+    if not sandbox.find_isolation():
         pytest.skip("this machine offers no isolation")
 
 
@@ -242,7 +242,7 @@ def test_too_much_is_no_way_out_of_a_verdict(isolated):
 
 def test_blocks():
     text = "```python\na\n```\nx\n~~~~\n```\nb\n~~~~\n```json\n{}"
-    assert list(fenced_blocks(text)) == [("python", "a\n"), ("", "```\nb\n"), ("json", "{}\n")]
+    assert list(split_fenced_blocks(text)) == [("python", "a\n"), ("", "```\nb\n"), ("json", "{}\n")]
     assert find_code(text) == "```\nb\n"
     assert find_code("print(1)") == "print(1)"
     assert find_code("Sorry, I cannot.") is None
@@ -281,7 +281,7 @@ def test_hostile_answers_are_refused(text):
     ],
 )
 def test_outputs(expected, written, compare, same):
-    assert same_output(expected, written, compare, 1e-6) is same
+    assert is_same_output(expected, written, compare, 1e-6) is same
 
 
 # --- patches ------------------------------------------------------------------------------------------------------
@@ -292,21 +292,21 @@ def test_outputs(expected, written, compare, same):
 )
 def test_paths_that_lead_out_are_refused(name):
     with pytest.raises(PatchError, match="refused"):
-        parse(f"--- /dev/null\n+++ {name}\n@@ -0,0 +1 @@\n+x\n")
+        parse_diff(f"--- /dev/null\n+++ {name}\n@@ -0,0 +1 @@\n+x\n")
 
 
 def test_links_and_binaries_are_refused():
     with pytest.raises(PatchError, match="symbolic"):
-        parse("diff --git a/x b/x\nnew file mode 120000\n--- /dev/null\n+++ b/x\n@@ -0,0 +1 @@\n+/etc\n")
+        parse_diff("diff --git a/x b/x\nnew file mode 120000\n--- /dev/null\n+++ b/x\n@@ -0,0 +1 @@\n+/etc\n")
     with pytest.raises(PatchError, match="binary"):
-        parse("diff --git a/x b/x\nindex 1..2\nGIT binary patch\nliteral 0\n")
+        parse_diff("diff --git a/x b/x\nindex 1..2\nGIT binary patch\nliteral 0\n")
 
 
 @pytest.mark.parametrize("mode", ["new file mode 160000", "index 1..2 160000", "new mode 120000", "index 1..2 120000"])
 def test_links_of_every_kind_are_refused(mode):
     diff = f"diff --git a/x b/x\n{mode}\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-Subproject commit 1\n+Subproject commit 2\n"
     with pytest.raises(PatchError, match=r"submodules|symbolic"):
-        parse(diff)
+        parse_diff(diff)
 
 
 @pytest.mark.parametrize(
@@ -315,13 +315,13 @@ def test_links_of_every_kind_are_refused(mode):
 )
 def test_names_that_no_file_has_are_refused(name):
     with pytest.raises(PatchError, match="no file can have such a name"):
-        parse(f"--- /dev/null\n+++ b/{name}\n@@ -0,0 +1 @@\n+x\n")
+        parse_diff(f"--- /dev/null\n+++ b/{name}\n@@ -0,0 +1 @@\n+x\n")
 
 
 @pytest.mark.parametrize("name", [".git/x", ".GIT/x", ".git./x", ".g\u200cit/x", "a/git~1/x", ".git::$DATA/x"])
 def test_git_in_every_spelling_is_refused(name):
     with pytest.raises(PatchError, match=r"into \.git"):
-        parse(f"--- /dev/null\n+++ b/{name}\n@@ -0,0 +1 @@\n+x\n")
+        parse_diff(f"--- /dev/null\n+++ b/{name}\n@@ -0,0 +1 @@\n+x\n")
 
 
 def _new(name: str) -> str:
@@ -336,31 +336,31 @@ def test_a_name_is_a_file_or_a_folder():
         ("diff --git a/q b/d/a/z\nrename from q\nrename to d/a/z\n", {"q": "", "d/a": ""}),
     ]:
         with pytest.raises(PatchError, match=r"is a file, not a folder|is a folder, not a file"):
-            apply(parse(diff), files)
+            apply_patches(parse_diff(diff), files)
     gone = "diff --git a/m b/m\ndeleted file mode 100644\n--- a/m\n+++ /dev/null\n@@ -1 +0,0 @@\n-x\n"
-    assert apply(parse(gone + _new("m/x")), {"m": "x\n"}) == {"m/x": "x\n"}  # as git has it
+    assert apply_patches(parse_diff(gone + _new("m/x")), {"m": "x\n"}) == {"m/x": "x\n"}  # as git has it
 
 
 def test_a_patch_of_endless_files_is_refused():
     with pytest.raises(PatchError, match=r"files|hunks"):
-        apply(parse("".join(_new(f"f{i}") for i in range(10_001))), {})
+        apply_patches(parse_diff("".join(_new(f"f{i}") for i in range(10_001))), {})
 
 
 def test_renames_copies_and_missing_newlines():
     moved = "diff --git a/x b/y\nsimilarity index 100%\nrename from x\nrename to y\n"
-    assert apply(parse(moved), {"x": "1\n"}) == {"y": "1\n"}
-    assert apply(parse(moved.replace("rename", "copy")), {"x": "1\n"}) == {"x": "1\n", "y": "1\n"}
+    assert apply_patches(parse_diff(moved), {"x": "1\n"}) == {"y": "1\n"}
+    assert apply_patches(parse_diff(moved.replace("rename", "copy")), {"x": "1\n"}) == {"x": "1\n", "y": "1\n"}
     cut = "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-1\n\\ No newline at end of file\n+2\n"
-    assert apply(parse(cut), {"x": "1"}) == {"x": "2\n"}
+    assert apply_patches(parse_diff(cut), {"x": "1"}) == {"x": "2\n"}
     with pytest.raises(PatchError, match="does not match"):
-        apply(parse(cut), {"x": "1\n"})
+        apply_patches(parse_diff(cut), {"x": "1\n"})
 
 
 def test_fuzz_lets_outer_context_differ():
     diff = "--- a/x\n+++ b/x\n@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n"
     with pytest.raises(PatchError):
-        apply(parse(diff), {"x": "A\nb\nc\n"})
-    assert apply(parse(diff), {"x": "A\nb\nc\n"}, fuzz=1) == {"x": "A\nB\nc\n"}
+        apply_patches(parse_diff(diff), {"x": "A\nb\nc\n"})
+    assert apply_patches(parse_diff(diff), {"x": "A\nb\nc\n"}, fuzz=1) == {"x": "A\nB\nc\n"}
 
 
 def _edited(lines: list[str], rng: random.Random) -> list[str]:
@@ -409,7 +409,7 @@ def test_the_applier_agrees_with_git(tmp_path):
 
 def _own(before: str, diff: str) -> str | None:
     try:
-        return apply(parse(diff), {"x": before})["x"]
+        return apply_patches(parse_diff(diff), {"x": before})["x"]
     except PatchError:
         return None
 

@@ -29,8 +29,8 @@ _POOR = "namespaces,bubblewrap"
 @pytest.mark.slow
 @pytest.mark.parametrize("without", ["", _POOR, f"{_POOR},scopes"])
 def test_nothing_gets_out(without, monkeypatch):
-    monkeypatch.setenv(sandbox.WITHOUT, without)
-    if not sandbox.isolation():
+    monkeypatch.setenv(sandbox.WITHOUT_VARIABLE, without)
+    if not sandbox.find_isolation():
         pytest.skip("this machine offers no isolation of that kind")
     found = attacks.attack()
     assert list(found) == list(attacks.ATTACKS)
@@ -39,8 +39,8 @@ def test_nothing_gets_out(without, monkeypatch):
 
 def test_the_attacks_work_where_nothing_stands_in_their_way(monkeypatch):
     """Without this, the test above could not fail."""
-    monkeypatch.setenv(sandbox.WITHOUT, f"{_POOR},landlock,filter")
-    monkeypatch.setenv(sandbox.ALLOW, ",".join(sandbox.WALLS))
+    monkeypatch.setenv(sandbox.WITHOUT_VARIABLE, f"{_POOR},landlock,filter")
+    monkeypatch.setenv(sandbox.ALLOW_VARIABLE, ",".join(sandbox.WALLS))
     monkeypatch.setattr(os, "geteuid", lambda: 1)
     for name in ("signal 0", "file read", "file written", "TCP"):
         with attacks.witness() as there:
@@ -48,26 +48,26 @@ def test_the_attacks_work_where_nothing_stands_in_their_way(monkeypatch):
 
 
 def test_check_finds_open_walls(monkeypatch):
-    if sandbox.isolation():
+    if sandbox.find_isolation():
         assert check().safe
-    monkeypatch.setenv(sandbox.WITHOUT, f"{_POOR},landlock,filter")
+    monkeypatch.setenv(sandbox.WITHOUT_VARIABLE, f"{_POOR},landlock,filter")
     monkeypatch.setattr(os, "geteuid", lambda: 1)
     refused = check()
     assert not refused.safe
     assert "RUBRANK_SANDBOX_ALLOW=network,signals,memory,files" in refused.refused
-    monkeypatch.setenv(sandbox.ALLOW, ",".join(sandbox.WALLS))
+    monkeypatch.setenv(sandbox.ALLOW_VARIABLE, ",".join(sandbox.WALLS))
     assert {"network", "signals", "files"} <= set(check().open)
 
 
 def test_the_verb_says_what_holds(monkeypatch):
-    if not sandbox.isolation():
+    if not sandbox.find_isolation():
         pytest.skip("this machine offers no isolation")
     said = CliRunner().invoke(app, ["sandbox", "check"])
     assert said.exit_code == 0, said.output
     assert said.output.count("held") >= 4
     said = CliRunner().invoke(app, ["sandbox", "check", "--json"])
     assert json.loads(said.output)["safe"] is True
-    monkeypatch.setenv(sandbox.WITHOUT, f"{_POOR},landlock,filter")
+    monkeypatch.setenv(sandbox.WITHOUT_VARIABLE, f"{_POOR},landlock,filter")
     said = CliRunner().invoke(app, ["sandbox", "check"])
     assert said.exit_code == 1
     assert "refused" in said.output
@@ -100,7 +100,7 @@ def nobody() -> tuple[list[str], dict[str, str]]:
 def test_as_an_ordinary_user(nobody, without, safe):
     python, environment = nobody
     command = [*python, "-m", "rubrank", "sandbox", "check", "--json"]
-    environment = {**environment, sandbox.WITHOUT: without}
+    environment = {**environment, sandbox.WITHOUT_VARIABLE: without}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
     said = json.loads(done.stdout)
     if safe and said["refused"]:

@@ -34,7 +34,7 @@ PROGRAMS = {
 
 @pytest.fixture
 def isolated():
-    if not sandbox.isolation():
+    if not sandbox.find_isolation():
         pytest.skip("this machine offers no isolation")
 
 
@@ -79,7 +79,7 @@ def test_no_language_reads_files_of_the_machine(language, without, monkeypatch, 
     """Neither the program nor its compiler sees them; a file that may be read shows that the program works."""
     if languages.find_tool(language) is None:
         pytest.skip(f"no {languages.RECIPES[language].tool} here")
-    monkeypatch.setenv(sandbox.WITHOUT, without)
+    monkeypatch.setenv(sandbox.WITHOUT_VARIABLE, without)
     if without:  # as for an ordinary user: no change of user, either
         monkeypatch.setattr(os, "geteuid", os.geteuid if os.geteuid() else lambda: 1)
     secret = tmp_path / "secret"
@@ -200,6 +200,6 @@ def test_a_compiler_that_the_sandbox_stops_is_said_to_be(monkeypatch):
     stopped = sandbox.Result("killed", None, b"", b"", 1.0)
     monkeypatch.setattr(programs, "find_tool", lambda language: ("/usr/bin/c++", ()))
     monkeypatch.setattr(sandbox, "run", lambda *_, **__: stopped)
-    monkeypatch.setattr(programs, "_compiler_works", lambda language: True)
+    monkeypatch.setattr(programs, "_does_compiler_work", lambda language: True)
     found = verdict("CodePasses", "```cpp\nint main() {}\n```", {"tests": [{"output": ""}]})
     assert (found.value, found.reason) == (0, "it does not compile: killed")

@@ -14,7 +14,7 @@ from cases import folded, open_to_everybody
 
 from rubrank.errors import InvalidInput
 from rubrank.verifiers.shared import sandbox
-from rubrank.verifiers.shared.sandbox import Limits, NoIsolation, SandboxFailed, run
+from rubrank.verifiers.shared.sandbox import Limits, NoIsolation, Result, SandboxFailed, run
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox's walls are those of Linux")
 
@@ -25,7 +25,7 @@ def python(code: str, **options) -> sandbox.Result:
 
 @pytest.fixture(scope="module")
 def walls() -> tuple[str, ...]:
-    found = sandbox.isolation()
+    found = sandbox.find_isolation()
     if not found:
         pytest.skip("this machine offers no isolation")
     return found
@@ -47,14 +47,14 @@ def kind(request, monkeypatch) -> str:
 
     "same user": no namespaces and no change of user, as for an ordinary caller in a container.
     """
-    monkeypatch.setenv(sandbox.WITHOUT, KINDS[request.param])
+    monkeypatch.setenv(sandbox.WITHOUT_VARIABLE, KINDS[request.param])
     if request.param.startswith("same user"):
         monkeypatch.setattr(os, "geteuid", os.geteuid if os.geteuid() else lambda: 1)
     if request.param == "no landlock" and os.geteuid():
         pytest.skip("refused: nothing keeps the files apart")
-    if request.param == "user" and "user" not in sandbox.isolation():
+    if request.param == "user" and "user" not in sandbox.find_isolation():
         pytest.skip("no user namespaces here")
-    if not sandbox.isolation():
+    if not sandbox.find_isolation():
         pytest.skip("this machine offers no isolation of that kind")
     return request.param
 
@@ -334,19 +334,19 @@ def test_a_program_that_cannot_start_is_the_sandboxs_fault(tmp_path):
     ],
 )
 def test_without_isolation_code_is_refused_unless_allowed_in_words(monkeypatch, without, open_):
-    monkeypatch.setenv(sandbox.WITHOUT, without)
+    monkeypatch.setenv(sandbox.WITHOUT_VARIABLE, without)
     monkeypatch.setattr(os, "geteuid", lambda: 1)
     with pytest.raises(NoIsolation, match="rubrank sandbox check") as refused:
         run(["/bin/true"])
     assert refused.value.open == open_
     assert f"RUBRANK_SANDBOX_ALLOW={','.join(open_)}" in str(refused.value)
     assert pickle.loads(pickle.dumps(refused.value)).open == open_
-    monkeypatch.setenv(sandbox.ALLOW, ",".join(open_[:-1]))
+    monkeypatch.setenv(sandbox.ALLOW_VARIABLE, ",".join(open_[:-1]))
     with pytest.raises(NoIsolation):
         run(["/bin/true"])
-    monkeypatch.setenv(sandbox.ALLOW, ",".join(open_))
+    monkeypatch.setenv(sandbox.ALLOW_VARIABLE, ",".join(open_))
     assert run(["/bin/true"]).code == 0
-    monkeypatch.setenv(sandbox.ALLOW, "yes")
+    monkeypatch.setenv(sandbox.ALLOW_VARIABLE, "yes")
     with pytest.raises(InvalidInput, match="words of network, signals, memory, files"):
         run(["/bin/true"])
 
@@ -438,3 +438,8 @@ def test_an_interrupted_caller_takes_the_run_along():
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
     assert not [pid for pid in filter(str.isdigit, os.listdir("/proc")) if mark in _command(pid)]
+
+
+def test_a_signal_without_a_name_is_named_by_its_number():
+    assert Result("signal", -40, b"", b"", 1.0).why == "killed by signal 40"
+    assert Result("signal", -9, b"", b"", 1.0).why == "killed by SIGKILL"

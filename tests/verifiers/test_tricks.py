@@ -9,7 +9,7 @@ import pytest
 from cases import Cases
 
 from rubrank.rollouts.rollout import Rollout
-from rubrank.verifiers.shared.code_blocks import same_output
+from rubrank.verifiers.shared.code_blocks import is_same_output
 from rubrank.verifiers.verifier import find_verifier
 
 OPEN = {
@@ -104,7 +104,7 @@ def test_what_deserves_the_credit_keeps_it(name, response, params):
     ],
 )
 def test_numbers_are_compared_as_numbers_only_if_they_are_written_as_numbers(expected, written, same):
-    assert same_output(expected, written, "tokens", 0.01) is same
+    assert is_same_output(expected, written, "tokens", 0.01) is same
 
 
 @pytest.mark.parametrize(

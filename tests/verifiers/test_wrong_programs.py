@@ -21,7 +21,7 @@ _SPEC.loader.exec_module(wrong_programs)
 
 @pytest.fixture(autouse=True)
 def isolated():
-    if not sandbox.isolation():
+    if not sandbox.find_isolation():
         pytest.skip("this machine offers no isolation")
 
 

@@ -33,14 +33,14 @@ from pydantic import Field, TypeAdapter
 from rubrank._plain import Strict
 from rubrank.errors import InvalidInput
 from rubrank.rollouts.rollout import Rollout
-from rubrank.verifiers.agentic.patches import PatchError, apply, parse
+from rubrank.verifiers.agentic.patches import PatchError, apply_patches, parse_diff
 from rubrank.verifiers.shared import sandbox
 from rubrank.verifiers.shared.code_blocks import (
     Compare,
     find_code,
     find_patch,
+    is_same_output,
     parse_python,
-    same_output,
 )
 from rubrank.verifiers.shared.sandbox import make_command
 from rubrank.verifiers.verifier import UNIT, Answer, Verdict, missing, verifier
@@ -138,7 +138,7 @@ def _apply_patch(answer: str, files: dict[str, str], fuzz: int = 0) -> dict[str,
     if diff is None:
         return "no diff in the answer"
     try:
-        return apply(parse(diff), files, fuzz=fuzz)
+        return apply_patches(parse_diff(diff), files, fuzz=fuzz)
     except PatchError as error:
         return f"the patch does not apply: {error}"
 
@@ -308,7 +308,7 @@ def _run_programs(
     for report, case in zip(
         reports, cases, strict=False
     ):  # fewer reports if the sandbox ended early
-        if report["passed"] and not same_output(case.stdout, report["out"], compare, tolerance):
+        if report["passed"] and not is_same_output(case.stdout, report["out"], compare, tolerance):
             report["passed"] = False
             report["why"] = f"{case.stdout[:60]!r} expected, {report['out'][:60]!r} written"
     return reports

@@ -1,6 +1,6 @@
 """Parses unified diffs and applies them to files in memory. No file system is touched.
 
-    apply(parse(diff), {"a.py": "x = 1\\n"}) → {"a.py": "x = 2\\n"}
+    apply_patches(parse_diff(diff), {"a.py": "x = 1\\n"}) → {"a.py": "x = 2\\n"}
 
 The line counts of hunk headers must be right. Context must match exactly; with `fuzz`, that many lines at either end of
 the context may differ. Hunks come in order. A hunk may have moved: the nearest match is used. As in git, a hunk for
@@ -15,13 +15,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
-_HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@")
+# @@ -12,7 +12,8 @@: the first line and the number of lines, before and after; no number means 1
+_HUNK_HEADER = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@")
 _MOST_HUNKS = 2_000
 _MOST_STEPS = 3_000_000  # lines looked at while searching for moved hunks: about a second
 _MOST_FILES = 10_000
 _LONGEST_PART = 255  # bytes that file systems accept for one part of a path
 _LONGEST_NAME = 1_000  # characters that the sandbox accepts for a path
 _MODE_LINES = ("new file mode ", "deleted file mode ", "old mode ", "new mode ", "index ")
+# Zero-width and direction marks, which some file systems ignore in names
 _INVISIBLE = dict.fromkeys(
     [*range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF]
 )
@@ -57,8 +59,8 @@ class FilePatch:
     """What git calls it: "rename", "copy" or "". Names can also differ without a rename ("x.orig" and "x")."""
 
 
-def parse(diff: str) -> list[FilePatch]:
-    """The patches of a unified diff, plain or written by git. Text around them is skipped."""
+def parse_diff(diff: str) -> list[FilePatch]:
+    """Parse a unified diff, plain or written by git. Text around the patches is skipped. Raises PatchError."""
     lines = diff.split("\n")
     patches: list[FilePatch] = []
     i = 0
@@ -120,7 +122,7 @@ def check_name(name: str) -> None:
         or "\0" in name
         or ":" in parts[0]  # a Windows drive
     )
-    if leads_out or any(_is_git(part) for part in parts):
+    if leads_out or any(_is_git_folder(part) for part in parts):
         raise PatchError(
             f"the path {name[:200]!r} is refused: it leads out of the tree or into .git"
         )
@@ -131,8 +133,8 @@ def check_name(name: str) -> None:
         raise PatchError(f"the path {name[:200]!r} is refused: no file can have such a name")
 
 
-def _is_git(part: str) -> bool:
-    """Whether some file system reads the name as ".git": other case, invisible characters, NTFS short names."""
+def _is_git_folder(part: str) -> bool:
+    """Does some file system read the name as ".git": in other case, with invisible characters, as NTFS short name?"""
     normalised = part.translate(_INVISIBLE).lower().rstrip(" .").partition(":")[0]
     return normalised in (".git", "git~1")
 
@@ -155,10 +157,10 @@ def _parse_git_header(lines: list[str], i: int) -> tuple[int, FilePatch]:
         elif line.startswith("deleted file mode"):
             patch.new = None
         elif line.startswith(("rename from ", "copy from ")):
-            patch.old = _unquote(line.split(" ", 2)[2])
+            patch.old = _unquote_name(line.split(" ", 2)[2])
             patch.kind = word
         elif line.startswith(("rename to ", "copy to ")):
-            patch.new = _unquote(line.split(" ", 2)[2])
+            patch.new = _unquote_name(line.split(" ", 2)[2])
             patch.kind = word
         i += 1
     return i, patch
@@ -178,28 +180,25 @@ def _split_git_names(names: str) -> tuple[str | None, str | None]:
 
 
 def _parse_name(name: str, prefix: str) -> str | None:
-    """The name after "--- " or "+++ ", without a time stamp; None if that side does not exist."""
-    name = _unquote(name.split("\t", 1)[0].rstrip("\r "))
+    """Return the name after "--- " or "+++ ", without a time stamp; None if that side does not exist."""
+    name = _unquote_name(name.split("\t", 1)[0].rstrip("\r "))
     return None if name == "/dev/null" else name.removeprefix(prefix)
 
 
-def _unquote(name: str) -> str:
+def _unquote_name(name: str) -> str:
     """Decode a name that git put in quotes, with bytes in octal, because of unusual characters."""
     if len(name) < 2 or name[0] != '"' or name[-1] != '"':
         return name
-    plain = re.sub(r"\\([0-7]{3})", lambda m: chr(int(m[1], 8) & 255), name[1:-1])
-    return (
-        plain.replace('\\"', '"')
-        .replace("\\\\", "\\")
-        .encode("latin-1", "replace")
-        .decode("utf-8", "replace")
-    )
+    # Each octal number, such as \303, becomes the character with that number: in Latin-1 these are the bytes.
+    characters = re.sub(r"\\([0-7]{3})", lambda m: chr(int(m[1], 8) & 255), name[1:-1])
+    characters = characters.replace('\\"', '"').replace("\\\\", "\\")
+    return characters.encode("latin-1", "replace").decode("utf-8", "replace")
 
 
 def _parse_hunk(lines: list[str], i: int) -> tuple[int, Hunk]:
     """Parse the hunk whose header is line i. Returns the index of the line after it."""
     header = i
-    match = _HUNK.match(lines[header])
+    match = _HUNK_HEADER.match(lines[header])
     if not match:
         raise PatchError(f"line {header + 1}: {lines[header][:60]!r} is not a hunk header")
     start, old_count, _, new_count = (int(part) if part else 1 for part in match.groups())
@@ -241,11 +240,8 @@ def _parse_hunk(lines: list[str], i: int) -> tuple[int, Hunk]:
         i += 1
     next_line = lines[i] if i < len(lines) else ""
     # "--- " begins the next file, "-- " the signature of a mail.
-    if (
-        next_line[:1] in ("+", "-", " ")
-        and next_line.strip()
-        and not next_line.startswith(("--- ", "-- "))
-    ):
+    begins_something_else = next_line.startswith(("--- ", "-- "))
+    if next_line[:1] in ("+", "-", " ") and next_line.strip() and not begins_something_else:
         raise PatchError(
             f"line {i + 1}: more lines than the hunk's header (line {header + 1}) says"
         )
@@ -262,10 +258,12 @@ def _drop_newline(lines: list[str], i: int, hunk: Hunk) -> None:
             side[-1] = side[-1].removesuffix("\n")
 
 
-def apply(patches: list[FilePatch], files: Mapping[str, str], *, fuzz: int = 0) -> dict[str, str]:
-    """The files after all patches. `files` itself is not changed. Raises PatchError if a patch does not fit."""
+def apply_patches(
+    patches: list[FilePatch], files: Mapping[str, str], *, fuzz: int = 0
+) -> dict[str, str]:
+    """Return the files after all patches. `files` itself is not changed. Raises PatchError if a patch does not fit."""
     tree = dict(files)
-    steps = [_MOST_STEPS]  # shared by all searches; a list, so that they can count it down
+    steps_left = [_MOST_STEPS]  # shared by all searches; a list, so that they can count it down
     for patch in patches:
         if patch.old and patch.new and not patch.kind:
             # "--- x.orig" and "+++ x" mean one file: the one that exists.
@@ -279,7 +277,7 @@ def apply(patches: list[FilePatch], files: Mapping[str, str], *, fuzz: int = 0) 
             raise PatchError(f"{patch.old}: no such file")
         if patch.new not in (None, patch.old) and patch.new in tree:
             raise PatchError(f"{name}: the new name exists")
-        text = _apply_hunks(patch, tree[patch.old] if patch.old else "", fuzz, steps)
+        text = _apply_hunks(patch, tree[patch.old] if patch.old else "", fuzz, steps_left)
         if patch.new is None and text:
             raise PatchError(
                 f"{name}: to be deleted, but {text.count(chr(10)) or 1} lines would remain"
@@ -306,8 +304,8 @@ def _refuse_clashes(tree: Mapping[str, str], before: Mapping[str, str]) -> None:
             raise PatchError(f"{name}: is a folder, not a file")
 
 
-def _apply_hunks(patch: FilePatch, text: str, fuzz: int, steps: list[int]) -> str:
-    """The text after all hunks of the patch."""
+def _apply_hunks(patch: FilePatch, text: str, fuzz: int, steps_left: list[int]) -> str:
+    """Return the text after all hunks of the patch. Raises PatchError if one does not match."""
     lines = [line + "\n" for line in text.split("\n")]
     lines[-1] = lines[-1].removesuffix("\n")
     if not lines[-1]:
@@ -316,7 +314,7 @@ def _apply_hunks(patch: FilePatch, text: str, fuzz: int, steps: list[int]) -> st
     done = 0  # lines of the old text that are already in the result
     shift = 0  # by how many lines the last hunk had moved: the next one has probably moved as far
     for number, hunk in enumerate(patch.hunks, 1):
-        place = _find_place(lines, hunk, done, hunk.start + shift, fuzz, steps)
+        place = _find_place(lines, hunk, done, hunk.start + shift, fuzz, steps_left)
         if place is None:
             raise PatchError(
                 f"{patch.new or patch.old}: hunk {number} (line {hunk.start + 1}) does not match the file"
@@ -330,9 +328,12 @@ def _apply_hunks(patch: FilePatch, text: str, fuzz: int, steps: list[int]) -> st
 
 
 def _find_place(
-    lines: list[str], hunk: Hunk, first: int, expected: int, fuzz: int, steps: list[int]
+    lines: list[str], hunk: Hunk, first: int, expected: int, fuzz: int, steps_left: list[int]
 ) -> tuple[int, int, int] | None:
-    """Where the hunk matches, from line `first` on, and how many context lines were ignored at its head and tail."""
+    """Find where the hunk matches, from line `first` on; None if it does not.
+
+    Returns the line, and how many context lines were ignored at the head and at the tail of the hunk.
+    """
     for ignored in range(fuzz + 1):
         head = min(ignored, hunk.lead)
         tail = min(ignored, hunk.trail)
@@ -346,34 +347,31 @@ def _find_place(
         if at_start or at_end:
             place = 0 if at_start else len(lines) - len(needle)
             is_whole_file = len(needle) == len(lines)
-            if (
-                place < first
-                or not _matches_at(lines, needle, place)
-                or (at_start and at_end and not is_whole_file)
-            ):
+            is_partial = at_start and at_end and not is_whole_file
+            if place < first or is_partial or not _is_at(lines, needle, place):
                 place = None
         else:
             target = expected + head
-            if target >= first and _matches_at(lines, needle, target):
+            if target >= first and _is_at(lines, needle, target):
                 place = target
             else:
-                places = _find_matches(lines, needle, first, steps)
+                places = _find_matches(lines, needle, first, steps_left)
                 place = min(places, key=lambda at: abs(at - target), default=None)
         if place is not None:
             return place, head, tail
     return None
 
 
-def _matches_at(lines: list[str], needle: list[str], place: int) -> bool:
+def _is_at(lines: list[str], needle: list[str], place: int) -> bool:
     return lines[place : place + len(needle)] == needle
 
 
 def _find_matches(
-    lines: list[str], needle: list[str], first: int, steps: list[int]
+    lines: list[str], needle: list[str], first: int, steps_left: list[int]
 ) -> Iterator[int]:
-    """All places of the needle from `first` on, in linear time for any lines (Knuth, Morris and Pratt)."""
-    steps[0] -= len(lines) - first + len(needle)
-    if steps[0] < 0:
+    """Yield all places of the needle from `first` on, in linear time for any lines (Knuth, Morris and Pratt)."""
+    steps_left[0] -= len(lines) - first + len(needle)
+    if steps_left[0] < 0:
         raise PatchError("the search for moved hunks takes too long")
     # back[i]: the length of the longest proper prefix of the needle that ends at its line i.
     back = [0] * len(needle)

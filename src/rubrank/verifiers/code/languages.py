@@ -38,22 +38,25 @@ class Recipe:
 
 RECIPES: dict[str, Recipe] = {
     "python": Recipe(
-        ("python", "py", "python3", ""), "main.py", "python", (), ("{tool}", "-I", "main.py")
+        fences=("python", "py", "python3", ""),
+        file="main.py",
+        tool="python",
+        run=("{tool}", "-I", "main.py"),
     ),
     "cpp": Recipe(
-        ("cpp", "c++", "cc", "cxx", "c"),
-        "main.cpp",
-        "g++",
-        ("{tool}", "-O2", "-std=c++17", "-w", "-o", "program", "main.cpp"),
+        fences=("cpp", "c++", "cc", "cxx", "c"),
+        file="main.cpp",
+        tool="g++",
+        compile=("{tool}", "-O2", "-std=c++17", "-w", "-o", "program", "main.cpp"),
         binary="program",
         smallest="int main() {}",
     ),
     "java": Recipe(
-        ("java",),
-        "Main.java",
-        "javac",
-        ("{tool}", "-J-Xmx256m", "-J-XX:+UseSerialGC", "Main.java"),
-        (
+        fences=("java",),
+        file="Main.java",
+        tool="javac",
+        compile=("{tool}", "-J-Xmx256m", "-J-XX:+UseSerialGC", "Main.java"),
+        run=(
             "{home}/java",
             "-Xmx{memory}m",
             "-Xss64m",
@@ -67,38 +70,42 @@ RECIPES: dict[str, Recipe] = {
         reserves=True,
     ),
     "javascript": Recipe(
-        ("javascript", "js", "node", "mjs"),
-        "main.js",
-        "node",
-        (),
-        ("{tool}", "--max-old-space-size={memory}", "main.js"),
+        fences=("javascript", "js", "node", "mjs"),
+        file="main.js",
+        tool="node",
+        run=("{tool}", "--max-old-space-size={memory}", "main.js"),
         reserves=True,
     ),
     "go": Recipe(
-        ("go", "golang"),
-        "main.go",
-        "go",
-        ("{tool}", "build", "-o", "program", "main.go"),
+        fences=("go", "golang"),
+        file="main.go",
+        tool="go",
+        compile=("{tool}", "build", "-o", "program", "main.go"),
         binary="program",
         smallest="package main\nfunc main() {}",
         reserves=True,
     ),
     "rust": Recipe(
-        ("rust", "rs"),
-        "main.rs",
-        "rustc",
-        ("{tool}", "-O", "-o", "program", "main.rs"),
+        fences=("rust", "rs"),
+        file="main.rs",
+        tool="rustc",
+        compile=("{tool}", "-O", "-o", "program", "main.rs"),
         binary="program",
         smallest="fn main() {}",
         reserves=True,
     ),
-    "bash": Recipe(("bash", "sh", "shell"), "main.sh", "bash", (), ("{tool}", "main.sh")),
+    "bash": Recipe(
+        fences=("bash", "sh", "shell"),
+        file="main.sh",
+        tool="bash",
+        run=("{tool}", "main.sh"),
+    ),
 }
 
 
 @cache
 def find_tool(language: str) -> tuple[str, tuple[str, ...]] | None:
-    """The path of the compiler or interpreter, and folders that it must read; None if it is not installed."""
+    """Return the path of the compiler or interpreter and the folders that it must read; None if it is absent."""
     name = RECIPES[language].tool
     if name == "python":
         return sys.executable, ()

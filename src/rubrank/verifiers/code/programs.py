@@ -13,12 +13,15 @@ from rubrank.errors import InvalidInput
 from rubrank.rollouts.rollout import Rollout
 from rubrank.verifiers.code.languages import RECIPES, Language, find_tool
 from rubrank.verifiers.shared import sandbox
-from rubrank.verifiers.shared.code_blocks import Compare, fenced_blocks, same_output
+from rubrank.verifiers.shared.code_blocks import Compare, is_same_output, split_fenced_blocks
 from rubrank.verifiers.shared.sandbox import make_command
 from rubrank.verifiers.verifier import UNIT, Answer, Verdict, missing, verifier
 
 _MOST_TESTS = 200
 _COMPILE_SECONDS = 60.0
+_MOST_SECONDS = 900.0  # of one sandbox, however many tests it runs
+_UNLIMITED_MEMORY = 64_000  # MB of address space, for runtimes that reserve more than they use
+_COMPILER_MEMORY = 1024  # MB that a compiler gets at least
 
 
 class ProgramTest(BaseModel):
@@ -59,11 +62,12 @@ def code_passes(
     Missing: no tests, a compiler that this machine does not have, a sandbox that cannot run, a checker that fails.
     Not covered: tests that call functions (TestsPass for Python); interactive programs; several files.
     """
-    if tests is None:
+    cases = tests
+    if cases is None:
         stored = rollout.metadata.get("tests") or []
-        cases = _TESTS.validate_python(json.loads(stored) if isinstance(stored, str) else stored)
-    else:
-        cases = tests
+        if isinstance(stored, str):  # LiveCodeBench stores a text of JSON
+            stored = json.loads(stored)
+        cases = _TESTS.validate_python(stored)
     if not cases:
         return missing("no tests: give `tests` or metadata['tests']")
     if len(cases) > _MOST_TESTS:
@@ -79,9 +83,9 @@ def code_passes(
 
 
 def _find_program(answer: str, language: str | None) -> tuple[str, str] | None:
-    """The language and source of the last code block that is in `language`, or in any language if that is None."""
+    """Return the language and source of the last code block in `language`, or in any language if that is None."""
     program = None
-    for fence, block in fenced_blocks(answer):
+    for fence, block in split_fenced_blocks(answer):
         for name, recipe in RECIPES.items():
             if fence in recipe.fences and language in (None, name) and block.strip():
                 program = (name, block)
@@ -96,9 +100,10 @@ def _run_program(
     memory: int,
     probing: bool = False,
 ) -> list[dict[str, Any]] | Verdict:
-    """What the runner reports for each input, or the verdict if there is nothing to score.
+    """Compile the program and run it on every input, in the sandbox.
 
-    `probing`: the program is known to be right, so a failure to compile is the machine's.
+    Returns what the runner reports for each input, or the verdict if there is nothing to score. `probing`: the program
+    is known to be right, so a failure to compile is the machine's.
     """
     recipe = RECIPES[language]
     tool = find_tool(language)
@@ -116,11 +121,11 @@ def _run_program(
     }
     address_space = memory
     if recipe.reserves:
-        address_space = 64_000
+        address_space = _UNLIMITED_MEMORY
     elif recipe.compile:
-        address_space = max(memory, 1024)  # the compiler may need more than the program
+        address_space = max(memory, _COMPILER_MEMORY)
     limits = sandbox.Limits(
-        seconds=min(900.0, seconds * len(cases) + _COMPILE_SECONDS + 5),
+        seconds=min(_MOST_SECONDS, seconds * len(cases) + _COMPILE_SECONDS + 5),
         cpu=int(max(seconds, _COMPILE_SECONDS)) + 2,
         memory=address_space,
         file_size=64,
@@ -141,9 +146,8 @@ def _run_program(
     except (InvalidInput, sandbox.NoIsolation, sandbox.SandboxFailed) as error:
         return missing(str(error))
     if result.ended == "exit" and result.code:
-        return missing(
-            f"the runner failed: {result.stderr.decode('utf-8', 'replace').strip()[-200:]}"
-        )
+        stderr = result.stderr.decode("utf-8", "replace").strip()
+        return missing(f"the runner failed: {stderr[-200:]}")
     # The last line is empty, or cut off if the run was stopped.
     runs = [json.loads(line) for line in result.stdout.decode().split("\n")[:-1]]
     if not recipe.compile:
@@ -160,14 +164,14 @@ def _run_program(
             reason = str(compilation["err"]).strip()[:300]
     if probing:
         return missing("the compiler does not work")
-    if _compiler_works(language):
+    if _does_compiler_work(language):
         return Verdict(0.0, f"it does not compile: {reason}")
     return missing(f"{recipe.tool} does not work in the sandbox of this machine: {reason}")
 
 
 @cache
-def _compiler_works(language: str) -> bool:
-    """Whether a correct program compiles here. Tried only after a program did not: that may be the machine's fault."""
+def _does_compiler_work(language: str) -> bool:
+    """Does a correct program compile here? Tried only after a program did not: that may be the machine's fault."""
     source = RECIPES[language].smallest
     if not source:
         return True
@@ -185,26 +189,25 @@ class _OutputCheck:
         self.tolerance = tolerance
         self.checker = checker
 
-    def accepts(self, case: ProgramTest, output: str) -> bool:
-        """Raises ValueError if the checker itself fails, and the errors of the sandbox."""
+    def is_right(self, case: ProgramTest, output: str) -> bool:
+        """Is the output right? Raises ValueError if the checker itself fails, and the errors of the sandbox."""
         if self.checker is None:
-            return same_output(case.output, output, self.compare, self.tolerance)
+            return is_same_output(case.output, output, self.compare, self.tolerance)
         request = {"input": case.input, "expected": case.output, "output": output}
         result = sandbox.run(
             ["python", "-I", "-B", "-c", self.checker], stdin=json.dumps(request).encode()
         )
         # An uncaught exception exits with 1 as a rejection does; only the traceback tells them apart.
         if result.ended != "exit" or b"Traceback (most recent call last)" in result.stderr:
-            raise ValueError(
-                f"the checker failed: {result.stderr.decode('utf-8', 'replace').strip()[-200:]}"
-            )
+            stderr = result.stderr.decode("utf-8", "replace").strip()
+            raise ValueError(f"the checker failed: {stderr[-200:]}")
         return result.code == 0
 
 
 def _score_runs(
     runs: list[dict[str, Any]], cases: list[ProgramTest], score: str, check: _OutputCheck
 ) -> Answer:
-    """The share of tests passed, or whether all were, with the first failure as the reason.
+    """Return the share of tests passed, or whether all were, with the first failure as the reason.
 
     With score "all", the tests after the first failure do not matter, and their outputs are not checked.
     """
@@ -221,7 +224,7 @@ def _score_runs(
             failure = f"exit code {run['code']}: {run['err'].strip()[-200:]}"
         else:
             try:
-                is_right = check.accepts(case, run["out"])
+                is_right = check.is_right(case, run["out"])
             except (ValueError, sandbox.NoIsolation, sandbox.SandboxFailed) as error:
                 return missing(str(error))
             if not is_right:

@@ -1,4 +1,4 @@
-"""Runs inside the sandbox: compiles a program once, then runs it once for each input.
+"""Compiles a program once and runs it once for each input, inside the sandbox.
 
 Reads a JSON request from standard input: {"compile", "run", "binary", "inputs", "seconds", "compile_seconds"}. Writes
 one JSON line for the compiler (if there is one), and one for each input. The expected outputs never come in here, so

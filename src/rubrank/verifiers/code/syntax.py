@@ -15,10 +15,11 @@ from xml.etree import ElementTree
 import yaml
 
 from rubrank.texts.text import Text
-from rubrank.verifiers.shared.code_blocks import fenced_blocks, parse_python
+from rubrank.verifiers.shared.code_blocks import parse_python, split_fenced_blocks
 from rubrank.verifiers.verifier import BINARY, Answer, missing, verifier
 
-_NAMES = {
+# Other names of the languages that have a parser here
+_ALIASES = {
     "py": "python",
     "python3": "python",
     "yml": "yaml",
@@ -26,13 +27,13 @@ _NAMES = {
     "postgresql": "sql",
     "mysql": "sql",
 }
-_LONGEST = 200_000  # characters
+_MOST_CHARACTERS = 200_000
 _LINT_SECONDS = 20
 
 
 def find_syntax_error(language: str, source: str) -> str | None:
-    """What is wrong with a source; None if nothing is. Raises LookupError for a language without a parser here."""
-    language = _NAMES.get(language.lower(), language.lower())
+    """Return what is wrong with a source; None if nothing is. Raises LookupError if no parser knows the language."""
+    language = _ALIASES.get(language.lower(), language.lower())
     if language == "sql" and importlib.util.find_spec("sqlglot") is None:
         raise LookupError("sqlglot is not installed: pip install 'rubrank[sql]'")
     if language not in _PARSERS:
@@ -40,14 +41,14 @@ def find_syntax_error(language: str, source: str) -> str | None:
             f"no parser for {language!r}; there is one for {', '.join(sorted(_PARSERS))}"
         )
     try:
-        _PARSERS[language](source[:_LONGEST])
+        _PARSERS[language](source[:_MOST_CHARACTERS])
     except Exception as error:  # every parser raises errors of its own
         return f"{language} that does not parse: {' '.join(str(error).split())}"[:200]
     return None
 
 
 def drop_prompts(source: str) -> str:
-    """The statements of a Python session (lines after >>> and ...) without its outputs; other sources unchanged."""
+    """Return the statements of a Python session (after >>> and ...) without its outputs; other sources unchanged."""
     if not source.lstrip().startswith(">>>"):
         return source
     examples = doctest.DocTestParser().get_examples(source.replace("\t", "    "))
@@ -104,11 +105,11 @@ def code_parses(text: Text, *, language: str | None = None, lint: bool = False) 
     Not covered: whether the code runs or is right (CodePasses).
     """
     blocks = [
-        (tag or language or "", code) for tag, code in fenced_blocks(text.raw) if code.strip()
+        (tag or language or "", code) for tag, code in split_fenced_blocks(text.raw) if code.strip()
     ]
     if language is not None:
-        name = _NAMES.get(language.lower(), language.lower())
-        blocks = [(tag, code) for tag, code in blocks if _NAMES.get(tag, tag) == name]
+        name = _ALIASES.get(language.lower(), language.lower())
+        blocks = [(tag, code) for tag, code in blocks if _ALIASES.get(tag, tag) == name]
         if not blocks and "```" not in text.raw and text.raw.strip():
             blocks = [(language, text.raw)]
     if not blocks:
@@ -121,7 +122,7 @@ def code_parses(text: Text, *, language: str | None = None, lint: bool = False) 
         except LookupError as error:
             unread = str(error)
             continue
-        if problem is None and lint and _NAMES.get(tag, tag) == "python":
+        if problem is None and lint and _ALIASES.get(tag, tag) == "python":
             problem = _lint_python(drop_prompts(code))
         if problem:
             return False, problem
@@ -135,7 +136,7 @@ def code_parses(text: Text, *, language: str | None = None, lint: bool = False) 
 
 
 def _lint_python(source: str) -> str | None:
-    """The first finding of ruff's rules E9 and F, except F401: a snippet may import names for later use."""
+    """Return the first finding of ruff's rules E9 and F, except F401: a snippet may import names for later use."""
     command = [
         sys.executable,
         "-m",
@@ -149,15 +150,15 @@ def _lint_python(source: str) -> str | None:
         "--no-cache",
         "-",
     ]
-    done = subprocess.run(
+    process = subprocess.run(
         command,
-        input=source[:_LONGEST],
+        input=source[:_MOST_CHARACTERS],
         capture_output=True,
         text=True,
         check=False,
         timeout=_LINT_SECONDS,
     )
-    if done.returncode > 1:
-        raise OSError(f"ruff failed: {done.stderr[:200]}")
-    lines = done.stdout.splitlines()
+    if process.returncode > 1:
+        raise OSError(f"ruff failed: {process.stderr[:200]}")
+    lines = process.stdout.splitlines()
     return f"ruff: {lines[0].removeprefix('-:')}" if lines else None

@@ -8,7 +8,7 @@ from collections import Counter
 from typing import Any, Literal
 
 from rubrank.rollouts.rollout import Rollout
-from rubrank.verifiers.shared.code_blocks import fenced_blocks
+from rubrank.verifiers.shared.code_blocks import split_fenced_blocks
 from rubrank.verifiers.shared.worker import WorkerFailed, call
 from rubrank.verifiers.verifier import Answer, Verdict, missing, verifier
 
@@ -74,7 +74,7 @@ def _find_query(answer: str) -> str | None:
     """Return the last fenced block of SQL, or the answer itself if it is a query; None if there is neither."""
     blocks = [
         block
-        for language, block in fenced_blocks(answer)
+        for language, block in split_fenced_blocks(answer)
         if language in ("sql", "sqlite", "postgresql", "")
     ]
     if blocks:

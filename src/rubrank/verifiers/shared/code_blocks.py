@@ -10,15 +10,15 @@ from typing import Literal, TypeAlias
 
 Compare: TypeAlias = Literal["lines", "tokens", "exact"]
 
-_PYTHON = ("", "python", "py", "python3", "python2")
-_DIFF = ("diff", "patch", "udiff")
+_PYTHON_TAGS = ("", "python", "py", "python3", "python2")
+_DIFF_TAGS = ("diff", "patch", "udiff")
 # float() alone would also accept 5_0 and ５０.
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
 _LONGEST_BARE_CODE = 200_000  # characters
 
 
-def fenced_blocks(text: str) -> Iterator[tuple[str, str]]:
-    """(language, content) of each fenced block; one left open reaches to the end."""
+def split_fenced_blocks(text: str) -> Iterator[tuple[str, str]]:
+    """Yield (language, content) of each fenced block; one left open reaches to the end."""
     fence = ""
     language = ""
     block: list[str] = []
@@ -38,15 +38,15 @@ def fenced_blocks(text: str) -> Iterator[tuple[str, str]]:
 
 
 def parse_python(source: str) -> list[ast.stmt]:
-    """The statements of a source, without warnings about strange escapes in other people's code."""
+    """Parse Python into statements, without warnings about strange escapes in other people's code."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return ast.parse(source).body
 
 
 def find_code(text: str) -> str | None:
-    """The last Python block, else the last block without a language, else a text that is Python as a whole."""
-    blocks = [block for language, block in fenced_blocks(text) if language in _PYTHON]
+    """Return the last block tagged as Python or without a tag, else a text that is Python as a whole, else None."""
+    blocks = [block for language, block in split_fenced_blocks(text) if language in _PYTHON_TAGS]
     if blocks:
         return blocks[-1]
     if "```" in text or "~~~" in text or len(text) > _LONGEST_BARE_CODE:
@@ -58,9 +58,9 @@ def find_code(text: str) -> str | None:
 
 
 def find_patch(text: str) -> str | None:
-    """The last block with a diff, else the text from the first line on that begins one."""
-    blocks = [(language, block) for language, block in fenced_blocks(text) if block.strip()]
-    diffs = [block for language, block in blocks if language in _DIFF]
+    """Return the last block with a diff, else the text from the first line on that begins one, else None."""
+    blocks = [(language, block) for language, block in split_fenced_blocks(text) if block.strip()]
+    diffs = [block for language, block in blocks if language in _DIFF_TAGS]
     if not diffs:
         diffs = [block for _, block in blocks if _find_diff(block) is not None]
     if diffs:
@@ -70,7 +70,7 @@ def find_patch(text: str) -> str | None:
 
 
 def _find_diff(text: str) -> int | None:
-    """Where a diff begins."""
+    """Return the position where a diff begins; None if there is none."""
     if "\n+++ " not in text and "\nrename " not in text and " file mode " not in text:
         return None
     starts = []
@@ -82,8 +82,13 @@ def _find_diff(text: str) -> int | None:
     return min(starts, default=None)
 
 
-def same_output(expected: str, written: str, compare: Compare, tolerance: float) -> bool:
-    """Is what a program wrote what it should have written?"""
+def is_same_output(expected: str, written: str, compare: Compare, tolerance: float) -> bool:
+    """Is what a program wrote what it should have written?
+
+    lines    the same lines, without regard to spaces at the end of a line and around the text
+    tokens   the same words; numbers may differ by `tolerance`, relative or (below 1) absolute
+    exact    the same text
+    """
     if compare == "exact":
         return expected == written
     if compare == "lines":
@@ -95,14 +100,16 @@ def same_output(expected: str, written: str, compare: Compare, tolerance: float)
     if len(expected_tokens) != len(written_tokens):
         return False
     return all(
-        _same_token(a, b, tolerance) for a, b in zip(expected_tokens, written_tokens, strict=True)
+        _is_same_token(a, b, tolerance)
+        for a, b in zip(expected_tokens, written_tokens, strict=True)
     )
 
 
-def _same_token(expected: str, written: str, tolerance: float) -> bool:
+def _is_same_token(expected: str, written: str, tolerance: float) -> bool:
     if not (_NUMBER.fullmatch(expected) and _NUMBER.fullmatch(written)):
         # NaN comes from a calculation that failed, so no output is right.
         is_nan = expected.lower().strip("+-") == "nan"
         return expected == written and not is_nan
     number = float(expected)
-    return expected == written or abs(number - float(written)) <= tolerance * max(1.0, abs(number))
+    allowed_difference = tolerance * max(1.0, abs(number))
+    return expected == written or abs(number - float(written)) <= allowed_difference

@@ -27,12 +27,14 @@ import re
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cache
+from typing import NamedTuple
 
 from rubrank._plain import word_set
 from rubrank.verifiers.shared.language import detect_language, script_of
 from rubrank.verifiers.shared.word_tables import read_table, write_pattern
 
-_CLAUSE = re.compile(
+# What separates clauses: punctuation, and words such as "but"
+_CLAUSE_BREAK = re.compile(
     # A comma before "that" ends no clause: "Es stimmt nicht, dass …".
     r",(?!\s*(?:dass|daß|что|що|że|že|dat|att|at)\b)|[;:，；：、。.!?！？]"
     r"|\b(?:(?<!anything )but|while|whereas|although|though|however|yet|because|since|which|who"
@@ -54,18 +56,40 @@ _NEXT_WORDS = re.compile(
 _NEXT_CHARACTERS = re.compile(r"\w{1,2}")
 _LAST_WORDS = re.compile(r"\S+\s*\Z")
 _LAST_CHARACTERS = re.compile(r"[^はがをにでともの\s]{1,8}[はがをにでとも]?\Z")
+_IDEOGRAPH = re.compile("[\u3400-\u9fff]")
+_MOST_WORDS = 100  # of a claim or a clause
+# Likeness (0 to 1) from which two words differ in their endings only (approve, approved), and from which they may be
+# forms of one word (rise, rose; but also meet, merger).
+_SAME_STEM = 0.8
+_MAYBE_SAME_WORD = 0.6
+# Languages in which two different words of denial deny once: "no abre nunca", "никогда не".
+_NEGATIVE_CONCORD = word_set("fr es pt it ru uk pl cs")
+# Languages in which a word of denial may stand at the end: "Das Museum öffnet nicht."
+_CUE_AT_END = word_set("de nl sv da no")
+# What may follow a Japanese cue at the end of a clause: です, and closing marks
+_JAPANESE_END = re.compile(r"(?:です|でした|だ|のだ|のです|んだ|んです)?[\s\"”」』)）*_]*\Z")
+# An English verb is denied behind an auxiliary ("did not often rise"); elsewhere "not often" is denied alone.
+_AUXILIARY = re.compile(
+    r"\b(?:do|does|did|is|are|was|were|am|be|been|has|have|had|will|would|can|could|may|might|shall|should|must)\s+\Z",
+    re.IGNORECASE,
+)
+_DO = re.compile(r"\b(?:do|does|did)(?:\s+\Z|n['’]t\Z)", re.IGNORECASE)
+# Cues of one word, which may deny the next word alone: "not rarely"
+_LONE_CUES = word_set(
+    "not no nicht pas no não non не ні nie niet inte ikke ne tidak tak bukan không chẳng لا ليس غير"
+)
 
 
 @cache
 def _read_phrases(language: str, kind: str) -> frozenset[str]:
-    """The phrases of one kind in a language (see data/denial_words.tsv)."""
+    """Return the phrases of one kind in a language (see data/denial_words.tsv)."""
     lines = [row[2] for row in read_table("denial_words") if row[:2] == (language, kind)]
     return frozenset(phrase for line in lines for phrase in line.split(", "))
 
 
 @cache
-def _pattern(language: str, kind: str) -> re.Pattern[str] | None:
-    """A pattern for the phrases of one kind in a language; None if it has none."""
+def _compile_phrases(language: str, kind: str) -> re.Pattern[str] | None:
+    """Compile a pattern for the phrases of one kind in a language; None if it has none."""
     phrases = _read_phrases(language, kind)
     if not phrases:
         return None
@@ -73,24 +97,29 @@ def _pattern(language: str, kind: str) -> re.Pattern[str] | None:
     return re.compile(write_pattern(phrases, not_beside=r"\w-"), re.IGNORECASE)
 
 
+def _find_cues(language: str, kind: str, clause: str) -> list[re.Match[str]]:
+    """Return where the phrases of one kind stand in the clause."""
+    pattern = _compile_phrases(language, kind)
+    return list(pattern.finditer(clause)) if pattern else []
+
+
 @cache
-def _languages_with(script: str) -> tuple[str, ...]:
-    languages = dict.fromkeys(language for language, _, _ in read_table("denial_words"))
-    return tuple(language for language in languages if script_of(language) == script)
+def _read_languages() -> frozenset[str]:
+    """Return the languages that have words of denial in the table."""
+    return frozenset(language for language, _, _ in read_table("denial_words"))
 
 
 def _find_language(sentence: str) -> str:
-    """The language of the sentence; English if the letters are Latin and it cannot be told."""
+    """Return the language of the sentence; English if the letters are Latin and it cannot be told."""
     language, sure = detect_language(sentence)
-    if script_of(language) == "Latin" and (sure < 0.5 or language not in _languages_with("Latin")):
-        return "en"
-    return language
+    is_known = sure >= 0.5 and language in _read_languages()
+    return language if is_known or script_of(language) != "Latin" else "en"
 
 
 def mask_expressions(sentence: str, language: str | None = None) -> str:
-    """The sentence with blanks for the expressions that only look like denials; every other letter keeps its place."""
+    """Return the sentence with blanks for expressions that only look like denials; other letters keep their place."""
     language = language or _find_language(sentence)
-    expressions = _pattern(language, "never")
+    expressions = _compile_phrases(language, "never")
     if expressions:
         sentence = expressions.sub(lambda match: " " * len(match[0]), sentence)
     if language == "zh":
@@ -123,10 +152,11 @@ class Denial:
         if self.is_unclear:
             return None
         if self.language in ("zh", "ja"):
-            return True if self._touches_characters(claim) else None
+            return True if self._is_cue_beside(claim) else None
         words = _split_words(self.denied)
         if self.is_behind:
             words.reverse()
+        # The nearest word to the cue that is no small word; if there are only small words, the nearest of them.
         nearest = next((word for word in words if word not in small_words), "".join(words[:1]))
         claim_words = _split_words(claim)[:_MOST_WORDS]
         if nearest in claim_words:
@@ -136,21 +166,30 @@ class Denial:
         lost_words = [
             word for word in claim_words if word not in clause_words and word not in small_words
         ]
-        if any(_measure_likeness(nearest, word, self.language) >= _ENDING for word in lost_words):
+        likeness = max(
+            (_measure_likeness(nearest, word, self.language) for word in lost_words), default=0.0
+        )
+        if likeness >= _SAME_STEM:
             return True
-        if 2 * len(lost_words) > sum(word not in small_words for word in claim_words):
+        important_words = [word for word in claim_words if word not in small_words]
+        if 2 * len(lost_words) > len(important_words):
             return None  # the clause is about something else
-        if any(_measure_likeness(nearest, word, self.language) >= _FORM for word in lost_words):
+        if likeness >= _MAYBE_SAME_WORD:
             return True
+        if not self.denies_verb:
+            return None
         # "did not go" for "went"; but not "did not hesitate to approve" for "approved".
-        if self.denies_verb and any(
-            all(_measure_likeness(clause_word, word, "en") < _FORM for clause_word in clause_words)
-            for word in lost_words
-        ):
-            return True
+        for word in lost_words:
+            forms = [
+                clause_word
+                for clause_word in clause_words
+                if _measure_likeness(clause_word, word, "en") >= _MAYBE_SAME_WORD
+            ]
+            if not forms:
+                return True
         return None
 
-    def _touches_characters(self, claim: str) -> bool:
+    def _is_cue_beside(self, claim: str) -> bool:
         """Is what stands next to the cue in the claim? Japanese verbs may change all but their ideograph."""
         denied = self.denied
         if self.language == "ja":
@@ -163,82 +202,79 @@ class Denial:
         return bool(denied) and denied[:2] in claim
 
 
-_ENDING = 0.8  # likeness from which two words differ in their endings only: approve, approved
-_FORM = 0.6  # likeness from which two words may be forms of one: rise, rose (and meet, merger)
-_MOST_WORDS = 100  # of a claim or a clause
-_IDEOGRAPH = re.compile("[\u3400-\u9fff]")
-
-
 def _split_words(text: str) -> list[str]:
-    """The words without case, elided articles (l'usine) and punctuation."""
+    """Split a text into words without case, elided articles (l'usine) and punctuation."""
     words = (word.strip('.,;:!?"()«»“”„*_-–—।،') for word in re.split(r"[\s'’]+", text.casefold()))
     return [word for word in words if word]
 
 
 def _measure_likeness(left: str, right: str, language: str) -> float:
-    """How alike two words are, 0 to 1. Korean verbs keep their first syllable (사임했다, 사임하지)."""
+    """Measure how alike two words are, 0 to 1. Korean verbs keep their first syllable (사임했다, 사임하지)."""
     if language == "ko":
-        return _FORM if left[:1] == right[:1] else 0.0
+        return _MAYBE_SAME_WORD if left[:1] == right[:1] else 0.0
     if min(len(left), len(right)) < 4:
         return 0.0
     return SequenceMatcher(None, left, right, autojunk=False).ratio()
 
 
 def find_denials(sentence: str, language: str | None = None) -> list[Denial]:
-    """The denials of a sentence, clause by clause. `language` if it is known."""
+    """Return the denials of a sentence, clause by clause. `language` if it is known."""
     sentence = sentence[:_MOST_CHARACTERS]
     language = language or _find_language(sentence)
     masked = mask_expressions(sentence, language)
     denials = []
     for start, end in _find_clauses(masked):
         clause = masked[start:end]
-        for first, last, denied, is_unclear in _find_narrow_denials(clause, language):
-            part = sentence[start + first : start + last].strip()
+        for narrow in _find_narrow_denials(clause, language):
+            part = sentence[start + narrow.start : start + narrow.end].strip()
             denials.append(
-                Denial(part, denied.strip(), language, is_narrow=True, is_unclear=is_unclear)
+                Denial(
+                    part,
+                    narrow.denied.strip(),
+                    language,
+                    is_narrow=True,
+                    is_unclear=narrow.is_unclear,
+                )
             )
-            clause = clause[:first] + " " * (last - first) + clause[last:]
+            # Its words are blanked, so that they are not read once more as the denial of the whole clause.
+            blanks = " " * (narrow.end - narrow.start)
+            clause = clause[: narrow.start] + blanks + clause[narrow.end :]
         denial = _find_clause_denial(sentence[start:end].strip(), clause, language)
         if denial:
             denials.append(denial)
     return denials
 
 
-# Languages in which two different words of denial deny once: "no abre nunca", "никогда не".
-_CONCORD = word_set("fr es pt it ru uk pl cs")
-# Languages in which a word of denial may stand at the end: "Das Museum öffnet nicht."
-_CUE_AT_END = word_set("de nl sv da no")
-_NOTHING_MORE = re.compile(r"(?:です|でした|だ|のだ|のです|んだ|んです)?[\s\"”」』)）*_]*\Z")
-
-
 def _find_clause_denial(part: str, clause: str, language: str) -> Denial | None:
-    """The denial of a whole clause (`part`; `clause` is the same with blanks for expressions that deny nothing)."""
-    before = _pattern(language, "before")
-    if before and (cues := list(before.finditer(clause))):
+    """Return the denial of a whole clause; None if there is none.
+
+    `part` is the clause, `clause` the same with blanks for expressions that deny nothing.
+    """
+    cues = _find_cues(language, "before", clause)
+    if cues:
         return _read_denial_before(part, clause, language, cues)
-    behind = _pattern(language, "behind")
-    if behind and (cues := list(behind.finditer(clause))):
+    cues = _find_cues(language, "behind", clause)
+    if cues:
         rest = clause[cues[0].end() :]
         if language == "hi":
             is_last = True  # the verb or its auxiliary follows
         elif language == "ko":
             is_last = " " not in rest.strip()
         else:
-            is_last = _NOTHING_MORE.match(rest) is not None
+            is_last = _JAPANESE_END.match(rest) is not None
         denied = clause[: cues[0].start()].strip()
         is_unclear = len(cues) > 1 or not is_last
         return Denial(part, denied, language, is_behind=True, is_unclear=is_unclear)
-    unsure = _pattern(language, "unsure")
-    if unsure and unsure.search(clause):
+    if _find_cues(language, "unsure", clause):
         return Denial(part, "", language, is_unclear=True)
     return None
 
 
 def _read_denial_before(part: str, clause: str, language: str, cues: list[re.Match[str]]) -> Denial:
-    """The denial by cues that stand before what they deny."""
+    """Return the denial by cues that stand before what they deny."""
     texts = [cue[0].casefold() for cue in cues]
     is_double = len(cues) > 1
-    if language in _CONCORD:
+    if language in _NEGATIVE_CONCORD:
         is_double = len(set(texts)) < len(texts)  # "не мог не"
     is_behind_or = any(_is_behind_or(clause, cue, language) for cue in cues)
     cue = cues[-1]
@@ -266,22 +302,14 @@ def _is_behind_or(clause: str, cue: re.Match[str], language: str) -> bool:
 
 
 def _find_clauses(sentence: str) -> list[tuple[int, int]]:
-    """Where the clauses of the sentence begin and end."""
+    """Return where the clauses of the sentence begin and end."""
     clauses = []
     start = 0
-    for separator in _CLAUSE.finditer(sentence):
+    for separator in _CLAUSE_BREAK.finditer(sentence):
         clauses.append((start, separator.start()))
         start = separator.end()
     clauses.append((start, len(sentence)))
     return clauses
-
-
-# An English verb is denied behind an auxiliary ("did not often rise"); elsewhere "not often" is denied alone.
-_AUXILIARY = re.compile(
-    r"\b(?:do|does|did|is|are|was|were|am|be|been|has|have|had|will|would|can|could|may|might|shall|should|must)\s+\Z",
-    re.IGNORECASE,
-)
-_DO = re.compile(r"\b(?:do|does|did)(?:\s+\Z|n['’]t\Z)", re.IGNORECASE)
 
 
 def _is_verb_denied(clause: str, cue: re.Match[str]) -> bool:
@@ -289,41 +317,40 @@ def _is_verb_denied(clause: str, cue: re.Match[str]) -> bool:
     small_words = _read_phrases("en", "between")
     words = (word for word in _split_words(clause[cue.end() :]) if word not in small_words)
     verb = next(words, "")
-    limits = _pattern("en", "next")
+    limits = _compile_phrases("en", "next")
     if not verb or (limits and limits.fullmatch(verb)) or verb in _read_phrases("en", "yielding"):
         return False
     is_contracted = cue[0].casefold().endswith(("n't", "n’t"))
-    if _DO.search(cue[0] if is_contracted else clause[: cue.start()]):
+    before = clause[: cue.start()]
+    if _DO.search(cue[0] if is_contracted else before):
         return True
-    if not (
-        is_contracted or cue[0].casefold() == "cannot" or _AUXILIARY.search(clause[: cue.start()])
-    ):
+    has_auxiliary = is_contracted or cue[0].casefold() == "cannot" or _AUXILIARY.search(before)
+    if not has_auxiliary:
         return False
     return verb.endswith(("ed", "ing")) and not verb.startswith(("un", "in", "im", "dis"))
 
 
-_LONE_CUES = word_set(
-    "not no nicht pas no não non не ні nie niet inte ikke ne tidak tak bukan không chẳng لا ليس غير"
-)
+class _NarrowDenial(NamedTuple):
+    """A cue that denies only a few words, and where it stands with them in its clause."""
+
+    start: int
+    end: int
+    denied: str
+    is_unclear: bool = False
+    """Whether the words are denied at all cannot be told."""
 
 
-def _find_narrow_denials(clause: str, language: str) -> list[tuple[int, int, str, bool]]:
-    """Where only a few words are denied ("without delay", "not rarely", 동의 없이).
-
-    Each with its start, its end, those words, and whether it is unclear that they are denied at all.
-    """
+def _find_narrow_denials(clause: str, language: str) -> list[_NarrowDenial]:
+    """Find where only a few words are denied: "without delay", "not rarely", 동의 없이."""
     denials = []
-    without = _pattern(language, "without")
-    for cue in without.finditer(clause) if without else ():
-        next_words = (_NEXT_CHARACTERS if language == "zh" else _NEXT_WORDS).match(
-            clause, cue.end()
-        )
+    next_pattern = _NEXT_CHARACTERS if language == "zh" else _NEXT_WORDS
+    for cue in _find_cues(language, "without", clause):
+        next_words = next_pattern.match(clause, cue.end())
         end = next_words.end() if next_words else cue.end()
-        denials.append((cue.start(), end, clause[cue.end() : end], False))
-    limits = _pattern(language, "next")
+        denials.append(_NarrowDenial(cue.start(), end, clause[cue.end() : end]))
+    limits = _compile_phrases(language, "next")
     for kind in ("before", "unsure") if limits else ():
-        cues = _pattern(language, kind)
-        for cue in cues.finditer(clause) if cues else ():
+        for cue in _find_cues(language, kind, clause):
             is_verb_denied = language == "en" and _AUXILIARY.search(clause[: cue.start()])
             next_words = _NEXT_WORDS.match(clause, cue.end())
             if is_verb_denied or next_words is None or cue[0].casefold() not in _LONE_CUES:
@@ -332,12 +359,14 @@ def _find_narrow_denials(clause: str, language: str) -> list[tuple[int, int, str
             is_last = language in _CUE_AT_END and len(clause[cue.end() :].split()) == 1
             if limits and not is_last and limits.match(clause[cue.end() :].lstrip()):
                 is_unclear = kind == "unsure" or _is_behind_or(clause, cue, language)
-                denials.append((cue.start(), next_words.end(), next_words[0], is_unclear))
-    without_behind = _pattern(language, "without behind")
-    for cue in without_behind.finditer(clause) if without_behind else ():
+                denials.append(
+                    _NarrowDenial(cue.start(), next_words.end(), next_words[0], is_unclear)
+                )
+    last_pattern = _LAST_WORDS if language == "ko" else _LAST_CHARACTERS
+    for cue in _find_cues(language, "without behind", clause):
         # The text is cut so that the pattern's end is the cue; it looks at a few words only.
         nearby = clause[max(0, cue.start() - 30) : cue.start()]
-        last_words = (_LAST_WORDS if language == "ko" else _LAST_CHARACTERS).search(nearby)
+        last_words = last_pattern.search(nearby)
         denied = last_words[0] if last_words else ""
-        denials.append((cue.start() - len(denied), cue.end(), denied, False))
+        denials.append(_NarrowDenial(cue.start() - len(denied), cue.end(), denied))
     return denials

@@ -60,12 +60,12 @@ from rubrank._plain import word_list
 from rubrank.errors import InvalidInput, RubrankError, only_our_errors, refuses_wrong_kinds
 from rubrank.verifiers.shared.inside.landlock import DEVICES
 from rubrank.verifiers.shared.inside.launcher import WALLS as WALLS
-from rubrank.verifiers.shared.inside.namespaces import CPUS, MASKED
+from rubrank.verifiers.shared.inside.namespaces import CPUS, MASKED_NAMES
 
 Ended: TypeAlias = Literal["exit", "signal", "timeout", "output", "killed"]
-ALLOW = "RUBRANK_SANDBOX_ALLOW"
+ALLOW_VARIABLE = "RUBRANK_SANDBOX_ALLOW"
 """Environment variable with the walls that may be open, such as "signals,files". A rubric cannot set it."""
-WITHOUT = "RUBRANK_SANDBOX_WITHOUT"
+WITHOUT_VARIABLE = "RUBRANK_SANDBOX_WITHOUT"
 """Environment variable that disables mechanisms, for tests: "namespaces", "landlock", "scopes", "truncate", "filter",
 "bubblewrap"; "root" disables what only root can do."""
 # What every run can read, besides the interpreter and `keep`. Of /etc only what programs need to start: it also holds
@@ -79,10 +79,10 @@ _SYSTEM_FOLDERS = word_list("""
 _SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
 _LANDLOCK_WITHOUT_SCOPES = 5  # the last version of Landlock that cannot restrict signals
 _LANDLOCK_WITHOUT_TRUNCATION = 2  # the last version that cannot restrict cutting files
-_ANY_LANDLOCK = 99
+_ANY_LANDLOCK = 99  # whatever version the kernel has
 _LAUNCHER = Path(__file__).parent / "inside" / "start.py"
-_GRACE = 5.0  # seconds that the launcher gets beyond the time limit to report; then it is killed
-_BLOCK = 65536  # bytes moved at once
+_GRACE_SECONDS = 5.0  # that the launcher gets beyond the time limit to report; then it is killed
+_BLOCK_BYTES = 65536  # moved at once
 _SOURCES = Path(__file__).parents[3]  # the folder that holds the package `rubrank`
 _SHARED_PROGRAM = "rubrank.verifiers.shared.inside.children"  # every program of ours imports it
 
@@ -98,7 +98,8 @@ class NoIsolation(RubrankError, RuntimeError):  # noqa: N818 - says what is wron
         return (
             f"no isolation: this machine would leave {', '.join(self.open)} open to code from responses. Allow user"
             " namespaces, run as root, install bubblewrap, or use a kernel with Landlock and seccomp"
-            f" (`rubrank sandbox check` tells which are there); or accept the risk: {ALLOW}={','.join(self.open)}"
+            " (`rubrank sandbox check` tells which are there);"
+            f" or accept the risk: {ALLOW_VARIABLE}={','.join(self.open)}"
         )
 
 
@@ -126,7 +127,11 @@ class Limits:
             value = getattr(self, name)
             if not value > 0:
                 raise InvalidInput(
-                    "Limits", name, "more than 0", repr(value), "Leave it out for the default."
+                    owner="Limits",
+                    parameter=name,
+                    allowed="more than 0",
+                    got=repr(value),
+                    remedy="Leave it out for the default.",
                 )
 
 
@@ -145,14 +150,14 @@ class Result:
 
     @property
     def why(self) -> str:
-        """How the run ended, in words."""
+        """Say in words how the run ended, for people."""
         if self.ended == "signal" and self.code is not None:
             number = -self.code
-            limits_by_signal = {
-                int(signal.SIGXCPU): " (processor time)",
-                int(signal.SIGXFSZ): " (file size)",
-            }
-            return f"killed by {signal.Signals(number).name}{limits_by_signal.get(number, '')}"
+            if number not in set(signal.Signals):  # most real-time signals have no name
+                return f"killed by signal {number}"
+            # The kernel sends these two when a limit is reached.
+            limits = {int(signal.SIGXCPU): " (processor time)", int(signal.SIGXFSZ): " (file size)"}
+            return f"killed by {signal.Signals(number).name}{limits.get(number, '')}"
         words = {"timeout": "out of time", "output": "wrote too much", "killed": "killed"}
         return words.get(self.ended, f"exit code {self.code}")
 
@@ -190,11 +195,13 @@ def run(
     descriptors = list(channel)
     try:
         limits = limits or Limits()
-        contents = {
-            safe_name(name): _encode_for_json(content) for name, content in (files or {}).items()
-        }
-        tool = _choose_namespace_tool(os.environ.get(WITHOUT, ""), os.geteuid())
-        open_walls = allowed() if allow is None else allow
+        contents = {}
+        for name, content in (files or {}).items():
+            data = content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
+            # The header is JSON, which has no bytes: characters 0 to 255 stand for them.
+            contents[normalise_file_name(name)] = data.decode("latin-1")
+        tool = _choose_namespace_tool(os.environ.get(WITHOUT_VARIABLE, ""), os.geteuid())
+        open_walls = read_allowed_walls() if allow is None else allow
         with make_folder("run") as directory:
             header = _build_header(command, directory, limits, open_walls, keep)
             header |= {"files": contents, "channel": list(descriptors), "trusted": trusted}
@@ -208,17 +215,22 @@ def run(
             os.close(descriptor)
 
 
-def allowed() -> frozenset[str]:
-    """The walls that the operator of this machine allows to be open."""
-    words = os.environ.get(ALLOW, "").replace(",", " ").split()
+def read_allowed_walls() -> frozenset[str]:
+    """Return the walls that the operator of this machine allows to be open. Raises InvalidInput for unknown words."""
+    words = os.environ.get(ALLOW_VARIABLE, "").replace(",", " ").split()
     unknown = sorted(set(words) - set(WALLS))
     if unknown:
-        raise InvalidInput("sandbox", ALLOW, f"words of {', '.join(WALLS)}", ", ".join(unknown), "")
+        raise InvalidInput(
+            owner="sandbox",
+            parameter=ALLOW_VARIABLE,
+            allowed=f"words of {', '.join(WALLS)}",
+            got=", ".join(unknown),
+        )
     return frozenset(words)
 
 
-def safe_name(name: str) -> str:
-    """The normalised name of a file in the directory of a run. Names that lead out of the directory are refused."""
+def normalise_file_name(name: str) -> str:
+    """Return the normalised name of a file in the directory of a run. Raises InvalidInput if it leads out of it."""
     path = PurePosixPath(name)
     parts = path.parts
     leads_out = path.is_absolute() or ".." in parts or "\\" in name
@@ -230,17 +242,17 @@ def safe_name(name: str) -> str:
     )
     if not parts or leads_out or not is_writable:
         raise InvalidInput(
-            "sandbox.run",
-            "files",
-            "relative names without '..'",
-            repr(name[:200]),
-            "Name it 'folder/file.py'.",
+            owner="sandbox.run",
+            parameter="files",
+            allowed="relative names without '..'",
+            got=repr(name[:200]),
+            remedy="Name it 'folder/file.py'.",
         )
     return str(path)
 
 
-def isolation() -> tuple[str, ...]:
-    """The mechanisms that isolate code on this machine; empty if code would be refused."""
+def find_isolation() -> tuple[str, ...]:
+    """Return the mechanisms that isolate code on this machine; empty if code would be refused."""
     try:
         return run(["/bin/true"], limits=Limits(seconds=5)).walls
     except RubrankError:
@@ -249,7 +261,7 @@ def isolation() -> tuple[str, ...]:
 
 @cache
 def make_command(*modules: str) -> list[str]:
-    """The command for `run` that loads our own modules inside, where rubrank cannot be imported, and runs `main`.
+    """Make the command for `run` that loads our own modules inside, where rubrank cannot be imported, and runs `main`.
 
     The modules are loaded in their order and under their own names; `main` is that of the last one. A module must come
     after those that it imports. They are compiled here, once: the sandbox runs the same interpreter, so it can load the
@@ -270,12 +282,6 @@ def make_command(*modules: str) -> list[str]:
     return ["python", "-I", "-B", "-c", program]
 
 
-def _encode_for_json(content: str | bytes) -> str:
-    """Any bytes as a string of characters 0 to 255, because the header is JSON."""
-    data = content.encode("utf-8", "surrogatepass") if isinstance(content, str) else content
-    return data.decode("latin-1")
-
-
 def _build_header(
     command: Sequence[str],
     directory: str,
@@ -283,17 +289,17 @@ def _build_header(
     open_walls: Collection[str],
     keep: Sequence[str],
 ) -> dict[str, Any]:
-    """Everything that the launcher needs to know, except "files", "channel" and "trusted"."""
-    program = (
-        sys.executable if command[0] == "python" else shutil.which(command[0], path=_SYSTEM_PATH)
-    )
+    """Return everything that the launcher needs to know, except "files", "channel" and "trusted"."""
+    program: str | None = sys.executable
+    if command[0] != "python":
+        program = shutil.which(command[0], path=_SYSTEM_PATH)
     if program is None:
         raise InvalidInput(
-            "sandbox.run",
-            "command",
-            "a program of this machine",
-            repr(command[0]),
-            "Give its absolute path.",
+            owner="sandbox.run",
+            parameter="command",
+            allowed="a program of this machine",
+            got=repr(command[0]),
+            remedy="Give its absolute path.",
         )
     uid = None
     if os.geteuid() == 0:
@@ -304,7 +310,7 @@ def _build_header(
     readable = [path for pattern in _SYSTEM_FOLDERS for path in sorted(glob.glob(pattern))]
     readable += [*sorted(interpreter), *keep]
 
-    without = os.environ.get(WITHOUT, "").split(",")
+    without = os.environ.get(WITHOUT_VARIABLE, "").split(",")
     namespaces = "best"
     if "namespaces" in without:
         namespaces = "none"
@@ -363,20 +369,22 @@ def _start_launcher(
     prefix = []
     if tool == "bubblewrap":
         header["namespaces"] = "given"
-        prefix = _bubblewrap_command(header)
+        prefix = _make_bubblewrap_command(header)
     return _LauncherProcess(prefix, header, stdin, limits.output << 20)
 
 
 class _LauncherProcess:
     """One run: starts the launcher, feeds its standard input, and collects its outputs and its report.
 
-    `prefix` is the command line of a tool that starts the launcher (bubblewrap), or empty. `most` is the number of
-    bytes that standard output and standard error may each have.
+    `prefix` is the command line of a tool that starts the launcher (bubblewrap), or empty. `most_bytes` is how much
+    standard output and standard error may each have.
     """
 
-    def __init__(self, prefix: list[str], header: dict[str, Any], stdin: bytes, most: int) -> None:
+    def __init__(
+        self, prefix: list[str], header: dict[str, Any], stdin: bytes, most_bytes: int
+    ) -> None:
         self.seconds = header["seconds"]
-        self.most = most
+        self.most_bytes = most_bytes
         self.output = {"stdout": bytearray(), "stderr": bytearray(), "report": bytearray()}
         reader, writer = os.pipe()
         header["report"] = writer
@@ -411,18 +419,18 @@ class _LauncherProcess:
         finally:
             self._stop()
         seconds = time.monotonic() - self.start
-        stdout = bytes(self.output["stdout"][: self.most])
-        stderr = bytes(self.output["stderr"][: self.most])
+        stdout = bytes(self.output["stdout"][: self.most_bytes])
+        stderr = bytes(self.output["stderr"][: self.most_bytes])
         report = json.loads(bytes(self.output["report"])) if self.output["report"] else {}
         if report.get("open"):
             raise NoIsolation(*report["open"])
         if report.get("files"):
             raise InvalidInput(
-                "sandbox.run",
-                "files",
-                "files that can be written",
-                report["error"],
-                "Give fewer or smaller files, or raise Limits.disk.",
+                owner="sandbox.run",
+                parameter="files",
+                allowed="files that can be written",
+                got=report["error"],
+                remedy="Give fewer or smaller files, or raise Limits.disk.",
             )
         if "error" in report:
             raise SandboxFailed(f"the sandbox could not start the command: {report['error']}")
@@ -450,7 +458,7 @@ class _LauncherProcess:
             ):
                 os.set_blocking(stream.fileno(), False)
                 selector.register(stream, event, name)
-            deadline = self.start + self.seconds + _GRACE
+            deadline = self.start + self.seconds + _GRACE_SECONDS
             while "report" in {key.data for key in selector.get_map().values()}:
                 time_left = deadline - time.monotonic()
                 if time_left <= 0:
@@ -469,7 +477,7 @@ class _LauncherProcess:
     def _write_some(self, key: selectors.SelectorKey, selector: selectors.BaseSelector) -> None:
         """Write a block to standard input, and close it after the last one."""
         try:
-            written = os.write(key.fd, self.pending_input[:_BLOCK])
+            written = os.write(key.fd, self.pending_input[:_BLOCK_BYTES])
             self.pending_input = self.pending_input[written:]
         except BlockingIOError:
             return
@@ -482,13 +490,13 @@ class _LauncherProcess:
     def _read_some(self, key: selectors.SelectorKey, selector: selectors.BaseSelector) -> bool:
         """Read a block of one output. Returns False if the output has become too long."""
         try:
-            block = os.read(key.fd, _BLOCK)
+            block = os.read(key.fd, _BLOCK_BYTES)
         except BlockingIOError:
             return True
         if not block:
             selector.unregister(key.fileobj)
         self.output[key.data] += block
-        return len(self.output[key.data]) <= self.most
+        return len(self.output[key.data]) <= self.most_bytes
 
     def _stop(self) -> None:
         """End the launcher if it is still there, and with it every process of the run; close all pipes."""
@@ -513,7 +521,7 @@ class _LauncherProcess:
 
 @lru_cache(maxsize=8)
 def _choose_namespace_tool(without: str, user: int) -> Literal["own", "bubblewrap"]:
-    """Who makes the namespaces: the launcher itself, or bubblewrap if the launcher cannot and bubblewrap can.
+    """Choose who makes the namespaces: the launcher itself ("own"), or bubblewrap if the launcher cannot and it can.
 
     Both are tried with a command that does nothing. The arguments are the cache key: they decide the answer.
     """
@@ -525,7 +533,7 @@ def _choose_namespace_tool(without: str, user: int) -> Literal["own", "bubblewra
 
 
 def _try_tool(tool: Literal["own", "bubblewrap"]) -> tuple[str, ...]:
-    """The walls around a command that does nothing; empty if it could not be run."""
+    """Return the walls around a command that does nothing; empty if it could not be run."""
     limits = Limits(seconds=5)
     with make_folder("run") as directory:
         header = _build_header(["/bin/true"], directory, limits, open_walls=WALLS, keep=())
@@ -536,8 +544,8 @@ def _try_tool(tool: Literal["own", "bubblewrap"]) -> tuple[str, ...]:
             return ()
 
 
-def _bubblewrap_command(header: dict[str, Any]) -> list[str]:
-    """The command line with which bubblewrap builds the same view of the files as inside/namespaces.py."""
+def _make_bubblewrap_command(header: dict[str, Any]) -> list[str]:
+    """Make the command line with which bubblewrap builds the same view of the files as inside/namespaces.py."""
     our_code = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     view = []
     for path in (*header["read"], our_code):
@@ -546,7 +554,7 @@ def _bubblewrap_command(header: dict[str, Any]) -> list[str]:
         else:
             view += ["--ro-bind-try", path, path]
     view += [argument for device in DEVICES for argument in ("--dev-bind-try", device, device)]
-    masked = [f"/proc/{name}" for name in MASKED if os.path.exists(f"/proc/{name}")]
+    masked = [f"/proc/{name}" for name in MASKED_NAMES if os.path.exists(f"/proc/{name}")]
     size = ["--size", str(header["disk"])]
     return [
         shutil.which("bwrap") or "bwrap",

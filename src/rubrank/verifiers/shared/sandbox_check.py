@@ -43,9 +43,8 @@ class Check:
     @property
     def open(self) -> tuple[str, ...]:
         """Walls that did not hold. "reading" is not a wall: some mechanisms let code read what the user may read."""
-        return tuple(
-            name for name, held in self.holds.items() if not held and name in sandbox.WALLS
-        )
+        failed = [name for name, held in self.holds.items() if not held]
+        return tuple(name for name in failed if name in sandbox.WALLS)
 
     @property
     def safe(self) -> bool:
@@ -68,17 +67,17 @@ def check() -> Check:
             holds["files"] = holds.get("files", False) and file.read_text() == _SECRET
             holds["signals"] = holds.get("signals", False) and _is_alive(pid)
     except RubrankError as error:
-        return Check({}, (), str(error), _describe_machine())
+        return Check(holds={}, walls=(), refused=str(error), machine=_describe_machine())
     except ValueError:
-        return Check(
-            {}, result.walls, f"the attacks did not report: {result.why}", _describe_machine()
-        )
-    return Check(dict(sorted(holds.items())), result.walls, "", _describe_machine())
+        why = f"the attacks did not report: {result.why}"
+        return Check(holds={}, walls=result.walls, refused=why, machine=_describe_machine())
+    holds = dict(sorted(holds.items()))
+    return Check(holds=holds, walls=result.walls, refused="", machine=_describe_machine())
 
 
 @contextmanager
 def _start_target() -> Iterator[tuple[int, Path, int]]:
-    """The process id, file and port of a target."""
+    """Start a target, and yield its process id, its file and its port."""
     with (
         tempfile.TemporaryDirectory(prefix="target-") as folder,
         socket.create_server(("127.0.0.1", 0)) as server,
@@ -109,11 +108,11 @@ def _is_alive(pid: int) -> bool:
 
 
 def _describe_machine() -> dict[str, str]:
-    version = landlock.version() if sys.platform == "linux" else 0
+    version = landlock.read_version() if sys.platform == "linux" else 0
     return {
         "kernel": f"{platform.system()} {platform.release()}",
         "user": "root" if os.geteuid() == 0 else "not root",
         "landlock": f"version {version}" if version else "none",
         "bubblewrap": shutil.which("bwrap") or "none",
-        "allowed to be open": ", ".join(sorted(sandbox.allowed())) or "nothing",
+        "allowed to be open": ", ".join(sorted(sandbox.read_allowed_walls())) or "nothing",
     }

@@ -21,7 +21,7 @@ from rubrank._plain import word_set
 from rubrank.verifiers.shared.code_blocks import parse_python
 from rubrank.verifiers.shared.word_tables import compile_phrases
 
-_LONGEST = 200_000  # characters that are scanned; longer Python is not parsed
+_MOST_CHARACTERS = 200_000  # characters that are scanned; longer Python is not parsed
 
 
 class _Stack:
@@ -52,26 +52,38 @@ class _Stack:
 
 # Comments and strings hide brackets. A single quotation mark on a line is an apostrophe, or a lifetime in Rust.
 _CODE_TOKEN = re.compile(
-    r"\"\"\"|'''|/\*|\*/|(?:(?<=\s)|^)(?:#(?!include|define)|//|--\s)[^\n]*+"
-    # The limit keeps a line of escaped quotation marks from being read again from each of them.
-    r"|\"(?:[^\"\\\n]|\\.){0,500}+\"|'(?:[^'\\\n]|\\.){0,500}+'|`[^`\n]*+`|[()\[\]{}]",
+    r"\"\"\"|'''|/\*|\*/"  # marks of long strings and block comments
+    r"|(?:(?<=\s)|^)(?:#(?!include|define)|//|--\s)[^\n]*+"  # a comment to the end of its line
+    # Strings. The limit keeps a line of escaped quotation marks from being read again from each of them.
+    r"|\"(?:[^\"\\\n]|\\.){0,500}+\"|'(?:[^'\\\n]|\\.){0,500}+'|`[^`\n]*+`"
+    r"|[()\[\]{}]",
     re.MULTILINE,
 )
 _CLOSING = {")": "(", "]": "[", "}": "{"}
+# A line that looks like code in one of many languages
 _CODE_LINE = re.compile(
-    r"[;{}]\s*(?://.*|#.*)?$"
-    r"|^\s*(?:(?:async )?(?:def|class|function|func|fn|struct|package|import|namespace) [\w$*{]"
-    r"|from [\w.]+ import|#include"
-    r"|return\b|(?:public|private|static|void|int|var|let|const|auto|double|float|String) \w|using \w+;"
-    r"|(?:if|elif|for|while|with|switch|except|try|else|case|}) ?.{0,200}[:({]$|@\w+$|@\w+\()"
-    r"|^\s*(?:[\w.\[\]\"']+\s*(?:[-+*/|&]?=|:=|<-)\s*\S|[\w.]+\(\S*\)?,?$|[\w.]+\(.*[\"'=,(\[])"
-    r"|[=-]>|[(\[]$|^\s*[)\]}]+[;,]?$|^\s*([\"'])[^\"'\n]{1,80}\1\s*:\s*\S",
+    r"[;{}]\s*(?://.*|#.*)?$"  # return x; // done
+    r"|^\s*(?:"
+    r"(?:async )?(?:def|class|function|func|fn|struct|package|import|namespace) [\w$*{]"  # def f
+    r"|from [\w.]+ import|#include|return\b|using \w+;"
+    r"|(?:public|private|static|void|int|var|let|const|auto|double|float|String) \w"  # int x
+    r"|(?:if|elif|for|while|with|switch|except|try|else|case|}) ?.{0,200}[:({]$"  # for x in y:
+    r"|@\w+$|@\w+\("  # @cache
+    r"|[\w.\[\]\"']+\s*(?:[-+*/|&]?=|:=|<-)\s*\S"  # total += 1
+    r"|[\w.]+\(\S*\)?,?$"  # print(x)
+    r"|[\w.]+\(.*[\"'=,(\[]"  # plot(x, y
+    r"|[)\]}]+[;,]?$"  # });
+    r")"
+    r"|[=-]>|[(\[]$"  # x => y, f(
+    r"|^\s*([\"'])[^\"'\n]{1,80}\1\s*:\s*\S",  # "name": "Ada"
 )
+# Comments, and then the first words of a statement. Small letters must say more than "select", which is English, too.
 _SQL_START = re.compile(
     r"\s*(?:--[^\n]*\n\s*)*(?:SELECT\s|(?i:INSERT\s+INTO|UPDATE\s+\S+\s+SET|DELETE\s+FROM|ALTER\s+TABLE"
     r"|CREATE\s+(?:OR\s+REPLACE\s+)?(?:TEMP\w*\s+)?(?:TABLE|VIEW|INDEX|FUNCTION|PROCEDURE|DATABASE|TRIGGER)"
     r"|WITH\s+\w+\s+AS\s*\(|SELECT\s[^.!?]{1,500}\sFROM\s))"
 )
+# A statement cannot end with these: "… FROM users WHERE", "a ="
 _SQL_OPEN_END = re.compile(
     r"(?:\b(?:SELECT|FROM|WHERE|AND|OR|ON|JOIN|INNER|LEFT|RIGHT|OUTER|GROUP|ORDER|BY|HAVING|AS|IN|NOT|VALUES|INTO|SET"
     r"|UNION|LIKE|BETWEEN|WHEN|THEN|ELSE|CASE|IS|TABLE|CREATE|INSERT|UPDATE|DELETE|WITH|DISTINCT|LIMIT|PRIMARY|FOREIGN"
@@ -80,10 +92,10 @@ _SQL_OPEN_END = re.compile(
 )
 _COMMENT_LINE = re.compile(r"\s*(?:#|//|/\*|\*|--|\"\"\"|''')")
 _SENTENCE_ENDS = tuple(".!?。！？")
-_WORDS = re.compile(r"[^\W\d_]{2,} [^\W\d_]{2,}")
-_ENTRY = re.compile(r"\s*(?:[-*•#]|\d{1,4}[.)])\s")
-_WIDE_PROSE = re.compile("[\u3040-\u30ff\u4e00-\u9fff]{4}")
-_STATEMENTS = word_set("pass break continue return end else fi done endif next exit quit")
+_TWO_WORDS = re.compile(r"[^\W\d_]{2,} [^\W\d_]{2,}")
+_LIST_ENTRY = re.compile(r"\s*(?:[-*•#]|\d{1,4}[.)])\s")
+_CHINESE_OR_JAPANESE = re.compile("[\u3040-\u30ff\u4e00-\u9fff]{4}")
+_WORDS_AT_END = word_set("pass break continue return end else fi done endif next exit quit")
 _BUILTIN_NAMES = word_set(
     "True False None print len range list str int float dict set sorted enumerate zip tuple return import lambda"
 )
@@ -94,16 +106,18 @@ _SQL_KEYWORDS = word_set("""
 _SQL_BRACKETS = re.compile(r"\([^()]{0,2000}\)")
 _SQL_CLAUSE = re.compile(r"\b(SELECT|FROM|WHERE|ON|HAVING|GROUP|ORDER|LIMIT|SET|VALUES|INTO)\b")
 _NAME = re.compile(r"\w+")
-_IN_COMMENT = re.compile(r"#|//|--")
-_COMMENT_TEXT = re.compile(r"(\s*)(?:#|//|--)\s?(.*)$")
+_COMMENT_MARK = re.compile(r"#|//|--")
+_COMMENT = re.compile(r"(?:^|\s)(?:#|//|--)")
+_INDENT_AND_COMMENT = re.compile(r"(\s*)(?:#|//|--)\s?(.*)$")
 _OUTPUT_COMMENT = compile_phrases("output_comment")
+# A line cannot end with these: "x =", "foo.", "if a and"
 _OPERATOR_END = re.compile(
     r"(?:[=+*/%&|<^,(\[{]|[a-z_)\]]\.|(?<![-\w])-|\b(?:and|or|not|in|is|return|import|def|class|new|lambda|if))$"
 )
 
 
 def take_code(text: str) -> str:
-    """The code without a fence that a text consists of or ends with; "" if it ends with prose.
+    """Return the code without a fence that a text consists of or ends with; "" if it ends with prose.
 
     At least three lines must be code, or two if there are no other lines. Comments are not counted. The last line may
     be cut off, so it need not look like code.
@@ -126,20 +140,20 @@ def take_code(text: str) -> str:
         return ""
     last_line = lines[-1]
     is_prose = _ends_sentence(last_line) and not _CODE_LINE.search(last_line)
-    if is_prose or _ENTRY.match(last_line) or _WIDE_PROSE.search(last_line):
+    if is_prose or _LIST_ENTRY.match(last_line) or _CHINESE_OR_JAPANESE.search(last_line):
         return ""
     return "\n".join(lines[start:])
 
 
 def _ends_sentence(line: str) -> bool:
     """Does the line end as a sentence does?"""
-    has_words = _WORDS.search(line) is not None or _WIDE_PROSE.search(line) is not None
+    has_words = _TWO_WORDS.search(line) is not None or _CHINESE_OR_JAPANESE.search(line) is not None
     return has_words and line.rstrip().endswith(_SENTENCE_ENDS)
 
 
 def find_unclosed_code(code: str) -> str | None:
-    """What bare code leaves open at its end: a bracket, a string, a statement."""
-    code = code[:_LONGEST].rstrip()
+    """Say what bare code leaves open at its end: a bracket, a string, a statement; None if nothing."""
+    code = code[:_MOST_CHARACTERS].rstrip()
     brackets: list[str] = []
     block_mark = ""  # the mark that ends the comment or the long string that we are in
     for token in _CODE_TOKEN.finditer(code):
@@ -160,16 +174,16 @@ def find_unclosed_code(code: str) -> str | None:
     if block_mark:
         return f"{block_mark!r} never comes"
     last_line = code.rpartition("\n")[2]
-    if last_line.count('"') % 2 and not re.search(r"#|//|--", last_line):
+    if last_line.count('"') % 2 and not _COMMENT_MARK.search(last_line):
         return "a string never closes"
-    if _OPERATOR_END.search(last_line) and not re.search(r"(?:^|\s)(?:#|//|--)", last_line):
+    if _OPERATOR_END.search(last_line) and not _COMMENT.search(last_line):
         return f"a statement breaks off: {last_line[-30:]!r}"
     return None
 
 
 def find_unclosed_python(code: str) -> str | None:
-    """A last line that is no Python, in code that otherwise is."""
-    if len(code) > _LONGEST:
+    """Say why the last line is no Python, in code that otherwise is; None if it is, or nothing is."""
+    if len(code) > _MOST_CHARACTERS:
         return None
     try:
         parse_python(code)
@@ -183,17 +197,17 @@ def find_unclosed_python(code: str) -> str | None:
 
 
 def find_half_name(code: str) -> str | None:
-    """A last name that no statement ends with: half of another name, or a call without its brackets.
+    """Name a last name that no statement ends with: half of another name, or a call without its brackets.
 
     A name that stands alone on the last line counts as well, unless it was used before.
     """
     names = _NAME.findall(code)
     last_line = code.rpartition("\n")[2].strip()
-    if len(names) < 10 or not _NAME.fullmatch(code[-1]) or _IN_COMMENT.search(last_line):
+    if len(names) < 10 or not _NAME.fullmatch(code[-1]) or _COMMENT_MARK.search(last_line):
         return None
     last_name = names[-1]
     earlier = set(names[:-1])
-    if last_name.isdigit() or last_name in _STATEMENTS:
+    if last_name.isdigit() or last_name in _WORDS_AT_END:
         return None
     calls = len(re.findall(rf"\b{last_name}\s?\(", code))
     if calls and calls == names.count(last_name) - 1:
@@ -210,12 +224,12 @@ def find_half_name(code: str) -> str | None:
 
 
 def find_open_comment(code: str) -> str | None:
-    """A comment on a line of its own that announces code, and no code follows.
+    """Name a comment on a line of its own that announces code, and no code follows.
 
     Such a comment stands after an empty line or inside a block. One that tells the output may end the code.
     """
     lines = code.rstrip().splitlines()
-    comment = _COMMENT_TEXT.match(lines[-1]) if len(lines) >= 3 else None
+    comment = _INDENT_AND_COMMENT.match(lines[-1]) if len(lines) >= 3 else None
     if not comment or _OUTPUT_COMMENT.search(comment[2]):
         return None
     previous = lines[-2]
@@ -226,7 +240,7 @@ def find_open_comment(code: str) -> str | None:
 
 
 def find_unclosed_sql(code: str) -> str | None:
-    """A statement of SQL that breaks off."""
+    """Say how the last statement of SQL breaks off; None if it does not, or this is no SQL."""
     end = code.rstrip()
     if not _SQL_START.match(code) or end.endswith((".", "!", "?")):
         return None
@@ -246,22 +260,21 @@ def find_unclosed_sql(code: str) -> str | None:
 
 
 def _find_half_clause(statement: str) -> str | None:
-    """What the last clause of a statement of SQL lacks: the rest of a keyword, a table, a comparison."""
+    """Say what the last clause of a statement of SQL lacks: the rest of a keyword, a table, a comparison."""
     words = _NAME.findall(statement)
     last_word = words[-1]
     is_new = last_word not in words[:-1]
     if is_new and last_word.isupper() and last_word not in _SQL_KEYWORDS:
-        keyword = next((word for word in sorted(_SQL_KEYWORDS) if word.startswith(last_word)), None)
-        if keyword:
+        is_half = any(keyword.startswith(last_word) for keyword in _SQL_KEYWORDS)
+        if is_half:
             return f"half a keyword at the end: {last_word!r}"
     flat = statement
     # Subqueries and calls, from the innermost to the outermost.
     for _ in range(5):
         flat = _SQL_BRACKETS.sub("x", flat)
     flat = flat.upper()
-    if flat.lstrip().startswith("WITH") and not re.search(
-        r"\b(?:SELECT|INSERT|UPDATE|DELETE)\b", flat
-    ):
+    has_statement = re.search(r"\b(?:SELECT|INSERT|UPDATE|DELETE)\b", flat) is not None
+    if flat.lstrip().startswith("WITH") and not has_statement:
         return "no statement follows WITH"
     clauses = _SQL_CLAUSE.split(flat)
     last_keyword = clauses[-2] if len(clauses) > 1 else ""
@@ -276,22 +289,22 @@ def _find_half_clause(statement: str) -> str | None:
 
 # ---- markup ---------------------------------------------------------------------------------------------------------
 
+# A comment, or a tag: slash, name, attributes
 _TAG = re.compile(r"<!--|<(/?)([a-zA-Z][\w:-]*+)([^<>]*+)>")
+# "<div cla", "</", "<!-- to do" at the end
 _HALF_TAG = re.compile(r"</?(?:[a-zA-Z][^<>]*+)?\Z|<!--(?:(?!-->).)*+\Z", re.DOTALL)
 _NEVER_CLOSED = word_set("""
     area base br col embed hr img input link meta param source track wbr !doctype p li dt dd td th tr tbody thead tfoot
     option colgroup
 """)
-_RAW = ("script", "style")
+_RAW_ELEMENTS = ("script", "style")
+_DOCUMENT_START = re.compile(r"<(?:!DOCTYPE|\?xml|[a-zA-Z][\w:-]*[\s>/])", re.IGNORECASE)
 
 
 def find_unclosed_markup(text: str) -> str | None:
-    """The element that a document of HTML or XML leaves open, or the tag that breaks off."""
-    text = text[:_LONGEST].strip()
-    if (
-        not re.match(r"<(?:!DOCTYPE|\?xml|[a-zA-Z][\w:-]*[\s>/])", text, re.IGNORECASE)
-        or text.count("<") < 3
-    ):
+    """Name the element that HTML or XML leaves open, or the tag that breaks off; None if all are closed."""
+    text = text[:_MOST_CHARACTERS].strip()
+    if not _DOCUMENT_START.match(text) or text.count("<") < 3:
         return None
     half_tag = _HALF_TAG.search(text, text.rfind("<"))
     if half_tag:
@@ -312,7 +325,7 @@ def find_unclosed_markup(text: str) -> str | None:
             elements.close(name)
         elif name not in _NEVER_CLOSED and not attributes.endswith("/"):
             elements.open(name)
-            if name in _RAW:  # its content is no markup
+            if name in _RAW_ELEMENTS:  # its content is no markup
                 position = lowered.find(f"</{name}", position)
                 if position < 0:
                     return f"<{name}> never closes"
@@ -321,16 +334,18 @@ def find_unclosed_markup(text: str) -> str | None:
 
 # ---- formulas -------------------------------------------------------------------------------------------------------
 
+# \\ (a line break), \[, \], \(, \), $$, \begin{align*}
 _FORMULA_MARK = re.compile(r"\\\\|\\[\[\]()]|\$\$|\\(begin|end)\{(\w+\*?)\}")
 _CLOSING_MARK = {"\\]": "\\[", "\\)": "\\("}
+# What shows that text after a single $ is a formula that breaks off: a command, or "x^" at the end
 _HALF_FORMULA = re.compile(r"\\[a-zA-Z]+|[_^{=+-]\s*$")
 _COMMAND_NAME = re.compile(r"\\[a-zA-Z]{2,}")
 _COMMAND = re.compile(r"\\[a-zA-Z]+\{")
 
 
 def find_unclosed_formula(text: str) -> str | None:
-    """The formula or environment of LaTeX that is open at the end."""
-    text = text[-_LONGEST:]
+    """Name the formula or environment of LaTeX that is open at the end; None if there is none."""
+    text = text[-_MOST_CHARACTERS:]
     # "\\(name)" without a command of LaTeX behind it is Swift.
     has_round_marks = "\\)" in text or _COMMAND_NAME.search(text, text.rfind("\\(") + 2)
     formulas = _Stack()
@@ -369,7 +384,7 @@ def find_unclosed_formula(text: str) -> str | None:
 
 
 def find_unclosed_json(text: str) -> str | None:
-    """The text starts like JSON, and some of its brackets are never closed."""
+    """Say that JSON never closes: the text starts like JSON, and has more opening than closing brackets."""
     if not re.match(r'\{\s*"|\[\s*[{"\[]', text) or len(text) > 1_000_000:
         return None
     try:

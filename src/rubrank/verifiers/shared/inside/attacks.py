@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 
-def all_fail(*attacks: Callable[[], Any]) -> bool:
-    """Whether every attack fails: it raises an error or returns False."""
+def do_all_fail(*attacks: Callable[[], Any]) -> bool:
+    """Does every attack fail? It fails if it raises an error or returns False."""
     for attack in attacks:
         with contextlib.suppress(OSError, ValueError):
             if attack() is not False:
@@ -25,7 +25,7 @@ def all_fail(*attacks: Callable[[], Any]) -> bool:
     return True
 
 
-def connect(port: int) -> None:
+def connect_to(port: int) -> None:
     """Connect to a port of this machine, or fail."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as client:
         client.settimeout(1)
@@ -33,7 +33,7 @@ def connect(port: int) -> None:
 
 
 def find_secret(paths: Iterable[str], secret: bytes) -> bool:
-    """Whether one of the files can be read and contains the secret."""
+    """Can one of the files be read, and does it contain the secret?"""
     for path in paths:
         with contextlib.suppress(OSError), open(path, "rb") as file:
             if secret in file.read(100_000):
@@ -57,14 +57,16 @@ def main() -> None:
     secret = target["secret"].encode()
     environments = set(glob.glob("/proc/[0-9]*/environ")) - {f"/proc/{os.getpid()}/environ"}
     holds = {
-        "network": all_fail(lambda: connect(target["port"])),
-        "signals": all_fail(lambda: os.kill(pid, 0), lambda: read_limits(pid)),
-        "memory": all_fail(
+        "network": do_all_fail(lambda: connect_to(target["port"])),
+        "signals": do_all_fail(lambda: os.kill(pid, 0), lambda: read_limits(pid)),
+        "memory": do_all_fail(
             lambda: find_secret([f"/proc/{pid}/environ", *environments], secret),
             lambda: open(f"/proc/{pid}/mem", "rb").close(),
         ),
-        "files": all_fail(lambda: open(file, "r+b").close(), lambda: os.rename(file, file + "2")),
-        "reading": all_fail(lambda: find_secret([file], secret)),
+        "files": do_all_fail(
+            lambda: open(file, "r+b").close(), lambda: os.rename(file, file + "2")
+        ),
+        "reading": do_all_fail(lambda: find_secret([file], secret)),
     }
     print(json.dumps(holds))
 

@@ -1,10 +1,10 @@
 """System call filters (seccomp). Each is a small program for the kernel; several can be installed one after the other.
 
-- `program` is always installed: no sockets except pairs, no namespaces, mounts, tracing or io_uring, no memory that
-  escapes the limits, no watching of files, and none of the calls that a future kernel adds.
-- `own_user_program`: nothing that reaches other processes or files of the same user. For machines where neither
+- `build_main_filter`, always installed: no sockets except pairs, no namespaces, mounts, tracing or io_uring, no memory
+  that escapes the limits, no watching of files, and none of the calls that a future kernel adds.
+- `build_own_user_filter`: nothing that reaches other processes or files of the same user. For machines where neither
   namespaces nor a separate user id separate them.
-- `signals_program`: no signals to other processes. For machines where nothing else confines signals.
+- `build_signal_filter`: no signals to other processes. For machines where nothing else confines signals.
 
 A program is a sequence of steps of 8 bytes (classic BPF). It loads a word of the system call, its number or an
 argument, compares it, jumps forward, and ends with an action: allow, or fail with an error number.
@@ -19,9 +19,16 @@ from collections.abc import Iterable
 
 from rubrank.verifiers.shared.inside.kernel import NEW_ANY, PR_SET_SECCOMP, Machine, libc
 
-# Operations: load a word; jump if equal, at least, or any bit set; apply a mask; end with an action.
-_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _MASK, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
-_EPERM, _ENOSYS = 1, 38
+# Operations of classic BPF.
+_LOAD = 0x20  # a word of the system call
+_EQUAL = 0x15  # jump if the loaded word is this value
+_AT_LEAST = 0x35
+_ANY_BIT = 0x45  # jump if any of these bits is set
+_MASK = 0x54  # the loaded word
+_RETURN = 0x06  # end with an action
+# Error numbers: not permitted; no such system call, on which C libraries try an older one.
+_EPERM = 1
+_ENOSYS = 38
 _OWN_PID = 0x7FABCDEF
 """Placeholder for the id of the process that installs the program: `install` replaces it."""
 
@@ -79,29 +86,29 @@ _ACCESS_AND_TRUNCATE = 0o1003
 
 
 def _step(code: int, value: int, yes: int = 0, no: int = 0) -> bytes:
-    """One step. A comparison skips `yes` or `no` steps, depending on its result."""
+    """Pack one step. A comparison skips `yes` or `no` steps, depending on its result."""
     return struct.pack("=HBBI", code, yes, no, value)
 
 
-def _fail_with(number: int) -> bytes:
+def _fail_call(number: int) -> bytes:
     """Skip the system call and return an error number; with 0 it seems to succeed."""
     return _step(_RETURN, 0x00050000 | number)
 
 
 _ALLOW = _step(_RETURN, 0x7FFF0000)
-_REFUSE = _fail_with(_EPERM)
+_REFUSE = _fail_call(_EPERM)
 
 
 def _load_argument(index: int) -> bytes:
     return _step(_LOAD, 16 + 8 * index)
 
 
-def _when(number: int, *body: bytes) -> list[bytes]:
-    """Steps for one system call. The body must end with an action; other calls skip it."""
+def _match_call(number: int, *body: bytes) -> list[bytes]:
+    """Return steps for one system call. The body must end with an action; other calls skip it."""
     return [_step(_EQUAL, number, 0, len(body)), *body]
 
 
-def _if_any(values: Iterable[int], action: bytes) -> list[bytes]:
+def _match_any(values: Iterable[int], action: bytes) -> list[bytes]:
     """Take the action if the loaded word is one of the values."""
     steps = []
     for value in values:
@@ -111,15 +118,15 @@ def _if_any(values: Iterable[int], action: bytes) -> list[bytes]:
 
 def _allow_only(number: int, index: int, *values: int) -> list[bytes]:
     """Allow a call only with these values of an argument."""
-    return _when(number, _load_argument(index), *_if_any(values, _ALLOW), _REFUSE)
+    return _match_call(number, _load_argument(index), *_match_any(values, _ALLOW), _REFUSE)
 
 
 def _refuse_only(number: int, index: int, *values: int) -> list[bytes]:
     """Refuse a call only with these values of an argument."""
-    return _when(number, _load_argument(index), *_if_any(values, _REFUSE), _ALLOW)
+    return _match_call(number, _load_argument(index), *_match_any(values, _REFUSE), _ALLOW)
 
 
-def _begin(machine: Machine) -> list[bytes]:
+def _start_filter(machine: Machine) -> list[bytes]:
     """Kill the process if it calls in the way of another architecture, then load the number of the system call."""
     steps = [
         _step(_LOAD, 4),
@@ -133,25 +140,25 @@ def _begin(machine: Machine) -> list[bytes]:
     return steps
 
 
-def program(machine: Machine) -> bytes:
-    """The filter for all untrusted code."""
+def build_main_filter(machine: Machine) -> bytes:
+    """Build the filter for all untrusted code."""
     calls = machine.calls
-    steps = _begin(machine)
-    harmless = _if_any(machine.find_numbers(_HARMLESS_NEW_CALLS), _ALLOW)
-    new_calls = [*harmless, _fail_with(_ENOSYS)]
+    steps = _start_filter(machine)
+    harmless = _match_any(machine.find_numbers(_HARMLESS_NEW_CALLS), _ALLOW)
+    new_calls = [*harmless, _fail_call(_ENOSYS)]
     steps += [_step(_AT_LEAST, _FIRST_NEW_CALL, 0, len(new_calls)), *new_calls]
     for call in machine.find_numbers(" ".join(_FORBIDDEN.values())):
-        steps += _when(call, _REFUSE)
+        steps += _match_call(call, _REFUSE)
     # clone3, whose flags a filter cannot see: the C library falls back to clone.
-    steps += _when(calls["clone3"], _fail_with(_ENOSYS))
-    steps += _when(
+    steps += _match_call(calls["clone3"], _fail_call(_ENOSYS))
+    steps += _match_call(
         calls["clone"], _load_argument(0), _step(_ANY_BIT, NEW_ANY & ~0xFF, 0, 1), _REFUSE, _ALLOW
     )
     steps += _refuse_only(calls["fcntl"], 1, *_FCNTL_REFUSED)
     steps += _refuse_only(calls["ioctl"], 1, *_IOCTL_REFUSED)
     # Unix socket pairs of kind 1 (streams) and 5 (packets, used by Rust) are allowed: they cannot be connected to
     # anything else.
-    kinds = _if_any((1, 5), _ALLOW)
+    kinds = _match_any((1, 5), _ALLOW)
     pair = [
         _load_argument(0),
         _step(_EQUAL, 1, 0, 2 + len(kinds)),
@@ -159,22 +166,22 @@ def program(machine: Machine) -> bytes:
         _step(_MASK, 0xF),
         *kinds,
     ]
-    steps += _when(calls["socketpair"], *pair, _REFUSE)
+    steps += _match_call(calls["socketpair"], *pair, _REFUSE)
     return b"".join([*steps, _ALLOW])
 
 
-def own_user_program(machine: Machine, protect_content: bool) -> bytes:
-    """The filter that protects limits, priorities and memory of other processes, and modes and owners of files.
+def build_own_user_filter(machine: Machine, protect_content: bool) -> bytes:
+    """Build the filter that protects limits, priorities and memory of other processes, and modes and owners of files.
 
     protect_content: also refuse to cut files, which Landlock before version 3 allows. Opening a file to read it is
     enough for that, so it is refused together with O_TRUNC; openat2 is refused because a filter cannot see its flags.
     """
     calls = machine.calls
-    steps = _begin(machine)
+    steps = _start_filter(machine)
     for call in machine.find_numbers(_OTHER_PROCESSES):
-        steps += _when(call, _REFUSE)
+        steps += _match_call(call, _REFUSE)
     for call in machine.find_numbers(_FILE_MARKS):
-        steps += _when(call, _fail_with(0))
+        steps += _match_call(call, _fail_call(0))
     schedulers = "sched_setaffinity sched_setscheduler sched_setparam sched_setattr"
     for call in machine.find_numbers(f"prlimit64 {schedulers}"):
         steps += _allow_only(call, 0, 0)  # process 0 means the caller itself
@@ -187,34 +194,34 @@ def own_user_program(machine: Machine, protect_content: bool) -> bytes:
         _REFUSE,
         _ALLOW,
     ]
-    steps += _when(calls["setpriority"], *only_itself)
+    steps += _match_call(calls["setpriority"], *only_itself)
     if protect_content:
-        steps += _when(calls["truncate"], _REFUSE)
-        steps += _when(calls["openat2"], _fail_with(_ENOSYS))
+        steps += _match_call(calls["truncate"], _REFUSE)
+        steps += _match_call(calls["openat2"], _fail_call(_ENOSYS))
         cuts = [
             _step(_MASK, _ACCESS_AND_TRUNCATE),
             _step(_EQUAL, _READ_AND_TRUNCATE, 0, 1),
             _REFUSE,
             _ALLOW,
         ]
-        steps += _when(calls["openat"], _load_argument(2), *cuts)
+        steps += _match_call(calls["openat"], _load_argument(2), *cuts)
         for call in machine.find_numbers("open"):
-            steps += _when(call, _load_argument(1), *cuts)
+            steps += _match_call(call, _load_argument(1), *cuts)
     return b"".join([*steps, _ALLOW])
 
 
-def signals_program(machine: Machine) -> bytes:
-    """The filter that allows signals only to the process itself and to its process group."""
+def build_signal_filter(machine: Machine) -> bytes:
+    """Build the filter that allows signals only to the process itself and to its process group."""
     calls = machine.calls
-    steps = _begin(machine)
+    steps = _start_filter(machine)
     steps += _allow_only(calls["kill"], 0, 0, _OWN_PID)
     steps += _allow_only(calls["tgkill"], 0, _OWN_PID)
-    steps += _when(calls["tkill"], _REFUSE)
+    steps += _match_call(calls["tkill"], _REFUSE)
     return b"".join([*steps, _ALLOW])
 
 
 def install(code: bytes) -> bool:
-    """Apply the program to this process and all its future children. False if the kernel has no filters."""
+    """Apply the program to this process and all its future children. Returns False if the kernel has no filters."""
     code = code.replace(struct.pack("=I", _OWN_PID), struct.pack("=I", os.getpid()))
     buffer = ctypes.create_string_buffer(code, len(code))
     header = ctypes.create_string_buffer(

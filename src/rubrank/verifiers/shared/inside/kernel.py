@@ -9,13 +9,24 @@ import struct
 import sys
 from dataclasses import dataclass
 
-NEWNS, NEWUTS, NEWIPC = 0x00020000, 0x04000000, 0x08000000
-NEWUSER, NEWPID, NEWNET = 0x10000000, 0x20000000, 0x40000000
-_NEWCGROUP, _NEWTIME = 0x02000000, 0x00000080
+# Flags of unshare(2) and clone(2): one per kind of namespace.
+NEWNS = 0x00020000
+NEWUTS = 0x04000000
+NEWIPC = 0x08000000
+NEWUSER = 0x10000000
+NEWPID = 0x20000000
+NEWNET = 0x40000000
+_NEWCGROUP = 0x02000000
+_NEWTIME = 0x00000080
 NEW_ANY = NEWNS | NEWUTS | NEWIPC | NEWUSER | NEWPID | NEWNET | _NEWCGROUP | _NEWTIME
-PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_CAPBSET_DROP = 1, 4, 22, 24
-PR_SUBREAPER, PR_SET_NO_NEW_PRIVS = 36, 38
-MOUNT_SETATTR = 442
+# Options of prctl(2).
+PR_SET_PDEATHSIG = 1
+PR_SET_DUMPABLE = 4
+PR_SET_SECCOMP = 22
+PR_CAPBSET_DROP = 24
+PR_SUBREAPER = 36
+PR_SET_NO_NEW_PRIVS = 38
+MOUNT_SETATTR = 442  # a system call with the same number on every architecture
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -61,12 +72,12 @@ class Machine:
     """The numbers of its system calls by name."""
 
     def find_numbers(self, names: str) -> list[int]:
-        """The numbers of those system calls, separated by spaces, that this architecture has."""
+        """Return the numbers of those system calls, named with spaces between them, that this architecture has."""
         return [self.calls[name] for name in names.split() if name in self.calls]
 
 
 def _read_calls(column: int) -> dict[str, int]:
-    """The numbers of system calls in one column of the table."""
+    """Return the numbers of system calls in one column of the table."""
     calls = {}
     for row in _CALLS.split(","):
         name, *numbers = row.split()
@@ -78,8 +89,8 @@ def _read_calls(column: int) -> dict[str, int]:
     return calls
 
 
-def machine() -> Machine | None:
-    """The architecture of this machine; None if its system call numbers are not listed here."""
+def find_machine() -> Machine | None:
+    """Return the architecture of this machine; None if its system call numbers are not listed here."""
     if sys.platform == "linux" and platform.machine() == "x86_64":
         return Machine(0xC000003E, _read_calls(0))
     if sys.platform == "linux" and platform.machine() == "aarch64":
@@ -87,7 +98,7 @@ def machine() -> Machine | None:
     return None
 
 
-def checked(result: int, what: str) -> int:
+def check_result(result: int, what: str) -> int:
     """Return the result of a system call; raise OSError if it failed."""
     if result < 0:
         code = ctypes.get_errno()
@@ -97,7 +108,7 @@ def checked(result: int, what: str) -> int:
 
 def prctl(option: int, value: int) -> None:
     """Change one setting of this process; raise OSError if that fails."""
-    checked(libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0), f"prctl {option}")
+    check_result(libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0), f"prctl {option}")
 
 
 def drop_bounding() -> None:
@@ -110,7 +121,7 @@ def drop_bounding() -> None:
 def drop_everything() -> None:
     """Drop all capabilities for good, and forbid other processes of this user to inspect this one."""
     drop_bounding()
-    processor = machine()
+    processor = find_machine()
     if processor is not None:
         version_3 = struct.pack("=Ii", 0x20080522, 0)
         empty_sets = bytes(24)

@@ -13,12 +13,19 @@ import stat
 import struct
 from collections.abc import Iterable
 
-from rubrank.verifiers.shared.inside.kernel import checked, libc
+from rubrank.verifiers.shared.inside.kernel import check_result, libc
 
-_CREATE, _ADD, _RESTRICT = 444, 445, 446  # system calls
+# System calls.
+_CREATE_RULESET = 444
+_ADD_RULE = 445
+_RESTRICT_SELF = 446
 # Rights.
-_EXECUTE, _WRITE, _READ, _LIST = 1, 2, 4, 8
-_TRUNCATE, _IOCTL = 1 << 14, 1 << 15
+_EXECUTE = 1
+_WRITE = 2
+_READ = 4
+_LIST = 8
+_TRUNCATE = 1 << 14
+_IOCTL = 1 << 15
 _FILE_RIGHTS = _EXECUTE | _WRITE | _READ | _TRUNCATE | _IOCTL  # the others are for folders only
 # Versions of Landlock from which on it can restrict cutting files, sockets and signals.
 FIRST_WITH_TRUNCATION = 3
@@ -34,13 +41,16 @@ SYSTEM_INFORMATION = (
 )
 
 
-def version() -> int:
-    """The kernel's version of Landlock; 0 if it has none or it is disabled."""
-    return max(0, libc.syscall(_CREATE, None, ctypes.c_size_t(0), ctypes.c_uint(1)))
+def read_version() -> int:
+    """Return the kernel's version of Landlock; 0 if it has none or it is disabled."""
+    return max(0, libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint(1)))
 
 
 def restrict(version: int, writable: Iterable[str], readable: Iterable[str]) -> bool:
-    """Restrict this process to reading `readable` and to full use of `writable`. True if signals are confined, too."""
+    """Restrict this process to reading `readable` and to full use of `writable`.
+
+    Returns True if signals are confined, too.
+    """
     # 13 rights exist since version 1; versions 2, 3 and 5 added one each. What is listed and not granted is refused.
     all_rights = (1 << (13 + (version >= 2) + (version >= 3) + (version >= 5))) - 1
     confines_signals = version >= _FIRST_WITH_SIGNALS
@@ -51,21 +61,22 @@ def restrict(version: int, writable: Iterable[str], readable: Iterable[str]) -> 
     if confines_signals:
         fields.append(3)  # abstract sockets and signals
     data = struct.pack(f"={len(fields)}Q", *fields)
-    rules = checked(
-        libc.syscall(_CREATE, data, ctypes.c_size_t(len(data)), ctypes.c_uint(0)), "landlock"
+    rules = check_result(
+        libc.syscall(_CREATE_RULESET, data, ctypes.c_size_t(len(data)), ctypes.c_uint(0)),
+        "landlock",
     )
     for path in (*readable, *SYSTEM_INFORMATION):
-        _grant(rules, path, (_EXECUTE | _READ | _LIST) & all_rights)
+        _grant_rights(rules, path, (_EXECUTE | _READ | _LIST) & all_rights)
     for path in DEVICES:
-        _grant(rules, path, (_READ | _WRITE) & all_rights)
+        _grant_rights(rules, path, (_READ | _WRITE) & all_rights)
     for path in writable:
-        _grant(rules, path, all_rights)
-    checked(libc.syscall(_RESTRICT, rules, ctypes.c_uint(0)), "landlock")
+        _grant_rights(rules, path, all_rights)
+    check_result(libc.syscall(_RESTRICT_SELF, rules, ctypes.c_uint(0)), "landlock")
     os.close(rules)
     return confines_signals
 
 
-def _grant(rules: int, path: str, rights: int) -> None:
+def _grant_rights(rules: int, path: str, rights: int) -> None:
     """Add a rule for a path. A path that does not exist needs no rule."""
     with contextlib.suppress(FileNotFoundError, PermissionError, NotADirectoryError):
         descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
@@ -73,6 +84,8 @@ def _grant(rules: int, path: str, rights: int) -> None:
             if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
                 rights &= _FILE_RIGHTS
             rule = struct.pack("=Qi", rights, descriptor)
-            checked(libc.syscall(_ADD, rules, 1, rule, ctypes.c_uint(0)), f"landlock {path}")
+            check_result(
+                libc.syscall(_ADD_RULE, rules, 1, rule, ctypes.c_uint(0)), f"landlock {path}"
+            )
         finally:
             os.close(descriptor)

@@ -32,7 +32,7 @@ from rubrank.verifiers.shared.inside.kernel import (
     PR_SET_PDEATHSIG,
     PR_SUBREAPER,
     drop_everything,
-    machine,
+    find_machine,
     prctl,
 )
 
@@ -64,7 +64,7 @@ def read_header() -> dict[str, Any]:
 
 
 def write_files(directory: str, files: dict[str, str]) -> None:
-    """Write the command's files. The caller has checked their names; characters 0 to 255 stand for bytes."""
+    """Write the command's files. The caller has check_result their names; characters 0 to 255 stand for bytes."""
     os.chdir(directory)
     for name, content in files.items():
         try:
@@ -124,7 +124,7 @@ def start_command(header: dict[str, Any], walls: list[str]) -> int:
 
 
 def become_command(header: dict[str, Any], walls: list[str], writer: int) -> None:
-    """In the new process: set session, signals and limits, restrict it, and execute the command."""
+    """Set session, signals and limits, build the last walls, and execute the command. Called in the new process."""
     os.setsid()
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
     for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTERM):
@@ -155,12 +155,12 @@ def restrict_itself(
     For a trusted command, the filter of signals goes to `environment` instead (see SIGNAL_FILTER).
     """
     new_walls: list[str] = []
-    processor = machine()
+    processor = find_machine()
     if processor is None:
         return new_walls
     has_own_user = header["uid"] is not None
     confines_signals = False
-    landlock_version = min(landlock.version(), header["landlock"])
+    landlock_version = min(landlock.read_version(), header["landlock"])
     if landlock_version:
         writable = [header["directory"]]
         if "files" in walls:
@@ -173,7 +173,7 @@ def restrict_itself(
     if not header["filter"]:
         return new_walls
     if not has_own_user and "pids" not in walls:
-        signal_filter = filters.signals_program(processor)
+        signal_filter = filters.build_signal_filter(processor)
         if confines_signals:
             new_walls.append("signals")
         elif header["trusted"]:
@@ -183,14 +183,16 @@ def restrict_itself(
             new_walls.append("signals")
     if not has_own_user and not {"pids", "files"} <= set(walls):
         content_is_safe = landlock_version >= landlock.FIRST_WITH_TRUNCATION
-        filters.install(filters.own_user_program(processor, protect_content=not content_is_safe))
-    if filters.install(filters.program(processor)):
+        filters.install(
+            filters.build_own_user_filter(processor, protect_content=not content_is_safe)
+        )
+    if filters.install(filters.build_main_filter(processor)):
         new_walls.append("calls")
     return new_walls
 
 
 def find_open_walls(header: dict[str, Any], walls: list[str]) -> list[str]:
-    """The walls that no mechanism provides."""
+    """Return the walls that no mechanism provides."""
     has_own_user = header["uid"] is not None
     closed = {
         "network": "network" in walls or "calls" in walls,
@@ -205,13 +207,12 @@ def find_open_walls(header: dict[str, Any], walls: list[str]) -> list[str]:
 
 
 def count_other_processes(walls: list[str]) -> int:
-    """Processes and threads that count towards the same limit on processes as the command.
+    """Count the processes and threads that count towards the same limit on processes as the command.
 
     The kernel counts all processes of a user. From Linux 5.14 on, it counts each user namespace for itself.
     """
-    kernel = tuple(
-        int(part) for part in platform.release().replace("-", ".").split(".")[:2] if part.isdigit()
-    )
+    first_parts = platform.release().replace("-", ".").split(".")[:2]  # "6.1.0-18-amd64" → 6, 1
+    kernel = tuple(int(part) for part in first_parts if part.isdigit())
     if sys.platform != "linux" or ("user" in walls and kernel >= (5, 14)):
         return 0
     count = 0
@@ -242,7 +243,7 @@ def wait_for_command(pid: int, seconds: float) -> dict[str, Any]:
 
 
 def find_descendants() -> set[int]:
-    """All living processes below this one. Orphans are among them, because this process is a subreaper."""
+    """Return all living processes below this one. Orphans are among them, because this process is a subreaper."""
     children: dict[int, list[int]] = {}
     for name in filter(str.isdigit, os.listdir("/proc")):
         with (
@@ -303,7 +304,7 @@ def run_init(header: dict[str, Any], walls: list[str]) -> None:
         except OSError as error:
             walls.append(f"no view of the files ({error})")
     if "root" in walls and header["uid"] is not None:
-        namespaces.become(header["uid"])
+        namespaces.become_user(header["uid"])
     if sys.platform == "linux":
         prctl(PR_SUBREAPER, 1)
         drop_everything()
@@ -315,7 +316,7 @@ def run_init(header: dict[str, Any], walls: list[str]) -> None:
     outcome = wait_for_command(pid, header["seconds"])
     kill_descendants(walls)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    report(header, {**outcome, "walls": walls, "cpu": used.ru_utime + used.ru_stime})
+    send_report(header, {**outcome, "walls": walls, "cpu": used.ru_utime + used.ru_stime})
 
 
 def end_with_parent(in_namespace: bool, header: dict[str, Any]) -> None:
@@ -325,7 +326,7 @@ def end_with_parent(in_namespace: bool, header: dict[str, Any]) -> None:
         os._exit(0)
 
 
-def report(header: dict[str, Any], outcome: dict[str, Any]) -> None:
+def send_report(header: dict[str, Any], outcome: dict[str, Any]) -> None:
     """Send one JSON object to the caller."""
     os.write(header["report"], json.dumps(outcome).encode())
 
@@ -336,7 +337,7 @@ def main() -> None:
     for descriptor in (header["report"], *header["channel"]):
         os.set_inheritable(descriptor, False)
     try:
-        walls = namespaces.enter(header)
+        walls = namespaces.enter_namespaces(header)
         if "pids" not in walls or "bubblewrap" in walls:
             run_init(header, walls)
             os._exit(0)
@@ -352,9 +353,9 @@ def main() -> None:
             os.close(descriptor)
         os.waitpid(pid, 0)
     except WallsOpen as error:
-        report(header, {"open": error.args})
+        send_report(header, {"open": error.args})
     except BaseException as error:
         is_expected = isinstance(error, (ChildProcessError, FileExistsError))
         message = str(error) if is_expected else f"{type(error).__name__}: {error}"
-        report(header, {"error": message, "files": isinstance(error, FileExistsError)})
+        send_report(header, {"error": message, "files": isinstance(error, FileExistsError)})
     os._exit(0)

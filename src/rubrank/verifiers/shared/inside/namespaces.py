@@ -18,37 +18,45 @@ from rubrank.verifiers.shared.inside.kernel import (
     NEWUSER,
     NEWUTS,
     PR_SET_DUMPABLE,
-    checked,
+    check_result,
     drop_bounding,
+    find_machine,
     libc,
-    machine,
     prctl,
 )
 from rubrank.verifiers.shared.inside.landlock import DEVICES
 
 _NAMESPACES = NEWNS | NEWUTS | NEWIPC | NEWPID | NEWNET
 # Flags of mount(2).
-_RDONLY, _NOSUID, _NODEV, _NOEXEC, _BIND, _REC, _PRIVATE = 1, 2, 4, 8, 4096, 16384, 1 << 18
+_RDONLY = 1
+_NOSUID = 2
+_NODEV = 4
+_NOEXEC = 8
+_BIND = 4096
+_REC = 16384
+_PRIVATE = 1 << 18
 # Flags of mount_setattr(2) and umount2(2).
-_FDCWD, _RECURSIVE, _DETACH = -100, 0x8000, 2
+_FDCWD = -100
+_RECURSIVE = 0x8000
+_DETACH = 2
 CPUS = "/sys/devices/system/cpu"  # how many processors there are
-# What the kernel tells everybody about the machine, and no program needs.
-_MASKED_NAMES = "cmdline config.gz diskstats kallsyms key-users keys modules partitions timer_list"
-MASKED = _MASKED_NAMES.split()
+# Files of /proc in which the kernel tells everybody about the machine, and which no program needs.
+_MASKED = "cmdline config.gz diskstats kallsyms key-users keys modules partitions timer_list"
+MASKED_NAMES = _MASKED.split()
 
 
-def become(uid: int) -> None:
+def become_user(uid: int) -> None:
     """Give up root for a user id that owns nothing. No capability can come back."""
     drop_bounding()
     os.setgroups([])
     os.setresgid(uid, uid, uid)
     os.setresuid(uid, uid, uid)
     if sys.platform == "linux":
-        # Otherwise /proc/self belongs to root, and `enter` could not write uid_map.
+        # Otherwise /proc/self belongs to root, and `enter_namespaces` could not write uid_map.
         prctl(PR_SET_DUMPABLE, 1)
 
 
-def enter(header: dict[str, Any]) -> list[str]:
+def enter_namespaces(header: dict[str, Any]) -> list[str]:
     """Enter new namespaces, as root or else through a user namespace. Returns the walls that this gives, or [].
 
     header["namespaces"] is "best" (try both ways), "user" (only a user namespace), "none", or "given" (bubblewrap made
@@ -62,7 +70,7 @@ def enter(header: dict[str, Any]) -> list[str]:
         os.chown(header["directory"], uid, uid)
         if which == "best" and sys.platform == "linux" and libc.unshare(_NAMESPACES) == 0:
             return ["root", "network", "pids"]
-        become(uid)
+        become_user(uid)
     if which == "none" or sys.platform != "linux":
         return []
     user_map = f"{os.getuid()} {os.getuid()} 1"  # before unshare: afterwards we have no valid id until it is written
@@ -83,7 +91,7 @@ def _mount(source: str, target: str, kind: str, flags: int, data: str = "") -> N
         ctypes.c_ulong(flags),
         data.encode(),
     )
-    checked(libc.mount(*arguments), f"mount {target}")
+    check_result(libc.mount(*arguments), f"mount {target}")
 
 
 def build_view(header: dict[str, Any]) -> list[str]:
@@ -98,7 +106,7 @@ def build_view(header: dict[str, Any]) -> list[str]:
     _mount("tmpfs", root, "tmpfs", _NOSUID | _NODEV, "size=1m,mode=0755")
     try:
         for path in (*header["read"], *DEVICES, CPUS):
-            _show(root, path)
+            _show_path(root, path)
         for path in ("/dev/shm", "/proc", header["directory"]):
             os.makedirs(root + path, exist_ok=True)
         os.symlink("/proc/self/fd", f"{root}/dev/fd")
@@ -107,12 +115,12 @@ def build_view(header: dict[str, Any]) -> list[str]:
         for path in ("/dev/shm", header["directory"]):
             _mount("tmpfs", root + path, "tmpfs", _NOSUID | _NODEV, options)
         has_own_proc = _mount_proc(f"{root}/proc")
-        processor = machine()
+        processor = find_machine()
         assert processor is not None
         os.chdir(root)
         # The old root is mounted over the new one, and then removed from there: no folder is needed for it.
-        checked(libc.syscall(processor.calls["pivot_root"], b".", b"."), "pivot_root")
-        checked(libc.umount2(b".", _DETACH), "umount2")
+        check_result(libc.syscall(processor.calls["pivot_root"], b".", b"."), "pivot_root")
+        check_result(libc.umount2(b".", _DETACH), "umount2")
     except OSError:
         os.chdir("/")
         libc.umount2(root.encode(), _DETACH)
@@ -121,7 +129,7 @@ def build_view(header: dict[str, Any]) -> list[str]:
     return ["files", "proc"] if has_own_proc else ["files"]
 
 
-def _show(root: str, path: str) -> None:
+def _show_path(root: str, path: str) -> None:
     """Make a file or folder of the machine visible in the new root, under its own name."""
     target = root + path
     # It is there already if it lies in another folder that is shown.
@@ -147,7 +155,7 @@ def _mount_proc(target: str) -> bool:
     except OSError:
         _mount("/proc", target, "", _BIND | _REC)
         return False
-    for name in MASKED:
+    for name in MASKED_NAMES:
         if os.path.exists(f"{target}/{name}"):
             _mount("/dev/null", f"{target}/{name}", "", _BIND)
     return True
@@ -164,4 +172,4 @@ def _make_read_only(root: str) -> None:
         attributes,
         ctypes.c_size_t(len(attributes)),
     )
-    checked(result, "mount_setattr")
+    check_result(result, "mount_setattr")
