@@ -7,7 +7,7 @@ from cases import folded
 
 from rubrank.errors import InvalidInput
 from rubrank.training.job.config import HeldOut, Source, Training
-from rubrank.training.job.data import evaluation_batch_size, split_batch
+from rubrank.training.job.data import choose_evaluation_batch_size, split_batch
 
 
 def test_by_default_one_group_at_a_time():
@@ -58,7 +58,7 @@ def test_numbers_that_do_not_fit(training, world, said):
 def at_once(held_out, prompts, *, row_bytes=1.0, world=1, **training):
     settings = Training(**training)
     found = split_batch(settings, held_out, world, "x")
-    return evaluation_batch_size(found, held_out, settings.num_generations, prompts, row_bytes, world)
+    return choose_evaluation_batch_size(found, held_out, settings.num_generations, prompts, row_bytes, world)
 
 
 def test_evaluations_take_as_many_as_training_samples_together():

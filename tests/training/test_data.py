@@ -11,7 +11,7 @@ import pytest
 
 from rubrank.errors import InvalidInput
 from rubrank.training.job.config import Config, Job, Source, Stage
-from rubrank.training.job.data import read_source, to_dataset
+from rubrank.training.job.data import make_dataset, read_source
 
 CHAT = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Name a lake."}]
 
@@ -116,7 +116,7 @@ def test_rows_of_different_shapes_in_one_table():
         {"prompt": CHAT, "rubric": {"instruction_id_list": ["x"], "kwargs": [{}]}, "answer": "three"},
         {"prompt": "How?", "rubric": None},
     ]
-    found = list(to_dataset(rows, chat=True))
+    found = list(make_dataset(rows, chat=True))
     assert [row["prompt"] for row in found] == [
         [{"role": "user", "content": "Why?"}],
         CHAT,

@@ -16,7 +16,7 @@ from rubrank.training.frameworks import openrlhf, slime, verifiers
 from rubrank.training.frameworks.tinker import RubricGroupBuilder
 from rubrank.training.frameworks.trl import RubricReward
 from rubrank.training.frameworks.verl.settings import Settings, find_token_limit
-from rubrank.training.rollouts import end_token_ids, infer_finish_reason
+from rubrank.training.rollouts import find_end_token_ids, infer_finish_reason
 
 GATE = ["Truncated", {"name": "Keyword", "params": {"keywords": ["lake"]}}]
 CUT, WHOLE = "A lake is a body of water", "A lake."
@@ -37,7 +37,7 @@ def test_the_last_token_and_the_limit_decide(ids, most):
 
 def test_end_tokens_are_found_where_frameworks_keep_them():
     model = SimpleNamespace(generation_config=SimpleNamespace(eos_token_id=[7, 8]))
-    assert end_token_ids(SimpleNamespace(eos_token_id=2), model, None, object()) == {2, 7, 8}
+    assert find_end_token_ids(SimpleNamespace(eos_token_id=2), model, None, object()) == {2, 7, 8}
 
 
 class Trainer:

@@ -81,7 +81,7 @@ def test_a_resumed_run_cuts_in_place(tmp_path, suffix, rotate, known):
     to = Recording(path, rotate=rotate, background=True)
     first = train(to, range(3))
     first.score(groups(3), 3, train=False)  # evaluated before the checkpoint
-    place = first.records_place()
+    place = first.find_records_end()
     inodes = {file.name: file.stat().st_ino for file in find_record_files(path)}
     first.score(groups(3), 3)
     train(to, range(4, 6), first)
@@ -214,14 +214,14 @@ def test_the_place_of_records_after_a_rewind_is_where_they_end(tmp_path):
     """The file that was written last may be gone; nothing may be taken for the beginning, and be cut away."""
     engine = train(Recording(tmp_path / "records.jsonl", rotate=1), range(4))
     engine.rewind(2)
-    place = engine.records_place()
+    place = engine.find_records_end()
     assert place is not None
     assert place["file"] == "records.000002.jsonl"  # the evaluation before step 2
     kept = len(list(read_records(tmp_path / "records.jsonl")))
     assert engine.rewind(2, place) == 0
     engine.rewind(1)
     (tmp_path / "records.000001.jsonl").unlink(missing_ok=True)
-    place = engine.records_place()
+    place = engine.find_records_end()
     assert place is not None
     assert place["file"] == "records.000000.jsonl"
     assert RewardEngine(RUBRIC, records=Recording(tmp_path / "records.jsonl", rotate=1)).rewind(1, place) == 0
@@ -268,7 +268,7 @@ def test_scores_are_read_by_the_name_without_the_number(tmp_path):
 def test_a_branch_does_not_cut_its_records_at_the_place_of_the_run_that_it_left(tmp_path):
     """Its first checkpoint is that of the other run, whose records had another size."""
     left = train(Recording(tmp_path / "left" / "records.jsonl"), range(2))
-    place = left.records_place()
+    place = left.find_records_end()
     assert place is not None
     branch = train(Recording(tmp_path / "branch" / "records.jsonl"), range(2, 6))
     assert (tmp_path / "branch" / "records.jsonl").stat().st_size > place["bytes"]

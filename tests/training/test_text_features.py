@@ -9,7 +9,7 @@ from rubrank.fusion.control.attribute import Attribute
 from rubrank.fusion.control.length import lengths
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.training import engine as engines
-from rubrank.training.controls import Control, TextFeatures, active_controls, measure_texts, parse_controls
+from rubrank.training.controls import Control, TextFeatures, measure_texts, parse_controls, select_active_controls
 from rubrank.training.engine import RewardEngine
 from rubrank.training.flat_batch import Processes, Sample, by_position, score_flat
 
@@ -28,12 +28,13 @@ OWN = Attribute("shouts", ("shouts",), lambda texts: np.array([[shouting(text)] 
 def test_values_are_those_of_the_attributes():
     controls = parse_controls(["reasoning_length", "markdown", "total_length", OWN, Control("answer_length", start=9)])
     features = measure_texts(SAID, controls, 3)
-    found = active_controls(controls, features, SAID, 3)
+    found = select_active_controls(controls, features, SAID, 3)
     expected, columns = rubrank.measure(TEXTS, ["reasoning_length", "markdown", "total_length", OWN])
     np.testing.assert_array_equal(found.values_MD, expected)
     assert found.columns == columns
     assert (
-        active_controls(controls, measure_texts(SAID, controls, 9), SAID, 9).values_MD.shape[1] == expected.shape[1] + 1
+        select_active_controls(controls, measure_texts(SAID, controls, 9), SAID, 9).values_MD.shape[1]
+        == expected.shape[1] + 1
     )
 
 

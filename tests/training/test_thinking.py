@@ -17,7 +17,7 @@ from rubrank.texts.reasoning import TAGS, opening_tag, reopen_reasoning, split_r
 from rubrank.training.config import RewardConfig
 from rubrank.training.frameworks.trl import RubricReward, TrainerInfo
 from rubrank.training.queries import Completion, make_query, score_group, score_query
-from rubrank.training.rollouts import rollout_of, template_opening_tag
+from rubrank.training.rollouts import find_template_opening_tag, rollout_of
 
 CUT = "The user wants a lake. West Lake is one, but perhaps I should"
 WHOLE = "The user wants a lake.</think>West Lake."
@@ -127,11 +127,11 @@ class Tokenizer:
 
 
 def test_a_template_is_asked():
-    assert template_opening_tag(Tokenizer("<think>\n")) == "<think>"
-    assert template_opening_tag(Tokenizer("<think>\n"), enable_thinking=False) is None
-    assert template_opening_tag(Tokenizer("")) is None
-    assert template_opening_tag(Tokenizer(""), unknown=1) is None  # it refuses: not known
-    assert template_opening_tag(None) is None
+    assert find_template_opening_tag(Tokenizer("<think>\n")) == "<think>"
+    assert find_template_opening_tag(Tokenizer("<think>\n"), enable_thinking=False) is None
+    assert find_template_opening_tag(Tokenizer("")) is None
+    assert find_template_opening_tag(Tokenizer(""), unknown=1) is None  # it refuses: not known
+    assert find_template_opening_tag(None) is None
 
 
 def test_trl_asks_the_template_of_its_tokenizer():
@@ -204,7 +204,7 @@ def test_parsers_of_trl():
     for file in sorted((Path(trl.__file__).parent / "chat_templates").glob("*.jinja")):
         words = recipe["tokenizer"]()
         words.chat_template = file.read_text(encoding="utf-8")
-        if template_opening_tag(words) is None or "deepseek" in file.name:  # the tiny tokenizer lacks its marks
+        if find_template_opening_tag(words) is None or "deepseek" in file.name:  # the tiny tokenizer lacks its marks
             continue
         try:
             add_response_schema(words)

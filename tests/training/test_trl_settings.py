@@ -22,7 +22,7 @@ from rubrank.training.job import checks, policy  # noqa: E402
 from rubrank.training.job.components import load_components  # noqa: E402
 from rubrank.training.job.plan import make_plan  # noqa: E402
 from rubrank.training.job.policy import (  # noqa: E402
-    init_kwargs,
+    make_init_kwargs,
     make_lora_config,
     make_quantization,
 )
@@ -214,8 +214,8 @@ def test_how_the_model_is_loaded(folder, monkeypatch):
     given = {"attn_implementation": "sdpa", "revision": "main", "quantization_config": wanted}
     job = tiny.job(folder, trl__model_init_kwargs=given, model__dtype="bfloat16")
     plan = make_plan(job)
-    assert init_kwargs(job) == {"dtype": "bfloat16", "attn_implementation": "sdpa", "revision": "main"}
-    assert make_arguments(plan).model_init_kwargs == init_kwargs(job)
+    assert make_init_kwargs(job) == {"dtype": "bfloat16", "attn_implementation": "sdpa", "revision": "main"}
+    assert make_arguments(plan).model_init_kwargs == make_init_kwargs(job)
     assert make_quantization(job).load_in_4bit
     assert make_quantization(tiny.job(folder)) is None
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rubrank.training.rollouts import assistant_message, last_turn, parse_tool_call, rollout_of, split_turns
+from rubrank.training.rollouts import find_last_turn, parse_assistant_turn, parse_tool_call, rollout_of, split_turns
 
 
 def decode(ids):
@@ -45,7 +45,7 @@ def test_two_calls_at_once_have_their_own_results():
 
 def test_the_other_form_of_calls():
     text = "<tool_call>\n<function=look>\n<parameter=at>\nmap\n</parameter>\n</function>\n</tool_call>"
-    assert assistant_message(text)["tool_calls"] == [{"name": "look", "arguments": {"at": "map"}}]
+    assert parse_assistant_turn(text)["tool_calls"] == [{"name": "look", "arguments": {"at": "map"}}]
 
 
 @pytest.mark.parametrize(
@@ -54,11 +54,11 @@ def test_the_other_form_of_calls():
 def test_what_is_no_call_stays_text(text):
     assert parse_tool_call(text) is None
     whole = f"<tool_call>{text}</tool_call> and more"
-    assert assistant_message(whole) == {"role": "assistant", "content": whole}
+    assert parse_assistant_turn(whole) == {"role": "assistant", "content": whole}
 
 
 def test_a_call_that_was_cut_off_is_text():
-    assert assistant_message('so <tool_call>{"name": "look"') == {
+    assert parse_assistant_turn('so <tool_call>{"name": "look"') == {
         "role": "assistant",
         "content": 'so <tool_call>{"name": "look"',
     }
@@ -83,9 +83,9 @@ def test_a_rollout_that_ends_with_a_tool_has_no_answer():
 
 def test_the_last_turn():
     ids, mask = row(("one", 1), ("two", 0), ("three", 1))
-    assert decode(last_turn(ids, mask)) == "three"
-    assert decode(last_turn(ids, None)) == "onetwothree"
-    assert list(last_turn(*row(("one", 1), ("two", 0)))) == []
+    assert decode(find_last_turn(ids, mask)) == "three"
+    assert decode(find_last_turn(ids, None)) == "onetwothree"
+    assert list(find_last_turn(*row(("one", 1), ("two", 0)))) == []
 
 
 @given(st.lists(st.tuples(st.text(max_size=8), st.integers(0, 1)), max_size=6))

@@ -34,7 +34,7 @@ from rubrank.judges.judgments import Judgments
 from rubrank.rollouts.messages import are_messages
 from rubrank.rollouts.rollout import Group, Rollout, to_rollout
 from rubrank.scores.table import GroupScores
-from rubrank.training.rollouts import prompt_opening_tag, rollout_of
+from rubrank.training.rollouts import find_prompt_opening_tag, rollout_of
 
 REQUEST = "request"
 """What errors about a request begin with."""
@@ -120,7 +120,7 @@ class GroupBody(BaseModel):
         }
         present = {name: value for name, value in fields.items() if value is not None}
         rollout = to_rollout(present, f"{REQUEST}: {what}")
-        opening_tag = None if thinking == "tags" else prompt_opening_tag(self.prompt)
+        opening_tag = None if thinking == "tags" else find_prompt_opening_tag(self.prompt)
         if opening_tag is None:
             return rollout
         return rollout.begun_in_thoughts(opening_tag)

@@ -2,7 +2,7 @@
 
     controls = parse_controls(["markdown", Control("reasoning_length", attenuate(0.5), start=700)])
     features = measure_texts(rollouts, controls, step=12)        once per step, also for the log
-    active = active_controls(controls, features, rollouts, step=12)
+    active = select_active_controls(controls, features, rollouts, step=12)
     active.values_MD, active.columns, active.adjust              what the rule needs
 
 A control does nothing before its step `start`. RLVR² estimates and removes the influence of attributes within its fit;
@@ -88,7 +88,7 @@ DEFAULT_ATTRIBUTES = ("reasoning_length", "markup")
 """What trainers control by default if there are judges: judges tend to prefer long and formatted answers."""
 
 
-def default_controls(options: RewardOptions) -> tuple[Control, ...]:
+def make_default_controls(options: RewardOptions) -> tuple[Control, ...]:
     """The controls of a trainer whose options do not name any: by default, all positive influence is removed."""
     if "adjust" in options.model_fields_set:
         return tuple(
@@ -195,7 +195,7 @@ def measure_texts(
     return TextFeatures(rows[:, :WORD_COLUMNS], rows[:, WORD_COLUMNS:], custom)
 
 
-def token_lengths(rollouts: Sequence[Rollout]) -> Lengths | None:
+def find_token_lengths(rollouts: Sequence[Rollout]) -> Lengths | None:
     """Lengths in tokens, or None if a rollout has no token counts: all lengths of a step must have the same unit."""
     reasoning = []
     answer = []
@@ -218,14 +218,14 @@ class ActiveControls:
     adjust: tuple[Adjustment, ...] = ()
 
 
-def active_controls(
+def select_active_controls(
     controls: Sequence[Control], features: TextFeatures, rollouts: Sequence[Rollout], step: int
 ) -> ActiveControls:
     """The controls that are active at this step. Lengths are in tokens if every rollout has counts, else in words."""
     active = [control for control in controls if step >= control.start]
     if not active:
         return ActiveControls()
-    lengths = token_lengths(rollouts) or Lengths(
+    lengths = find_token_lengths(rollouts) or Lengths(
         features.words[:, 0], features.words[:, 1], "words"
     )
     values = []

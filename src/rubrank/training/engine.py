@@ -80,23 +80,23 @@ from rubrank.training.alarm import RewardAlarm, find_gamma, standardise_rewards
 from rubrank.training.controls import (
     ActiveControls,
     TextFeatures,
-    active_controls,
-    default_controls,
     is_linear,
     list_shared_judged,
     make_control,
+    make_default_controls,
     measure_texts,
     parse_controls,
+    select_active_controls,
     set_pool,
     warn_of_single_group,
 )
 from rubrank.training.metrics import (
     DisputedRollout,
-    completion_columns,
+    collect_step_metrics,
     find_disputed,
     find_origin,
-    judge_metrics,
-    step_metrics,
+    make_completion_columns,
+    measure_judges,
 )
 from rubrank.training.rewind import drop_half_record, rewind_records
 from rubrank.training.rollouts import read_prefilled
@@ -229,7 +229,7 @@ class RewardEngine:
         is_possible = self.judges is not None and is_controllable(self.rule)
         if is_possible and not is_decided and settings.pool != "group":
             self._uncontrolled_rule = self.rule
-            self.controls = default_controls(settings)
+            self.controls = make_default_controls(settings)
         if self.controls:
             self.rule = set_pool(self.rule, settings.pool)
         self.rubric: Rubric | None = None
@@ -424,7 +424,7 @@ class RewardEngine:
             shared = frozenset(criterion.name for criterion in self.rubric.criteria)
 
         # 4. Controls
-        controls = active_controls(self.controls, features, rollouts, step)
+        controls = select_active_controls(self.controls, features, rollouts, step)
         controls = self._check_controls(controls, table, shared, write)
 
         # Trainers may score groups in several threads; a rule that learns must see one call at a time.
@@ -461,9 +461,11 @@ class RewardEngine:
 
             # 8. What the trainer logs
             rewards = step_rewards.rewards
-            metrics = step_metrics(results, table, groups, rewards, features, shared, self._lines)
+            metrics = collect_step_metrics(
+                results, table, groups, rewards, features, shared, self._lines
+            )
             if graded.judging is not None:
-                metrics |= judge_metrics(graded.judging, self._judge_totals)
+                metrics |= measure_judges(graded.judging, self._judge_totals)
                 metrics["rubrank/judge/waited"] = graded.seconds
                 metrics["rubrank/judge/hidden"] = graded.hidden
             if train and self.alarm is not None:
@@ -481,7 +483,7 @@ class RewardEngine:
         return replace(
             step_rewards,
             metrics=metrics,
-            columns=completion_columns(table, step_rewards.stopped_by),
+            columns=make_completion_columns(table, step_rewards.stopped_by),
             distributions={
                 "rubrank/rewards": reward_M,
                 "rubrank/advantages": np.concatenate(advantages),
@@ -598,7 +600,7 @@ class RewardEngine:
     def rewind(self, step: int, place: Mapping[str, Any] | None = None) -> int:
         """Remove the records that a run resumed at `step` will write again; returns how many.
 
-        place: where the records ended at the checkpoint, from `records_place`; None: the step is searched for.
+        place: where the records ended at the checkpoint, from `find_records_end`; None: the step is searched for.
         """
         if self.recording is not None:
             self.recording.reset()
@@ -609,7 +611,7 @@ class RewardEngine:
         if self.records is not None:
             drop_half_record(self.records)
 
-    def records_place(self) -> dict[str, Any] | None:
+    def find_records_end(self) -> dict[str, Any] | None:
         """Wait until all records are on disk, and return where they end; a checkpoint keeps it for `rewind`."""
         return None if self.recording is None else self.recording.find_end()
 

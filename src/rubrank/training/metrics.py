@@ -56,7 +56,7 @@ from rubrank.judges.judgments import Judgments
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.scores.table import CriterionSummary, GroupScores, ScoreTable
 from rubrank.training.alarm import measure_step, scale_scores
-from rubrank.training.controls import TextFeatures, token_lengths
+from rubrank.training.controls import TextFeatures, find_token_lengths
 
 MOST_LINES = 32
 """Sources, stages, categories and tiers (each) with a line of their own; the others share the line "others"."""
@@ -67,7 +67,7 @@ _ORIGIN_KEYS = {
 }
 
 
-def step_metrics(
+def collect_step_metrics(
     results: Sequence[Fused],
     table: ScoreTable,
     groups: Sequence[Group],
@@ -84,19 +84,19 @@ def step_metrics(
     rollouts = [rollout for group in groups for rollout in group.rollouts]
     unknown_M = np.isnan(np.concatenate([np.array(group_rewards) for group_rewards in rewards]))
     metrics = {
-        **criterion_metrics(table.summary(), effective_weights(results, shared), shared),
-        **gate_metrics(results, shared),
-        **attribute_metrics(results),
-        **text_metrics(rollouts, features),
-        **group_metrics(results),
-        **score_metrics(results, unknown_M, table, groups, shared, lines),
-        **covariance_metrics(table, rewards, shared),
+        **measure_criteria(table.summary(), effective_weights(results, shared), shared),
+        **measure_gates(results, shared),
+        **measure_attributes(results),
+        **measure_text_means(rollouts, features),
+        **measure_groups(results),
+        **measure_scores(results, unknown_M, table, groups, shared, lines),
+        **measure_covariances(table, rewards, shared),
         "rubrank/unknown": unknown_M.mean(),
     }
     return {name: float(value) for name, value in metrics.items() if np.isfinite(value)}
 
 
-def criterion_metrics(
+def measure_criteria(
     summaries: Iterable[CriterionSummary], weights: Mapping[str, float], shared: Collection[str]
 ) -> dict[str, float]:
     """Means, ties, missing scores and weights of the shared criteria; means over the other criteria."""
@@ -143,7 +143,7 @@ def effective_weights(results: Sequence[Fused], shared: Collection[str]) -> dict
     return {name: total[name] / count for name, count in groups.items() if count}
 
 
-def gate_metrics(results: Sequence[Fused], shared: Collection[str]) -> dict[str, float]:
+def measure_gates(results: Sequence[Fused], shared: Collection[str]) -> dict[str, float]:
     """The share of stopped rollouts, by all gates and by each, and the mean factor; empty for a rule without a gate."""
     passed = []
     factors = []
@@ -170,7 +170,7 @@ def gate_metrics(results: Sequence[Fused], shared: Collection[str]) -> dict[str,
     return metrics
 
 
-def attribute_metrics(results: Sequence[Fused]) -> dict[str, float]:
+def measure_attributes(results: Sequence[Fused]) -> dict[str, float]:
     """γ̂ of each controlled attribute whose influence was removed from some criterion."""
     metrics: dict[str, float] = {}
     controls = [result.control for result in results if result.control is not None]
@@ -183,7 +183,7 @@ def attribute_metrics(results: Sequence[Fused]) -> dict[str, float]:
     return metrics
 
 
-def covariance_metrics(
+def measure_covariances(
     table: ScoreTable, rewards: Sequence[Sequence[float]], shared: Collection[str]
 ) -> dict[str, float]:
     """Correlation of each shared criterion with the advantages; none for a criterion whose scores are all equal."""
@@ -197,11 +197,11 @@ def covariance_metrics(
     }
 
 
-def text_metrics(rollouts: Sequence[Rollout], features: TextFeatures) -> dict[str, float]:
+def measure_text_means(rollouts: Sequence[Rollout], features: TextFeatures) -> dict[str, float]:
     """Mean lengths, and Markdown markers per line."""
     reasoning_words, answer_words = features.words.mean(0)
     metrics = {"rubrank/reasoning/words": reasoning_words, "rubrank/answer/words": answer_words}
-    lengths = token_lengths(rollouts)
+    lengths = find_token_lengths(rollouts)
     if lengths is not None:
         metrics["rubrank/reasoning/tokens"] = lengths.reasoning.mean()
         metrics["rubrank/answer/tokens"] = lengths.answer.mean()
@@ -210,7 +210,7 @@ def text_metrics(rollouts: Sequence[Rollout], features: TextFeatures) -> dict[st
     return metrics
 
 
-def group_metrics(results: Sequence[Fused]) -> dict[str, float]:
+def measure_groups(results: Sequence[Fused]) -> dict[str, float]:
     """The share of groups without signal; under RLVR² also how much the criteria agree."""
     metrics = {
         "rubrank/groups/no_signal": float(
@@ -226,7 +226,7 @@ def group_metrics(results: Sequence[Fused]) -> dict[str, float]:
     return metrics
 
 
-def judge_metrics(judging: Judgments, totals: dict[str, float]) -> dict[str, float]:
+def measure_judges(judging: Judgments, totals: dict[str, float]) -> dict[str, float]:
     """Calls, cost, tokens, latency, and the share of missing answers.
 
     totals: "cost" and "tokens" of the run so far; those of this step are added.
@@ -260,7 +260,7 @@ def _mean(values: Iterable[float]) -> float:
 # -------------------------------------------------------------------------------------------------------- score lines
 
 
-def score_metrics(
+def measure_scores(
     results: Sequence[Fused],
     unknown_M: np.ndarray,
     table: ScoreTable,
@@ -272,7 +272,7 @@ def score_metrics(
 
     unknown_M: rollouts without any score. lines: those that the run has had so far; new ones are added.
     """
-    scores_M = np.concatenate([gated_means(result) for result in results])
+    scores_M = np.concatenate([compute_gated_means(result) for result in results])
     scores_M = np.where(unknown_M, np.nan, scores_M)
     values: dict[str, list[float]] = defaultdict(list)
     start = 0
@@ -282,13 +282,13 @@ def score_metrics(
         start = end
         values["rubrank/score"] += group_scores
         for kind, name in find_origin(group).items():
-            values[_score_line(kind, name, lines)] += group_scores
-        for line, means in _category_means(scored, shared, lines).items():
+            values[_choose_score_line(kind, name, lines)] += group_scores
+        for line, means in _compute_category_means(scored, shared, lines).items():
             values[line] += means
     return {line: _mean(line_values) for line, line_values in values.items()}
 
 
-def gated_means(result: Fused) -> np.ndarray:
+def compute_gated_means(result: Fused) -> np.ndarray:
     """(M,) weighted mean of the scores, from 0 to 1, times the gate's factor; NaN for a rollout without a score."""
     batch = result.batch.drop_penalties()
     unit_MK = batch.unit_MK
@@ -296,7 +296,7 @@ def gated_means(result: Fused) -> np.ndarray:
         unit_MK = unit_MK.copy()
         for g, k in batch.outcomes:
             unit_MK[batch.starts[g] : batch.starts[g + 1], k] = np.nan
-    means_M = _weighted_means(unit_MK, expand_rows(batch.weights_NK, batch))
+    means_M = _compute_weighted_means(unit_MK, expand_rows(batch.weights_NK, batch))
     gated = result.gated
     if gated is None:
         # The score is gated even if the rule has no gate, so that it can be compared between rules.
@@ -311,7 +311,7 @@ def gated_means(result: Fused) -> np.ndarray:
     return np.where(gated.passed, gated.factor * means_M, 0.0)
 
 
-def _category_means(
+def _compute_category_means(
     scored: GroupScores, shared: Collection[str], lines: list[str]
 ) -> dict[str, list[float]]:
     """Line → the weighted means of a group's rollouts over the criteria of a category, a tier, or a rubric."""
@@ -322,9 +322,9 @@ def _category_means(
         rubric = "shared" if criterion.name in shared else "own"
         columns[f"rubrank/score/{rubric}"].append(k)
         if criterion.category is not None:
-            columns[_score_line("category", criterion.category, lines)].append(k)
+            columns[_choose_score_line("category", criterion.category, lines)].append(k)
         if criterion.tier is not None:
-            columns[_score_line("tier", str(criterion.tier), lines)].append(k)
+            columns[_choose_score_line("tier", str(criterion.tier), lines)].append(k)
     unit = np.array(
         [
             criterion.compute_cleanness(scored.scores[:, k])
@@ -334,11 +334,11 @@ def _category_means(
     means = {}
     for line, numbers in columns.items():
         weights = np.array([scored.criteria[k].weight for k in numbers])
-        means[line] = _weighted_means(unit[:, numbers], weights).tolist()
+        means[line] = _compute_weighted_means(unit[:, numbers], weights).tolist()
     return means
 
 
-def _weighted_means(unit_MK: np.ndarray, weights: np.ndarray) -> np.ndarray:
+def _compute_weighted_means(unit_MK: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Weighted means of the rows, leaving NaN out; NaN for a row that contains nothing else."""
     weights_MK = np.where(np.isnan(unit_MK), 0.0, weights)
     total_M = weights_MK.sum(axis=1)
@@ -346,7 +346,7 @@ def _weighted_means(unit_MK: np.ndarray, weights: np.ndarray) -> np.ndarray:
     return np.divide(sum_M, total_M, out=np.full(len(unit_MK), np.nan), where=total_M > 0.0)
 
 
-def _score_line(kind: str, name: str, lines: list[str]) -> str:
+def _choose_score_line(kind: str, name: str, lines: list[str]) -> str:
     """The name of a score line; once a run has `MOST_LINES` of this kind, new names share the line "others"."""
     line = f"{kind}/{name[:_MAX_NAME_LENGTH]}"
     if line not in lines:
@@ -418,27 +418,27 @@ def find_disputed(
                 disagreement=disagreement,
                 prompt=rollout.question or "",
                 response=rollout.answer,
-                scores=_score_texts(table.groups[g])[i],
+                scores=_describe_scores(table.groups[g])[i],
                 reward=rewards[g][i],
             )
         )
     return tuple(disputed)
 
 
-def completion_columns(
+def make_completion_columns(
     table: ScoreTable, stopped_by: Sequence[Sequence[Sequence[str]]]
 ) -> dict[str, tuple[tuple[str, ...], ...]]:
     """Group, scores and gates of each rollout as texts, for a table of completions."""
     return {
         "rubrank/group": tuple((group.id,) * len(group.scores) for group in table.groups),
-        "rubrank/scores": tuple(_score_texts(group) for group in table.groups),
+        "rubrank/scores": tuple(_describe_scores(group) for group in table.groups),
         "rubrank/stopped_by": tuple(
             tuple(", ".join(gates) for gates in group) for group in stopped_by
         ),
     }
 
 
-def _score_texts(group: GroupScores) -> tuple[str, ...]:
+def _describe_scores(group: GroupScores) -> tuple[str, ...]:
     """Such as "WordCount 1, Tone –"; criteria that were compared have no score and are left out."""
     scored = [(k, name) for k, name in enumerate(group.names) if name not in group.outcomes]
     texts = []

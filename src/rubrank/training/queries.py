@@ -28,7 +28,12 @@ from rubrank.errors import InvalidInput, only_our_errors
 from rubrank.rollouts.messages import parse_json_cell
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.training.engine import RewardEngine, StepRewards
-from rubrank.training.rollouts import count_tokens, prompt_opening_tag, rollout_of, set_token_counts
+from rubrank.training.rollouts import (
+    count_tokens,
+    find_prompt_opening_tag,
+    rollout_of,
+    set_token_counts,
+)
 
 INSTRUCTION_COLUMNS = ("instruction_id_list", "kwargs")
 """Columns with the instructions of IFEval, which are read as a rubric."""
@@ -66,7 +71,7 @@ def make_query(prompt: Any, *rows: Any, rubric_column: str = "rubric") -> Query:
         rubric=find_own_rubric(row, rubric_column),
         metadata=metadata,
         tools=row.get("tools") or None,
-        opened=prompt_opening_tag(prompt),
+        opened=find_prompt_opening_tag(prompt),
     )
 
 
@@ -185,7 +190,7 @@ def score_group(
     completions: texts, chat messages, or `Completion`s, which also say why sampling ended and count the tokens.
     id: of the group, in the records; by default one that no other group of the run has.
     """
-    query = Query(prompt, rubric, metadata or {}, tools, opened=prompt_opening_tag(prompt))
+    query = Query(prompt, rubric, metadata or {}, tools, opened=find_prompt_opening_tag(prompt))
     group = make_group(
         engine, query, completions, step=step, where="score_group", id=id, train=train
     )

@@ -73,7 +73,7 @@ def drop_half_record(path: Path) -> None:
         return
     file = files[-1]
     if file.suffix == ".jsonl":
-        _cut(file, _end_of_last_line(file), path)
+        _cut(file, _find_end_of_last_line(file), path)
         return
     for piece in _read_pieces(file):
         if not piece.is_whole:
@@ -82,7 +82,7 @@ def drop_half_record(path: Path) -> None:
             return
 
 
-def _end_of_last_line(file: Path) -> int:
+def _find_end_of_last_line(file: Path) -> int:
     end = file.stat().st_size
     with file.open("rb") as stream:
         while end:

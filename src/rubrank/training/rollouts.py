@@ -78,7 +78,7 @@ def rollout_of(
     rollout = to_rollout(data, where)
     if thinking == "tags":
         return rollout
-    tag = opened or prompt_opening_tag(prompt)
+    tag = opened or find_prompt_opening_tag(prompt)
     if thinking == "auto" and not tag:
         return rollout
     if _closes_reasoning_at_once(completion, ids, tokenizer):
@@ -99,7 +99,7 @@ def read_prefilled(group: Group) -> Group:
 _PROMPT_END = 16  # an opening tag at the end of a prompt takes at most this many tokens
 
 
-def prompt_opening_tag(prompt: Any) -> str | None:
+def find_prompt_opening_tag(prompt: Any) -> str | None:
     """The reasoning tag in which a prompt ends: a templated text, or messages that begin the assistant's turn."""
     if isinstance(prompt, str):
         return opening_tag(prompt)
@@ -112,12 +112,12 @@ def prompt_opening_tag(prompt: Any) -> str | None:
     return opening_tag(content)
 
 
-def token_opening_tag(tokenizer: Any, prompt_ids: Sequence[int]) -> str | None:
+def find_token_opening_tag(tokenizer: Any, prompt_ids: Sequence[int]) -> str | None:
     """The reasoning tag in which the tokens of a prompt end, or None."""
     return opening_tag(tokenizer.decode(prompt_ids[-_PROMPT_END:]))
 
 
-def template_opening_tag(tokenizer: Any, **options: Any) -> str | None:
+def find_template_opening_tag(tokenizer: Any, **options: Any) -> str | None:
     """The reasoning tag in which the chat template ends before the assistant's turn, or None.
 
     options: arguments of the template, such as `enable_thinking`.
@@ -223,7 +223,7 @@ def normalize_finish_reason(reason: Any) -> str | None:
     return _FINISH_REASON_OF.get(word, word)
 
 
-def end_token_ids(*sources: Any) -> set[int]:
+def find_end_token_ids(*sources: Any) -> set[int]:
     """The ids of the end tokens of tokenizers, models or configurations: anything with an `eos_token_id`."""
     end_ids: set[int] = set()
     for source in sources:
@@ -262,9 +262,11 @@ def split_turns(
     for is_sampled, tokens in _split_by_mask(ids, mask):
         text = decode(tokens)
         if is_sampled:
-            messages.append(assistant_message(text))
+            messages.append(parse_assistant_turn(text))
         elif messages:
-            messages += _environment_messages(text, after_call=bool(messages[-1].get("tool_calls")))
+            messages += _parse_environment_turn(
+                text, after_call=bool(messages[-1].get("tool_calls"))
+            )
     if not messages or messages[-1]["role"] != "assistant":
         messages.append(dict(_EMPTY_TURN))  # the rollout ended before the policy spoke again
     return messages
@@ -282,7 +284,7 @@ def split_turns_at_end_tokens(
     if not ends or ends[-1] < len(ids):
         ends.append(len(ids))
     pieces = [ids[start:end] for start, end in pairwise([0, *ends])]
-    messages = [assistant_message(decode(pieces[0]))]
+    messages = [parse_assistant_turn(decode(pieces[0]))]
     for piece in pieces[1:]:
         text = decode(piece)
         first_line, _, rest = text.strip("\n").partition("\n")
@@ -290,16 +292,18 @@ def split_turns_at_end_tokens(
         body = rest if role in _ROLES else text
         follows_environment = messages[-1]["role"] != "assistant"
         if role == "assistant" or (role not in _ROLES and follows_environment):
-            messages.append(assistant_message(body))
+            messages.append(parse_assistant_turn(body))
         else:
-            messages += _environment_messages(body, after_call=bool(messages[-1].get("tool_calls")))
+            messages += _parse_environment_turn(
+                body, after_call=bool(messages[-1].get("tool_calls"))
+            )
     if messages[-1]["role"] != "assistant":
         messages.append(dict(_EMPTY_TURN))
         return messages, ids[:0]
     return messages, pieces[-1]
 
 
-def last_turn(ids: Sequence[int], mask: Sequence[Any] | None) -> Sequence[int]:
+def find_last_turn(ids: Sequence[int], mask: Sequence[Any] | None) -> Sequence[int]:
     """The tokens of the last turn, empty if the environment spoke last."""
     tokens: Sequence[int] = ids[:0]
     for is_sampled, run in _split_by_mask(ids, mask):
@@ -307,7 +311,7 @@ def last_turn(ids: Sequence[int], mask: Sequence[Any] | None) -> Sequence[int]:
     return tokens
 
 
-def assistant_message(text: str) -> dict[str, Any]:
+def parse_assistant_turn(text: str) -> dict[str, Any]:
     """A turn of the policy as a message; tool calls in the text become `tool_calls`.
 
     A call that cannot be parsed stays in the text.
@@ -354,7 +358,7 @@ def parse_tool_call(text: str) -> dict[str, Any] | None:
     return {"name": call["name"], "arguments": arguments}
 
 
-def _environment_messages(text: str, after_call: bool) -> list[dict[str, Any]]:
+def _parse_environment_turn(text: str, after_call: bool) -> list[dict[str, Any]]:
     """What the environment said between two turns of the policy: tool results, or a message of the user."""
     pieces = _split_tagged(text, _RESULT_OPEN, _RESULT_CLOSE)
     results = [piece.strip() for is_result, piece in pieces if is_result]

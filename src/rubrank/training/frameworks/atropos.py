@@ -28,9 +28,9 @@ from rubrank.training.engine import fill_unknown
 from rubrank.training.frameworks.common import EngineSource
 from rubrank.training.queries import Completion, make_query, score_query, split_prompt
 from rubrank.training.rollouts import (
-    end_token_ids,
+    find_end_token_ids,
+    find_last_turn,
     infer_finish_reason,
-    last_turn,
     normalize_finish_reason,
 )
 
@@ -81,8 +81,10 @@ class RubricEnv:
             ids = None
             if len(masks) == len(conversations):
                 is_sampled = [label != _NOT_SAMPLED for label in masks[i]]
-                ids = last_turn(group["tokens"][i], is_sampled) or None
-            reason = reported_reasons[i] or infer_finish_reason(ids, end_token_ids(tokenizer), None)
+                ids = find_last_turn(group["tokens"][i], is_sampled) or None
+            reason = reported_reasons[i] or infer_finish_reason(
+                ids, find_end_token_ids(tokenizer), None
+            )
             completions.append(Completion(split_prompt(conversation)[1], reason, ids))
         # Of a tuple, the last mapping is the data of the item.
         parts = item if isinstance(item, Sequence) else [item]

@@ -19,7 +19,11 @@ from typing import Any, TypeAlias
 from rubrank.errors import InvalidInput
 from rubrank.training.engine import RewardEngine
 from rubrank.training.queries import Completion
-from rubrank.training.rollouts import end_token_ids, infer_finish_reason, token_opening_tag
+from rubrank.training.rollouts import (
+    find_end_token_ids,
+    find_token_opening_tag,
+    infer_finish_reason,
+)
 
 EngineSource: TypeAlias = RewardEngine | str | Path | None
 """An engine, or the path of a configuration; None: the path in RUBRANK_CONFIG."""
@@ -37,12 +41,12 @@ def read_token_completion(
     finish_reason: what the trainer reports; None: it is inferred from the last token and from max_tokens.
     """
     if finish_reason is None:
-        finish_reason = infer_finish_reason(response_ids, end_token_ids(tokenizer), max_tokens)
+        finish_reason = infer_finish_reason(response_ids, find_end_token_ids(tokenizer), max_tokens)
     return Completion(
         tokenizer.decode(response_ids, skip_special_tokens=True),
         finish_reason,
         response_ids,
-        opened=token_opening_tag(tokenizer, prompt_ids),
+        opened=find_token_opening_tag(tokenizer, prompt_ids),
     )
 
 

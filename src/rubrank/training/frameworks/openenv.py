@@ -29,7 +29,7 @@ from rubrank.errors import InvalidInput, RubrankError
 from rubrank.judges import COMPARES
 from rubrank.training.config import load_engine
 from rubrank.training.frameworks.common import EngineSource
-from rubrank.training.metrics import gated_means
+from rubrank.training.metrics import compute_gated_means
 from rubrank.training.queries import make_query, score_query
 
 _OWNER = "OpenEnv"
@@ -84,7 +84,9 @@ def make_rubric(
             step = await score_query(
                 engine, query, [response], step=0, where=_OWNER, id=group_id, train=False
             )
-            score = float(np.concatenate([gated_means(result) for result in step.results])[0])
+            score = float(
+                np.concatenate([compute_gated_means(result) for result in step.results])[0]
+            )
             if np.isnan(score):
                 raise NoScore(
                     f"{_OWNER}: no criterion has a score for an action. Check the judges."

@@ -36,7 +36,11 @@ from rubrank.training.arriving_group import ArrivingGroup
 from rubrank.training.config import load_engine
 from rubrank.training.engine import RewardEngine, StepRewards, fill_unknown
 from rubrank.training.queries import Completion, Query, make_query
-from rubrank.training.rollouts import end_token_ids, infer_finish_reason, token_opening_tag
+from rubrank.training.rollouts import (
+    find_end_token_ids,
+    find_token_opening_tag,
+    infer_finish_reason,
+)
 
 _OWNER = "OpenRLHF"
 _LOGGED_METRICS = ("rubrank/unknown", "rubrank/groups/no_signal", "rubrank/seconds")
@@ -167,9 +171,9 @@ def read_completion(
         max_tokens = max_length - start
         if isinstance(limit, int):
             max_tokens = min(max_tokens, limit)
-        reason = infer_finish_reason(ids, end_token_ids(tokenizer), max_tokens)
+        reason = infer_finish_reason(ids, find_end_token_ids(tokenizer), max_tokens)
     return Completion(
-        messages, reason, ids=ids, opened=token_opening_tag(tokenizer, tokens[:start])
+        messages, reason, ids=ids, opened=find_token_opening_tag(tokenizer, tokens[:start])
     )
 
 

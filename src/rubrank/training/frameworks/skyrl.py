@@ -29,10 +29,10 @@ from rubrank.training.flat_batch import Sample, score_flat
 from rubrank.training.frameworks.common import EngineSource
 from rubrank.training.queries import Completion, Query, make_query
 from rubrank.training.rollouts import (
-    last_turn,
+    find_last_turn,
+    find_token_opening_tag,
     normalize_finish_reason,
     split_turns,
-    token_opening_tag,
 )
 
 _OWNER = "SkyRL"
@@ -154,8 +154,8 @@ def _read_sample(
     completion = Completion(
         split_turns(ids, mask, decode),
         normalize_finish_reason(reason),
-        last_turn(ids, mask),
-        opened=token_opening_tag(tokenizer, prompt_ids),
+        find_last_turn(ids, mask),
+        opened=find_token_opening_tag(tokenizer, prompt_ids),
     )
     rollout = completion.to_rollout(query, engine.thinking, f"{_OWNER}: {uid}", tokenizer)
     return Sample(rollout, uid, query.rubric)

@@ -28,7 +28,7 @@ from typing import Any
 from rubrank.errors import InvalidInput
 from rubrank.training.engine import RewardEngine, fill_unknown
 from rubrank.training.queries import Completion, make_query, score_query, to_messages
-from rubrank.training.rollouts import normalize_finish_reason, token_opening_tag
+from rubrank.training.rollouts import find_token_opening_tag, normalize_finish_reason
 
 _OWNER = "RubricGroupBuilder"
 
@@ -111,7 +111,7 @@ class RubricGroupBuilder:
         tokenizer = getattr(self.renderer, "tokenizer", None)
         observation: Any = getattr(last_transition, "ob", None)  # what the action was sampled from
         if tokenizer is not None and hasattr(observation, "to_ints"):
-            opened = token_opening_tag(tokenizer, observation.to_ints())
+            opened = find_token_opening_tag(tokenizer, observation.to_ints())
         # If the sampler reported no reason, the renderer knows whether it found the end of the action.
         reason = normalize_finish_reason(getattr(action, "stop_reason", None))
         if reason is None and self.renderer is not None:

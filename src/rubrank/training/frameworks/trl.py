@@ -39,10 +39,10 @@ from rubrank.training.frameworks.common import select_row_columns
 from rubrank.training.queries import find_own_rubric
 from rubrank.training.rollouts import (
     count_tokens,
-    end_token_ids,
+    find_end_token_ids,
+    find_template_opening_tag,
     infer_finish_reason,
     rollout_of,
-    template_opening_tag,
     unwrap_tokenizer,
 )
 
@@ -70,11 +70,11 @@ class TrainerInfo:
     def opened(self) -> str | None:
         """The reasoning tag in which the chat template ends, so that completions begin inside the reasoning."""
         options = getattr(self.args, "chat_template_kwargs", None) or {}
-        return template_opening_tag(self.tokenizer, **options)
+        return find_template_opening_tag(self.tokenizer, **options)
 
     def infer_finish_reasons(self, completion_ids: Sequence[Any]) -> list[str | None]:
         """Return why each completion ended: an end token, or the trainer's limit."""
-        end_ids = end_token_ids(unwrap_tokenizer(self.tokenizer), self.model)
+        end_ids = find_end_token_ids(unwrap_tokenizer(self.tokenizer), self.model)
         max_tokens = getattr(self.args, "max_completion_length", None)
         return [infer_finish_reason(ids, end_ids, max_tokens) for ids in completion_ids]
 

@@ -85,7 +85,10 @@ class RubricCallback(TrainerCallback):
         if control.should_save and state.is_world_process_zero:
             engine = self.reward.engine
             saved = state.stateful_callbacks.get(self.key) or engine.state_dict()
-            state.stateful_callbacks[self.key] = {**saved, _RECORDS_PLACE: engine.records_place()}
+            state.stateful_callbacks[self.key] = {
+                **saved,
+                _RECORDS_PLACE: engine.find_records_end(),
+            }
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Wait until all records are on disk, and log the last findings."""

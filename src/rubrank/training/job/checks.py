@@ -55,7 +55,7 @@ def check_installed(job: Job) -> None:
             remedies[package] = f"pip install {package.replace('.', '-')}, or change report_to"
     if config.records.path.endswith(".zst"):
         remedies["zstandard"] = "pip install zstandard, or choose records of another kind"
-    remedies |= _packages_to_load_model(config.trl.get("model_init_kwargs"))
+    remedies |= _list_model_packages(config.trl.get("model_init_kwargs"))
     check_packages(job, remedies)
 
 
@@ -75,7 +75,7 @@ def is_installed(package: str) -> bool:
         return False
 
 
-def _packages_to_load_model(options: Any) -> dict[str, str]:
+def _list_model_packages(options: Any) -> dict[str, str]:
     """Packages that `trl.model_init_kwargs` needs, with what to do if they are missing."""
     if not isinstance(options, Mapping):
         return {}

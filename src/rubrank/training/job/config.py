@@ -150,7 +150,7 @@ class HeldOut(Strict):
     rollouts: int | None = Field(default=None, ge=2)
     """Rollouts of each prompt; by default as in training."""
     batch: int | None = Field(default=None, ge=1)
-    """Rollouts that a device generates at a time; by default as many as fit, see `data.evaluation_batch_size`."""
+    """Rollouts that a device generates at a time; by default as many as fit, see `choose_evaluation_batch_size`."""
 
     @model_validator(mode="after")
     def _check_sources(self) -> Self:

@@ -78,7 +78,7 @@ class SourceRows:
         return self.source.path
 
 
-def source_key(source: Source) -> tuple[Any, ...]:
+def make_source_key(source: Source) -> tuple[Any, ...]:
     """Sources with the same key have the same rows."""
     return source.path, tuple(sorted(source.columns.items())), source.limit
 
@@ -186,7 +186,7 @@ class JobData:
     """The rows of all sources; a source that several stages name is read once."""
 
     training_sources: Mapping[Any, SourceRows]
-    """Key of a source (`source_key`) → its rows."""
+    """Key of a source (`make_source_key`) → its rows."""
     held_out_sources: Sequence[SourceRows]
 
     @cached_property
@@ -235,7 +235,7 @@ def read_data(job: Job) -> JobData:
     trained: dict[Any, SourceRows] = {}
     for stage in job.config.stages:
         for source in stage.sources:
-            key = source_key(source)
+            key = make_source_key(source)
             if key not in trained:
                 trained[key] = read_source(job, source)
     held_out = []
@@ -254,7 +254,7 @@ def read_data(job: Job) -> JobData:
     return JobData(trained, held_out)
 
 
-def to_dataset(rows: Iterable[Mapping[str, Any]], chat: bool) -> Any:
+def make_dataset(rows: Iterable[Mapping[str, Any]], chat: bool) -> Any:
     """A table of `datasets`; every row has all columns, and with `chat` all prompts are messages."""
     from datasets import Dataset, Features, Json
 
@@ -347,7 +347,7 @@ def mix_stage(stage: Stage, updates: int, data: JobData) -> MixStage:
     updates: optimizer steps per batch.
     """
     numbers = {key: number for number, key in enumerate(data.training_sources)}
-    sources = tuple(numbers[source_key(source)] for source in stage.sources)
+    sources = tuple(numbers[make_source_key(source)] for source in stage.sources)
     row_counts = [data.counts[number] for number in sources]
     shares = []
     for source, row_count in zip(stage.sources, row_counts, strict=True):
@@ -434,7 +434,7 @@ def split_batch(training: Training, held_out: HeldOut | None, world: int, where:
         part_word = "part" if parts == 1 else "parts"
         got = f"{per_device} for {product} in {parts} {part_word}"
         raise InvalidInput(where, name, allowed, got, "Choose one, or leave it out.")
-    smallest = _smallest_evaluation_batch(group, held_out, world)
+    smallest = _find_smallest_evaluation_batch(group, held_out, world)
     evaluated = smallest * max(1, per_device // smallest)
     if held_out is not None and held_out.batch is not None:
         evaluated = held_out.batch
@@ -452,7 +452,7 @@ def split_batch(training: Training, held_out: HeldOut | None, world: int, where:
     )
 
 
-def evaluation_batch_size(
+def choose_evaluation_batch_size(
     split: BatchSplit, held_out: HeldOut, group: int, prompts: int, row_bytes: float, world: int
 ) -> int:
     """Rollouts that a device generates at a time in an evaluation.
@@ -467,7 +467,7 @@ def evaluation_batch_size(
     """
     if held_out.batch is not None:
         return held_out.batch
-    smallest = _smallest_evaluation_batch(group, held_out, world)
+    smallest = _find_smallest_evaluation_batch(group, held_out, world)
     largest_that_fits = min(split.rollouts // world, int(LOGITS_BYTES / max(row_bytes, 1.0)))
     per_process, remainder = divmod(prompts * (held_out.rollouts or group), world)
     equal_size = 0
@@ -477,7 +477,7 @@ def evaluation_batch_size(
     return equal_size if 2 * equal_size >= split.evaluated else split.evaluated
 
 
-def _smallest_evaluation_batch(group: int, held_out: HeldOut | None, world: int) -> int:
+def _find_smallest_evaluation_batch(group: int, held_out: HeldOut | None, world: int) -> int:
     """The fewest rollouts per device such that all devices together have whole groups."""
     rollouts = (held_out.rollouts if held_out is not None else None) or group
     return rollouts // math.gcd(rollouts, world)

@@ -110,7 +110,7 @@ def make_branch(job: Job, fingerprint: Mapping[str, Any], checkpoint: Path) -> B
             "train", "branch", "a folder that exists", str(checkpoint), "Such as out/checkpoint-70."
         )
     if not is_complete(checkpoint):
-        last = last_checkpoint(checkpoint)
+        last = find_last_checkpoint(checkpoint)
         remedy = f"Did you mean {last}?" if last is not None else "Such as out/checkpoint-70."
         raise InvalidInput("train", "branch", "a complete checkpoint", str(checkpoint), remedy)
     step = checkpoint.name.partition("-")[2]
@@ -118,7 +118,7 @@ def make_branch(job: Job, fingerprint: Mapping[str, Any], checkpoint: Path) -> B
         allowed = f"a checkpoint before step {job.config.steps}, the last of the run"
         raise InvalidInput("train", "branch", allowed, str(checkpoint), "")
     before = _read_run(job, checkpoint.parent)
-    now = _flat_config(job, fingerprint)
+    now = _flatten_config(job, fingerprint)
     changed = {}
     for name in _find_changes(before, now, _MAY_CHANGE):
         if not _is_among(name, _CONTROL_SETTINGS):
@@ -138,7 +138,7 @@ def find_checkpoint(job: Job, fingerprint: Mapping[str, Any], resume: bool) -> P
     """
     folder = job.output
     if not is_first_process():  # only the first process checks: it may have written files already
-        return last_checkpoint(folder) if resume else None
+        return find_last_checkpoint(folder) if resume else None
     existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     remedy = "Choose another one."
     if not existing.is_dir():
@@ -146,7 +146,7 @@ def find_checkpoint(job: Job, fingerprint: Mapping[str, Any], resume: bool) -> P
     if not os.access(existing, os.W_OK | os.X_OK):
         allowed = "a folder that can be written"
         raise job.invalid("output", allowed, str(existing), remedy)
-    checkpoint = last_checkpoint(folder)
+    checkpoint = find_last_checkpoint(folder)
     if not resume:
         _check_foreign_files(job, folder)
         if checkpoint is not None or find_record_files(job.records, missing_ok=True):
@@ -162,7 +162,7 @@ def find_checkpoint(job: Job, fingerprint: Mapping[str, Any], resume: bool) -> P
     return checkpoint
 
 
-def last_checkpoint(folder: Path) -> Path | None:
+def find_last_checkpoint(folder: Path) -> Path | None:
     """The last checkpoint that was written to its end."""
     return next((path for path in reversed(_list_checkpoints(folder)) if is_complete(path)), None)
 
@@ -240,7 +240,7 @@ def _read_run(job: Job, folder: Path) -> dict[str, Any]:
     return {name: value for name, value in flat.items() if not name.startswith("branch.")}
 
 
-def _flat_config(job: Job, fingerprint: Mapping[str, Any]) -> dict[str, Any]:
+def _flatten_config(job: Job, fingerprint: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of this run: dotted name → value."""
     data = {**job.config.model_dump(mode="json"), **fingerprint}
     return dict(_flatten(json.loads(json.dumps(data))))
@@ -262,7 +262,7 @@ def _check_same_run(job: Job, fingerprint: Mapping[str, Any]) -> None:
     """Raise if a resumed run has other settings than the run that it continues."""
     config = job.config
     before = _read_run(job, job.output)
-    now = _flat_config(job, fingerprint)
+    now = _flatten_config(job, fingerprint)
     # The starts of attributes are compared as steps: "70%" of a longer run is another step.
     stage_steps = [name for name in before if re.fullmatch(r"stages\.\d+\.steps", name)]
     steps_before = sum(before[name] for name in stage_steps)

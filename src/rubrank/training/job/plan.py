@@ -47,8 +47,8 @@ from rubrank.training.job.folder import Branch, find_start
 from rubrank.training.job.policy import (
     check_init,
     check_model,
+    choose_dtype,
     describe_precision_change,
-    model_dtype,
 )
 from rubrank.training.job.trl_config import check_arguments, make_arguments, try_arguments
 
@@ -298,7 +298,7 @@ def describe_plan(plan: Plan) -> str:
     model = config.model
     weights = "all weights" if model.lora is None else f"LoRA r = {model.lora.r}"
     prompts = "prompts as messages" if plan.chat else "prompts as texts"
-    policy = f"{model.path}, {weights}, {model_dtype(plan.job)}, {prompts}"
+    policy = f"{model.path}, {weights}, {choose_dtype(plan.job)}, {prompts}"
     lines: list[tuple[str, str]] = [("policy", policy)]
     if precision := describe_precision_change(plan.job):
         lines.append(("precision", precision))

@@ -26,7 +26,7 @@ from rubrank.training.job.checks import check_known, check_values, describe_erro
 from rubrank.training.job.components import check_tools
 from rubrank.training.job.config import Job, Lora
 from rubrank.training.job.data import is_chat
-from rubrank.training.rollouts import opening_tag, template_opening_tag
+from rubrank.training.rollouts import find_template_opening_tag, opening_tag
 
 _INIT = "trl.model_init_kwargs"
 """The key of the config with options for loading the model."""
@@ -34,7 +34,7 @@ _TEMPLATE_TOKENS = 2048  # upper bound for the tokens that a chat template adds 
 _WEIGHT_FILES = ("*.safetensors", "pytorch_model*.bin", "adapter_model*.bin", "*.index.json")
 
 
-def model_path(job: Job) -> str:
+def find_model_path(job: Job) -> str:
     """The folder of the model, or its name on the hub."""
     path = job.config.model.path
     folder = job.path(path)
@@ -58,7 +58,7 @@ def has_weights(folder: Path, patterns: Sequence[str] = _WEIGHT_FILES) -> bool:
 
 def check_model(job: Job, rows: Sequence[Mapping[str, Any]]) -> bool:
     """Check that the model can be read and takes the prompts; returns whether prompts are passed as messages."""
-    path = model_path(job)
+    path = find_model_path(job)
     _check_weights(job, path)
     config = _read_config(job, path)
     _check_init_names(job, config)
@@ -89,14 +89,14 @@ def check_model(job: Job, rows: Sequence[Mapping[str, Any]]) -> bool:
 
 def count_vocabulary(job: Job) -> int:
     """Size of the tokenizer's vocabulary."""
-    return len(_read_pretrained(job, model_path(job), "AutoTokenizer"))
+    return len(_read_pretrained(job, find_model_path(job), "AutoTokenizer"))
 
 
 def _check_weights(job: Job, path: str) -> None:
     """Raise for a folder without weights. Damaged files are noticed only when they are read."""
     if not Path(path).is_dir():
         return
-    options = init_kwargs(job)
+    options = make_init_kwargs(job)
     folder = Path(path) / (options.get("subfolder") or "")
     gguf_file = options.get("gguf_file")
     if not has_weights(folder, [gguf_file] if gguf_file else _WEIGHT_FILES):
@@ -111,13 +111,13 @@ def _read_config(job: Job, path: str) -> Any:
     config = _read_pretrained(job, path, "AutoConfig")
     changes = {
         name: value
-        for name, value in init_kwargs(job).items()
+        for name, value in make_init_kwargs(job).items()
         if name not in _LOADING and name != "dtype"
     }
     if not changes.keys() <= vars(config).keys():
         return config  # an unknown name is reported by _check_init_names
     try:
-        return AutoConfig.from_pretrained(path, **_version_options(job), **changes)
+        return AutoConfig.from_pretrained(path, **_select_version_options(job), **changes)
     except Exception as error:  # each setting raises its own errors
         allowed = "settings that the model's config takes"
         raise job.invalid(_INIT, allowed, describe_error(error)) from None
@@ -128,7 +128,9 @@ def _read_pretrained(job: Job, path: str, class_name: str) -> Any:
     import transformers
 
     try:
-        return getattr(transformers, class_name).from_pretrained(path, **_version_options(job))
+        return getattr(transformers, class_name).from_pretrained(
+            path, **_select_version_options(job)
+        )
     except (OSError, ValueError) as error:
         allowed = "a folder that exists, or a name on the hub that answers"
         if Path(path).is_dir():
@@ -137,9 +139,9 @@ def _read_pretrained(job: Job, path: str, class_name: str) -> Any:
         raise job.invalid("model.path", allowed, got) from None
 
 
-def _version_options(job: Job) -> dict[str, Any]:
+def _select_version_options(job: Job) -> dict[str, Any]:
     """Options that say which version of the model is read, and whether code in its folder may run."""
-    options = init_kwargs(job)
+    options = make_init_kwargs(job)
     names = ("revision", "trust_remote_code", "subfolder")
     version = {name: options[name] for name in names if name in options}
     if job.config.trl.get("trust_remote_code"):
@@ -155,7 +157,7 @@ def _check_template(job: Job, tokenizer: Any, rows: Sequence[Mapping[str, Any]])
 
     Some templates refuse a system message, or two user messages in a row.
     """
-    options = _template_options(job)
+    options = _read_template_options(job)
     tried_roles = set()
     for number, row in enumerate(rows, start=1):
         if not is_chat(row):
@@ -176,7 +178,7 @@ def _check_template(job: Job, tokenizer: Any, rows: Sequence[Mapping[str, Any]])
             ) from None
 
 
-def _template_options(job: Job) -> Mapping[str, Any]:
+def _read_template_options(job: Job) -> Mapping[str, Any]:
     options = job.config.trl.get("chat_template_kwargs")
     return options if isinstance(options, Mapping) else {}
 
@@ -191,7 +193,7 @@ def _check_thinking(
     if job.config.thinking != "prefilled":
         return
     if chat:
-        is_opened = template_opening_tag(tokenizer, **_template_options(job)) is not None
+        is_opened = find_template_opening_tag(tokenizer, **_read_template_options(job)) is not None
         opener = "a chat template that ends in an opening tag such as <think>"
     else:
         is_opened = all(opening_tag(row["prompt"]) is not None for row in rows)
@@ -215,7 +217,7 @@ def _check_lengths(
         raise job.invalid(
             "training.max_completion_length", f"< {limit:,}, {limit_name}", got, remedy
         )
-    options = _template_options(job)
+    options = _read_template_options(job)
     for number, row in enumerate(rows, start=1):
         prompt = row["prompt"]
         # A prompt has at most as many tokens as its JSON has characters, so most prompts need not be tokenized.
@@ -259,21 +261,27 @@ def _find_token_limit(job: Job, config: Any) -> tuple[int | None, str]:
 
 # ------------------------------------------------------------------------------------------------------------ loading
 
-_BOOLEANS = word_set("""
-    trust_remote_code low_cpu_mem_usage local_files_only force_download use_safetensors weights_only offload_buffers
-    use_kernels ignore_mismatched_sizes
-""")
-_TEXTS = word_set(
-    "revision subfolder variant cache_dir offload_folder code_revision gguf_file experts_implementation"
+_LOADING_KINDS: Mapping[str, tuple[type, frozenset[str]]] = {
+    "true or false": (
+        bool,
+        word_set("""
+            trust_remote_code low_cpu_mem_usage local_files_only force_download use_safetensors weights_only
+            offload_buffers use_kernels ignore_mismatched_sizes
+        """),
+    ),
+    "a text": (
+        str,
+        word_set("""
+            revision subfolder variant cache_dir offload_folder code_revision gguf_file experts_implementation
+        """),
+    ),
+    "a mapping": (Mapping, word_set("max_memory key_mapping proxies quantization_config")),
+}
+"""What a value must be, as messages name it → its type, and the arguments of `from_pretrained` that must be of it."""
+_LOADING = frozenset().union(*(names for _, names in _LOADING_KINDS.values())) | word_set(
+    "attn_implementation device_map tp_plan tp_size kernel_config"
 )
-_MAPPINGS = word_set("max_memory key_mapping proxies")
-_LOADING = (
-    _BOOLEANS
-    | _TEXTS
-    | _MAPPINGS
-    | word_set("attn_implementation quantization_config device_map tp_plan tp_size kernel_config")
-)
-"""Arguments of `from_pretrained`; `trl.model_init_kwargs` may also have settings of the model's config."""
+"""All arguments of `from_pretrained`; `trl.model_init_kwargs` may also have settings of the model's config."""
 _DEVICE_MAPS = ("auto", "balanced", "balanced_low_0", "sequential", "cpu", "meta")
 _ATTENTION = word_list(
     "eager sdpa flash_attention_2 flash_attention_3 flash_attention_4 flex_attention"
@@ -286,11 +294,11 @@ _DECIDED_ELSEWHERE = {
 }
 
 
-def init_kwargs(job: Job) -> dict[str, Any]:
+def make_init_kwargs(job: Job) -> dict[str, Any]:
     """Arguments with which the model is loaded, without `quantization_config`: the trainer takes it separately."""
     options = dict(job.config.trl.get("model_init_kwargs") or {})
     options.pop("quantization_config", None)
-    return {"dtype": model_dtype(job), **options}
+    return {"dtype": choose_dtype(job), **options}
 
 
 def make_quantization(job: Job) -> Any:
@@ -310,47 +318,45 @@ def make_quantization(job: Job) -> Any:
 
 
 def check_init(job: Job) -> None:
-    """Check `trl.model_init_kwargs` as far as possible without the model."""
+    """Check `trl.model_init_kwargs` as far as possible without the model.
+
+    Raises for a value of the wrong type, and for a setting that is decided elsewhere.
+    """
     options = job.config.trl.get("model_init_kwargs")
     if options is None:
         return
     if not isinstance(options, Mapping):
         raise job.invalid(_INIT, "a mapping", repr(options), "Such as {attn_implementation: sdpa}.")
     for name, value in options.items():
-        _check_init_value(job, name, value)
+        parameter = f"{_INIT}.{name}"
+        if name in _DECIDED_ELSEWHERE:
+            # The value is not shown: it may be a token.
+            raise job.invalid(parameter, "left out", "a value", _DECIDED_ELSEWHERE[name])
+        if value is None:
+            continue
+        for allowed, (kind, names) in _LOADING_KINDS.items():
+            if name in names and not isinstance(value, kind):
+                raise job.invalid(parameter, allowed, repr(value))
+        if name == "attn_implementation":
+            is_kernel = isinstance(value, str) and "/" in value  # owner/name on the hub
+            if value not in _ATTENTION and not is_kernel:
+                raise UnknownName.of(job.where, parameter, str(value), _ATTENTION)
+        if name == "device_map":
+            _check_device_map(job, parameter, value)
     make_quantization(job)
 
 
-def _check_init_value(job: Job, name: str, value: Any) -> None:
-    """Raise for a value of the wrong type, and for a setting that is decided elsewhere."""
-    parameter = f"{_INIT}.{name}"
-    if name in _DECIDED_ELSEWHERE:
-        # The value is not shown: it may be a token.
-        raise job.invalid(parameter, "left out", "a value", _DECIDED_ELSEWHERE[name])
-    if value is None:
-        return
-    if name in _BOOLEANS and not isinstance(value, bool):
-        raise job.invalid(parameter, "true or false", repr(value))
-    if name in _TEXTS and not isinstance(value, str):
-        raise job.invalid(parameter, "a text", repr(value))
-    if name in _MAPPINGS and not isinstance(value, Mapping):
-        raise job.invalid(parameter, "a mapping", repr(value))
-    if name == "quantization_config" and not isinstance(value, Mapping):
-        raise job.invalid(parameter, "a mapping", repr(value), "Such as {load_in_4bit: true}.")
-    if name == "attn_implementation":
-        is_kernel = isinstance(value, str) and "/" in value  # owner/name on the hub
-        if value not in _ATTENTION and not is_kernel:
-            raise UnknownName.of(job.where, parameter, str(value), _ATTENTION)
-    if name == "device_map":
-        if isinstance(value, bool | list | float):
-            raise job.invalid(parameter, "a word, a device or a mapping", repr(value))
-        if isinstance(value, str) and value not in _DEVICE_MAPS:
-            import torch
+def _check_device_map(job: Job, parameter: str, value: Any) -> None:
+    """Raise unless the value is a word such as "auto", a device such as cuda:0 or 0, or a mapping."""
+    import torch
 
-            try:
-                torch.device(value)  # such as cuda:0
-            except RuntimeError:
-                raise UnknownName.of(job.where, parameter, value, _DEVICE_MAPS) from None
+    if isinstance(value, bool | list | float):
+        raise job.invalid(parameter, "a word, a device or a mapping", repr(value))
+    if isinstance(value, str) and value not in _DEVICE_MAPS:
+        try:
+            torch.device(value)
+        except RuntimeError:
+            raise UnknownName.of(job.where, parameter, value, _DEVICE_MAPS) from None
 
 
 def _check_init_names(job: Job, config: Any) -> None:
@@ -501,9 +507,9 @@ _CPU_VARIABLE = "ACCELERATE_USE_CPU"
 """How `accelerate launch --cpu` asks for the CPU."""
 
 
-def model_dtype(job: Job) -> str:
+def choose_dtype(job: Job) -> str:
     """The type in which the weights are loaded: the one in the config, or float32 on a CPU."""
-    if computes_on_cpu(job):
+    if is_on_cpu(job):
         return "float32"
     return job.config.model.dtype
 
@@ -513,13 +519,13 @@ def turn_off_half_precision(job: Job, trl_arguments: dict[str, Any]) -> None:
 
     Flags that are left out or null are set too: TRL reads `bf16: null` as true.
     """
-    if computes_on_cpu(job):
+    if is_on_cpu(job):
         trl_arguments.update(dict.fromkeys(HALF_PRECISION_FLAGS, False))
 
 
 def overrule_launcher(job: Job) -> None:
     """Before a run on a CPU: ignore the mixed precision that `accelerate launch` asks for."""
-    if _LAUNCHER_VARIABLE in os.environ and computes_on_cpu(job):
+    if _LAUNCHER_VARIABLE in os.environ and is_on_cpu(job):
         os.environ[_LAUNCHER_VARIABLE] = "no"
 
 
@@ -528,7 +534,7 @@ def describe_precision_change(job: Job) -> str:
 
     Call it before `overrule_launcher`, which removes what the launcher asked for.
     """
-    if not computes_on_cpu(job):
+    if not is_on_cpu(job):
         return ""
     # A flag that is null counts as well: TRL reads it as true.
     replaced = [
@@ -548,7 +554,7 @@ def describe_precision_change(job: Job) -> str:
     )
 
 
-def computes_on_cpu(job: Job) -> bool:
+def is_on_cpu(job: Job) -> bool:
     """Whether the run is on the CPU: nothing else is available, or the config or the launcher chose it."""
     launched_on_cpu = os.environ.get(_CPU_VARIABLE, "").lower() in word_set("1 true yes y on t")
     return bool(job.config.trl.get("use_cpu")) or launched_on_cpu or not has_accelerator()

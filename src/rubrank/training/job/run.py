@@ -20,14 +20,14 @@ from rubrank.training.evolution import make_callback
 from rubrank.training.job.benchmarks import make_benchmark_callback
 from rubrank.training.job.components import load_components
 from rubrank.training.job.config import Job
-from rubrank.training.job.data import STAGE, to_dataset
+from rubrank.training.job.data import STAGE, make_dataset
 from rubrank.training.job.folder import MODEL, write_config
 from rubrank.training.job.plan import Plan
 from rubrank.training.job.policy import (
+    find_model_path,
     has_weights,
     make_lora_config,
     make_quantization,
-    model_path,
     overrule_launcher,
 )
 from rubrank.training.job.trl_config import make_arguments
@@ -124,11 +124,11 @@ def make_trainer(plan: Plan, callbacks: Sequence[Any] = ()) -> Any:
         own_callbacks.append(make_callback(plan.reward))
     set_seed(plan.job.config.seed)  # adapters are initialised before the trainer sets its seed
     trainer = GRPOTrainer(
-        model=model_path(plan.job),
+        model=find_model_path(plan.job),
         reward_funcs=plan.reward,
         args=make_arguments(plan),
-        train_dataset=add_stages(plan, to_dataset(plan.rows, plan.chat).select(plan.order)),
-        eval_dataset=to_dataset(plan.held_out, plan.chat) if plan.held_out else None,
+        train_dataset=add_stages(plan, make_dataset(plan.rows, plan.chat).select(plan.order)),
+        eval_dataset=make_dataset(plan.held_out, plan.chat) if plan.held_out else None,
         callbacks=[*own_callbacks, *callbacks],
         peft_config=make_lora_config(plan.job),
         quantization_config=make_quantization(plan.job),

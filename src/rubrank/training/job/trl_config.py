@@ -27,8 +27,8 @@ from rubrank._plain import word_list
 from rubrank.errors import UnknownName
 from rubrank.training.job.checks import check_known, check_packages, check_values, describe_error
 from rubrank.training.job.config import Job, Training
-from rubrank.training.job.data import evaluation_batch_size
-from rubrank.training.job.policy import count_vocabulary, init_kwargs, turn_off_half_precision
+from rubrank.training.job.data import choose_evaluation_batch_size
+from rubrank.training.job.policy import count_vocabulary, make_init_kwargs, turn_off_half_precision
 
 if TYPE_CHECKING:
     from rubrank.training.job.plan import Plan
@@ -102,7 +102,7 @@ def make_arguments(plan: Plan) -> Any:
         "report_to": list(config.report_to),
         "save_strategy": "steps",
         "disable_tqdm": True,
-        "model_init_kwargs": init_kwargs(plan.job),
+        "model_init_kwargs": make_init_kwargs(plan.job),
     }
     trl_arguments = read_trl_arguments(plan.job)
     has_gpu = torch.cuda.is_available()
@@ -132,7 +132,7 @@ def _evaluation_arguments(plan: Plan) -> dict[str, Any]:
         return {}
     training = plan.job.config.training
     row_bytes = 8.0 * training.max_completion_length * count_vocabulary(plan.job)
-    batch_size = evaluation_batch_size(
+    batch_size = choose_evaluation_batch_size(
         plan.split,
         held_out,
         training.num_generations,

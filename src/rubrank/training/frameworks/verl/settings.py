@@ -24,11 +24,11 @@ from rubrank.training.engine import RewardEngine
 from rubrank.training.queries import INSTRUCTION_COLUMNS, find_own_rubric
 from rubrank.training.rollouts import (
     count_tokens,
-    end_token_ids,
+    find_end_token_ids,
+    find_template_opening_tag,
     infer_finish_reason,
     rollout_of,
     split_turns_at_end_tokens,
-    template_opening_tag,
 )
 
 OWNER = "rubrank in verl's config"
@@ -167,10 +167,10 @@ class ResponseReader:
     def __init__(self, settings: Settings, tokenizer: Any, config: Any) -> None:
         self.settings = settings
         self.tokenizer = tokenizer
-        self.end_ids = end_token_ids(tokenizer)
+        self.end_ids = find_end_token_ids(tokenizer)
         self.max_tokens = find_token_limit(config)
         template_options = _get_setting(config, "data.apply_chat_template_kwargs")
-        self.opened = template_opening_tag(tokenizer, **to_plain_data(template_options or {}))
+        self.opened = find_template_opening_tag(tokenizer, **to_plain_data(template_options or {}))
 
     def read_rollout(self, row: Mapping[str, Any], ids: Any, where: str) -> Rollout:
         """Return one rollout; `ids` are the tokens of the response, without padding."""
