@@ -103,6 +103,7 @@ def keep_by_data(
 ) -> KeepResult:
     """Grade the responses of every task on its items, and decide which items stay."""
     accounts: list[Account] = []
+    # Scores by the number of the task, as a text. Tasks without items are not graded.
     rows = [_make_row(number, task) for number, task in enumerate(tasks)]
     graded = _grade_rows(rows, judges, accounts, progress)
     reversed_rows = [_make_row(number, task, reverse=True) for number, task in enumerate(tasks)]
@@ -209,7 +210,8 @@ def _check_enforcement(
         for position in range(len(task.written.items)):
             oriented = _orient_scores(scores, position, task)[: len(task.responses)]
             if not np.isnan(oriented).all():
-                targets.append((number, position, task.responses[int(np.nanargmax(oriented))]))
+                best_response = task.responses[int(np.nanargmax(oriented))]
+                targets.append((number, position, best_response))
 
     async def rewrite(target: tuple[int, int, str], clients: JudgeClients) -> str | None:
         number, position, response = target

@@ -81,7 +81,9 @@ _GIVEN_TEXT = re.compile(
     rf"(?=$|(?<=[.!?。])\s+{words('back to the request')}\b)",
     re.IGNORECASE | re.MULTILINE,
 )
+# **must**: the asterisks are removed
 _EMPHASIS = re.compile(r"\*\*([^*\n]{1,80})\*\*")
+# Quoted texts in all kinds of quotation marks: """a""", "b", “c”, «d», 「e」, 'f', `g`
 _QUOTATION = re.compile(
     r'"""(?P<triple>.*?)"""'
     r'|[“”"„](?P<double>[^“”"\n]{1,2000}?)[”"“]'
@@ -95,6 +97,7 @@ _QUOTATION = re.compile(
 _LONG_QUOTATION = re.compile(r'(?:(?<=\s)|^)["“][^"“”]{200,6000}["”]', re.DOTALL)
 
 
+# Their full stops would end a sentence.
 _ABBREVIATIONS = [
     (pattern(r"\ba single (?=sentence|paragraph)"), "one "),
     (pattern(r"\bi\.\s?e\."), "ie"),
@@ -139,13 +142,18 @@ _RELATIONS: tuple[Relation, ...] = (
 _ANY_RELATION = any_of(*map(words, _RELATIONS))
 # "at least 300", "between 300 and 400", "from 3 to 5", "300+", "3 or more"; not "3rd", "$300", "3:15", "30%"
 _QUANTITY = pattern(
+    # not within a word, a price, a time or a token
     r"(?<![\w.$€£%⟨:/-])",
+    # "no fewer than", "a total of", "between"
     rf"(?:(?P<relation>(?:(?<=\W)|^|\b){_ANY_RELATION})\s*)?",
     r"(?:(?:a\s+)?total\s+of\s+|the\s+number\s+|in\s+total\s+)?",
     r"(?:(?P<between>between|from|in the range of|ranging from|range of)\s+)?",
+    # "300", or "300 to 400"
     rf"(?P<low>{NUMBER})",
     rf"(?:\s*(?P<joiner>-|–|—|to|and|or)\s*(?P<high>{NUMBER})(?!\w))?",
+    # "+", "or more", "or fewer"
     r"(?P<plus>\s?\+|\s+or\s+(?:more|greater)\b|\s+or\s+(?:fewer|less)\b)?",
+    # not a percentage, a decimal number, a time, a date or an ordinal number
     r"(?![\w%⟩]|\.\d|:\d|/\d|,\d|-?(?:st|nd|rd|th)\b)",
 )
 # "at least once", "twice or more"; not "once upon a time"
@@ -215,12 +223,13 @@ def prepare_sentences(prompt: str) -> list[Sentence]:
             relation: Relation = "at least" if match["more"] else "at most"
             tokens.quantities[match["token"]] = replace(quantity, relation=relation)
     sentences = []
-    for part in _SENTENCE_END.split(text):
-        part = part.strip()
-        if part:
-            original = re.sub(r"⟨(\w\d+)⟩", lambda match: tokens.originals[match[1]], part)
-            text_of_part = re.sub(r"⟨m\d+⟩", "⟨m⟩", part)
-            sentences.append(Sentence(text_of_part, original, tokens.quantities, tokens.strings))
+    for sentence in _SENTENCE_END.split(text):
+        sentence = sentence.strip()
+        if sentence:
+            original = re.sub(r"⟨(\w\d+)⟩", lambda match: tokens.originals[match[1]], sentence)
+            # Rules need not tell one piece of material from another.
+            sentence = re.sub(r"⟨m\d+⟩", "⟨m⟩", sentence)
+            sentences.append(Sentence(sentence, original, tokens.quantities, tokens.strings))
     return sentences
 
 
@@ -268,25 +277,27 @@ class _Tokens:
 
     def replace_quantity(self, match: re.Match[str]) -> str:
         """Add a token for a number with its relation, or for a range; return the text itself if it is neither."""
+        unchanged = match[0]
         low = read_number(match["low"])
         relation = _find_relation(match["relation"])
         before = _get_text_before(match)
         if _DENIED_BEFORE.search(before):
-            return match[0]
+            return unchanged
         if _NEGATED_BEFORE.search(before):
             relation = _NEGATED_RELATIONS.get(relation, relation)
         elif relation in _NEGATED_RELATIONS and _PERHAPS_NEGATED_BEFORE.search(before):
-            return match[0]
+            return unchanged
         elif relation == "plain" and not match["high"] and _LIMIT_BEFORE.search(before):
             relation = "at most"
         if match["high"]:
             high = read_number(match["high"])
+            # "3 and 5" without "between" are two numbers.
             is_range = match["between"] or match["joiner"].lower() != "and"
             if high > low and is_range:
                 return self._add_quantity(Quantity("between", low, high), match)
-            return match[0]
-        if match["between"]:
-            return match[0]
+            return unchanged
+        if match["between"]:  # "from 3": a range without an end
+            return unchanged
         after = (match["plus"] or "").lower()
         if "+" in after or "more" in after or "greater" in after:
             relation = "at least"

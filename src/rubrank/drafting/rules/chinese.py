@@ -52,6 +52,7 @@ _REPORTED = re.compile(
     rf"{words('别人')}(?:里|中|上)?[^，。；]{{0,6}}(?:说|要求|让|规定|认为|建议|写着|觉得)|据说|听说"
 )
 _OWN_WISH = re.compile(r"请(?!问)|帮我|替我|给我|麻烦你|你(?:要|来|需)")
+# …吗？, 是否…: a question, which asks for no form
 _QUESTION = re.compile(r"[？?]\s*$|是否|有没有|能否判断")
 # 请…吗？ asks for something; so does 回答控制在80字以内：什么是黑洞？
 _DEMAND = re.compile(r"^(?:回答|用|以)[^：:？?]{2,30}[：:]|请(?!问)")
@@ -59,6 +60,7 @@ _DEMAND = re.compile(r"^(?:回答|用|以)[^：:？?]{2,30}[：:]|请(?!问)")
 _STEPS = re.compile(
     r"(?:首先|先)[^。]{2,200}(?:然后|再|最后|其次)|然后|最后(?=[请再将把用根结写生给])|其次"
 )
+# 全文, 总字数: the sentence speaks of the whole response
 _WHOLE = re.compile(r"全文|总字数|整体|整篇|总体|总共|回答|回复|输出|全部")
 
 
@@ -130,6 +132,7 @@ def _find_relation(before: str | None, after: str | None) -> str | None:
     return "around" if after else None
 
 
+# 这300字, 原文300字: a text that the prompt speaks of
 _MATERIAL_BEFORE = re.compile(
     r"(?:这|那|以上|以下|上述|下面|前|后|上面|原文|长达|达|超过了|一共|共有)\s*(?:的)?$"
 )
@@ -197,20 +200,25 @@ def _make_count_params(low: int, high: str | None, relation: str) -> dict[str, o
 
 # ---- words, beginning and end --------------------------------------------------------------------------------------
 
+# One quoted phrase; and one or more quoted words: “森林”、“河流”
 _STRING = r"[“\"「『'‘《](?P<phrase>[^”\"」』'’》\n]{1,30})[”\"」』'’》]"
 _QUOTED = r"[“\"「『'‘][^”\"」』'’\n]{1,20}[”\"」』'’]"
 _STRINGS = rf"(?P<strings>{_QUOTED}(?:\s*(?:、|，|,|和|与|及|或者?|以及)?\s*{_QUOTED})*)"
+# 不要出现“可能”, 禁止使用词语：“大概”、“也许”
 _FORBIDDEN = re.compile(
     rf"{words('不要')}(?:再)?(?:出现|使用|包含|提及|提到|含有|用到?|带有?|说|写)?(?:任何)?(?:关键词|词语"
     rf"|词汇|字眼|词|字|表述)?[：:]?\s*{_STRINGS}"
 )
+# 必须包含关键词“森林”和“河流”
 _INCLUDED = re.compile(
     rf"(?:必须|需要?|要|请|应当?|都要|中)?(?:包含|包括|含有|出现|使用|用上|用到|提到|提及|带有|加入|嵌入)(?:以下)?(?:这?[一二两三四五六七八九十几\d]?个?)?(?:关键词"
     rf"|词语|词汇|词|字|句子|句)?[：:]?\s*{_STRINGS}"
 )
+# 以“谢谢”结尾
 _END = re.compile(
     rf"以\s*{_STRING}\s*(?:这?句?话|一?词|二字|两字)?(?:作为|为|来)?(?:结尾|结束|收尾|作结|结语)"
 )
+# 以“从前”开头
 _START = re.compile(
     rf"以\s*{_STRING}\s*(?:这?句?话|一?词|二字|两字)?(?:作为|为|来)?(?:开头|开始|开篇|起始)"
 )
@@ -218,6 +226,7 @@ _START = re.compile(
 _END_IS = re.compile(
     rf"(?:结尾|末尾|结束语|最后一句话?)(?:处)?(?:必须|要|应该?|需要?|请)?(?:是|为|写上|写|用|使用)[：:]?\s*{_STRING}"
 )
+# 开头必须是“…”, 第一句话是“…”
 _START_IS = re.compile(
     rf"(?:开头|第一句话?|开篇)(?:处)?(?:必须|要|应该?|需要?|请)?(?:是|为|写上|写|用|使用)[：:]?\s*{_STRING}"
 )
@@ -228,6 +237,7 @@ _FREQUENCY = re.compile(
     rf"(?P<before>{_CLEAR})?(?:出现|使用|用到?|提到)"
     rf"(?P<before_2>{_CLEAR})?(?:了)?\s*(?P<count>{_NUMBER})\s*次(?P<after>{_AFTER})?"
 )
+# 不要使用任何逗号, 不得出现阿拉伯数字
 _NO_MARK = re.compile(
     r"(?:不要|不能|不得|不可以?|禁止|避免|不允许|不使用|不用|没有|无)(?:使用|出现|包含|用|带|有)?(?:任何)?(?P<mark>逗号|感叹号|问号|标点符号|标点|数字|阿拉伯数字|英文字母"
     r"|英文|表情符号|emoji)(?!不|错)"
@@ -315,6 +325,7 @@ _ABOUT_JSON = re.compile(
 )
 # 用表格对比; 列表格式 is no table
 _TABLE = re.compile(r"(?:以|用|做成|整理成|列成)[^，。]{0,8}(?<!列)表格")
+# 用无序列表
 _BULLETS = re.compile(r"(?:用|以|采用)(?:无序|项目符号)列表")
 
 

@@ -42,6 +42,7 @@ _ENDING_AFTER_COLON = re.compile(
     r"\b(?i:end|finish|conclude)(?:s|ing|es)?\b(?:\s+\w+){0,5}?\s+with:?\s*"
     r"(?:(?:the|this) (?:exact )?(?:phrase|sentence|question))?:\s*(?P<phrase>[A-Z][^\n⟨]{1,150})?$"
 )
+# "each chapter ends with …", "a URL that ends with …"
 _ENDING_OF_A_PART = pattern(
     r"\b(?:verse|chorus|stanza|chapter|slide|string|url|file|email address|regular expression)s?\b"
 )
@@ -135,10 +136,12 @@ def find_beginning(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[C
 
 # ---- quotation marks and fixed answers -----------------------------------------------------------------------------
 
+# "double quotation marks", "in quotes"
 _QUOTATION_MARKS = pattern(
     r"\b(?:double )?(?:quotation|quote)s? ?marks?\b|\bdouble[- ]quot(?:es|ations?)\b|\bin quotes\b",
     r"|\bdouble quotations marks\b",
 )
+# "wrap your entire response in", "put this"
 _AROUND_RESPONSE = pattern(
     r"\b(?:wrap|enclose|put|surround|place|inside|within|around|with|in|be|wrapped|enclosed)\b",
     rf"[^.]{{0,60}}\b{RESPONSE}\b",
@@ -167,6 +170,7 @@ def find_quotation(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[C
 
 
 _IFEVAL_ANSWERS = ("my answer is yes.", "my answer is no.", "my answer is maybe.")
+# "with one of the following options", "choose from", "reply only with"
 _ONE_OF = pattern(
     r"(?:\bone|⟨q\d+⟩) of (?:the |these )?(?:following|\w+ )?(?:options|phrases|answers|words|choices|following)",
     r"|\bchoose (?:from|one)|\b(?:answer|reply|respond) (?:only with|with (?:only|either|just))\b",
@@ -200,6 +204,7 @@ _OTHER_USE_OF_LANGUAGE = pattern(
     r"\btranslat|翻译|译[成为]|官方语言|母语|\blabel|\b(?:song|movie|film|book) in\b|\b(?:every|each) \w+ word\b"
 )
 _ENGLISH = pattern(r"\benglish\b")
+# "only in English", "English only", "English, and no other language"
 _ONLY_ENGLISH = pattern(
     r"\b(?:only|entirely|exclusively)\b[^.]{0,15}\benglish\b|\benglish (?:only|language only)",
     r"|\benglish\b[^.]{0,30}no other language",
@@ -242,10 +247,12 @@ def find_language(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Co
 
 # ---- the repeated request ------------------------------------------------------------------------------------------
 
+# "repeat the request above", "repeat ⟨s0⟩", "repeat it word for word"
 _REPEAT = pattern(
     rf"\b(?:repeat(?:ing)?|copy|restate|reproduce|say)\b[^.]{{0,50}}\b{words('repeated')}s?\b",
     r"|\brepeat ⟨s\d+⟩|\brepeat (?:it|this|what)\b[^.]{0,40}(?:exactly|word for word|verbatim|without)",
 )
+# "first", "word for word", "without any change"
 _REPEAT_CUE = pattern(
     r"\b(?:first|before|word for word|without (?:any )?change|verbatim|exactly|beginning|then|prior|as it is)\b"
 )

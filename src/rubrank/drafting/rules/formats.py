@@ -75,6 +75,7 @@ def find_bullets(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Con
 
 # ---- highlights ----------------------------------------------------------------------------------------------------
 
+# "highlight", "italicized", "in bold"
 _HIGHLIGHT = pattern(
     r"\b(?:highlight(?:ed|ing|s)?|italici[sz]e[ds]?|bold(?:ed|face)?|emphasi[sz]e[ds]?|italics?)\b"
 )
@@ -115,6 +116,7 @@ def find_highlights(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[
 
 # ---- title and JSON ------------------------------------------------------------------------------------------------
 
+# "a title in double angular brackets", "<<poem of joy>>"
 _ANGULAR_BRACKETS = pattern(
     r"\btitles?\b[^.]{0,70}(?:double angular brackets|double angle brackets|angular brackets|<<)",
     r"|<<[^>\n]{0,80}>>|\b(?:double )?angular brackets?\b",
@@ -160,6 +162,7 @@ def find_json(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constr
 
 # ---- tables and numbered lists -------------------------------------------------------------------------------------
 
+# "as a markdown table", "in tabular form"; not "use table salt"
 _TABLE = pattern(
     r"\b(?:as|in|into|using|use|with|form of)\s+(?:an?\s+|one\s+)?(?:single\s+|simple\s+|short\s+|comparison\s+)*",
     r"(?:markdown\s+|md\s+|\S+-column\s+|comparison\s+)*",
@@ -167,6 +170,7 @@ _TABLE = pattern(
 )
 _OTHER_TABLE = pattern(rf"\b{words('other table')}\b")
 _ASKS_TO_SHOW = pattern(rf"\b{words('show')}\w*\b")
+# "do not answer", "instead of answering": a denial before the table or list
 _DENIAL = pattern(
     r"(?:\bnot|n't|\bno need|\bnever|\bwithout|\binstead of|\brather than|\bavoid)\b[^.,;]{0,40}$"
 )
@@ -188,6 +192,7 @@ def find_table(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Const
         yield Constraint("FormatRequirement", {"format": "table", "only": False})
 
 
+# "as a numbered list", "give me a numbered list of ⟨q0⟩"
 _NUMBERED_LIST = pattern(
     r"\b(?:as|in|into|using|use|with|form of|make|create|write|give(?: me)?|provide)\s+(?:an?\s+|the\s+)?",
     rf"(?:[\w'-]+\s)?(?:numbered|enumerated)\s+list\b(?:\s+(?:of|with|containing)\s+(?:{QUANTITY}|\S+))?",
@@ -239,6 +244,7 @@ def find_placeholders(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterato
 
 
 _POSTSCRIPT_WORD = pattern(r"\bpost ?-?script\b")
+# "a note starting with P.P.S", "add a P.S."
 _ASKS_FOR_MARKER = pattern(
     r"\bnote starting with\b",
     r"|\b(?:add|include|end|with|starting|starts|begin\w*|by|have|write|append|using|marked)\b",

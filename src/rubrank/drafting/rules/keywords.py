@@ -130,6 +130,7 @@ _FORBIDDEN_BARE = pattern(
     rf"|\b(?:avoid|exclude|without|omit)\s+(?:{USE}\s+)?(?:the\s+)?(?:following\s+)?(?:key\s?words?|words?)\s*:?\s+",
     _match_bare_words("bare_3"),
 )
+# "… in the title", "… ⟨q0⟩ times", "… at the end": only a place or a count is forbidden
 _FORBIDDEN_IN_A_PLACE = pattern(
     r"\s*(?:in (?:your|the) (?:title|first)|⟨q\d+⟩ times|more than|at the (?:end|beginning|start))"
 )
@@ -200,6 +201,7 @@ _CLAUSE_BOUNDARY = re.compile(r"[.;,]|\band\b")
 _BEGINNING_OR_END = pattern(r"\b(?:end|finish|conclude|start|begin)\w*\b")
 _NOT_BEFORE = pattern(rf"\b{NOT}\s+(?:\w+\s){{0,3}}$")
 _PART_BEFORE = pattern(r"\b(?:option|title|section|marker|key|column)\b")
+# "… in the first sentence", "… at the end", "… ⟨q0⟩ times": other rules compile these
 _INCLUDED_IN_A_PLACE = pattern(
     r"\s*(?:⟨q\d+⟩ times|in (?:the|every|each) (?:first|last|second|third|title|sentence|⟨)",
     r"|as the (?:first|last)|at the (?:start|beginning|end)|for ⟨q)",

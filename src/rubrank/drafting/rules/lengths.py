@@ -88,9 +88,11 @@ def find_lengths(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Con
         yield from _make_constraints(read_group(match, "unit"), quantity, prompt)
 
 
+# "the two sentences", "both paragraphs": texts that the prompt speaks of
 _REFERENCE_BEFORE = pattern(
     r"\b(?:the|those|both|any|all|other|between|of|her|its|than|another|next|last)$"
 )
+# "a length of", "an essay of"
 _SIZE_OF_BEFORE = pattern(
     r"\b(?:length|total|maximum|minimum|limit|consist(?:s|ing)?|comprised|composed|made up",
     r"|essay|story|text|poem|article) of$",

@@ -29,6 +29,7 @@ _NO_LETTER = pattern(
     r"|\bletter\s+(?:⟨(?P<string_2>s\d+)⟩|(?P<bare_2>[A-Za-z])\b)",
     rf"\s+(?:\w+\s){{0,2}}?{NOT}\s+(?:\w+\s){{0,2}}?{USE}",
 )
+# "⟨q0⟩ exclamation marks", "⟨q0⟩ hashtags"
 _NUMBER_OF_MARKS = pattern(
     QUANTITY,
     r"\s+(?P<mark>exclamation (?:marks?|points?)|question marks?|hash(?:tag)?s?|emojis?|semicolons?|colons?)\b",
@@ -168,6 +169,7 @@ _NUMBER_OF_CAPITAL_WORDS = pattern(
 )
 _STRING_OR_LETTER = re.compile(r"⟨s\d+⟩|\bletter\b")
 _EXAMPLE = re.compile(r"such as|like|eg")
+# "all of your words", "every letter", "the entire text"
 _ALL_WORDS = pattern(
     r"\b(?:all|every|each)(?: of)?(?: the| your)? (?:words?|letters?|text)|\bentire|\bwhole|\bonly"
 )

@@ -45,6 +45,7 @@ _PROGRAM = pattern(
     rf"\b{words('program')}\b[^.]{{0,60}}?",
     r"\b(?:that|which|to|where|whose|for|if|matching|selecting|returning|checking)\b",
 )
+# "your answer", "the whole output"
 _ABOUT_RESPONSE = pattern(
     r"\b(?:your|the) (?:entire |whole )?(?:response|answer|reply|output)\b|\bexplanation\b"
 )
@@ -115,6 +116,7 @@ def hide_story(text: str) -> str:
 
 _CLAUSE_START = re.compile(r"[.;:,]|\band\b|\bbut\b")
 _CLAUSE_END = re.compile(r"[.;,:]")
+# "each section has …", "all the sentences have …"
 _EACH_PART_BEFORE = pattern(
     r"\b(?:each|every|per|both|all (?:the )?(?:sentences|paragraphs|lines|items|sections|answers|responses))\b"
 )
@@ -122,10 +124,12 @@ _EACH_PART_BEFORE = pattern(
 _EACH_PART_AFTER = pattern(
     r"\s*(?:each\b(?! separated| of which is separated)|apiece|per\b|in each|for each|every\b)"
 )
+# "the first sentence", "the last paragraph"
 _ONE_PART = pattern(
     r"\b(?:first|second|third|last|final|opening|closing|introductory|concluding)\s+",
     r"(?:sentence|paragraph|section|part|line|half)\b",
 )
+# "an introduction of 50 words", "the title must have 5 words"
 _NAMED_PART = pattern(
     rf"\b{words('named part')}\s+",
     r"(?:of|with|that|should|must|has|have|containing|contains?|is|are|be)\b[^,]{0,30}$",

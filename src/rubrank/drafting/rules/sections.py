@@ -13,6 +13,7 @@ from rubrank.drafting.sentences import Sentence
 
 _DIVIDER = pattern(r"(?<!\*)\*\*\*(?!\*)|\b(?:three|3) asterisks?\b|markdown divider")
 _FORM = pattern(r"\b(?:format|form)\b")
+# "⟨q0⟩ paragraphs", "⟨q0⟩ short stanzas"
 _NUMBER_OF_PARTS = pattern(
     rf"{QUANTITY}\s+(?:\w+\s){{0,2}}?",
     r"(?:paragraphs?|sections?|parts?|stanzas?|verses?|chapters?|pieces|q and as|q&as)\b",
@@ -56,12 +57,14 @@ def find_divided_paragraphs(sentence: Sentence, prompt: Sequence[Sentence]) -> I
 
 _ORDINALS = list_words("ordinal")
 _ORDINAL = any_of(*_ORDINALS, "last", "final", r"\d+(?:st|nd|rd|th)")
+# "the second paragraph must start with the word ⟨s0⟩", "paragraph 2 begins with tide"
 _FIRST_WORD = pattern(
     rf"\b(?:(?P<ordinal>{_ORDINAL})\s+paragraph|paragraph\s+(?:number\s+)?(?P<number>⟨q\d+⟩|\d+))(?!\w)[^.]{{0,60}}?",
     r"\b(?:start|begin|starting|beginning|starts|begins)s?\b\s+(?:off\s+)?with\s+",
     r"(?:the\s+)?(?:exact\s+)?(?:word\s+)?:?\s*",
     rf"(?:{STRING}|(?P<bare>[^\W\d_][\w'-]*))",
 )
+# "start the second paragraph with", "begin paragraph 2 with"
 _START_PARAGRAPH = pattern(
     r"\b(start|begin)(?:ing)?\s+((?:the\s+)?(?:\w+\s+paragraph|paragraph\s+(?:⟨q\d+⟩|\d+)))\s+(?=with\b)"
 )
