@@ -57,7 +57,7 @@ class DraftEstimate:
     is_priced: bool = False
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return plain data, for JSON."""
         return {**asdict(self), "calls": dict(self.calls)}
 
     def add_calls(self, purpose: str, writer: Judge, message: str, number: int = 1) -> None:

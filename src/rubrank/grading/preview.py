@@ -94,7 +94,7 @@ class RunEstimate:
         return sum(judge.cost for judge in self.judges)
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return plain data, for JSON."""
         return asdict(self) | {"calls": self.calls, "cost": self.cost}
 
 
@@ -202,20 +202,20 @@ class _CallCounter:
 
 def _may_be_judged(criterion: Criterion) -> bool:
     """Does a judge decide it, or may its verifier pass it on to one?"""
-    return criterion.judged or (
-        criterion.decided_by.how == "both" and criterion.prompt_name in PROMPTED
-    )
+    if criterion.judged:
+        return True
+    return criterion.decided_by.how == "both" and criterion.prompt_name in PROMPTED
 
 
 def _find_cells_that_may_be_judged(
     group: Group, criteria: Sequence[Criterion], judges: Judges
 ) -> np.ndarray:
     """Return a (rollouts, criteria) mask of the cells that these judges may have to decide."""
-    columns = [
-        _may_be_judged(criterion) and judges.judge_of(criterion.name) is not None
-        for criterion in criteria
-    ]
-    return np.tile(np.array(columns, dtype=bool), (len(group.rollouts), 1))
+    mask = np.zeros((len(group.rollouts), len(criteria)), dtype=bool)
+    for column, criterion in enumerate(criteria):
+        has_judge = judges.judge_of(criterion.name) is not None
+        mask[:, column] = has_judge and _may_be_judged(criterion)
+    return mask
 
 
 def _make_calls(
@@ -226,6 +226,7 @@ def _make_calls(
     client_for: AskerOf,
 ) -> None:
     """Make all calls as a real run does. client_for: gives each judge a client that does not answer."""
+    # Nothing is sent, so no limit applies; and a cache would answer instead of the counting client.
     unlimited = judges.model_copy(update={"deadline": None, "cache": None, "cache_only": False})
     judge_groups(groups, criteria, cells, unlimited, asker_of=client_for, check=False)
 
@@ -251,7 +252,7 @@ class ShownCall:
 
 @dataclass(frozen=True)
 class CallPreview:
-    """All calls about one rollout or group."""
+    """All calls that judges would get about one rollout or group."""
 
     calls: tuple[ShownCall, ...]
     tokenizer: str
@@ -263,7 +264,7 @@ class CallPreview:
         return sum(call.times * sum(call.tokens) for call in self.calls)
 
     def as_dict(self, most: int = 0) -> dict[str, Any]:
-        """For JSON: the first `most` calls (0: all of them), with the number and tokens of all."""
+        """Return plain data, for JSON: the first `most` calls (0: all of them), with the number and tokens of all."""
         calls = [plain(vars(call)) for call in self.calls[: most or None]]
         return {
             "calls": calls,

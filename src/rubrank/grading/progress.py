@@ -1,4 +1,4 @@
-"""The progress bar of commands that take a while, on standard error.
+"""A progress bar on standard error, for commands that take a while.
 
     judging  ━━━━━━━━━━━━━╸━━━━━━━━━━  5,120/12,288  0:01:24  cost 0.8321, 3 failed
 
@@ -58,6 +58,7 @@ class Bar(AbstractContextManager["Bar"]):
             self._progress.update(self._task, note=note)
 
     def _start(self, is_count: bool) -> None:
+        """Show the bar. is_count: show "5,120/12,288"; else the share in per cent."""
         from rich.progress import (
             BarColumn,
             MofNCompleteColumn,
@@ -86,7 +87,7 @@ class Bar(AbstractContextManager["Bar"]):
 
 @contextmanager
 def open_progress(progress: Progress | bool, label: str) -> Iterator[Progress | None]:
-    """The function to report progress to: a bar for True, none for False, else the caller's own function."""
+    """Give the function to report progress to: a bar for True, None for False, else the caller's own function."""
     if progress is True:
         with Bar(label) as bar:
             yield bar

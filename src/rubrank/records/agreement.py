@@ -134,5 +134,5 @@ def _select_groups_with_signal(
 
 
 def _has_signal(signs: np.ndarray) -> np.ndarray:
-    """For each group: does the rule tell any rollouts apart?"""
+    """Return for each group whether the rule tells any rollouts apart."""
     return np.asarray(signs.any((1, 2)))

@@ -408,7 +408,7 @@ class Rubric(Strict):
         return tuple(criterion.name for criterion in self.criteria)
 
     def _repr_html_(self) -> str:
-        """For notebooks: one row per criterion; gates are marked."""
+        """Return a table for notebooks: one row per criterion; gates are marked."""
         heaviest = max((criterion.weight for criterion in self.criteria), default=1.0) or 1.0
         uses: dict[str, Any] = {
             "quality": "ranked by",
