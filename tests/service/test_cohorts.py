@@ -236,3 +236,66 @@ def test_an_answer_for_one_prompt_is_not_given_for_another(tmp_path):
     assert first.group != second.group
     assert again.repeated
     assert again.group == second.group
+
+
+async def scored_pair(cohorts):
+    """A group of three that was scored with the two samples that came in time."""
+    await asyncio.gather(caller(cohorts, sample("a", size=3)), caller(cohorts, sample("b", size=3)))
+
+
+def test_a_late_sample_that_calls_again_unanswered_stays_in_its_group(tmp_path):
+    async def main():
+        async with gathered(tmp_path) as cohorts:
+            await scored_pair(cohorts)
+            await cohorts.remove_caller(await cohorts.add_sample(sample("c", size=3)))
+            return await caller(cohorts, sample("c", size=3))
+
+    found = run(main)
+    assert (found.reward, found.samples, found.late) == (2.0, 3, True)
+
+
+def test_a_late_sample_is_answered_although_its_caller_left_while_scoring(tmp_path):
+    async def main():
+        async with gathered(tmp_path) as cohorts:
+            await scored_pair(cohorts)
+            ticket = await cohorts.add_sample(sample("c", size=3))
+            work = await cohorts.wait_for_siblings(ticket, None)
+            await cohorts.remove_caller(ticket)
+            await cohorts.publish_answers(work.caller_id, [SampleAnswer(7.0, 7.0, "g", 3, 3, {}, {})] * 3)
+            assert cohorts.waiting == 0
+            return await cohorts.add_sample(sample("c", size=3))
+
+    found = run(main)
+    assert (found.reward, found.repeated) == (7.0, True)
+
+
+def test_a_late_sample_that_calls_again_while_its_group_is_scored_is_answered(tmp_path):
+    async def main():
+        async with gathered(tmp_path) as cohorts:
+            tickets = [await cohorts.add_sample(sample(text, size=3)) for text in "ab"]
+            waiting = [asyncio.create_task(cohorts.wait_for_siblings(ticket, None)) for ticket in tickets]
+            await asyncio.sleep(0.3)
+            work = next(task.result() for task in waiting if task.done())
+            await cohorts.remove_caller(await cohorts.add_sample(sample("c", size=3)))
+            again = asyncio.create_task(caller(cohorts, sample("c", size=3)))
+            await asyncio.sleep(0.05)
+            await cohorts.publish_answers(work.caller_id, [SampleAnswer(0.0, 0.0, "g", 2, 3, {}, {})] * 2)
+            return await again
+
+    found = run(main)
+    assert (found.reward, found.samples, found.late) == (2.0, 3, True)
+
+
+def test_two_calls_of_one_late_sample_get_one_answer(tmp_path):
+    async def main():
+        async with gathered(tmp_path) as cohorts:
+            await scored_pair(cohorts)
+            judged = asyncio.Event()
+            calls = [asyncio.create_task(caller(cohorts, sample("c", name="third", size=3), judged)) for _ in range(2)]
+            await asyncio.sleep(0.05)
+            judged.set()
+            return await asyncio.gather(*calls), cohorts.waiting
+
+    found, waiting = run(main)
+    assert [(one.reward, one.samples, one.late) for one in found] == [(2.0, 3, True)] * 2
+    assert waiting == 0

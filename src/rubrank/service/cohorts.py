@@ -16,7 +16,8 @@ This module knows neither the reward engine nor HTTP: the caller that gets the w
 the process of the service, or in an actor that several replicas share. What can go wrong, and how it is handled:
 
     a sibling is lost      `deadline` seconds after the first sample the group is scored without it, and marked so
-    a sibling is late      it is scored within the whole group; earlier answers do not change
+    a sibling is late      it is scored within the whole group; earlier answers do not change; if its call is repeated
+                           before it is answered, it keeps its place
     a call is repeated     if it was answered, it gets the same answer; else it takes the place of the lost call
     the same text twice    while the first caller is still connected, it is another sample
     same id, other text    an error while a caller waits under that id, else a new group with the same key
@@ -136,6 +137,8 @@ class _Member:
     """A digest of what the policy wrote."""
     rollout: Rollout | None
     """None once the cohort is complete and answered: the text is not needed any more."""
+    late: bool = False
+    """Did it come after the group was closed?"""
     graded: Graded | None = None
     answer: SampleAnswer | None = None
     callers: set[int] = field(default_factory=set)
@@ -154,8 +157,6 @@ class _Cohort:
     members: list[_Member] = field(default_factory=list)
     state: Literal["open", "closed", "scoring", "done"] = "open"
     timer: asyncio.TimerHandle | None = None
-    scorer: int | None = None
-    """The caller that scores the group."""
 
     @property
     def is_full(self) -> bool:
@@ -175,10 +176,12 @@ class _Caller:
     replica: str
     """The replica that it is connected to."""
     late: bool
-    """Did its sample come after the group was closed?"""
+    """Is its sample scored after the others, because it came after the group was closed?"""
     result: asyncio.Future[SampleAnswer | GroupWork]
     is_waiting: bool = False
     """Has it called `wait_for_siblings`? Before that, judges may still be grading its sample."""
+    has_work: bool = False
+    """Is it scoring the group? Then it stays until it has published the answers, even if its client disconnects."""
 
 
 class Cohorts:
@@ -259,7 +262,8 @@ class Cohorts:
                     remedy="Give each sample its own.",
                 )
             self._on_event("repeated")
-            return self._add_caller(cohort, member, replica, late=False)
+            is_late = member.late and cohort.state != "open"
+            return self._add_caller(cohort, member, replica, late=is_late)
         if cohort.is_full:
             return self._open_cohort(sample, replica)
         if cohort.state == "closed" and not cohort.callers:
@@ -276,10 +280,16 @@ class Cohorts:
         if difference is None:
             digest = digest_policy_output(sample.rollout)
             for member in cohort.members:
-                is_same = member.sample_key == sample.sample_key and member.digest == digest
-                if is_same and member.answer is not None:
+                if member.sample_key != sample.sample_key or member.digest != digest:
+                    continue
+                if member.answer is not None:
                     self._on_event("repeated")
                     return replace(member.answer, repeated=True)
+                # A late sample that is not scored yet. As in an unfinished group, the same text without a sample_id is
+                # another sample while the caller that sent it is connected.
+                if sample.has_sample_id or not member.callers:
+                    self._on_event("repeated")
+                    return self._add_caller(cohort, member, replica, late=True)
         is_recent = time.monotonic() - cohort.done_at < self._deadline
         if cohort.is_full or not is_recent:
             return self._open_cohort(sample, replica)
@@ -322,7 +332,8 @@ class Cohorts:
     ) -> Ticket:
         """Add a new sample to a cohort; the last one closes it."""
         digest = digest_policy_output(sample.rollout)
-        member = _Member(len(cohort.members), sample.sample_key, digest, sample.rollout)
+        number = len(cohort.members)
+        member = _Member(number, sample.sample_key, digest, sample.rollout, late=late)
         cohort.members.append(member)
         self._store.add_sample(cohort.id, member.number, member.sample_key, sample.rollout)
         ticket = self._add_caller(cohort, member, replica, late=late)
@@ -386,8 +397,11 @@ class Cohorts:
                 unanswered[caller_id] = caller
         if cohort.state == "done":
             for caller_id, caller in unanswered.items():
-                if caller.late and caller.is_waiting:
-                    caller.result.set_result(self._make_work(cohort, caller_id, late=True))
+                member = caller.member
+                # Of several callers of a late sample, one scores it.
+                is_in_work = any(self._callers[other].has_work for other in member.callers)
+                if caller.is_waiting and member.answer is None and not is_in_work:
+                    self._give_work(cohort, caller_id, late=True)
             return
         if cohort.state != "closed":
             return
@@ -398,16 +412,15 @@ class Cohorts:
                 caller.late = False
             on_time = unanswered
         if on_time and all(caller.is_waiting for caller in on_time.values()):
-            scorer = next(iter(on_time))
             cohort.state = "scoring"
-            cohort.scorer = scorer
-            on_time[scorer].result.set_result(self._make_work(cohort, scorer, late=False))
+            self._give_work(cohort, next(iter(on_time)), late=False)
 
-    def _make_work(self, cohort: _Cohort, caller_id: int, *, late: bool) -> GroupWork:
+    def _give_work(self, cohort: _Cohort, caller_id: int, *, late: bool) -> None:
+        """Let a caller score the group. late: only its own sample is answered."""
         first = cohort.first
         # Rollouts are freed only after the last answer, so none is missing here.
         rollouts = [member.rollout for member in cohort.members if member.rollout is not None]
-        return GroupWork(
+        work = GroupWork(
             caller_id=caller_id,
             group=Group.model_construct(
                 id=first.group_name, rollouts=tuple(rollouts), rubric=first.rubric
@@ -418,6 +431,10 @@ class Cohorts:
             size=first.group_size,
             late=late,
         )
+        caller = self._callers[caller_id]
+        caller.has_work = True
+        caller.late = late
+        caller.result.set_result(work)
 
     # ------------------------------------------------------------------------- 3. the group is scored, or not
 
@@ -441,7 +458,6 @@ class Cohorts:
             is_complete = len(answers) >= cohort.first.group_size
             self._on_event("complete" if is_complete else "short")
             cohort.state = "done"
-            cohort.scorer = None
             cohort.done_at = time.monotonic()
             if self._cohorts.get(cohort.key) is cohort:
                 self._keep_finished(cohort.key)
@@ -472,18 +488,19 @@ class Cohorts:
         affected = [caller_id]
         if not scorer.late:
             cohort.state = "closed"
-            cohort.scorer = None
             affected = [id for id in cohort.callers if self._callers[id].is_waiting]
         for affected_id in affected:
             caller = self._callers[affected_id]
             self._drop_caller(affected_id)
             caller.member.graded = None
             _set_error(caller.result, error)
+        if scorer.late:
+            self._assign_work(cohort)  # to another caller of the same sample
 
     async def remove_caller(self, ticket: Ticket) -> None:
         """Remove a caller that has disconnected; its sample stays in the group. A caller that scores it goes on."""
         caller = self._callers.get(ticket.caller_id)
-        if caller is None or caller.cohort.scorer == ticket.caller_id:
+        if caller is None or caller.has_work:
             return
         self._drop_caller(ticket.caller_id)
         caller.result.cancel()
@@ -497,9 +514,8 @@ class Cohorts:
             cohort = caller.cohort
             self._drop_caller(caller_id)
             caller.result.cancel()
-            if cohort.scorer == caller_id:
+            if caller.has_work and not caller.late:
                 cohort.state = "closed"
-                cohort.scorer = None
             self._assign_work(cohort)
 
     def close(self, error: Exception, *, only_open: bool = False) -> None:

@@ -23,7 +23,8 @@ A single sample, from a trainer that sends them one by one (`dialects.py`):
 What a caller sees that tries again, after an error or a broken connection:
 
     it was answered         the same answer, for `keep` seconds (a request without request_id is scored again)
-    it is in work           the answer of that work, which goes on without its caller: judges are paid for
+    it is in work           the answer of that work, which goes on without its caller: judges are paid for; a sample
+                            that waited for siblings has kept its place
     its work failed         another attempt; replies of judges come from the cache
     the disk was full       the answer that was kept in memory, so that no group is recorded twice
     the process was killed  another attempt; samples that waited for siblings are read from disk
