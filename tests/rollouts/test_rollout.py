@@ -3,7 +3,7 @@ from cases import folded
 from pydantic import ValidationError
 
 from rubrank.errors import InvalidInput
-from rubrank.rollouts.rollout import Group, Message, Rollout, ToolCall, to_rollout
+from rubrank.rollouts.rollout import Group, Message, Rollout, ToolCall, make_rollout
 
 FLAT = {"name": "search", "arguments": {"q": "lake"}, "id": "a"}
 NESTED = {"id": "a", "type": "function", "function": {"name": "search", "arguments": {"q": "lake"}}}
@@ -111,7 +111,7 @@ def test_ids_that_start_again_in_every_turn():
 @pytest.mark.parametrize("calls", [5, True, "search", {"name": "search"}])
 def test_tool_calls_of_a_message_that_are_no_list_are_refused(calls):
     with pytest.raises(InvalidInput, match="tool_calls"):
-        to_rollout({"response": [assistant("Done.", tool_calls=calls)]}, "row 1")
+        make_rollout({"response": [assistant("Done.", tool_calls=calls)]}, "row 1")
 
 
 @pytest.mark.parametrize("own", [{}, {"id": "a"}])
@@ -151,7 +151,7 @@ def test_calls_given_apart_win_and_keep_the_results_they_have():
 def test_another_answer_leaves_the_rest_and_the_first_rollout_alone():
     first = Rollout(prompt="Why?", response="<think>hm</think>a", tool_calls=[FLAT], metadata={"id": 1})
     assert first.text.raw == "a"  # kept with the rollout
-    other = first.with_answer("<think>b</think>")
+    other = first.replace_answer("<think>b</think>")
     assert (other.answer, other.text.raw, other.thoughts) == ("<think>b</think>", "<think>b</think>", "hm")
     assert (other.prompt, other.tool_calls, other.metadata) == (first.prompt, first.tool_calls, first.metadata)
     assert first.answer == "a"

@@ -89,14 +89,14 @@ def test_the_engine_reads_rollouts_of_ones_own():
 
 
 def test_rollouts_of_ones_own_are_made_again_once(monkeypatch):
-    made, begin = [], Rollout.begun_in_thoughts
+    made, begin = [], Rollout.reopen_thoughts
 
     def counting(self, tag=None):
         found = begin(self, tag)
         made.extend([found] * (found is not self))
         return found
 
-    monkeypatch.setattr(Rollout, "begun_in_thoughts", counting)
+    monkeypatch.setattr(Rollout, "reopen_thoughts", counting)
     groups = [Group(id="a", rollouts=tuple(Rollout(prompt="?", response=text) for text in (CUT, WHOLE)))]
     RewardEngine(LAKE, thinking="prefilled").score(groups, 0)
     assert len(made) == 2

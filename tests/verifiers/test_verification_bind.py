@@ -56,7 +56,9 @@ def both(found, rollout, params, compat="fixed", mode="strict"):
     variants = loose_variants(rollout.answer) if mode == "loose" and found.knows_loose else [rollout.answer]
     verdicts = [
         plainly(
-            found, Text(variant) if found.wants is Text else rollout.with_answer(variant) if i else rollout, arguments
+            found,
+            Text(variant) if found.wants is Text else rollout.replace_answer(variant) if i else rollout,
+            arguments,
         )
         for i, variant in enumerate(variants)  # the first is the response as it is
     ]

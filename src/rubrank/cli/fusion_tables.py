@@ -1,4 +1,10 @@
-"""The tables and the JSON that `rubrank fuse` and `rubrank explain` print."""
+"""Print the tables and the JSON of `rubrank fuse` and `rubrank explain`.
+
+show_summary          fuse without an output: rewards of the first groups, and what each criterion did
+list_summary_lines    fuse with an output: a few lines about what was read and written
+show_group            explain: scores, utilities and reasons of one group
+format_group_json     explain --json: the same as JSON
+"""
 
 from __future__ import annotations
 
@@ -22,8 +28,11 @@ BY_RUBRIC = "using the weights and gates stored in the file"
 """Printed if a score file contains its weights, margins, directions and layers."""
 
 
-def summary_lines(summary: Summary, target: str | None) -> list[str]:
-    """Lines about a file that was fused: how it was read, where the rewards are, and which criteria were used."""
+def list_summary_lines(summary: Summary, target: str | None) -> list[str]:
+    """Return lines about a file that was fused: how it was read, where the rewards are, and the criteria used.
+
+    target: the file with the rewards; None if they went to standard output.
+    """
     lines = _describe_source(summary)
     if target:
         lines.append(f"{_describe_size(summary)} → {target}")
@@ -37,13 +46,15 @@ def summary_lines(summary: Summary, target: str | None) -> list[str]:
 
 
 def _name_some(names: Sequence[str]) -> str:
-    """The names, but not more than fit on a few lines."""
-    more = f" and {len(names) - _MOST_CRITERIA:,} more" if len(names) > _MOST_CRITERIA else ""
-    return ", ".join(names[:_MOST_CRITERIA]) + more
+    """Return the names, but not more than fit on a few lines."""
+    text = ", ".join(names[:_MOST_CRITERIA])
+    if len(names) > _MOST_CRITERIA:
+        text += f" and {len(names) - _MOST_CRITERIA:,} more"
+    return text
 
 
 def _describe_source(summary: Summary) -> list[str]:
-    """How a table was read, if that is not obvious from its suffix."""
+    """Return a line about how a table was read; none if that is obvious from its suffix."""
     if summary.shape in ("CSV", "TSV", "JSON Lines", "Parquet"):
         return []
     size = f"{counted(summary.rollouts, 'rollout')} in {counted(summary.groups, 'group')}"
@@ -51,10 +62,14 @@ def _describe_source(summary: Summary) -> list[str]:
 
 
 def _describe_rubric(summary: Summary) -> str:
-    return f"{BY_RUBRIC}; gated by {', '.join(summary.gates)}" if summary.gates else BY_RUBRIC
+    """Return a line about the rubric that the file contains."""
+    if not summary.gates:
+        return BY_RUBRIC
+    return f"{BY_RUBRIC}; gated by {', '.join(summary.gates)}"
 
 
 def _describe_size(summary: Summary) -> str:
+    """Return such as "6 rollouts in 2 groups, 0 without signal"."""
     rollouts = counted(summary.rollouts, "rollout")
     groups = counted(summary.groups, "group")
     return f"{rollouts} in {groups}, {summary.no_signal:,} without signal"
@@ -103,8 +118,9 @@ def show_group(group: FusedGroup, rollout: int | None) -> None:
 
 
 def _show_scores(group: FusedGroup, rollouts: list[int]) -> None:
+    """Print the scores, how many pairs each criterion decides, and the attributes."""
     rows = []
-    for k, name in _scored_criteria(group):
+    for k, name in _list_scored_criteria(group):
         cells = ["–" if math.isnan(s) else f"{s:.4g}" for s in group.scores[rollouts, k]]
         label = name if group.higher_is_better[k] else f"{name} ↓"
         outcome = group.outcomes[:, :, k].copy()
@@ -120,15 +136,17 @@ def _show_scores(group: FusedGroup, rollouts: list[int]) -> None:
     print_table(f"group {group.label}: scores by rollout", headings, rows, most=None)
 
 
-def _scored_criteria(group: FusedGroup) -> list[tuple[int, str]]:
-    """Index and name of the criteria on which the group has a score; other criteria belong to other queries."""
-    return [
-        (k, name) for k, name in enumerate(group.criteria) if group.missing[k] < len(group.reward)
-    ]
+def _list_scored_criteria(group: FusedGroup) -> list[tuple[int, str]]:
+    """Return index and name of the criteria on which the group has a score; others belong to other queries."""
+    scored = []
+    for k, name in enumerate(group.criteria):
+        if group.missing[k] < len(group.reward):
+            scored.append((k, name))
+    return scored
 
 
 def _show_utilities(group: FusedGroup, rollouts: list[int]) -> None:
-    """Utilities and rewards; rewards alone under a rule that has no utilities."""
+    """Print utilities and rewards; rewards alone under a rule that has no utilities."""
     rewards = [["reward", *(f"{r:.2f}" for r in group.reward[rollouts])]]
     if group.gated is not None:
         rewards.insert(0, ["ranking", *(f"{r:.2f}" for r in group.ranking[rollouts])])
@@ -136,19 +154,14 @@ def _show_utilities(group: FusedGroup, rollouts: list[int]) -> None:
         print_table("rewards by rollout", ["", *map(str, rollouts)], rewards, most=None, total=1)
         return
     rows = []
-    for k, name in _scored_criteria(group):
-        cells = [
-            _format_signed(group.values[i, k]) if _is_decided(group, i, k) else "–"
-            for i in rollouts
-        ]
-        rows.append(
-            [
-                name,
-                f"{group.weights[k]:g}",
-                f"{round(group.effective_weights[k], 2) + 0.0:.0%}",
-                *cells,
-            ]
-        )
+    for k, name in _list_scored_criteria(group):
+        cells = []
+        for i in rollouts:
+            is_decided = _is_decided(group, i, k)
+            cells.append(_format_signed(group.values[i, k]) if is_decided else "–")
+        weight = f"{group.weights[k]:g}"
+        share = f"{round(group.effective_weights[k], 2) + 0.0:.0%}"
+        rows.append([name, weight, share, *cells])
     rows.append(["weighted sum", "", "", *map(_format_signed, group.fused[rollouts])])
     rows += [[name, "", "", *cells] for name, *cells in rewards]
     headings = ["criterion", "weight", "share", *map(str, rollouts)]
@@ -156,17 +169,18 @@ def _show_utilities(group: FusedGroup, rollouts: list[int]) -> None:
 
 
 def _is_decided(group: FusedGroup, rollout: int, criterion: int) -> bool:
-    """Was the rollout scored on the criterion, or compared with another one?"""
+    """Return whether the rollout was scored on the criterion, or compared with another one."""
+    is_scored = not math.isnan(group.scores[rollout, criterion])
     against_others = np.delete(group.outcomes[rollout, :, criterion], rollout)
-    return not math.isnan(group.scores[rollout, criterion]) or not np.isnan(against_others).all()
+    return is_scored or not np.isnan(against_others).all()
 
 
 def _format_signed(value: float) -> str:
     return f"{round(value, 2) + 0.0:+.2f}"  # adding zero turns -0.00 into +0.00
 
 
-def group_as_json(group: FusedGroup, rollout: int | None) -> str:
-    """What `show_group` shows, as JSON; null instead of NaN."""
+def format_group_json(group: FusedGroup, rollout: int | None) -> str:
+    """Return what `show_group` shows as JSON, with null instead of NaN."""
     criteria = []
     for k, name in enumerate(group.criteria):
         criterion: dict[str, Any] = {
@@ -189,13 +203,13 @@ def group_as_json(group: FusedGroup, rollout: int | None) -> str:
         "no_signal": group.no_signal,
         "flags": group.flags,
         "criteria": criteria,
-        "rollouts": [_rollout_as_json(group, i) for i in rollouts],
+        "rollouts": [_describe_rollout(group, i) for i in rollouts],
     }
     return json.dumps(plain(data), ensure_ascii=False)
 
 
-def _rollout_as_json(group: FusedGroup, i: int) -> dict[str, Any]:
-    """Scores, outcomes, utilities and reward of one rollout, and why it got that reward."""
+def _describe_rollout(group: FusedGroup, i: int) -> dict[str, Any]:
+    """Return scores, outcomes, utilities and reward of one rollout, and why it got that reward."""
     is_decided = [_is_decided(group, i, k) for k in range(len(group.criteria))]
     utilities = np.where(is_decided, group.utilities[i], np.nan)
     values = np.where(is_decided, group.values[i], np.nan)
@@ -221,7 +235,7 @@ def _rollout_as_json(group: FusedGroup, i: int) -> dict[str, Any]:
 
 
 def _count_outcomes(against_others: np.ndarray) -> dict[str, int]:
-    """Wins, ties and losses; "ahead" and "behind" count outcomes that are fractions, such as 0.7, if there are any."""
+    """Return wins, ties and losses; "ahead" and "behind" count fractions, such as 0.7, if there are any."""
     counts = {
         "beats": int((against_others == 1.0).sum()),
         "ties": int((against_others == 0.5).sum()),
@@ -229,4 +243,6 @@ def _count_outcomes(against_others: np.ndarray) -> dict[str, int]:
     }
     ahead = int(((against_others > 0.5) & (against_others < 1.0)).sum())
     behind = int(((against_others > 0.0) & (against_others < 0.5)).sum())
-    return {**counts, "ahead": ahead, "behind": behind} if ahead or behind else counts
+    if ahead or behind:
+        counts |= {"ahead": ahead, "behind": behind}
+    return counts

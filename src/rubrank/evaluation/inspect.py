@@ -25,7 +25,7 @@ from rubrank.evaluation.benchmark import Answer, Benchmark, ItemScore, Messages,
 from rubrank.evaluation.generation import extend_history, group_dialogues
 from rubrank.evaluation.runs import Judge
 from rubrank.grading.grade import grade
-from rubrank.rollouts.rollout import Group, to_rollout
+from rubrank.rollouts.rollout import Group, make_rollout
 from rubrank.texts.reasoning import split_reasoning
 from rubrank.texts.words import count_words
 
@@ -174,7 +174,7 @@ def scorer(rubric: Any, judges: Any = None) -> Scorer:
             data: dict[str, Any] = {"prompt": prompt, "response": state.output.completion}
             if target.text:
                 data["metadata"] = {"ground_truth": target.text}
-            group = Group(id=str(state.sample_id), rollouts=(to_rollout(data, "inspect"),))
+            group = Group(id=str(state.sample_id), rollouts=(make_rollout(data, "inspect"),))
             table = await asyncio.to_thread(grade, [group], rubric, judges=judges)
             graded = table.groups[0]
             values = dict(zip(graded.names, graded.scores[0].tolist(), strict=True))

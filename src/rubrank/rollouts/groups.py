@@ -43,7 +43,7 @@ from rubrank.rollouts.messages import (
     convert_tool_calls,
     parse_json_cell,
 )
-from rubrank.rollouts.rollout import Group, Rollout, to_rollout
+from rubrank.rollouts.rollout import Group, Rollout, make_rollout
 from rubrank.rollouts.shapes import CONVERSATION_COLUMNS, convert_shape
 from rubrank.tables.columns import (
     COLUMNS,
@@ -323,7 +323,7 @@ def _make_rollouts(
             fields = _read_answer_object(answer, metadata, where)
         else:
             fields = {"response": _read_answer(answer, where)}
-        rollouts.append(to_rollout({**shared, **fields}, where))
+        rollouts.append(make_rollout({**shared, **fields}, where))
     return rollouts
 
 

@@ -33,7 +33,7 @@ def are_messages(value: Any) -> bool:
     return all(isinstance(message, Mapping) and "role" in message for message in value)
 
 
-def reasoning_in(message: Mapping[str, Any]) -> str | None:
+def find_reasoning(message: Mapping[str, Any]) -> str | None:
     """Return the reasoning that a chat message has in a separate field; None if there is none."""
     for name in ("reasoning_content", *COLUMNS["reasoning"]):
         text = message.get(name)
@@ -55,7 +55,7 @@ def convert_message(message: Row) -> dict[str, Any]:
     converted = {"role": "user" if role == "human" else role, "content": content}
     if message.get("tool_calls"):
         converted["tool_calls"] = convert_tool_calls(message["tool_calls"])
-    reasoning = reasoning_in(message)
+    reasoning = find_reasoning(message)
     if reasoning is not None:
         converted["reasoning"] = reasoning
     if message.get("tool_call_id") is not None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from rubrank._plain import validate_model
-from rubrank.rollouts.messages import has_failed, reasoning_in
+from rubrank.rollouts.messages import find_reasoning, has_failed
 from rubrank.texts.reasoning import reopen_reasoning, split_reasoning
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class Rollout(_Frozen):
             calls_in_messages.extend(calls_of_message)
         reasoning = data.get("reasoning")
         if reasoning is None:
-            reasoning = reasoning_in(last_answer)
+            reasoning = find_reasoning(last_answer)
         tool_messages = [message for message in response if message.get("role") == "tool"]
         return {
             **data,
@@ -145,7 +145,7 @@ class Rollout(_Frozen):
 
     @property
     def answer(self) -> str:
-        """What a reader sees: the response without its reasoning."""
+        """The response without its reasoning, which is what a reader sees."""
         return self._parts[1]
 
     @cached_property
@@ -161,7 +161,7 @@ class Rollout(_Frozen):
         """A short digest of the response and its reasoning: score files have it, to find the response again."""
         return digest_response(self.response, self.reasoning)
 
-    def with_answer(self, answer: str) -> Rollout:
+    def replace_answer(self, answer: str) -> Rollout:
         """Return the same rollout with another answer; nothing is checked again.
 
         `token_counts` stay those of the sampled response: without them, a limit in tokens would be read in words.
@@ -171,7 +171,7 @@ class Rollout(_Frozen):
             **{**values, "response": answer, "reasoning": self.thoughts}
         )
 
-    def begun_in_thoughts(self, tag: str | None = None) -> Rollout:
+    def reopen_thoughts(self, tag: str | None = None) -> Rollout:
         """Return the rollout as it reads if the prompt opened the reasoning.
 
         A response without any tag is then all reasoning.
@@ -237,7 +237,7 @@ def _convert_earlier_message(message: Mapping[str, Any]) -> dict[str, Any]:
         "role": role if role in get_args(Role) else "tool",
         "content": content if isinstance(content, str) else _format_json(content),
         "tool_calls": tuple(shown_calls),
-        "reasoning": reasoning_in(message),
+        "reasoning": find_reasoning(message),
         "tool_call_id": None if call_id is None else str(call_id),
         "error": has_failed(message),
     }
@@ -287,6 +287,6 @@ def _flatten_call(call: Any) -> Any:
     return {"id": call.get("id"), **function} if isinstance(function, Mapping) else call
 
 
-def to_rollout(data: Mapping[str, Any], where: str) -> Rollout:
+def make_rollout(data: Mapping[str, Any], where: str) -> Rollout:
     """Return a rollout from its fields; raises `InvalidInput` if they are not valid."""
     return validate_model(Rollout, data, where, "grading")

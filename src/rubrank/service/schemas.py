@@ -32,7 +32,7 @@ from rubrank._plain import plain
 from rubrank.errors import InvalidInput
 from rubrank.judges.judgments import Judgments
 from rubrank.rollouts.messages import are_messages
-from rubrank.rollouts.rollout import Group, Rollout, to_rollout
+from rubrank.rollouts.rollout import Group, Rollout, make_rollout
 from rubrank.scores.table import GroupScores
 from rubrank.training.rollouts import find_prompt_opening_tag, rollout_of
 
@@ -119,11 +119,11 @@ class GroupBody(BaseModel):
             "metadata": {**metadata, **own_metadata},
         }
         present = {name: value for name, value in fields.items() if value is not None}
-        rollout = to_rollout(present, f"{REQUEST}: {what}")
+        rollout = make_rollout(present, f"{REQUEST}: {what}")
         opening_tag = None if thinking == "tags" else find_prompt_opening_tag(self.prompt)
         if opening_tag is None:
             return rollout
-        return rollout.begun_in_thoughts(opening_tag)
+        return rollout.reopen_thoughts(opening_tag)
 
 
 class GroupsRequest(BaseModel):

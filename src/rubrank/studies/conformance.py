@@ -19,7 +19,7 @@ from typing import Any, get_args
 from rubrank._plain import shortened
 from rubrank.errors import InvalidInput, RubrankError, UnknownName, only_our_errors
 from rubrank.rollouts.messages import parse_json_cell
-from rubrank.rollouts.rollout import to_rollout
+from rubrank.rollouts.rollout import make_rollout
 from rubrank.tables.rows import read_rows
 from rubrank.verifiers.ifeval.ids import public_params
 from rubrank.verifiers.verifier import Compat, Mode
@@ -95,7 +95,7 @@ def measure(path: str | Path, compat: Compat = "upstream") -> Conformance:
         for answer in answers:
             # The published verdicts are about the whole response: nothing in it is taken for reasoning.
             data = {"response": answer["response"] or "", "reasoning": ""}
-            rollouts.append(to_rollout({"prompt": row.get("prompt", ""), **data}, where))
+            rollouts.append(make_rollout({"prompt": row.get("prompt", ""), **data}, where))
         for place, (name, arguments) in enumerate(zip(ids, kwargs, strict=True)):
             try:
                 verifier, params = public_params(name, arguments)

@@ -31,9 +31,9 @@ from rubrank.rollouts.messages import (
     are_messages,
     convert_message,
     convert_response_message,
-    reasoning_in,
+    find_reasoning,
 )
-from rubrank.rollouts.rollout import Group, Rollout, to_rollout
+from rubrank.rollouts.rollout import Group, Rollout, make_rollout
 from rubrank.texts.reasoning import TAGS, opening_tag
 
 
@@ -75,7 +75,7 @@ def rollout_of(
         data["tools"] = tools
     if finish_reason:
         data["finish_reason"] = finish_reason
-    rollout = to_rollout(data, where)
+    rollout = make_rollout(data, where)
     if thinking == "tags":
         return rollout
     tag = opened or find_prompt_opening_tag(prompt)
@@ -83,12 +83,12 @@ def rollout_of(
         return rollout
     if _closes_reasoning_at_once(completion, ids, tokenizer):
         return rollout.model_copy(update={"reasoning": ""})
-    return rollout.begun_in_thoughts(tag)
+    return rollout.reopen_thoughts(tag)
 
 
 def read_prefilled(group: Group) -> Group:
     """The group with its responses read as if the prompt had opened the reasoning."""
-    rollouts = tuple(rollout.begun_in_thoughts() for rollout in group.rollouts)
+    rollouts = tuple(rollout.reopen_thoughts() for rollout in group.rollouts)
     if all(new is old for new, old in zip(rollouts, group.rollouts, strict=True)):
         return group
     return Group.model_construct(id=group.id, rollouts=rollouts, rubric=group.rubric)
@@ -147,7 +147,7 @@ def _closes_reasoning_at_once(completion: Any, ids: Any, tokenizer: Any) -> bool
     tokens tell the two apart.
     """
     last_message = completion[-1] if isinstance(completion, list | tuple) and completion else None
-    if not isinstance(last_message, Mapping) or ids is None or reasoning_in(last_message):
+    if not isinstance(last_message, Mapping) or ids is None or find_reasoning(last_message):
         return False
     text = last_message.get("content")
     decode = getattr(tokenizer, "decode", None)

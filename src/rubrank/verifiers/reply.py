@@ -269,7 +269,7 @@ def calibration(
     """
     confidence = _read_confidence(rollout.answer)
     answer = _CONFIDENCE.sub(" ", rollout.answer)
-    verdict = ground_truth_match(rollout.with_answer(answer), truth=truth, mode=mode)
+    verdict = ground_truth_match(rollout.replace_answer(answer), truth=truth, mode=mode)
     if isinstance(verdict, Verdict):
         value: float | None = verdict.value
         reason = verdict.reason

@@ -275,7 +275,7 @@ class Verifier:
         for variant in loose_variants(rollout.answer)[1:]:
             if best[0] == self.domain.high:
                 break
-            verdict = run(self._select_subject(rollout.with_answer(variant)))
+            verdict = run(self._select_subject(rollout.replace_answer(variant)))
             if verdict[0] is not None and (best[0] is None or verdict[0] > best[0]):
                 best = verdict
         return best

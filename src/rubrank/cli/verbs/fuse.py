@@ -90,7 +90,7 @@ def fuse(
     if output is None and not json:
         show.show_summary(summary)
     elif not quiet:
-        for line in show.summary_lines(summary, None if json else str(output)):
+        for line in show.list_summary_lines(summary, None if json else str(output)):
             say(line)
     if not quiet:
         show_findings(find_findings(summary.fused))
@@ -132,6 +132,6 @@ def explain(
         allowed = f"a number from 0 to {len(explained.reward) - 1}"
         raise InvalidInput("explain", "rollout", allowed, str(rollout), "")
     if json:
-        typer.echo(show.group_as_json(explained, rollout))
+        typer.echo(show.format_group_json(explained, rollout))
     else:
         show.show_group(explained, rollout)

@@ -22,7 +22,7 @@ from rubrank.evaluation.benchmark import (
     divide,
     mean,
 )
-from rubrank.rollouts.rollout import to_rollout
+from rubrank.rollouts.rollout import make_rollout
 from rubrank.verifiers.ifeval.ids import public_params
 from rubrank.verifiers.verifier import Mode, Verifier
 
@@ -63,7 +63,7 @@ class IFEval(Benchmark):
 
     def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
         """Which instructions were followed, strictly and loosely."""
-        rollout = to_rollout(
+        rollout = make_rollout(
             {"prompt": str(item.get("prompt", "")), "response": output, "reasoning": ""}, self.name
         )
         followed: dict[str, list[float]] = {mode: [] for mode in _MODES}

@@ -134,7 +134,7 @@ def live_bench(
     """
     solutions = _SOLUTION.findall(rollout.answer)
     if solutions and solutions[-1].strip():
-        rollout = rollout.with_answer(solutions[-1].strip())
+        rollout = rollout.replace_answer(solutions[-1].strip())
     broken = _find_broken(rollout, instruction_id_list, kwargs, compat, mode)
     if isinstance(broken, Verdict):
         return broken
