@@ -34,19 +34,35 @@ from rubrank.verifiers.verifier import BINARY, Answer, missing, verifier
 
 Highlight: TypeAlias = Literal["any", "bold", "italic", "marked", "brackets"]
 
-_STARS = re.compile(r"\*{1,3}(?=[^\s*])[^*\n]*(?<=[^\s*])\*{1,3}")
+# Text between stars, without spaces at their inner sides: *a*, **a b**, ***a***. Not "2 * 3 * 4".
+_STARRED = re.compile(r"\*{1,3}(?=[^\s*])[^*\n]*(?<=[^\s*])\*{1,3}")
 _HIGHLIGHTS: dict[str, re.Pattern[str]] = {
+    # **a**, ***a***, __a__
     "bold": re.compile(
         r"\*{2,3}(?=[^\s*])[^*\n]*(?<=[^\s*])\*{2,3}|(?<!\w)__(?=[^\s_])[^_\n]*(?<=[^\s_])__(?!\w)"
     ),
+    # *a*, ***a***, _a_; not snake_case_names
     "italic": re.compile(
         r"(?<!\*)(?:\*{3}|\*)(?=[^\s*])[^*\n]*(?<=[^\s*])(?:\*{3}|\*)(?!\*)"
         r"|(?<![\w_])_(?=[^\s_])[^_\n]*(?<=[^\s_])_(?![\w_])"
     ),
+    # ==a==, <mark>a</mark>
     "marked": re.compile(r"==(?=[^\s=])[^=\n]*(?<=[^\s=])==|<(?:mark|b|strong|em|u)>[^<\n]+</"),
     "brackets": re.compile("【[^】\n]+】"),
 }
 _UNDERSCORED = re.compile(r"(?<![\w_])_{1,2}(?=[^\s_])[^_\n]*(?<=[^\s_])_{1,2}(?![\w_])")
+
+
+_LETTER_OR_DIGIT = re.compile(r"[^\W_]")
+# The end of a line that ends a sentence: ".", "。”", "!**".
+_SENTENCE_END = re.compile(r"[.!?。！？…；：][ \t*_”’」』）)\"']*\Z")
+# Words that title case may leave small, unless they come first.
+_MINOR_WORDS = word_set(
+    "a an the and but or nor for so yet of in on at to by up as off per via with from into over is"
+)
+_LATIN_WORD = re.compile(r"[^\W\d_]+(?:['’\-][^\W\d_]+)*")
+# The first letter of a sentence: at the beginning, after a blank line, or after a full stop and a space.
+_SENTENCE_START = re.compile(r"(?:^|\n[ \t]*\n|(?<=[.!?])[ \t\n]+)[^\w\n]*([^\W\d_])")
 
 
 @verifier("BulletCount", family="format", domain=BINARY, version=2, check=check_count_parameters)
@@ -103,7 +119,7 @@ def highlight_count(
         highlights = len(_HIGHLIGHTS[kind].findall(prose))
         return compare_range(highlights, f"{kind} highlight", relation, count, low, high)
     # Each kind is removed once it is counted, so that no highlight counts twice.
-    rest, stars = _STARS.subn(" ", prose)
+    rest, stars = _STARRED.subn(" ", prose)
     rest, underscores = _UNDERSCORED.subn(" ", rest)
     marked = len(_HIGHLIGHTS["marked"].findall(rest))
     return compare_range(stars + underscores + marked, "highlight", relation, count, low, high)
@@ -129,7 +145,7 @@ def paragraph_count(
     """
     raw = text.shown.raw
     if separator:
-        number = sum(_WORDY.search(piece) is not None for piece in raw.split(separator))
+        number = sum(_LETTER_OR_DIGIT.search(piece) is not None for piece in raw.split(separator))
         return compare_range(number, "paragraph", relation, count, low, high)
     raw = mark_titles(raw)
     if has_fence(raw):
@@ -143,7 +159,7 @@ def paragraph_count(
     was_list = False
     for block in blocks:
         lines = [line for line in block.splitlines() if not (is_rule(line) or is_heading(line))]
-        if not any(map(_WORDY.search, lines)):
+        if not any(map(_LETTER_OR_DIGIT.search, lines)):
             continue
         if len(lines) == 1:
             line = lines[0].strip()
@@ -156,10 +172,6 @@ def paragraph_count(
             number += 1
         was_list = is_list
     return compare_range(number, "paragraph", relation, count, low, high)
-
-
-_WORDY = re.compile(r"[^\W_]")
-_SENTENCE_END = re.compile(r"[.!?。！？…；：][ \t*_”’」』）)\"']*\Z")
 
 
 def _fill_blank_lines_in_code(raw: str) -> str:
@@ -208,19 +220,12 @@ def case_format(
         bad = []
         for line in prose.splitlines():
             for position, word in enumerate(_LATIN_WORD.findall(line)):
-                may_be_small = position > 0 and word in _MINOR
+                may_be_small = position > 0 and word in _MINOR_WORDS
                 if word[0].islower() and not may_be_small:
                     bad.append(word)
     if bad:
         return False, f"not capitalised: {', '.join(map(repr, bad[:5]))}"
     return True, f"all in {case} case"
-
-
-_MINOR = word_set(
-    "a an the and but or nor for so yet of in on at to by up as off per via with from into over is"
-)
-_LATIN_WORD = re.compile(r"[^\W\d_]+(?:['’\-][^\W\d_]+)*")
-_SENTENCE_START = re.compile(r"(?:^|\n[ \t]*\n|(?<=[.!?])[ \t\n]+)[^\w\n]*([^\W\d_])")
 
 
 # ---- the answer as a whole ------------------------------------------------------------------------------------------
@@ -284,7 +289,7 @@ _QUOTATION_OPENERS = {
     "guillemets": "«",
     "single": "'‘",
 }
-_PAIRS = {
+_CLOSING_MARKS = {
     '"': '"',
     "“": "”",
     "「": "」",
@@ -293,7 +298,6 @@ _PAIRS = {
     "„": "“",
     "‘": "’",
     "'": "'",
-    "《": "》",
     "＂": "＂",
 }
 
@@ -315,7 +319,7 @@ def quotation_format(
     raw = text.raw.strip()
     if len(raw) < 3 or raw[0] not in openers:
         return False, f"starts with {raw[:1]!r}, no opening mark ({marks})"
-    closer = _PAIRS[raw[0]]
+    closer = _CLOSING_MARKS[raw[0]]
     if raw[-1] != closer:
         return False, f"ends with {raw[-1]!r}, not {closer!r}"
     if not any(map(str.isalnum, raw)):
@@ -326,7 +330,7 @@ def quotation_format(
 
 
 def _has_second_quotation(raw: str, opener: str, closer: str) -> bool:
-    """Tell whether the first quotation ends before the end of the text and another one begins."""
+    """Does the first quotation end before the end of the text, and another one begin?"""
     depth = 0
     is_closed = False
     for i, char in enumerate(raw):
@@ -347,6 +351,7 @@ def _has_second_quotation(raw: str, opener: str, closer: str) -> bool:
     return False
 
 
+# "P.S.", "PPS:", "p. s. ", 附言：, "Postscript"
 _POSTSCRIPT = re.compile(
     r"(?:(?:p\.?\s?){1,3}s\b\.?|附言|附注|附註|又及|附|备注|另|postscript)\s*[:：.．,，、\-—]?\s*",
     re.IGNORECASE,
@@ -365,7 +370,7 @@ def postscript(text: Text, *, marker: Annotated[str, Field(min_length=1)] | None
     has_text_before = False
     for line in split_code(text.raw)[0]:
         start = bare(line)
-        rest = _text_after_marker(start, marker)
+        rest = _cut_marker(start, marker)
         if rest is not None and any(map(str.isalnum, rest)):
             if not has_text_before:
                 return False, "a postscript with nothing before it"
@@ -374,7 +379,7 @@ def postscript(text: Text, *, marker: Annotated[str, Field(min_length=1)] | None
     return False, f"no line starts with {marker or 'P.S.'!r} and goes on"
 
 
-def _text_after_marker(line: str, marker: str | None) -> str | None:
+def _cut_marker(line: str, marker: str | None) -> str | None:
     """Return what follows the marker at the start of the line; None if the line does not start with it."""
     if marker is None:
         match = _POSTSCRIPT.match(line)
@@ -383,6 +388,8 @@ def _text_after_marker(line: str, marker: str | None) -> str | None:
         if not match[0].isascii() and match[0][-1] not in ":：.．,，、-— ":
             return None  # 附近, 另外 … are words, no markers
         return line[match.end() :]
+    # Folding may change the number of characters, so the line is folded character by character until it is as long as
+    # the marker.
     letters = "".join(fold_phrase(marker).split()).rstrip(":.")
     start = ""
     used = 0

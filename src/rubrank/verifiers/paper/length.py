@@ -21,10 +21,12 @@ Entries: TypeAlias = Literal["auto", "list", "lines", "separated", "table", "jso
 
 _HAN = re.compile(f"[{HAN}]")
 _TABLE_ROW = re.compile(r"[ \t]*\|.*\|[ \t]*$")
+# The second line of a Markdown table: "|---|:--:|".
 _TABLE_DELIMITER = re.compile(r"[ \t]*+\|(?:[ \t]*+:?-++:?[ \t]*+\|)+[ \t]*+$")
 _HEADING_UNDERLINE = re.compile(r"={3,}[ \t]*$")
 _SEPARATORS = re.compile(r"[,，、;；|]")
-_BEFORE_LAST_ENTRY = re.compile(  # "red, green or blue"
+# The word before the last entry: the " or " of "red, green or blue".
+_BEFORE_LAST_ENTRY = re.compile(
     r"(?<=\w)\s+(?:and|or|as well as|et|ou|und|oder|y|o|e|и|или|&)\s+(?=\w)|(?<=\w)(?:以及|和|或者|或|及|与)(?=\w)"
 )
 
@@ -97,7 +99,16 @@ def entry_count(
     """
     text = text.shown
     if entries == "auto":
-        entries = "separated" if separator else _guess_kind_of_entries(text)
+        if separator:
+            entries = "separated"
+        elif _parse_json(text) is not None:
+            entries = "json"
+        elif list_items(text.raw):
+            entries = "list"
+        elif _count_table_rows(text):
+            entries = "table"
+        else:
+            entries = "lines" if _count_lines(text) > 1 else "separated"
     if entries == "list":
         items = list_items(text.raw)
         top = min((item.indent for item in items), default=0)
@@ -118,16 +129,6 @@ def entry_count(
             pieces += _BEFORE_LAST_ENTRY.split(last) if is_enumeration else [last]
         number = sum(any(map(str.isalnum, piece)) for piece in pieces)
     return compare_range(number, "entry", relation, count, low, high)
-
-
-def _guess_kind_of_entries(text: Text) -> Entries:
-    if _parse_json(text) is not None:
-        return "json"
-    if list_items(text.raw):
-        return "list"
-    if _count_table_rows(text):
-        return "table"
-    return "lines" if _count_lines(text) > 1 else "separated"
 
 
 def _count_lines(text: Text) -> int:
@@ -180,7 +181,7 @@ def letter_frequency(
     high: Count | None = None,
     case_sensitive: bool = False,
 ) -> Answer:
-    """How often a letter (or one Chinese character, digit or sign) occurs.
+    """The number of times that a letter (or one Chinese character, digit or sign) occurs.
 
     Passes: letter "e", at least 2: "See".
     Fails: "Set". Capitals count as the small letter unless `case_sensitive`; "é" is another letter than "e", however it

@@ -62,10 +62,12 @@ _EMOJI = re.compile(
     "[\U0001f000-\U0001faff\u2600-\u26ff\u2700-\u2712\u2728\u2733-\u2757\u2763-\u2767"
     "\u2795-\u2797\u2b50\u2b55]|[\u203c-\u2bff]\ufe0f"
 )
-_CONTRACTION = (
+# "don't", "we'll", "I'm", "it's". Not the possessive of "Anna's".
+_CONTRACTION = re.compile(
     r"(?i:\b(?:\w{1,20}n['’]t|\w{1,20}['’](?:ll|re|ve)"
     r"|(?:i['’]m|(?:it|that|he|she|there|what|who|let|here)['’]s))\b)"
 )
+# Kinds of content that a pattern finds; `_has_kind` finds the others.
 _KINDS: dict[str, re.Pattern[str]] = {
     "digits": re.compile(r"\d"),
     "emoji": _EMOJI,
@@ -81,9 +83,26 @@ _KINDS: dict[str, re.Pattern[str]] = {
     "table": re.compile(r"(?m)^[ \t]*+\|?(?:[ \t]*+:?-{2,}+:?[ \t]*+\|)+"),
     "latin letters": re.compile("[A-Za-z]"),
     "chinese": re.compile("[\u3400-\u9fff]"),
-    "contractions": re.compile(_CONTRACTION),
+    "contractions": _CONTRACTION,
 }
 
+# Digits and letters of other alphabets that look like Latin letters.
+_SMALL_CAPITALS = "ʙᴀᴅᴇɢʜɪᴊᴋʟᴍɴᴏᴘʀᴛᴜᴠᴡʏᴢ"
+_LOOKALIKES = str.maketrans(
+    f"аеорсухіјѕԁһԛԝαορνικ4301578@${_SMALL_CAPITALS}",
+    "aeopcyxijsdhqwaopvikaeolstbasbadeghijklmnoprtuvwyz",
+)
+# Units that follow a number without a space: 5am, 10km.
+_UNITS = word_set(
+    "am pm st nd rd th in cm mm km kg mg ml lb lbs oz ft yd mi mph kb mb gb tb hz khz mhz ghz min hr hrs"
+)
+_WORD = re.compile(r"[\w@$]+")
+# Three letters or more with the same separator between them: "b-a-d", "b a d". Group 1 is the separator.
+_SINGLE_LETTERS = re.compile(r"(?<![\w-])\w([-. *_])\w(?:\1\w){1,40}(?![\w-])")
+_SLANG = word_list(
+    "gonna wanna gotta kinda sorta dunno lemme ain't y'all yeah nope lol omg btw tbh imo dude guys"
+)
+_SLANG_ZH = word_list("咋整 啥 忒 贼拉 牛逼 绝绝子 yyds 老铁 家人们 哈哈 呵呵 嘿嘿")
 _KINDS_OF_MARKUP = frozenset(("url", "email", "code", "bold", "heading", "list", "table"))
 
 
@@ -165,9 +184,9 @@ def _count_at(place: str, phrase: str, whole: bool, where: Where, enough: int | 
         end = place.rstrip("*_\"'”’」』》 ")
         if not end.endswith(phrase):
             end = end.rstrip(".。!！?？…")
-        return int(
-            end.endswith(phrase) and count_phrase(end[-len(phrase) - 1 :], phrase, whole=whole) > 0
-        )
+        # The character before the phrase tells whether it begins a word.
+        last = end[-len(phrase) - 1 :]
+        return int(end.endswith(phrase) and count_phrase(last, phrase, whole=whole) > 0)
     return count_phrase(place, phrase, whole=whole, enough=enough)
 
 
@@ -229,19 +248,6 @@ def forbidden_content(
     return True, "nothing forbidden found"
 
 
-# Digits and letters of other alphabets that look like Latin letters.
-_SMALL_CAPITALS = "ʙᴀᴅᴇɢʜɪᴊᴋʟᴍɴᴏᴘʀᴛᴜᴠᴡʏᴢ"
-_LOOKALIKES = str.maketrans(
-    f"аеорсухіјѕԁһԛԝαορνικ4301578@${_SMALL_CAPITALS}",
-    "aeopcyxijsdhqwaopvikaeolstbasbadeghijklmnoprtuvwyz",
-)
-_UNITS = word_set(
-    "am pm st nd rd th in cm mm km kg mg ml lb lbs oz ft yd mi mph kb mb gb tb hz khz mhz ghz min hr hrs"
-)
-_WORD = re.compile(r"[\w@$]+")
-_SINGLE_LETTERS = re.compile(r"(?<![\w-])\w([-. *_])\w(?:\1\w){1,40}(?![\w-])")
-
-
 def _is_disguised(word: str, text: Text) -> bool:
     """Does the text spell the word with look-alike letters (b4d), or letter by letter (b-a-d)?"""
     phrase = fold_phrase(word)
@@ -290,12 +296,6 @@ def _has_kind(kind: str, raw: str) -> bool:
     return _KINDS[kind].search(raw) is not None
 
 
-_SLANG = word_list(
-    "gonna wanna gotta kinda sorta dunno lemme ain't y'all yeah nope lol omg btw tbh imo dude guys"
-)
-_SLANG_ZH = word_list("咋整 啥 忒 贼拉 牛逼 绝绝子 yyds 老铁 家人们 哈哈 呵呵 嘿嘿")
-
-
 @verifier("DictionRequirement", family="style", domain=BINARY, version=2, how="both")
 def diction_requirement(
     text: Text,
@@ -324,7 +324,7 @@ def diction_requirement(
         if pronoun:
             breaches.append(pronoun)
     if tone in ("formal", "no contractions"):
-        contraction = _KINDS["contractions"].search(place)
+        contraction = _CONTRACTION.search(place)
         if contraction:
             breaches.append(contraction[0])
     if tone == "formal":
@@ -342,16 +342,25 @@ def diction_requirement(
 # ---- the first person -----------------------------------------------------------------------------------------------
 
 _PRONOUN = re.compile(
-    r"(?<![\w'’/.-])(?:I(?![\w/-])"
-    r"|i(?=['’](?:m|ve|ll|d)\b|\s+(?:am|was|have|had|think|will|would|can|could|do|did|don['’]t|like|love|want|need|feel"
-    r"|know|went|see|saw|believe|hope|guess|mean|really|just|also)\b)"
-    r"|[Mm]e|[Mm]y|MY|[Mm]yself|[Mm]ine|[Ww]e|WE|us|Us|[Oo]urs?|OURS?|[Oo]urselves)(?![\w-])"
-    r"|(?<![自忘无大小真本])我|咱"
+    r"""
+    (?<![\w'’/.-])
+    (?: I(?![\w/-])                                     # not "I/O"
+      | i(?= ['’](?:m|ve|ll|d)\b                        # "i'm"
+           | \s+(?:am|was|have|had|think|will|would|can|could|do|did|don['’]t|like|love|want|need|feel|know|went|see|saw
+               |believe|hope|guess|mean|really|just|also)\b )
+      | [Mm]e | [Mm]y | MY | [Mm]yself | [Mm]ine | [Ww]e | WE | us | Us | [Oo]urs? | OURS? | [Oo]urselves
+    )
+    (?![\w-])
+    | (?<![自忘无大小真本])我 | 咱                         # not 自我 (self), 忘我 (selfless)
+    """,
+    re.VERBOSE,
 )
 _WORD_BEFORE = re.compile(r"([^\W_]+)[ \t]+\Z")
+# What follows the numeral I: ". Introduction", " and II".
 _NUMERAL_AFTER = re.compile(
     r"[ \t]*(?:[.)][ \t]+[A-Z]|[:,)]?[ \t]*(?:and|through|to|–|-)?[ \t]*(?:II|III|IV|V)\b)"
 )
+# What stands before the noun "mine": "the ", "coal ".
 _MINE_BEFORE = re.compile(
     r"\b(?:an?|the|coal|gold|salt|land|iron|copper|silver|diamond|this|that|each|old|abandoned|data)\s\Z",
     re.IGNORECASE,
@@ -359,7 +368,7 @@ _MINE_BEFORE = re.compile(
 
 
 def find_first_person(text: str) -> str | None:
-    """The first pronoun of the first person, if there is one: "we" in "In World War I we lost", not the numeral.
+    """Return the first pronoun of the first person: "we" for "In World War I we lost", not the numeral; None if none.
 
     Not covered: other languages than English and Chinese; words in capitals throughout ("US", "ME" are no pronouns).
     """

@@ -26,6 +26,7 @@ _STOP = word_set("""
 _UNSPACED_RANGES = "\u3400-\u9fff\uf900-\ufaff\u3040-\u30ff\u0e00-\u0e7f"
 _UNSPACED = re.compile(f"[{_UNSPACED_RANGES}]+")
 _TOKEN = re.compile(f"[{_UNSPACED_RANGES}]+|[^\\W_{_UNSPACED_RANGES}]+")
+# English endings: "rises", "rising" and "rise" become "ris".
 _SUFFIX = re.compile(r"(?<=[a-z]{3})(?:ies|es|s|ing|ed|ly|e|y)$")
 _SMALL = frozenset(word for words in read_words("small_words").values() for word in words) | _STOP
 _PIECE = re.compile(r"[^\W_]+")
@@ -150,7 +151,7 @@ def _measure_connection(text: str) -> float:
 
 
 def _is_bag_of_words(sentence: str, connection_of_points: float) -> bool:
-    """Tell whether the words merely stand in a row: far less connected than those of the reference points."""
+    """Do the words merely stand in a row, far less connected than those of the reference points?"""
     if len(_PIECE.findall(sentence)) < _FEWEST_IN_BAG:
         return False
     connection = _measure_connection(sentence)
@@ -180,7 +181,7 @@ class _Sentence:
         return cls(tuple(dict.fromkeys(words)), frozenset(words), tuple(denials))
 
     def contradicts(self, point: str, point_tokens: set[str], is_negated: bool) -> bool | None:
-        """Tell whether the sentence says the opposite of a point; None if that is not clear."""
+        """Return whether the sentence says the opposite of a point; None if that is not clear."""
         enough = _ABOUT_POINT * len(point_tokens)
         if is_negated:
             return not self.denials and len(point_tokens & self.tokens) >= enough
@@ -196,7 +197,7 @@ class _Sentence:
         return None if None in answers else False
 
     def scrambles(self, point: list[str]) -> bool:
-        """Tell whether the sentence has many words of a point, but fewer than two pairs of them in its order."""
+        """Does the sentence have many words of a point, but fewer than two pairs of them in its order?"""
         if len(self.tokens & set(point)) < _FEWEST_IN_ORDER or any(map(_is_unspaced, point)):
             return False
         in_point = [word for word in dict.fromkeys(point) if word in self.tokens]

@@ -32,17 +32,25 @@ Format: TypeAlias = Literal[
     "plain",
     "latex",
 ]
-_DELIMITER = re.compile(r"[ \t]*+\|?(?:[ \t]*+:?-++:?[ \t]*+\|)+(?:[ \t]*+:?-++:?[ \t]*+)?$")
+# The second line of a Markdown table: "|---|:--:|".
+_TABLE_DELIMITER = re.compile(r"[ \t]*+\|?(?:[ \t]*+:?-++:?[ \t]*+\|)+(?:[ \t]*+:?-++:?[ \t]*+)?$")
+# "<a href=…>", "</a>", "<br/>": group 1 is the slash of a closing tag, 2 the name, 3 the slash of an empty element.
 _TAG = re.compile(r"<(/?)([A-Za-z][\w:.-]{0,63})(?:\s[^<>]{0,5000})?(/?)>")
 # No space may follow an opening dollar or precede a closing one, and no digit may follow a closing one, so that
 # "$5 and $6" is text.
 _LATEX = re.compile(
-    r"\$\$[^$]+\$\$|(?<![\\$\w])\$(?=[^\s$])[^$\n]{0,1000}?(?<=[^\s\\])\$(?![\d$])|\\\(.+?\\\)|\\\[.+?\\\]|\\begin\{",
-    re.DOTALL,
+    r"""\$\$[^$]+\$\$
+    | (?<![\\$\w])\$(?=[^\s$])[^$\n]{0,1000}?(?<=[^\s\\])\$(?![\d$])   # $x + 1$
+    | \\\(.+?\\\)
+    | \\\[.+?\\\]
+    | \\begin\{""",
+    re.DOTALL | re.VERBOSE,
 )
-_MARKUP = re.compile(
+# A sign of Markdown: a heading, bold, a bullet, a fence, the second line of a table.
+_MARKDOWN = re.compile(
     r"(?m)^[ \t]{0,3}#{1,6}[ \t]|\*\*[^*\n]+\*\*|^[ \t]*[-*+][ \t]+\S|```|^[ \t]*\|[ \t]*:?--"
 )
+_ORDINAL = re.compile(r"(\d{1,4})[.)](?=[ \t]\S)")  # "12. Tea"
 
 
 @verifier("FormatRequirement", family="format", domain=BINARY, version=4, how="both")
@@ -65,25 +73,22 @@ def format_requirement(
     if format is None:
         return missing(f"{NEEDS_JUDGE}: no format is given")
     if format in _DATA_CHECKS:
-        source, is_alone = _extract_data(text.raw, format)
+        # The data stand bare or in a fence, best in one with the format's name.
+        outside, blocks, _ = split_code(text.raw)
+        source = text.raw
+        is_alone = True
+        if blocks:
+            tagged = [code for tag, code in blocks if tag.lower().startswith(format[:3])]
+            source = tagged[0] if tagged else blocks[0][1]
+            is_alone = len(blocks) == 1 and not "".join(outside).strip()
         if only and not is_alone:
             return False, f"there is text beside the {format}"
-        return _DATA_CHECKS[format](source, keys)
+        return _DATA_CHECKS[format](source.strip(), keys)
     if format == "table":
         return _check_table(text.raw, keys)
     if format == "code":
         return _check_code(text.raw, code_language)
     return _check_markup(text.raw, format)
-
-
-def _extract_data(raw: str, format: str) -> tuple[str, bool]:
-    """Return the data itself, and whether it stands alone: bare or in one fence."""
-    outside, blocks, _ = split_code(raw)
-    if not blocks:
-        return raw.strip(), True
-    tagged = [code for tag, code in blocks if tag.lower().startswith(format[:3])]
-    code = tagged[0] if tagged else blocks[0][1]
-    return code.strip(), len(blocks) == 1 and not "".join(outside).strip()
 
 
 def _check_json(source: str, keys: tuple[str, ...]) -> tuple[bool, str]:
@@ -185,7 +190,7 @@ def _find_tables(lines: list[str]) -> list[list[list[str]]]:
         is_inside = is_inside and "|" in line
         if is_inside:
             tables[-1].append(_split_cells(line))
-        elif i and "|" in lines[i - 1] and _DELIMITER.match(line):
+        elif i and "|" in lines[i - 1] and _TABLE_DELIMITER.match(line):
             tables.append([_split_cells(lines[i - 1])])
             is_inside = True
     return tables
@@ -239,7 +244,7 @@ def _check_markup(raw: str, format: str) -> tuple[bool, str]:
         return False, "no LaTeX"
     if not raw.strip():
         return False, "the answer is empty"
-    sign = _MARKUP.search(raw)
+    sign = _MARKDOWN.search(raw)
     reason = f"Markdown sign {sign[0].strip()!r} found" if sign else "no Markdown"
     return bool(sign) == (format == "markdown"), reason
 
@@ -281,9 +286,6 @@ def general_format_compliance(text: Text) -> Answer:
     if sum(line.count("$$") for line in lines) % 2:
         defects.append("$$ never closes")
     return not defects, "; ".join(defects) or "structure is whole"
-
-
-_ORDINAL = re.compile(r"(\d{1,4})[.)](?=[ \t]\S)")
 
 
 def _find_jump(lines: list[str]) -> tuple[int, int] | None:

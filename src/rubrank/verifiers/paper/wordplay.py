@@ -46,7 +46,7 @@ _HAN = re.compile(f"[{HAN}]")
 _KANA = re.compile("[\u3041-\u3096\u30a1-\u30fa]")
 _SMALL_KANA = frozenset("ゃゅょぁぃぅぇぉャュョァィゥェォ")
 # Words that speakers count either way, by one syllable.
-_AMBIGUOUS = word_set("""
+_AMBIGUOUS_WORDS = word_set("""
     fire hour our flower flowers power every poem poems world real really tired quiet family different favorite
     several evening heaven heavens higher desire iron girl pearl towards orange being seeing violet choir lion oil
     smile while wild
@@ -89,7 +89,7 @@ def constrained_writing(
     | None = None,
     unit: Unit = "auto",
 ) -> Answer:
-    """How much of a writing constraint is met, in quarters, rounded down (1 = all of it).
+    """The share of a writing constraint that is met, in quarters, rounded down (1 = all of it).
 
     - acrostic, telestich: the first (last) letters of the lines spell `word`; 藏头诗 by lines or clauses. A title or an
       introduction may stand before. abecedarian: lines start with a, b, c …
@@ -167,6 +167,7 @@ def _check_spelling(text: Text, kind: str, word: str | None, unit: str) -> Answe
     return _score_in_quarters(best, len(letters), f"letters of {word[:40]!r} spelled in order")
 
 
+# The syllables or characters of each line.
 _FORMS = {
     "四言": (4,),
     "五言": (5,),
@@ -231,7 +232,7 @@ def _score_best_fit(results: list[tuple[int, int]], lengths: tuple[int, ...]) ->
 
 
 def _is_chinese(text: str) -> bool:
-    """Tell whether most of it is Chinese characters; one of them says as much as three letters."""
+    """Is most of it Chinese characters? One of them says as much as three letters."""
     han = len(_HAN.findall(text[:20_000]))
     return 4 * han > sum(map(str.isalpha, text[:20_000]))
 
@@ -264,7 +265,7 @@ def _count_syllables_of_line(line: str) -> tuple[int, int]:
             count = count_syllables(without_accents)
         low += count
         high += count
-        if word.lower() in _AMBIGUOUS:
+        if word.lower() in _AMBIGUOUS_WORDS:
             if count > 1:
                 low -= 1
             elif count == 1:
