@@ -16,7 +16,45 @@ from rubrank.verifiers.shared.relation import AnyRelation, Count, compare_count,
 from rubrank.verifiers.verifier import Answer, Compat
 
 _BULLET = re.compile(r"(?:[-*+•‣◦▪–]|・)[ \t\u3000]*\S")
-_RULE = re.compile(r"(?:-[ \t]*){3,}|(?:\*[ \t]*){3,}")
+_RULE = re.compile(r"(?:-[ \t]*){3,}|(?:\*[ \t]*){3,}")  # "---", "* * *"
+# *so*, **so** or ***so***, with as many asterisks on both sides and no space inside them. Japanese: 《so》.
+_MARKED = re.compile(r"(?<!\*)(\*{1,3})(?![\s*])[^\n*]*[^\s*]\1(?!\*)")
+_MARKED_JA = re.compile(r"《[^\n《》]*》")
+_ITALIC_UPSTREAM = re.compile(r"\*[^\n*]*\*")
+_BOLD_UPSTREAM = re.compile(r"\*\*[^\n*]*\*\*")
+# Marks before the word of a section at the start of a line: "## **".
+_BEFORE_SECTION = r"^[ \t]{0,20}[#*_>\-]{0,8}[ \t]{0,8}[*_<\[【(\"“„«'‘\\]{0,8}"
+_TITLE_MARKS = {"en": ("<<", ">>"), "es": ("<<", ">>"), "fr": ("##", "##"), "ja": ("『", "』")}
+_OPTIONS = {
+    "en": ("My answer is yes.", "My answer is no.", "My answer is maybe."),
+    "fr": ("Oui.", "Non.", "Peut-être."),
+    "es": ("Sí.", "No.", "Quizás."),
+    "ja": ("はい、そうです。", "いいえ、違います。", "どちらとも言えません。"),
+}
+_AROUND_OPTION = "*_`\"'“”«»「」()# \t\n.。"
+_PLACEHOLDER = re.compile(r"\[([^\[\]\n]*)\](?!\()")  # with "(" after it, it is a link
+# The public checker's patterns for the two markers that it knows.
+_POSTSCRIPT_UPSTREAM = {"P.P.S": r"p\.\s?p\.\s?s", "P.S.": r"p\.\s?s\."}
+_COMMAS_UPSTREAM = {"en": ",", "fr": ",", "es": ",", "ja": "、"}
+_QUOTES_UPSTREAM = {
+    "en": (('"', '"'),),
+    "es": (('"', '"'),),
+    "fr": (('"', '"'), ("'", "'"), ("«", "»")),
+    "ja": (("「", "」"),),
+}
+_QUOTES = (
+    ('"', '"'),
+    ("“", "”"),
+    ("„", "“"),
+    ("„", "”"),
+    ("«", "»"),
+    ("»", "«"),
+    ("「", "」"),
+    ("『", "』"),
+    ("＂", "＂"),
+)
+_AFTER_PHRASE = "*_`~\"'“”«»」』)> \t\n"  # may follow the end phrase
+_SIX_ASTERISKS = re.compile(r"(?<!\*)\*{6}(?!\*)")
 
 
 @instruction("detectable_format:number_bullet_lists", version=2)
@@ -65,12 +103,6 @@ def _count_stars_upstream(lines: list[str]) -> int:
         if skip or start[1:2] not in ("", "*"):
             count += 1
     return count
-
-
-_ITALIC_UPSTREAM = re.compile(r"\*[^\n*]*\*")
-_BOLD_UPSTREAM = re.compile(r"\*\*[^\n*]*\*\*")
-_MARKED = re.compile(r"(?<!\*)(\*{1,3})(?![\s*])[^\n*]*[^\s*]\1(?!\*)")
-_MARKED_JA = re.compile(r"《[^\n《》]*》")
 
 
 @instruction("detectable_format:number_highlighted_sections", version=2)
@@ -139,9 +171,6 @@ def multiple_sections(
     return compare_count(len(numbers), "section", relation, num_sections)
 
 
-_BEFORE_SECTION = r"^[ \t]{0,20}[#*_>\-]{0,8}[ \t]{0,8}[*_<\[【(\"“„«'‘\\]{0,8}"
-
-
 def _find_section_numbers(raw: str, word: str, lang: Lang) -> list[str]:
     """Return the numbers of the sections as written, in order; none if all are "Section X", an empty form."""
     if lang == "ja":
@@ -194,9 +223,6 @@ def json_format(text: Text, *, compat: Compat = "fixed") -> Answer:
     return is_right, f"JSON of the type {type(value).__name__}"
 
 
-_TITLE_MARKS = {"en": ("<<", ">>"), "es": ("<<", ">>"), "fr": ("##", "##"), "ja": ("『", "』")}
-
-
 @instruction("detectable_format:title")
 def title(text: Text, *, lang: Lang = "en", compat: Compat = "fixed") -> Answer:
     """A title in `<<double angular brackets>>` on one line (French: `##so##`, Japanese: 『so』).
@@ -226,14 +252,6 @@ def title(text: Text, *, lang: Lang = "en", compat: Compat = "fixed") -> Answer:
     return False, f"no title in {first_mark}…{last_mark}"
 
 
-_OPTIONS = {
-    "en": ("My answer is yes.", "My answer is no.", "My answer is maybe."),
-    "fr": ("Oui.", "Non.", "Peut-être."),
-    "es": ("Sí.", "No.", "Quizás."),
-    "ja": ("はい、そうです。", "いいえ、違います。", "どちらとも言えません。"),
-}
-
-
 @instruction("detectable_format:constrained_response", version=2)
 def constrained_response(
     rollout: Rollout, *, lang: Lang = "en", compat: Compat = "fixed"
@@ -255,13 +273,13 @@ def constrained_response(
             if option in raw:
                 return True, f"“{option}”"
         return False, "none of the three options"
-    chosen = [option for option in options if _match_option(option).search(raw)]
+    chosen = [option for option in options if _compile_option(option).search(raw)]
     if len(chosen) != 1:
         return False, f"{len(chosen)} of the three options"
     bare = raw.strip().strip(_AROUND_OPTION)
     is_alone = False
     is_at_edge = False
-    for match in _match_option(chosen[0]).finditer(bare):
+    for match in _compile_option(chosen[0]).finditer(bare):
         has_before = bool(bare[: match.start()].strip(_AROUND_OPTION))
         has_after = bool(bare[match.end() :].strip(_AROUND_OPTION))
         is_alone = is_alone or not (has_before or has_after)
@@ -273,17 +291,11 @@ def constrained_response(
     return True, f"“{chosen[0]}”"
 
 
-_AROUND_OPTION = "*_`\"'“”«»「」()# \t\n.。"
-
-
 @lru_cache(maxsize=32)
-def _match_option(option: str) -> re.Pattern[str]:
+def _compile_option(option: str) -> re.Pattern[str]:
     """Return a pattern for the option as a sentence, in any case; at the very end it needs no full stop."""
     body = re.escape(option.rstrip(".。"))
     return re.compile(rf"(?<!\w){body}(?:[.。!！]|(?=[\s*_\"”»」')]*\Z))", re.IGNORECASE)
-
-
-_PLACEHOLDER = re.compile(r"\[([^\[\]\n]*)\](?!\()")  # with "(" after it, it is a link
 
 
 @instruction("detectable_content:number_placeholders", version=2)
@@ -324,9 +336,6 @@ def _count_brackets(line: str) -> int:
     return count
 
 
-_POSTSCRIPT = {"p.p.s": r"p\.\s?p\.\s?s", "p.s.": r"p\.\s?s\."}
-
-
 @instruction("detectable_content:postscript", version=2)
 def postscript(text: Text, *, postscript_marker: str, compat: Compat = "fixed") -> Answer:
     """A line, or the end of the last one, begins with the marker, such as P.S. or P.P.S, and says something.
@@ -338,13 +347,14 @@ def postscript(text: Text, *, postscript_marker: str, compat: Compat = "fixed") 
     """
     marker = postscript_marker.strip()
     if compat == "upstream":
-        word = marker.lower()
-        if marker in ("P.P.S", "P.S."):
-            word = _POSTSCRIPT[word]
+        word = _POSTSCRIPT_UPSTREAM.get(marker, marker.lower())
         is_present = match_as_pattern(word).search(clean(text.raw.lower())) is not None
         return is_present, f"{marker} {'found' if is_present else 'not found'}"
+    # "P.S", "P. S": spaces between the characters of the marker do not matter.
     letters = r"\s?".join(re.escape(char) for char in re.sub(r"\s", "", marker.rstrip(".")))
+    # The marker and a character that is neither a space nor punctuation.
     says = rf"{letters}(?!\w)[.:)\s*_\-–—]*[^.:)\s*_\-–—]"
+    # A number or label may stand before it: "2) ", "Postscript: ".
     label = r"(?:(?:\d{1,2}[.)]|post-?scriptum|postscript|posdata|postdata)[\s*_:(]*)?"
     begins_line = re.compile(rf"^(?:\\n|[\s*_>#\"'“(\-])*{label}{says}", re.IGNORECASE)
     # Inside the last line it follows the end of a sentence.
@@ -363,8 +373,6 @@ def postscript(text: Text, *, postscript_marker: str, compat: Compat = "fixed") 
 
 # ---- commas, beginning and end, two answers in one ------------------------------------------------------------------
 
-_COMMAS = {"en": ",", "fr": ",", "es": ",", "ja": "、"}
-
 
 @instruction("punctuation:no_comma")
 def no_comma(text: Text, *, lang: Lang = "en", compat: Compat = "fixed") -> Answer:
@@ -375,28 +383,9 @@ def no_comma(text: Text, *, lang: Lang = "en", compat: Compat = "fixed") -> Answ
     Not covered: semicolons.
     upstream: only the comma of the language of the instruction.
     """
-    commas = _COMMAS[lang] if compat == "upstream" else COMMAS
+    commas = _COMMAS_UPSTREAM[lang] if compat == "upstream" else COMMAS
     count = sum(text.raw.count(comma) for comma in commas)
     return compare_count(count, "comma", "exactly", 0)
-
-
-_QUOTES = {
-    "en": (('"', '"'),),
-    "es": (('"', '"'),),
-    "fr": (('"', '"'), ("'", "'"), ("«", "»")),
-    "ja": (("「", "」"),),
-}
-_ALL_QUOTES = (
-    ('"', '"'),
-    ("“", "”"),
-    ("„", "“"),
-    ("„", "”"),
-    ("«", "»"),
-    ("»", "«"),
-    ("「", "」"),
-    ("『", "』"),
-    ("＂", "＂"),
-)
 
 
 @instruction("startend:quotation")
@@ -410,16 +399,13 @@ def quotation(text: Text, *, lang: Lang = "en", compat: Compat = "fixed") -> Ans
         enough.
     """
     body = text.raw.strip()
-    pairs = _QUOTES[lang] if compat == "upstream" else _ALL_QUOTES
+    pairs = _QUOTES_UPSTREAM[lang] if compat == "upstream" else _QUOTES
     is_quoted = len(body) > 1 and any(
         body.startswith(first) and body.endswith(last) for first, last in pairs
     )
     if compat == "fixed" and not body[1:-1].strip():
         is_quoted = False
     return is_quoted, f"begins with “{body[:1]}” and ends with “{body[-1:]}”"
-
-
-_AFTER_PHRASE = "*_`~\"'“”«»」』)> \t\n"  # may follow the end phrase
 
 
 @instruction("startend:end_checker", version=2)
@@ -444,8 +430,8 @@ def end_checker(
         is_right = end.endswith(phrase.lower())
     else:
         end = body[-4 * len(phrase) - 200 :].rstrip(_AFTER_PHRASE)
-        end = _normalize(end)
-        expected = _normalize(phrase.rstrip(_AFTER_PHRASE))
+        end = _fold(end)
+        expected = _fold(phrase.rstrip(_AFTER_PHRASE))
         is_right = end.endswith(expected)
         if not is_right and end.endswith((".", "。")):
             is_right = end[:-1].rstrip(_AFTER_PHRASE).endswith(expected)
@@ -465,8 +451,8 @@ def repeat_prompt(text: Text, *, prompt_to_repeat: str, compat: Compat = "fixed"
         if text.raw.strip().lower().startswith(prompt_to_repeat.strip().lower()):
             return True, "begins with the request"
         return False, "does not begin with the request"
-    answer = _normalize(text.raw)
-    request = _normalize(prompt_to_repeat)
+    answer = _fold(text.raw)
+    request = _fold(prompt_to_repeat)
     if not answer.startswith(request):
         return False, "does not begin with the request"
     if not answer[len(request) :].strip("\"'”»」 *_"):
@@ -474,12 +460,9 @@ def repeat_prompt(text: Text, *, prompt_to_repeat: str, compat: Compat = "fixed"
     return True, "repeats the request and goes on"
 
 
-def _normalize(text: str) -> str:
+def _fold(text: str) -> str:
     """Return the text on one line, with single spaces and without case."""
     return " ".join(text.split()).casefold()
-
-
-_SIX_ASTERISKS = re.compile(r"(?<!\*)\*{6}(?!\*)")
 
 
 @instruction("combination:two_responses")
@@ -499,8 +482,8 @@ def two_responses(text: Text, *, compat: Compat = "fixed") -> Answer:
         return compare_count(len(answers), "answer", "exactly", 2)
     first, second = answers
     if compat == "fixed":
-        first = _normalize(first)
-        second = _normalize(second)
+        first = _fold(first)
+        second = _fold(second)
     if first == second:
         return False, "the same answer twice"
     return True, "two different answers"

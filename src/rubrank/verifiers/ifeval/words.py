@@ -29,6 +29,11 @@ from rubrank.verifiers.shared.relation import AnyRelation, Count, compare_count,
 from rubrank.verifiers.verifier import Answer, Compat, missing
 
 _SURE = 0.5  # confidence from which another language fails the answer
+_THREE_ASTERISKS = re.compile(r"(?<!\*)\*{3}(?!\*)")
+_DIVIDER_UPSTREAM = re.compile(r"\s?\*\*\*\s?")
+_WORD_UPSTREAM = re.compile(r"\w+")
+_LEADING_MARKS = re.compile(r"[\W_]*")  # the "**" before "**Two** men"
+_JAPANESE_SENTENCE_END = re.compile("[。!?！？]+[」』）)]*|\n")
 
 
 @instruction("keywords:existence", version=2)
@@ -244,11 +249,6 @@ def _check_language(text: str, lang: str, compat: Compat) -> tuple[bool, str]:
 
 # ---- length ------------------------------------------------------------------------------------------------------
 
-_DIVIDER_UPSTREAM = re.compile(r"\s?\*\*\*\s?")
-_THREE_ASTERISKS = re.compile(r"(?<!\*)\*{3}(?!\*)")
-_WORD_UPSTREAM = re.compile(r"\w+")
-_LEADING_MARKS = re.compile(r"[\W_]*")
-
 
 @instruction("length_constraints:number_words")
 def number_words(
@@ -261,11 +261,10 @@ def number_words(
     Not covered: words of Chinese.
     upstream: runs of letters, digits and underscores: "don't" is two, a Chinese clause is one.
     """
-    count = (
-        len(_WORD_UPSTREAM.findall(text.raw))
-        if compat == "upstream"
-        else count_segmented_words(text.raw)
-    )
+    if compat == "upstream":
+        count = len(_WORD_UPSTREAM.findall(text.raw))
+    else:
+        count = count_segmented_words(text.raw)
     return compare_count(count, "word", relation, num_words)
 
 
@@ -289,13 +288,10 @@ def number_sentences(
     if compat == "fixed":
         count = len(Text(remove_frame(text.raw)).shown.sentences)
     elif lang == "ja":
-        count = sum(bool(part.strip()) for part in _JAPANESE_END.split(text.raw))
+        count = sum(bool(part.strip()) for part in _JAPANESE_SENTENCE_END.split(text.raw))
     else:
         count = len(newspaper_sentences(text.raw, lang))
     return compare_count(count, "sentence", relation, num_sentences)
-
-
-_JAPANESE_END = re.compile("[。!?！？]+[」』）)]*|\n")
 
 
 @instruction("length_constraints:number_paragraphs", version=2)
@@ -326,11 +322,10 @@ def _split_at_dividers(raw: str) -> list[str]:
         for run in reversed(runs):
             before = line[: run.start()]
             after = line[run.end() :]
-            is_between_spaces = (not before or before[-1].isspace()) and (
-                not after or after[0].isspace()
-            )
+            has_space_before = not before or before[-1].isspace()
+            has_space_after = not after or after[0].isspace()
             is_at_edge = len(runs) == 1 and (not before.strip() or not after.strip(" \t.。"))
-            if is_between_spaces or is_at_edge:
+            if (has_space_before and has_space_after) or is_at_edge:
                 line = f"{before}\x00{after}"
         lines.append(line)
     return "\n".join(lines).split("\x00")

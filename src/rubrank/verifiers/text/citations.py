@@ -1,4 +1,4 @@
-"""Citations: whether quotations, references such as [1], and numbers of an answer come from its material."""
+"""Citations: do the quotations, the references such as [1], and the numbers of an answer come from its material?"""
 
 from __future__ import annotations
 
@@ -10,16 +10,30 @@ from rubrank.rollouts.rollout import Rollout
 from rubrank.verifiers.verifier import UNIT, Answer, missing, verifier
 
 Check = Literal["quotes", "numbers", "references"]
-_QUOTES = re.compile(
-    r"“([^“”\n]{1,500})”|\"([^\"\n]{1,500})\"|「([^「」\n]{1,500})」|«([^«»\n]{1,500})»|„([^„“”\n]{1,500})[“”]"
-    r"|»([^«»\n]{1,500})«|『([^『』\n]{1,500})』|‹([^‹›\n]{1,500})›|‚([^‚‘’\n]{1,500})[‘’](?!\w)|‘([^‘’\n]{1,500})’(?!\w)"
-    r"|(?<![\w'])'(?! )((?:[^'\n]|(?<=\w)'(?=\w)){1,500})'(?!\w)"  # an apostrophe inside a word is no mark
+# A quotation within one line, in the marks of many languages. The one group that matches is the text.
+_QUOTATION = re.compile(
+    r"""“([^“”\n]{1,500})”
+    | "([^"\n]{1,500})"
+    | 「([^「」\n]{1,500})」
+    | «([^«»\n]{1,500})»
+    | „([^„“”\n]{1,500})[“”]
+    | »([^«»\n]{1,500})«
+    | 『([^『』\n]{1,500})』
+    | ‹([^‹›\n]{1,500})›
+    | ‚([^‚‘’\n]{1,500})[‘’](?!\w)
+    | ‘([^‘’\n]{1,500})’(?!\w)
+    | (?<![\w'])'(?![ ])((?:[^'\n]|(?<=\w)'(?=\w)){1,500})'(?!\w)  # an apostrophe inside a word is no mark
+    """,
+    re.VERBOSE,
 )
+# The source of the quotation before it: ". [3]".
 _REFERENCE_AFTER = re.compile(r"[.,;:]?\s{0,3}\[(\d{1,3})\]")
+# "[1]", "[2, 5]", "[3-6]"; not the link "[1](…)", nor the index of "x[1]".
 _REFERENCE = re.compile(r"(?<![\w\]])\[(\d{1,3}(?:\s*[,;–-]\s*\d{1,3})*)\](?!\()")
 _NUMBER = re.compile(r"(?<![\w.,])\d+(?:[.,]\d+)*(?![\w])")
-_SHORTEST = 12  # characters: shorter quotations are words that are mentioned, not passages
-_SHORTEST_WIDE = 5  # in Chinese, Japanese, Korean and Thai
+# Characters: shorter quotations are words that are mentioned, not passages.
+_SHORTEST_QUOTATION = 12
+_SHORTEST_WIDE_QUOTATION = 5  # in Chinese, Japanese, Korean and Thai
 _WIDE = re.compile("[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 
 
@@ -83,21 +97,22 @@ def check_citations(
 def _find_quotations(answer: str) -> list[tuple[str, int | None]]:
     """Return the quotations of a few words and more, each with the number of the source that follows it, if any."""
     quotations: list[tuple[str, int | None]] = []
-    for match in _QUOTES.finditer(answer):
+    for match in _QUOTATION.finditer(answer):
         quotation = next(filter(None, match.groups())).strip()
         reference = _REFERENCE_AFTER.match(answer, match.end())
         quotations.append((quotation, int(reference[1]) if reference else None))
+    # Quotations as a block: "> the moon pulls the sea".
     for line in answer.splitlines():
         if not line.startswith(">"):
             continue
         line = line.lstrip("> \t").strip()
         names_speaker = line.startswith(("—", "–", "-"))
-        if not names_speaker and not _QUOTES.search(line):
+        if not names_speaker and not _QUOTATION.search(line):
             text = _REFERENCE.sub("", line).strip(" \"“”'‘’*_—–-")
             quotations.append((text, None))
     long_enough = []
     for quotation, number in quotations:
-        shortest = _SHORTEST_WIDE if _WIDE.search(quotation) else _SHORTEST
+        shortest = _SHORTEST_WIDE_QUOTATION if _WIDE.search(quotation) else _SHORTEST_QUOTATION
         if len(quotation) >= shortest:
             long_enough.append((quotation, number))
     return long_enough

@@ -1,4 +1,4 @@
-"""ValidMarkup: whether HTML, LaTeX, Mermaid or a cron expression is well-formed. Nothing is run or rendered."""
+"""ValidMarkup: is HTML, LaTeX, Mermaid or a cron expression well-formed? Nothing is run or rendered."""
 
 from __future__ import annotations
 
@@ -24,47 +24,42 @@ _OPTIONAL_END_TAG = word_set(
 )
 VOID = word_set("area base br col embed hr img input link meta source track wbr")
 """Elements that have no content and no end tag."""
+# Comments and sections, which hold no tags.
 _SECTIONS = (("<!--", "-->"), ("<![CDATA[", "]]>"), ("<!", ">"), ("<?", ">"))
 _TAG_NAME = re.compile(r"</?[A-Za-z]")
 # A > within the quotes of an attribute does not end the tag.
 _TAG = re.compile(
     r"<(?P<slash>/?)(?P<name>[A-Za-z][^\s/>]*+)(?:=\s*+\"[^\"]*+\"|=\s*+'[^']*+'|[^>])*+>"
 )
+# Elements whose content is text: tags in it do not count. The pattern finds their end tag.
 _RAW_TEXT = {
     name: re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE)
     for name in ("script", "style", "textarea", "title")
 }
 _ENVIRONMENT = re.compile(r"\\(begin|end)\{([A-Za-z]+\*?)\}")
+# The first line of a Mermaid diagram: "graph TD", "sequenceDiagram".
 _DIAGRAM = re.compile(
     r"(?:graph|flowchart)\s+(?:TB|TD|BT|RL|LR)\b|sequenceDiagram\b|classDiagram\b|stateDiagram(?:-v2)?\b|erDiagram\b"
     r"|gantt\b|pie\b|journey\b|gitGraph\b|mindmap\b|timeline\b|quadrantChart\b|requirementDiagram\b|C4\w+\b"
 )
 _MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 _DAYS = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"]
+# The fields of a cron expression: the smallest and the largest number, and the names that may stand for numbers.
 _CRON_FIELDS: tuple[tuple[int, int, Sequence[str]], ...] = (
-    (0, 59, ()),
-    (0, 23, ()),
-    (1, 31, ()),
+    (0, 59, ()),  # minute
+    (0, 23, ()),  # hour
+    (1, 31, ()),  # day of the month
     (1, 12, _MONTHS),
-    (0, 7, _DAYS),
+    (0, 7, _DAYS),  # 0 and 7 are Sunday
 )
-_SHORTCUTS = (
-    "@yearly",
-    "@annually",
-    "@monthly",
-    "@weekly",
-    "@daily",
-    "@midnight",
-    "@hourly",
-    "@reboot",
-)
+_CRON_SHORTCUTS = word_set("@yearly @annually @monthly @weekly @daily @midnight @hourly @reboot")
 
 
 @verifier("ValidMarkup", family="format", domain=BINARY, version=2)
 def valid_markup(text: Text, *, kind: Kind) -> Answer:
     """The HTML, LaTeX, Mermaid or cron expression of the answer is well-formed.
 
-    Looked at: the last code fence of that kind, else the whole answer.
+    Looked at: the last code fence of that kind, else the last one without a name, else the whole answer.
     Passes: <p>a<br><li>b (HTML5 closes it); \\begin{a}…\\end{a} with balanced braces; "graph TD" and lines with
         balanced brackets; "*/5 9-17 * * mon-fri".
     Fails: </b> that nothing opened, <b> that nothing closes; braces or environments that cross; a diagram of no known
@@ -74,12 +69,18 @@ def valid_markup(text: Text, *, kind: Kind) -> Answer:
     """
     if not text.raw.strip():
         return missing("the answer is empty")
-    markup = _find_markup(text.raw, kind)
+    markup = text.raw.strip().strip("`") if kind == "cron" else text.raw
+    fences = [(tag.lower(), code) for tag, code in split_code(text.raw)[1]]
+    for names in (_FENCES[kind], ("",)):
+        blocks = [code for name, code in fences if name in names]
+        if blocks:
+            markup = blocks[-1]
+            break
     if not markup.strip():
         return False, f"no {kind} in the answer"
     if kind == "html":
-        problem, names = check_html(markup)
-        if problem is None and not names:
+        problem, tags = check_html(markup)
+        if problem is None and not tags:
             problem = "there is no tag"
     elif kind == "latex":
         problem = _check_latex(markup)
@@ -88,16 +89,6 @@ def valid_markup(text: Text, *, kind: Kind) -> Answer:
     else:
         problem = _check_cron(markup)
     return problem is None, problem or f"well-formed {kind}"
-
-
-def _find_markup(raw: str, kind: Kind) -> str:
-    """Return the last code fence of that kind, else the last one without a name, else the whole answer."""
-    fences = [(tag.lower(), code) for tag, code in split_code(raw)[1]]
-    for names in (_FENCES[kind], ("",)):
-        blocks = [code for name, code in fences if name in names]
-        if blocks:
-            return blocks[-1]
-    return raw.strip().strip("`") if kind == "cron" else raw
 
 
 def check_html(text: str) -> tuple[str | None, set[str]]:
@@ -171,6 +162,7 @@ def _find_tags(text: str) -> Iterator[tuple[str, Literal["start", "end", "empty"
 
 
 def _check_latex(text: str) -> str | None:
+    """Return what is wrong with braces, environments and dollars; None if nothing is."""
     text = re.sub(r"(?<!\\)%[^\n]*", "", text)  # comments
     text = re.sub(r"\\\\", " ", text)  # line breaks
     depth = 0
@@ -196,6 +188,7 @@ def _check_latex(text: str) -> str | None:
 
 
 def _check_mermaid(text: str) -> str | None:
+    """Return what is wrong with the first line or, in a flowchart, with the brackets; None if nothing is."""
     lines = [line.strip() for line in text.split("\n")]
     lines = [line for line in lines if line and not line.startswith("%%")]
     if lines and lines[0] == "---" and "---" in lines[1:]:  # front matter
@@ -206,6 +199,7 @@ def _check_mermaid(text: str) -> str | None:
         return "there is nothing in the diagram"
     if lines[0].split()[0] in ("graph", "flowchart"):
         without_texts = re.sub(r"\"[^\"\n]*\"", "", "\n".join(lines[1:]))
+        # The > of the shape "id>text]" and arrows such as "-->", "-.->", "<==>", "--x".
         without_arrows = re.sub(r">(?=[^\]\n]{0,200}\])|<?[-=.]+[>xo]?", "", without_texts)
         openings = {")": "(", "]": "[", "}": "{"}
         stack: list[str] = []
@@ -220,11 +214,12 @@ def _check_mermaid(text: str) -> str | None:
 
 
 def _check_cron(text: str) -> str | None:
+    """Return what is wrong with the expression; None if nothing is."""
     lines = [line.strip() for line in text.split("\n")]
     lines = [line for line in lines if line and not line.startswith("#")]
     if len(lines) != 1:
         return "not one expression"
-    if lines[0].lower() in _SHORTCUTS:
+    if lines[0].lower() in _CRON_SHORTCUTS:
         return None
     fields = lines[0].split()
     if len(fields) != len(_CRON_FIELDS):

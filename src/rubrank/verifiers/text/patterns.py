@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import re2
 from pydantic import Field
 
-from rubrank._plain import clean
+from rubrank._plain import clean, word_list
 from rubrank.texts.text import Text
 from rubrank.verifiers.shared.patterns import compile_re2
 from rubrank.verifiers.shared.relation import Relation, holds
@@ -74,35 +74,35 @@ def regex(
 # ---- personal data -------------------------------------------------------------------------------------------------
 
 Kind = Literal["email", "card", "iban", "phone", "ip", "us_ssn", "cn_id"]
+# In each pattern, look-arounds keep the data from being a part of a longer word or number.
 _EMAIL = re.compile(
     r"(?<![\w.+-])[A-Za-z0-9._%+-]{1,64}@(?:[A-Za-z0-9-]{1,63}\.){1,5}[A-Za-z]{2,24}(?![\w])"
 )
-_CARD = re.compile(r"(?<![\w.-])(?:\d[ -]?){12,18}\d(?![\w.-]?\d)")
+_CARD = re.compile(r"(?<![\w.-])(?:\d[ -]?){12,18}\d(?![\w.-]?\d)")  # 4111 1111 1111 1111
+# DE89 3704 0044 0532 0130 00
 _IBAN = re.compile(r"(?<!\w)[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?(?!\w)")
 _PHONE = re.compile(
-    r"(?<![\w.+-])(?:\+\d{1,3}[ .-]?)(?:\(?\d{1,4}\)?[ .-]?){2,5}\d{2,4}(?!\w)"
-    r"|(?<!\d)1[3-9]\d{9}(?!\d)"
-    r"|(?<![\w.-])\(?\d{3}\)?[ .-]\d{3}[ .-]\d{4}(?!\w)"
+    r"""(?<![\w.+-])(?:\+\d{1,3}[ .-]?)(?:\(?\d{1,4}\)?[ .-]?){2,5}\d{2,4}(?!\w)  # +49 30 1234567
+    | (?<!\d)1[3-9]\d{9}(?!\d)                                                    # 13812345678
+    | (?<![\w.-])\(?\d{3}\)?[ .-]\d{3}[ .-]\d{4}(?!\w)                           # (212) 736-5000""",
+    re.VERBOSE,
 )
 _IP = re.compile(r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?![\w.]*\d)")
+# 123-45-6789; not the numbers that are never given out (000-…, 666-…, 9…).
 _SSN = re.compile(r"(?<![\w-])(?!000|666|9\d\d)\d{3}-(?!00)\d{2}-(?!0000)\d{4}(?![\w-])")
+# Six digits for the region, the date of birth, three digits and a check digit: 11010519491231002X.
 # The letters around it are ASCII only: 身份证号 may stand right before the number.
 CHINESE_ID = re.compile(
     r"(?<![0-9A-Za-z_])[1-9]\d{5}(?:19|20)\d{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])\d{3}[\dXx](?![0-9A-Za-z_])"
 )
-_EXAMPLES = (
-    "example.com",
-    "example.org",
-    "example.net",
-    ".example",
-    ".invalid",
-    ".test",
-    "localhost",
+_FICTIONAL_DOMAINS = tuple(
+    word_list("example.com example.org example.net .example .invalid .test localhost")
 )
 
 
 def passes_luhn(digits: str) -> bool:
     """Is the check digit of a payment card right?"""
+    # From the right, every second digit is doubled, and the digits of all numbers are added: 16 counts 1 + 6 = 16 - 9.
     total = 0
     for i, digit in enumerate(reversed(digits)):
         value = int(digit) * (2 if i % 2 else 1)
@@ -115,6 +115,7 @@ def is_iban(text: str) -> bool:
     characters = text.replace(" ", "")
     if not 15 <= len(characters) <= 34:
         return False
+    # ISO 13616: the country and check digits go to the end, A counts 10, B 11 …; the rest modulo 97 must be 1.
     moved = characters[4:] + characters[:4]
     return int("".join(str(int(char, 36)) for char in moved)) % 97 == 1
 
@@ -125,7 +126,7 @@ def _is_card(text: str) -> bool:
 
 
 def _is_phone(text: str) -> bool:
-    """555 numbers are fictional."""
+    """Has it as many digits as a telephone number, and is it no fictional one (555)?"""
     digits = re.sub(r"\D", "", text)
     return "555" not in digits[-10:-4] and 7 <= len(digits) <= 15
 
@@ -146,7 +147,7 @@ def is_chinese_id(text: str) -> bool:
 
 # What looks like personal data, and a test that tells whether it is.
 _KINDS: dict[str, tuple[re.Pattern[str], Callable[[str], bool]]] = {
-    "email": (_EMAIL, lambda text: not text.lower().endswith(_EXAMPLES)),
+    "email": (_EMAIL, lambda text: not text.lower().endswith(_FICTIONAL_DOMAINS)),
     "card": (_CARD, _is_card),
     "iban": (_IBAN, is_iban),
     "phone": (_PHONE, _is_phone),

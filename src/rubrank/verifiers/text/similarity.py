@@ -31,9 +31,30 @@ from rubrank.verifiers.shared.word_tables import read_words
 from rubrank.verifiers.truth.truths import find_truths
 from rubrank.verifiers.verifier import BINARY, UNIT, Answer, missing, verifier
 
-LONGEST = 2_000
+LONGEST = 2_000  # tokens
 _UNSPACED = "\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\u0e00-\u0e7f\U00020000-\U0003134f"
 _TOKEN = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+")
+# A comment of code: "/* … */", "// …", "# …", "-- …".
+_COMMENT = re.compile(r"(?s:/\*.{0,2000}?\*/)|(?m:(?:^|(?<=\s))(?://|#|--\s)[^\n]*)")
+_ADDRESS = re.compile(r"(?:https?://|www\.)\S+|[\w.+-]{1,64}@[\w-]{1,63}\.\w\S*")
+_STRUCK = re.compile(r"~~[^~\n]{1,500}~~")
+# What stands between the entries of a list within a sentence: ",", "/", " - ", " 2.", "and".
+_ENTRY_SEPARATOR = re.compile(
+    r"[,，、;；/|#•·]|\s[-–—]\s|\)\s*\(|(?:^|\s)\d{1,3}[.)]|\b(?:and|or)\b|和"
+)
+_MANY_ENTRIES = 5
+_SHORT_ENTRY = 4  # tokens
+_FEWEST_IN_BAG = 8  # tokens without a small word among them: a list without commas
+_SMALL_WORDS = frozenset(word for words in read_words("small_words").values() for word in words)
+_LANGUAGES_WITH_SMALL_WORDS = frozenset(read_words("small_words"))
+_HAS_UNSPACED = re.compile(f"[{_UNSPACED}]")
+# What follows "Paris is not …" if Paris itself is denied; "Paris is not infrequently …" is something else.
+_PREDICATE = re.compile(
+    r"(?:the(?! least| slightest)|la|le|el|il|lo|o|der|die|das|de|het|right|true|richtig"
+    r"|correct[oae]?|corrett[oa])\b|\Z",
+    re.IGNORECASE,
+)
+
 References = str | tuple[str, ...]
 _NO_REFERENCE = "no reference: give `references`, or one in the data"
 
@@ -44,12 +65,12 @@ def tokenize(text: str) -> list[str]:
 
 
 def list_grams(tokens: Sequence[str], n: int) -> list[tuple[str, ...]]:
-    """All runs of n tokens, in order."""
+    """Return all runs of n tokens, in order."""
     return [tuple(tokens[i : i + n]) for i in range(len(tokens) - n + 1)]
 
 
 def _find_references(references: References | None, rollout: Rollout) -> tuple[str, ...]:
-    """The references given as a parameter, or those in the data."""
+    """Return the references given as a parameter, or those in the data."""
     if references is None:
         references = rollout.metadata.get("reference", rollout.metadata.get("references"))
     if isinstance(references, str):
@@ -60,12 +81,12 @@ def _find_references(references: References | None, rollout: Rollout) -> tuple[s
 
 
 def _measure_f1(overlap: int, size: int, reference_size: int) -> float:
-    """The harmonic mean of precision and recall."""
+    """Return the harmonic mean of precision and recall."""
     return 2.0 * overlap / (size + reference_size) if size + reference_size else 1.0
 
 
 def _count_overlap(left: Sequence[Any], right: Sequence[Any]) -> int:
-    """How many items two bags have in common."""
+    """Count the items that two bags have in common."""
     return (Counter(left) & Counter(right)).total()
 
 
@@ -136,18 +157,6 @@ def contains_any(
     return passed, reason
 
 
-_COMMENT = re.compile(r"(?s:/\*.{0,2000}?\*/)|(?m:(?:^|(?<=\s))(?://|#|--\s)[^\n]*)")
-_ADDRESS = re.compile(r"(?:https?://|www\.)\S+|[\w.+-]{1,64}@[\w-]{1,63}\.\w\S*")
-_STRUCK = re.compile(r"~~[^~\n]{1,500}~~")
-_ENTRY = re.compile(r"[,，、;；/|#•·]|\s[-–—]\s|\)\s*\(|(?:^|\s)\d{1,3}[.)]|\b(?:and|or)\b|和")
-_MANY_ENTRIES = 5
-_SHORT_ENTRY = 4  # tokens
-_FEWEST_IN_BAG = 8  # tokens without a small word among them: a list without commas
-_SMALL_WORDS = frozenset(word for words in read_words("small_words").values() for word in words)
-_LANGUAGES_WITH_SMALL_WORDS = frozenset(read_words("small_words"))
-_HAS_UNSPACED = re.compile(f"[{_UNSPACED}]")
-
-
 def _select_statements(rollout: Rollout, most_entries: int) -> list[str]:
     """Return the sentences that state something: no comments, addresses, questions, or too long lists."""
     lines, blocks, _ = split_code(_STRUCK.sub(" ", rollout.text.shown.raw))
@@ -190,7 +199,9 @@ def _drop_runs_of_short_sentences(lines: Sequence[str], most_entries: int) -> li
 
 def _is_list(statement: str, most_entries: int) -> bool:
     """Are there too many short parts between commas, or many words and not one that connects them?"""
-    short_entries = sum(0 < len(tokenize(part)) <= _SHORT_ENTRY for part in _ENTRY.split(statement))
+    short_entries = sum(
+        0 < len(tokenize(part)) <= _SHORT_ENTRY for part in _ENTRY_SEPARATOR.split(statement)
+    )
     if short_entries > most_entries:
         return True
     tokens = tokenize(statement)
@@ -205,14 +216,6 @@ def _is_list(statement: str, most_entries: int) -> bool:
     words = statement.split()
     capitalised = sum(word[0].isupper() for word in words)
     return 2 * capitalised > len(words)
-
-
-# What follows "Paris is not …" if Paris itself is denied; "Paris is not infrequently …" is something else.
-_PREDICATE = re.compile(
-    r"(?:the(?! least| slightest)|la|le|el|il|lo|o|der|die|das|de|het|right|true|richtig"
-    r"|correct[oae]?|corrett[oa])\b|\Z",
-    re.IGNORECASE,
-)
 
 
 def _is_stated(reference: str, statements: Sequence[str]) -> bool | None:
@@ -253,7 +256,11 @@ def _join_tokens(text: str) -> str:
 
 
 def longest_common(left: Sequence[str], right: Sequence[str]) -> int:
-    """Length of the longest common subsequence, by the bits of one large number per row (Hyyrö, 2004)."""
+    """Return the length of the longest common subsequence.
+
+    Bit i of `row` is 0 where the usual table of lengths grows at token i of `left`. One addition moves a whole row of
+    that table to the next token of `right` (Hyyrö, 2004).
+    """
     places: dict[str, int] = {}
     for i, token in enumerate(left):
         places[token] = places.get(token, 0) | (1 << i)
@@ -440,7 +447,11 @@ def _split_units(text: str, unit: str) -> list[str]:
 
 
 def levenshtein(left: Sequence[str], right: Sequence[str]) -> int:
-    """Insertions, deletions and replacements from one to the other, by the bits of one large number (Myers, 1999)."""
+    """Return the fewest insertions, deletions and replacements that lead from one to the other.
+
+    Bits i of `up` and `down` say whether the usual table of distances grows or falls by 1 at item i of `left`; the
+    variables are those of Myers (1999): up is Pv, down Mv, diagonal Xh, gain Ph, loss Mh. One step per item of `right`.
+    """
     if not left:
         return len(right)
     places: dict[str, int] = {}
