@@ -87,6 +87,7 @@ def _digest(text: str) -> bytes:
 
 
 def _find_token(request: Request) -> str | None:
+    """Return the token that a request carries; None: it carries none, "": one in an unknown form."""
     header = request.headers.get("authorization")
     if header is None:
         return request.query_params.get("token")
@@ -133,6 +134,7 @@ async def read_body(request: Request, most: int, seconds: float) -> bytes:
 
 
 def _refuse_size(most: int, got: str) -> RequestRefused:
+    """Return the error for a body with more than `most` bytes."""
     return make_refusal(
         413,
         "body",
@@ -235,6 +237,7 @@ def _is_about_disk(error: BaseException) -> bool:
 
 
 def _make_response(status: int, error: InvalidInput, message: str | None = None) -> Response:
+    """Return {"error": …} as a response. message: the whole sentence, if it is not that of the error."""
     data = {
         "where": error.owner,
         "what": error.parameter,

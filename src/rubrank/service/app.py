@@ -212,6 +212,7 @@ class Routes:
         return Response(to_json({"status": "ok", "process": os.getpid()}), media_type=_JSON)
 
     async def _answer_readyz(self, request: Request) -> Response:
+        """Answer 200 if the service accepts requests, else 503; load balancers ask this."""
         service = self._service
         if service.is_ending or not service.is_ready:
             raise make_refusal(
@@ -224,6 +225,7 @@ class Routes:
         return Response(b'{"status": "ready"}', media_type=_JSON)
 
     async def _answer_metrics(self, request: Request) -> Response:
+        """Answer with all counters, and with how much is waiting now."""
         service = self._service
         current = {
             "waiting_rollouts": float(service.pipeline.waiting),

@@ -199,6 +199,7 @@ class RewardClient:
         return f"{self._address.scheme}://{self._address.hostname}:{self._address.port or ''}"
 
     def _request(self, path: str, content: bytes) -> tuple[int, bytes]:
+        """Send one request, and return status and body of the response. Connections that failed are closed."""
         connection = self._take_connection()
         try:
             target = self._address.path.rstrip("/") + path
@@ -228,6 +229,7 @@ class RewardClient:
 
 
 def _parse_url(url: str | None) -> SplitResult:
+    """Return the parts of the address. Raises InvalidInput without the password, which must not be in a log."""
     text = url or os.environ.get(URL) or ""
     try:
         address = urlsplit(text)

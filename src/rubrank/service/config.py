@@ -88,6 +88,7 @@ class ServiceConfig(RewardConfig):
 
     @model_validator(mode="after")
     def _check_together(self) -> Self:
+        """Check settings that depend on each other."""
         names = ("token", "token_env", "token_file")
         tokens = [name for name in names if getattr(self, name) is not None]
         if len(tokens) > 1:

@@ -334,6 +334,7 @@ def _merge_graded(parts: Sequence[Graded]) -> Graded:
 
 
 def _set_results(jobs: Sequence[_Job]) -> None:
+    """Give the callers their results; runs in the event loop, because futures are not safe in other threads."""
     for job in jobs:
         if job.future.done():
             continue

@@ -100,6 +100,7 @@ class CohortsActor:
         self._store.close()
 
     async def _watch_replicas(self, cohorts: Cohorts) -> None:
+        """Remove the callers of replicas that have not called for a while."""
         while True:
             await asyncio.sleep(LEASE / 10)
             now = time.monotonic()
@@ -117,6 +118,7 @@ class RemoteCohorts:
         self._replica = replica
 
     async def _call(self, method: Callable[..., Awaitable[T]], *arguments: Any) -> T:
+        """Call a method of `Cohorts` in the actor; raises what it raised there."""
         from ray.exceptions import RayActorError
 
         try:
@@ -259,6 +261,7 @@ class _Replica:
 
 
 def _start_actors(ray: Any, config: ServiceConfig, folder: Path) -> list[Any]:
+    """Start the two shared actors, or find those of an earlier start; returns when both answer."""
     common = {"namespace": NAMESPACE, "get_if_exists": True, "max_restarts": -1, "num_cpus": 0.1}
     cohorts_class = ray.remote(CohortsActor).options(
         name=COHORTS_ACTOR, max_concurrency=_MOST_CALLS, **common
@@ -270,6 +273,7 @@ def _start_actors(ray: Any, config: ServiceConfig, folder: Path) -> list[Any]:
 
 
 def _wait_for_signal() -> None:
+    """Wait until the process is told to end."""
     ended = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: ended.set())

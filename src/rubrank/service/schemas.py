@@ -235,6 +235,7 @@ _ALLOWED = {
 
 
 def _explain(error: ValidationError) -> InvalidInput:
+    """Return pydantic's first complaint as an error in the words of the service."""
     first = error.errors(include_url=False)[0]
     what = ".".join(map(str, first["loc"])) or "body"
     context = first.get("ctx", {})
@@ -254,6 +255,7 @@ def _explain(error: ValidationError) -> InvalidInput:
 
 
 def _describe_value(value: Any) -> str:
+    """Return a value as a short text, for an error."""
     if isinstance(value, list):
         return f"a list of {len(value)}"
     if isinstance(value, Mapping):

@@ -181,6 +181,7 @@ class LimitedProtocol(HttpToolsProtocol):
             self._timer = None
 
     def _refuse(self, status: int, what: str, allowed: str, got: str) -> None:
+        """Answer with an error, if the client can still read one, and close the connection."""
         is_answering = self.cycle is not None and not self.cycle.response_complete
         is_reading_body = self._in_body and self.cycle is not None
         # In these two cases the client would read the error as the answer to another request, or after an answer.
@@ -324,6 +325,7 @@ def _raise_descriptor_limit() -> None:
 
 
 def _listen(config: ServiceConfig) -> socket.socket:
+    """Return a socket that listens on the configured address. Raises InvalidInput if it is in use."""
     family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

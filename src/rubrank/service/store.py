@@ -124,6 +124,7 @@ class ServiceStore:
         return [self._read_cohort(row) for row in rows]
 
     def _read_cohort(self, row: Sequence[Any]) -> StoredCohort:
+        """Return a row of `cohorts` with its samples."""
         id, key, about, done = row
         sql = "SELECT number, member, rollout, answer FROM samples WHERE cohort = ? ORDER BY number"
         samples = []

@@ -110,6 +110,7 @@ class RubricWorkflow:
         return list(encoded["input_ids"] if hasattr(encoded, "keys") else encoded)
 
     def _make_request(self, prompt_ids: Sequence[int]) -> Any:
+        """Return AReaL's request for one response."""
         from areal.api import ModelRequest  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
         config = self.gconfig.new(n_samples=1)

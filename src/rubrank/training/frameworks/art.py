@@ -84,6 +84,7 @@ def _split_conversation(trajectory: Any) -> tuple[list[Any], list[Any]]:
 
 
 def _read_completion(trajectory: Any) -> Completion:
+    """Return what a trajectory answered, with the finish reason and token count of its last choice."""
     _, completion = _split_conversation(trajectory)
     choices = [item for item in trajectory.messages_and_choices if hasattr(item, "finish_reason")]
     last_choice = choices[-1] if choices else None

@@ -63,6 +63,7 @@ class RubricEnv:
             _evaluating.reset(token)
 
     async def _score(self, group: Any, item: Any) -> None:
+        """Replace the scores of a group by the rubric's. item: what the environment knows about the query."""
         engine, rubric_column = load_engine(self.rubrank, _OWNER)
         conversations = group.get("messages")
         if not conversations or len(conversations) != len(group["tokens"]):

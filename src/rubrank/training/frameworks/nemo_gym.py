@@ -147,6 +147,7 @@ def read_request(data: Any) -> VerifyRequest:
 
 
 def _read_prompt(params: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the messages of a prompt, which is a text or items."""
     where = f"{_PARAMS}.input"
     if isinstance(params["input"], str):
         messages = [{"role": "user", "content": params["input"]}]
@@ -179,6 +180,7 @@ def _read_tools(tools: Any) -> list[Any] | None:
 
 
 def _read_completion(response: Mapping[str, Any]) -> Completion:
+    """Return the messages of a response, with its finish reason and token counts."""
     messages = _read_messages(response.get("output"), f"{_RESPONSE}.output", "assistant")
     usage = _to_mapping(response.get("usage"))
     details = _to_mapping(usage.get("output_tokens_details"))

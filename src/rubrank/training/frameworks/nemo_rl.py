@@ -149,6 +149,7 @@ class RubricEnvironment:
 
 
 def _make_return(metadata: list[Any], rewards: Sequence[float]) -> Any:
+    """Return the result of a step in NeMo-RL's class: rewards, and that all episodes have ended."""
     import torch
 
     try:

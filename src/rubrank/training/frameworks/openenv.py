@@ -97,6 +97,7 @@ def make_rubric(
 
 
 def _read_message(action: Any, observation: Any) -> dict[str, Any]:
+    """Return what is graded by default: see the module."""
     metadata = getattr(observation, "metadata", None)
     return {
         **(metadata if isinstance(metadata, Mapping) else {}),

@@ -96,6 +96,7 @@ def register(engine: EngineSource = None, base: str = "grpo", name: str = NAME) 
 
 
 def _read_group(engine: RewardEngine, group: Any, rubric_column: str, step: int, id: str) -> Group:
+    """Return the trajectories of one query as a group."""
     group_name = getattr(group, "group_id", id)
     if not group.trajectories:
         raise InvalidInput(
@@ -126,6 +127,7 @@ def _read_conversation(trajectory: Any) -> list[Any]:
 
 
 def _read_completion(trajectory: Any) -> Completion:
+    """Return what a trajectory answered; a trajectory that failed early has an empty answer."""
     last_step = trajectory.steps[-1] if trajectory.steps else None
     output = getattr(last_step, "model_output", None)
     _, messages = split_prompt(_read_conversation(trajectory))

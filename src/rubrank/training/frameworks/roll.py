@@ -85,6 +85,7 @@ class RubricLoop:
         return AutoTokenizer.from_pretrained(self.tokenizer_path)
 
     def _read_completion(self, item: Any) -> Completion:
+        """Return the completion of a response, which ROLL has as padded tokens."""
         ids = _to_list(item.batch["responses"][0])
         if item.batch.get("response_mask") is not None:
             ids = ids[: _count_tokens(item.batch["response_mask"])]  # padded at the end
@@ -99,6 +100,7 @@ class RubricLoop:
 
 
 def _read_prompt_ids(item: Any) -> list[int]:
+    """Return the tokens of a prompt, without padding."""
     ids = _to_list(item.batch["prompts"][0])
     if item.batch.get("prompt_mask") is None:
         return ids

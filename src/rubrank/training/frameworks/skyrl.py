@@ -127,6 +127,7 @@ class RubricRewards:
         )
 
     def _find_query(self, uid: str, rubric_column: str) -> Query | None:
+        """Return the query of a uid, from the generator's input or else the dataset; None if neither has it."""
         if uid in self.__dict__.get("_queries", {}):
             return self._queries[uid]
         rows = getattr(getattr(self, "train_dataset", None), "dataframe", None)
@@ -140,6 +141,8 @@ class RubricRewards:
 def _read_sample(
     engine: RewardEngine, output: Any, i: int, uid: str, query: Query | None, tokenizer: Any
 ) -> Sample:
+    """Return row `i` of the output as a sample. query: None if only the tokens of the prompt are known."""
+
     def decode(ids: Any) -> str:
         return str(tokenizer.decode(ids, skip_special_tokens=True))
 

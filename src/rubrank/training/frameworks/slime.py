@@ -66,6 +66,7 @@ async def reward(args: Any, samples: Sequence[Any], **_: Any) -> list[float]:
 
 
 def _read_completion(sample: Any) -> Completion:
+    """Return the response of a sample, with its finish reason and its tokens."""
     # slime's status is an enum; "aborted" and "pending" say nothing about how the text ended.
     status = getattr(sample, "status", None)
     status_name = str(getattr(status, "value", status)).lower()

@@ -150,6 +150,7 @@ def _name_groups(keys: Mapping[Any, int]) -> dict[Hashable, Hashable]:
 def _read_samples(
     engine: RewardEngine, completions: Sequence[str], kwargs: Mapping[str, Any], rubric_column: str
 ) -> list[Sample]:
+    """Return the rows of this process as samples; the key of a row is its prompt id and its rubric."""
     number = len(completions)
     if not number:  # other processes may have rows
         return []

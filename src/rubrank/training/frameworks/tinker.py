@@ -95,6 +95,7 @@ class RubricGroupBuilder:
         return [(reward, dict(result.metrics)) for reward in fill_unknown(result.flat())]
 
     def _read_completion(self, trajectory: Any, env: Any) -> Completion:
+        """Return the messages of a trajectory, with finish reason and tokens of its last action."""
         transitions = [transition for transition in trajectory.transitions if transition.ac.tokens]
         if self.completion_of is not None:
             content = to_messages(self.completion_of(trajectory, env))

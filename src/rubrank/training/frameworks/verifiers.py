@@ -232,6 +232,7 @@ def _read_row(data: Any) -> dict[str, Any]:
 
 
 def _read_trace(trace: Any) -> Completion:
+    """Return what a trace answered, with finish reason and token counts of its last call that worked."""
     call = next((call for call in reversed(trace.calls) if call.error is None), None)
     usage = getattr(call, "usage", None)
     if trace.is_truncated:

@@ -147,6 +147,7 @@ class CheckpointBeforeOutage(_Trainer):
             raise fault
 
     def _save_last_step(self) -> str:
+        """Save the last complete step; returns a sentence for the user."""
         if self._is_sampling:
             # The servers release the GPU memory in which the checkpoint is assembled.
             with suppress(Exception):
@@ -199,6 +200,7 @@ class CheckpointBeforeOutage(_Trainer):
         return int(super()._submit_batch_to_rollout(batch))
 
     def _reissue_inflight_prompts(self, partition_id: str = "train") -> int:
+        """In a resumed run, also remember the prompts of the queue, and sample them again if they may lack judges."""
         import transfer_queue as tq  # type: ignore[import-not-found, unused-ignore]
 
         if self.trainer_mode != "sync" and (uids := list(_list_queued_prompts())):
@@ -213,6 +215,7 @@ class CheckpointBeforeOutage(_Trainer):
     # ----------------------------------------------------------------------------------------------- prompts in flight
 
     def _remember_prompts(self, batch: Any) -> None:
+        """Remember where each prompt of a batch is, until it is trained on."""
         if self.trainer_mode == "sync":
             return
         from tensordict.tensorclass import NonTensorData  # type: ignore[import-not-found, unused-ignore]

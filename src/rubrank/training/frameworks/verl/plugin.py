@@ -40,6 +40,7 @@ class _TrainerFinder(MetaPathFinder):
     """Waits for the import of verl's trainer."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        """Return verl's own spec for its trainer, with a loader that registers our modes after it."""
         if name != VERL_TRAINER:
             return None
         sys.meta_path.remove(self)
@@ -50,6 +51,7 @@ class _TrainerFinder(MetaPathFinder):
 
 
 def _register_modes() -> None:
+    """Import our trainer, which registers its modes; warn if that is not possible."""
     try:
         importlib.import_module(_OUR_TRAINER)
     except ImportError as error:

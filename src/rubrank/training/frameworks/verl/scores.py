@@ -100,6 +100,7 @@ class SingleGrader:
         return engine
 
     def _finish_many(self, pairs: Sequence[tuple[Group, Graded]]) -> list[SingleScores]:
+        """Return reward, scores and text of rollouts that are graded, each in a group of one."""
         groups = _number_groups([group for group, _ in pairs])
         scored = []
         for group, (_, graded) in zip(groups, pairs, strict=True):
@@ -129,6 +130,7 @@ class _Batcher(Generic[Item, Result]):
         return await future
 
     async def _run(self) -> None:
+        """Process batches until no caller waits."""
         try:
             while self._waiting:
                 await asyncio.sleep(0)  # calls of the same moment join the batch
@@ -139,6 +141,7 @@ class _Batcher(Generic[Item, Result]):
             self._task = None
 
     async def _run_batch(self, batch: Sequence[tuple[Item, asyncio.Future[Result]]]) -> None:
+        """Call the function for a batch; if it raises, call it for each item, so that only the bad one fails."""
         try:
             results = await asyncio.to_thread(self._work, [item for item, _ in batch])
         except Exception as error:
