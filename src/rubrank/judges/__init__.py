@@ -75,10 +75,12 @@ def judge_kind(name: Any = None, *, compares: bool = False) -> Any:
         )
         judge = getattr(kind, "judge", None) if isinstance(kind, type) else kind
         if not inspect.iscoroutinefunction(judge):
-            allowed = "a class with `async judge(question, judge, asker)`, or such a function"
-            remedy = "See `rubrank help extending`."
             raise InvalidInput(
-                "judge_kind", "kind", allowed=allowed, got=describe_object(kind), remedy=remedy
+                "judge_kind",
+                "kind",
+                allowed="a class with `async judge(question, judge, asker)`, or such a function",
+                got=describe_object(kind),
+                remedy="See `rubrank help extending`.",
             )
         if isinstance(kind, type):
             check_call("judge_kind", kind)

@@ -116,11 +116,10 @@ def check_judgment(kind: str, question: Question, judgment: Any) -> Judgment:
     for cell, verdict in judgment.verdicts.items():
         is_verdict = isinstance(verdict, Verdict) and isinstance(verdict.value, _NUMBERS)
         if cell not in cells or not is_verdict:
-            allowed = "rubrank.Verdict by (rollout, criterion) of the question"
             raise InvalidInput(
                 owner,
                 "verdicts",
-                allowed=allowed,
+                allowed="rubrank.Verdict by (rollout, criterion) of the question",
                 got=f"{brief(verdict)} for {cell!r}",
                 remedy=remedy,
             )
@@ -132,12 +131,11 @@ def check_judgment(kind: str, question: Question, judgment: Any) -> Judgment:
             judgment.verdicts[cell] = Verdict(None, reason)
     for name, outcomes in judgment.outcomes.items():
         if name not in criteria or np.shape(outcomes) != (size, size):
-            got = f"shape {np.shape(outcomes)} for {name!r}"
             raise InvalidInput(
                 owner,
                 "outcomes",
                 allowed=f"an array of shape ({size}, {size}) by criterion",
-                got=got,
+                got=f"shape {np.shape(outcomes)} for {name!r}",
                 remedy=remedy,
             )
     return judgment

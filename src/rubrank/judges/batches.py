@@ -109,29 +109,34 @@ def check_batch_mode(batch: str, judges: Judges | None) -> None:
         )
     for judge in judges.judges:
         if judge.fallback is not None:
-            remedy = "Its second question depends on the first answer: grade without batches."
             raise judge.make_error(
-                "fallback", allowed="left out with batches", got="given", remedy=remedy
+                "fallback",
+                allowed="left out with batches",
+                got="given",
+                remedy="Its second question depends on the first answer: grade without batches.",
             )
         if any(isinstance(leaf.pairs, str) for leaf in judge.leaves):
-            remedy = "Each round depends on the answers of the one before: give a number of pairs."
             raise judge.make_error(
-                "pairs", allowed="a number with batches", got="an adaptive design", remedy=remedy
+                "pairs",
+                allowed="a number with batches",
+                got="an adaptive design",
+                remedy="Each round depends on the answers of the one before: give a number of pairs.",
             )
     if judges.most_cost is not None:
-        remedy = "A batch is paid for as a whole: see what it costs with --dry-run --batch, and leave the limit out."
-        got = f"most_cost: {judges.most_cost:g}"
         raise InvalidInput(
-            "grade", "batch", allowed="used without a spending limit", got=got, remedy=remedy
+            "grade",
+            "batch",
+            allowed="used without a spending limit",
+            got=f"most_cost: {judges.most_cost:g}",
+            remedy="A batch is paid for as a whole: see what it costs with --dry-run --batch, and leave the limit out.",
         )
     if judges.deadline is not None:
-        remedy = "Leave it out: a batch takes as long as the server needs, up to a day."
         raise InvalidInput(
             "grade",
             "batch",
             allowed="used without a deadline",
             got=f"deadline: {judges.deadline:g}",
-            remedy=remedy,
+            remedy="Leave it out: a batch takes as long as the server needs, up to a day.",
         )
 
 
@@ -232,12 +237,11 @@ class BatchAsker:
         limits = self.endpoint.batch
         max_size = int(limits.megabytes * _BYTES_PER_MEGABYTE)
         if len(line) > max_size:
-            got = f"one of {len(line) / _BYTES_PER_MEGABYTE:.1f} MB"
             raise InvalidInput(
                 "grade",
                 "batch",
                 allowed=f"requests of at most {limits.megabytes:g} MB",
-                got=got,
+                got=f"one of {len(line) / _BYTES_PER_MEGABYTE:.1f} MB",
                 remedy="",
             )
         last = self.files[-1] if self.files else None
@@ -332,10 +336,13 @@ class BatchRun:
         elif number not in self._batches_of_others:
             self._awaited.add(number)
         else:
-            allowed = "reachable as long as requests of this run are pending there"
-            got = f"{self._batches_of_others[number]} is not among the judges"
-            remedy = f"Use that endpoint, or delete {self._book.path} and pay for them again."
-            raise InvalidInput("grade", "batch", allowed, got, remedy)
+            raise InvalidInput(
+                "grade",
+                "batch",
+                allowed="reachable as long as requests of this run are pending there",
+                got=f"{self._batches_of_others[number]} is not among the judges",
+                remedy=f"Use that endpoint, or delete {self._book.path} and pay for them again.",
+            )
 
     def mark_unreadable_replies(self) -> None:
         """Mark the unreadable replies in the cache; called after the last round."""
@@ -481,14 +488,12 @@ class BatchRun:
         # Too many requests in the queue are a transient failure.
         hit_limit = any("limit" in code for code in state.codes)
         if state.status == "failed" and not hit_limit:
-            got = state.message or "it failed"
-            remedy = "Replies so far are in the cache."
             raise InvalidInput(
                 f"judge {judge.name!r}",
                 "the batch",
                 allowed="accepted by the server",
-                got=got,
-                remedy=remedy,
+                got=state.message or "it failed",
+                remedy="Replies so far are in the cache.",
             )
 
     async def _store_replies(
@@ -635,10 +640,12 @@ class BatchBook:
         try:
             self._lock = lock_file(f"{path}.lock")
         except BlockingIOError:
-            allowed = "used by one run at a time with the same cache"
-            remedy = "Wait for it, or give this run a cache of its own."
             raise InvalidInput(
-                "grade", "batch", allowed=allowed, got=f"another run uses {path}", remedy=remedy
+                "grade",
+                "batch",
+                allowed="used by one run at a time with the same cache",
+                got=f"another run uses {path}",
+                remedy="Wait for it, or give this run a cache of its own.",
             ) from None
         self._store = Store(self.path, _SCHEMA, name="grade batches")
 

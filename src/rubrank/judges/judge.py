@@ -143,13 +143,12 @@ class Endpoint(_Confidential):
     @classmethod
     def _check_url(cls, value: str) -> str:
         if not value.startswith(("http://", "https://")):
-            remedy = "For a local vLLM server it is http://localhost:8000/v1."
             raise InvalidInput(
                 "endpoint",
                 "base_url",
                 allowed="a URL",
                 got=repr(remove_secrets(value)),
-                remedy=remedy,
+                remedy="For a local vLLM server it is http://localhost:8000/v1.",
             )
         return value.rstrip("/")
 
@@ -302,32 +301,37 @@ class Judge(_Confidential):
     @model_validator(mode="after")
     def _check_settings(self) -> Self:
         if not self.endpoints and not self.members:
-            allowed = "at least one, or members that have some"
             raise self.make_error(
-                "endpoints", allowed=allowed, got="none", remedy="Add an endpoint."
+                "endpoints",
+                allowed="at least one, or members that have some",
+                got="none",
+                remedy="Add an endpoint.",
             )
         if self.endpoints and self.members:
-            allowed = "left out if endpoints are given"
             raise self.make_error(
-                "members", allowed=allowed, got="both", remedy="A panel asks its members."
+                "members",
+                allowed="left out if endpoints are given",
+                got="both",
+                remedy="A panel asks its members.",
             )
         is_library_kind = isinstance(KINDS[self.kind], str)  # a user's own may use any setting
         for setting, kinds in _KINDS_OF_SETTING.items():
             is_set = getattr(self, setting) != type(self).model_fields[setting].default
             if is_set and self.kind not in kinds and is_library_kind:
                 names = " or ".join(f'"{kind}"' for kind in kinds)
-                remedy = f"Leave it out, or set kind: {kinds[0]}."
                 raise self.make_error(
                     setting,
                     allowed=f"used with kind {names}",
                     got=f"kind {self.kind!r}",
-                    remedy=remedy,
+                    remedy=f"Leave it out, or set kind: {kinds[0]}.",
                 )
         self._check_cascade()
         if self.rounds is not None and not isinstance(self.pairs, str):
-            allowed = 'given with pairs: "swiss", "bracket" or "pivot"'
             raise self.make_error(
-                "rounds", allowed=allowed, got=f"pairs: {self.pairs}", remedy="Leave it out."
+                "rounds",
+                allowed='given with pairs: "swiss", "bracket" or "pivot"',
+                got=f"pairs: {self.pairs}",
+                remedy="Leave it out.",
             )
         for name, pairs in self.calibration.items():
             stated = [pair[0] for pair in pairs]
@@ -335,19 +339,21 @@ class Judge(_Confidential):
             rises = stated == sorted(stated) and right == sorted(right)
             if not pairs or not rises or not all(0.0 <= p <= 1.0 for p in stated + right):
                 where = f"calibration of {name!r}"
-                allowed = "pairs of probabilities that do not fall"
-                got = repr(pairs)[:80]
                 raise self.make_error(
-                    where, allowed=allowed, got=got, remedy="See rubrank judge calibrate."
+                    where,
+                    allowed="pairs of probabilities that do not fall",
+                    got=repr(pairs)[:80],
+                    remedy="See rubrank judge calibrate.",
                 )
         if self.prompt is not None:
             self.prompt.check(self.kind, f"judge {self.name!r}")
         other_kinds = sorted({member.kind for member in self.members} - {self.kind})
         if other_kinds or any(member.members for member in self.members):
-            allowed = f"judges of the panel's kind {self.kind!r}"
-            got = f"kind {other_kinds[0]!r}" if other_kinds else "a panel in a panel"
             raise self.make_error(
-                "members", allowed=allowed, got=got, remedy="Give all the same kind."
+                "members",
+                allowed=f"judges of the panel's kind {self.kind!r}",
+                got=f"kind {other_kinds[0]!r}" if other_kinds else "a panel in a panel",
+                remedy="Give all the same kind.",
             )
         return self
 
@@ -356,25 +362,35 @@ class Judge(_Confidential):
         fallback = self.fallback
         if fallback is None:
             if self.escalate is not None:
-                remedy = "Name the better judge."
                 raise self.make_error(
-                    "fallback", allowed="given with escalate", got="none", remedy=remedy
+                    "fallback",
+                    allowed="given with escalate",
+                    got="none",
+                    remedy="Name the better judge.",
                 )
             return
         for judge in (self, fallback):
             if judge.kind in COMPARES:
-                allowed = "a kind that scores, in a cascade"
-                remedy = "Use a kind that scores, or leave out the fallback."
-                raise self.make_error("kind", allowed=allowed, got=repr(judge.kind), remedy=remedy)
+                raise self.make_error(
+                    "kind",
+                    allowed="a kind that scores, in a cascade",
+                    got=repr(judge.kind),
+                    remedy="Use a kind that scores, or leave out the fallback.",
+                )
         if fallback.fallback is not None or fallback.criteria is not None:
-            got = "a fallback of its own" if fallback.fallback is not None else "criteria"
-            remedy = "It is only asked about answers that this judge is not sure of."
-            raise self.make_error("fallback", allowed="a plain judge", got=got, remedy=remedy)
+            raise self.make_error(
+                "fallback",
+                allowed="a plain judge",
+                got="a fallback of its own" if fallback.fallback is not None else "criteria",
+                remedy="It is only asked about answers that this judge is not sure of.",
+            )
         if not (self.kind == "decision" or self.is_panel or self.probabilities or self.expected):
-            allowed = "used by a judge that says how sure it is"
-            got = f"kind {self.kind!r} without probabilities"
-            remedy = "Set probabilities: true, samples, members, or kind: decision."
-            raise self.make_error("fallback", allowed, got, remedy)
+            raise self.make_error(
+                "fallback",
+                allowed="used by a judge that says how sure it is",
+                got=f"kind {self.kind!r} without probabilities",
+                remedy="Set probabilities: true, samples, members, or kind: decision.",
+            )
         if self.escalate is None:
             raise self.make_error(
                 "escalate",
@@ -444,10 +460,12 @@ class Judges(_Confidential):
         prices = [endpoint.price for leaf in leaves for endpoint in leaf.endpoints]
         has_price = any(price.input or price.output for price in prices)
         if self.most_cost is not None and not has_price:
-            got = "no endpoint with a price"
-            remedy = "Give each endpoint that costs something its price: price: {input: 0.25, output: 2}."
             raise InvalidInput(
-                "judges", "most_cost", allowed="used with prices", got=got, remedy=remedy
+                "judges",
+                "most_cost",
+                allowed="used with prices",
+                got="no endpoint with a price",
+                remedy="Give each endpoint that costs something its price: price: {input: 0.25, output: 2}.",
             )
         names = [judge.name for judge in self.judges]
         if len(set(names)) < len(names):
@@ -456,26 +474,30 @@ class Judges(_Confidential):
             )
         general = [judge.name for judge in self.judges if judge.criteria is None]
         if len(general) > 1:
-            allowed = "given for all judges but one"
-            remedy = "Name the criteria of each judge."
             raise InvalidInput(
-                "judges", "criteria", allowed=allowed, got=f"none for {general}", remedy=remedy
+                "judges",
+                "criteria",
+                allowed="given for all judges but one",
+                got=f"none for {general}",
+                remedy="Name the criteria of each judge.",
             )
         criteria = [name for judge in self.judges for name in judge.criteria or ()]
         repeated = sorted({name for name in criteria if criteria.count(name) > 1})
         if repeated:
-            remedy = "Use members for a panel."
             raise InvalidInput(
                 "judges",
                 "criteria",
                 allowed="each of one judge",
                 got=f"{repeated} of two",
-                remedy=remedy,
+                remedy="Use members for a panel.",
             )
         if self.cache_only and self.cache is None:
-            remedy = "Set cache: FILE."
             raise InvalidInput(
-                "judges", "cache_only", allowed="used with a cache", got="no cache", remedy=remedy
+                "judges",
+                "cache_only",
+                allowed="used with a cache",
+                got="no cache",
+                remedy="Set cache: FILE.",
             )
         return self
 
@@ -505,10 +527,12 @@ def load_judges(
     if isinstance(source, Judge):
         return Judges(judges=(source,))
     if not isinstance(source, Mapping | str | Path):
-        allowed = "a file, or the data of one"
-        remedy = "List several judges under `judges:`."
         raise InvalidInput(
-            "judges", "source", allowed=allowed, got=type(source).__name__, remedy=remedy
+            "judges",
+            "source",
+            allowed="a file, or the data of one",
+            got=type(source).__name__,
+            remedy="List several judges under `judges:`.",
         )
     if isinstance(source, Mapping):
         data: Any = source

@@ -349,13 +349,12 @@ def _plan_questions(
         shape = (len(group.rollouts), len(group_criteria))
         if wanted_GK.shape != shape:
             parameter = f"wanted of group {group.id!r}"
-            remedy = "One row per rollout, one column per criterion."
             raise InvalidInput(
                 "judge_groups",
                 parameter,
                 allowed=f"of shape {shape}",
                 got=f"shape {wanted_GK.shape}",
-                remedy=remedy,
+                remedy="One row per rollout, one column per criterion.",
             )
         for plan in plans:
             columns = []
@@ -381,28 +380,26 @@ def _check_question(question: Question, judge: Judge) -> None:
     """Raise InvalidInput for a question that this judge cannot answer, before anything is spent."""
     for criterion in question.criteria:
         if not _can_be_asked(criterion):
-            allowed = "given for a criterion that a judge decides"
-            remedy = "Write the question that the judge answers."
             raise InvalidInput(
                 f"criterion {criterion.name!r}",
                 "question",
-                allowed=allowed,
+                allowed="given for a criterion that a judge decides",
                 got="none",
-                remedy=remedy,
+                remedy="Write the question that the judge answers.",
             )
         if judge.kind in COMPARES and criterion.value_layer not in ("quality", "watch"):
             # A comparison tells which rollout is better, but a gate needs to know which are good enough.
-            allowed = f'"absolute" or "batched" for {criterion.name!r}, which is a gate'
             raise judge.make_error(
                 "kind",
-                allowed=allowed,
+                allowed=f'"absolute" or "batched" for {criterion.name!r}, which is a gate',
                 got=repr(judge.kind),
                 remedy="Give its gates to another judge.",
             )
     rollouts = question.group.rollouts
     if judge.kind in COMPARES and any(rollout.prompt != rollouts[0].prompt for rollout in rollouts):
-        allowed = '"absolute" or "batched" if the rollouts answer different prompts'
-        got = f"{judge.kind!r}, for group {question.group.id!r}"
         raise judge.make_error(
-            "kind", allowed=allowed, got=got, remedy="Give each prompt a group of its own."
+            "kind",
+            allowed='"absolute" or "batched" if the rollouts answer different prompts',
+            got=f"{judge.kind!r}, for group {question.group.id!r}",
+            remedy="Give each prompt a group of its own.",
         )

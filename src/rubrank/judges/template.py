@@ -118,14 +118,22 @@ class Template(Strict):
         for choice in _NEEDED.get(kind, ()):
             if not set(choice) & set(self.slots):
                 names = " or ".join(f"{{{name}}}" for name in choice)
-                remedy = f"A judge of kind {kind} needs it."
                 raise InvalidInput(
-                    owner, where, allowed=f"a text with {names}", got="none", remedy=remedy
+                    owner,
+                    where,
+                    allowed=f"a text with {names}",
+                    got="none",
+                    remedy=f"A judge of kind {kind} needs it.",
                 )
         headers = _HEADER.findall(self.text)
         if headers and (headers.count("user") != 1 or headers.count("system") > 1):
-            allowed = "one [user] part and at most one [system] part"
-            raise InvalidInput(owner, where, allowed=allowed, got=", ".join(headers), remedy="")
+            raise InvalidInput(
+                owner,
+                where,
+                allowed="one [user] part and at most one [system] part",
+                got=", ".join(headers),
+                remedy="",
+            )
         if headers and self.text[: next(_HEADER.finditer(self.text)).start()].strip():
             raise InvalidInput(
                 owner,

@@ -238,10 +238,12 @@ class BatchApi:
                 is_transient = outcome.next == "retry"
             if not is_transient:
                 where = f"{method} {self.endpoint.where}{path.partition('?')[0]}"
-                remedy = "Check that the server has a batch API and that the key may use it; else leave out `batch`."
-                got = f"HTTP {status}: {message}"
                 raise InvalidInput(
-                    f"judge {self._judge.name!r}", where, allowed="accepted", got=got, remedy=remedy
+                    f"judge {self._judge.name!r}",
+                    where,
+                    allowed="accepted",
+                    got=f"HTTP {status}: {message}",
+                    remedy="Check that the server has a batch API and that the key may use it; else leave out `batch`.",
                 )
             failures += 1
             if failures == attempts:

@@ -222,9 +222,12 @@ class ReplyCache:
                 read_only=read_only,
             )
         except (sqlite3.Error, OSError) as error:
-            allowed = "a new file that can be written, or a cache of replies"
             raise InvalidInput(
-                "judges", "cache", allowed=allowed, got=f"{path} ({error})", remedy=""
+                "judges",
+                "cache",
+                allowed="a new file that can be written, or a cache of replies",
+                got=f"{path} ({error})",
+                remedy="",
             ) from None
 
     def __enter__(self) -> Self:

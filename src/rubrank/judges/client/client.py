@@ -168,21 +168,18 @@ class Client:
                 "cache_only", allowed="used with a cache", got="none", remedy="Give the cache."
             )
         if cache is not None and cache.read_only and not cache_only:
-            got = f"{cache.path}, opened to read"
             raise judge.make_error(
                 "cache",
                 allowed="writable, or used with cache_only",
-                got=got,
+                got=f"{cache.path}, opened to read",
                 remedy="Replies would be paid for and lost.",
             )
         if not cache_only and _missing_packages():
-            got = f"no {_missing_packages()[0]}"
-            remedy = "Install them: pip install 'rubrank[judge]'."
             raise judge.make_error(
                 "endpoints",
                 allowed="used with the packages that judges need",
-                got=got,
-                remedy=remedy,
+                got=f"no {_missing_packages()[0]}",
+                remedy="Install them: pip install 'rubrank[judge]'.",
             )
         self.judge = judge
         self.meter = UsageMeter()

@@ -380,9 +380,12 @@ def _show_data(
 ) -> tuple[str, str]:
     """Return the conversation and the reference material; raises InvalidInput if the prompts differ."""
     if any(rollout.prompt != rollouts[0].prompt for rollout in rollouts[1:]):
-        remedy = "Compare responses to the same query."
         raise InvalidInput(
-            "judge", "rollouts", allowed="of one query", got="different prompts", remedy=remedy
+            "judge",
+            "rollouts",
+            allowed="of one query",
+            got="different prompts",
+            remedy="Compare responses to the same query.",
         )
     labels = load_labels(prompts[0].language)
     references = [

@@ -401,14 +401,12 @@ def _check_keys(criterion: Criterion, example: Example) -> None:
     missing = [key for key in _KEYS if key != "prompt" and key not in example]
     unknown = sorted(set(example) - set(_KEYS))
     if missing or unknown:
-        got = f"no {missing[0]!r}" if missing else f"{unknown[0]!r} too"
-        remedy = "`prompt` may be left out."
         raise InvalidInput(
             f"example of {criterion.name!r}",
             "keys",
             allowed=", ".join(_KEYS),
-            got=got,
-            remedy=remedy,
+            got=f"no {missing[0]!r}" if missing else f"{unknown[0]!r} too",
+            remedy="`prompt` may be left out.",
         )
 
 
