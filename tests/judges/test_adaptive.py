@@ -206,6 +206,6 @@ def test_rounds_can_be_set_and_mistakes_are_named():
 
 def test_nothing_is_asked_ahead_and_nothing_in_batches(tmp_path):
     judges = Judges(judges=(judge(kind="pairwise", pairs="swiss"),), cache=str(tmp_path / "replies.sqlite"))
-    assert not Arrivals(judges, "q", [CRITERION], 8).possible
+    assert not Arrivals(judges, "q", [CRITERION], 8).has_early_pairs
     with pytest.raises(InvalidInput, match="pairs"):
         check_batch_mode("wait", judges)

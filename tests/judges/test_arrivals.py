@@ -124,15 +124,15 @@ def test_a_panel_whose_members_have_designs_of_their_own_waits() -> None:
 
 @pytest.mark.parametrize("kind", ["listwise", "absolute", "batched"])
 def test_other_kinds_have_nothing_to_ask_ahead(kind: str) -> None:
-    assert not Arrivals(Judges(judges=(judge(kind=kind),)), "q", (CRITERION,), 4).possible
+    assert not Arrivals(Judges(judges=(judge(kind=kind),)), "q", (CRITERION,), 4).has_early_pairs
 
 
 def test_a_gate_about_the_whole_group_makes_all_wait() -> None:
     gate = Criterion(name="GroupDiversity", layer="global_quality")
     criteria = (CRITERION, gate)
     judges = Judges(judges=(judge(kind="pairwise"),))
-    assert not Arrivals(judges, "q", criteria, 4).possible
-    assert Arrivals(judges.model_copy(update={"cascade": False}), "q", criteria, 4).possible
+    assert not Arrivals(judges, "q", criteria, 4).has_early_pairs
+    assert Arrivals(judges.model_copy(update={"cascade": False}), "q", criteria, 4).has_early_pairs
 
 
 def test_a_gate_that_a_judge_decides_is_waited_for() -> None:

@@ -27,7 +27,7 @@ from rubrank.scores.table import GroupScores, ScoreTable
 from rubrank.verifiers.verifier import NEEDS_JUDGE, NOT_ASKED
 
 if TYPE_CHECKING:
-    from rubrank.judges.arrivals import Arrived
+    from rubrank.judges.arrivals import ArrivedGroup
 
 # Characters. Many, because a judge that ranks a list discusses all responses at once.
 _LONGEST_REASON = 8000
@@ -64,7 +64,7 @@ async def judge_table_async(
     judges: Judges,
     *,
     compare: bool | None = None,
-    arrived: Arrived | None = None,
+    arrived: ArrivedGroup | None = None,
 ) -> ScoreTable:
     """Do the same in an event loop. Missing answers never raise an error.
 

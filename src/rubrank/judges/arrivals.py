@@ -63,6 +63,7 @@ class _RememberingAsker(WrappedAsker):
         self._memo = memo
 
     async def ask(self, call: Call) -> Reply:
+        """Return the reply in the memo; if there is none, ask, and keep the reply for later calls."""
         replies = self._memo.replies
         key = (self._name, self._keys.key(call))
         while key in replies:
@@ -82,6 +83,7 @@ class _RememberingAsker(WrappedAsker):
         return reply
 
     def unreadable(self, call: Call, reply: Reply) -> None:
+        """Report a reply without a verdict, once."""
         key = (self._name, self._keys.key(call))
         # A reply is parsed when it comes, and again with the whole group, but reported once.
         if key not in self._memo.unreadable:
@@ -90,7 +92,7 @@ class _RememberingAsker(WrappedAsker):
 
 
 @dataclass(frozen=True, eq=False)
-class Arrived:
+class ArrivedGroup:
     """The replies and places of a group that came in rollout by rollout."""
 
     memo: Memo
@@ -134,8 +136,8 @@ class Arrivals:
                 self._pairs_by_column[k] = None
 
     @property
-    def possible(self) -> bool:
-        """Can anything be asked ahead?"""
+    def has_early_pairs(self) -> bool:
+        """Are there pairs that can be judged before the group is complete?"""
         return bool(self._pairs_by_column)
 
     def has_decided_gates(self, reasons: Sequence[str]) -> bool:

@@ -359,6 +359,7 @@ class BatchRun:
                     await self._submit_file(api, asker.judge, file)
 
     async def _submit_file(self, api: BatchApi, judge: Judge, file: _RequestFile) -> None:
+        """Upload a file of requests, and create its batch."""
         # The order matters, because a kill can happen at any point: the batch is in the book before it is created.
         file_id = await self._retry_during_outage(judge, lambda _: api.upload(file.path))
         number = self._book.add(
@@ -456,6 +457,7 @@ class BatchRun:
         return True
 
     def _report_progress(self, state: BatchState) -> None:
+        """Report how many calls are answered, and how far the server is with a batch."""
         if self._progress is None or not self.unanswered:
             return
         done = len(self.answered)

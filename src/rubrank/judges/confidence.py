@@ -211,6 +211,7 @@ def _list_distinct_cells(question: Question) -> list[tuple[int, int]]:
 
 
 def _measure_margin(verdict: Verdict) -> float:
+    """Return how sure a verdict is: -1 if it is missing, 1 if it has no probabilities."""
     if verdict.value is None:
         return _MISSING
     return sureness(verdict.probabilities) if verdict.probabilities else 1.0

@@ -142,6 +142,7 @@ class Endpoint(_Confidential):
     @field_validator("base_url")
     @classmethod
     def _check_url(cls, value: str) -> str:
+        """Refuse what is not a URL, and remove a slash at the end."""
         if not value.startswith(("http://", "https://")):
             raise InvalidInput(
                 "endpoint",
@@ -202,6 +203,7 @@ class Escalation(_Confidential):
     @model_validator(mode="before")
     @classmethod
     def _accept_share(cls, value: Any) -> Any:
+        """Accept a number alone as `most`; with `thresholds`, criteria that are not listed are not escalated."""
         if isinstance(value, int | float) and not isinstance(value, bool):
             return {"most": value}
         if isinstance(value, Mapping) and value.get("thresholds") and "threshold" not in value:
@@ -286,6 +288,7 @@ class Judge(_Confidential):
     @field_validator("prompt", mode="before")
     @classmethod
     def _read_prompt(cls, value: Any, info: ValidationInfo) -> Any:
+        """Read the template from its file, beside the file of judges."""
         folder = (info.context or {}).get("folder", Path())
         if value is None:
             return None
@@ -294,12 +297,14 @@ class Judge(_Confidential):
     @field_validator("kind")
     @classmethod
     def _check_kind(cls, value: str) -> str:
+        """Refuse a kind that is not registered."""
         if value not in list_kind_names():
             raise UnknownName.of("judge", "kind", value, list_kind_names())
         return value
 
     @model_validator(mode="after")
     def _check_settings(self) -> Self:
+        """Check settings that depend on each other."""
         if not self.endpoints and not self.members:
             raise self.make_error(
                 "endpoints",

@@ -34,7 +34,7 @@ from rubrank.rubrics.rubric import Criterion
 from rubrank.verifiers.verifier import NEEDS_JUDGE, OUTAGE
 
 if TYPE_CHECKING:
-    from rubrank.judges.arrivals import Arrived
+    from rubrank.judges.arrivals import ArrivedGroup
     from rubrank.judges.client.usage import Account
 
 Progress: TypeAlias = Callable[[int, int], None]
@@ -139,7 +139,7 @@ async def judge_groups_async(
     judges: Judges,
     *,
     asker_of: AskerOf | None = None,
-    arrived: Arrived | None = None,
+    arrived: ArrivedGroup | None = None,
 ) -> Judgments:
     """Judge all wanted cells without blocking the event loop; missing answers never raise an error.
 
@@ -246,7 +246,7 @@ class _Step:
         wanted: Sequence[np.ndarray],
         judges: Judges,
         progress: Progress | None,
-        arrived: Arrived | None = None,
+        arrived: ArrivedGroup | None = None,
     ) -> None:
         from rubrank.judges.kinds.panel import complete_members
 
@@ -337,7 +337,7 @@ def _plan_questions(
     criteria: Sequence[Sequence[Criterion]],
     wanted: Sequence[np.ndarray],
     judges: Judges,
-    arrived: Arrived | None,
+    arrived: ArrivedGroup | None,
 ) -> list[_JudgePlan]:
     """Return the questions of each judge; judges without questions are left out."""
     plans = [_JudgePlan(judge) for judge in judges.judges]

@@ -34,7 +34,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from rubrank.grading.judge_table import find_cells_to_judge
-from rubrank.judges.arrivals import Arrivals, Arrived, Memo
+from rubrank.judges.arrivals import Arrivals, ArrivedGroup, Memo
 from rubrank.judges.client.usage import Account
 from rubrank.judges.judge import Judgment
 from rubrank.judges.judgments import Judgments
@@ -194,7 +194,7 @@ class ArrivingPairs:
 
     def compare(self, slot: int, rollout: Rollout, scores: GroupScores) -> None:
         """Call judges to compare a rollout with those that have arrived. scores: its own, as a group of one."""
-        if not self._arrivals.possible:  # these judges need the whole group
+        if not self._arrivals.has_early_pairs:  # these judges need the whole group
             return
         cells_to_compare = find_cells_to_judge(scores, self._criteria, self._judges, compare=True)
         pairs = self._arrivals.add(slot, rollout, cells_to_compare[0])
@@ -202,17 +202,17 @@ class ArrivingPairs:
             return
         groups = [group for group, _ in pairs]
         cells = [cells for _, cells in pairs]
-        judging = self._engine.ask_pairs(groups, self._criteria, cells, Arrived(self._memo))
+        judging = self._engine.ask_pairs(groups, self._criteria, cells, ArrivedGroup(self._memo))
         task = self._start(judging)
         # Retrieve the error, if any: the task may never be awaited.
         task.add_done_callback(lambda done: done.cancelled() or done.exception())
         self._tasks.append(task)
 
-    def collect_replies(self, slots: tuple[int, ...]) -> Arrived:
+    def collect_replies(self, slots: tuple[int, ...]) -> ArrivedGroup:
         """Return the replies about pairs, for the judgment of the group whose rollouts have these slots."""
         if max(slots, default=0) < self._size:
-            return Arrived(self._memo, slots, self._size)
-        return Arrived(self._memo)
+            return ArrivedGroup(self._memo, slots, self._size)
+        return ArrivedGroup(self._memo)
 
     async def wait_for_accounts(self) -> list[Account]:
         """Wait for all calls about pairs, and return what they cost."""

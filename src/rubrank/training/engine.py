@@ -104,7 +104,7 @@ from rubrank.training.step_parts import FusedPart, fuse_in_parts
 from rubrank.verifiers.verifier import VERIFIERS
 
 if TYPE_CHECKING:
-    from rubrank.judges.arrivals import Arrived
+    from rubrank.judges.arrivals import ArrivedGroup
 
 _log = logging.getLogger("rubrank")
 STEP_DEADLINE = 540.0
@@ -353,7 +353,7 @@ class RewardEngine:
         groups: Sequence[Group],
         *,
         compare: bool | None = None,
-        arrived: Arrived | None = None,
+        arrived: ArrivedGroup | None = None,
     ) -> Graded:
         """Add the scores of judges to a table. Missing answers raise nothing here; see `check_judgments`.
 
@@ -378,7 +378,7 @@ class RewardEngine:
         pairs: Sequence[Group],
         criteria: Sequence[Criterion],
         cells: Sequence[np.ndarray],
-        arrived: Arrived,
+        arrived: ArrivedGroup,
     ) -> Judgments:
         """Have judges compare pairs of rollouts before all rollouts of their group have arrived."""
         assert self.judges is not None

@@ -254,6 +254,8 @@ class BatchApi:
     async def _request_once(
         self, method: str, path: str, body: Any, upload: Path | None, target: Path | None
     ) -> _Answer:
+        """Send one request; an answer with status 0 if there was no response. Arguments as in `_request`."""
+
         import aiohttp
 
         assert self._session is not None
@@ -287,6 +289,7 @@ class BatchApi:
     async def _read_response(
         self, response: aiohttp.ClientResponse, target: Path | None
     ) -> _Answer:
+        """Read a response: write its body to the target, or parse it as JSON, or keep its beginning as text."""
         if target is not None and response.status == 200:
             with target.open("wb") as file:
                 async for chunk in response.content.iter_chunked(_CHUNK):

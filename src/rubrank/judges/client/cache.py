@@ -163,6 +163,7 @@ def make_reply_id(key: bytes, at: float) -> str:
 
 
 def _read_time(reply: Reply) -> float:
+    """Return the time at which a reply came, from its id; now if it has none."""
     if not reply.id:
         return time.time()
     return float(struct.unpack(">d", bytes.fromhex(reply.id[12:]))[0])
@@ -327,6 +328,7 @@ class ReplyCache:
     def _make_insert(
         self, key: bytes, call: Call, reply: Reply, requests: int, final: bool
     ) -> _Insert:
+        """Return the request to write one row of the ledger; raises InvalidInput if the cache is read-only."""
         if self.read_only:
             raise InvalidInput(
                 "judges", "cache", allowed="writable", got=f"{self.path}, opened to read", remedy=""
@@ -382,11 +384,13 @@ class ReplyCache:
             self._store.write(_Release(key, self._owner))
 
     def _schedule_renewal(self) -> None:
+        """Start the timer after which the leases of all claims are renewed."""
         self._renewal = threading.Timer(LEASE / 3, self._renew_claims)
         self._renewal.daemon = True
         self._renewal.start()
 
     def _renew_claims(self) -> None:
+        """Renew the leases of all claims of this process; called by the timer."""
         self._renewal = None
         if self._claimed:
             with suppress(RuntimeError):  # closed meanwhile

@@ -217,6 +217,7 @@ class Client:
         return self._spending.cost < self._most_cost
 
     async def _record_check(self, call: Call, reply: Reply) -> None:
+        """Count and store a completion that a health check has paid for."""
         self._spending.cost += reply.usage.cost
         self.meter.add(call, reply, requests=1)
         if self._cache is not None:

@@ -260,6 +260,7 @@ class EndpointState:
             self._apply_terms()
 
     def _apply_terms(self) -> None:
+        """Set slots, rates and breaker to the strictest limits of all judges, or to this process's share of them."""
         if not self._terms:
             return
         slots = self.ceiling
@@ -658,6 +659,7 @@ class EndpointPool:
                 self._states[name].set_share(number)
 
     def _announce_change(self) -> None:
+        """Wake the calls that wait for a circuit breaker."""
         # Wakes the calls that wait now; later ones wait for the next change.
         self._changed.set()
         self._changed = asyncio.Event()

@@ -119,6 +119,7 @@ class ConcurrencyLimit:
         self.limit = min(decreased, float(self.ceiling))
 
     def _wake(self) -> None:
+        """Grant free slots to the calls that wait, in their order."""
         while self._waiting and self.in_use < int(self.limit):
             turn = self._waiting.popleft()
             if not turn.done():
@@ -195,6 +196,8 @@ class RateLimits:
 
 
 def _make_bucket(burst: float, per_minute: float) -> AsyncLimiter:
+    """Return a leaky bucket that holds `burst` units and lets `per_minute` of them through."""
+
     from aiolimiter import AsyncLimiter
 
     return AsyncLimiter(burst, burst * _SECONDS_PER_MINUTE / per_minute)
@@ -247,6 +250,7 @@ class Spending:
         self._wake_next()
 
     def _wake_next(self) -> None:
+        """Let the next call that waits look whether it may be sent."""
         while self._waiting:
             future = self._waiting.popleft()
             if not future.done():  # a cancelled call may not have left the queue yet
@@ -322,6 +326,7 @@ class LimitShares:
         }
 
     def _live_holders(self, endpoint: str) -> dict[str, _Holder]:
+        """Return the processes that hold slots of an endpoint, without those whose lease has ended."""
         holders = self._holders.setdefault(endpoint, {})
         expired = self._clock() - self._lease
         for process in [
@@ -331,6 +336,7 @@ class LimitShares:
         return holders
 
     def _grant(self, endpoint: str, process: str, demand: Demand) -> int:
+        """Return the slots that a process may use: its fair share, as far as others do not hold them."""
         holders = self._live_holders(endpoint)
         other_holders = [holder for name, holder in holders.items() if name != process]
         ceiling = min([demand.ceiling, *(holder.demand.ceiling for holder in holders.values())])

@@ -178,6 +178,7 @@ def read_decision(body: bytes, price: Price) -> RequestOutcome:
 
 
 def _make_error_outcome(error: Any, usage: Usage) -> RequestOutcome:
+    """Return the outcome of a response with status 200 that reports an error."""
     failure = f"error beside the reply: {shorten(read_error_message(error))}"
     reply = Reply(None, failure, usage)
     return RequestOutcome(reply, "retry", FailureKind.UNAVAILABLE, healthy=False)
@@ -226,6 +227,7 @@ def _find_failure(
 
 
 def _make_malformed_outcome(body: bytes, problem: str, usage: Usage) -> RequestOutcome:
+    """Return the outcome of a body that is not a reply; the beginning of the body is kept."""
     text = body[:_MAX_KEPT_BODY].decode("utf-8", "replace")
     reply = Reply(text, f"malformed reply: {problem}", usage)
     return RequestOutcome(reply, "retry", FailureKind.UNAVAILABLE, healthy=False)
@@ -287,6 +289,7 @@ def read_logprobs(logprobs: object) -> tuple[Mapping[str, Any], ...] | None:
 
 
 def _read_logprob(value: object) -> float:
+    """Return a log-probability as a float; minus infinity if it is not a number."""
     try:
         return float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
@@ -366,6 +369,7 @@ def read_retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def _parse_seconds(value: str) -> float | None:
+    """Return a number that is finite and not negative; None for any other text."""
     try:
         number = float(value)
     except ValueError:

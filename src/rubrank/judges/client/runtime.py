@@ -121,6 +121,7 @@ class Runtime:
         asyncio.run_coroutine_threadsafe(self._share_limits(report, process, every), self._loop)
 
     async def _share_limits(self, report: Report, process: str, every: float) -> None:
+        """Report the demand of this process again and again, and use the slots that it is granted."""
         last_report = time.monotonic()
         while True:
             demands = self.endpoints.demands()
@@ -172,6 +173,7 @@ class Runtime:
         self._caches = {}
 
     async def _cancel_all(self) -> None:
+        """Cancel all tasks of the event loop, and close the connections."""
         tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
         for task in tasks:
             task.cancel()
@@ -302,6 +304,7 @@ class _TimedAsker(WrappedAsker):
         self._deadline = deadline
 
     async def ask(self, call: Call) -> Reply:
+        """Return the reply of the other asker, or a failure if the deadline passes first."""
         try:
             async with asyncio.timeout(self._deadline.remaining()):
                 reply = await self._asker.ask(call)

@@ -199,6 +199,7 @@ class Transport:
 
 
 async def _read_body(response: aiohttp.ClientResponse) -> bytes:
+    """Return the body of a response; raises BadBody if it is too large."""
     chunks = []
     size = 0
     async for chunk in response.content.iter_any():

@@ -114,6 +114,7 @@ class Account(UsageLine):
 
     @classmethod
     def _from_lines(cls, lines: Mapping[LineKey, UsageLine]) -> Account:
+        """Add up usage lines, in total and by model, purpose and endpoint."""
         account = cls()
         for key, line in lines.items():
             account.add(line)

@@ -127,6 +127,7 @@ def _follow_alternatives(
 
 
 def _to_probability(logprob: Any) -> float:
+    """Return the probability of a log-probability; 0 for anything but a number."""
     if isinstance(logprob, int | float) and not math.isnan(logprob):
         return math.exp(min(0.0, logprob))
     return 0.0

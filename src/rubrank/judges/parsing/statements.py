@@ -490,6 +490,7 @@ def find_code_fences(text: str) -> list[tuple[Span, Span]]:
 
 
 def _find_paired_quotes(text: str, opening: str, closing: str) -> Iterator[Span]:
+    """Yield the spans of quotations between two different marks; the last may never close."""
     start = text.find(opening)
     while start >= 0:
         end = text.find(closing, start + 1)

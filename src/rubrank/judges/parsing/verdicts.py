@@ -427,6 +427,7 @@ def _check_finding(entry: _Entry, number: float, numbers: NumbersOfFindings) -> 
 
 
 def _parse_number(verdict: Any, domain: Domain) -> float | None:
+    """Return the number that a judge wrote as a number, a text or, in a binary domain, a truth value; else None."""
     if isinstance(verdict, bool):
         return float(verdict) if domain.kind == "binary" else None
     if isinstance(verdict, str):

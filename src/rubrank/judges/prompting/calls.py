@@ -548,6 +548,7 @@ def _describe_question(entry: _BatchEntry, scale: str, labels: Mapping[str, str]
 
 
 def _describe_batch_reply(frame: Prompt, entries: Sequence[_BatchEntry]) -> str:
+    """Return the form of a reply about several criteria, in words."""
     keys = [entry.key for entry in entries]
     are_numbered = keys == [f"c{number}" for number in range(1, len(keys) + 1)]
     if are_numbered and len(keys) > 3:  # not all of them, to save tokens

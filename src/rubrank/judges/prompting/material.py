@@ -152,6 +152,7 @@ def group_references(
 
 
 def _show_references(criterion: Criterion, prompt: Prompt, rollouts: Sequence[Rollout]) -> str:
+    """Return the fenced reference material of a criterion, and what to do if something it needs is not there."""
     texts = list(
         dict.fromkeys(as_text(value) for value in _find_references(criterion, prompt, rollouts))
     )
@@ -204,6 +205,7 @@ def show_parameters(criterion: Criterion, prompt: Prompt, labels: Mapping[str, s
 
 
 def _describe_parameter(name: str, value: Any, prompt: Prompt, labels: Mapping[str, str]) -> str:
+    """Return a parameter in the words of the prompt file, or as name and value."""
     exact = prompt.params.get(f"{name}={str(value).lower()}")
     if exact is not None:
         return exact

@@ -89,35 +89,35 @@ class Prompt:
     @cached_property
     def anchors(self) -> dict[float, str]:
         """Share of the domain → what it means, lowest first."""
-        return dict(sorted((float(key), text) for key, text in self._pairs("anchors")))
+        return dict(sorted((float(key), text) for key, text in self._read_pairs("anchors")))
 
     @cached_property
     def findings(self) -> dict[str, str]:
         """Level (high, between, low) → the word for it."""
-        return dict(self._pairs("findings"))
+        return dict(self._read_pairs("findings"))
 
     @cached_property
     def params(self) -> dict[str, str]:
         """Parameter, or parameter=value → a sentence about it."""
-        return dict(self._pairs("params"))
+        return dict(self._read_pairs("params"))
 
     @cached_property
     def labels(self) -> dict[str, str]:
         """Short texts of the common frame."""
-        return dict(self._pairs("labels"))
+        return dict(self._read_pairs("labels"))
 
     @cached_property
     def needs(self) -> dict[str, tuple[str, ...]]:
         """What is needed → the names under which parameters or metadata may hold it."""
         needs = {}
-        for need, names in self._pairs("needs"):
+        for need, names in self._read_pairs("needs"):
             needs[need] = tuple(name.strip() for name in names.split(",") if name.strip())
         return needs
 
     @cached_property
     def items(self) -> Items | None:
         """What is listed instead of a verdict, if anything."""
-        lines = dict(self._pairs("items"))
+        lines = dict(self._read_pairs("items"))
         if not lines:
             return None
         rule = lines.pop("rule")
@@ -130,7 +130,8 @@ class Prompt:
             words[name] = (word.strip(), meaning.strip())
         return Items(rule=rule, values=values, each=each, words=words, counted=counted)
 
-    def _pairs(self, section: str) -> list[tuple[str, str]]:
+    def _read_pairs(self, section: str) -> list[tuple[str, str]]:
+        """Return the lines "key: text" of a section as pairs."""
         pairs = []
         for line in self.get(section).splitlines():
             if line.strip():

@@ -283,6 +283,7 @@ def make_entry_schema(form: ReplyForm, language: PromptLanguage) -> dict[str, An
 def _make_finding_schema(
     words: Sequence[str], cannot_judge: str, language: PromptLanguage
 ) -> dict[str, Any]:
+    """Return the schema of a finding: one of the words, or "cannot be judged" if that is allowed."""
     options = [*words, load_cannot_judge_word(language)] if cannot_judge else list(words)
     return {"type": "string", "enum": options}
 
@@ -398,6 +399,7 @@ def show_list_examples(criterion: Criterion, prompt: Prompt, examples: Sequence[
 
 
 def _check_keys(criterion: Criterion, example: Example) -> None:
+    """Raise InvalidInput if an example lacks a key or has an unknown one."""
     missing = [key for key in _KEYS if key != "prompt" and key not in example]
     unknown = sorted(set(example) - set(_KEYS))
     if missing or unknown:
@@ -411,6 +413,7 @@ def _check_keys(criterion: Criterion, example: Example) -> None:
 
 
 def _read_responses(criterion: Criterion, example: Example, number: int | None = None) -> list[str]:
+    """Return the responses of an example as texts; raises InvalidInput if there are not `number` of them."""
     responses = example["response"]
     is_list = isinstance(responses, list | tuple) and len(responses) >= 2
     if not is_list or (number is not None and len(responses) != number):
@@ -421,6 +424,7 @@ def _read_responses(criterion: Criterion, example: Example, number: int | None =
 
 
 def _invalid(criterion: Criterion, parameter: str, allowed: str, got: Any) -> InvalidInput:
+    """Return the error about a part of an example."""
     remedy = "See `rubrank help prompts`."
     return InvalidInput(
         f"example of {criterion.name!r}", parameter, allowed=allowed, got=brief(got), remedy=remedy
@@ -440,6 +444,7 @@ def _show_example(example: Example, responses: Sequence[str], finding: Any, verd
 
 
 def _number_examples(prompt: Prompt, texts: Sequence[str]) -> str:
+    """Return the examples with a heading and numbers; "" if there are none."""
     if not texts:
         return ""
     labels = load_labels(prompt.language)

@@ -47,6 +47,7 @@ def load_token_counter(tokenizer: Path | None) -> tuple[Counter, str]:
 
 
 def _load_tokenizer_json(path: Path) -> Counter:
+    """Return a counter that uses a tokenizer.json of Hugging Face."""
     try:
         from tokenizers import Tokenizer
     except ImportError:
@@ -61,6 +62,7 @@ def _load_tokenizer_json(path: Path) -> Counter:
 
 
 def _load_tiktoken(path: Path) -> Counter:
+    """Return a counter that uses a file of tiktoken ranks."""
     try:
         from tiktoken import Encoding
     except ImportError:
