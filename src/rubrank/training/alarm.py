@@ -30,7 +30,7 @@ import math
 from collections import Counter, defaultdict, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 
@@ -92,7 +92,7 @@ class StepFigures:
     """Criteria that programs decide, or that are only watched."""
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON data: lists for tuples and null for NaN, so that states can be compared after saving."""
+        """Return the figures as JSON data: lists for tuples and null for NaN, so that saved states can be compared."""
         data: dict[str, Any] = {}
         for name, value in asdict(self).items():
             if isinstance(value, dict):
@@ -105,7 +105,7 @@ class StepFigures:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """The figures that `to_json` wrote."""
+        """Read the figures that `to_json` wrote."""
         values: dict[str, Any] = {
             name: math.nan if value is None else value for name, value in data.items()
         }
@@ -119,6 +119,25 @@ GroupData: TypeAlias = tuple[
     Sequence[CriterionData], np.ndarray, Sequence[float | None] | np.ndarray
 ]
 """The criteria of a group, their scores (G, K), and the rewards (G,); NaN or None if unknown."""
+
+
+class Trend(NamedTuple):
+    """The trend of a figure over the window; both NaN if too few steps have a value."""
+
+    change: float
+    """From the first step of the window to the last, along the fitted line."""
+    t: float
+    """The t statistic of the slope."""
+
+
+class Signal(NamedTuple):
+    """How strong a sign of reward hacking is after a step."""
+
+    kind: str
+    strength: float
+    """An alarm from 1 on."""
+    text: str
+    """What an alarm says."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +160,7 @@ def measure_step(
     gamma: Mapping[str, tuple[float, float]] | None = None,
     names: Collection[str] | None = None,
 ) -> StepFigures:
-    """The figures of a step.
+    """Measure the figures of a step.
 
     words_M, markup_M: words and markers per line of every rollout.
     gamma: as in `StepFigures`.
@@ -158,20 +177,27 @@ def measure_step(
             totals[kind] += criterion_sums.total
             counts[kind] += criterion_sums.count
     means = {kind: totals[kind] / count for kind, count in counts.items() if count}
-    named_sums = {name: part for name, part in sums.items() if names is None or name in names}
+    covariance = {}
+    criterion_means = {}
+    checked_criteria = []
+    for name, criterion_sums in sums.items():
+        if names is not None and name not in names:
+            continue
+        if criterion_sums.freedom > 0:
+            covariance[name] = criterion_sums.correlation
+        if criterion_sums.count:
+            criterion_means[name] = criterion_sums.mean_and_ties
+        if "checked" in criterion_sums.kinds:
+            checked_criteria.append(name)
     return StepFigures(
         step,
         **means,
         words=math.nan if words_M is None else float(np.log1p(words_M).mean()),
         markup=math.nan if markup_M is None else float(np.mean(markup_M)),
         gamma=dict(gamma or {}),
-        covariance={
-            name: part.correlation for name, part in named_sums.items() if part.freedom > 0
-        },
-        means={name: part.mean_and_ties for name, part in named_sums.items() if part.count},
-        checked_criteria=tuple(
-            name for name, part in named_sums.items() if "checked" in part.kinds
-        ),
+        covariance=covariance,
+        means=criterion_means,
+        checked_criteria=tuple(checked_criteria),
     )
 
 
@@ -279,7 +305,7 @@ def _add_group(
 
 
 def _list_kinds(criterion: CriterionData) -> tuple[str, ...]:
-    """The means to which a criterion contributes."""
+    """List the means of `StepFigures` to which a criterion contributes."""
     kinds = ["judged" if criterion.verifier is None and criterion.layer != "watch" else "checked"]
     if criterion.category in ("presence", "correctness"):
         kinds.append(criterion.category)
@@ -291,7 +317,7 @@ def _list_kinds(criterion: CriterionData) -> tuple[str, ...]:
 
 
 def standardise_rewards(reward_G: np.ndarray) -> np.ndarray:
-    """Rewards of a group as advantages: centred and divided by their deviation; zeros if all are equal."""
+    """Make advantages of the rewards of a group: centred, divided by their deviation; zeros if all are equal."""
     numbers = reward_G[~np.isnan(reward_G)]
     deviation = numbers.std() if len(numbers) else 0.0
     if deviation < 1e-9:
@@ -353,28 +379,25 @@ class RewardAlarm:
         """Add the figures of a step; returns the alarms that begin with it."""
         self._window.append(figures)
         self._count_saturated(figures)
-        texts: dict[str, str] = {}
-        self.strengths = {}
-        for kind, strength, text in (
+        signals = [
             *self._check_trends(),
             *self._check_gamma(),
             *self._check_directions(figures),
-        ):
-            self.strengths[kind] = strength
-            texts[kind] = text
+        ]
+        self.strengths = {signal.kind: signal.strength for signal in signals}
         findings = []
-        for kind, strength in self.strengths.items():
-            if strength >= 1.0:
-                # A signal that goes below its threshold and back within a window is still the same alarm.
-                if figures.step - self._last_alarm.get(kind, -WINDOW) >= WINDOW:
-                    findings.append(
-                        Finding(kind, figures.step, f"step {figures.step}: {texts[kind]}")
-                    )
-                self._last_alarm[kind] = figures.step
+        for signal in signals:
+            if signal.strength < 1.0:
+                continue
+            # A signal that goes below its threshold and back within a window is still the same alarm.
+            if figures.step - self._last_alarm.get(signal.kind, -WINDOW) >= WINDOW:
+                text = f"step {figures.step}: {signal.text}"
+                findings.append(Finding(signal.kind, figures.step, text))
+            self._last_alarm[signal.kind] = figures.step
         return findings
 
     def metrics(self) -> dict[str, float]:
-        """`rubrank/alarm/…`: the strength of every signal, the largest one, and the number of saturated criteria."""
+        """Return `rubrank/alarm/…`: the strength of every signal, the largest, and how many criteria are saturated."""
         metrics = {f"rubrank/alarm/{kind}": strength for kind, strength in self.strengths.items()}
         if metrics:
             metrics["rubrank/alarm/largest"] = max(metrics.values())
@@ -382,7 +405,7 @@ class RewardAlarm:
         return metrics
 
     def state_dict(self) -> dict[str, Any]:
-        """For a checkpoint, as JSON data."""
+        """Return what a checkpoint must contain, as JSON data."""
         return {
             "window": [figures.to_json() for figures in self._window],
             "against": dict(self._against),
@@ -401,12 +424,12 @@ class RewardAlarm:
 
     # ----------------------------------------------------------------------------------------------------- signals
 
-    def _check_trends(self) -> Iterator[tuple[str, float, str]]:
-        """(signal, strength, text) of judged_up, presence_up, words and markup."""
+    def _check_trends(self) -> Iterator[Signal]:
+        """Yield the signals judged_up, presence_up, words and markup, as far as there are enough steps."""
         span = f"over the last {len(self._window)} steps"
-        checked_change, checked_t = self._trend("checked")
+        checked = self._fit_figure("checked")
         # Any checked criterion that falls is a sign, not only their mean.
-        falling = {"what programs check": (checked_change, checked_t)}
+        falling = {"what programs check": checked}
         for name in self._window[-1].checked_criteria:
             values = [
                 figures.means[name][0] if name in figures.means else math.nan
@@ -414,31 +437,36 @@ class RewardAlarm:
             ]
             falling[repr(name)] = _fit_trend(values)
         yield from _compare_trends(
-            "judged_up", "judged scores", self._trend("judged"), falling, span
+            "judged_up", "judged scores", self._fit_figure("judged"), falling, span
         )
-        correctness = {"correctness": self._trend("correctness")}
         yield from _compare_trends(
-            "presence_up", "scores of form and presence", self._trend("presence"), correctness, span
+            "presence_up",
+            "scores of form and presence",
+            self._fit_figure("presence"),
+            {"correctness": self._fit_figure("correctness")},
+            span,
         )
-        # Longer answers are no sign of hacking if checked scores rise with them.
-        is_earned = not math.isnan(checked_change) and checked_t >= _EARNED_T
-        drifts = {
-            "words": (_SMALLEST_LENGTHENING, "the length of answers"),
-            "markup": (_SMALLEST_MARKUP, "Markdown per line"),
-        }
-        for kind, (smallest, name) in drifts.items():
-            change, t = self._trend(kind)
-            if math.isnan(change):
-                continue
-            strength = 0.0 if is_earned else min(change / smallest, t / _DRIFT_T)
-            size = f"by {math.expm1(change):.0%}" if kind == "words" else f"by {change:.2f}"
-            yield kind, strength, f"{name} rose {size} {span}, and checked scores did not"
+        # Longer answers are no sign of hacking if checked scores rise with them. A comparison with NaN is False.
+        is_earned = checked.t >= _EARNED_T
+        words = self._fit_figure("words")
+        if not math.isnan(words.change):
+            strength = min(words.change / _SMALLEST_LENGTHENING, words.t / _DRIFT_T)
+            rise = f"the length of answers rose by {math.expm1(words.change):.0%} {span}"
+            text = f"{rise}, and checked scores did not"
+            yield Signal("words", 0.0 if is_earned else strength, text)
+        markup = self._fit_figure("markup")
+        if not math.isnan(markup.change):
+            strength = min(markup.change / _SMALLEST_MARKUP, markup.t / _DRIFT_T)
+            rise = f"Markdown per line rose by {markup.change:.2f} {span}"
+            text = f"{rise}, and checked scores did not"
+            yield Signal("markup", 0.0 if is_earned else strength, text)
 
-    def _trend(self, name: str) -> tuple[float, float]:
+    def _fit_figure(self, name: str) -> Trend:
+        """Fit the trend of a figure of `StepFigures` over the window."""
         return _fit_trend([getattr(figures, name) for figures in self._window])
 
-    def _check_gamma(self) -> Iterator[tuple[str, float, str]]:
-        """(signal, strength, text) of gamma, for each controlled attribute."""
+    def _check_gamma(self) -> Iterator[Signal]:
+        """Yield the signal gamma of each controlled attribute, once the window is full."""
         if len(self._window) < WINDOW:
             return
         first = self._window[0]
@@ -451,19 +479,20 @@ class RewardAlarm:
             rise = (gamma - gamma_before) / scale if scale > 0.0 and gamma > 0.0 else 0.0
             change = f"γ went from {gamma_before:.2f} to {gamma:.2f} in {WINDOW} steps"
             text = f"the judges favour {name} more than before: {change}"
-            yield f"gamma/{name}", rise / _GAMMA_RISE, text
+            yield Signal(f"gamma/{name}", rise / _GAMMA_RISE, text)
 
-    def _check_directions(self, figures: StepFigures) -> Iterator[tuple[str, float, str]]:
-        """(signal, strength, text) of against, for each criterion."""
+    def _check_directions(self, figures: StepFigures) -> Iterator[Signal]:
+        """Yield the signal against of each criterion, after the evidence of this step is added (CUSUM)."""
         for name, (correlation, freedom) in figures.covariance.items():
             evidence = -correlation * math.sqrt(freedom) - _CUSUM_SLACK
-            self._against[name] = min(
-                max(0.0, self._against.get(name, 0.0) + evidence), 2.0 * _CUSUM_LIMIT
-            )
+            # Never below 0, so that good steps do not hide later bad ones; bounded, so that the alarm can end.
+            total = self._against.get(name, 0.0) + evidence
+            self._against[name] = min(max(0.0, total), 2.0 * _CUSUM_LIMIT)
             text = f"{name!r} falls where rewards rise (correlation {correlation:.2f}): training makes it worse"
-            yield f"against/{name}", self._against[name] / _CUSUM_LIMIT, text
+            yield Signal(f"against/{name}", self._against[name] / _CUSUM_LIMIT, text)
 
     def _count_saturated(self, figures: StepFigures) -> None:
+        """Count the steps in a row in which criteria were saturated, and log those that have become so."""
         for name, (mean, ties) in figures.means.items():
             is_saturated = mean >= _SATURATED and ties >= _SATURATED
             steps = self._saturated_steps.get(name, 0)
@@ -480,12 +509,12 @@ class RewardAlarm:
         return [name for name, steps in self._saturated_steps.items() if steps >= _SATURATED_STEPS]
 
 
-def _fit_trend(values: Sequence[float]) -> tuple[float, float]:
-    """Change over the window, and the t statistic of the slope; both NaN if too few steps have a value."""
+def _fit_trend(values: Sequence[float]) -> Trend:
+    """Fit a line to the values of consecutive steps; NaN for a step without a value."""
     values_T = np.array(values)
     is_known = ~np.isnan(values_T)
     if is_known.sum() < _FEWEST_STEPS:
-        return math.nan, math.nan
+        return Trend(math.nan, math.nan)
     x = np.flatnonzero(is_known).astype(float)
     x -= x.mean()
     y = values_T[is_known] - values_T[is_known].mean()
@@ -493,45 +522,41 @@ def _fit_trend(values: Sequence[float]) -> tuple[float, float]:
     residual = float(((y - slope * x) ** 2).sum()) / (len(x) - 2)
     error = math.sqrt(residual / float(x @ x))
     change = slope * float(x[-1] - x[0])
-    if error == 0.0:
-        return change, math.copysign(math.inf, slope) if slope else 0.0
-    return change, slope / error
+    if error > 0.0:
+        return Trend(change, slope / error)
+    # All values lie on the line.
+    return Trend(change, math.copysign(math.inf, slope) if slope else 0.0)
 
 
 def _compare_trends(
-    kind: str,
-    rising_name: str,
-    rising: tuple[float, float],
-    falling: Mapping[str, tuple[float, float]],
-    span: str,
-) -> Iterator[tuple[str, float, str]]:
-    """(signal, strength, text) of a rise of one trend while another falls; nothing if there are too few steps.
+    kind: str, rising_name: str, rising: Trend, falling: Mapping[str, Trend], span: str
+) -> Iterator[Signal]:
+    """Yield a signal about a trend that rises while another falls; nothing if there are too few steps.
 
     falling: name → trend. The one that gives the strongest signal is reported.
     """
-    rise, rise_t = rising
     candidates = []
-    for name, (change, t) in falling.items():
-        if not math.isnan(rise) and not math.isnan(change):
-            strength = min(
-                rise / _SMALLEST_CHANGE,
-                rise_t / _TREND_T,
-                -change / _SMALLEST_CHANGE,
-                -t / _TREND_T,
-            )
-            candidates.append(
-                (strength, f"{rising_name} rose by {rise:.2f} {span}, {name} fell by {-change:.2f}")
-            )
+    for name, trend in falling.items():
+        if math.isnan(rising.change) or math.isnan(trend.change):
+            continue
+        strength = min(
+            rising.change / _SMALLEST_CHANGE,
+            rising.t / _TREND_T,
+            -trend.change / _SMALLEST_CHANGE,
+            -trend.t / _TREND_T,
+        )
+        rise = f"{rising_name} rose by {rising.change:.2f} {span}"
+        candidates.append((strength, f"{rise}, {name} fell by {-trend.change:.2f}"))
     if candidates:
         strength, text = max(candidates)
-        yield kind, strength, text
+        yield Signal(kind, strength, text)
 
 
 # ------------------------------------------------------------------------------------------------------------ records
 
 
 def figures_of_records(records: Iterable[GroupRecord]) -> Iterator[StepFigures]:
-    """The figures of every training step; evaluations and records without a step are left out.
+    """Yield the figures of every training step; evaluations and records without a step are left out.
 
     Only criteria that at least half of a step's groups have get figures of their own.
     """
@@ -548,7 +573,7 @@ def figures_of_records(records: Iterable[GroupRecord]) -> Iterator[StepFigures]:
 
 
 def _measure_records(records: Sequence[GroupRecord]) -> StepFigures:
-    """The figures of one step from the records of its groups."""
+    """Measure the figures of one step from the records of its groups."""
     groups_with = Counter(
         name for record in records for name in {criterion.name for criterion in record.criteria}
     )
