@@ -65,7 +65,7 @@ class Control:
         expand_adjustments(f"Control({self.name!r})", [self.adjust], 1)
         if isinstance(self.start, bool) or not isinstance(self.start, int) or self.start < 0:
             raise InvalidInput(
-                f"Control({self.name!r})", "start", "a step ≥ 0", repr(self.start), ""
+                f"Control({self.name!r})", "start", allowed="a step ≥ 0", got=repr(self.start)
             )
 
     @property
@@ -89,7 +89,7 @@ DEFAULT_ATTRIBUTES = ("reasoning_length", "markup")
 
 
 def make_default_controls(options: RewardOptions) -> tuple[Control, ...]:
-    """The controls of a trainer whose options do not name any: by default, all positive influence is removed."""
+    """Make the controls of a trainer whose options name none: by default, all positive influence is removed."""
     if "adjust" in options.model_fields_set:
         return tuple(
             make_control(options, AttributeOptions(name=name)) for name in DEFAULT_ATTRIBUTES
@@ -98,7 +98,7 @@ def make_default_controls(options: RewardOptions) -> tuple[Control, ...]:
 
 
 def list_shared_judged(groups: Sequence[GroupScores], shared: Collection[str] = ()) -> list[str]:
-    """Names of the judged criteria that several groups have: only on these can attributes' influence be estimated.
+    """List the judged criteria that several groups have: only on these can attributes' influence be estimated.
 
     shared: criteria that groups of other calls have as well.
     """
@@ -114,7 +114,7 @@ def list_shared_judged(groups: Sequence[GroupScores], shared: Collection[str] = 
 def make_control(
     options: RewardOptions, attribute: AttributeOptions, steps: int | None = None
 ) -> Control:
-    """The control that the options describe. steps: the number of steps of the run, for a start such as "70%"."""
+    """Make the control that the options describe. steps: the number of steps of the run, for a start such as "70%"."""
     return Control(attribute.name, make_adjustment(options, attribute), attribute.start_step(steps))
 
 
@@ -126,7 +126,9 @@ def parse_controls(attributes: Iterable[str | Attribute | Control]) -> tuple[Con
     columns = [column for control in controls for column in control.definition.columns]
     repeated = sorted({column for column in columns if columns.count(column) > 1})
     if repeated:
-        raise InvalidInput(OWNER, "columns", "each controlled once", f"{repeated} twice", "")
+        raise InvalidInput(
+            OWNER, "columns", allowed="each controlled once", got=f"{repeated} twice"
+        )
     return controls
 
 
@@ -145,7 +147,7 @@ class TextFeatures:
     """Attribute → its columns, for attributes that are not made of words or Markdown."""
 
     def split(self, sizes: Sequence[int]) -> list[TextFeatures]:
-        """The features of consecutive groups, given their numbers of rollouts."""
+        """Split the features into those of consecutive groups, given their numbers of rollouts."""
         parts = []
         for start, end in pairwise(accumulate(sizes, initial=0)):
             custom = {name: values[start:end] for name, values in self.custom.items()}
@@ -154,7 +156,7 @@ class TextFeatures:
 
     @classmethod
     def join(cls, parts: Sequence[TextFeatures]) -> TextFeatures:
-        """The features of several groups, one below the other."""
+        """Join the features of several groups, one below the other."""
         words = np.concatenate([part.words for part in parts])
         markdown = np.concatenate([part.markdown for part in parts])
         custom = {
@@ -196,7 +198,7 @@ def measure_texts(
 
 
 def find_token_lengths(rollouts: Sequence[Rollout]) -> Lengths | None:
-    """Lengths in tokens, or None if a rollout has no token counts: all lengths of a step must have the same unit."""
+    """Return lengths in tokens, or None if a rollout has no counts: all lengths of a step must have the same unit."""
     reasoning = []
     answer = []
     for rollout in rollouts:
@@ -221,7 +223,10 @@ class ActiveControls:
 def select_active_controls(
     controls: Sequence[Control], features: TextFeatures, rollouts: Sequence[Rollout], step: int
 ) -> ActiveControls:
-    """The controls that are active at this step. Lengths are in tokens if every rollout has counts, else in words."""
+    """Select the controls that are active at this step, and the values of their attributes.
+
+    Lengths are in tokens if every rollout has counts, else in words.
+    """
     active = [control for control in controls if step >= control.start]
     if not active:
         return ActiveControls()
@@ -249,7 +254,7 @@ def select_active_controls(
 
 
 def set_pool(rule: Rule, pool: Pool | None) -> Rule:
-    """The rule with attributes estimated over the run, unless `pool` or the rule itself says otherwise."""
+    """Return the rule with attributes estimated over the run, unless `pool` or the rule itself says otherwise."""
     if pool is None:
         rule_pool = _find_pool(rule)
         pool = "run" if rule_pool in (None, "batch") else rule_pool
@@ -257,7 +262,7 @@ def set_pool(rule: Rule, pool: Pool | None) -> Rule:
 
 
 def _find_pool(rule: Rule) -> Pool | None:
-    """What the influence of attributes is estimated over; None if the rule has no such stage yet."""
+    """Return what the influence of attributes is estimated over; None if the rule has no such stage yet."""
     return getattr(find_ordinal(rule), "pool", None)
 
 

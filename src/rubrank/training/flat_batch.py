@@ -73,33 +73,45 @@ GroupOf: TypeAlias = Callable[[Sequence[Sample]], Sequence[Hashable]]
 
 
 def by_key(samples: Sequence[Sample]) -> list[Hashable]:
-    """Samples with the same key are a group, wherever they are."""
+    """Return the key of every sample: samples with the same key are a group, wherever they are."""
     if any(sample.key is None for sample in samples):
         raise InvalidInput(
-            "score_flat", "key", "given for every sample", "None", "Or use group_of=by_position(n)."
+            "score_flat",
+            "key",
+            allowed="given for every sample",
+            got="None",
+            remedy="Or use group_of=by_position(n).",
         )
     return [sample.key for sample in samples]
 
 
 def by_position(size: int, *, same_prompt: bool = True) -> GroupOf:
-    """`size` samples in a row are a group.
+    """Return a function that makes a group of `size` samples in a row.
 
     same_prompt: raise if the prompts of a group differ, because the order or the size is wrong then.
     """
     if isinstance(size, bool) or size < 1:
-        raise InvalidInput("by_position", "size", "a whole number ≥ 1", repr(size), "")
+        raise InvalidInput("by_position", "size", allowed="a whole number ≥ 1", got=repr(size))
 
     def group_of(samples: Sequence[Sample]) -> list[Hashable]:
         if len(samples) % size:
-            allowed = f"a multiple of the group size, {size}"
-            remedy = "Every process must call, with all of its rows."
-            raise InvalidInput("score_flat", "samples", allowed, str(len(samples)), remedy)
+            raise InvalidInput(
+                "score_flat",
+                "samples",
+                allowed=f"a multiple of the group size, {size}",
+                got=str(len(samples)),
+                remedy="Every process must call, with all of its rows.",
+            )
         for i, sample in enumerate(samples):
-            if same_prompt and sample.rollout.prompt != samples[i - i % size].rollout.prompt:
-                allowed = f"{size} in a row of the same prompt"
-                got = f"sample {i} with another prompt than sample {i - i % size}"
-                remedy = "Sort the samples by prompt, or give them keys: Sample(rollout, key=…)."
-                raise InvalidInput("score_flat", "samples", allowed, got, remedy)
+            first = i - i % size  # the first sample of its group
+            if same_prompt and sample.rollout.prompt != samples[first].rollout.prompt:
+                raise InvalidInput(
+                    "score_flat",
+                    "samples",
+                    allowed=f"{size} in a row of the same prompt",
+                    got=f"sample {i} with another prompt than sample {first}",
+                    remedy="Sort the samples by prompt, or give them keys: Sample(rollout, key=…).",
+                )
         return [i // size for i in range(len(samples))]
 
     return group_of
@@ -116,12 +128,13 @@ def score_flat(
     processes: Processes = Processes(),  # noqa: B008 - frozen
     means: bool = False,
 ) -> FlatRewards:
-    """Rewards of this process's samples.
+    """Return the rewards of this process's samples. The comments follow the numbered list at the top of the module.
 
     samples: a list, or a function that makes it; if the function fails, all processes raise instead of waiting for it.
     group_of: returns the group key of every sample; `by_key`, `by_position(n)`, or a function of the adapter.
     means: True gives a rollout without any score the mean of its group, for trainers that cannot leave one out.
     """
+    # 1. The samples of all processes
     parts = gather_results(processes, samples if callable(samples) else lambda: samples)
     all_samples = [sample for part in parts for sample in part]
     if not all_samples:
@@ -129,6 +142,7 @@ def score_flat(
     groups, places = _make_groups(
         all_samples, group_of(all_samples), engine.label(step, train=train)
     )
+    # 2. and 3. The scores: this process grades every world-th group.
     own_groups = groups[processes.rank :: processes.world]
     graded_parts = gather_results(
         processes, lambda: engine.grade(own_groups, processes=processes.world, step=step)
@@ -136,10 +150,12 @@ def score_flat(
     graded = graded_parts[0]
     if processes.world > 1:
         graded = _merge_graded(graded_parts, [len(group.rollouts) for group in groups])
+    # 4. The rewards of all groups
     result = engine.fuse(groups, graded, step, train=train, write=processes.rank == 0)
     rewards: Sequence[Sequence[float]] = result.rewards
     if means:
         rewards = [fill_unknown(group) for group in rewards]
+    # 5. The rows of this process
     start = sum(len(part) for part in parts[: processes.rank])
     own_places = places[start : start + len(parts[processes.rank])]
     columns = {
@@ -154,7 +170,7 @@ def score_flat(
 def _make_groups(
     samples: Sequence[Sample], keys: Sequence[Hashable], label: str
 ) -> tuple[list[Group], list[tuple[int, int]]]:
-    """Groups in the order of their first samples, and (group, number in the group) of every sample."""
+    """Return the groups, in the order of their first samples, and (group, number in the group) of every sample."""
     members: dict[Hashable, list[Sample]] = {}
     numbers: dict[Hashable, int] = {}
     places = []
@@ -174,7 +190,7 @@ def _make_groups(
 
 
 def _merge_graded(parts: Sequence[Graded], sizes: Sequence[int]) -> Graded:
-    """The scores of all groups, in their order; process r graded groups r, r + world, …
+    """Put the scores of all groups into their order; process r graded groups r, r + world, …
 
     sizes: the number of rollouts of each group.
     """
@@ -220,7 +236,7 @@ def gather_results(processes: Processes, work: Callable[[], T]) -> list[T]:
 
 
 def _make_sendable(error: Exception) -> Exception:
-    """The error, or one with the same text if it cannot be pickled."""
+    """Return the error, or one with the same text if it cannot be pickled."""
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:

@@ -76,7 +76,7 @@ def collect_step_metrics(
     shared: Collection[str],
     lines: list[str],
 ) -> dict[str, float]:
-    """All numbers of a step except those about judges, alarms and times; numbers that are undefined are left out.
+    """Return all numbers of a step except those about judges, alarms and times; undefined numbers are left out.
 
     shared: names of the criteria of the shared rubric, which have metrics of their own.
     lines: the score lines that the run has had so far; new ones are added.
@@ -99,7 +99,7 @@ def collect_step_metrics(
 def measure_criteria(
     summaries: Iterable[CriterionSummary], weights: Mapping[str, float], shared: Collection[str]
 ) -> dict[str, float]:
-    """Means, ties, missing scores and weights of the shared criteria; means over the other criteria."""
+    """Return means, ties, missing scores and weights of the shared criteria, and means over the other criteria."""
     metrics: dict[str, float] = {}
     own_ties = []
     own_missing = []
@@ -120,19 +120,18 @@ def measure_criteria(
 
 
 def effective_weights(results: Sequence[Fused], shared: Collection[str]) -> dict[str, float]:
-    """Shared criterion → its weight (`rubrank/<criterion>/weight`), mean over the groups that have it."""
+    """Return the weight of each shared criterion (`rubrank/<criterion>/weight`), mean over the groups that have it."""
     total = dict.fromkeys(shared, 0.0)
     groups = dict.fromkeys(shared, 0)
     for result in results:
         batch = result.batch
+        shape = (batch.N, batch.K)
         if result.fit is None:
-            shares_NK = np.broadcast_to(
-                normalise_weights(batch, result.used_weights_NK), (batch.N, batch.K)
-            )
+            weights = normalise_weights(batch, result.used_weights_NK)
+            shares_NK = np.broadcast_to(weights, shape)
         else:
-            shares_NK = np.array([group.effective_weights for group in result]).reshape(
-                batch.N, batch.K
-            )
+            group_weights = [group.effective_weights for group in result]
+            shares_NK = np.array(group_weights).reshape(shape)
         scored_NK = batch.scored_NK
         sums = np.where(scored_NK, shares_NK, 0.0).sum(0).tolist()
         counts = scored_NK.sum(0).tolist()
@@ -144,7 +143,7 @@ def effective_weights(results: Sequence[Fused], shared: Collection[str]) -> dict
 
 
 def measure_gates(results: Sequence[Fused], shared: Collection[str]) -> dict[str, float]:
-    """The share of stopped rollouts, by all gates and by each, and the mean factor; empty for a rule without a gate."""
+    """Return the share of rollouts stopped by all gates and by each, and the mean factor; {} without a gate."""
     passed = []
     factors = []
     stopped: dict[str, int] = defaultdict(int)
@@ -171,13 +170,17 @@ def measure_gates(results: Sequence[Fused], shared: Collection[str]) -> dict[str
 
 
 def measure_attributes(results: Sequence[Fused]) -> dict[str, float]:
-    """γ̂ of each controlled attribute whose influence was removed from some criterion."""
+    """Return the mean γ̂ of each controlled attribute whose influence was removed from some criterion."""
     metrics: dict[str, float] = {}
     controls = [result.control for result in results if result.control is not None]
-    for d, name in enumerate(results[0].attribute_names if controls else ()):
-        gamma = np.concatenate(
-            [control.gamma_NKD[..., d][control.taken_NKD[..., d] != 0.0] for control in controls]
-        )
+    if not controls:
+        return metrics
+    for d, name in enumerate(results[0].attribute_names):
+        removed = []
+        for control in controls:
+            was_removed_NK = control.taken_NKD[..., d] != 0.0
+            removed.append(control.gamma_NKD[..., d][was_removed_NK])
+        gamma = np.concatenate(removed)
         if len(gamma):
             metrics[f"rubrank/gamma/{name}"] = float(gamma.mean())
     return metrics
@@ -186,7 +189,7 @@ def measure_attributes(results: Sequence[Fused]) -> dict[str, float]:
 def measure_covariances(
     table: ScoreTable, rewards: Sequence[Sequence[float]], shared: Collection[str]
 ) -> dict[str, float]:
-    """Correlation of each shared criterion with the advantages; none for a criterion whose scores are all equal."""
+    """Return the correlation of each shared criterion with the advantages, unless its scores are all equal."""
     groups = [
         (group.criteria, group.scores, group_rewards)
         for group, group_rewards in zip(table.groups, rewards, strict=True)
@@ -198,7 +201,7 @@ def measure_covariances(
 
 
 def measure_text_means(rollouts: Sequence[Rollout], features: TextFeatures) -> dict[str, float]:
-    """Mean lengths, and Markdown markers per line."""
+    """Return mean lengths, and Markdown markers per line."""
     reasoning_words, answer_words = features.words.mean(0)
     metrics = {"rubrank/reasoning/words": reasoning_words, "rubrank/answer/words": answer_words}
     lengths = find_token_lengths(rollouts)
@@ -211,23 +214,19 @@ def measure_text_means(rollouts: Sequence[Rollout], features: TextFeatures) -> d
 
 
 def measure_groups(results: Sequence[Fused]) -> dict[str, float]:
-    """The share of groups without signal; under RLVR² also how much the criteria agree."""
-    metrics = {
-        "rubrank/groups/no_signal": float(
-            np.concatenate([result.no_signal for result in results]).mean()
-        )
-    }
+    """Return the share of groups without signal; under RLVR² also how much the criteria agree."""
+    no_signal_N = np.concatenate([result.no_signal for result in results])
+    metrics = {"rubrank/groups/no_signal": float(no_signal_N.mean())}
     agreements = [result.agreement for result in results if result.agreement is not None]
     if len(agreements) == len(results):
         metrics["rubrank/groups/agreement"] = _mean(np.concatenate(agreements))
-        metrics["rubrank/groups/error"] = _mean(
-            np.concatenate([result.error_M for result in results])
-        )
+        errors_M = np.concatenate([result.error_M for result in results])
+        metrics["rubrank/groups/error"] = _mean(errors_M)
     return metrics
 
 
 def measure_judges(judging: Judgments, totals: dict[str, float]) -> dict[str, float]:
-    """Calls, cost, tokens, latency, and the share of missing answers.
+    """Return calls, cost, tokens, latency, and the share of missing answers.
 
     totals: "cost" and "tokens" of the run so far; those of this step are added.
     """
@@ -252,7 +251,7 @@ def measure_judges(judging: Judgments, totals: dict[str, float]) -> dict[str, fl
 
 
 def _mean(values: Iterable[float]) -> float:
-    """Mean of the values that are not NaN; NaN if there are none."""
+    """Return the mean of the values that are not NaN; NaN if there are none."""
     numbers = [value for value in values if not math.isnan(value)]
     return float(np.mean(numbers)) if numbers else math.nan
 
@@ -268,7 +267,7 @@ def measure_scores(
     shared: Collection[str],
     lines: list[str],
 ) -> dict[str, float]:
-    """`rubrank/score` and the lines below it.
+    """Return `rubrank/score` and the lines below it.
 
     unknown_M: rollouts without any score. lines: those that the run has had so far; new ones are added.
     """
@@ -314,7 +313,10 @@ def compute_gated_means(result: Fused) -> np.ndarray:
 def _compute_category_means(
     scored: GroupScores, shared: Collection[str], lines: list[str]
 ) -> dict[str, list[float]]:
-    """Line → the weighted means of a group's rollouts over the criteria of a category, a tier, or a rubric."""
+    """Return, for each score line, the weighted means of a group's rollouts over the criteria of that line.
+
+    A line has the criteria of a category, of a tier, of the shared rubric, or of the query's own.
+    """
     columns: dict[str, list[int]] = defaultdict(list)
     for k, criterion in enumerate(scored.criteria):
         if criterion.layer != "quality" or criterion.name in scored.outcomes:
@@ -339,7 +341,7 @@ def _compute_category_means(
 
 
 def _compute_weighted_means(unit_MK: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Weighted means of the rows, leaving NaN out; NaN for a row that contains nothing else."""
+    """Return the weighted means of the rows, leaving NaN out; NaN for a row that contains nothing else."""
     weights_MK = np.where(np.isnan(unit_MK), 0.0, weights)
     total_M = weights_MK.sum(axis=1)
     sum_M = (np.nan_to_num(unit_MK) * weights_MK).sum(axis=1)
@@ -347,7 +349,7 @@ def _compute_weighted_means(unit_MK: np.ndarray, weights: np.ndarray) -> np.ndar
 
 
 def _choose_score_line(kind: str, name: str, lines: list[str]) -> str:
-    """The name of a score line; once a run has `MOST_LINES` of this kind, new names share the line "others"."""
+    """Return the name of a score line; once a run has `MOST_LINES` of this kind, new names share the line "others"."""
     line = f"{kind}/{name[:_MAX_NAME_LENGTH]}"
     if line not in lines:
         if sum(earlier.startswith(f"{kind}/") for earlier in lines) >= MOST_LINES:
@@ -357,7 +359,7 @@ def _choose_score_line(kind: str, name: str, lines: list[str]) -> str:
 
 
 def find_origin(group: Group) -> dict[str, str]:
-    """The source and the stage of a query, as far as its metadata name them."""
+    """Return the source and the stage of a query, as far as its metadata name them."""
     metadata = group.rollouts[0].metadata if group.rollouts else {}
     origin = {}
     for kind, keys in _ORIGIN_KEYS.items():
@@ -387,7 +389,11 @@ class DisputedRollout:
 def find_disputed(
     table: ScoreTable, groups: Sequence[Group], rewards: Sequence[Sequence[float]], most: int = 3
 ) -> tuple[DisputedRollout, ...]:
-    """The rollouts about which the criteria disagree most, at most one per group."""
+    """Find the rollouts about which the criteria disagree most, at most one per group.
+
+    A rollout's position on a criterion is its score in deviations from the group's mean. The criteria disagree about a
+    rollout as much as its positions differ. Criteria on which all rollouts are equal say nothing, and are left out.
+    """
     candidates = []
     for g, scored in enumerate(table.groups):
         unit_GK = scale_scores(scored.criteria, scored.scores)
@@ -428,7 +434,7 @@ def find_disputed(
 def make_completion_columns(
     table: ScoreTable, stopped_by: Sequence[Sequence[Sequence[str]]]
 ) -> dict[str, tuple[tuple[str, ...], ...]]:
-    """Group, scores and gates of each rollout as texts, for a table of completions."""
+    """Return group, scores and gates of each rollout as texts, for a table of completions."""
     return {
         "rubrank/group": tuple((group.id,) * len(group.scores) for group in table.groups),
         "rubrank/scores": tuple(_describe_scores(group) for group in table.groups),
@@ -439,7 +445,7 @@ def make_completion_columns(
 
 
 def _describe_scores(group: GroupScores) -> tuple[str, ...]:
-    """Such as "WordCount 1, Tone –"; criteria that were compared have no score and are left out."""
+    """Describe the scores of each rollout: "WordCount 1, Tone –"; compared criteria have no score and are left out."""
     scored = [(k, name) for k, name in enumerate(group.names) if name not in group.outcomes]
     texts = []
     for row in group.scores.tolist():

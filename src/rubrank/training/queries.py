@@ -52,7 +52,7 @@ class Query:
 
 
 def make_query(prompt: Any, *rows: Any, rubric_column: str = "rubric") -> Query:
-    """A query from a trainer's prompt and the rows that it passes with it; later rows override earlier ones."""
+    """Make a query of a trainer's prompt and the rows that it passes with it; later rows override earlier ones."""
     row: dict[str, Any] = {}
     for data in rows:
         value = parse_json_cell(data)
@@ -76,7 +76,7 @@ def make_query(prompt: Any, *rows: Any, rubric_column: str = "rubric") -> Query:
 
 
 def find_own_rubric(row: Mapping[str, Any], rubric_column: str = "rubric") -> Any:
-    """The rubric of a row: from its rubric column, else the instructions of IFEval; None if it has neither."""
+    """Return the rubric of a row: its rubric column, else the instructions of IFEval; None if it has neither."""
     rubric = row.get(rubric_column)
     if rubric is None and row.get("instruction_id_list") is not None:
         return {name: row[name] for name in INSTRUCTION_COLUMNS if row.get(name) is not None}
@@ -101,7 +101,7 @@ class Completion:
     def to_rollout(
         self, query: Query, thinking: Thinking, where: str, tokenizer: Any = None
     ) -> Rollout:
-        """The rollout, with its token counts if they can be known."""
+        """Make the rollout, with its token counts if they can be known."""
         rollout = rollout_of(
             query.prompt,
             to_messages(self.content),
@@ -130,16 +130,20 @@ def make_group(
     train: bool = True,
     tokenizer: Any = None,
 ) -> Group:
-    """The completions of one query (`Completion`s, texts or messages) as a group.
+    """Make a group of the completions of one query (`Completion`s, texts or messages).
 
     id: unique in the run; None: the engine makes one. A rubric that cannot be decided is refused here, before a judge
     is called.
     """
     engine.check_rubric(query.rubric, where)
     if isinstance(completions, str) or not len(completions):
-        got = repr(completions)
-        remedy = "Pass the whole group."
-        raise InvalidInput(where, "completions", "a list of at least one", got, remedy)
+        raise InvalidInput(
+            where,
+            "completions",
+            allowed="a list of at least one",
+            got=repr(completions),
+            remedy="Pass the whole group.",
+        )
     group_id = engine.label(step, train=train) if id is None else id
     rollouts = []
     for completion in completions:
@@ -164,7 +168,7 @@ async def score_query(
     train: bool = True,
     tokenizer: Any = None,
 ) -> StepRewards:
-    """Rewards of the completions of one query; the parameters are those of `make_group`."""
+    """Return the rewards of the completions of one query; the parameters are those of `make_group`."""
     group = make_group(
         engine, query, completions, step=step, where=where, id=id, train=train, tokenizer=tokenizer
     )
@@ -184,7 +188,7 @@ def score_group(
     metadata: Mapping[str, Any] | None = None,
     train: bool = True,
 ) -> StepRewards:
-    """Rewards of the completions of one query, in their order.
+    """Return the rewards of the completions of one query, in their order.
 
     prompt: a text or chat messages. rubric: the query's own.
     completions: texts, chat messages, or `Completion`s, which also say why sampling ended and count the tokens.
@@ -201,14 +205,14 @@ def score_group(
 
 
 def to_messages(value: Any) -> Any:
-    """Message objects as mappings, with thinking parts as `reasoning_content`; texts unchanged."""
+    """Convert message objects to mappings, with thinking parts as `reasoning_content`; texts stay as they are."""
     if isinstance(value, list | tuple):
         return [_to_message(item) for item in value]
     return _to_message(value)
 
 
 def split_prompt(conversation: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """A conversation as messages: those before the first message of the assistant, and the others."""
+    """Split a conversation into the messages before the first one of the assistant, and the others."""
     messages = [_to_message(item) for item in conversation]
     for i, message in enumerate(messages):
         if isinstance(message, Mapping) and message.get("role") == "assistant":

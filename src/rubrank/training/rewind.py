@@ -25,7 +25,8 @@ from rubrank.errors import InvalidInput
 from rubrank.records.files import append_lines, find_record_files
 
 _log = logging.getLogger("rubrank")
-_BLOCK = 1 << 20
+_BLOCK = 1 << 20  # bytes that are read at a time
+_GZIP_WINDOW = 31  # zlib's code for the largest window with the headers of gzip
 
 
 @dataclass
@@ -83,6 +84,7 @@ def drop_half_record(path: Path) -> None:
 
 
 def _find_end_of_last_line(file: Path) -> int:
+    """Return the number of bytes up to the last line break, reading from the end because files may be large."""
     end = file.stat().st_size
     with file.open("rb") as stream:
         while end:
@@ -96,7 +98,7 @@ def _find_end_of_last_line(file: Path) -> int:
 
 
 def _find_cuts(files: Sequence[Path], place: Mapping[str, Any]) -> list[tuple[Path, int]] | None:
-    """The files to cut, each with the number of bytes that stay; None if the files no longer match the place."""
+    """Return the files to cut, each with the number of bytes that stay; None if the files do not match the place."""
     if not place.get("file"):  # nothing had been written
         return [(file, 0) for file in files]
     names = [file.name for file in files]
@@ -109,7 +111,7 @@ def _find_cuts(files: Sequence[Path], place: Mapping[str, Any]) -> list[tuple[Pa
 
 
 def _find_step(file: Path, step: int) -> tuple[int, list[bytes]]:
-    """The byte at which to truncate a file, and lines after that byte that are from before the step."""
+    """Return the byte at which to truncate a file, and the lines after that byte that are from before the step."""
     end = None
     remaining_lines: list[bytes] = []
     for piece in _read_pieces(file):
@@ -123,6 +125,7 @@ def _find_step(file: Path, step: int) -> tuple[int, list[bytes]]:
 
 
 def _is_before(line: bytes, step: int) -> bool:
+    """Whether a record stays if a run is resumed at `step`: evaluations at `step` itself do."""
     try:
         record = json.loads(line)
     except ValueError:
@@ -152,7 +155,7 @@ def _cut(file: Path, size: int, path: Path, remaining_lines: Sequence[bytes] = (
 
 
 def _read_pieces(file: Path, start: int = 0) -> Iterator[_Piece]:
-    """The pieces of a file from a byte on, in order."""
+    """Yield the pieces of a file from a byte on, in order; raises InvalidInput if a compressed file is damaged."""
     if file.suffix == ".jsonl":
         with file.open("rb") as stream:
             stream.seek(start)
@@ -166,18 +169,21 @@ def _read_pieces(file: Path, start: int = 0) -> Iterator[_Piece]:
         # The error of zstandard is known by its name: the package need not be installed.
         if not isinstance(error, zlib.error) and type(error).__name__ != "ZstdError":
             raise
-        got = f"{file} ({error})"
         raise InvalidInput(
-            "records", "path", "a file that can be read to its end", got, "Move it away."
+            "records",
+            "path",
+            allowed="a file that can be read to its end",
+            got=f"{file} ({error})",
+            remedy="Move it away.",
         ) from None
 
 
 def _read_compressed_pieces(file: Path, start: int) -> Iterator[_Piece]:
-    """Members of a .gz or frames of a .zst. An incomplete piece has the lines that can be read."""
+    """Yield the members of a .gz or the frames of a .zst. An incomplete piece has the lines that can be read."""
 
     def new_decompressor() -> Any:
         if file.suffix == ".gz":
-            return zlib.decompressobj(31)  # with gzip headers
+            return zlib.decompressobj(_GZIP_WINDOW)
         return import_zstandard(file).ZstdDecompressor().decompressobj()
 
     decompressor = new_decompressor()
@@ -189,9 +195,12 @@ def _read_compressed_pieces(file: Path, start: int) -> Iterator[_Piece]:
         while block := stream.read(_BLOCK):
             position += len(block)
             while block:
-                *lines, half_line = (half_line + decompressor.decompress(block)).split(b"\n")
+                text = half_line + decompressor.decompress(block)
+                *lines, half_line = text.split(b"\n")
                 piece.lines += [line + b"\n" for line in lines]
-                block = decompressor.unused_data
+                block = (
+                    decompressor.unused_data
+                )  # the bytes after the end of this piece, if it has ended
                 if decompressor.eof:
                     piece.is_whole = True
                     yield piece

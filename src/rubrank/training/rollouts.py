@@ -87,7 +87,7 @@ def rollout_of(
 
 
 def read_prefilled(group: Group) -> Group:
-    """The group with its responses read as if the prompt had opened the reasoning."""
+    """Return the group with its responses read as if the prompt had opened the reasoning."""
     rollouts = tuple(rollout.reopen_thoughts() for rollout in group.rollouts)
     if all(new is old for new, old in zip(rollouts, group.rollouts, strict=True)):
         return group
@@ -100,7 +100,7 @@ _PROMPT_END = 16  # an opening tag at the end of a prompt takes at most this man
 
 
 def find_prompt_opening_tag(prompt: Any) -> str | None:
-    """The reasoning tag in which a prompt ends: a templated text, or messages that begin the assistant's turn."""
+    """Find the reasoning tag in which a prompt ends: a templated text, or messages that begin the assistant's turn."""
     if isinstance(prompt, str):
         return opening_tag(prompt)
     if not are_messages(prompt) or not prompt:
@@ -113,12 +113,12 @@ def find_prompt_opening_tag(prompt: Any) -> str | None:
 
 
 def find_token_opening_tag(tokenizer: Any, prompt_ids: Sequence[int]) -> str | None:
-    """The reasoning tag in which the tokens of a prompt end, or None."""
+    """Find the reasoning tag in which the tokens of a prompt end, or None."""
     return opening_tag(tokenizer.decode(prompt_ids[-_PROMPT_END:]))
 
 
 def find_template_opening_tag(tokenizer: Any, **options: Any) -> str | None:
-    """The reasoning tag in which the chat template ends before the assistant's turn, or None.
+    """Find the reasoning tag in which the chat template ends before the assistant's turn, or None.
 
     options: arguments of the template, such as `enable_thinking`.
     """
@@ -136,7 +136,7 @@ def find_template_opening_tag(tokenizer: Any, **options: Any) -> str | None:
 
 
 def unwrap_tokenizer(tokenizer: Any) -> Any:
-    """The tokenizer itself; multimodal trainers pass a processor that holds one."""
+    """Return the tokenizer itself; multimodal trainers pass a processor that holds one."""
     return getattr(tokenizer, "tokenizer", tokenizer)
 
 
@@ -162,7 +162,7 @@ def _closes_reasoning_at_once(completion: Any, ids: Any, tokenizer: Any) -> bool
 
 
 def count_tokens(rollout: Rollout, ids: Any, tokenizer: Any) -> Rollout:
-    """The rollout with its `token_counts`, or unchanged if they cannot be known.
+    """Return the rollout with its `token_counts`, or unchanged if they cannot be known.
 
     The total is the number of sampled ids. The reasoning is counted with the tokenizer; the answer is the rest, so it
     includes the reasoning tags and the end token. Without a tokenizer only a response without reasoning is counted.
@@ -179,7 +179,7 @@ def count_tokens(rollout: Rollout, ids: Any, tokenizer: Any) -> Rollout:
 
 
 def set_token_counts(rollout: Rollout, total: int | None, reasoning: int | None = None) -> Rollout:
-    """The rollout with counts that an endpoint reported, or unchanged if they do not say enough."""
+    """Return the rollout with counts that an endpoint reported, or unchanged if they do not say enough."""
     if total is None or (reasoning is None and rollout.thoughts):
         return rollout
     reasoning_tokens = min(reasoning or 0, total)
@@ -198,7 +198,7 @@ _FINISH_REASON_OF = {word: reason for reason, words in _FINISH_REASONS.items() f
 
 
 def infer_finish_reason(ids: Any, end_ids: Collection[int], max_tokens: int | None) -> str | None:
-    """Why sampling ended, from the tokens of a completion without padding. The gate `Truncated` uses it.
+    """Find out why sampling ended, from the tokens of a completion without padding. The gate `Truncated` uses it.
 
     infer_finish_reason([5, 9, 2], end_ids={2}, max_tokens=3)      "stop": the last token is an end token
     infer_finish_reason([5, 9, 7], end_ids={2}, max_tokens=3)      "length": the limit is reached without an end token
@@ -215,7 +215,7 @@ def infer_finish_reason(ids: Any, end_ids: Collection[int], max_tokens: int | No
 
 
 def normalize_finish_reason(reason: Any) -> str | None:
-    """A trainer's finish reason, a word or an enum member, in the usual words: "MAX_TOKENS" → "length"."""
+    """Translate a trainer's finish reason, a word or an enum member, to the usual words: "MAX_TOKENS" → "length"."""
     word = getattr(reason, "value", reason)
     if not isinstance(word, str) or not word.strip():
         return None
@@ -224,7 +224,7 @@ def normalize_finish_reason(reason: Any) -> str | None:
 
 
 def find_end_token_ids(*sources: Any) -> set[int]:
-    """The ids of the end tokens of tokenizers, models or configurations: anything with an `eos_token_id`."""
+    """Collect the end tokens of tokenizers, models or configurations: anything with an `eos_token_id`."""
     end_ids: set[int] = set()
     for source in sources:
         for holder in (source, getattr(source, "generation_config", None)):
@@ -257,7 +257,7 @@ _EMPTY_TURN = {"role": "assistant", "content": ""}
 def split_turns(
     ids: Sequence[int], mask: Sequence[Any] | None, decode: Callable[[Any], str]
 ) -> list[dict[str, Any]]:
-    """The messages of a response, given the mask of sampled tokens; without a mask, a single message."""
+    """Split a response into messages by the mask of sampled tokens; without a mask, it is a single message."""
     messages: list[dict[str, Any]] = []
     for is_sampled, tokens in _split_by_mask(ids, mask):
         text = decode(tokens)
@@ -275,7 +275,7 @@ def split_turns(
 def split_turns_at_end_tokens(
     ids: Sequence[int], end_ids: Collection[int], decode: Callable[[Any], str]
 ) -> tuple[list[dict[str, Any]], Sequence[int]]:
-    """The messages of a response whose mask is unknown, and the tokens of its last turn.
+    """Split a response whose mask is unknown into messages; also returns the tokens of its last turn.
 
     Sampling stops at an end token, so the policy cannot write past one: text behind it comes from the environment. It
     starts with the name of a role, as chat templates write it.
@@ -304,7 +304,7 @@ def split_turns_at_end_tokens(
 
 
 def find_last_turn(ids: Sequence[int], mask: Sequence[Any] | None) -> Sequence[int]:
-    """The tokens of the last turn, empty if the environment spoke last."""
+    """Return the tokens of the last turn, empty if the environment spoke last."""
     tokens: Sequence[int] = ids[:0]
     for is_sampled, run in _split_by_mask(ids, mask):
         tokens = run if is_sampled else ids[:0]
@@ -312,7 +312,7 @@ def find_last_turn(ids: Sequence[int], mask: Sequence[Any] | None) -> Sequence[i
 
 
 def parse_assistant_turn(text: str) -> dict[str, Any]:
-    """A turn of the policy as a message; tool calls in the text become `tool_calls`.
+    """Make a message of a turn of the policy; tool calls in the text become `tool_calls`.
 
     A call that cannot be parsed stays in the text.
     """
@@ -332,7 +332,7 @@ def parse_assistant_turn(text: str) -> dict[str, Any]:
 
 
 def parse_tool_call(text: str) -> dict[str, Any] | None:
-    """One tool call, or None if the text is not one. Open models write calls in two forms:
+    """Read one tool call; None if the text is not one. Open models write calls in two forms:
 
     {"name": "look", "arguments": {"at": "map"}}
     <function=look><parameter=at>map</parameter></function>
@@ -359,7 +359,7 @@ def parse_tool_call(text: str) -> dict[str, Any] | None:
 
 
 def _parse_environment_turn(text: str, after_call: bool) -> list[dict[str, Any]]:
-    """What the environment said between two turns of the policy: tool results, or a message of the user."""
+    """Make messages of the text between two turns of the policy: tool results, or a message of the user."""
     pieces = _split_tagged(text, _RESULT_OPEN, _RESULT_CLOSE)
     results = [piece.strip() for is_result, piece in pieces if is_result]
     if results:
@@ -377,7 +377,7 @@ def _parse_environment_turn(text: str, after_call: bool) -> list[dict[str, Any]]
 def _split_by_mask(
     ids: Sequence[int], mask: Sequence[Any] | None
 ) -> Iterator[tuple[bool, Sequence[int]]]:
-    """Runs of tokens: (sampled by the policy?, tokens)."""
+    """Yield runs of tokens: (sampled by the policy?, tokens)."""
     if mask is None:
         yield True, ids
         return
@@ -389,7 +389,7 @@ def _split_by_mask(
 
 
 def _split_tagged(text: str, opening: str, closing: str) -> Iterator[tuple[bool, str]]:
-    """(between tags?, text) in order; a tag that is never closed is plain text."""
+    """Yield (between tags?, text) in order; a tag that is never closed is plain text."""
     position = 0
     while True:
         start = text.find(opening, position)

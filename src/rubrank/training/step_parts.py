@@ -39,7 +39,7 @@ class FusedPart:
     result: Fused
 
     def find_unknown(self) -> np.ndarray:
-        """(M,) True for rollouts without a reward: no quality criterion has a score, and no gate stopped them."""
+        """Return (M,) True for rollouts without a reward: no quality criterion has a score, no gate stopped them."""
         batch = self.result.batch
         has_quality_N = np.array([_has_quality(group) for group in self.table.groups], dtype=bool)
         unknown_M = batch.missing_MK.all(axis=1) & has_quality_N[batch.group_of_row]
@@ -71,7 +71,7 @@ def fuse_in_parts(
 
 
 def split_step(groups: Sequence[GroupScores], rule: Rule) -> list[slice]:
-    """Consecutive groups with at most `MOST_COLUMNS` different criteria; all groups if the rule must see them at once.
+    """Split a step into groups with at most `MOST_COLUMNS` criteria; one part if the rule must see all at once.
 
     Each part has at least one quality criterion, because gates alone cannot be fused.
     """
