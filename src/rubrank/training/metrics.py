@@ -288,7 +288,7 @@ def measure_scores(
 
 
 def compute_gated_means(result: Fused) -> np.ndarray:
-    """(M,) weighted mean of the scores, from 0 to 1, times the gate's factor; NaN for a rollout without a score."""
+    """Return (M,) weighted means of the scores, from 0 to 1, times the gate's factor; NaN for a rollout without any."""
     batch = result.batch.drop_penalties()
     unit_MK = batch.unit_MK
     if batch.outcomes:
