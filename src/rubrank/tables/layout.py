@@ -138,15 +138,18 @@ def find_layout(
     whole_batches: the rule needs whole batches, so the rows of a batch must be adjacent too (unless any_order).
     """
     limits = limits or {}
-    groups = _find_group_columns(table, columns)
-    attributes = [_find_path(table, "attribute", ATTRIBUTES, name) for name in columns.attributes]
+    group_columns = _find_group_columns(table, columns)
+
+    attribute_paths = []
     attribute_values = []
-    for path in attributes:
+    for name in columns.attributes:
+        path = _find_path(table, "attribute", ATTRIBUTES, name)
         numbers = read_numbers(table, path)
         numbers.check_attribute(table, path)
+        attribute_paths.append(path)
         attribute_values.append(numbers.values.to_numpy())
+    attributes_MD = np.stack(attribute_values, 1) if attribute_values else None
 
-    other_columns = {*groups, columns.batch, *(path[0] for path in attributes if len(path) == 1)}
     left_out: tuple[str, ...] = ()
     scores_MK = None
     if table.ragged_scores is not None:
@@ -154,11 +157,14 @@ def find_layout(
         if len(names) <= MOST_CRITERION_COLUMNS:
             scores_MK = make_matrix(table.ragged_scores, names)
     else:
+        attribute_columns = [path[0] for path in attribute_paths if len(path) == 1]
+        other_columns = {*group_columns, columns.batch, *attribute_columns}
         criteria, left_out = _choose_criteria(table, columns, other_columns)
         values = []
         for path, numbers in criteria.items():
-            if path in attributes or path[0] in groups:
-                use = "an attribute" if path in attributes else "the group"
+            # Criteria that the caller named may be in use already.
+            if path in attribute_paths or path[0] in group_columns:
+                use = "an attribute" if path in attribute_paths else "the group"
                 got = f"{path[-1]!r}, which is {use}, too"
                 allowed = "columns without another use"
                 raise BadTable(str(table.path), "the criteria", allowed, got, "Leave one out.")
@@ -168,20 +174,21 @@ def find_layout(
             values.append(numbers.values.fill_null(np.nan).to_numpy())
         names = tuple(path[-1] for path in criteria)
         scores_MK = np.stack(values, 1)
+    # "Facts" and "facts " are probably one criterion. Criteria that the caller named are meant as they are.
     similar_names = find_similar_names(names) if columns.named_criteria is None else None
     if similar_names:
         got = f"{similar_names[0]!r} and {similar_names[1]!r}"
         remedy = "Give them one name, or name the criteria that are meant: `criteria=Facts,Style`."
         raise BadTable(str(table.path), "the criteria", "of different names", got, remedy)
-    labels = _make_labels(table, groups, columns.batch)
+
+    labels = _make_labels(table, group_columns, columns.batch)
     _check_one_prompt(table, labels)
     _check_rollouts_once(table, labels)
     if not any_order:
         _check_adjacent(table, labels, "group")
         if columns.batch and whole_batches:
             _check_adjacent(table, join_cells(table.frame, (columns.batch,)), "batch")
-    attributes_MD = np.stack(attribute_values, 1) if attribute_values else None
-    return Layout(table, groups, labels, names, scores_MK, attributes_MD, left_out)
+    return Layout(table, group_columns, labels, names, scores_MK, attributes_MD, left_out)
 
 
 # -------------------------------------------------------------------------------------------------------------- groups
@@ -361,19 +368,18 @@ def _choose_criteria(
             left_out.append(path[0])
             continue
         name = path[0]
-        if name.lower() in BOOKKEEPING or name in GROUP_NAMES or "utility." in name:
+        is_earlier_result = "utility." in name  # a column that `fuse --utilities` added
+        if name.lower() in BOOKKEEPING or name in GROUP_NAMES or is_earlier_result:
             left_out.append(name)
         else:
             criteria[path] = numbers
     if not criteria:
-        got = f"columns {', '.join(map(repr, table.frame.columns))}"
-        remedy = "Name them: `criteria=Facts,Style`."
         raise BadTable(
             owner=str(table.path),
             parameter="the criteria",
             allowed="at least one column of numbers",
-            got=got,
-            remedy=remedy,
+            got=f"columns {', '.join(map(repr, table.frame.columns))}",
+            remedy="Name them: `criteria=Facts,Style`.",
         )
     candidates = [path[0] for path in criteria]
     if columns.criteria is None and any(name not in columns.declared for name in candidates):
