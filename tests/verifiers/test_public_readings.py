@@ -68,8 +68,8 @@ def test_verbs_in_ify_are_verbs_with_a_capital(text):
 
 def test_without_the_tools_our_own_rules_decide(monkeypatch):
     public_tools.public_language.cache_clear()
-    monkeypatch.setattr(public_tools, "_factory", lambda: None)
-    monkeypatch.setattr(public_tools, "_tokenizer", lambda: None)
+    monkeypatch.setattr(public_tools, "_load_detector_factory", lambda: None)
+    monkeypatch.setattr(public_tools, "_load_tokenizer", lambda: None)
     assert check("language:response_language", "Guten Tag, wie geht es dir heute?", language="de") == 1
     assert check("ja:keywords:forbidden_words", "この大聖堂は有名です。", forbidden_words=["大聖堂"]) == 0
     assert check("ja:detectable_format:nominal_ending", "春の京都。", count=1) == 1

@@ -34,20 +34,29 @@ def make_distribution(
         distribution = sorted((float(value), float(probability)) for value, probability in pairs)
     except (TypeError, ValueError, OverflowError):  # the last: an integer of 400 digits in a reply
         raise InvalidInput(
-            owner, "probabilities", "pairs of value and probability", repr(probabilities)[:80], ""
+            owner,
+            "probabilities",
+            allowed="pairs of value and probability",
+            got=repr(probabilities)[:80],
         ) from None
     values = [value for value, _ in distribution]
     if len(set(values)) < len(values) or not all(map(math.isfinite, values)):
         raise InvalidInput(
-            owner, "probabilities", "of different finite values", repr(values)[:80], ""
+            owner, "probabilities", allowed="of different finite values", got=repr(values)[:80]
         )
     for _, probability in distribution:
         if not 0.0 <= probability <= 1.0:
-            raise InvalidInput(owner, "probabilities", "from 0 to 1", f"{probability:g}", "")
+            raise InvalidInput(
+                owner, "probabilities", allowed="from 0 to 1", got=f"{probability:g}"
+            )
     total = math.fsum(probability for _, probability in distribution)
     if abs(total - 1.0) > _SUM_TOLERANCE:
         raise InvalidInput(
-            owner, "probabilities", "such that they add up to 1", f"{total:g}", "Give all levels."
+            owner,
+            "probabilities",
+            allowed="such that they add up to 1",
+            got=f"{total:g}",
+            remedy="Give all levels.",
         )
     if abs(total - 1.0) < _ROUNDING:  # what a file holds must come back unchanged
         return tuple(distribution)
@@ -64,18 +73,18 @@ def mix_distributions(distributions: Sequence[Distribution]) -> Distribution:
 
 
 def mean_of(distribution: Distribution) -> float:
-    """The expected value."""
+    """Return the expected value of a distribution."""
     return math.fsum(value * probability for value, probability in distribution)
 
 
 def most_probable(distribution: Distribution, higher_is_better: bool) -> float:
-    """The likeliest value; of equally likely ones the least favourable."""
+    """Return the likeliest value; of equally likely ones the least favourable."""
     highest = max(probability for _, probability in distribution)
     tied = [value for value, probability in distribution if probability == highest]
     return tied[0] if higher_is_better else tied[-1]
 
 
 def sureness(distribution: Distribution) -> float:
-    """By how much the likeliest value is more probable than the next: 1 = certain, 0 = undecided between two."""
+    """Return by how much the likeliest value is more probable than the next: 1 = certain, 0 = undecided."""
     probabilities = sorted((probability for _, probability in distribution), reverse=True)
     return probabilities[0] - probabilities[1] if len(probabilities) > 1 else 1.0

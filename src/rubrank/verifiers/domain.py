@@ -27,7 +27,7 @@ class Domain:
         return ", ".join(f"{value:g}" for value in self.values) or f"{self.low:g} to {self.high:g}"
 
     def holds(self, value: float) -> bool:
-        """Whether the domain contains the value."""
+        """Does the domain contain the value?"""
         if self.values:
             return value in self.values
         return self.low <= value <= self.high
@@ -39,7 +39,12 @@ UNIT = Domain("continuous")
 
 
 def discrete(*values: float) -> Domain:
-    """A domain of these values, such as discrete(-1, 0, 1)."""
+    """Return a domain of these values, such as discrete(-1, 0, 1). Raises InvalidInput for fewer than two."""
     if len(set(values)) < 2:
-        raise InvalidInput("discrete", "values", "two or more different numbers", repr(values), "")
+        raise InvalidInput(
+            owner="discrete",
+            parameter="values",
+            allowed="two or more different numbers",
+            got=repr(values),
+        )
     return Domain("discrete", tuple(sorted(values)), min(values), max(values))

@@ -32,21 +32,28 @@ if_rlvr = partial(instruction, family="if_rlvr")
 """`@if_rlvr(name)` registers the verifier of an IF-RLVR constraint."""
 
 
-def _first_of_list(value: Any) -> Any:
+def _take_first(value: Any) -> Any:
+    """Return the first item of a list; other values unchanged."""
     if isinstance(value, list) and value:
         return value[0]
     return value
 
 
-Word = Annotated[str, BeforeValidator(_first_of_list)]
-_SMALL = re.compile(r"\b[a-z]+\b")
+Word = Annotated[str, BeforeValidator(_take_first)]
+_LOWER_CASE_WORD = re.compile(r"\b[a-z]+\b")
 _ASCII_LETTERS = re.compile("[A-Za-z]")
 _NOT_WORD = re.compile(r"[^\w\s]")
+# "***" between two parts
 _DIVIDER = re.compile(r"\s?\*\*\*\s?")
-_JOINED = re.compile(r"[.!?。！？][\"'”’)\]]{0,3}-(?=\S)")
+# The hyphen in "One.-Two": sentences joined without a space
+_SENTENCE_HYPHEN = re.compile(r"[.!?。！？][\"'”’)\]]{0,3}-(?=\S)")
+# "[two words]," as a piece of a text, with marks around it
 _BRACKETED = re.compile(r"[^\w\[\]]*\[[^\[\]]+\][^\w\[\]]*\Z")
+# "<<two words>>"
 _PAIR = re.compile(r"<<[^<>\s]+[ \t\n]+[^<>\s]+>>")
+# "<<last>>." at the end: a word without a partner
 _LAST_ALONE = re.compile(r"<<[^<>\s]+>>\W*\Z")
+# A divider as Markdown allows it, too: "* * *" on a line of its own
 _WIDE_DIVIDER = re.compile(r"(?m)^[ \t]*(?:\*[ \t]*){3,}$|\*\*\*|\* \* \*")
 
 
@@ -275,7 +282,7 @@ def lowercase_counting(text: Text, *, N: Count, compat: Compat = "fixed") -> Ans
     Not covered: scripts without capitals, whose words are not small.
     """
     if compat == "upstream":
-        count = len(_SMALL.findall(text.raw))
+        count = len(_LOWER_CASE_WORD.findall(text.raw))
     else:
         count = sum(word.islower() for word in text.words)
     return compare_count(count, "lowercase word", "at most", N)
@@ -514,7 +521,7 @@ def sentence_hyphens(text: Text, *, compat: Compat = "fixed") -> Answer:
             if piece != sentence:
                 return False, f"{piece[:60]!r} is no sentence by itself"
         return True, "joined by hyphens"
-    without_joints, joints = _JOINED.subn(",", text.raw)
+    without_joints, joints = _SENTENCE_HYPHEN.subn(",", text.raw)
     sentences_left = len(Text(without_joints).sentences)
     reason = f"{joints} hyphens join sentences; {sentences_left - 1} joints have spaces"
     return sentences_left == 1 and joints > 0, reason

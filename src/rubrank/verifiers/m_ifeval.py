@@ -30,7 +30,7 @@ def _allow_none(characters: Sequence[str], kind: str) -> tuple[bool, str]:
 
 
 def _find_digits(text: Text, compat: Compat) -> list[str]:
-    """The digits; the public checkers overlook raised and circled ones."""
+    """Return the digits; the public checkers overlook raised and circled ones."""
     return list(filter(str.isdecimal if compat == "upstream" else str.isdigit, text.raw))
 
 

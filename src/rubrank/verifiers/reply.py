@@ -239,7 +239,7 @@ _CONFIDENCE = re.compile(
 
 
 def _read_confidence(answer: str) -> float | None:
-    """The last confidence that the answer states, from 0 to 1."""
+    """Return the last confidence that the answer states, from 0 to 1."""
     last = None
     for match in _CONFIDENCE.finditer(answer[-20_000:]):
         last = match
@@ -333,7 +333,7 @@ Limit = Annotated[float, Field(gt=0)]
 def _find_number(
     metadata: Mapping[str, Any], names: Mapping[str, float], key: str | None
 ) -> float | None:
-    """The first of the names that holds a number, in the row or in what it nests; `key` names another."""
+    """Return the first of the names that holds a number, in the row or in what it nests; `key` names another."""
     factors = {key: names.get(key, 1.0)} if key is not None else names
     for holder in (metadata, *(metadata.get(name) for name in _HOLDERS)):
         for name, factor in factors.items():

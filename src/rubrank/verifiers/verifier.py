@@ -104,7 +104,7 @@ OUTAGE = "outage"
 
 
 def missing(reason: str) -> Verdict:
-    """A verdict that could not be decided: no value, and the reason."""
+    """Return a verdict that could not be decided: no value, and the reason."""
     return Verdict(None, reason)
 
 
@@ -140,13 +140,21 @@ class Verifier:
 
     @cached_property
     def parameters(self) -> type[BaseModel]:
-        """The parameters, as a pydantic model."""
+        """Return the parameters, as a pydantic model."""
         hints = _read_type_hints(self.function, include_extras=True)
-        fields: dict[str, Any] = {
-            p.name: (hints.get(p.name, Any), ... if p.default is p.empty else p.default)
-            for p in list(inspect.signature(self.function).parameters.values())[1:]
-            if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD) and p.name != "compat"
-        }
+        _, *parameters = inspect.signature(
+            self.function
+        ).parameters.values()  # the first is the subject
+        fields: dict[str, Any] = {}
+        for parameter in parameters:
+            is_named = parameter.kind in (
+                parameter.KEYWORD_ONLY,
+                parameter.POSITIONAL_OR_KEYWORD,
+            )
+            if is_named and parameter.name != "compat":
+                # `...` makes a field of pydantic required.
+                default = ... if parameter.default is parameter.empty else parameter.default
+                fields[parameter.name] = (hints.get(parameter.name, Any), default)
         # A parameter may be called `schema` or `copy`, as pydantic's own methods are.
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Field name .* shadows an attribute")
@@ -159,7 +167,7 @@ class Verifier:
 
     @property
     def doc(self) -> str:
-        """What passes, what fails, what is not covered."""
+        """The docstring: what passes, what fails, what is not covered."""
         return inspect.getdoc(_unwrap_partial(self.function)) or ""
 
     def check_parameters(self, params: dict[str, Any]) -> BaseModel:
@@ -176,11 +184,15 @@ class Verifier:
             for further in further_errors[:_MOST_ERRORS_SHOWN]:
                 remedy += f" Also: {_name_parameter(further)} must be {describe_allowed(further)}."
             raise InvalidInput(
-                owner, _name_parameter(first), allowed, brief(first.get("input")), remedy
+                owner,
+                _name_parameter(first),
+                allowed=allowed,
+                got=brief(first.get("input")),
+                remedy=remedy,
             ) from None
         problem = None if self.check is None else self.check(validated)
         if problem is not None:
-            raise InvalidInput(owner, "params", problem, brief(params), remedy)
+            raise InvalidInput(owner, "params", allowed=problem, got=brief(params), remedy=remedy)
         return validated
 
     def find_missing_package(self, params: BaseModel) -> tuple[str, str] | None:
@@ -321,7 +333,7 @@ class Verifier:
 
 
 def _describe_failure(name: str, error: BaseException) -> str:
-    """Which verifier failed, with which exception, and the line of the user's code where it was raised."""
+    """Say which verifier failed, with which exception, and in which line of the user's code."""
     place = find_failed_line(error)
     return f"{name} failed: {type(error).__name__}: {error}" + (f" ({place})" if place else "")
 
@@ -433,11 +445,11 @@ def _find_function(decorated_object: Any) -> Callable[..., Any]:
     if isinstance(function, type) or not callable(function) or is_async(function):
         allowed = "a function of one response that is not async, or a class without arguments that has `__call__`"
         raise InvalidInput(
-            "verifier",
-            "function",
-            allowed,
-            describe_object(decorated_object),
-            "See `rubrank help extending`.",
+            owner="verifier",
+            parameter="function",
+            allowed=allowed,
+            got=describe_object(decorated_object),
+            remedy="See `rubrank help extending`.",
         )
     return function
 
@@ -473,11 +485,11 @@ def _find_wanted_type(function: Callable[..., Any], hints: dict[str, Any]) -> ty
     if not parameters or parameters[0].kind is inspect.Parameter.KEYWORD_ONLY:
         allowed = "one whose first parameter is the response"
         raise InvalidInput(
-            "verifier",
-            "function",
-            allowed,
-            describe_object(function),
-            "See `rubrank help extending`.",
+            owner="verifier",
+            parameter="function",
+            allowed=allowed,
+            got=describe_object(function),
+            remedy="See `rubrank help extending`.",
         )
     wants: type = hints.get(parameters[0].name, Text)
     return wants if wants in (Rollout, Group, str) else Text
@@ -493,7 +505,7 @@ def is_verifier(name: str) -> bool:
 
 
 def verifier_names() -> tuple[str, ...]:
-    """All of them: the library's, those of installed plug-ins, and your own."""
+    """Return the names of all verifiers: the library's, those of installed plug-ins, and your own."""
     _load_families()
     load_plugins()
     return tuple(VERIFIERS)
@@ -501,7 +513,7 @@ def verifier_names() -> tuple[str, ...]:
 
 @only_our_errors
 def find_verifier(name: str) -> Verifier:
-    """The verifier of that name."""
+    """Return the verifier of that name. Raises UnknownName if there is none."""
     if not is_verifier(name):
         raise UnknownName.of("find_verifier", "name", name, VERIFIERS)
     return VERIFIERS[name]
@@ -509,7 +521,7 @@ def find_verifier(name: str) -> Verifier:
 
 @cache
 def library_examples() -> dict[str, list[dict[str, Any]]]:
-    """The worked examples of all verifiers, by name; see verifiers/examples."""
+    """Return the worked examples of all verifiers, by name; see verifiers/examples."""
     import yaml
 
     examples: dict[str, list[dict[str, Any]]] = {}

@@ -11,13 +11,15 @@ from __future__ import annotations
 import math
 import re
 
-_LONGEST = 400
-_DEEPEST = 40
+_MOST_CHARACTERS = 400
+_MOST_DEPTH = 40  # of brackets, signs and powers inside each other
 _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺", "0123456789-+")
 _RAISED = re.compile("[⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺]+")
+# A number, or a sign: \frac, √, **, (
 _TOKEN = re.compile(
     r"\s*(?:(\d+(?:\.\d+)?(?:[eE][-+]?\d{1,4})?|\.\d+)|(\\[dtc]?frac|\\sqrt|√|\\pi|π|\*\*|[-+*/^(){}\[\]!%]))"
 )
+# Ways of writing the same, by what they are replaced by. {,} and commas group digits: 1{,}000.
 _REPLACED = (
     (re.compile(r"\\(?:left|right|displaystyle|[,;! ])|\$|~"), " "),
     (re.compile(r"\\(?:times|cdot|ast)|[×·⋅∙]"), "*"),
@@ -34,14 +36,14 @@ class _NoSumError(ValueError):
 
 
 def spell_powers(text: str) -> str:
-    """The text with raised digits as powers: 2¹⁰ → 2^{10}."""
+    """Return the text with raised digits as powers: 2¹⁰ → 2^{10}."""
     return _RAISED.sub(lambda m: "^{" + m[0].translate(_SUPERSCRIPTS) + "}", text)
 
 
 def evaluate(text: str) -> float | None:
-    """The value of an expression; None if the text is none (words, letters, a list) or has no value (1/0)."""
+    """Return the value of an expression; None if the text is none (words, letters, a list) or has no value (1/0)."""
     text = spell_powers(text.strip())
-    if not text or len(text) > _LONGEST:
+    if not text or len(text) > _MOST_CHARACTERS:
         return None
     for pattern, replacement in _REPLACED:
         text = pattern.sub(replacement, text)
@@ -76,7 +78,15 @@ def _tokenize(text: str) -> list[str]:
 
 
 class _Parser:
-    """Recursive descent over the tokens; every step takes one. `depth` bounds the recursion."""
+    """Computes the value of tokens by recursive descent. `depth` bounds the recursion.
+
+    sum      product (+ product)*
+    product  signed (* signed | / signed | power)*     3(4+1) has no sign of multiplication
+    signed   (+ | -)* power
+    power    postfix (^ signed)?
+    postfix  atom (! | %)*
+    atom     number | π | (sum) | \\frac atom atom | √ atom
+    """
 
     def __init__(self, tokens: list[str]) -> None:
         self._tokens = tokens
@@ -97,7 +107,7 @@ class _Parser:
         return token
 
     def parse_sum(self, depth: int) -> float:
-        if depth > _DEEPEST:
+        if depth > _MOST_DEPTH:
             raise _NoSumError
         value = self._parse_product(depth)
         while self._peek() in ("+", "-"):
@@ -122,14 +132,14 @@ class _Parser:
     def _parse_signed(self, depth: int) -> float:
         if self._peek() not in ("-", "+"):
             return self._parse_power(depth)
-        if depth > _DEEPEST:
+        if depth > _MOST_DEPTH:
             raise _NoSumError
         sign = self._take()
         value = self._parse_signed(depth + 1)
         return -value if sign == "-" else value
 
     def _parse_power(self, depth: int) -> float:
-        if depth > _DEEPEST:
+        if depth > _MOST_DEPTH:
             raise _NoSumError
         base = self._parse_postfix(depth)
         if self._peek() not in ("^", "**"):
@@ -174,7 +184,7 @@ class _Parser:
         return value
 
     def _parse_root(self, depth: int) -> float:
-        if depth > _DEEPEST:
+        if depth > _MOST_DEPTH:
             raise _NoSumError
         order = 2.0
         if self._peek() == "[":

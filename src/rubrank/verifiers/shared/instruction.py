@@ -74,7 +74,7 @@ _NO_PUNCTUATION = str.maketrans("", "", ASCII_PUNCTUATION)
 
 
 def select_sentences(text: Text, compat: Compat) -> Sequence[str]:
-    """The sentences of the text, or those of the public splitter, for which a line break ends nothing."""
+    """Return the sentences of the text, or those of the public splitter, for which a line break ends nothing."""
     return public_sentences(text.raw) if compat == "upstream" else text.sentences
 
 

@@ -26,16 +26,18 @@ from rubrank.verifiers.shared.language import (
 )
 from rubrank.verifiers.shared.language_names import QUOTED, find_request, named_languages
 
-_SPLIT = re.compile(r"\n[ \t]*\n|(?<=[。！？])|(?<=[.!?])\s")
+_SENTENCE_END = re.compile(r"\n[ \t]*\n|(?<=[。！？])|(?<=[.!?])\s")
+# Characters of Chinese, Japanese and Korean
 _DENSE = re.compile(f"[{HAN}\u3040-\u30ff\uac00-\ud7af]")
 LEAST = 12
 """Letters from which a sentence shows its language; a Chinese character is worth three."""
-_CLEAR = 0.25
-_BLOCK = 100  # letters of a block of lines, see `find_switch`
+_CLEAR = 0.25  # sureness from which a sentence counts for its language
+_BLOCK_LETTERS = 100  # of a block of lines, see `find_switch`
 _SURE_OF_BLOCK = 0.8
 _LEAST_SWITCHED = 180  # letters in another language that are more than a quotation
 _SHORT_RULES = 200  # characters: a shorter system prompt only greets
 _MOST_CHARACTERS = 200_000
+# Signs of code: braces, x = 1, f(, obj.method, "import os", "key: value"
 _CODE = re.compile(
     r"[{}=<>;$|]|\\(?![\"'])|\w\(|\)\.|->|::|^\s*(?:#|//|import |from |def |class |return\b|print\b|SELECT\b"
     r"|\w+:\s*\S+$)"
@@ -44,12 +46,12 @@ _WORDS = re.compile(r"[^\W\d_]{2,}")
 
 
 def weigh(text: str) -> int:
-    """How much text there is to tell a language by: letters, those of Chinese, Japanese and Korean as three."""
+    """Measure how much text there is to tell a language by: letters, those of Chinese, Japanese and Korean as three."""
     return sum(map(str.isalpha, text)) + 2 * len(_DENSE.findall(text))
 
 
 def extract_prose(text: str) -> str:
-    """The text without code and addresses; prose in a code fence is kept."""
+    """Return the text without code and addresses; prose in a code fence is kept."""
     prose = without_code(text)
     hidden: list[str] = []
     if has_fence(text):
@@ -60,7 +62,7 @@ def extract_prose(text: str) -> str:
 
 
 def _is_prose(code: str) -> bool:
-    """Sentences rather than code: most lines have words and none of the signs of code."""
+    """Are these sentences rather than code? Then most lines have words and none of the signs of code."""
     lines = [line for line in code.splitlines() if line.strip()]
     sentences = 0
     for line in lines:
@@ -70,7 +72,7 @@ def _is_prose(code: str) -> bool:
 
 
 def measure_languages(text: str) -> dict[str, float]:
-    """The languages of the text's sentences, by their share; code, addresses and quotations left out."""
+    """Return the languages of the text's sentences, by their share; code, addresses and quotations left out."""
     sizes: dict[str, float] = {}
     for piece in _split_pieces(text):
         code, sure = detect_language(piece)
@@ -81,7 +83,7 @@ def measure_languages(text: str) -> dict[str, float]:
 
 
 def measure_others(text: str, languages: Collection[str]) -> float:
-    """How much of the text is surely in none of these languages."""
+    """Return how much of the text is surely in none of these languages."""
     total = 0
     other_size = 0
     for piece in _split_pieces(text):
@@ -93,7 +95,7 @@ def measure_others(text: str, languages: Collection[str]) -> float:
 
 
 def measure_within(text: str, languages: Collection[str]) -> float:
-    """How much of the text, including quotations, is in these languages."""
+    """Return how much of the text, including quotations, is in these languages."""
     prose = extract_prose(text[:_MOST_CHARACTERS])
     total = 0
     within = 0
@@ -118,7 +120,7 @@ def quotes_language(text: str, languages: Collection[str]) -> bool:
 
 
 def find_switch(text: str, languages: Collection[str]) -> str:
-    """The language that a text changes to and stays in, after a beginning in one of these languages; "" if none.
+    """Return the language that a text changes to and stays in, after a beginning in one of these languages; "" if none.
 
     Both parts must be long enough to be sure, so that a foreign title or quotation is no change.
     """
@@ -143,11 +145,11 @@ def find_switch(text: str, languages: Collection[str]) -> str:
 
 
 def _merge_lines(prose: str) -> list[str]:
-    """Lines joined with their neighbours until each block is long enough to be sure of its language."""
+    """Join lines with their neighbours until each block is long enough to be sure of its language."""
     blocks: list[str] = []
-    size = _BLOCK
+    size = _BLOCK_LETTERS
     for line in filter(str.strip, prose.splitlines()):
-        if size >= _BLOCK:
+        if size >= _BLOCK_LETTERS:
             blocks.append(line)
             size = 0
         else:
@@ -157,16 +159,17 @@ def _merge_lines(prose: str) -> list[str]:
 
 
 def _split_pieces(text: str) -> list[str]:
+    """Split the prose of a text into pieces, without quotations unless nearly everything is quoted."""
     prose = extract_prose(text[:_MOST_CHARACTERS])
     unquoted = QUOTED.sub(" ", prose)
     if weigh(unquoted) < max(LEAST, 0.4 * weigh(prose)):
-        unquoted = prose  # nearly everything is quoted: that is the text
+        unquoted = prose
     return merge_sentences(unquoted)
 
 
 def merge_sentences(prose: str) -> list[str]:
-    """Sentences joined with their neighbours until each is long enough to tell its language, about a dozen of them."""
-    sentences = _SPLIT.split(prose)
+    """Join sentences with their neighbours until each is long enough to tell its language, about a dozen of them."""
+    sentences = _SENTENCE_END.split(prose)
     least = max(60, sum(map(len, sentences)) // 12)
     pieces: list[str] = []
     size = least  # of the last piece; the first sentence begins a new one
@@ -197,6 +200,9 @@ class Accepted:
     """Is it certain which language a prompt in Latin (or Cyrillic …) letters is in? Else only its script is."""
 
 
+_SHARED_SCRIPTS = ("Latin", "Cyrillic", "Arabic", "Devanagari")
+# Words to be used in the answer: 包含关键词"love"和"you".
+_QUOTED_WORDS = re.compile("[\"“‘'「][a-z][a-z ]{2,}[\"”’'」]")
 # Rules of a system prompt are for one case or part, unless they say otherwise.
 _ALWAYS = re.compile(
     r"\b(?:always|only|every|all|entire(?:ly)?|must|never)\b|始终|一律|所有|全部|总是|只能|只用|仅用|必须|toujours|siempre|immer|必ず|항상",
@@ -209,7 +215,7 @@ _RULES_DIFFER = re.compile(
 
 
 def find_accepted(rollout: Rollout) -> Accepted:
-    """What the prompt asks for; else every language that it is written in, names or makes possible."""
+    """Return the languages that the prompt asks for; else every language that it is written in or mentions."""
     rules = "\n\n".join(m.content for m in rollout.prompt if m.role in ("system", "developer"))
     request = find_request(rollout.question)
     # Rules of a system prompt may forbid what the user asks for.
@@ -243,7 +249,7 @@ def _is_mostly_code(prompt: str) -> bool:
 
 
 def find_prompt_languages(prompt: str) -> tuple[frozenset[str], bool]:
-    """The languages that a prompt is written in or quotes, and whether that of its letters is certain."""
+    """Return the languages that a prompt is written in or quotes, and whether that of its letters is certain."""
     prose = _drop_code(prompt)
     counts = count_scripts(prose)
     total = sum(n * (3 if script == "Han" else 1) for script, n in counts.items())
@@ -257,29 +263,23 @@ def find_prompt_languages(prompt: str) -> tuple[frozenset[str], bool]:
                 languages |= {"zh", "ja"}
             else:
                 languages |= {detect_language(prose)[0], code}
-        elif n < 4:
             continue
-        elif script not in _SHARED_SCRIPTS:
+        if n < 4:
+            continue
+        if script not in _SHARED_SCRIPTS:
             languages.add(detect_language(letters)[0])
-        elif (
-            script != "Latin"
-            or n >= 0.1 * total
-            or n >= 40
-            or len(_QUOTED_WORDS.findall(prompt)) >= 2
-        ):
+            continue
+        # A few Latin letters in a Chinese prompt may be names.
+        is_much = script != "Latin" or n >= 0.1 * total or n >= 40
+        if is_much or len(_QUOTED_WORDS.findall(prompt)) >= 2:
             more, certain = _find_languages_of_script(letters, script)
             languages |= more
             sure = sure and certain
     return frozenset(languages - {""}), sure
 
 
-_SHARED_SCRIPTS = ("Latin", "Cyrillic", "Arabic", "Devanagari")
-# Words to be used in the answer: 包含关键词"love"和"you".
-_QUOTED_WORDS = re.compile("[\"“‘'「][a-z][a-z ]{2,}[\"”’'」]")
-
-
 def _find_languages_of_script(letters: str, script: str) -> tuple[set[str], bool]:
-    """The languages of the sentences, and whether that of the whole is certain."""
+    """Return the languages of the sentences, and whether that of the whole is certain."""
     main, certainty = detect_language(letters)
     languages = {main}
     for piece in merge_sentences(letters):
@@ -293,13 +293,13 @@ def _find_languages_of_script(letters: str, script: str) -> tuple[set[str], bool
 
 
 def _drop_code(prompt: str) -> str:
-    """The prompt without code, fenced or not, unless nothing else is there."""
+    """Return the prompt without code, fenced or not, unless nothing else is there."""
     prose = "\n".join(_select_prose_lines(prompt))
     return prose if weigh(prose) >= LEAST else prompt
 
 
 def _select_prose_lines(prompt: str) -> list[str]:
-    """The lines outside fences that have few signs of code."""
+    """Return the lines outside fences that have few signs of code."""
     lines = split_code(prompt)[0] if has_fence(prompt) else prompt.splitlines()
     prose_lines = []
     for line in lines:

@@ -33,17 +33,19 @@ from rubrank.verifiers.shared.word_tables import read_table, read_words
 
 _MONEY = frozenset(("yuan", "yen", "won", "dollar", "euro", "pound", "rupee"))
 _DIGITS = (
-    r"0[xX][0-9a-fA-F]{1,16}\b|0b[01]{1,60}\b"
+    r"0[xX][0-9a-fA-F]{1,16}\b|0b[01]{1,60}\b"  # 0xff, 0b101
     r"|\d{1,3}(?:\.\d{3})+,\d+|\d{1,3}(?:\.\d{3}){2,}(?![\d.])"  # 1.234.567,89
     r"|\d{1,3}(?:[ '’_]\d{3})+(?!\d)(?:[.,]\d+)?"  # 1 234 567,89 and 1'234'567.89
     r"|\d{1,2}(?:,\d{2})+,\d{3}(?!\d)(?:\.\d+)?"  # 12,34,567
-    r"|\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)?|\d+(?:[.,]\d+)?|\.\d+"
+    r"|\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)?"  # 1,234,567.89
+    r"|\d+(?:[.,]\d+)?|\.\d+"  # 12, 3,14 and .5
 )
 _HAN_DIGIT = f"[{HAN_DIGITS}]"
 _PERCENT = (
     r"\\?%|٪|percent(?:age points?)?|per cent|pct\b|por\s?ciento|por cento|pour cent|prozent|procent|per cento"
     r"|процент\w*|パーセント|퍼센트|프로(?!\w)|phần trăm|persen|yüzde|เปอร์เซ็นต์"
 )
+# What follows a number: a sign of percent, or a unit, perhaps in LaTeX: " km/h", "\text{ cm}^2", "^\circ C"
 _AFTER = re.compile(
     rf"[\s~]*(?:(?P<percent>{_PERCENT})|(?P<mille>‰|permille)|(?P<tenths>成(?!\w)|割))"
     r"|[\s~]*\\?(?:text|mathrm|operatorname)?\{?\s*(?P<unit>\^?\\circ\s?C?|[^\s\d.,;:!?。，；：！？、)）}$=<>|]"
@@ -51,7 +53,7 @@ _AFTER = re.compile(
     re.IGNORECASE,
 )
 # x^2, x_1, H2O, B12: no numbers of their own; USD5 and Rs500 are.
-_GLUED = re.compile(
+_PART_OF_NAME = re.compile(
     r"(?:[A-Za-zÀ-ɏ)}][\^_]\{?|(?<![A-Za-z])(?!(?:usd|eur|gbp|cny|rmb|inr|rs|us|nt|hk)\Z)[A-Za-z]{1,11})\Z",
     re.I,
 )
@@ -71,13 +73,13 @@ class Number:
     """As it stands in the text, with its unit."""
     start: int = field(default=0, compare=False, repr=False)
     end: int = field(default=0, compare=False, repr=False)
-    """Its place in `prepare(text)`, without the unit."""
+    """Its place in `normalise_numbers(text)`, without the unit."""
     in_words: bool = field(default=False, compare=False, repr=False)
 
 
 @cache
-def units() -> dict[str, tuple[float, str]]:
-    """Every name of a unit → its size in base units, and what it measures: "km" → (1000.0, "length")."""
+def read_units() -> dict[str, tuple[float, str]]:
+    """Return the size of every unit in base units, and what it measures: {"km": (1000.0, "length"), …}."""
     table: dict[str, tuple[float, str]] = {}
     for dimension, factor, names in read_table("units"):
         table |= dict.fromkeys(names.split(), (float(factor), dimension))
@@ -86,70 +88,82 @@ def units() -> dict[str, tuple[float, str]]:
 
 @cache
 def measure_unit(unit: str) -> tuple[float, str] | None:
-    """The size and dimension of a unit, also of a compound one: "km/h" → (0.2778, "length/time"). None if unknown."""
-    if unit in units():
-        return units()[unit]
+    """Return the size and dimension of a unit, also of a compound one: "km/h" → (0.2778, "length/time"); else None."""
+    if unit in read_units():
+        return read_units()[unit]
     parts = [_UNIT_WITH_POWER.fullmatch(part) for part in re.split("[/每]", unit)]
-    if len(parts) != 2 or any(part is None or part[1] not in units() for part in parts):
+    if len(parts) != 2 or any(part is None or part[1] not in read_units() for part in parts):
         return None
     sizes: list[tuple[float, str]] = []
     for part in filter(None, parts):
-        factor, dimension = units()[part[1]]
+        factor, dimension = read_units()[part[1]]
         power = int(part[2] or 1)
         sizes.append((factor**power, dimension if power == 1 else f"{dimension}^{power}"))
     (above, dimension_above), (below, dimension_below) = sizes
     return above / below, f"{dimension_above}/{dimension_below}"
 
 
-def dimension_of(unit: str) -> str:
-    """What the unit measures; an unknown unit measures itself."""
+def find_dimension(unit: str) -> str:
+    """Return what the unit measures ("length"); an unknown unit measures itself."""
     measure = measure_unit(unit)
     return measure[1] if measure else unit
 
 
 @cache
-def _scale_words() -> dict[str, float]:
-    return {
-        word: float(factor)
-        for factor, words in read_words("large_numbers").items()
-        for word in words
-    }
+def _read_scale_words() -> dict[str, float]:
+    """Return the words that multiply a number: {"million": 1e6, …}."""
+    scales: dict[str, float] = {}
+    for factor, words in read_words("large_numbers").items():
+        scales |= dict.fromkeys(words, float(factor))
+    return scales
 
 
 @cache
-def _number_pattern() -> re.Pattern[str]:
-    spelled = sorted(
-        (word for word in _scale_words() if word not in "만억천"), key=len, reverse=True
+def _compile_number_pattern() -> re.Pattern[str]:
+    """Compile the pattern of a number: sign, currency, one of six notations, power of ten, scale."""
+    sign = r"(?P<sign>(?<![\w)])[-–+±]\s?|\b(?:minus|negative|moins|menos|meno|минус)\s|[负負]|マイナス)?"
+    money = r"(?P<money>[$€£¥₹]\s?)?(?P<sign2>(?<=[$€£¥₹])-)?"
+    # \frac{3}{4}, \frac34
+    latex_fraction = (
+        r"\\[dtc]?frac\s?\{?(?P<frac_above>-?\d+(?:\.\d+)?)\}?"
+        r"\s?\{?(?P<frac_below>(?<=[{}])\d+(?:\.\d+)?|\d)\}?"
     )
-    # 千 before the name of a unit belongs to it: 千米, 千克.
-    scale = (
-        rf"(?:千(?![米克瓦帕焦伏赫卡])|[万萬亿億百兆])+|[만억천]+(?=\D)|(?:{'|'.join(spelled)})\b"
+    # 三分之二, 100分之3
+    han_fraction = (
+        rf"(?P<han_below>{HAN}+|\d+)分之(?P<han_above>{HAN}+(?:[点點]{_HAN_DIGIT}+)?|\d+(?:\.\d+)?)"
     )
-    return re.compile(
-        r"(?P<sign>(?<![\w)])[-–+±]\s?|\b(?:minus|negative|moins|menos|meno|минус)\s|[负負]|マイナス)?"
-        r"(?P<money>[$€£¥₹]\s?)?(?P<sign2>(?<=[$€£¥₹])-)?(?:"
-        # \frac{3}{4}
-        r"\\[dtc]?frac\s?\{?(?P<frac_above>-?\d+(?:\.\d+)?)\}?\s?\{?(?P<frac_below>(?<=[{}])\d+(?:\.\d+)?|\d)\}?"
-        # 三分之二
-        rf"|(?P<han_below>{HAN}+|\d+)分之(?P<han_above>{HAN}+(?:[点點]{_HAN_DIGIT}+)?|\d+(?:\.\d+)?)"
-        # digits; with a power, a denominator, a fraction or "and a half"
-        rf"|(?P<digits>{_DIGITS})(?:(?P<dots>\.\.\.|…)|(?:\^|\*\*)\s?\{{?(?P<power>-?\d{{1,4}})\}}?(?![\d.])"
-        r"|\s?/\s?(?P<below>\d+(?:\.\d+)?)(?![\d/])"
-        r"|\s+(?:and\s+)?(?P<mixed_above>\d+)\s?/\s?(?P<mixed_below>\d+)(?![\d/])"
-        r"|\s?\\[dtc]?frac\s?\{(?P<latex_above>\d+)\}\s?\{(?P<latex_below>\d+)\}|(?P<half>\s+and\s+a\s+half\b))?"
-        # words
-        rf"|(?P<han>(?<!\d)(?<!\d\s){HAN}+(?:[点點]{_HAN_DIGIT}+)?(?P<han_half>个半|個半|半)?)|(?P<korean>{SINO_KOREAN}{{2,}})"
-        rf"|(?P<fraction>{ENGLISH_FRACTION})|(?P<english>{ENGLISH})(?P<english_half>\s+and\s+a\s+half\b)?)"
-        # × 10^5, e5, million
+    digits = (
+        rf"(?P<digits>{_DIGITS})(?:"
+        r"(?P<dots>\.\.\.|…)"  # 0.333…
+        r"|(?:\^|\*\*)\s?\{?(?P<power>-?\d{1,4})\}?(?![\d.])"  # 2^{10}
+        r"|\s?/\s?(?P<below>\d+(?:\.\d+)?)(?![\d/])"  # 3/4
+        r"|\s+(?:and\s+)?(?P<mixed_above>\d+)\s?/\s?(?P<mixed_below>\d+)(?![\d/])"  # 2 1/2
+        r"|\s?\\[dtc]?frac\s?\{(?P<latex_above>\d+)\}\s?\{(?P<latex_below>\d+)\}"  # 2\frac{1}{2}
+        r"|(?P<half>\s+and\s+a\s+half\b)"  # 2 and a half
+        r")?"
+    )
+    # 五百二十, 三个半, 삼백
+    han = rf"(?P<han>(?<!\d)(?<!\d\s){HAN}+(?:[点點]{_HAN_DIGIT}+)?(?P<han_half>个半|個半|半)?)"
+    korean = rf"(?P<korean>{SINO_KOREAN}{{2,}})"
+    # three quarters, forty-two and a half
+    english = rf"(?P<fraction>{ENGLISH_FRACTION})|(?P<english>{ENGLISH})(?P<english_half>\s+and\s+a\s+half\b)?"
+    # × 10^5, e5
+    power_of_ten = (
         r"(?:\s?(?:[x×*·⋅]|\\times|\\cdot)\s?10\s?(?:\^|\*\*)\s?\{?\s?(?P<exponent>[-+]?\d{1,4})\}?"
         r"|[eE](?P<e>[-+]?\d{1,3})(?!\w))?"
-        rf"\s?(?P<scale>{scale})?",
-        re.IGNORECASE,
+    )
+    # 千 before the name of a unit belongs to it: 千米, 千克. Single Korean characters are listed apart from the words.
+    words = [word for word in _read_scale_words() if word not in "만억천"]
+    spelled = "|".join(sorted(words, key=len, reverse=True))
+    scale = rf"(?:千(?![米克瓦帕焦伏赫卡])|[万萬亿億百兆])+|[만억천]+(?=\D)|(?:{spelled})\b"
+    notations = "|".join([latex_fraction, han_fraction, digits, han, korean, english])
+    return re.compile(
+        rf"{sign}{money}(?:{notations}){power_of_ten}\s?(?P<scale>{scale})?", re.IGNORECASE
     )
 
 
-def prepare(text: str) -> str:
-    """The text in which numbers are looked for: one width, ASCII digits, powers as ^{…}, no thin spaces of LaTeX."""
+def normalise_numbers(text: str) -> str:
+    """Return the text with numbers in one form: one width, ASCII digits, powers as ^{…}, no thin spaces of LaTeX."""
     text = spell_powers(_BEFORE_FRACTION_SIGN.sub(" ", text))
     text = unicodedata.normalize("NFKC", text)
     text = text.replace("−", "-").replace("⁄", "/").replace("\u00ad", "")
@@ -164,18 +178,18 @@ def prepare(text: str) -> str:
 
 
 def read_numbers(text: str) -> list[Number]:
-    """All numbers of the text, in order."""
-    text = prepare(text)
+    """Return all numbers of the text, in order."""
+    text = normalise_numbers(text)
     numbers: list[Number] = []
-    for match in _number_pattern().finditer(text):
-        if _GLUED.search(text, max(0, match.start() - 12), match.start()):
+    for match in _compile_number_pattern().finditer(text):
+        if _PART_OF_NAME.search(text, max(0, match.start() - 12), match.start()):
             continue
         value = _read_value(match)
         if value is None:
             continue
         number = _add_unit(value, match, text)
         previous = numbers[-1] if numbers else None
-        if previous and _continues(previous, number):  # 2亿3000万 and 1万5千 are one number each
+        if previous and _is_continued(previous, number):  # 2亿3000万 and 1万5千 are one number each
             numbers[-1] = Number(
                 previous.value + number.value,
                 number.unit,
@@ -188,7 +202,7 @@ def read_numbers(text: str) -> list[Number]:
     return numbers
 
 
-def _continues(previous: Number, number: Number) -> bool:
+def _is_continued(previous: Number, number: Number) -> bool:
     """Does the number follow a large unit at once, as in 2亿3000万?"""
     return (
         previous.end == number.start
@@ -198,7 +212,7 @@ def _continues(previous: Number, number: Number) -> bool:
 
 
 def _read_value(match: re.Match[str]) -> float | None:
-    """The value with its sign, power of ten and scale; None if the words are no number."""
+    """Return the value with its sign, power of ten and scale; None if the words are no number."""
     part = match.groupdict()
     value = _read_base(part)
     if value is None:
@@ -211,15 +225,13 @@ def _read_value(match: re.Match[str]) -> float | None:
 
 
 def _read_base(part: dict[str, str | None]) -> float | None:
-    """The value without sign, power of ten, scale and unit."""
+    """Return the value without sign, power of ten, scale and unit."""
     if part["frac_above"] and part["frac_below"]:
         return _divide(float(part["frac_above"]), float(part["frac_below"]))
     if part["han_above"] and part["han_below"]:
-        above, below = (
-            float(numeral) if numeral[0].isascii() else read_han(numeral)
-            for numeral in (part["han_above"], part["han_below"])
+        return _divide(
+            _read_digits_or_han(part["han_above"]), _read_digits_or_han(part["han_below"])
         )
-        return _divide(above, below)
     if part["digits"]:
         return _read_parts(_read_decimal(part["digits"], repeats=bool(part["dots"])), part)
     if part["han"] == "一半":
@@ -232,6 +244,10 @@ def _read_base(part: dict[str, str | None]) -> float | None:
     if part["fraction"]:
         return read_english_fraction(part["fraction"])
     return read_english(part["english"] or "") + (0.5 if part["english_half"] else 0.0)
+
+
+def _read_digits_or_han(numeral: str) -> float:
+    return float(numeral) if numeral[0].isascii() else read_han(numeral)
 
 
 def _read_parts(value: float, part: dict[str, str | None]) -> float:
@@ -251,11 +267,12 @@ def _read_parts(value: float, part: dict[str, str | None]) -> float:
 
 
 def _divide(above: float, below: float) -> float:
+    """Divide; NaN for a denominator of 0."""
     return above / below if below else math.nan
 
 
 def _read_decimal(digits: str, repeats: bool = False) -> float:
-    """The value of digits with separators. The module docstring says which separators mark decimals.
+    """Return the value of digits with separators. The module docstring says which separators mark decimals.
 
     `repeats`: dots follow, so that the last digits are repeated: 0.333….
     """
@@ -274,10 +291,11 @@ def _read_decimal(digits: str, repeats: bool = False) -> float:
 
 
 def _read_scale(name: str | None) -> float:
+    """Return the factor of a scale: "million" or 百万 → 1e6; 1 without one."""
     if not name:
         return 1.0
-    if name.lower() in _scale_words():
-        return _scale_words()[name.lower()]
+    if name.lower() in _read_scale_words():
+        return _read_scale_words()[name.lower()]
     value = 1.0
     for char in name[:8]:
         value *= HAN_SCALES.get(char, 1)
@@ -285,7 +303,7 @@ def _read_scale(name: str | None) -> float:
 
 
 def _add_unit(value: float, match: re.Match[str], text: str) -> Number:
-    """The number with the unit or percent sign around it."""
+    """Return the number with the unit or percent sign around it."""
     in_words = bool(match["english"] or match["fraction"])
 
     def make_number(value: float, written: str, unit: str = "", percent: bool = False) -> Number:
@@ -322,7 +340,7 @@ def _add_unit(value: float, match: re.Match[str], text: str) -> Number:
 
 
 def _find_unit(word: str) -> str:
-    """The unit that a word is or begins with; "" for compound ones of unknown parts (N/m), which are not converted."""
+    """Return the unit that a word is or begins with; "" for compounds of unknown parts (N/m)."""
     word = word.casefold().replace("{", "").replace("}", "")
     if word.startswith(("^\\circ", "\\circ")):
         return "°c" if word.endswith("c") and not word.endswith("circ") else "°"
@@ -331,6 +349,6 @@ def _find_unit(word: str) -> str:
         return compound[0]
     if re.match(r"\w+(?:/|每|\\cdot|·)\w", word):
         return ""
-    while word and word not in units() and not word.isascii():
+    while word and word not in read_units() and not word.isascii():
         word = word[:-1]  # 米长, 元左右
     return word

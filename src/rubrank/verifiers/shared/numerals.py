@@ -80,7 +80,7 @@ _NATIVE_KOREAN = re.compile(rf"({'|'.join(_KOREAN_TENS)})?({'|'.join(_KOREAN_ONE
 
 
 def read_han(numeral: str) -> float:
-    """The value of a numeral of Chinese characters, formal or not; 点 divides the decimals."""
+    """Return the value of a numeral of Chinese characters, formal or not; 点 divides the decimals."""
     whole, _, decimals = numeral[:60].replace("點", "点").partition("点")
     if any(char in HAN_SCALES for char in whole):
         value = _read_han_with_scales(whole)
@@ -125,7 +125,7 @@ def _read_han_with_scales(numeral: str) -> float:
 
 
 def read_korean(numeral: str) -> float | None:
-    """The value of a Sino-Korean or native Korean numeral; None if it is none."""
+    """Return the value of a Sino-Korean or native Korean numeral; None if it is none."""
     numeral = numeral.replace(" ", "")[:40]
     if not numeral:
         return None
@@ -146,19 +146,19 @@ def read_korean(numeral: str) -> float | None:
 
 # ---- English -------------------------------------------------------------------------------------------------------
 
-_SMALL = """
+_ENGLISH_BELOW_20 = """
     zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen
     eighteen nineteen
 """
-_TIES = "twenty thirty forty fifty sixty seventy eighty ninety"
-_ENGLISH = {word: i for i, word in enumerate(_SMALL.split())}
-_ENGLISH |= {word: 10 * i for i, word in enumerate(_TIES.split(), 2)}
+_ENGLISH_TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
+_ENGLISH = {word: i for i, word in enumerate(_ENGLISH_BELOW_20.split())}
+_ENGLISH |= {word: 10 * i for i, word in enumerate(_ENGLISH_TENS.split(), 2)}
 _ENGLISH |= {"fourty": 40, "dozen": 12}
 _LARGE = {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9, "trillion": 10**12}
-_PARTS = "half third quarter fifth sixth seventh eighth ninth tenth"
-_FRACTIONS = {word: i for i, word in enumerate(_PARTS.split(), 2)}
-_ANY = "|".join([*sorted(_ENGLISH, key=len, reverse=True), *_LARGE])
-ENGLISH = rf"\b(?:a\s+(?:hundred|thousand|million|billion|dozen)|{_ANY})(?:(?:\s+and)?[\s-]+(?:{_ANY}))*+\b"
+_ENGLISH_PARTS = "half third quarter fifth sixth seventh eighth ninth tenth"
+_FRACTIONS = {word: i for i, word in enumerate(_ENGLISH_PARTS.split(), 2)}
+_ANY_WORD = "|".join([*sorted(_ENGLISH, key=len, reverse=True), *_LARGE])
+ENGLISH = rf"\b(?:a\s+(?:hundred|thousand|million|billion|dozen)|{_ANY_WORD})(?:(?:\s+and)?[\s-]+(?:{_ANY_WORD}))*+\b"
 ENGLISH_FRACTION = (
     rf"\b(?:(?:{'|'.join(_ENGLISH)}|an?)[\s-]+)?(?:{'|'.join(_FRACTIONS)}|halve)s?\b"
     r"(?!\s+(?:of\s+the\s+(?:list|test)|grade|place))"
@@ -166,7 +166,7 @@ ENGLISH_FRACTION = (
 
 
 def read_english(words: str) -> float:
-    """The value of words such as "three hundred and five"."""
+    """Return the value of words such as "three hundred and five"."""
     total = 0
     current = 0
     for word in re.split(r"[\s-]+", words.lower())[:40]:
@@ -183,7 +183,7 @@ def read_english(words: str) -> float:
 
 
 def read_english_fraction(words: str) -> float:
-    """The value of words such as "three quarters", "half", "a third"."""
+    """Return the value of words such as "three quarters", "half", "a third"."""
     *count, part = re.split(r"[\s-]+", words.lower())
     singular = part.rstrip("s")
     if singular == "halve":
@@ -196,8 +196,8 @@ def read_english_fraction(words: str) -> float:
 
 
 @cache
-def _number_words() -> dict[str, dict[str, str]]:
-    """By language: word → its value, "x100" for one that multiplies, "+" for one that only joins."""
+def _read_number_words() -> dict[str, dict[str, str]]:
+    """Return, by language, {word: its value}: a number, "x100" for one that multiplies, "+" for one that only joins."""
     languages: dict[str, dict[str, str]] = {}
     for language, value, words in read_table("numerals"):
         languages.setdefault(language, {}).update(dict.fromkeys(words.split(), value))
@@ -205,17 +205,17 @@ def _number_words() -> dict[str, dict[str, str]]:
 
 
 @cache
-def _word_pattern(language: str) -> re.Pattern[str]:
-    return re.compile("|".join(sorted(_number_words()[language], key=len, reverse=True)))
+def _compile_words(language: str) -> re.Pattern[str]:
+    return re.compile("|".join(sorted(_read_number_words()[language], key=len, reverse=True)))
 
 
 def read_number_words(words: str) -> float | None:
-    """A number in words of French, Spanish, Portuguese, Italian, German, Dutch or Russian, if that is all there is."""
+    """Read a number in French, Spanish, Portuguese, Italian, German, Dutch or Russian words; None for anything else."""
     letters = re.sub(r"[\s\-‐­]+", "", words.casefold())[:200].replace("ß", "ss")
     if not letters or not letters.isalpha():
         return None
     letters = letters.replace("quatrevingts", "octante").replace("quatrevingt", "octante")
-    for language in _number_words():
+    for language in _read_number_words():
         value = _add_words(letters, language)
         if value is not None:
             return value
@@ -223,16 +223,16 @@ def read_number_words(words: str) -> float | None:
 
 
 def _add_words(letters: str, language: str) -> float | None:
-    """The value of number words without spaces between them; None if something else stands there."""
+    """Return the value of number words without spaces between them; None if something else stands there."""
     total = 0
     current = 0
     position = 0
     while position < len(letters):
-        word = _word_pattern(language).match(letters, position)
+        word = _compile_words(language).match(letters, position)
         if word is None:
             return None
         position = word.end()
-        value = _number_words()[language][word[0]]
+        value = _read_number_words()[language][word[0]]
         if value == "+":
             continue
         if not value.startswith("x"):

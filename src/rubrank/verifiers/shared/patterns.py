@@ -15,7 +15,7 @@ from rubrank._plain import clean
 
 @lru_cache(maxsize=2048)
 def compile_re2(source: str, *, case_sensitive: bool = True) -> Any:
-    """The compiled pattern; raises `re2.error` if RE2 cannot read it. Texts to search must be valid UTF-8."""
+    """Return the compiled pattern; raises `re2.error` if RE2 cannot read it. Texts to search must be valid UTF-8."""
     options = re2.Options()
     options.log_errors = False
     options.case_sensitive = case_sensitive

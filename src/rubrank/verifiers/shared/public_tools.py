@@ -32,7 +32,7 @@ from rubrank.texts.lexicon import word_list
 from rubrank.verifiers.shared.language import detect_language
 
 _SEED = 1
-_MOST = 10_000  # characters that janome reads: it is slow
+_MOST_CHARACTERS = 10_000  # characters that janome reads: it is slow
 _LOCAL = threading.local()
 
 
@@ -40,8 +40,8 @@ _LOCAL = threading.local()
 
 
 @lru_cache(maxsize=1)
-def _factory() -> Any:
-    """A factory of detectors with a seed of its own: the one that others share stays as it is. None: not installed."""
+def _load_detector_factory() -> Any:
+    """Return a factory of detectors with a seed of its own, so that the shared one stays as it is; None if absent."""
     try:
         from langdetect.detector_factory import PROFILES_DIRECTORY, DetectorFactory
     except ImportError:
@@ -54,13 +54,13 @@ def _factory() -> Any:
 
 def has_langdetect() -> bool:
     """Is langdetect installed?"""
-    return _factory() is not None
+    return _load_detector_factory() is not None
 
 
 @lru_cache(maxsize=4096)
 def public_language(text: str) -> str:
-    """The language as langdetect names it ("zh-cn"); "" if it finds none. Without langdetect, by our own detector."""
-    factory = _factory()
+    """Return the language as langdetect names it ("zh-cn"), or else by our own detector; "" if none is found."""
+    factory = _load_detector_factory()
     if factory is None:
         detected, _ = detect_language(text)
         return "zh-cn" if detected == "zh" else detected
@@ -76,11 +76,11 @@ def public_language(text: str) -> str:
 
 def has_janome() -> bool:
     """Is janome installed?"""
-    return _tokenizer() is not None
+    return _load_tokenizer() is not None
 
 
-def _tokenizer() -> Any:
-    """One analyser a thread: it keeps state while it works."""
+def _load_tokenizer() -> Any:
+    """Return the analyser of this thread, because it keeps state while it works; None if janome is absent."""
     if not hasattr(_LOCAL, "tokenizer"):
         try:
             from janome.tokenizer import Tokenizer
@@ -93,16 +93,16 @@ def _tokenizer() -> Any:
 
 @lru_cache(maxsize=256)
 def japanese_tokens(text: str) -> tuple[tuple[str, str], ...]:
-    """The words of a Japanese text, each with its part of speech ("名詞", "助詞" …); () if janome is not installed.
+    """Return the words of a Japanese text, each with its part of speech ("名詞", "助詞" …); () if janome is absent.
 
     Of a longer text than any answer is, only the beginning: the analyser takes its time.
     """
-    tokenizer = _tokenizer()
+    tokenizer = _load_tokenizer()
     if tokenizer is None:
         return ()
     return tuple(
         (token.surface, token.part_of_speech.partition(",")[0])
-        for token in tokenizer.tokenize(clean(text[:_MOST]))
+        for token in tokenizer.tokenize(clean(text[:_MOST_CHARACTERS]))
     )
 
 
@@ -112,9 +112,11 @@ def japanese_tokens(text: str) -> tuple[tuple[str, str], ...]:
 _INNER_STOP = "\x01"
 _BARE_END = "\x02"
 _STARTER = r"(?:Mrs?|Ms|Dr|Prof|Capt|Cpt|Lt|(?:He|She|It|They|Their|Our|We|But|However|That|This)\s|Wherever)"
+# "U.S. He said": an abbreviation before a word that starts a sentence
 _ENDING_ABBREVIATION = re.compile(
     rf"((?<![A-Za-z.])[A-Z]\.[A-Z]\.(?:[A-Z]\.)?|(?<=\s)(?:Inc|Ltd|Jr|Sr|Co)\.) (?={_STARTER})"
 )
+# Full stops that end no sentence: "Dr.", "site.com", "3.5", "U.S.A.", "Inc."
 _NO_END = re.compile(
     r"(?:Mrs?|Ms|St|Dr|Ph\.D)\.|\.(?=com|net|org|io|gov|edu|me)|(?<=\d)\.(?=\d)"
     r"|[A-Za-z]\.[A-Za-z]\.(?:[A-Za-z]\.)?|(?<=\s)[A-Za-z]\.|(?<=\s)(?:Inc|Ltd|Jr|Sr|Co)\."

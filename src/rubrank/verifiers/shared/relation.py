@@ -29,28 +29,30 @@ _TESTS: dict[Relation, Callable[[float, float], bool]] = {
 }
 
 
+# Words of the public data in other languages, by relation
+_TRANSLATIONS: dict[Relation, tuple[str, ...]] = {
+    "at least": ("au moins", "al menos", "como mínimo", "以上", "至少", "不少于"),
+    "less than": ("moins de", "menos de", "未満", "少于"),
+    "at most": ("au plus", "como máximo", "以下", "以内", "至多", "最多", "不超过"),
+    "more than": ("plus de", "más de", "多于", "超过"),
+    "exactly": ("exactement", "exactamente", "ちょうど", "恰好", "正好"),
+    "around": ("environ", "alrededor de", "約", "大约", "左右"),
+}
+
+
 def holds(count: float, relation: Relation, required: float) -> bool:
     """Does the count satisfy the relation?"""
     return _TESTS[relation](count, required)
 
 
-_TRANSLATIONS: dict[str, Relation] = {
-    **dict.fromkeys(("au moins", "al menos", "como mínimo", "以上", "至少", "不少于"), "at least"),
-    **dict.fromkeys(("moins de", "menos de", "未満", "少于"), "less than"),
-    **dict.fromkeys(
-        ("au plus", "como máximo", "以下", "以内", "至多", "最多", "不超过"), "at most"
-    ),
-    **dict.fromkeys(("plus de", "más de", "多于", "超过"), "more than"),
-    **dict.fromkeys(("exactement", "exactamente", "ちょうど", "恰好", "正好"), "exactly"),
-    **dict.fromkeys(("environ", "alrededor de", "約", "大约", "左右"), "around"),
-}
-
-
 def translate_relation(word: object) -> object:
-    """The relation in English: "au moins" and "以上" become "at least"; other values are returned unchanged."""
+    """Return the relation in English: "au moins" and "以上" become "at least"; other values are returned unchanged."""
     if not isinstance(word, str):
         return word
-    return _TRANSLATIONS.get(word.strip().lower(), word)
+    for relation, translations in _TRANSLATIONS.items():
+        if word.strip().lower() in translations:
+            return relation
+    return word
 
 
 AnyRelation: TypeAlias = Annotated[Relation, BeforeValidator(translate_relation)]
@@ -58,14 +60,14 @@ AnyRelation: TypeAlias = Annotated[Relation, BeforeValidator(translate_relation)
 
 
 def compare_count(count: int, unit: str, relation: Relation, required: float) -> tuple[bool, str]:
-    """The verdict with its reason: `3 bullets found, at least 4 required`."""
+    """Return the verdict with its reason: `3 bullets found, at least 4 required`."""
     units = _pluralise(unit, count)
     reason = f"{count} {units} found, {relation} {required:g} required"
     return holds(count, relation, required), reason
 
 
 def _pluralise(unit: str, count: int) -> str:
-    """The unit as it is written after the count: 1 entry, 2 entries, 2 times 'river', 2 “a”."""
+    """Write the unit as it stands after the count: 1 entry, 2 entries, 2 times 'river', 2 “a”."""
     is_only_quoted = unit[0] in "“'\""
     if count == 1 or is_only_quoted:
         return unit
@@ -75,7 +77,7 @@ def _pluralise(unit: str, count: int) -> str:
 
 
 def check_count_parameters(params: Any) -> str | None:
-    """What is wrong with `relation` and `count`, or `low` and `high`; None if a response can satisfy them."""
+    """Return what is wrong with `relation` and `count`, or `low` and `high`; None if a response can satisfy them."""
     count = params.count
     low = params.low
     high = params.high
@@ -98,7 +100,7 @@ def compare_range(
     low: int | None,
     high: int | None,
 ) -> Verdict | tuple[bool, str]:
-    """The verdict on a count, with its reason.
+    """Return the verdict on a count, with its reason.
 
     The count is compared with `required`, which is the verifier's parameter `count`; if that is None, with `low` and
     `high`, of which one may be None. Without any of the three the verdict is missing.

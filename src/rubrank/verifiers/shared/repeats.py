@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-K = 12
-_FACTOR = 0x9E3779B97F4A7C15
-_BASE = 0xD6E8FEB86659FD93
-_WORD = 2**64 - 1
-_MOST_PLACES = 1 << 20
+K = 12  # characters of a window
+_MIX_FACTOR = 0x9E3779B97F4A7C15  # odd and random: spreads the codes of letters over 64 bits
+_HASH_BASE = 0xD6E8FEB86659FD93  # the base of the polynomial, also odd and random
+_ALL_BITS = 2**64 - 1
+_MOST_PLACES = 1 << 20  # windows whose positions fit into the lower 20 bits of a hash
 _MOST_PERIODS = 8  # that are tried for a chain of repeats, see `find_nested_loops`
 
 
@@ -39,12 +39,12 @@ class Repeat:
 
     @property
     def times(self) -> float:
-        """How often the segment stands in a row: 2 for one repetition right after it."""
+        """Return how often the segment stands in a row: 2 for one repetition right after it."""
         return 1 + self.length / self.distance
 
 
 def find_repeats(text: str, k: int = K, least: int = 0) -> list[Repeat]:
-    """All repeats of at least `k` (and `least`) characters, each from its nearest earlier copy, in reading order."""
+    """Find all repeats of at least `k` (and `least`) characters, each from its nearest earlier copy, in order."""
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
     if len(codes) <= k:
         return []
@@ -68,7 +68,7 @@ def find_repeats(text: str, k: int = K, least: int = 0) -> list[Repeat]:
 
 
 def find_nested_loops(text: str, repeats: list[Repeat]) -> list[Repeat]:
-    """Loops whose segment repeats something itself, from the repeats of a text in reading order.
+    """Find loops whose segment repeats something itself, from the repeats of a text in reading order.
 
     In "Because of rain, because of rain, Because of rain, …" the nearest earlier copy of a passage is one phrase away,
     or two where it contains the capital letter. These many short repeats are one loop of the larger distance.
@@ -85,7 +85,7 @@ def find_nested_loops(text: str, repeats: list[Repeat]) -> list[Repeat]:
 
 
 def _find_loop_of_chain(text: str, chain: list[Repeat]) -> list[Repeat]:
-    """The loop that a chain of neighbouring repeats is part of; [] if it is none."""
+    """Return the loop that a chain of neighbouring repeats is part of; [] if it is none."""
     counts = Counter(repeat.distance for repeat in chain)
     # The part of the segment that stands in it once is repeated at the period of the loop, every time.
     for distance, times in counts.most_common(_MOST_PERIODS):
@@ -100,8 +100,8 @@ def _find_loop_of_chain(text: str, chain: list[Repeat]) -> list[Repeat]:
 
 
 def _hash_windows(codes: NDArray[np.uint32], k: int) -> NDArray[np.uint64]:
-    """The hash of every window of k characters, a polynomial; windows are put together from shorter ones."""
-    mixed = codes.astype(np.uint64) * np.uint64(_FACTOR)
+    """Return the hash of every window of k characters, a polynomial; windows are put together from shorter ones."""
+    mixed = codes.astype(np.uint64) * np.uint64(_MIX_FACTOR)
     mixed ^= mixed >> np.uint64(29)
     power = mixed  # hashes of windows of `size` characters, a power of two
     size = 1
@@ -120,13 +120,16 @@ def _hash_windows(codes: NDArray[np.uint32], k: int) -> NDArray[np.uint64]:
 def _join_windows(
     first: NDArray[np.uint64], second: NDArray[np.uint64], first_size: int, second_size: int
 ) -> NDArray[np.uint64]:
-    """Hashes of windows of `first_size` characters followed by those of `second_size`."""
+    """Return the hashes of windows of `first_size` characters followed by those of `second_size`."""
     number = len(second) - first_size
-    return first[:number] * np.uint64(pow(_BASE, second_size, _WORD + 1)) + second[first_size:]
+    return (
+        first[:number] * np.uint64(pow(_HASH_BASE, second_size, _ALL_BITS + 1))
+        + second[first_size:]
+    )
 
 
 def _find_previous(hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """For each position the nearest earlier one of the same hash, or −1."""
+    """Return for each position the nearest earlier one of the same hash, or −1."""
     order = _sort_hashes(hashes)
     ordered = hashes[order]
     same = ordered[1:] == ordered[:-1]
@@ -136,11 +139,11 @@ def _find_previous(hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
 
 
 def _sort_hashes(hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """A stable order in which equal hashes stand together."""
+    """Return a stable order in which equal hashes stand together."""
     if len(hashes) <= _MOST_PLACES:
         # Sorting numbers is several times as fast as finding an order, so the position replaces the hash's lower bits.
         position_bits = np.uint64(_MOST_PLACES - 1)
-        hash_bits = np.uint64(_WORD ^ (_MOST_PLACES - 1))
+        hash_bits = np.uint64(_ALL_BITS ^ (_MOST_PLACES - 1))
         keys = np.sort((hashes & hash_bits) | np.arange(len(hashes), dtype=np.uint64))
         order = (keys & position_bits).astype(np.int64)
         ordered = hashes[order]
@@ -160,12 +163,14 @@ _NUMERAL = (
     "one|two|three|four|five|six|seven|eight|nine|ten|twelve|fifteen|twenty|thirty|forty|fifty|sixty|a hundred"
     "|(?:one |two |five )?hundred|a thousand|(?:one )?thousand|many|several|multiple|a few|as many|numerous"
 )
+# "ten times", "5x", "over and over"
 _OFTEN = (
     rf"\b(?:(?:\d[\d,]*|{_NUMERAL})\s+(?:more\s+)?times\b|\d+\s?x\b|again and again|over and over|repeatedly|twice\b"
     r"|endlessly|forever|in a loop)"
 )
 # What is to be said, quoted or not.
 _SAID = r"(?:\"[^\"\n]{1,300}\"|“[^”\n]{1,300}”|[^.!?\n\"“]|[.!?](?=\S)){0,200}?"
+# Where an order begins: at the start of a sentence, or after "please" or "you must". {} takes more words.
 _IMPERATIVE = (
     r"(?:^|[.!?:;,\n(]\s*|\b(?:please|kindly|just|now|you (?:must|should|to|can)"
     r"|can you|could you|only|must|to|{})\s+)"
@@ -181,6 +186,7 @@ _OBJECT = r"(?:[:\"“'‘«*]|(?:the|this|that|it|these|my|your|after|each|ever
 _ASKED = re.compile(
     "|".join(
         (
+            # repeat "hello" ten times; write hello ten times; repeat the sentence above
             rf"{_IMPERATIVE.format('and|then')}repeat\b(?! (?:offend|custom|visit|business|order)){_SAID}{_OFTEN}",
             rf"{_IMPERATIVE.format('and|then')}{_VERB}\b{_BRIEFLY}{_OFTEN}",
             rf"{_IMPERATIVE.format('first')}repeat\s*{_OBJECT}",
@@ -195,12 +201,16 @@ _ASKED = re.compile(
     ),
     re.IGNORECASE,
 )
-# Characters of the beginning and the end of a prompt, where its instructions are.
-_INSTRUCTION = 4_000
+_INSTRUCTION_CHARACTERS = (
+    4_000  # of the beginning and of the end of a prompt, where its instructions are
+)
 
 
 # All rollouts of a query have the same prompt.
 @lru_cache(maxsize=256)
 def asks_to_repeat(prompt: str) -> bool:
     """Does the prompt ask for repetition? "Say it ten times" does, "it failed four times" does not."""
-    return any(_ASKED.search(part) for part in {prompt[:_INSTRUCTION], prompt[-_INSTRUCTION:]})
+    return any(
+        _ASKED.search(part)
+        for part in {prompt[:_INSTRUCTION_CHARACTERS], prompt[-_INSTRUCTION_CHARACTERS:]}
+    )

@@ -26,12 +26,12 @@ _CLAUSE_END = re.compile("[,;—–，、；:：]_?")
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 ENTRY_MARK = re.compile(r"\A\s*(?:[-*+•]|\d{1,3}[.)、]|[(（]\d{1,3}[)）])\s*")
 """The sign or number before an entry of a list."""
-_LONGEST = 1000  # characters of a passage that are looked at
+_MOST_CHARACTERS = 1000  # at the end of a passage that are looked at
 
 
 def list_features(passage: str, language: str, kind: Kind) -> Iterator[str]:
-    """What the model looks at: "-ing" is an ending, "of_the" the last words, "#words4" a property of the passage."""
-    text = "_".join(passage.lower().split())[-_LONGEST:]
+    """Yield what the model looks at: "-ing" (an ending), "of_the" (the last words), "#words4" (a property)."""
+    text = "_".join(passage.lower().split())[-_MOST_CHARACTERS:]
     clause = _CLAUSE_END.split(text)[-1]
     yield f"#{kind}"
     if language == "zh":
@@ -64,7 +64,7 @@ def list_features(passage: str, language: str, kind: Kind) -> Iterator[str]:
 
 
 def _compare_word(word: str, language: str) -> str:
-    """Whether the vocabulary has the word, has longer words that begin with it, or does not know it."""
+    """Return "capital", "known", "half" (the vocabulary has longer words that begin with it) or "unknown"."""
     if word[0].isupper():
         return "capital"
     if word in read_vocabulary(language)[0]:
@@ -73,7 +73,7 @@ def _compare_word(word: str, language: str) -> str:
 
 
 def _find_longer_word(beginning: str, language: str) -> str:
-    """The first word of the vocabulary that begins like this; "" if there is none."""
+    """Return the first word of the vocabulary that begins like this; "" if there is none."""
     ordered = read_vocabulary(language)[1]
     place = bisect_left(ordered, beginning)
     if place < len(ordered) and ordered[place].startswith(beginning):
@@ -83,7 +83,7 @@ def _find_longer_word(beginning: str, language: str) -> str:
 
 @cache
 def read_vocabulary(language: str) -> tuple[frozenset[str], list[str]]:
-    """The known words of a language, as a set and in alphabetical order."""
+    """Return the known words of a language, as a set and in alphabetical order."""
     words = read_words("known_words").get(language, ())
     return frozenset(words), sorted(words)
 

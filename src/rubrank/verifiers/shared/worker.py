@@ -77,7 +77,7 @@ class WorkerProcess(SpawnProcess):
 
 
 def restore_environment() -> None:
-    """In a worker that has started: what it starts itself should have the caller's environment again."""
+    """Give a started worker the caller's environment again, for what it starts itself."""
     os.environ.pop(_SAFE_PATH, None)
 
 
@@ -152,7 +152,7 @@ def _raise_out_of_time(*_: object) -> None:
 
 
 def _run(function: str, arguments: list[Any], seconds: float) -> Any:
-    """In the worker: import the function, then call it under the limit on processor time."""
+    """Import the function, then call it under the limit on processor time. Called in the worker."""
     module, _, name = function.partition(":")
     # Before the timer starts: imports are not part of the call.
     target = getattr(importlib.import_module(module), name)

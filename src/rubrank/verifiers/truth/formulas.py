@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from rubrank._plain import word_set
 from rubrank.texts.sentences import split_sentences
 from rubrank.verifiers.shared.arithmetic import evaluate, spell_powers
-from rubrank.verifiers.shared.numbers import units
+from rubrank.verifiers.shared.numbers import read_units
 
 # ---- where a formula stands ----------------------------------------------------------------------------------------
 
@@ -276,7 +276,7 @@ def _split_unit(text: str) -> tuple[str, str]:
     if unit is None or not text[: unit.start()].strip() or unit[1].split()[0] in _FUNCTION_NAMES:
         return text, ""
     name = unit[1].strip().rstrip(".")
-    is_variable = len(name) == 1 and name not in units()
+    is_variable = len(name) == 1 and name not in read_units()
     if is_variable or re.search("[πθ]", name):  # 3πr² has no unit
         return text, ""
     number = text[: unit.start()].strip()
@@ -390,13 +390,13 @@ def _have_same_unit(left: str, right: str) -> bool:
         return True
     if "unit" in (left.rstrip("^23"), right.rstrip("^23")):
         return True
-    sizes = units()
+    sizes = read_units()
     return left in sizes and sizes[left] == sizes.get(right)
 
 
 def _is_converted(truth: Formula, result: Formula) -> bool:
     """Are they the same quantity in different units, such as 5 km and 5000 m?"""
-    sizes = units()
+    sizes = read_units()
     if truth.unit not in sizes or result.unit not in sizes:
         return False
     true_factor, true_dimension = sizes[truth.unit]

@@ -15,9 +15,9 @@ from rubrank._plain import word_set
 from rubrank.verifiers.shared.arithmetic import evaluate
 from rubrank.verifiers.shared.numbers import (
     Number,
-    dimension_of,
+    find_dimension,
     measure_unit,
-    prepare,
+    normalise_numbers,
     read_numbers,
 )
 from rubrank.verifiers.shared.numerals import read_korean, read_number_words
@@ -106,7 +106,12 @@ def read_quantity(text: str, *, listed: bool, last: bool = False) -> Quantity:
     `listed`: a comma between numbers makes a list, of which none is the result (in a box or tag; not in a sentence).
     `last`: the last number counts, not the first (for a line that is not marked as the result).
     """
-    text = _TAG.sub(" ", prepare(text[:5000])).replace("\\(", " ").replace("\\)", " ").strip()
+    text = (
+        _TAG.sub(" ", normalise_numbers(text[:5000]))
+        .replace("\\(", " ")
+        .replace("\\)", " ")
+        .strip()
+    )
     text = _DOLLARS.sub(r"\1", text.replace("\\$", "$"))
     text = _INDEX_START.sub(r"\1}", text)
     unequal = _UNEQUAL.search(text)
@@ -156,7 +161,7 @@ def _find_contradiction(sides: list[str]) -> str:
 def _read_side(side: str, listed: bool, last: bool) -> Quantity:
     """Return the number that the last side of an equation, or a text without one, gives."""
     numbers = read_numbers(side)
-    text = prepare(side)
+    text = normalise_numbers(side)
     if "%" not in side and (len(numbers) != 1 or _has_operation(text, numbers[0])):
         value = evaluate(side)
         if value is not None and math.isinf(value):
@@ -242,7 +247,7 @@ def _read_words(side: str) -> float | None:
 
 def is_close(number: Number, true: Number, tolerance: float) -> bool:
     """Are they the same quantity? Units convert; one that has no unit or percent sign may mean the other's."""
-    if number.unit and true.unit and dimension_of(number.unit) != dimension_of(true.unit):
+    if number.unit and true.unit and find_dimension(number.unit) != find_dimension(true.unit):
         return False
     if math.isnan(number.value) or math.isnan(true.value):
         return False
