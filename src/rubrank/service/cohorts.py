@@ -399,7 +399,7 @@ class Cohorts:
             for caller_id, caller in unanswered.items():
                 member = caller.member
                 # Of several callers of a late sample, one scores it.
-                is_in_work = any(self._callers[other].has_work for other in member.callers)
+                is_in_work = any(self._callers[id].has_work for id in member.callers)
                 if caller.is_waiting and member.answer is None and not is_in_work:
                     self._give_work(cohort, caller_id, late=True)
             return
