@@ -89,12 +89,12 @@ def test_many_priors():
 def test_the_latest_prior_is_kept():
     scores = [[1.0], [2.0]]
     utilities(scores, prior=1.0)
-    table = shapes.shape_table(find_model("bradley-terry"), 1.0)
+    table = shapes.find_shape_table(find_model("bradley-terry"), 1.0)
     for prior in np.linspace(2.0, 3.0, TABLES - 1):
         utilities(scores, prior=prior)
     utilities(scores, prior=1.0)
     utilities(scores, prior=9.0)
-    assert shapes.shape_table(find_model("bradley-terry"), 1.0) is table
+    assert shapes.find_shape_table(find_model("bradley-terry"), 1.0) is table
 
 
 def test_small_table_is_the_sorting_table():
@@ -233,11 +233,11 @@ def test_margins_by_sorting_and_by_comparing_all_pairs(G):
 
 def test_a_table_is_made_for_a_model_and_a_prior():
     model = BradleyTerry()
-    table = shapes.shape_table(model, 1.0)
+    table = shapes.find_shape_table(model, 1.0)
     assert isinstance(table, ShapeTable)
-    assert shapes.shape_table(model, 1.0) is table
-    assert shapes.shape_table(model, 2.0) is not table
-    assert shapes.shape_table(BradleyTerry(), 1.0) is not table
+    assert shapes.find_shape_table(model, 1.0) is table
+    assert shapes.find_shape_table(model, 2.0) is not table
+    assert shapes.find_shape_table(BradleyTerry(), 1.0) is not table
 
 
 @pytest.mark.parametrize("G", [257, 300, 512, pytest.param(1000, marks=pytest.mark.slow)])

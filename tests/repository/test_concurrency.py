@@ -153,7 +153,7 @@ def child(connection):
 
 thread = threading.Thread(target=rubrank.fuse, args=(SMALL,))
 thread.start()
-while not hasattr(sys.modules.get("rubrank.fusion.models.shapes"), "shape_table"):  # imported, and about to compile
+while not hasattr(sys.modules.get("rubrank.fusion.models.shapes"), "find_shape_table"):  # imported, about to compile
     time.sleep(0.01)
 time.sleep(0.5)
 here, there = context.Pipe()

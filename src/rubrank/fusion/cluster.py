@@ -34,7 +34,7 @@ from rubrank.errors import InvalidInput, RubrankError, only_our_errors
 from rubrank.fusion.control.estimate import BatchEstimate
 from rubrank.fusion.control.ordinal import name_columns
 from rubrank.fusion.gate import Gate, Gated
-from rubrank.fusion.models.model import find_model, model_home
+from rubrank.fusion.models.model import find_model, find_model_home
 from rubrank.fusion.options import find_ordinal, find_weighing, is_local, with_options
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rlvr2 import RLVR2
@@ -96,7 +96,7 @@ def is_pooled(rule: Rule) -> bool:
 def modules_of(rule: Rule) -> Imported:
     """The modules that register the rule's model in another process; raises if the model exists only in this one."""
     part = find_ordinal(rule)
-    module = model_home(part.model) if isinstance(part, RLVR2) else None
+    module = find_model_home(part.model) if isinstance(part, RLVR2) else None
     if module == "":
         allowed = "in a module that other processes can import"
         remedy = "Move it to a separate module."

@@ -270,7 +270,7 @@ class RLVR2:
         Also returns the outcomes of uncertain verdicts, which were fitted instead of the order of the scores; there are
         none with outcomes="hard".
         """
-        from rubrank.fusion.models.shapes import shape_table
+        from rubrank.fusion.models.shapes import find_shape_table
 
         if batch.largest_group_size > MOST_ROLLOUTS:
             raise InvalidInput(
@@ -289,7 +289,9 @@ class RLVR2:
             return grade_wins(batch, self.tau, width_NK), soft
         model = find_model(self.model)
         prior = float(self.prior)
-        u_MK = shape_table(model, prior).find_utilities(scores_MK, batch.starts, batch.margins_NK)
+        u_MK = find_shape_table(model, prior).find_utilities(
+            scores_MK, batch.starts, batch.margins_NK
+        )
         # Where responses were compared instead of scored, or verdicts are uncertain, groups of one size are fitted side
         # by side.
         observed = {**batch.outcomes, **soft}

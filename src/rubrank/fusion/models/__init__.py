@@ -1,9 +1,5 @@
-"""The utility models, and the fits behind them. Importing this package registers the models of the library."""
+"""The utility models, and the fits behind them."""
 
-from rubrank.fusion.models.builtin import BordaCount, BradleyTerry, Thurstone
-from rubrank.fusion.models.model import utility_model
-
-for _model in (BradleyTerry, Thurstone, BordaCount):
-    utility_model(_model)
+from rubrank.fusion.models.model import BordaCount, BradleyTerry, Thurstone
 
 __all__ = ["BordaCount", "BradleyTerry", "Thurstone"]

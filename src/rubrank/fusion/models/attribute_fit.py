@@ -32,8 +32,7 @@ import numpy as np
 from rubrank.errors import InvalidInput, SolverError
 from rubrank.fusion.control.estimate import InfluenceEstimate
 from rubrank.fusion.models import likelihood
-from rubrank.fusion.models.builtin import BradleyTerry, Thurstone
-from rubrank.fusion.models.model import LinkModel, UtilityModel
+from rubrank.fusion.models.model import BradleyTerry, LinkModel, Thurstone, UtilityModel
 from rubrank.fusion.models.newton import FitProblem
 from rubrank.scores.outcomes import count_wins, outcomes
 
@@ -72,7 +71,7 @@ class FitData:
             return np.empty(0)
         if self.known_scale_D is not None:
             return self.known_scale_D
-        return scale_of_contrasts(*self.square_contrasts())
+        return compute_contrast_scale(*self.square_contrasts())
 
     def square_contrasts(self) -> tuple[np.ndarray, int]:
         """The sums (D,) of the squares of all contrasts, and the number of pairs."""
@@ -155,7 +154,7 @@ class FitData:
         return informative_NK
 
 
-def scale_of_contrasts(squares_D: np.ndarray, pairs: int) -> np.ndarray:
+def compute_contrast_scale(squares_D: np.ndarray, pairs: int) -> np.ndarray:
     """One over the root mean square of each attribute's contrasts; 0 for a constant attribute."""
     varies = squares_D > 0.0
     return np.where(varies, np.sqrt(pairs / np.where(varies, squares_D, 1.0)), 0.0)
@@ -194,7 +193,7 @@ def check_link(model: UtilityModel) -> LinkModel:
     return link_model
 
 
-def compiled_link(model: UtilityModel, sizes: np.ndarray) -> int | None:
+def find_compiled_link(model: UtilityModel, sizes: np.ndarray) -> int | None:
     """The code of the model's link in `likelihood.py`; None if `newton.py` must do the fit."""
     if sizes.max(initial=0) > likelihood.LARGEST_GROUP:
         return None
@@ -250,7 +249,7 @@ class PartSummary:
             squares_D,
             pairs,
             part.controlled_NK.sum(0),
-            compiled_link(check_link(model), part.data.sizes),
+            find_compiled_link(check_link(model), part.data.sizes),
         )
 
 
@@ -342,7 +341,7 @@ def fit_parts(
 ) -> tuple[np.ndarray, InfluenceEstimate]:
     """The scale of contrasts, and the estimate, over all parts."""
     squares_D = np.sum([summary.squares_D for summary in summaries], axis=0)
-    scale_D = scale_of_contrasts(squares_D, sum(summary.pairs for summary in summaries))
+    scale_D = compute_contrast_scale(squares_D, sum(summary.pairs for summary in summaries))
     n_K = np.sum([summary.groups_K for summary in summaries], axis=0)
     links = {summary.link for summary in summaries}
     # If one part needs newton.py, because of a very large group, all parts do: they share γ.
@@ -364,7 +363,7 @@ def estimate(
     fitted_MK: if given, filled with the utilities of the joint fit.
     """
     link_model = check_link(model)
-    link = compiled_link(model, data.sizes)
+    link = find_compiled_link(model, data.sizes)
     n_K = controlled_NK.sum(0)
     M, K = u_MK.shape
     D = data.attributes_MD.shape[1]
@@ -526,7 +525,7 @@ def refit(
     jobs = np.argwhere(controlled_NK)
     delta_JD = delta_NKD[jobs[:, 0], jobs[:, 1]]
     failed = np.ones(len(jobs), bool)
-    link = compiled_link(model, data.sizes)
+    link = find_compiled_link(model, data.sizes)
     if link is not None:
         likelihood.refit_jobs(link, data.compiled(), jobs, delta_JD, data.prior, v_MK, failed)
     for job in np.flatnonzero(failed):
@@ -558,7 +557,7 @@ def fit_groups(
     jobs = np.argwhere(controlled_NK)
     gamma_JD = np.zeros((len(jobs), D))
     failed = np.ones(len(jobs), bool)
-    link = compiled_link(model, data.sizes)
+    link = find_compiled_link(model, data.sizes)
     if link is not None:
         likelihood.fit_jobs(
             link, data.compiled(), jobs, data.prior, data.attribute_prior, u_MK, gamma_JD, failed

@@ -90,7 +90,7 @@ class Work(NamedTuple):
 @jit
 def make_work(starts: Any, D: int) -> Any:
     """Scratch arrays for the largest group."""
-    n = largest_size(starts)
+    n = find_largest_size(starts)
     P = n * (n - 1) // 2
     return Work(
         np.empty((P, D)),
@@ -108,7 +108,7 @@ def make_work(starts: Any, D: int) -> Any:
 
 
 @jit
-def largest_size(starts: Any) -> int:
+def find_largest_size(starts: Any) -> int:
     """Rollouts in the largest group."""
     largest = 0
     for g in range(starts.shape[0] - 1):
@@ -155,7 +155,7 @@ def load_contrasts(attributes_MD: Any, scale_D: Any, first: int, n: int, z_PD: A
 @jit
 def sum_squared_contrasts(attributes_MD: Any, starts: Any, squares_D: Any) -> int:
     """Add the squares of all contrasts to squares_D; returns the number of pairs."""
-    n = largest_size(starts)
+    n = find_largest_size(starts)
     z_PD = np.empty((n * (n - 1) // 2, attributes_MD.shape[1]))
     total_pairs = 0
     for g in range(starts.shape[0] - 1):
@@ -172,7 +172,7 @@ def sum_squared_contrasts(attributes_MD: Any, starts: Any, squares_D: Any) -> in
 @jit
 def average_contrasts(attributes_MD: Any, scale_D: Any, starts: Any, mean_MD: Any) -> None:
     """z̃: the mean of each rollout's contrasts with all rollouts of its group, itself included."""
-    n = largest_size(starts)
+    n = find_largest_size(starts)
     z_PD = np.empty((n * (n - 1) // 2, attributes_MD.shape[1]))
     mean_MD[:, :] = 0.0
     for g in range(starts.shape[0] - 1):
@@ -244,7 +244,7 @@ def probit(x: Any, value: Any, slope: Any, curvature: Any) -> None:
 
 
 @jit
-def _pair_derivatives(link: int, e: float, target: float) -> tuple[float, float]:
+def _differentiate_pair(link: int, e: float, target: float) -> tuple[float, float]:
     """Slope, and minus the curvature, of one pair's log-likelihood."""
     if link == LOGISTIC:
         probability = 1.0 / (1.0 + math.exp(-e))
@@ -304,7 +304,7 @@ def _linearise(link: int, n: int, D: int, prior: float, work: Any) -> None:
             p += 1
             if not compared_P[p]:
                 continue
-            slope, weight = _pair_derivatives(link, u_n[i] - u_n[j] + shift_P[p], target_P[p])
+            slope, weight = _differentiate_pair(link, u_n[i] - u_n[j] + shift_P[p], target_P[p])
             solved[i, 0] += slope
             solved[j, 0] -= slope
             H_nn[i, i] += weight
@@ -357,7 +357,7 @@ def _load_shifts(n: int, gamma_D: Any, work: Any) -> None:
 
 
 @jit
-def _max_magnitude(longest: float, step: float) -> float:
+def _take_larger_magnitude(longest: float, step: float) -> float:
     """The larger of `longest` and the magnitude of `step`; NaN if one of them is NaN."""
     return longest if abs(step) <= longest or longest != longest else abs(step)
 
@@ -427,7 +427,7 @@ def advance_utilities(
                 for d in range(step_KD.shape[1]):
                     step -= solved[row + i, 1 + d] * step_KD[k, d]
                 u_MK[first + i, k] += step
-                moved_K[k] = _max_magnitude(moved_K[k], step)
+                moved_K[k] = _take_larger_magnitude(moved_K[k], step)
         row += n
 
 
@@ -474,13 +474,13 @@ def fit_jobs(
             moved = 0.0
             for d in range(D):
                 gamma_D[d] += step_D1[d, 0]
-                moved = _max_magnitude(moved, step_D1[d, 0])
+                moved = _take_larger_magnitude(moved, step_D1[d, 0])
             for i in range(n):
                 step = work.solved[i, 0]
                 for d in range(D):
                     step -= work.solved[i, 1 + d] * step_D1[d, 0]
                 work.u_n[i] += step
-                moved = _max_magnitude(moved, step)
+                moved = _take_larger_magnitude(moved, step)
             if moved < TOLERANCE:  # False for NaN: a job that broke down counts as failed
                 failed[job] = False
                 break
@@ -511,7 +511,7 @@ def refit_jobs(
         _load_outcomes(data, g, k, work)
         _load_shifts(n, delta_JD[job], work)
         _load_utilities(data, g, k, u_MK, work)
-        _start_near(n, work)
+        _move_start(n, work)
         failed[job] = True
         for _ in range(ITERATIONS):
             _linearise(link, n, 0, prior, work)
@@ -519,7 +519,7 @@ def refit_jobs(
             moved = 0.0
             for i in range(n):
                 work.u_n[i] += work.solved[i, 0]
-                moved = _max_magnitude(moved, work.solved[i, 0])
+                moved = _take_larger_magnitude(moved, work.solved[i, 0])
             if moved < TOLERANCE:
                 failed[job] = False
                 break
@@ -529,7 +529,7 @@ def refit_jobs(
 
 
 @jit
-def _start_near(n: int, work: Any) -> None:
+def _move_start(n: int, work: Any) -> None:
     """Move the start half way from u to u − δ·z̃: the maximum lies between the two, because of the prior."""
     p = 0
     for j in range(1, n):

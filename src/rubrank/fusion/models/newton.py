@@ -11,12 +11,15 @@ Letters: B problems side by side, n rollouts each, D attributes. The contrasts z
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from rubrank.errors import SolverError, only_our_errors
-from rubrank.fusion.models.model import Link
+
+Link = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]]
+"""x → log F(x), and its first and second derivative."""
 
 _TOLERANCE = 1e-10  # on the last full step; the error after it is of the order of its square
 _ITERATIONS = 100
@@ -26,7 +29,11 @@ _CELLS = 1 << 21  # numbers in one (B, n, n) array: larger batches are cut into 
 
 @only_our_errors
 def maximise(wins: np.ndarray, ridge: np.ndarray, link: Link) -> np.ndarray:
-    """Utilities (..., n) of problems without attributes."""
+    """Return the utilities (..., n) of problems without attributes.
+
+    wins (..., n, n): how often i beat j. ridge (..., n): precision of the prior on each utility.
+    Raises SolverError if Newton's method does not converge.
+    """
     n = wins.shape[-1]
     wins_Bnn = wins.reshape(-1, n, n)
     ridge_Bn = ridge.reshape(-1, n)
@@ -68,7 +75,7 @@ class FitProblem:
             step_gamma = active[:, None] * step_gamma
             u, gamma, value, moved = self._take_step(u, gamma, step_u, step_gamma, value)
             # A problem with NaN has not converged: the comparison is false for it.
-            has_converged = moved <= _TOLERANCE * (1.0 + self._largest(u))
+            has_converged = moved <= _TOLERANCE * (1.0 + self._find_largest(u))
             active = active * ~has_converged
             if not active.any():
                 return u, gamma
@@ -76,31 +83,31 @@ class FitProblem:
             f"no maximum after {_ITERATIONS} Newton steps (largest last step {moved.max():.3g})"
         )
 
-    def _largest(self, u: np.ndarray) -> np.ndarray:
+    def _find_largest(self, u: np.ndarray) -> np.ndarray:
         """The largest magnitude in each problem (B,), or in all of them (1,) when pooled."""
         each = np.abs(u).max(initial=0.0, axis=1)
         return each.max(initial=0.0, keepdims=True) if self.pooled else each
 
     def argument(self, u: np.ndarray, gamma: np.ndarray) -> np.ndarray:
         """u_i − u_j + γ·z_ij and the offset, (B, n, n)."""
-        shift = np.einsum("bijd,bd->bij", *_same_batch(self.z_BnnD, gamma))
+        shift = np.einsum("bijd,bd->bij", *_broadcast_batches(self.z_BnnD, gamma))
         return u[:, :, None] - u[:, None, :] + shift + self.offset_Bnn
 
     def objective(self, u: np.ndarray, gamma: np.ndarray) -> np.ndarray:
         """The penalised log-likelihood of each problem (B,), or of all together (1,) when pooled."""
         likelihood = (self.wins_Bnn * self.link(self.argument(u, gamma))[0]).sum((1, 2))
         value = likelihood - 0.5 * (self.ridge_Bn * u * u).sum(1)
-        return self._total(value) - 0.5 * self.attribute_prior * (gamma * gamma).sum(1)
+        return self._sum_if_pooled(value) - 0.5 * self.attribute_prior * (gamma * gamma).sum(1)
 
     def gradient(self, u: np.ndarray, gamma: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Derivatives by u (B, n) and by γ (B or 1, D)."""
         slope = self.wins_Bnn * self.link(self.argument(u, gamma))[1]
         by_u = slope.sum(2) - slope.sum(1) - self.ridge_Bn * u
-        return by_u, self._total(self._slope_in_gamma(slope)) - self.attribute_prior * gamma
+        return by_u, self._sum_if_pooled(self._slope_in_gamma(slope)) - self.attribute_prior * gamma
 
     def _slope_in_gamma(self, slope: np.ndarray) -> np.ndarray:
         """(B, D), from the slopes (B, n, n) in the arguments of the link."""
-        return np.einsum("bij,bijd->bd", *_same_batch(slope, self.z_BnnD))
+        return np.einsum("bij,bijd->bd", *_broadcast_batches(slope, self.z_BnnD))
 
     def spread(self, u: np.ndarray, gamma: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """At the maximum, of each problem: its likelihood's slope by γ (B, D), and its information on γ (B, D, D)."""
@@ -117,7 +124,7 @@ class FitProblem:
         uu = -weight
         diagonal = np.arange(weight.shape[1])
         uu[:, diagonal, diagonal] += weight.sum(2) + self.ridge_Bn
-        weight, z = _same_batch(weight, self.z_BnnD)
+        weight, z = _broadcast_batches(weight, self.z_BnnD)
         weighted = weight[..., None] * z
         return uu, weighted.sum(2), 0.5 * np.einsum("bijd,bije->bde", weighted, z, optimize=True)
 
@@ -131,12 +138,14 @@ class FitProblem:
         D = gamma.shape[1]
         if D == 0:
             return step, gamma
-        schur = self._total(gg - ug.swapaxes(1, 2) @ cross) + self.attribute_prior * np.eye(D)
-        right = by_gamma - self._total(np.einsum("bnd,bn->bd", ug, step))
+        schur = self._sum_if_pooled(gg - ug.swapaxes(1, 2) @ cross) + self.attribute_prior * np.eye(
+            D
+        )
+        right = by_gamma - self._sum_if_pooled(np.einsum("bnd,bn->bd", ug, step))
         step_gamma = np.linalg.solve(schur, right[:, :, None])[:, :, 0]
-        return step - np.einsum("bnd,bd->bn", *_same_batch(cross, step_gamma)), step_gamma
+        return step - np.einsum("bnd,bd->bn", *_broadcast_batches(cross, step_gamma)), step_gamma
 
-    def _total(self, per_problem: np.ndarray) -> np.ndarray:
+    def _sum_if_pooled(self, per_problem: np.ndarray) -> np.ndarray:
         """Summed over all problems when pooled, else as they are."""
         return per_problem.sum(0, keepdims=True) if self.pooled else per_problem
 
@@ -162,11 +171,13 @@ class FitProblem:
             if not worse.any():
                 break
             size[worse] *= 0.5
-        largest = np.maximum(self._largest(step_u), np.abs(step_gamma).max(initial=0.0, axis=1))
+        largest = np.maximum(
+            self._find_largest(step_u), np.abs(step_gamma).max(initial=0.0, axis=1)
+        )
         return new_u, new_gamma, new_value, largest
 
 
-def _same_batch(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _broadcast_batches(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Both with the longer first axis, without copying."""
     B = max(len(a), len(b))
     return np.broadcast_to(a, (B, *a.shape[1:])), np.broadcast_to(b, (B, *b.shape[1:]))

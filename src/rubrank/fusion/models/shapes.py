@@ -153,7 +153,7 @@ class ShapeTable:
                 self._indexed[largest] = self._solve_all_shapes(largest)
             look_up(scores_MK, starts, indexed_groups, *self._indexed[largest], u_MK)
         if len(indexed_groups) < len(sizes):
-            self._sort_groups(scores_MK, starts, margins, np.flatnonzero(must_sort), u_MK)
+            self._solve_sorted_groups(scores_MK, starts, margins, np.flatnonzero(must_sort), u_MK)
         return u_MK
 
     # ------------------------------------------------------------------------------------------------ indexed shapes
@@ -179,7 +179,7 @@ class ShapeTable:
 
     # ------------------------------------------------------------------------------------------------- sorted shapes
 
-    def _sort_groups(
+    def _solve_sorted_groups(
         self,
         scores_MK: np.ndarray,
         starts: np.ndarray,
@@ -198,10 +198,10 @@ class ShapeTable:
                 chunk = same_size[begin : begin + step]
                 rows_Bn = starts[chunk][:, None] + np.arange(n)
                 columns_Cn = scores_MK[rows_Bn].transpose(0, 2, 1).reshape(-1, n)
-                u_Cn = self._sort_columns(columns_Cn, margins_NK[chunk].ravel())
+                u_Cn = self._solve_columns(columns_Cn, margins_NK[chunk].ravel())
                 u_MK[rows_Bn] = u_Cn.reshape(-1, K, n).transpose(0, 2, 1)
 
-    def _sort_columns(self, columns_Cn: np.ndarray, margin_C: np.ndarray) -> np.ndarray:
+    def _solve_columns(self, columns_Cn: np.ndarray, margin_C: np.ndarray) -> np.ndarray:
         """Utilities of columns of scores, one for each group and criterion."""
         order_Cn = columns_Cn.argsort(axis=1)  # NaN comes last
         beaten_Cn = np.empty(columns_Cn.shape, np.int16)
@@ -314,7 +314,7 @@ _tables: dict[tuple[int, float], ShapeTable] = {}
 """(id of the model, prior) → its table. A table holds its model, so no other model can get the same id."""
 
 
-def shape_table(model: UtilityModel, prior: float) -> ShapeTable:
+def find_shape_table(model: UtilityModel, prior: float) -> ShapeTable:
     """The table of a model under a prior, made when it is first needed."""
     key = (id(model), prior)
     table = _tables.pop(key, None) or ShapeTable(model, prior)
