@@ -12,9 +12,17 @@ Items are proposed only for a query whose last group
                         query was first seen (or last got an item)
 
 A query has at most `most_items` items at a time. An item that gives all responses the same score `retire_after` times
-in a row is retired, which makes room for another. Every item has the step at which it began in its name, and every
-event is appended to a log. Rewards of earlier steps are never computed again. The same tests as in `rubrank draft`
-decide what is kept (`keep.py`).
+in a row is retired, which makes room for another. Every item has the step at which it began in its name. Rewards of
+earlier steps are never computed again. The same tests as in `rubrank draft` decide what is kept (`keep.py`).
+
+Every event is appended to a log. An event is a mapping whose key "event" is one of
+
+    added       the item is used from the next step on
+    dropped     the item was measured and is not used, with the reason
+    refused     a writer's item cannot be used, with the reason
+    problem     a writer's reply could not be used, with the reason
+    retired     the item gave all responses the same score too often
+    failed      writers or judges failed, and nothing was proposed
 
 `state_dict` is JSON data for a checkpoint. A run that is resumed from it makes the same proposals.
 """
