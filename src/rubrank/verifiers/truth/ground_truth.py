@@ -1,4 +1,8 @@
-"""GroundTruthMatch: is the answer the known one? It compares in six ways: as text, number, choice, set or formula."""
+"""GroundTruthMatch: is the answer the known one?
+
+The truth stands in the criterion or in the data (`truths`). The result is read from the answer (`shared.answers`) and
+compared with the truth in the way that `mode` says: as text, number, choice, set or formula. Each has a function here.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +34,8 @@ from rubrank.verifiers.truth.quantities import is_close, read_quantity
 from rubrank.verifiers.truth.truths import Truth, find_truths
 from rubrank.verifiers.verifier import BINARY, Answer, missing, verifier
 
-_SPELLINGS = {
+# Other names of modes that users write.
+_MODE_ALIASES = {
     "normalized": "normalised",
     "mathematical": "math",
     "mathematics": "math",
@@ -38,8 +43,14 @@ _SPELLINGS = {
 }
 Mode: TypeAlias = Annotated[
     Literal["exact", "normalised", "numeric", "choice", "set", "math"],
-    BeforeValidator(lambda name: _SPELLINGS.get(name, name) if isinstance(name, str) else name),
+    BeforeValidator(lambda name: _MODE_ALIASES.get(name, name) if isinstance(name, str) else name),
 ]
+_EQUAL = "rubrank.verifiers.truth.mathematics:equal"  # the function that a worker process calls
+# What stands between the entries of a set.
+_ENTRY_SEPARATOR = re.compile(r"[,，、;；|\n]|(?<=\s)(?:and|or)(?=\s)|和|与|以及")
+_INEQUALITY = re.compile(r"≠|\\neq?(?![a-z])|!=")
+# Spaces, dollars and the delimiters of LaTeX.
+_FORMULA_MARKS = re.compile(r"\s|\$|\\[()\[\],!; ]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +63,11 @@ class _Case:
     extractors: tuple[Extractor, ...]
 
     def read(self) -> AnswerReading:
-        """The result that the answer gives."""
+        """Return the result that the answer gives."""
         return read_answer(self.answer, self.extractors)
 
     def explain(self, result: str, how: str) -> str:
-        """The verdict's reason: what was read, where, and what was expected."""
+        """Return the verdict's reason: what was read, where, and what was expected."""
         return f"read {result[:80]!r} from {how}, {self.truths[0][:80]!r} expected"
 
 
@@ -115,16 +126,17 @@ def ground_truth_match(
 
 
 def _compare_texts(case: _Case, *, exact: bool) -> Answer:
+    """Return the verdict by the same characters or, unless `exact`, the same words or a sentence that claims them."""
     reading = case.read()
     reason = case.explain(reading.text, reading.how)
-    form: Callable[[str], str] = str.strip if exact else normalise
-    candidates = {form(reading.text)}
+    fold: Callable[[str], str] = str.strip if exact else normalise
+    candidates = {fold(reading.text)}
     if not reading.explicit and len(case.answer) < 10_000:
         _, entries = separate_list(case.answer)
         if entries:  # the last line is only one of several names
             candidates = set()
-        candidates.add(form(case.answer))
-    if any(form(truth) in candidates for truth in case.truths):
+        candidates.add(fold(case.answer))
+    if any(fold(truth) in candidates for truth in case.truths):
         return True, reason
     if exact:
         return False, reason
@@ -134,6 +146,7 @@ def _compare_texts(case: _Case, *, exact: bool) -> Answer:
 
 
 def _compare_numbers(case: _Case, tolerance: float) -> Answer:
+    """Return the verdict by the one number that the result gives, or else by the last number of the answer."""
     true_numbers = [read_quantity(truth, listed=False).number for truth in case.truths]
     expected_numbers = [number for number in true_numbers if number is not None]
     if not expected_numbers:
@@ -157,6 +170,7 @@ def _compare_numbers(case: _Case, tolerance: float) -> Answer:
 
 
 def _compare_choices(case: _Case, options: str) -> Answer:
+    """Return the verdict by the letters of the chosen options."""
     option_texts = find_option_texts(case.question, options)
     expected = {_read_letters(truth, options) for truth in case.truths}
     if "" in expected:
@@ -183,7 +197,7 @@ def _compare_choices(case: _Case, options: str) -> Answer:
 
 
 def _read_letters(truth: str, options: str) -> str:
-    """The letters that a truth such as "B", "(a)" or "A, C" names; "" if it names none."""
+    """Return the letters that a truth such as "B", "(a)" or "A, C" names; "" if it names none."""
     letters = re.sub(r"[\s,，、;/()（）.]|\band\b", "", truth).upper()
     if letters and len(letters) <= len(options) and all(letter in options for letter in letters):
         return "".join(sorted(set(letters)))
@@ -191,7 +205,7 @@ def _read_letters(truth: str, options: str) -> str:
 
 
 def _find_option(text: str, option_texts: dict[str, str]) -> str:
-    """The letter of the only option with this text; "" if there is none, or several."""
+    """Return the letter of the only option with this text; "" if there is none, or several."""
     wording = normalise(text)
     if not wording:
         return ""
@@ -199,14 +213,8 @@ def _find_option(text: str, option_texts: dict[str, str]) -> str:
     return letters[0] if len(letters) == 1 else ""
 
 
-_SEPARATOR = re.compile(r"[,，、;；|\n]|(?<=\s)(?:and|or)(?=\s)|和|与|以及")
-
-
-def _split_entries(text: str) -> list[str]:
-    return _SEPARATOR.split(text.strip(" {}[]()\\"))
-
-
 def _compare_sets(case: _Case) -> Answer:
+    """Return the verdict by the entries of the answer's list, or of its result, in any order."""
     truths = _split_entries(case.truths[0]) if len(case.truths) == 1 else case.truths
     expected = {normalise(truth) for truth in truths} - {""}
     reading = case.read()
@@ -222,12 +230,15 @@ def _compare_sets(case: _Case) -> Answer:
     return actual == expected, reason
 
 
-# ---- mathematics ---------------------------------------------------------------------------------------------------
+def _split_entries(text: str) -> list[str]:
+    return _ENTRY_SEPARATOR.split(text.strip(" {}[]()\\"))
 
-_EQUAL = "rubrank.verifiers.truth.mathematics:equal"
+
+# ---- mathematics ---------------------------------------------------------------------------------------------------
 
 
 def _compare_mathematics(case: _Case, seconds: float) -> Answer:
+    """Return the verdict by mathematical equality, which is computed only if the canonical forms do not decide."""
     reading = case.read()
     if _is_verbatim(reading.text, case.truths):
         return True, case.explain(reading.text, reading.how)
@@ -267,22 +278,22 @@ def _is_verbatim(text: str, truths: tuple[str, ...]) -> bool:
 
 
 def _drop_marks(text: str) -> str:
-    return re.sub(r"\s|\$|\\[()\[\],!; ]", "", text).rstrip(".")
+    return _FORMULA_MARKS.sub("", text).rstrip(".")
 
 
 def _find_impossibility(text: str) -> str:
-    """Why the result is wrong for any truth: it contradicts itself or is too large to compute; "" if neither."""
+    """Return why the result is wrong for any truth (it contradicts itself, it is too large to compute), else ""."""
     problem = read_quantity(text, listed=False).problem
     if problem.endswith(("contradicts itself", "is too large")):
         return problem
-    if problem and re.search(r"≠|\\neq?(?![a-z])|!=", text):
+    if problem and _INEQUALITY.search(text):
         return problem
     value = evaluate(text)
     return "too large to compute" if value is not None and math.isinf(value) else ""
 
 
 def _compute_equality(truth: str, result: str, seconds: float) -> tuple[bool | None, str]:
-    """Whether the result equals the truth as mathematics (None: undecided), and why.
+    """Return whether the result equals the truth as mathematics (None: undecided), and the reason.
 
     If the comparison fails or takes too long, the truth is compared with itself. If that works, the result caused the
     failure and is wrong. If that fails too, nothing is decided.

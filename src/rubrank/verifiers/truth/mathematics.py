@@ -7,7 +7,7 @@ from typing import Any
 
 
 def equal(truth: str, result: str) -> tuple[bool | None, str]:
-    """Are the two formulas mathematically equal, and why? None: the truth is no mathematics.
+    """Return whether the two formulas are equal (None: the truth is no mathematics), and the reason.
 
     math-verify's own time limits are off: the caller's worker has one.
     """
@@ -25,7 +25,10 @@ def equal(truth: str, result: str) -> tuple[bool | None, str]:
 
 
 def _parse(formula: str) -> list[Any]:
-    """The formula as a whole, or nothing: by default, math-verify takes any number in what it cannot parse."""
+    """Return what math-verify reads in the whole formula; [] if it cannot read it as a whole.
+
+    By default, math-verify takes any number out of what it cannot parse.
+    """
     from math_verify import LatexExtractionConfig, parse
 
     return list(

@@ -1,4 +1,8 @@
-"""Quantities: numbers with units, significant digits, intervals."""
+"""QuantityMatch: is the answer's quantity the true one, with its unit, significant digits, or within an interval?
+
+>>> read_measurement("The speed is about 9.81 m/s^2.")
+Measurement(value=9.81, unit='m/s^2', written='9.81')
+"""
 
 from __future__ import annotations
 
@@ -19,31 +23,36 @@ from rubrank.verifiers.truth.truths import find_truths
 from rubrank.verifiers.verifier import BINARY, Answer, missing, verifier
 
 _LONGEST = 20_000  # characters at the end of an answer
+# "1,200.5", "1.2e3", "3.0 × 10^{8}"
 _NUMBER = r"[-+−]?\d+(?:,\d{3})*(?:\.\d+)?(?:[eE][-+−]?\d{1,3}|\s*[x×·]\s*10\s*\^?\s*\{?\s*[-+−]?\d{1,3}\s*\}?)?"
+# A number and what follows it, which may be a unit: "9.81 m/s^2", "5 km".
 _QUANTITY = re.compile(rf"({_NUMBER})\s*([A-Za-zµμΩ°%][A-Za-zµμΩ°²³⁻¹0-9^*/·.\-\s]{{0,30}})?")
+# "[2, 3]", "2 to 3"
 _INTERVAL = re.compile(
     rf"[\[(]\s*({_NUMBER})\s*[,;]\s*({_NUMBER})\s*[\])]|({_NUMBER})\s*(?:to|–|—|至|到)\s*({_NUMBER})"
 )
+# Commands that only set the type: \text, \mathrm, "\,".
 _LATEX = re.compile(r"\\(?:text|mathrm|rm|,|;|!|quad|left|right)\b|[\\{}$]")
+# The sign of multiplication before a power of ten: "\times 10^".
 _TIMES = re.compile(r"[ ]?(?:\\(?:times|cdot)|[×⋅∙*])[ ]?(?=10[ ]?(?:\^|\*\*))")
 # From the beginning of a run of numerals, and only a short one: otherwise a long run takes quadratic time.
 _HAN_NUMBER = rf"(?<!\d)(?<!\d\s)(?<!{HAN})({HAN}{{1,20}}?(?:[点點]{HAN}{{1,20}}?)?)"
 
 
 @cache
-def _chinese_units() -> tuple[re.Pattern[str], dict[str, str]]:
-    """A pattern of the Chinese names of units, and what pint calls each."""
+def _read_chinese_units() -> tuple[re.Pattern[str], dict[str, str]]:
+    """Return a pattern of the Chinese names of units, and what pint calls each."""
     names = {name: symbol for symbol, row in read_table("chinese_units") for name in row.split()}
     return re.compile("|".join(sorted(names, key=len, reverse=True))), names
 
 
 def _write_plainly(text: str) -> str:
-    """The text without LaTeX, with Chinese numerals and units as digits and symbols: 六十千米每小时 → 60 km/h."""
+    """Return the text without LaTeX, Chinese numerals and units in digits and symbols: 六十千米每小时 → 60 km/h."""
     text = unicodedata.normalize("NFKC", spell_powers(text[-_LONGEST:])).replace("−", "-")
     text = " ".join(text.split())
     text = _TIMES.sub(" × ", text).replace("**", "^")
     if not text.isascii():
-        pattern, names = _chinese_units()
+        pattern, names = _read_chinese_units()
         text = re.sub(
             rf"{_HAN_NUMBER}(?={pattern.pattern})",
             lambda match: f"{read_han(match[1]):g}",
@@ -79,13 +88,13 @@ def _read_number(text: str) -> float:
 
 
 def count_digits(text: str) -> int:
-    """Significant digits as written: 0.0420 has three, 1200 four, 1.2e3 two."""
+    """Count the significant digits as written: 0.0420 has three, 1200 four, 1.2e3 two."""
     mantissa = re.split(r"[eE]|[x×·]", text.replace(",", ""))[0].strip().lstrip("-+−")
     return len(mantissa.replace(".", "").lstrip("0")) or 1
 
 
 def read_measurement(text: str) -> Measurement | None:
-    """The last quantity of a text; None if it has no number."""
+    """Return the last quantity of a text; None if it has no number."""
     last = None
     for match in _QUANTITY.finditer(_write_plainly(text)):
         last = match
@@ -133,6 +142,7 @@ def quantity_match(
 
 
 def _compare(measurement: Measurement, truth: str, tolerance: float, units: str) -> Answer:
+    """Return the verdict on a measurement and one truth. units: "convert", "same" or "ignore"."""
     truth_text = _write_plainly(truth)
     interval = _INTERVAL.search(truth_text)
     if interval:
@@ -164,7 +174,10 @@ def _compare(measurement: Measurement, truth: str, tolerance: float, units: str)
 
 
 def _convert(value: float, unit: str, target: str) -> float:
-    """The value in the target unit. ImportError: no pint; LookupError: unknown target; ValueError: they do not fit."""
+    """Return the value in the target unit.
+
+    Raises ImportError if pint is not installed, LookupError if the target is unknown, ValueError if units do not fit.
+    """
     try:
         registry = _load_units()
     except ImportError:
@@ -181,7 +194,7 @@ def _convert(value: float, unit: str, target: str) -> float:
 
 
 def _spell_unit(unit: str) -> str:
-    """The unit as pint writes it."""
+    """Return the unit as pint writes it: "m s^-2" → "m*s**-2"."""
     unit = (
         spell_powers(unit)
         .replace("{", "")

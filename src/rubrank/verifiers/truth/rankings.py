@@ -20,18 +20,20 @@ from rubrank.verifiers.truth.claims import normalise
 from rubrank.verifiers.truth.truths import find_truths
 from rubrank.verifiers.verifier import UNIT, Answer, missing, verifier
 
+# What stands between entries in one line: "a, b and c", "a > b".
 _SEPARATOR = re.compile(r"[,，、;；|\n>]|(?<=\s)(?:and|or)(?=\s)|和|与|以及|→")
 _MOST_ENTRIES = 2_000
 _FENCE = re.compile(r"```\w*\n(.*)\n```", re.DOTALL)
 # The bold name at the beginning of "- **Apple**: a fruit".
 _LABEL = re.compile(r"(?:\*\*|__)([^*_\n]{1,200}?):?(?:\*\*|__)\s*[:：–—-]?")
+# "The cities are: ", "The cities are "
 _INTRODUCTION = re.compile(
     r"\A(?:[^:：]{0,60}[:：]|[^,，;；|\n>:：]{0,60}\s(?:are|were|include))\s"
 )
 
 
 def read_entries(answer: str) -> list[str]:
-    """The entries of an answer in order: of a JSON list, of a list of lines, or between commas, ">" and "and"."""
+    """Return the entries of an answer in order: of a JSON list, a list of lines, or between commas, ">" and "and"."""
     reading = read_answer(answer)
     text = reading.text if reading.explicit else answer.strip()
     fenced = _FENCE.fullmatch(text)
@@ -47,7 +49,7 @@ def read_entries(answer: str) -> list[str]:
         labels = [_LABEL.match(item) for item in items]
         entries = [label[1] if label else item for item, label in zip(items, labels, strict=True)]
         return [bare(entry) for entry in entries][:_MOST_ENTRIES]
-    line = _INTRODUCTION.sub("", text[-50_000:])  # "The cities are: …", "The cities are …"
+    line = _INTRODUCTION.sub("", text[-50_000:])
     parts = [bare(part).strip(" .{}[]()\"'“”") for part in _SEPARATOR.split(line)]
     return [part for part in parts if part][:_MOST_ENTRIES]
 
@@ -119,4 +121,5 @@ def rank_by_ndcg(
 
 
 def _sum_gains(gains: list[float]) -> float:
+    """Return the discounted cumulative gain: the gain at place n counts 1 / log2(n + 1)."""
     return sum(gain / math.log2(place + 2) for place, gain in enumerate(gains))

@@ -46,7 +46,7 @@ class Truths:
 
 
 def find_truths(truth: Truth | None, metadata: Mapping[str, Any]) -> Truths:
-    """The criterion's own truth, or the first that the data hold."""
+    """Return the criterion's own truth, or the first that the data hold."""
     values = _read_values(truth)
     if values:
         return Truths(values, "the criterion")
@@ -77,7 +77,7 @@ def _read_mapping(value: Any) -> Mapping[str, Any] | None:
 
 
 def _read_values(value: Any) -> tuple[str, ...]:
-    """The value as texts; () for what is no truth: nothing, an object, a list of them."""
+    """Return the value as texts; () for what is no truth: nothing, an object, a list of them."""
     if hasattr(value, "tolist"):  # numpy
         value = value.tolist()
     if isinstance(value, str):
