@@ -72,7 +72,14 @@ def format_requirement(
     """
     if format is None:
         return missing(f"{NEEDS_JUDGE}: no format is given")
-    if format in _DATA_CHECKS:
+    data_checks = {
+        "json": _check_json,
+        "csv": _check_csv,
+        "yaml": _check_yaml,
+        "xml": _check_xml,
+        "html": _check_html,
+    }
+    if format in data_checks:
         # The data stand bare or in a fence, best in one with the format's name.
         outside, blocks, _ = split_code(text.raw)
         source = text.raw
@@ -83,7 +90,7 @@ def format_requirement(
             is_alone = len(blocks) == 1 and not "".join(outside).strip()
         if only and not is_alone:
             return False, f"there is text beside the {format}"
-        return _DATA_CHECKS[format](source.strip(), keys)
+        return data_checks[format](source.strip(), keys)
     if format == "table":
         return _check_table(text.raw, keys)
     if format == "code":
@@ -173,15 +180,6 @@ def _check_html(source: str, keys: tuple[str, ...]) -> tuple[bool, str]:
     return _check_elements(source, names, lower_keys, "well-formed HTML")
 
 
-_DATA_CHECKS = {
-    "json": _check_json,
-    "csv": _check_csv,
-    "yaml": _check_yaml,
-    "xml": _check_xml,
-    "html": _check_html,
-}
-
-
 def _find_tables(lines: list[str]) -> list[list[list[str]]]:
     """Return Markdown tables as rows of cells: the header first, without the delimiter line."""
     tables: list[list[list[str]]] = []
@@ -197,6 +195,7 @@ def _find_tables(lines: list[str]) -> list[list[list[str]]]:
 
 
 def _split_cells(row: str) -> list[str]:
+    """Return the cells of a row without the bars; an escaped bar does not divide."""
     inside = row.strip().removeprefix("|").removesuffix("|").replace("\\|", " ")
     return [cell.strip() for cell in inside.split("|")]
 
@@ -213,6 +212,7 @@ def _check_table(raw: str, keys: tuple[str, ...]) -> tuple[bool, str]:
 
 
 def _check_code(raw: str, language: str | None) -> tuple[bool, str]:
+    """Return whether there are code blocks of the language that parse, and the reason."""
     _, blocks, is_unclosed = split_code(raw)
     tags = [tag.lower() for tag, code in blocks if code.strip()]
     if is_unclosed:
@@ -231,6 +231,7 @@ def _check_code(raw: str, language: str | None) -> tuple[bool, str]:
 
 
 def _check_markup(raw: str, format: str) -> tuple[bool, str]:
+    """Return whether lists, headings, LaTeX or Markdown are there (for "plain": no Markdown), and the reason."""
     if format in ("bullets", "numbered"):
         kind = "bullet" if format == "bullets" else "numbered"
         count = sum(item.kind == kind for item in list_items(raw))

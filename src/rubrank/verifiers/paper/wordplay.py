@@ -40,10 +40,12 @@ Kind: TypeAlias = Literal[
 Unit: TypeAlias = Literal["auto", "lines", "sentences", "paragraphs", "words", "clauses"]
 
 _MOST_UNITS = 2000  # lines, clauses … that are looked at: a longer text is no poem
-_CLAUSE = re.compile("[，。！？；,.!?;、\n]+")
+_CLAUSE_END = re.compile("[，。！？；,.!?;、\n]+")
+# A line that is a title: "《春晓》", "**<Spring>**".
 _TITLE = re.compile(r"^[\s*_]*[《【<].{1,60}[》】>][\s*_]*$")
 _HAN = re.compile(f"[{HAN}]")
 _KANA = re.compile("[\u3041-\u3096\u30a1-\u30fa]")
+# Small kana belong to the beat of the one before: きょ is one.
 _SMALL_KANA = frozenset("ゃゅょぁぃぅぇぉャュョァィゥェォ")
 # Words that speakers count either way, by one syllable.
 _AMBIGUOUS_WORDS = word_set("""
@@ -51,7 +53,17 @@ _AMBIGUOUS_WORDS = word_set("""
     several evening heaven heavens higher desire iron girl pearl towards orange being seeing violet choir lion oil
     smile while wild
 """)
-
+# Words that need not alliterate.
+_SMALL_WORDS = word_set("a an the of in on and or to for with at by from as is are was it its but")
+# The syllables or characters of each line.
+_FORMS = {
+    "四言": (4,),
+    "五言": (5,),
+    "六言": (6,),
+    "七言": (7,),
+    "haiku": (5, 7, 5),
+    "tanka": (5, 7, 5, 7, 7),
+}
 _NEEDED_PARAMETER = {
     "acrostic": "word",
     "telestich": "word",
@@ -136,7 +148,7 @@ def _split_units(text: Text, unit: str) -> list[str]:
             line for line in prose if not (is_rule(line) or is_heading(line) or _TITLE.match(line))
         ]
         if unit == "clauses":
-            pieces = [clause for line in pieces for clause in _CLAUSE.split(line)]
+            pieces = [clause for line in pieces for clause in _CLAUSE_END.split(line)]
     units = [bare(piece) for piece in pieces[: 4 * _MOST_UNITS]]
     return [piece for piece in units if any(map(str.isalnum, piece))][:_MOST_UNITS]
 
@@ -165,17 +177,6 @@ def _check_spelling(text: Text, kind: str, word: str | None, unit: str) -> Answe
         for start in range(max(1, len(edges) - len(letters) + 1)):
             best = max(best, sum(map(operator.eq, edges[start : start + len(letters)], letters)))
     return _score_in_quarters(best, len(letters), f"letters of {word[:40]!r} spelled in order")
-
-
-# The syllables or characters of each line.
-_FORMS = {
-    "四言": (4,),
-    "五言": (5,),
-    "六言": (6,),
-    "七言": (7,),
-    "haiku": (5, 7, 5),
-    "tanka": (5, 7, 5, 7, 7),
-}
 
 
 def _check_line_lengths(
@@ -271,9 +272,6 @@ def _count_syllables_of_line(line: str) -> tuple[int, int]:
             elif count == 1:
                 high += 1
     return low, high
-
-
-_SMALL_WORDS = word_set("a an the of in on and or to for with at by from as is are was it its but")
 
 
 def _check_letters(text: Text, kind: str, letters: str | None) -> Answer:
