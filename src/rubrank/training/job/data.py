@@ -79,12 +79,12 @@ class SourceRows:
 
 
 def make_source_key(source: Source) -> tuple[Any, ...]:
-    """Sources with the same key have the same rows."""
+    """Return what identifies the rows of a source: sources with the same key have the same rows."""
     return source.path, tuple(sorted(source.columns.items())), source.limit
 
 
 def read_source(job: Job, source: Source) -> SourceRows:
-    """All prompts of a source; raises for the first row that cannot be used."""
+    """Read all prompts of a source; raises InvalidInput for the first row that cannot be used."""
     is_hub = source.path.startswith("hf:")
     path = source.path if is_hub else str(job.path(source.path))
     if not is_hub and not job.path(source.path).exists():
@@ -112,6 +112,7 @@ def read_source(job: Job, source: Source) -> SourceRows:
 def _make_prompt_row(
     row: Row, source: Source, reserved: frozenset[str], where: str
 ) -> dict[str, Any]:
+    """Make a row of the run: `prompt`, `rubric` (None: no own), and all columns that are not reserved."""
     prompt_column = _find_column(row, source, "prompt", where)
     rubric_column = _find_column(row, source, "rubric", where)
     if prompt_column is None:
@@ -139,11 +140,12 @@ def _make_prompt_row(
 
 
 def _to_plain(value: Any) -> Any:
-    """A NumPy array or number as lists and numbers; anything else as text."""
+    """Convert a NumPy array or number to lists and numbers, and anything else to text."""
     return value.tolist() if hasattr(value, "tolist") else str(value)
 
 
 def _find_column(row: Row, source: Source, field: str, where: str) -> str | None:
+    """Return the column that the config names for a field, or else one of the usual names; None: the row has none."""
     column = source.columns.get(field)
     if column is None:
         return next((name for name in COLUMNS[field] if row.get(name) is not None), None)
@@ -153,6 +155,7 @@ def _find_column(row: Row, source: Source, field: str, where: str) -> str | None
 
 
 def _read_prompt(cell: Any, where: str) -> Any:
+    """Return a prompt as a text or as messages; raises if it is empty, has images, or contains the answer."""
     prompt = parse_json_cell(cell)
     if isinstance(prompt, str) and prompt.strip():
         return prompt
@@ -204,24 +207,24 @@ class JobData:
         """The number of rows of each source that is trained on."""
         return [len(source.rows) for source in self.training_sources.values()]
 
-    def fingerprint(self, rubric: Rubric | None) -> dict[str, Any]:
-        """Numbers of rows, and digests of the data and the rubric; they must be the same in a resumed run."""
+    def make_fingerprint(self, rubric: Rubric | None) -> dict[str, Any]:
+        """Return numbers of rows, and digests of the data and the rubric; a resumed run must have the same."""
         rows_of = {}
         for source in (*self.training_sources.values(), *self.held_out_sources):
             limit = source.source.limit
             name = f"{source.path}[:{limit}]" if limit else source.path
             rows_of[name] = source.rows
+        row_counts = {name: len(rows) for name, rows in rows_of.items()}
+        rubric_digest = None if rubric is None else _digest(rubric.model_dump(mode="json"))
+        source_digests = {name: _digest(rows) for name, rows in rows_of.items()}
         return {
-            "rows": {name: len(rows) for name, rows in rows_of.items()},
-            "contents": {
-                "rubric": None if rubric is None else _digest(rubric.model_dump(mode="json")),
-                "sources": {name: _digest(rows) for name, rows in rows_of.items()},
-            },
+            "rows": row_counts,
+            "contents": {"rubric": rubric_digest, "sources": source_digests},
         }
 
 
 def _name_sources(sources: Iterable[SourceRows]) -> tuple[Mapping[str, Any], ...]:
-    """The rows of all sources, each with the path of its source in the column `SOURCE`."""
+    """Return the rows of all sources, each with the path of its source in the column `SOURCE`."""
     return tuple({**row, SOURCE: source.path} for source in sources for row in source.rows)
 
 
@@ -255,7 +258,7 @@ def read_data(job: Job) -> JobData:
 
 
 def make_dataset(rows: Iterable[Mapping[str, Any]], chat: bool) -> Any:
-    """A table of `datasets`; every row has all columns, and with `chat` all prompts are messages."""
+    """Make a table of `datasets`; every row has all columns, and with `chat` all prompts are messages."""
     from datasets import Dataset, Features, Json
 
     rows = list(rows)
@@ -307,7 +310,10 @@ class MixStage:
 
 
 def lay_out(stages: Sequence[MixStage], sizes: Sequence[int], batch: int, seed: int) -> np.ndarray:
-    """Row numbers, `batch` of them for each batch; the rows of all sources are numbered one after the other."""
+    """Return the rows in the order of the run, `batch` of them for each batch.
+
+    Rows are given by their numbers; those of all sources are numbered one after the other. sizes: rows of each source.
+    """
     starts = [0, *np.cumsum(sizes).tolist()]
     walks = [_walk_source(size, starts[number], seed, number) for number, size in enumerate(sizes)]
     rng = np.random.default_rng([seed, len(sizes)])
@@ -322,7 +328,7 @@ def lay_out(stages: Sequence[MixStage], sizes: Sequence[int], batch: int, seed: 
 
 
 def _walk_source(size: int, start: int, seed: int, number: int) -> Iterator[int]:
-    """The row numbers of a source in random order; after the last row, all again in another order."""
+    """Yield the row numbers of a source in random order; after the last row, all again in another order."""
     draws = np.random.default_rng([seed, number])
     while True:
         for row in draws.permutation(size):
@@ -330,7 +336,7 @@ def _walk_source(size: int, start: int, seed: int, number: int) -> Iterator[int]
 
 
 def _take_turns(shares: Sequence[float]) -> Iterator[int]:
-    """The source of each prompt: always the one that is furthest behind its share."""
+    """Yield the source of each prompt: always the one that is furthest behind its share."""
     shares_array = np.array(shares)
     prompts_taken = np.zeros(len(shares))
     turn = 0
@@ -342,7 +348,7 @@ def _take_turns(shares: Sequence[float]) -> Iterator[int]:
 
 
 def mix_stage(stage: Stage, updates: int, data: JobData) -> MixStage:
-    """A stage for `lay_out`; without shares in the config, a source's share is its share of the rows.
+    """Make a stage for `lay_out`; without shares in the config, a source's share is its share of the rows.
 
     updates: optimizer steps per batch.
     """
@@ -358,22 +364,21 @@ def mix_stage(stage: Stage, updates: int, data: JobData) -> MixStage:
 def plan_stages(
     job: Job, stages: Sequence[MixStage], order: np.ndarray, counts: Sequence[int]
 ) -> tuple[StagePlan, ...]:
-    """How many prompts each stage takes from its sources, counted in the order of the run."""
+    """Count how many prompts each stage takes from its sources, in the order of the run."""
     source_ends = np.cumsum(counts)
     first_step = 0
     first_prompt = 0
     plans = []
     for stage, mix in zip(job.config.stages, stages, strict=True):
         end_prompt = first_prompt + mix.batches * job.config.training.prompts_per_batch
-        source_of_prompt = np.searchsorted(
-            source_ends, order[first_prompt:end_prompt], side="right"
-        )
+        rows = order[first_prompt:end_prompt]
+        source_of_prompt = np.searchsorted(source_ends, rows, side="right")
         prompts = np.bincount(source_of_prompt, minlength=len(counts))
-        sources = tuple(
-            SourcePlan(source.path, counts[number], share, int(prompts[number]))
-            for source, number, share in zip(stage.sources, mix.sources, mix.shares, strict=True)
-        )
-        plans.append(StagePlan(stage.name, first_step, first_step + stage.steps - 1, sources))
+        sources = []
+        for source, number, share in zip(stage.sources, mix.sources, mix.shares, strict=True):
+            sources.append(SourcePlan(source.path, counts[number], share, int(prompts[number])))
+        last_step = first_step + stage.steps - 1
+        plans.append(StagePlan(stage.name, first_step, last_step, tuple(sources)))
         first_step += stage.steps
         first_prompt = end_prompt
     return tuple(plans)
@@ -402,7 +407,7 @@ class BatchSplit:
 
 
 def count_processes() -> int:
-    """The number of processes that train together; launchers such as `torchrun` set it."""
+    """Return the number of processes that train together; launchers such as `torchrun` set it."""
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
@@ -455,7 +460,7 @@ def split_batch(training: Training, held_out: HeldOut | None, world: int, where:
 def choose_evaluation_batch_size(
     split: BatchSplit, held_out: HeldOut, group: int, prompts: int, row_bytes: float, world: int
 ) -> int:
-    """Rollouts that a device generates at a time in an evaluation.
+    """Choose how many rollouts a device generates at a time in an evaluation.
 
     group: rollouts per prompt in training. prompts: number of held-out prompts.
     row_bytes: bytes of the logits of one rollout, tokens × vocabulary × 8.
@@ -478,6 +483,6 @@ def choose_evaluation_batch_size(
 
 
 def _find_smallest_evaluation_batch(group: int, held_out: HeldOut | None, world: int) -> int:
-    """The fewest rollouts per device such that all devices together have whole groups."""
+    """Return the fewest rollouts per device such that all devices together have whole groups."""
     rollouts = (held_out.rollouts if held_out is not None else None) or group
     return rollouts // math.gcd(rollouts, world)

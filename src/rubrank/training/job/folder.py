@@ -82,7 +82,7 @@ class Start:
 def find_start(
     job: Job, fingerprint: Mapping[str, Any], resume: bool, branch: Path | None
 ) -> Start:
-    """Where to begin; raises if a run would be overwritten, or continued with other settings."""
+    """Find where to begin; raises InvalidInput if a run would be overwritten, or continued with other settings."""
     if branch is not None:
         if resume:
             raise InvalidInput(
@@ -104,7 +104,7 @@ def find_start(
 
 
 def make_branch(job: Job, fingerprint: Mapping[str, Any], checkpoint: Path) -> Branch:
-    """A branch off a checkpoint; raises if it changes more than control settings."""
+    """Make a branch off a checkpoint; raises InvalidInput if it changes more than control settings."""
     if not checkpoint.is_dir():
         raise InvalidInput(
             "train", "branch", "a folder that exists", str(checkpoint), "Such as out/checkpoint-70."
@@ -132,7 +132,7 @@ def make_branch(job: Job, fingerprint: Mapping[str, Any], checkpoint: Path) -> B
 
 
 def find_checkpoint(job: Job, fingerprint: Mapping[str, Any], resume: bool) -> Path | None:
-    """The checkpoint to resume from; None: begin at step 0.
+    """Find the checkpoint to resume from; None: begin at step 0.
 
     Raises if a run would be overwritten, or continued with other settings.
     """
@@ -163,7 +163,7 @@ def find_checkpoint(job: Job, fingerprint: Mapping[str, Any], resume: bool) -> P
 
 
 def find_last_checkpoint(folder: Path) -> Path | None:
-    """The last checkpoint that was written to its end."""
+    """Find the last checkpoint that was written to its end; None if there is none."""
     return next((path for path in reversed(_list_checkpoints(folder)) if is_complete(path)), None)
 
 
@@ -176,7 +176,7 @@ def is_complete(checkpoint: Path) -> bool:
 
 
 def _list_checkpoints(folder: Path) -> list[Path]:
-    """Folders of checkpoints, complete or damaged, by their steps."""
+    """List the folders of checkpoints, complete or damaged, by their steps."""
     numbered = []
     for state in folder.glob(f"checkpoint-*/{STATE}"):
         step = state.parent.name.partition("-")[2]
@@ -212,7 +212,7 @@ def write_config(job: Job, fingerprint: Mapping[str, Any], branch: Branch | None
 
 
 def _read_json(file: Path) -> dict[str, Any] | None:
-    """A JSON object; empty if the file holds something else, None if there is no file."""
+    """Read a JSON object; {} if the file holds something else, None if there is no file."""
     try:
         data = json.loads(file.read_text(encoding="utf-8"))
     except OSError:
@@ -223,7 +223,7 @@ def _read_json(file: Path) -> dict[str, Any] | None:
 
 
 def _read_run(job: Job, folder: Path) -> dict[str, Any]:
-    """The settings of the run in a folder: dotted name → value."""
+    """Read the settings of the run in a folder: dotted name → value."""
     config = _read_json(folder / CONFIG)
     if not config:
         got = f"none in {folder}" if config is None else f"{folder / CONFIG}, which cannot be read"
@@ -241,13 +241,13 @@ def _read_run(job: Job, folder: Path) -> dict[str, Any]:
 
 
 def _flatten_config(job: Job, fingerprint: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of this run: dotted name → value."""
+    """Return the settings of this run: dotted name → value."""
     data = {**job.config.model_dump(mode="json"), **fingerprint}
     return dict(_flatten(json.loads(json.dumps(data))))
 
 
 def _flatten(data: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """Nested mappings and lists as (dotted name, value): {"a": {"b": [1]}} → ("a.b.0", 1)."""
+    """Yield the values of nested mappings and lists as (dotted name, value): {"a": {"b": [1]}} → ("a.b.0", 1)."""
     if isinstance(data, Mapping) and data:
         for key, value in data.items():
             yield from _flatten(value, f"{name}.{key}" if name else str(key))
@@ -289,7 +289,7 @@ def _check_same_run(job: Job, fingerprint: Mapping[str, Any]) -> None:
 def _find_changes(
     before: Mapping[str, Any], now: Mapping[str, Any], may_change: tuple[str, ...]
 ) -> list[str]:
-    """Names of the settings that differ and may not."""
+    """List the settings that differ and may not."""
     changed = []
     for name in dict.fromkeys([*now, *before]):
         # Older versions did not record digests of the data.
@@ -307,6 +307,7 @@ def _is_among(name: str, sections: tuple[str, ...]) -> bool:
 def _refuse_change(
     job: Job, name: str, before: Mapping[str, Any], now: Mapping[str, Any], when: str, remedy: str
 ) -> NoReturn:
+    """Raise InvalidInput about a setting that was changed."""
     value_before = shortened(repr(before.get(name)), 60)
     value_now = shortened(repr(now.get(name)), 60)
     raise job.invalid(name, f"{value_before}, {when}", value_now, remedy)

@@ -113,6 +113,7 @@ def make_plan(job: Job, *, resume: bool = False, branch: Path | None = None) -> 
 
     branch: a checkpoint of another run, which is continued with other control settings.
     """
+    # Settings and packages
     config = job.config
     processes = count_processes()
     import_modules(job)
@@ -120,22 +121,25 @@ def make_plan(job: Job, *, resume: bool = False, branch: Path | None = None) -> 
     split = split_batch(config.training, config.held_out, processes, job.where)
     _check_steps(job)
     check_evaluation(job)
+    # Reward and data
     reward = _make_reward(job)
     data = read_data(job)
-    reward.engine.check_rubrics(
-        (row["rubric"], f"{source.path}: row {number}")
-        for source in [*data.training_sources.values(), *data.held_out_sources]
-        for number, row in enumerate(source.rows, start=1)
-    )
+    rubrics = []
+    for source in (*data.training_sources.values(), *data.held_out_sources):
+        for number, row in enumerate(source.rows, start=1):
+            rubrics.append((row["rubric"], f"{source.path}: row {number}"))
+    reward.engine.check_rubrics(rubrics)
     _check_adjusted_criteria(job, reward.engine, data)
+    # Trainer and model
     check_arguments(job)
     check_init(job)
     all_rows = (*data.rows, *data.held_out_rows)
     check_environments(job, load_components(job).environments, all_rows)
     chat = check_model(job, all_rows)
+    # The order of the prompts, the output folder, and last the judges, whose health check takes longest
     stages = [mix_stage(stage, config.training.updates_per_batch, data) for stage in config.stages]
     order = lay_out(stages, data.counts, config.training.prompts_per_batch, config.seed)
-    fingerprint = data.fingerprint(reward.engine.rubric)
+    fingerprint = data.make_fingerprint(reward.engine.rubric)
     start = find_start(job, fingerprint, resume, branch)
     judges = reward.engine.judges
     if judges is not None and not judges.cache_only:
@@ -209,7 +213,7 @@ def _check_adjusted_criteria(job: Job, engine: RewardEngine, data: JobData) -> N
 
 
 def _make_reward(job: Job) -> RubricReward:
-    """The reward function; raises for options that it refuses."""
+    """Make the reward function; raises InvalidInput for options that it refuses."""
     from rubrank.training.frameworks.trl import RubricReward
 
     config = job.config
@@ -277,7 +281,7 @@ def _to_bytes(megabytes: float | None) -> int | None:
 
 
 def _find_file(job: Job, value: Any) -> Any:
-    """The path of a file relative to the config; the name of a preset, and data, are returned unchanged."""
+    """Return the path of a file relative to the config; the name of a preset, and data, stay as they are."""
     if isinstance(value, str) and value not in presets():
         return str(job.path(value))
     return value
@@ -292,7 +296,7 @@ _POOLS = {"run": "the run", "batch": "each batch", "group": "each group by itsel
 
 
 def describe_plan(plan: Plan) -> str:
-    """The plan in words, one line for each decision."""
+    """Describe the plan in words, one line for each decision."""
     config = plan.job.config
     training = config.training
     model = config.model

@@ -35,7 +35,7 @@ _WEIGHT_FILES = ("*.safetensors", "pytorch_model*.bin", "adapter_model*.bin", "*
 
 
 def find_model_path(job: Job) -> str:
-    """The folder of the model, or its name on the hub."""
+    """Return the folder of the model, or its name on the hub; raises if it can be neither."""
     path = job.config.model.path
     folder = job.path(path)
     if folder.is_dir():
@@ -88,7 +88,7 @@ def check_model(job: Job, rows: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def count_vocabulary(job: Job) -> int:
-    """Size of the tokenizer's vocabulary."""
+    """Return the size of the tokenizer's vocabulary."""
     return len(_read_pretrained(job, find_model_path(job), "AutoTokenizer"))
 
 
@@ -105,7 +105,7 @@ def _check_weights(job: Job, path: str) -> None:
 
 
 def _read_config(job: Job, path: str) -> Any:
-    """The model's config, with the settings that `trl.model_init_kwargs` changes in it."""
+    """Read the model's config, with the settings that `trl.model_init_kwargs` changes in it."""
     from transformers import AutoConfig
 
     config = _read_pretrained(job, path, "AutoConfig")
@@ -124,7 +124,7 @@ def _read_config(job: Job, path: str) -> Any:
 
 
 def _read_pretrained(job: Job, path: str, class_name: str) -> Any:
-    """The config or tokenizer of the model. class_name: "AutoConfig" or "AutoTokenizer"."""
+    """Read the config or tokenizer of the model. class_name: "AutoConfig" or "AutoTokenizer"."""
     import transformers
 
     try:
@@ -140,7 +140,7 @@ def _read_pretrained(job: Job, path: str, class_name: str) -> Any:
 
 
 def _select_version_options(job: Job) -> dict[str, Any]:
-    """Options that say which version of the model is read, and whether code in its folder may run."""
+    """Select the options that say which version of the model is read, and whether code in its folder may run."""
     options = make_init_kwargs(job)
     names = ("revision", "trust_remote_code", "subfolder")
     version = {name: options[name] for name in names if name in options}
@@ -242,7 +242,7 @@ def _check_lengths(
 
 
 def _find_token_limit(job: Job, config: Any) -> tuple[int | None, str]:
-    """How many tokens fit into the model (None: no limit), and the setting that limits them."""
+    """Return how many tokens fit into the model (None: no limit), and the name of the setting that limits them."""
     text_config = config.get_text_config()
     positions = getattr(text_config, "max_position_embeddings", None) or getattr(
         text_config, "n_positions", None
@@ -295,14 +295,14 @@ _DECIDED_ELSEWHERE = {
 
 
 def make_init_kwargs(job: Job) -> dict[str, Any]:
-    """Arguments with which the model is loaded, without `quantization_config`: the trainer takes it separately."""
+    """Make the arguments with which the model is loaded; the trainer takes `quantization_config` separately."""
     options = dict(job.config.trl.get("model_init_kwargs") or {})
     options.pop("quantization_config", None)
     return {"dtype": choose_dtype(job), **options}
 
 
 def make_quantization(job: Job) -> Any:
-    """transformers' quantization config; None if weights are loaded as they are."""
+    """Make transformers' quantization config; None if weights are loaded as they are."""
     options = (job.config.trl.get("model_init_kwargs") or {}).get("quantization_config")
     if options is None:
         return None
@@ -395,7 +395,7 @@ _LORA_DECIDED_ELSEWHERE = {
 
 
 def make_lora_config(job: Job) -> Any:
-    """PEFT's LoraConfig; None if all weights are trained. Raises for options that PEFT does not take."""
+    """Make PEFT's LoraConfig; None if all weights are trained. Raises for options that PEFT does not take."""
     lora = job.config.model.lora
     if lora is None:
         return None
@@ -454,7 +454,7 @@ def check_adapters(job: Job, config: Any) -> None:
 
 
 def _make_layers(config: Any) -> Any:
-    """The model's layers without memory for weights; None if the class is not part of transformers."""
+    """Make the model's layers without memory for weights; None if the class is not part of transformers."""
     import torch
     import transformers
 
@@ -490,7 +490,7 @@ def _check_names(job: Job, lora: Lora, extra: Mapping[str, Any], known_names: se
 
 
 def _to_object(value: Any, hint: Any) -> Any:
-    """A mapping as one of PEFT's dataclasses, if the option takes one; other values unchanged."""
+    """Make one of PEFT's dataclasses of a mapping, if the option takes one; other values stay as they are."""
     for kind in (hint, *get_args(hint)):
         if isinstance(kind, type) and is_dataclass(kind) and isinstance(value, Mapping):
             return kind(**value)
@@ -508,7 +508,7 @@ _CPU_VARIABLE = "ACCELERATE_USE_CPU"
 
 
 def choose_dtype(job: Job) -> str:
-    """The type in which the weights are loaded: the one in the config, or float32 on a CPU."""
+    """Return the type in which the weights are loaded: the one in the config, or float32 on a CPU."""
     if is_on_cpu(job):
         return "float32"
     return job.config.model.dtype
