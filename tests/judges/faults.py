@@ -223,18 +223,13 @@ def _graded(url: str, **judge: Any) -> tuple[float | None, str, str]:
 
 
 def import_step() -> Any:
-    """One rollout through prompt, client and parser, in this tree or in an older one."""
-    try:
-        from rubrank.judges.judge import Judges
-        from rubrank.judges.step import judge_groups
-        from rubrank.rollouts.rollout import Group, Rollout
-        from rubrank.rubrics.rubric import Criterion
-    except ImportError:  # an older tree
-        from rubrank.judge import Judges  # type: ignore[import-not-found, no-redef]
-        from rubrank.judging import judge_groups  # type: ignore[import-not-found, no-redef]
-        from rubrank.rollout import Group, Rollout  # type: ignore[import-not-found, no-redef]
-        from rubrank.rubric import Criterion  # type: ignore[import-not-found, no-redef]
+    """One rollout through prompt, client and parser."""
     import numpy as np
+
+    from rubrank.judges.judge import Judges
+    from rubrank.judges.step import judge_groups
+    from rubrank.rollouts.rollout import Group, Rollout
+    from rubrank.rubrics.rubric import Criterion
 
     criterion = Criterion(name="Clear", question=QUESTION)
     good = Rollout(prompt="Name a lake.", response="West Lake.")

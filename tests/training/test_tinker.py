@@ -199,7 +199,7 @@ def test_wrapping_has_all_that_a_builder_has(cookbook):
 def test_messages_of_the_cookbook(cookbook):
     from tinker_cookbook.renderers.base import ToolCall
 
-    from rubrank.training.queries import messages
+    from rubrank.training.queries import to_messages
     from rubrank.training.rollouts import rollout_of
 
     call = ToolCall(function=ToolCall.FunctionBody(name="find", arguments='{"what": "lake"}'), id="c1")
@@ -208,6 +208,6 @@ def test_messages_of_the_cookbook(cookbook):
         {"role": "tool", "content": "West Lake", "tool_call_id": "c1", "name": "find"},
         {"role": "assistant", "content": [{"type": "thinking", "thinking": "so"}, {"type": "text", "text": "It is."}]},
     ]
-    found = rollout_of("q", messages(said))
+    found = rollout_of("q", to_messages(said))
     assert (found.answer, found.thoughts) == ("It is.", "so")
     assert [(one.name, one.result) for one in found.tool_calls] == [("find", "West Lake")]
