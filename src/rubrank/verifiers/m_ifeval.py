@@ -220,11 +220,13 @@ def ethel_or_cedilla(text: Text, *, forbidden_char: str, compat: Compat = "fixed
     return compare_count(count, f"“{forbidden_char}”", "exactly", 0)
 
 
+# tu, te, ton, "t'aime"
 _TU = re.compile(
     r"(?<!\w)(?:tu|te|toi|ton|ta|tes|tiens?|tiennes?|t['’](?=\w))(?!\w)|(?<!\w)t['’]\w",
     re.IGNORECASE,
 )
 _TU_UPSTREAM = re.compile(r"\b(?:tu|te|toi|ton|ta|tes|t')\b", re.IGNORECASE)
+# A blank to fill in: "[Votre nom]"
 _BLANK = re.compile(r"\[[^\[\]\n]{1,60}\]")
 _VOUS = re.compile(r"(?<!\w)(?:vous|votre|vos|vôtres?)(?!\w)", re.IGNORECASE)
 

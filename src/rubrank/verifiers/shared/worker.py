@@ -34,7 +34,7 @@ from pebble import ProcessExpired, ProcessPool
 from rubrank.errors import RubrankError
 
 _MOST_WORKERS = 16
-_MEMORY = 4 << 30  # bytes of address space per worker
+_MEMORY_BYTES = 4 << 30  # of address space per worker
 _SAFE_PATH = "PYTHONSAFEPATH"
 
 
@@ -104,12 +104,12 @@ def call(
     wall = 6.0 * seconds + 20.0 if wall_seconds is None else wall_seconds
     call_arguments = (function, arguments, seconds)
     out_of_time = f"no result within {seconds:g} s of computing; the worker was ended"
-    pool = _healthy_pool()
+    pool = _get_healthy_pool()
     try:
         try:
             return pool.schedule(_run, args=call_arguments, timeout=wall).result()
         except (BrokenProcessPool, RuntimeError):  # idle workers died before the call began
-            pool = _healthy_pool(broken=pool)
+            pool = _get_healthy_pool(broken=pool)
             return pool.schedule(_run, args=call_arguments, timeout=wall).result()
     except FutureTimeout:
         raise WorkerFailed(out_of_time) from None
@@ -123,7 +123,8 @@ def call(
         raise WorkerFailed(f"{type(error).__name__}: {error}"[:300]) from None
 
 
-def _healthy_pool(broken: ProcessPool | None = None) -> ProcessPool:
+def _get_healthy_pool(broken: ProcessPool | None = None) -> ProcessPool:
+    """Return the pool of this process; a new one if there is none, or if it is `broken` or closed."""
     process = os.getpid()
     with _pools_lock:
         pool = _pools.get(process)
@@ -135,12 +136,13 @@ def _healthy_pool(broken: ProcessPool | None = None) -> ProcessPool:
 
 
 def _prepare_worker() -> None:
+    """Silence a new worker and limit its memory. Called in the worker."""
     restore_environment()
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)  # some libraries print
     os.dup2(nowhere, 2)
     with suppress(ValueError, OSError):  # the system or a lower hard limit does not allow it
-        resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+        resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
 
 
 class _OutOfTime(BaseException):

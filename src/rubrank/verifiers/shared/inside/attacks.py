@@ -56,18 +56,19 @@ def main() -> None:
     file = target["file"]
     secret = target["secret"].encode()
     environments = set(glob.glob("/proc/[0-9]*/environ")) - {f"/proc/{os.getpid()}/environ"}
-    holds = {
-        "network": do_all_fail(lambda: connect_to(target["port"])),
-        "signals": do_all_fail(lambda: os.kill(pid, 0), lambda: read_limits(pid)),
-        "memory": do_all_fail(
-            lambda: find_secret([f"/proc/{pid}/environ", *environments], secret),
-            lambda: open(f"/proc/{pid}/mem", "rb").close(),
-        ),
-        "files": do_all_fail(
-            lambda: open(file, "r+b").close(), lambda: os.rename(file, file + "2")
-        ),
-        "reading": do_all_fail(lambda: find_secret([file], secret)),
-    }
+    environments.add(f"/proc/{pid}/environ")
+    holds: dict[str, bool] = {}
+    holds["network"] = do_all_fail(lambda: connect_to(target["port"]))
+    holds["signals"] = do_all_fail(lambda: os.kill(pid, 0), lambda: read_limits(pid))
+    holds["memory"] = do_all_fail(
+        lambda: find_secret(environments, secret),
+        lambda: open(f"/proc/{pid}/mem", "rb").close(),
+    )
+    holds["files"] = do_all_fail(
+        lambda: open(file, "r+b").close(),
+        lambda: os.rename(file, file + "2"),
+    )
+    holds["reading"] = do_all_fail(lambda: find_secret([file], secret))
     print(json.dumps(holds))
 
 
