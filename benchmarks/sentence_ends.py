@@ -25,7 +25,7 @@ from gates import read_rows
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 
-from rubrank.texts.prose import is_heading, is_item, is_rule, split_code, without_code
+from rubrank.texts.prose import is_heading, is_item, is_rule, remove_code, split_code
 from rubrank.verifiers.shared import sentence_ends, word_tables
 from rubrank.verifiers.shared.language import detect_language
 from rubrank.verifiers.shared.sentence_ends import ENTRY_MARK, Kind, list_features
@@ -66,7 +66,7 @@ def write_vocabulary() -> None:
     for answer in read_half("development"):
         language = detect_language(answer.rollout.answer)[0]
         if language in SPACED:
-            words = set(WORD.findall(without_code(answer.rollout.answer)))
+            words = set(WORD.findall(remove_code(answer.rollout.answer)))
             answers_with[language].update(word for word in words if word[0].islower())
     lines = ["# Words that occur in good answers: language, words. Written by benchmarks/sentence_ends.py."]
     for language, counts in answers_with.items():

@@ -43,6 +43,7 @@ def read_names(file: str) -> tuple[tuple[str, ...], ...]:
 
 
 def _read_rows(path: Path) -> list[list[str]]:
+    """Read a TSV file as lists of cells, without blank lines and comments."""
     lines = path.read_text("utf-8").splitlines()
     return [line.split("\t") for line in lines if line and not line.startswith("#")]
 
@@ -90,7 +91,8 @@ _SILENT_E = (
     re.compile("[^aeiouytd]ed\\Z"),
     re.compile("[^aeiouyl]e(?:ly|ty|less|ments?|ful|fully|ness|some|lessly|work)\\Z"),
 )
-# Neighbouring vowels that are spoken as two syllables.
+# Neighbouring vowels that are spoken as two syllables: "dial", "museum", "actual", "create", "being", "rhythm". A
+# lookbehind excludes those that are one syllable after some letters: "special", "equal".
 _SPLIT_VOWELS = re.compile(
     "(?<![cstgxln])i[ao]|[ln]i(?:a|ou)|(?<![cstgxq])iu|(?<![qg])ua[lt]|(?<!q)u[oi]us|eo(?!u|ple|n)|reat(?:e|i)|"
     "(?<!q)uity|[aeoy]y[aei]|yi|ie(?:ty|r\\Z|rs\\Z|st\\Z)|(?<!q)uel|(?<!g)ei(?:ng|ty)|dea\\Z|deal|oe[tm]|aic|[ou]ing\\Z|"
@@ -99,7 +101,8 @@ _SPLIT_VOWELS = re.compile(
 
 
 @cache
-def _syllable_exceptions() -> dict[str, int]:
+def _read_syllable_exceptions() -> dict[str, int]:
+    """Return the syllables of the words that the rules below get wrong."""
     lists = read_word_lists("syllables.tsv")
     return {word: int(count) for count, words in lists.items() for word in words}
 
@@ -114,7 +117,7 @@ def count_syllables(word: str) -> int:
     word = word.lower().strip("'’\"-")
     if not word or any(char.isdigit() for char in word):
         return 0
-    exceptions = _syllable_exceptions()
+    exceptions = _read_syllable_exceptions()
     if word in exceptions:
         return exceptions[word]
     if "-" in word:

@@ -95,7 +95,7 @@ def split_code(text: str) -> tuple[list[str], list[tuple[str, str]], bool]:
     return outside, blocks, bool(open_mark)
 
 
-def without_code(text: str) -> str:
+def remove_code(text: str) -> str:
     """Return the text without code (fenced or in backticks) and web addresses."""
     if has_fence(text):
         text = "\n".join(split_code(text)[0])
@@ -152,7 +152,7 @@ def is_heading(line: str) -> bool:
     return _HEADING.match(line) is not None
 
 
-def bare(line: str) -> str:
+def strip_decoration(line: str) -> str:
     """Return the line without the Markdown signs and quotation marks around it."""
     return line.strip(_DECORATION)
 

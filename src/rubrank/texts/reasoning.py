@@ -175,4 +175,5 @@ def _find_block_end(marks: list[_Mark], first: int, closing_of: dict[str, str]) 
 
 
 def _join_pieces(pieces: list[str]) -> str:
+    """Join the pieces that are not blank by blank lines."""
     return "\n\n".join(piece.strip("\r\n") for piece in pieces if piece and not piece.isspace())

@@ -133,7 +133,10 @@ def _ends_sentence(piece: str, mark: re.Match[str], is_lower: bool) -> bool:
 
 
 def _ends_without_space(piece: str, marks: str, end: int) -> bool:
-    """Decide for a mark without a space after it: only wide marks end a sentence, or ! and ? before such a script."""
+    """Tell whether a mark without a space after it ends a sentence.
+
+    Chinese and Japanese marks do; of the others only ! and ? do, before a letter of a script without spaces.
+    """
     following = piece[end]
     if not _WIDE_STOPS.isdisjoint(marks):
         if marks[-1] in _CLOSING_QUOTES and _SPEAKER_FOLLOWS.match(piece, end):
@@ -152,27 +155,31 @@ def _is_full_stop(piece: str, at: int, next_start: int) -> bool:
     last = _LAST_WORD.search(piece, max(0, at - 20), at)
     word = last[0].lower().lstrip("-–—([¿¡") if last else ""
     if len(word) == 1 and word.isalpha():
-        return not _is_initial(before[-1:], _next_word(piece, next_start))
+        return not _is_initial(before[-1:], _find_next_word(piece, next_start))
     if word.isdigit():
-        return len(word) > 2 or _next_word(piece, next_start) not in _MONTHS
+        return len(word) > 2 or _find_next_word(piece, next_start) not in _MONTHS
     if word not in _ABBREVIATIONS:
         return True
     if word in _TITLES:
         return False
-    next_word = _next_word(piece, next_start)
+    next_word = _find_next_word(piece, next_start)
     if word in _BEFORE_NUMBER and next_word[:1].isdigit():
         return False
     return word not in _MAY_END or next_word in _STARTERS
 
 
 def _is_initial(letter: str, next_word: str) -> bool:
-    """“J. Smith” and “z. B.” are initials; “than I. She …” and “plan B. The …” end a sentence."""
+    """Tell whether a single letter before a full stop is an initial.
+
+    “J. Smith” and “z. B.” are initials; “than I. She …” and “plan B. The …” end a sentence.
+    """
     if letter.isupper():
         return letter != "I" and next_word not in _STARTERS
     return letter in _TITLES or len(next_word) == 1
 
 
-def _next_word(piece: str, start: int) -> str:
+def _find_next_word(piece: str, start: int) -> str:
+    """Return the word that begins at `start`, in lower case and without punctuation; "" at the end."""
     words = piece[start : start + 24].split(None, 1)
     if not words:
         return ""

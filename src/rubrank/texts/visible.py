@@ -36,6 +36,7 @@ _MAY_BE_INVISIBLE = re.compile(f"[{_NOTHING}{_BLANK}{_JOINING}]")
 # "```python", also in a list item or a quote: the marks, and what follows them
 FENCE = re.compile(r"[ \t]{0,3}(?:[-*+>] |\d{1,3}[.)] )?[ \t]*(`{3,}|~{3,})(.*)")
 _INLINE_CODE = re.compile(r"`[^`\n]+`")
+# "<!--" or "<![CDATA["; the first group is the start of the line, if the comment begins one.
 _COMMENT_START = re.compile(r"((?:^|(?<=\n))[ \t]{0,3})?(<!--|<!\[CDATA\[)")
 _EMPTY_COMMENT_END = re.compile("-?>")  # <!--> and <!---> are comments
 # Elements whose content is never shown.
@@ -78,6 +79,7 @@ _HIDDEN_ELEMENT = re.compile(
     rf"(?:[^<>]{{0,2000}}?[\s\"']{_HIDING_ATTRIBUTE})[^<>]{{0,2000}}>)",
     re.IGNORECASE,
 )
+# Names of elements that stand inside a line, and of those that begin a new one.
 _INLINE = (
     "a|abbr|acronym|b|base|bdi|bdo|big|cite|code|data|del|dfn|em|font|i|ins|kbd|label|link|mark|meta|param|q|s|samp"
     "|small|source|span|strike|strong|sub|sup|time|track|tt|u|var|wbr"
@@ -87,31 +89,37 @@ _BLOCK = (
     "|h[1-6]|header|hr|html|img|input|legend|li|main|nav|ol|option|p|pre|section|select|summary|table|tbody|td|textarea"
     "|tfoot|th|thead|title|tr|ul|video|audio|svg|canvas"
 )
+# <b>, </p>, <a href="x">, <br/>; the group is the name of an inline element. Not <<b>>, nor a < b.
 _TAG = re.compile(
     rf"(?<!<)</?(?:({_INLINE})|(?:{_BLOCK}))(?:\s[^<>=]{{0,100}}=[^<>]{{0,2000}})?\s{{0,9}}/?>(?!>)",
     re.IGNORECASE,
 )
+# ![a cat](cat.png), ![a cat][1]
 _PICTURE = re.compile(r"!\[[^\[\]\n]{0,500}\](?:\([^()\n]{0,2000}\)|\[[^\[\]\n]{0,200}\])")
+# [see](http://x.y), [see](<a b> "title"); the group is the text of the link.
 _LINK = re.compile(
     r"\[([^\[\]\n]{0,1000})\]\((?:<[^<>\n]{0,2000}>|[^\s()<>]{0,2000}(?:\([^\s()]{0,500}\)[^\s()<>]{0,500})?)"
     r"(?:[ \t]{1,9}(?:\"[^\"\n]{0,500}\"|'[^'\n]{0,500}'|\([^()\n]{0,500}\)))?[ \t]{0,9}\)"
 )
+# A line such as [1]: http://x.y "title"; but not a footnote, [^1]: text.
 _DEFINITION = re.compile(
     r"(?m)^[ ]{0,3}\[(?!\^)[^\[\]\n]{1,200}\]:[ \t]*(?:<[^<>\n]*>|\S+)"
     r"(?:[ \t]+(?:\"[^\"\n]*\"|'[^'\n]*'|\([^()\n]*\)))?[ \t]*$\n?"
 )
+# LaTeX that shows nothing: \phantom{x}, \textcolor{white}{x}, {\color{white} x}
 _PHANTOM = re.compile(
     r"\\[hv]?phantom\{[^{}\n]{0,500}\}|\\(?:text)?color\{(?:white|transparent)\}\{[^{}\n]{0,500}\}"
     r"|\{\\color\{(?:white|transparent)\}[^{}\n]{0,500}\}"
 )
 _LETTER = r"[^\W\d_]"
+# Emphasis or code inside a word, which does not divide it: b**a**d, un`known`, *un*known. Last group: the letters.
 _IN_WORD = re.compile(
     rf"(?<={_LETTER})(\*{{2,3}}|`)([^\s*`]{{1,60}})\1|(?<![*`\w])(\*{{2,3}}|`)([^\s*`]{{1,60}})\3(?={_LETTER})"
     # One star may be a product, K*b*x: then no part has two letters.
     r"|(?<=[a-z][a-z])\*([a-z]{1,60})\*|(?<=[a-zA-Z])\*([a-z]{2,60})\*|(?<![*\w])\*([A-Za-z]{2,60})\*(?=[a-z])"
     r"|(?<=[a-zA-Z])\*([a-z])\*(?=[a-z]{2})|(?<![*\w])\*([A-Za-z])\*(?=[a-z]{2})"
 )
-# Cheap tests for `_may_hide`.
+# Cheap tests for `_may_need_rendering`.
 _TAG_START = re.compile(r"<[!/a-zA-Z]")
 _ENTITY = re.compile(r"&(?:#\d|#[xX]|[a-zA-Z]{2,31};)")
 _CODE_IN_WORD = re.compile(r"`(?<=[A-Za-z]`)[^`\n]+`|`[^`\n]+`(?=[A-Za-z])")
@@ -121,7 +129,7 @@ def visible(text: str) -> str:
     """Return the text as a reader sees it; the very same object if nothing is hidden."""
     if not text.isascii() and _MAY_BE_INVISIBLE.search(text):
         text = remove_invisible(text)
-    if not _may_hide(text):
+    if not _may_need_rendering(text):
         return text
     if "```" not in text and "~~~" not in text:
         return _render_outside_code(text)
@@ -138,20 +146,21 @@ def remove_invisible(text: str) -> str:
     return _BLANKS.sub(" ", _INVISIBLE.sub("", text))
 
 
-def _may_hide(text: str) -> bool:
+def _may_need_rendering(text: str) -> bool:
     """Tell whether the text may need rendering. A search for a single character is fast, so it comes first."""
-    return (
-        ("<" in text and _TAG_START.search(text) is not None)
-        or ("&" in text and _ENTITY.search(text) is not None)
-        or ("]" in text and ("](" in text or "]:" in text or "][" in text))
-        or ("\\" in text and ("phantom{" in text or "color{" in text))
-        or ("*" in text and _has_star_between_letters(text))
-        or ("`" in text and _CODE_IN_WORD.search(text) is not None)
-    )
-
-
-def _has_star_between_letters(text: str) -> bool:
-    """Tell whether there are one, two or three stars between two letters."""
+    if "<" in text and _TAG_START.search(text):
+        return True
+    if "&" in text and _ENTITY.search(text):
+        return True
+    if "]" in text and ("](" in text or "]:" in text or "][" in text):
+        return True
+    if "\\" in text and ("phantom{" in text or "color{" in text):
+        return True
+    if "`" in text and _CODE_IN_WORD.search(text):
+        return True
+    if "*" not in text:
+        return False
+    # One, two or three stars between two letters: b**a**d.
     pieces = text.replace("***", "*").replace("**", "*").split("*")
     return any(before[-1:].isalpha() and after[:1].isalpha() for before, after in pairwise(pieces))
 

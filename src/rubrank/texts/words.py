@@ -37,6 +37,7 @@ _UNSPACED_NAMES = re.compile(
     "CJK |IDEOGRAPHIC |HIRAGANA |(HALFWIDTH )?KATAKANA|BOPOMOFO |THAI |LAO |KHMER |MYANMAR "
 )
 _ASCII_WORD = re.compile(r"[A-Za-z0-9]+(?:['\-.,_]++[A-Za-z0-9]+)*+")
+# A word in a text whose characters are replaced by their classes, such as 3 3 5 3 for "it's".
 _WORD_IN_CLASSES = re.compile(rb"\x02\x04*+|\x03[\x03\x04]*+(?:\x05[\x04\x05]*+\x03[\x03\x04]*+)*+")
 
 
@@ -93,6 +94,7 @@ class CharacterClasses:
 
 
 def _classify_character(char: str) -> int:
+    """Return the class of a character: one of the numbers at the top, such as _IN_WORD."""
     category = unicodedata.category(char)
     # Format characters (joiners of letters, direction marks) do not split the word that they stand in. The zero-width
     # space has their category too, but separates words.
@@ -116,9 +118,8 @@ _CLASSES = CharacterClasses(_classify_character)
 
 _KANA = re.compile("[\u3041-\u3096\u30a1-\u30fa]")
 _HAN = re.compile("[\u3400-\u9fff\uf900-\ufaff々]")
-_MOST_HAN_PER_KANA = (
-    20  # with more Chinese characters per kana, a text is Chinese that quotes Japanese
-)
+# With more Chinese characters per kana, a text is Chinese that quotes Japanese.
+_MOST_HAN_PER_KANA = 20
 _JAPANESE_RUN = re.compile(
     "[\u3041-\u3096\u30a1-\u30fe\uff66-\uff9f\u3400-\u9fff\uf900-\ufaff々〆]+"
 )
@@ -159,6 +160,7 @@ def _is_japanese(text: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _count_in_run(run: str, language: str) -> int:
+    """Count the words of a run of Thai or Japanese characters."""
     count = 0
     for start in range(0, len(run), _LONGEST_RUN):
         phrases = _load_segmenter(language).parse(run[start : start + _LONGEST_RUN])
@@ -182,6 +184,7 @@ def _count_in_japanese_phrase(phrase: str) -> int:
 
 @lru_cache(maxsize=2)
 def _load_segmenter(language: str) -> Any:
+    """Return the model that cuts a text of this language into phrases."""
     import budoux  # loads its models, so only when a text needs them
 
     if language == "thai":

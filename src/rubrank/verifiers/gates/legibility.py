@@ -14,7 +14,7 @@ from functools import cache
 import numpy as np
 
 from rubrank.rollouts.rollout import Rollout
-from rubrank.texts.prose import without_code
+from rubrank.texts.prose import remove_code
 from rubrank.verifiers.shared.word_tables import compile_phrases, read_table
 from rubrank.verifiers.verifier import BINARY, Answer, verifier
 
@@ -133,7 +133,7 @@ def garbled_text(rollout: Rollout) -> Answer:
         speaks of (ciphers, escapes).
     Not covered: real words in senseless order.
     """
-    prose = without_code(rollout.answer)
+    prose = remove_code(rollout.answer)
     for sign, count in _count_signs(prose, rollout.question):
         if not count:
             continue

@@ -15,7 +15,7 @@ import re
 from functools import cache
 
 from rubrank.rollouts.rollout import Rollout
-from rubrank.texts.prose import bare, without_code
+from rubrank.texts.prose import remove_code, strip_decoration
 from rubrank.texts.reasoning import TAGS
 from rubrank.verifiers.shared.language import detect_language
 from rubrank.verifiers.shared.word_tables import compile_phrases, read_table, read_words
@@ -81,12 +81,12 @@ def think_leak(rollout: Rollout) -> Answer:
         where the prompt asks for thoughts or fiction.
     Not covered: reasoning steps meant for the reader.
     """
-    prose = without_code(rollout.answer)
+    prose = remove_code(rollout.answer)
     prompt = " ".join(message.content for message in rollout.prompt).lower()
     leak = _find_token(rollout, prose, prompt) or _find_turns(prose, prompt)
     if leak:
         return False, leak
-    opening = bare(prose[: 2 * _OPENING_CHARACTERS])[:_OPENING_CHARACTERS]
+    opening = strip_decoration(prose[: 2 * _OPENING_CHARACTERS])[:_OPENING_CHARACTERS]
     signs = _find_signs(opening, prompt)
     if len(signs) >= 3:
         return False, f"the answer opens by thinking aloud: {', '.join(signs[:3])}"

@@ -15,7 +15,6 @@ from pydantic import Field
 from rubrank._plain import word_set
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.prose import (
-    bare,
     count_phrase,
     fold_phrase,
     fold_visible,
@@ -25,8 +24,9 @@ from rubrank.texts.prose import (
     is_rule,
     list_items,
     mark_titles,
+    remove_code,
     split_code,
-    without_code,
+    strip_decoration,
 )
 from rubrank.texts.text import Text
 from rubrank.verifiers.shared.relation import Count, Relation, check_count_parameters, compare_range
@@ -108,7 +108,7 @@ def highlight_count(
     Not covered: a highlight over several lines; one inside another counts once.
     """
     lines: list[str] = []
-    for line in without_code(text.raw).splitlines():
+    for line in remove_code(text.raw).splitlines():
         # What has stars but is no highlight: the star of a bullet, a horizontal rule.
         if line.lstrip()[:2] in ("* ", "*\t"):
             lines.append(line.lstrip()[2:])
@@ -201,7 +201,7 @@ def case_format(
         nothing. Code and addresses are exempt; in title case so are words like "of".
     Not covered: names inside sentence case.
     """
-    prose = without_code(text.raw)
+    prose = remove_code(text.raw)
     if scope != "text":
         lines = [line for line in prose.splitlines() if line.strip()]
         lines = list(filter(is_heading, lines)) if scope == "headings" else lines[:1]
@@ -369,7 +369,7 @@ def postscript(text: Text, *, marker: Annotated[str, Field(min_length=1)] | None
     """
     has_text_before = False
     for line in split_code(text.raw)[0]:
-        start = bare(line)
+        start = strip_decoration(line)
         rest = _cut_marker(start, marker)
         if rest is not None and any(map(str.isalnum, rest)):
             if not has_text_before:

@@ -13,9 +13,9 @@ from rubrank.texts.prose import (
     count_phrase,
     fold_phrase,
     fold_visible,
+    remove_code,
     sentences,
     split_code,
-    without_code,
 )
 from rubrank.verifiers.gates.empty import empty_answer
 from rubrank.verifiers.gates.legibility import garbled_text
@@ -76,7 +76,7 @@ def robotic_template(rollout: Rollout, *, most: Annotated[int, Field(ge=0)] = 3)
     Fails: "As an AI language model, I cannot …".
     Not covered: dull but varied wording.
     """
-    prose = without_code(rollout.answer)
+    prose = remove_code(rollout.answer)
     self_talk = _SPEAKS_AS_MACHINE.search(prose)
     if self_talk and not _ABOUT_MACHINE.search(rollout.question.lower()):
         return False, f"speaks as a machine: {self_talk[0]!r}"

@@ -18,7 +18,7 @@ from pydantic import Field
 from rubrank._plain import word_set
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.lexicon import count_syllables
-from rubrank.texts.prose import HAN, bare, is_heading, is_rule, sentences, without_code
+from rubrank.texts.prose import HAN, is_heading, is_rule, remove_code, sentences, strip_decoration
 from rubrank.texts.text import Text
 from rubrank.verifiers.shared.language import detect_language, is_other
 from rubrank.verifiers.verifier import Answer, discrete, missing, verifier
@@ -143,13 +143,13 @@ def _split_units(text: Text, unit: str) -> list[str]:
     elif unit == "words":
         pieces = text.words
     else:
-        prose = without_code(text.raw).splitlines()
+        prose = remove_code(text.raw).splitlines()
         pieces = [
             line for line in prose if not (is_rule(line) or is_heading(line) or _TITLE.match(line))
         ]
         if unit == "clauses":
             pieces = [clause for line in pieces for clause in _CLAUSE_END.split(line)]
-    units = [bare(piece) for piece in pieces[: 4 * _MOST_UNITS]]
+    units = [strip_decoration(piece) for piece in pieces[: 4 * _MOST_UNITS]]
     return [piece for piece in units if any(map(str.isalnum, piece))][:_MOST_UNITS]
 
 

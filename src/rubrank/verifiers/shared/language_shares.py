@@ -14,7 +14,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from rubrank.rollouts.rollout import Rollout
-from rubrank.texts.prose import HAN, has_fence, split_code, without_code
+from rubrank.texts.prose import HAN, has_fence, remove_code, split_code
 from rubrank.verifiers.shared.language import (
     SURE,
     count_scripts,
@@ -52,7 +52,7 @@ def weigh(text: str) -> int:
 
 def extract_prose(text: str) -> str:
     """Return the text without code and addresses; prose in a code fence is kept."""
-    prose = without_code(text)
+    prose = remove_code(text)
     hidden: list[str] = []
     if has_fence(text):
         hidden += [code for _, code in split_code(text)[1]]

@@ -17,7 +17,7 @@ from pydantic import BeforeValidator, Field
 
 from rubrank._plain import clean
 from rubrank.rollouts.rollout import Rollout
-from rubrank.texts.prose import bare, list_items
+from rubrank.texts.prose import list_items, strip_decoration
 from rubrank.verifiers.shared.answers import DEFAULT, TAIL, AnswerReading, Extractor, read_answer
 from rubrank.verifiers.shared.arithmetic import evaluate
 from rubrank.verifiers.shared.choices import find_choice, find_option_texts
@@ -223,7 +223,7 @@ def _compare_sets(case: _Case) -> Answer:
     if not entries or (reading.explicit and reading.how != "the last statement"):
         entries = _split_entries(reading.text)
         how = reading.how
-    actual = {normalise(bare(entry)) for entry in entries} - {""}
+    actual = {normalise(strip_decoration(entry)) for entry in entries} - {""}
     lacking = sorted(expected - actual)
     extra = sorted(actual - expected)
     reason = f"{len(expected & actual)} of {len(expected)} entries in {how}; lacking {lacking[:3]}, extra {extra[:3]}"

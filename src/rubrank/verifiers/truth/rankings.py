@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from rubrank.rollouts.rollout import Rollout
-from rubrank.texts.prose import bare, list_items
+from rubrank.texts.prose import list_items, strip_decoration
 from rubrank.verifiers.shared.answers import read_answer
 from rubrank.verifiers.shared.json_values import parse_json
 from rubrank.verifiers.truth.claims import normalise
@@ -48,9 +48,9 @@ def read_entries(answer: str) -> list[str]:
     if items:
         labels = [_LABEL.match(item) for item in items]
         entries = [label[1] if label else item for item, label in zip(items, labels, strict=True)]
-        return [bare(entry) for entry in entries][:_MOST_ENTRIES]
+        return [strip_decoration(entry) for entry in entries][:_MOST_ENTRIES]
     line = _INTRODUCTION.sub("", text[-50_000:])
-    parts = [bare(part).strip(" .{}[]()\"'“”") for part in _SEPARATOR.split(line)]
+    parts = [strip_decoration(part).strip(" .{}[]()\"'“”") for part in _SEPARATOR.split(line)]
     return [part for part in parts if part][:_MOST_ENTRIES]
 
 
