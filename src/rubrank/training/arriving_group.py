@@ -238,15 +238,16 @@ async def merge_rollouts(
     pairs, slots: pairs that were judged before, and the places of the rollouts in them.
     """
     scores = [part.groups[0] for part in parts]
-    names = dict.fromkeys(name for part in scores for name in part.probabilities)
+    probabilities = {}
+    for name in dict.fromkeys(name for part in scores for name in part.probabilities):
+        # () for a rollout whose judge did not say how sure it is
+        probabilities[name] = tuple(part.probabilities.get(name, ((),))[0] for part in scores)
     stacked = GroupScores(
         group.id,
         scores[0].criteria,
         np.concatenate([part.scores for part in scores]),
         reasons=tuple(part.reasons[0] for part in scores),
-        probabilities={
-            name: tuple(part.probabilities.get(name, ((),))[0] for part in scores) for name in names
-        },
+        probabilities=probabilities,
     )
     table = engine.decide_groups(ScoreTable((stacked,)), [group])
     arrived = None if pairs is None else pairs.collect_replies(slots)
