@@ -255,8 +255,8 @@ def test_a_full_disk_is_a_503_and_no_record_is_written_twice(tmp_path, monkeypat
     sample = {"prompt": PROMPT, "response": SAID[0], "label": '{"group_id": "g", "sample_id": "0", "group_size": 1}'}
     with serving(tmp_path, records="records.jsonl") as served:
         with monkeypatch.context() as full:
-            full.setattr(ServiceStore, "add_answer", fail)
-            full.setattr(ServiceStore, "add_answers", fail)
+            full.setattr(ServiceStore, "add_request_answer", fail)
+            full.setattr(ServiceStore, "add_sample_answers", fail)
             for path, request in (("/v1/groups", body(request_id="r")), ("/slime", sample)):
                 for _ in range(2):
                     status, answer, headers = served.call(path, request)

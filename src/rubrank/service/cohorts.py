@@ -205,7 +205,7 @@ class Cohorts:
         """Keys of the finished cohorts in memory, oldest first."""
         self._callers: dict[int, _Caller] = {}
         self._caller_ids = count(1)
-        self._cohort_ids = count(store.last_cohort + 1)
+        self._cohort_ids = count(store.last_cohort_id + 1)
         self._cleaned_at = time.monotonic()
         for stored in store.find_waiting():
             if stored.samples:
@@ -451,7 +451,7 @@ class Cohorts:
             member.number: replace(answers[member.number], late=scorer.late) for member in members
         }
         rows = {number: asdict(answer) for number, answer in answer_of.items()}
-        await self._store.add_answers(cohort.id, rows)
+        await self._store.add_sample_answers(cohort.id, rows)
         for member in members:
             member.answer = answer_of[member.number]
         if not scorer.late:
@@ -534,12 +534,12 @@ class Cohorts:
 
     async def find_answer(self, request_id: str) -> bytes | None:
         """Return the stored answer to a request; None if there is none."""
-        return self._store.find_answer(request_id)
+        return self._store.find_request_answer(request_id)
 
     async def add_answer(self, request_id: str, answer: bytes) -> None:
         """Store the answer to a request; it is on disk when this returns."""
         self._delete_old()
-        await self._store.add_answer(request_id, answer)
+        await self._store.add_request_answer(request_id, answer)
 
     # ------------------------------------------------------------------------------------- memory and disk
 

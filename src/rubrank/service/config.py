@@ -11,11 +11,12 @@
       group_size: 8                # for trainers that send one sample at a time
       deadline: 90                 # seconds in which its siblings must come
 
-    config, folder = load_service("service.yaml")
-    print(describe_plan(plan_service(config, folder)))
+    config, file_folder = load_service("service.yaml")
+    print(describe_plan(plan_service(config, file_folder)))
 
-Paths are relative to the file. `folder` has everything that must survive the process: replies of judges, samples that
-wait for siblings, and answers.
+Paths are relative to the folder of the file, which is the argument `file_folder` of the functions here. The key
+`folder` names another one, the state folder. It has all files that must survive the process: replies of judges,
+samples that wait for others of their group, and answers.
 """
 
 from __future__ import annotations
@@ -34,14 +35,15 @@ from pydantic import Field, SecretStr, ValidationError, model_validator
 from rubrank._files import check_folder, require_file
 from rubrank._plain import explain_complaints, labelled, word_list
 from rubrank.errors import InvalidInput
-from rubrank.rubrics.files import presets, read_data
+from rubrank.rubrics.files import presets, read_data, read_settings
 from rubrank.rubrics.rubric import load_rubric, merge_extended
 from rubrank.training.config import RewardConfig
 from rubrank.training.engine import RewardEngine
 
 PAGE = "service"
-_OWNER = "serve"
-_RUBRIC_NAME = re.compile(r"[\w-]{1,100}")
+"""The help page that errors refer to: `rubrank help service`."""
+_OWNER = "serve"  # the command that errors name
+_RUBRIC_NAME = re.compile(r"[\w-]{1,100}")  # such as "math-grading_v2"
 END_TOKENS = word_list("""
     <|im_end|> <|endoftext|> <|eot_id|> <|end_of_text|> <|eom_id|> <|end|> <|return|> <end_of_turn> <eos> </s>
     <｜end▁of▁sentence｜> [EOS]
@@ -50,41 +52,44 @@ END_TOKENS = word_list("""
 
 
 class ServiceConfig(RewardConfig):
-    """A reward and how it is served."""
+    """The keys of the configuration file: those of a reward (`RewardConfig`), and how it is served."""
 
     folder: str = "rubrank-service"
-    """Folder of the files that must survive the process: replies of judges, waiting samples, answers."""
+    """The state folder: files that must survive the process, such as replies of judges, waiting samples, answers."""
     host: str = "127.0.0.1"
     port: int = Field(default=8300, ge=0, le=65535)
     """0: any that is free."""
     token: SecretStr | None = None
+    """What callers must send; at most one of the three keys may be set."""
     token_env: str | None = None
+    """Name of the environment variable with the token."""
     token_file: str | None = None
+    """File with the token."""
     certificate: str | None = None
     """A PEM file; together with `private_key` it turns on TLS."""
     private_key: str | None = None
     rubrics: dict[str, str] = Field(default_factory=dict)
-    """Files of rubrics by the names under which callers may use them, as `rubric` or in `extends`."""
+    """Name → file: rubrics that callers may refer to by name, as `rubric` or in `extends`."""
     group_size: int | None = Field(default=None, ge=1)
-    """Samples of a query, for trainers that send one at a time without `group_size`."""
+    """Samples in a group, for trainers that send one sample at a time and do not say `group_size` themselves."""
     deadline: float = Field(default=90.0, gt=0.0, allow_inf_nan=False)
     """Seconds from the first sample of a group until it is scored without those that are still missing."""
     window: int = Field(default=32, ge=1)
     """If most of the last `window` groups of single samples were incomplete, callers get 503."""
     keep: float = Field(default=3600.0, gt=0.0, allow_inf_nan=False)
-    """Seconds for which answers are kept, for repeated calls."""
+    """Seconds for which answers are kept: a call that is repeated within that time gets the same answer."""
     max_body: int = Field(default=64 << 20, ge=1024)
-    """Bytes of a request."""
+    """Most bytes of a request."""
     max_waiting: int = Field(default=65536, ge=1)
     """Pending rollouts; more are refused with 429 until some are done."""
     max_group: int = Field(default=4096, ge=1)
-    """Rollouts in a group."""
+    """Most rollouts in a group."""
     body_timeout: float = Field(default=60.0, gt=0.0, allow_inf_nan=False)
     """Seconds in which the body of a request must arrive."""
     shutdown: float = Field(default=30.0, ge=0.0, allow_inf_nan=False)
     """Seconds that calls in flight get to finish at shutdown."""
     end_tokens: tuple[str, ...] = END_TOKENS
-    """Removed from the end of what OpenRLHF sends, because it decodes special tokens too."""
+    """Removed from the end of responses that OpenRLHF sends: it decodes special tokens as if they were text."""
 
     @model_validator(mode="after")
     def _check_together(self) -> Self:
@@ -93,8 +98,8 @@ class ServiceConfig(RewardConfig):
         tokens = [name for name in names if getattr(self, name) is not None]
         if len(tokens) > 1:
             raise InvalidInput(
-                _OWNER,
-                tokens[1],
+                owner=_OWNER,
+                parameter=tokens[1],
                 allowed="left out if another key has the token",
                 got=f"{tokens[0]} too",
                 remedy="",
@@ -102,20 +107,21 @@ class ServiceConfig(RewardConfig):
         if (self.certificate is None) != (self.private_key is None):
             missing = "private_key" if self.private_key is None else "certificate"
             raise InvalidInput(
-                _OWNER,
-                missing,
+                owner=_OWNER,
+                parameter=missing,
                 allowed="given if the other file is",
                 got="none",
                 remedy="TLS needs both files.",
             )
         if not isinstance(self.rule, str):
+            # A rule may also be an object, but a configuration file can only name one.
             raise InvalidInput(
-                _OWNER, "rule", allowed="the name of a rule", got=repr(self.rule), remedy=""
+                owner=_OWNER, parameter="rule", allowed="the name of a rule", got=repr(self.rule)
             )
         if self.group_size is not None and self.group_size > self.max_group:
             raise InvalidInput(
-                _OWNER,
-                "group_size",
+                owner=_OWNER,
+                parameter="group_size",
                 allowed=f"at most max_group ({self.max_group:,})",
                 got=str(self.group_size),
                 remedy="",
@@ -124,7 +130,7 @@ class ServiceConfig(RewardConfig):
 
     @property
     def is_loopback(self) -> bool:
-        """Can only this machine reach it?"""
+        """Whether `host` is an address that only this machine can reach."""
         if self.host.lower() == "localhost":
             return True
         try:
@@ -132,8 +138,11 @@ class ServiceConfig(RewardConfig):
         except ValueError:
             return False
 
-    def read_secret(self, folder: Path) -> str | None:
-        """Return the token that callers must send; None: no token, which is allowed on a loopback address only."""
+    def read_secret(self, file_folder: Path) -> str | None:
+        """Return the token that callers must send; None: no token, which is allowed on a loopback address only.
+
+        Raises InvalidInput if a token is needed and none is set, or it cannot be sent in a header.
+        """
         if self.token is not None:
             where = "token"
             secret = self.token.get_secret_value()
@@ -142,92 +151,101 @@ class ServiceConfig(RewardConfig):
             secret = os.environ.get(self.token_env, "")
         elif self.token_file is not None:
             where = f"token_file {self.token_file}"
-            path = folder / self.token_file
+            path = file_folder / self.token_file
             require_file(path, owner=_OWNER, what="token_file")
             secret = path.read_text(encoding="utf-8")
         elif self.is_loopback:
             return None
         else:
             raise InvalidInput(
-                _OWNER,
-                "host",
+                owner=_OWNER,
+                parameter="host",
                 allowed="a loopback address if there is no token",
                 got=self.host,
                 remedy="Set token_env: NAME (or token_file: FILE), or leave `host` out: 127.0.0.1.",
             )
         secret = secret.strip()
         if not secret:
-            raise InvalidInput(_OWNER, where, allowed="a text", got="nothing", remedy="")
+            raise InvalidInput(owner=_OWNER, parameter=where, allowed="a text", got="nothing")
         if not secret.isascii() or not secret.isprintable():
             raise InvalidInput(
-                _OWNER,
-                where,
+                owner=_OWNER,
+                parameter=where,
                 allowed="printable ASCII, because it is sent in a header",
                 got="other characters",
                 remedy="",
             )
         return secret
 
-    def read_rubrics(self, folder: Path) -> dict[str, Any]:
-        """Return the content of `rubrics`, with all that they extend. Raises InvalidInput if one cannot be used."""
+    def read_rubrics(self, file_folder: Path) -> dict[str, Any]:
+        """Return name → content of the files in `rubrics`, merged with the rubrics that they extend.
+
+        Raises InvalidInput if one cannot be used.
+        """
         contents: dict[str, Any] = {}
         for name, file in self.rubrics.items():
             if not _RUBRIC_NAME.fullmatch(name) or name in presets():
                 allowed = "letters, digits, - and _, and not the name of a preset"
                 where = f"the name of {file} in rubrics"
-                raise InvalidInput(_OWNER, where, allowed=allowed, got=repr(name), remedy="")
-            path = folder / file
+                raise InvalidInput(owner=_OWNER, parameter=where, allowed=allowed, got=repr(name))
+            path = file_folder / file
             require_file(path, owner=_OWNER, what=f"rubrics {name}")
-            load_rubric(path)
+            load_rubric(path)  # raises if the rubric is not valid
             contents[name] = merge_extended(read_data(path), str(path), path.parent)
         return contents
 
-    def find_tls_files(self, folder: Path) -> tuple[Path, Path] | None:
+    def find_tls_files(self, file_folder: Path) -> tuple[Path, Path] | None:
         """Return certificate and key; None: plain HTTP. Raises InvalidInput if the files do not fit together."""
         if self.certificate is None or self.private_key is None:
             return None
-        certificate = folder / self.certificate
-        private_key = folder / self.private_key
+        certificate = file_folder / self.certificate
+        private_key = file_folder / self.private_key
         require_file(certificate, owner=_OWNER, what="certificate")
         require_file(private_key, owner=_OWNER, what="private_key")
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         try:
+            # Without `password`, OpenSSL would ask for a passphrase on the terminal, and the service would hang.
             context.load_cert_chain(certificate, private_key, password=lambda: "")
         except (OSError, ValueError) as error:
             # The key of another certificate, not PEM, or with a passphrase.
             problem = getattr(error, "reason", None) or error
             raise InvalidInput(
-                _OWNER,
-                "certificate",
+                owner=_OWNER,
+                parameter="certificate",
                 allowed="a PEM file, and private_key its key without a passphrase",
                 got=f"{certificate.name} and {private_key.name} ({problem})",
                 remedy="",
             ) from None
         return certificate, private_key
 
-    def state_folder(self, folder: Path) -> Path:
-        """Return the folder with the files of the service."""
-        return folder / self.folder
+    def state_folder(self, file_folder: Path) -> Path:
+        """Return the folder with the files that must survive the process."""
+        return file_folder / self.folder
 
-    def make_engine(self, folder: Path, *, replica: str = "") -> RewardEngine:
-        """Return the engine, always with a reply cache, because trainers repeat calls. replica: names its records."""
-        engine = self.engine(folder, process=replica)
-        engine.leave_out_default_control()  # groups come one by one, and replicas would differ
-        engine.alarm = None  # groups of several runs may come here
+    def make_engine(self, file_folder: Path, *, replica: str = "") -> RewardEngine:
+        """Return the reward engine of the service. replica: added to the name of its records file.
+
+        It differs from the engine of a trainer: it has no default control and no alarm, and its judges always have a
+        reply cache, because trainers repeat calls.
+        """
+        engine = self.engine(file_folder, process=replica)
+        # Control estimates from the groups so far how much judges favour an attribute, such as length. Groups come one
+        # by one here, and each replica sees other groups, so the same group would get different rewards.
+        engine.leave_out_default_control()
+        # The alarm looks for signs of reward hacking in one training run, but groups of several runs may come here.
+        engine.alarm = None
         if engine.judges is None:
             return engine
         if engine.judges.cache is None:
-            cache = self.state_folder(folder) / "replies.sqlite"
+            cache = self.state_folder(file_folder) / "replies.sqlite"
         else:
-            cache = folder / engine.judges.cache
+            cache = file_folder / engine.judges.cache
         engine.judges = engine.judges.model_copy(update={"cache": str(cache)})
         return engine
 
 
 def load_service(source: str | Path) -> tuple[ServiceConfig, Path]:
-    """Return the configuration in a file, and the folder of the file."""
-    from rubrank.rubrics.files import read_settings
-
+    """Return the configuration in a file, and the folder of the file; raises InvalidInput if it cannot be used."""
     path = Path(source)
     data = read_settings(path)
     if not isinstance(data, Mapping):
@@ -242,7 +260,7 @@ def load_service(source: str | Path) -> tuple[ServiceConfig, Path]:
 
 
 def parse_service(data: Mapping[str, Any], where: str = _OWNER) -> ServiceConfig:
-    """Return a configuration from the content of a file."""
+    """Return a configuration from the content of a file; raises InvalidInput with everything that is wrong in it."""
     try:
         return ServiceConfig.model_validate(data)
     except ValidationError as error:
@@ -251,7 +269,7 @@ def parse_service(data: Mapping[str, Any], where: str = _OWNER) -> ServiceConfig
 
 
 def change_service(config: ServiceConfig, **values: Any) -> ServiceConfig:
-    """Return the configuration with other values; None leaves a value as it is."""
+    """Return the configuration with other values, such as those of command-line options; None changes nothing."""
     changes = {name: value for name, value in values.items() if value is not None}
     if not changes:
         return config
@@ -271,39 +289,48 @@ def require_packages(ray: bool = False) -> None:
         if find_spec(name) is None:
             extra = "ray[serve]" if name == "ray" else "rubrank[serve]"
             raise InvalidInput(
-                _OWNER,
-                "packages",
+                owner=_OWNER,
+                parameter="packages",
                 allowed="installed",
                 got=f"no {name}",
                 remedy=f"Install it: pip install '{extra}'.",
             )
 
 
-def plan_service(config: ServiceConfig, folder: Path) -> dict[str, Any]:
-    """Check rubric, judges, token and files, and return all that the service will do."""
-    engine = config.make_engine(folder)
-    secret = config.read_secret(folder)
-    tls = config.find_tls_files(folder)
-    check_folder(config.state_folder(folder) / "service.sqlite", owner=_OWNER, what="folder")
+def plan_service(config: ServiceConfig, file_folder: Path) -> dict[str, Any]:
+    """Check rubric, judges, token and files, and return what the service will do, as JSON data.
+
+    Raises InvalidInput if something cannot be used.
+    """
+    engine = config.make_engine(file_folder)
+    secret = config.read_secret(file_folder)
+    tls = config.find_tls_files(file_folder)
+    check_folder(config.state_folder(file_folder) / "service.sqlite", owner=_OWNER, what="folder")
     if engine.records is not None:
         check_folder(engine.records, owner=_OWNER, what="records")
     criteria = [] if engine.rubric is None else engine.rubric.criteria
     judges = []
     if engine.judges is not None:
         for judge in engine.judges.judges:
-            endpoints = [endpoint for leaf in judge.leaves for endpoint in leaf.endpoints]
-            models = sorted({endpoint.model for endpoint in endpoints})
-            entry = {"name": judge.name, "kind": judge.kind, "models": models}
-            judges.append({**entry, "cache": engine.judges.cache})
+            # The leaves are the judges that send calls, such as the members of a panel.
+            models = {endpoint.model for leaf in judge.leaves for endpoint in leaf.endpoints}
+            judges.append(
+                {
+                    "name": judge.name,
+                    "kind": judge.kind,
+                    "models": sorted(models),
+                    "cache": engine.judges.cache,
+                }
+            )
     return {
         "address": f"{'http' if tls is None else 'https'}://{config.host}:{config.port}",
         "token": secret is not None,
         "rule": engine.rule.name,
         "criteria": [criterion.name for criterion in criteria],
-        "rubrics": sorted(config.read_rubrics(folder)),
+        "rubrics": sorted(config.read_rubrics(file_folder)),
         "judges": judges,
         "records": None if engine.records is None else str(engine.records),
-        "folder": str(config.state_folder(folder)),
+        "folder": str(config.state_folder(file_folder)),
         "group_size": config.group_size,
         "deadline": config.deadline,
         "keep": config.keep,
@@ -319,9 +346,9 @@ def describe_plan(plan: dict[str, Any]) -> str:
     criteria = "the criteria of each query"
     if plan["criteria"]:
         criteria = f"{len(plan['criteria'])} criteria for all, and those of each query"
-    samples = "refused unless they say group_size"
+    single_samples = "refused unless they say group_size"
     if plan["group_size"] is not None:
-        samples = f"{plan['group_size']} to a group, within {plan['deadline']:g} s"
+        single_samples = f"{plan['group_size']} to a group, within {plan['deadline']:g} s"
     lines = [
         ("address", f"{plan['address']}; {token}"),
         ("reward", f"{plan['rule']}; {criteria}"),
@@ -334,7 +361,7 @@ def describe_plan(plan: dict[str, Any]) -> str:
         lines.append(("judge", text))
     limits = f"{plan['max_body']:,} bytes per request, {plan['max_waiting']:,} pending rollouts"
     lines += [
-        ("samples", f"one at a time: {samples}; answers are kept for {plan['keep']:g} s"),
+        ("samples", f"one at a time: {single_samples}; answers are kept for {plan['keep']:g} s"),
         ("limits", limits),
         ("records", plan["records"] or "none"),
         ("folder", plan["folder"]),

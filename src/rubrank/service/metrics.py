@@ -2,12 +2,12 @@
 
 metrics.count("groups", 3)
 metrics.observe_request("/v1/groups", 200, 0.012)
-metrics.render({"waiting_rollouts": 12})
+metrics.render({"waiting_rollouts": 12})                     the text that GET /metrics returns:
 
-    rubrank_groups_total 3.0
-    rubrank_requests_total{path="/v1/groups",status="200"} 1.0
-    rubrank_request_seconds_bucket{path="/v1/groups",le="0.025"} 1.0
-    rubrank_waiting_rollouts 12.0
+rubrank_groups_total 3.0
+rubrank_requests_total{path="/v1/groups",status="200"} 1.0
+rubrank_request_seconds_bucket{path="/v1/groups",le="0.025"} 1.0
+rubrank_waiting_rollouts 12.0
 """
 
 from __future__ import annotations
@@ -16,23 +16,10 @@ from collections.abc import Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-_SECONDS_BUCKETS = (
-    0.005,
-    0.01,
-    0.025,
-    0.05,
-    0.1,
-    0.25,
-    0.5,
-    1.0,
-    2.5,
-    5.0,
-    10.0,
-    30.0,
-    60.0,
-    120.0,
-    300.0,
-)
+# Upper bounds of the histogram, in seconds: from a repeated request to a group with slow judges.
+# fmt: off
+_SECONDS_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
+# fmt: on
 _COUNTERS = {
     "groups": "Groups that were fused.",
     "rewards": "Rewards that were computed.",
@@ -45,8 +32,8 @@ _COUNTERS = {
     "turned_away": "Requests that were refused because too many rollouts were pending.",
     "judge_calls": "Calls of judges that went to a server.",
     "judge_hits": "Calls of judges that were answered from the cache.",
-    "judge_cost": "What the calls of judges cost.",
-    "judge_missing": "Answers of judges that are missing.",
+    "judge_cost": "Cost of the calls of judges, in the currency of the endpoints' prices.",
+    "judge_missing": "Answers that judges failed to give.",
     "batches": "Batches that verifiers graded.",
     "rollouts": "Rollouts that verifiers graded.",
 }
@@ -78,7 +65,7 @@ class Metrics:
         )
 
     def count(self, name: str, number: float = 1) -> None:
-        """Add to a counter."""
+        """Add to a counter. name: a key of `_COUNTERS`, such as "groups"."""
         self._counters[name].inc(number)
 
     def observe_request(self, path: str, status: int, seconds: float) -> None:
@@ -87,7 +74,10 @@ class Metrics:
         self._seconds.labels(path).observe(seconds)
 
     def render(self, current: Mapping[str, float]) -> bytes:
-        """Return all metrics as text. current: values of gauges."""
+        """Return all metrics as text.
+
+        current: the current values of gauges, which go up and down. A gauge is created when it first has a value.
+        """
         for name, value in current.items():
             if name not in self._gauges:
                 self._gauges[name] = Gauge(

@@ -86,7 +86,7 @@ async def open_service(
     if engine.records is not None and cohorts is None:
         # The store is locked, so no other process writes the records: a half line at the end is from a killed process.
         drop_half_record(engine.records)
-    state = store.find_state()
+    state = store.load_engine_state()
     if state is not None and engine.remembers:
         engine.load_state_dict(state)
     return Service(config, engine, store, cohorts, named_rubrics)
@@ -449,7 +449,7 @@ class Service:
         self.metrics.count("unknown", sum(map(math.isnan, rewards)))
         self._count_judge_calls(write_cost(scored.graded.judging))
         if self._has_state:
-            self._store.keep_state(self.engine.state_dict())
+            self._store.save_engine_state(self.engine.state_dict())
 
     def _count_judge_calls(self, cost: dict[str, Any]) -> None:
         for name in ("calls", "hits", "cost", "missing"):
@@ -477,7 +477,7 @@ class Service:
             self.local_cohorts.close(make_shutdown_error())
         await self.pipeline.close()
         if self._has_state:
-            self._store.keep_state(self.engine.state_dict())
+            self._store.save_engine_state(self.engine.state_dict())
         self._store.close()
 
     async def finish_tasks(self, seconds: float) -> None:

@@ -1,16 +1,19 @@
-"""rLLM: an advantage estimator that replaces rewards by those of a rubric.
+"""Adapter for the trainer rLLM: an advantage estimator that replaces rLLM's rewards by those of a rubric.
 
     from rubrank.training.frameworks.rllm import register
 
     register("reward.yaml", base="grpo")          then algorithm.adv_estimator=rubrank
 
-rLLM calls an advantage estimator with the rewards of all trajectory groups of a role, and with the groups themselves.
-The last step of a trajectory has its conversation (`chat_completions`); its `task` may contain `rubric`, `prompt` and
-what verifiers need.
+Input. rLLM calls an advantage estimator with the rewards of all trajectory groups of a role, and with the groups
+themselves (`traj_groups`). The last turn of a trajectory (`steps[-1]`) has its whole conversation (`chat_completions`).
+The `task` of a trajectory may contain `rubric`, `prompt` and what verifiers need.
 
-rLLM gets advantages: this estimator grades the trajectories, replaces their rewards by the rubric's, and leaves the
-advantage to the estimator `base`. A trajectory without any score gets the mean of its group. Validation computes no
-advantage, so no rule learns from it.
+Output. This estimator grades the trajectories, sets their rewards to the rubric's, and returns the advantages that the
+estimator `base`, such as GRPO, computes from these rewards. A trajectory without any score gets the mean of its group.
+
+Step. rLLM does not pass its training step, so calls are counted instead. With several roles a training step has several
+calls; controls that start at a later step are therefore refused. rLLM computes no advantages in validation, so a rule
+never learns from validation.
 """
 
 from __future__ import annotations
@@ -32,7 +35,11 @@ from rubrank.training.rollouts import normalize_finish_reason
 
 NAME = "rubrank"
 _OWNER = "rLLM"
-_MODULES = ("rllm.trainer.algorithms.advantage", "rllm.experimental.common.advantage")
+# Where rLLM registers estimators; it depends on its version.
+_REGISTRY_MODULES = (
+    "rllm.trainer.algorithms.advantage",
+    "rllm.experimental.common.advantage",
+)
 
 
 def estimator(
@@ -43,42 +50,46 @@ def estimator(
 ) -> Callable[..., Any]:
     """Return an estimator that computes a rubric's rewards and passes them to the estimator `base`.
 
-    report: called with the result of each step, for logs.
+    report: called with the rewards of each call, for logs.
     """
     reward_engine, rubric_column = load_engine(engine, _OWNER, passes_step=False)
-    calls = count()
+    call_numbers = count()
 
     def estimate(rewards: Sequence[Any], algorithm_config: Any = None, **kwargs: Any) -> Any:
+        """Return the advantages of `base`. rewards: rLLM's own, one array per group; replaced."""
         trajectory_groups: Sequence[Any] = kwargs.get("traj_groups") or ()
         if len(trajectory_groups) != len(rewards):
             raise InvalidInput(
-                _OWNER,
-                "traj_groups",
+                owner=_OWNER,
+                parameter="traj_groups",
                 allowed="passed by rLLM, one for each group of rewards",
                 got=f"{len(trajectory_groups)} for {len(rewards)}",
                 remedy="Update rLLM.",
             )
-        step = next(calls)
-        label = reward_engine.label(step)
+        step = next(call_numbers)
+        id_prefix = reward_engine.label(step)
         groups = [
-            _read_group(reward_engine, group, rubric_column, step, f"{label}/{i}")
+            _read_group(reward_engine, group, rubric_column, step, id=f"{id_prefix}/{i}")
             for i, group in enumerate(trajectory_groups)
         ]
         result = reward_engine.score(groups, step)
-        fused = [np.array(fill_unknown(group_rewards)) for group_rewards in result.rewards]
-        for group, values in zip(trajectory_groups, fused, strict=True):
-            for trajectory, reward in zip(group.trajectories, values.tolist(), strict=True):
+        rubric_rewards = [np.array(fill_unknown(group_rewards)) for group_rewards in result.rewards]
+        for group, group_rewards in zip(trajectory_groups, rubric_rewards, strict=True):
+            for trajectory, reward in zip(group.trajectories, group_rewards.tolist(), strict=True):
                 trajectory.reward = reward
         if report is not None:
             report(result)
-        return base(rewards=fused, algorithm_config=algorithm_config, **kwargs)
+        return base(rewards=rubric_rewards, algorithm_config=algorithm_config, **kwargs)
 
     return estimate
 
 
 def register(engine: EngineSource = None, base: str = "grpo", name: str = NAME) -> None:
-    """Register the estimator with rLLM. base: the name of the estimator that computes the advantages."""
-    for module_name in _MODULES:
+    """Register the estimator with rLLM under `name`; raises InvalidInput if rLLM cannot be imported.
+
+    base: the name of rLLM's estimator that computes the advantages.
+    """
+    for module_name in _REGISTRY_MODULES:
         try:
             module = import_module(module_name)
         except ImportError:
@@ -87,8 +98,8 @@ def register(engine: EngineSource = None, base: str = "grpo", name: str = NAME) 
         module.register_rllm_adv_estimator(name)(estimator(engine, base_estimator))
         return
     raise InvalidInput(
-        _OWNER,
-        "package",
+        owner=_OWNER,
+        parameter="package",
         allowed="installed",
         got="no rLLM with advantage estimators",
         remedy="Run it in rLLM's environment.",
@@ -96,42 +107,44 @@ def register(engine: EngineSource = None, base: str = "grpo", name: str = NAME) 
 
 
 def _read_group(engine: RewardEngine, group: Any, rubric_column: str, step: int, id: str) -> Group:
-    """Return the trajectories of one query as a group."""
+    """Return the trajectories of one query as a group with this id; messages name the group as rLLM does."""
     group_name = getattr(group, "group_id", id)
     if not group.trajectories:
         raise InvalidInput(
-            _OWNER,
-            f"group {group_name!r}",
+            owner=_OWNER,
+            parameter=f"group {group_name!r}",
             allowed="a group with trajectories",
             got="none",
-            remedy="",
         )
     # A trajectory that failed early has no conversation, so the prompt is taken from one that has.
-    first = next(
-        (item for item in group.trajectories if _read_conversation(item)), group.trajectories[0]
-    )
-    task = getattr(first, "task", None)
+    example = group.trajectories[0]
+    for trajectory in group.trajectories:
+        if _read_conversation(trajectory):
+            example = trajectory
+            break
+    task = getattr(example, "task", None)
     row = task
     if task is not None and not isinstance(task, Mapping):  # such as a question as text
         row = {"label": task}
-    prompt, _ = split_prompt(_read_conversation(first))
+    prompt, _ = split_prompt(_read_conversation(example))
     query = make_query(prompt, row, rubric_column=rubric_column)
     completions = [_read_completion(trajectory) for trajectory in group.trajectories]
     return make_group(engine, query, completions, step=step, id=id, where=f"{_OWNER}: {group_name}")
 
 
 def _read_conversation(trajectory: Any) -> list[Any]:
+    """Return the messages of a trajectory, prompt included; [] if it failed before its first turn."""
     if not trajectory.steps:
         return []
     return list(getattr(trajectory.steps[-1], "chat_completions", None) or ())
 
 
 def _read_completion(trajectory: Any) -> Completion:
-    """Return what a trajectory answered; a trajectory that failed early has an empty answer."""
-    last_step = trajectory.steps[-1] if trajectory.steps else None
-    output = getattr(last_step, "model_output", None)
+    """Return the response of a trajectory; a trajectory that failed early has an empty one."""
+    last_turn = trajectory.steps[-1] if trajectory.steps else None
+    output = getattr(last_turn, "model_output", None)
     _, messages = split_prompt(_read_conversation(trajectory))
-    content = messages or getattr(last_step, "model_response", None) or ""
-    ids = getattr(last_step, "response_ids", None) or getattr(output, "completion_ids", None)
+    content = messages or getattr(last_turn, "model_response", None) or ""
+    ids = getattr(last_turn, "response_ids", None) or getattr(output, "completion_ids", None)
     reason = normalize_finish_reason(getattr(output, "finish_reason", None))
     return Completion(content, reason, ids or None)

@@ -1,17 +1,18 @@
-"""slime: a rubric as the reward function of whole groups.
+"""Adapter for the trainer slime: a reward function that scores all samples of one prompt with a rubric.
 
     export RUBRANK_CONFIG=/abs/reward.yaml          docs/frameworks.md says what is in it
     train.py … --group-rm --custom-rm-path rubrank.training.frameworks.slime.reward
 
-slime awaits `reward(args, samples)` with all samples of one prompt. The label and the metadata of a sample
-(`--label-key`, `--metadata-key`) may contain the query's own rubric and its prompt without the chat template.
+Input. slime awaits `reward(args, samples)` with all samples of one prompt. The label and the metadata of a sample
+(`--label-key`, `--metadata-key`) may contain the query's own rubric, and its prompt without the chat template.
 
-slime gets a list of numbers. It cannot leave a sample out of the baseline: one without any score gets the mean of its
-group, and `remove_sample`, which keeps it out of the loss.
+Output. slime gets one number per sample. It cannot leave a sample out of the baseline. So a sample without any score
+gets the mean of its group, and its `remove_sample` is set, which keeps it out of the loss.
 
-slime does not pass its step. Its data source numbers the groups and draws `rollout_batch_size` of them per rollout, so
-the step is their quotient. That does not hold if it draws more groups, or filters them; controls that start at a later
-step are then refused.
+Step. slime does not pass its step. But its data source numbers all groups (`group_index`), and draws
+`rollout_batch_size` of them for each step, so with a batch size of 32 group 70 belongs to step 70 // 32 = 2. This is
+wrong if slime draws more groups than it trains on, or filters them. Then the configuration must not contain controls
+that start at a later step, because it is not known when to start them.
 """
 
 from __future__ import annotations
@@ -29,32 +30,39 @@ _OWNER = "slime"
 
 
 async def reward(args: Any, samples: Sequence[Any], **_: Any) -> list[float]:
-    """Return the rewards of the samples of one prompt. `args.rubrank_config` takes precedence over RUBRANK_CONFIG."""
+    """Return the rewards of the samples of one prompt, and set `remove_sample` of samples without any score.
+
+    args: slime's arguments; `args.rubrank_config` takes precedence over RUBRANK_CONFIG.
+    Raises InvalidInput if slime passes something else than the samples of one prompt.
+    """
     if not isinstance(samples, Sequence) or isinstance(samples, str):
         raise InvalidInput(
-            _OWNER,
-            "samples",
+            owner=_OWNER,
+            parameter="samples",
             allowed="all samples of a prompt",
             got=type(samples).__name__,
             remedy="Pass --group-rm, too.",
         )
     if not samples or any(isinstance(sample, Sequence) for sample in samples):
+        item_type = type(samples[0]).__name__ if samples else "none"
         raise InvalidInput(
-            _OWNER,
-            "samples",
+            owner=_OWNER,
+            parameter="samples",
             allowed="one for each rollout",
-            got=f"a list of {type(samples[0]).__name__ if samples else 'none'}",
+            got=f"a list of {item_type}",
             remedy="--group-rm does not work with a generate function that returns several samples per call.",
         )
     engine, rubric_column = load_engine(getattr(args, "rubrank_config", None), _OWNER)
     first = samples[0]
-    # The number of a group tells the step only if every rollout draws the same number of groups, and keeps all.
+    # The number of a group tells the step only if every step draws the same number of groups, and keeps all.
     batch_size = getattr(args, "rollout_batch_size", None)
     groups_drawn = getattr(args, "over_sampling_batch_size", None) or batch_size
     is_filtered = bool(getattr(args, "dynamic_sampling_filter_path", None))
     if not batch_size or groups_drawn != batch_size or is_filtered or first.group_index is None:
         refuse_late_controls(engine, _OWNER)
-    step = (first.group_index or 0) // batch_size if batch_size else 0
+    step = 0
+    if batch_size and first.group_index is not None:
+        step = first.group_index // batch_size
     query = make_query(first.prompt, first.label, first.metadata, rubric_column=rubric_column)
     group_id = None if first.group_index is None else f"{step}/{first.group_index}"
     completions = [_read_completion(sample) for sample in samples]
