@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -459,3 +460,31 @@ def test_a_margin_can_tie_everything():
     found = audit(table(world.scores(), margin=4.0), attributes=world.words.reshape(-1, 1), bootstrap=10)
     assert found.bias == ()
     assert found.coverage[0].all_tied == N
+
+
+def test_a_nested_list_of_numbers_is_one_run():
+    scores = World().scores()[:3, :4]
+    of_list = audit(scores.tolist(), bootstrap=0)
+    assert (of_list.groups, of_list.rollouts, of_list.consistency) == (3, 12, ())
+    assert repr(of_list) == repr(audit(scores, bootstrap=0))
+    again = audit([scores, scores], bootstrap=0)
+    assert (again.groups, only(again.consistency, criterion=None).runs) == (3, 2)
+
+
+def test_groups_may_be_labelled_by_tuples():
+    scores = World().scores()[:2, :3].reshape(-1, K)
+    labels = [("en", 1)] * 3 + [("de", 1)] * 3
+    assert repr(audit(scores, groups=labels, bootstrap=0)) == repr(audit(scores, groups=list("aaabbb"), bootstrap=0))
+    bad("groups must be a list of labels", scores, groups=[[1]] * 6)
+
+
+@pytest.mark.parametrize(("field", "what"), [("digests", "another response"), ("rollout_ids", "another id")])
+def test_tables_of_the_same_rollouts_in_another_order_are_refused(field, what):
+    """The verdicts of different responses would be compared with each other."""
+    (group,) = table(World().scores()[:1]).groups
+    names = tuple("abcdefgh")
+    first = ScoreTable((replace(group, **{field: names}),))
+    turned = ScoreTable((replace(group, **{field: names[::-1]}),))
+    bad(f"judge 'b' must be about the same rollouts in the same order; got {what}", {"a": first, "b": turned})
+    bad(f"humans must be about the same rollouts in the same order; got {what}", first, humans=turned)
+    assert audit({"a": first, "b": ScoreTable((group,))}, humans=first, bootstrap=0).groups == 1

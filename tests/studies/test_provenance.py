@@ -59,7 +59,7 @@ def test_runs_that_share_some_replies_are_refused(tmp_path):
     with Server(first_is_better) as server:
         one = graded(server, tmp_path / "replies.sqlite")
         judge = {"kind": "pairwise", "endpoints": [{"base_url": server.url, "model": MODEL}]}
-        rows = [dict(row, response=row["response"] + "!") if row["group"] != "q2" else row for row in ROWS]
+        rows = [dict(row, prompt=row["prompt"] + "!") if row["group"] != "q2" else row for row in ROWS]
         judges = {"judges": [judge], "cache": str(tmp_path / "replies.sqlite")}
         other = grade(rows, RUBRIC, judges=judges, workers=0)
     with pytest.raises(InvalidInput, match=r"share replies in 1 groups, such as 'q2'"):

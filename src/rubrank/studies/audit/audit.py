@@ -37,7 +37,6 @@ from rubrank.studies.audit.cases import (
     Runs,
     Scores,
     check_independent_runs,
-    count_positions,
     read_cases,
 )
 from rubrank.studies.audit.measures import (
@@ -75,8 +74,9 @@ def audit(
     """Measure the quality of one or more judges on the same rollouts.
 
     scores: {judge: scores}. The scores are a score table, or an array (M, K) or (N, G, K) in which NaN is missing. A
-        list of them means that the judge was asked several times.
-    humans: labels in the same form. A list of them means several raters; the judges are compared with their mean.
+        list of tables or of NumPy arrays means that the judge was asked several times; a nested list of numbers is one
+        array.
+    humans: labels in the same form. Several tables or arrays are several raters; judges are compared with their mean.
     groups, criteria: for arrays, the group of every row and the names of the columns. For tables, `criteria` names the
         criteria to look at; by default all that a judge decides.
     texts: the responses, in the order of rows. `measures` are taken of them (see `fusion.attributes`), by default the
@@ -85,6 +85,8 @@ def audit(
     positions: {judge: {criterion: (wins of the response shown first, comparisons)}}; for a single judge, the inner
         mapping is enough. By default they are taken from tables that `grade` made or wrote.
     bootstrap, seed: the number of draws of groups, and their seed.
+
+    Raises InvalidInput if the scores are not about the same rollouts, or if two runs of a judge share cached replies.
     """
     cases = read_cases(scores, humans, groups, criteria)
     check_independent_runs(cases.provenance)
@@ -94,8 +96,6 @@ def audit(
     rollout_attributes = read_attributes(
         cases, texts, measures, attributes, attribute_names, unmeasured
     )
-    if positions is None:
-        positions = count_positions(cases.provenance)
     position = measure_position(cases, positions, unmeasured)
     human_raters = None
     if len(cases.humans) > 1:
@@ -104,7 +104,7 @@ def audit(
         judges=tuple(cases.judges),
         criteria=cases.criteria,
         attributes=rollout_attributes.names,
-        groups=len(cases.labels),
+        groups=cases.group_count,
         rollouts=int(cases.starts[-1]),
         coverage=measure_coverage(cases, resampling),
         consistency=measure_all_consistency(cases, resampling, unmeasured),
@@ -119,10 +119,13 @@ def audit(
 
 
 def _collect_raters(cases: Cases) -> dict[str, JudgeRun]:
-    """The raters that are compared with each other: the first run of every judge, and the mean of the humans."""
+    """Return the raters that are compared with each other: the first run of every judge, and the mean of the humans."""
     if cases.humans and HUMANS in cases.judges:
         raise InvalidInput(
-            _OWNER, "scores", f"of judges with other names than {HUMANS!r}", repr(HUMANS), ""
+            _OWNER,
+            "scores",
+            allowed=f"of judges with other names than {HUMANS!r}",
+            got=repr(HUMANS),
         )
     raters = {name: runs[0] for name, runs in cases.judges.items()}
     if len(cases.humans) == 1:
@@ -132,9 +135,10 @@ def _collect_raters(cases: Cases) -> dict[str, JudgeRun]:
         present = ~np.isnan(scores)
         count = present.sum(axis=0)
         mean = np.where(present, scores, 0.0).sum(axis=0) / np.maximum(count, 1)
-        labelled = np.any([run.asked for run in cases.humans], axis=0)
         raters[HUMANS] = JudgeRun(
-            np.where(count > 0, mean, np.nan), labelled, cases.humans[0].margins
+            scores=np.where(count > 0, mean, np.nan),
+            asked=np.any([run.asked for run in cases.humans], axis=0),
+            margins=cases.humans[0].margins,
         )
     return raters
 
@@ -162,26 +166,33 @@ def audit_files(
     positions: JSON, {judge: {criterion: [wins of the response shown first, comparisons]}}.
     criteria: those to look at; by default all that a judge decides.
     table_columns: the columns of score tables that `rubrank grade` did not write.
+
+    Raises InvalidInput as `audit` does, and if a file cannot be read or `rollouts` is not the file that was graded.
     """
     if not scores:
         raise InvalidInput(
-            _OWNER, "scores", "at least one score table", "none", "Name the file that grade wrote."
+            _OWNER,
+            "scores",
+            allowed="at least one score table",
+            got="none",
+            remedy="Name the file that grade wrote.",
         )
     tables: dict[str, list[ScoreTable]] = {}
     for source in map(str, scores):
         name, equals, path = source.partition("=")
+        # A file whose own name has an equals sign is not NAME=FILE.
         if not equals or Path(source).exists():
             name = Path(source).name.split(".")[0]
             path = source
         # Records are read as `view` labels them: a query of several steps is several groups.
         tables.setdefault(name, []).append(read_logged(path, columns=table_columns).table)
     first = next(iter(tables.values()))[0]
-    labels = None
+    human_tables = None
     if humans is not None:
         paths = [humans] if isinstance(humans, str | Path) else humans
         # Criteria that the judges' tables have need not be declared again.
         columns = replace(table_columns or Columns(), declared=first.criteria)
-        labels = [load_scores(path, columns).table for path in paths]
+        human_tables = [load_scores(path, columns).table for path in paths]
     texts = None
     if rollouts is not None:
         texts = [
@@ -195,12 +206,16 @@ def audit_files(
         try:
             position_counts = json.loads(text)
         except (ValueError, RecursionError) as error:
-            got = f"{positions} ({error})"
-            remedy = "Write {judge: {criterion: [wins of the response shown first, comparisons]}}."
-            raise InvalidInput(_OWNER, "positions", "a JSON file", got, remedy) from None
+            raise InvalidInput(
+                _OWNER,
+                "positions",
+                allowed="a JSON file",
+                got=f"{positions} ({error})",
+                remedy="Write {judge: {criterion: [wins of the response shown first, comparisons]}}.",
+            ) from None
     return audit(
         tables,
-        humans=labels,
+        humans=human_tables,
         criteria=criteria,
         texts=texts,
         positions=position_counts,

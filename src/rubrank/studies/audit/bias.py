@@ -38,10 +38,27 @@ _OWNER = "audit"
 
 @dataclass(frozen=True, eq=False)
 class RolloutAttributes:
-    """(M, D) numbers of the rollouts, in the rows of the cases."""
+    """Measured attributes of all rollouts, such as their lengths."""
 
     values: np.ndarray
+    """(M, D), numbers ≥ 0 in the rows of the cases."""
     names: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class _GammaFit:
+    """γ of one rater, as observed and in every draw, for K criteria and D attributes."""
+
+    gamma: np.ndarray
+    """(K, D)"""
+    draws: np.ndarray
+    """(draws, K, D)"""
+    wins: np.ndarray
+    """(groups, K, D): wins of the response with more of the attribute, ties counted half."""
+    pairs: np.ndarray
+    """(groups, K, D): compared pairs that differ in the attribute."""
+    informative_groups: np.ndarray
+    """(K,): number of groups in which the criterion tells rollouts apart."""
 
 
 def measure_biases(
@@ -51,7 +68,10 @@ def measure_biases(
     resampling: Resampling,
     humans: str | None,
 ) -> tuple[Bias, ...]:
-    """The biases of all raters; `humans` is the name of the human labels among them."""
+    """Return the bias of every rater by every attribute: on each criterion that it judged, and the mean over these.
+
+    humans: the name of the human labels among the raters; None if there are none.
+    """
     if not attributes.names:
         return ()
     fits = {
@@ -60,139 +80,131 @@ def measure_biases(
     spread = measure_spread(cases, attributes.values)
     biases = []
     for name, fit in fits.items():
-        reference = fits[humans] if humans is not None and name != humans else None
-        columns = [k for k in range(len(cases.criteria)) if fit.groups[k]]
+        humans_fit = fits[humans] if humans is not None and name != humans else None
+        columns = [k for k in range(len(cases.criteria)) if fit.informative_groups[k]]
         if not columns:
             continue
         rows: list[tuple[str | None, list[int]]] = [(cases.criteria[k], [k]) for k in columns]
         rows.append((None, columns))  # the mean over all criteria
         for criterion, row_columns in rows:
             for d, attribute in enumerate(attributes.names):
+                gamma_draws = _average_gamma(fit, row_columns, d, resampling)
+                gamma = percentile_interval(gamma_draws)
+                win_shares = []
+                for k in row_columns:
+                    share = ratio_measure(fit.wins[:, k, d], fit.pairs[:, k, d])
+                    win_shares.append(resampling.measure(share))
+                excess = None
+                if humans_fit is not None and humans_fit.informative_groups[row_columns].all():
+                    humans_draws = _average_gamma(humans_fit, row_columns, d, resampling)
+                    difference = Draws(
+                        value=gamma_draws.value - humans_draws.value,
+                        draws=gamma_draws.draws - humans_draws.draws,
+                        n=gamma_draws.n,
+                    )
+                    excess = percentile_interval(difference)
                 biases.append(
-                    fit.make_bias(
-                        name, criterion, attribute, row_columns, d, float(spread[d]), reference
+                    Bias(
+                        judge=name,
+                        criterion=criterion,
+                        attribute=attribute,
+                        gamma=gamma,
+                        odds=_convert_to_odds(gamma, float(spread[d])),
+                        wins=percentile_interval(mean_draws(win_shares)),
+                        excess=excess,
                     )
                 )
     return tuple(biases)
 
 
-@dataclass(frozen=True, eq=False)
-class _Fit:
-    """γ of one rater, as observed and in every draw."""
+def _fit_rater(
+    cases: Cases, run: JudgeRun, values: np.ndarray, resampling: Resampling
+) -> _GammaFit:
+    """Fit γ to the verdicts of one rater, and count the wins of responses with more of an attribute."""
 
-    gamma: np.ndarray
-    """(K, D)"""
-    draws: np.ndarray
-    """(draws, K, D)"""
-    wins: np.ndarray
-    """(groups, K, D): wins of the response with more of the attribute."""
-    pairs: np.ndarray
-    """(groups, K, D): pairs that differ in it."""
-    groups: np.ndarray
-    """(K,): groups in which the criterion tells rollouts apart."""
-    resampling: Resampling
-
-    def make_bias(
-        self,
-        judge: str,
-        criterion: str | None,
-        attribute: str,
-        columns: list[int],
-        d: int,
-        spread: float,
-        reference: _Fit | None,
-    ) -> Bias:
-        """The bias by attribute d on one criterion, or the mean over several; reference: the fit of the humans."""
-        mean_gamma = self._average_gamma(columns, d)
-        gamma = percentile_interval(mean_gamma)
-        # Twice as much of an attribute is z = (2 − 1)/(2 + 1) = 1/3, in units of the typical spread.
-        value, low, high = np.exp(
-            np.array([gamma.value, gamma.low, gamma.high]) / (3.0 * spread)
-        ).tolist()
-        shares = [
-            self.resampling.measure(ratio_measure(self.wins[:, k, d], self.pairs[:, k, d]))
-            for k in columns
-        ]
-        excess = None
-        if reference is not None and all(reference.groups[k] for k in columns):
-            humans_gamma = reference._average_gamma(columns, d)
-            draws = mean_gamma.draws - humans_gamma.draws
-            difference = Draws(mean_gamma.value - humans_gamma.value, draws, mean_gamma.n)
-            excess = percentile_interval(difference)
-        return Bias(
-            judge,
-            criterion,
-            attribute,
-            gamma,
-            odds=Estimate(value, low, high, gamma.n),
-            wins=percentile_interval(mean_draws(shares)),
-            excess=excess,
-        )
-
-    def _average_gamma(self, columns: list[int], d: int) -> Draws:
-        """γ of attribute d, averaged over criteria; n counts groups in which they tell rollouts apart."""
-        draws = self.draws[:, columns, d].mean(axis=1)
-        if self.resampling.clusters < 2:  # a single group cannot be drawn differently
-            draws = draws[:0]
-        return Draws(float(self.gamma[columns, d].mean()), draws, int(self.groups[columns].max()))
-
-
-def _fit_rater(cases: Cases, run: JudgeRun, values: np.ndarray, resampling: Resampling) -> _Fit:
     def fit_drawn_groups(times: np.ndarray) -> np.ndarray:
-        return _fit_gamma(cases, run, values, np.repeat(np.arange(len(times)), times.astype(int)))
+        groups = np.repeat(np.arange(len(times)), times.astype(int))
+        return _fit_gamma(cases, run, values, groups)
 
-    gamma = fit_drawn_groups(np.ones(len(cases.labels)))
-    draws = resampling.values(Measure(fit_drawn_groups, 0)).reshape(resampling.draws, *gamma.shape)
-    shape = (len(cases.labels), len(cases.criteria), values.shape[1])
-    wins = np.zeros(shape)
-    pairs = np.zeros(shape)
-    groups = np.zeros(len(cases.criteria), np.int64)
-    for g in range(len(cases.labels)):
-        group_values = values[cases.rows_of(g)]
+    gamma = fit_drawn_groups(np.ones(cases.group_count))
+    draws = resampling.values(Measure(fit_drawn_groups, 0))
+    K, D = gamma.shape
+    wins = np.zeros((cases.group_count, K, D))
+    pairs = np.zeros((cases.group_count, K, D))
+    informative_groups = np.zeros(K, np.int64)
+    for g in range(cases.group_count):
+        group_values = values[cases.find_rows(g)]
         has_more = group_values[:, None, :] > group_values[None, :, :]
-        for k in range(len(cases.criteria)):
+        for k in range(K):
             outcomes = compare_group(cases, run, g, k)
             is_compared = ~np.isnan(outcomes)
+            # Of each pair only the direction (more, less) counts.
             is_counted = has_more & is_compared[:, :, None]
             pairs[g, k] = is_counted.sum(axis=(0, 1))
             wins[g, k] = (np.nan_to_num(outcomes)[:, :, None] * is_counted).sum(axis=(0, 1))
-            groups[k] += bool((outcomes[is_compared] != 0.5).any())
-    return _Fit(gamma, draws, wins, pairs, groups, resampling)
+            if (outcomes[is_compared] != 0.5).any():
+                informative_groups[k] += 1
+    return _GammaFit(gamma, draws.reshape(resampling.draws, K, D), wins, pairs, informative_groups)
 
 
 def _fit_gamma(cases: Cases, run: JudgeRun, values: np.ndarray, groups: np.ndarray) -> np.ndarray:
-    """γ (K, D) of these groups, each as often as it is named."""
+    """Return γ (K, D), fitted to the groups with these numbers; a group that is drawn twice is in the data twice."""
     sizes = np.diff(cases.starts)[groups]
-    labels = np.repeat(np.arange(len(groups)), sizes)
+    draw_of_row = np.repeat(np.arange(len(groups)), sizes)
     rows = np.concatenate([np.arange(cases.starts[g], cases.starts[g + 1]) for g in groups])
     scores = run.scores[rows]
     outcomes: dict[int, list[np.ndarray | None]] = {}
     for k in sorted({k for _, k in run.outcomes}):
         outcomes[k] = [run.outcomes.get((int(g), k)) for g in groups]
-        for label, table in enumerate(outcomes[k]):
+        for draw, table in enumerate(outcomes[k]):
             # The fit uses the comparisons, not the shares of wins that replace scores.
             if table is not None:
-                scores[labels == label, k] = np.nan
-    margins = run.margins[groups]
+                scores[draw_of_row == draw, k] = np.nan
     fitted = utilities(
         scores,
-        groups=labels,
+        groups=draw_of_row,
         attributes=values[rows],
-        margins=margins,
+        margins=run.margins[groups],
         outcomes=outcomes,
         pool="batch",
     )
-    return fitted.gamma[0]
+    return fitted.gamma[0]  # with a pool of all groups there is one γ for all of them
+
+
+def _average_gamma(fit: _GammaFit, columns: list[int], d: int, resampling: Resampling) -> Draws:
+    """Return γ of attribute d, averaged over criteria; n counts groups in which they tell rollouts apart."""
+    draws = fit.draws[:, columns, d].mean(axis=1)
+    if resampling.clusters < 2:  # a single group cannot be drawn differently
+        draws = draws[:0]
+    return Draws(
+        value=float(fit.gamma[columns, d].mean()),
+        draws=draws,
+        n=int(fit.informative_groups[columns].max()),
+    )
+
+
+def _convert_to_odds(gamma: Estimate, spread: float) -> Estimate:
+    """Return the odds that the response with twice as much of an attribute wins, all else equal.
+
+    Twice as much is z = (2 − 1)/(2 + 1) = 1/3. The model divides z by the spread of the attribute.
+    """
+    log_odds = np.array([gamma.value, gamma.low, gamma.high]) / (3.0 * spread)
+    value, low, high = np.exp(log_odds).tolist()
+    return Estimate(value, low, high, gamma.n)
 
 
 def measure_spread(cases: Cases, values: np.ndarray) -> np.ndarray:
-    """(D,): root mean square of (a_i − a_j)/(a_i + a_j) over the pairs of all groups."""
+    """Return the typical difference of each attribute, (D,): root mean square of z over the pairs of all groups.
+
+    z = (a_i − a_j)/(a_i + a_j), and 0 if both are 0.
+    """
     squares = np.zeros(values.shape[1])
     pairs = 0
-    for g in range(len(cases.labels)):
-        a = values[cases.rows_of(g)]
+    for g in range(cases.group_count):
+        a = values[cases.find_rows(g)]
+        difference = a[:, None] - a[None]
         total = a[:, None] + a[None]
-        z = np.where(total > 0.0, (a[:, None] - a[None]) / np.where(total > 0.0, total, 1.0), 0.0)
+        z = difference / np.where(total > 0.0, total, 1.0)  # values are ≥ 0: 0/1 if both are 0
         squares += (z * z).sum(axis=(0, 1))
         pairs += len(a) * (len(a) - 1)
     return np.sqrt(squares / max(pairs, 1))
@@ -202,6 +214,7 @@ def measure_spread(cases: Cases, values: np.ndarray) -> np.ndarray:
 
 
 def _sum_markdown(texts: Texts) -> np.ndarray:
+    """Return the sum of all kinds of Markdown per line, (…, 1)."""
     return measure(texts, ["markdown"]).values.sum(axis=-1, keepdims=True)
 
 
@@ -217,16 +230,23 @@ def read_attributes(
     names: Sequence[str] | None,
     unmeasured: list[Unmeasured],
 ) -> RolloutAttributes:
-    """The attributes, measured on texts or given as values; those that never differ within a group are left out."""
+    """Return the attributes, measured on texts or given as values, in the rows of the cases.
+
+    Attributes that never differ within a group are left out and listed in `unmeasured`. The other arguments are those
+    of `audit`: texts, measures, attributes, attribute_names.
+    """
     row_count = int(cases.starts[-1])
     if texts is not None and values is not None:
-        raise InvalidInput(_OWNER, "attributes", "left out if texts are given", "both", "")
+        raise InvalidInput(_OWNER, "attributes", allowed="left out if texts are given", got="both")
     if texts is not None:
         flat_texts = flatten_texts(_OWNER, texts)[0]
         if len(flat_texts) != row_count:
-            got = str(len(flat_texts))
             raise InvalidInput(
-                _OWNER, "texts", f"{row_count}, one per rollout", got, "Keep the order of rows."
+                _OWNER,
+                "texts",
+                allowed=f"{row_count}, one per rollout",
+                got=str(len(flat_texts)),
+                remedy="Keep the order of rows.",
             )
         measured = measure(flat_texts, _DEFAULT_MEASURES if measures is None else measures)
         array = measured.values
@@ -239,40 +259,48 @@ def read_attributes(
         return RolloutAttributes(np.zeros((row_count, 0)), ())
     array = array[cases.order]
     varies = measure_spread(cases, array) > 0.0
-    for name, is_used in zip(columns, varies, strict=True):
-        if not is_used:
-            unmeasured.append(
-                Unmeasured(
-                    f"bias by {name}", "all judges", "no two responses of a group differ in it"
-                )
-            )
-    used_names = tuple(name for name, is_used in zip(columns, varies, strict=True) if is_used)
-    return RolloutAttributes(array[:, varies], used_names)
+    varying_names = []
+    for name, is_varying in zip(columns, varies, strict=True):
+        if is_varying:
+            varying_names.append(name)
+        else:
+            reason = "no two responses of a group differ in it"
+            unmeasured.append(Unmeasured(f"bias by {name}", "all judges", reason))
+    return RolloutAttributes(array[:, varies], tuple(varying_names))
 
 
 def _check_attributes(
     values: ArrayLike, names: Sequence[str] | None, row_count: int
 ) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Attributes that were measured elsewhere, as (M, D), and their names."""
+    """Return attributes that were measured elsewhere as (M, D), and their names.
+
+    Raises InvalidInput for another shape, for negative and infinite numbers, and for names that do not fit.
+    """
     try:
         array = np.array(values, dtype=float)
     except (TypeError, ValueError) as error:
         raise InvalidInput(
-            _OWNER, "attributes", "numbers", f"something else ({error})", ""
+            _OWNER, "attributes", allowed="numbers", got=f"something else ({error})"
         ) from None
     if array.ndim > 1 and array.size and array.size % row_count == 0:  # also (N, G) and (N, G, D)
         array = array.reshape(row_count, -1)
     has_shape = array.ndim == 2 and len(array) == row_count
-    if not has_shape or not (np.isfinite(array) & (array >= 0.0)).all():
-        got = "negative or not finite" if has_shape else f"shape {array.shape}"
-        remedy = "For one attribute add an axis: attributes[..., None]."
+    has_valid_numbers = bool((np.isfinite(array) & (array >= 0.0)).all())
+    if not has_shape or not has_valid_numbers:
         raise InvalidInput(
-            _OWNER, "attributes", f"finite numbers ≥ 0 of shape ({row_count}, D)", got, remedy
+            _OWNER,
+            "attributes",
+            allowed=f"finite numbers ≥ 0 of shape ({row_count}, D)",
+            got="negative or not finite" if has_shape else f"shape {array.shape}",
+            remedy="For one attribute add an axis: attributes[..., None].",
         )
     D = array.shape[1]
     columns = tuple(f"attribute {d + 1}" for d in range(D)) if names is None else tuple(names)
     if len(columns) != D or len(set(columns)) != D:
         raise InvalidInput(
-            _OWNER, "attribute_names", f"{D} different names", repr(list(columns)), ""
+            _OWNER,
+            "attribute_names",
+            allowed=f"{D} different names",
+            got=repr(list(columns)),
         )
     return array, columns

@@ -1,4 +1,4 @@
-"""The data of an audit: verdicts of several judges about the same rollouts, in the same rows and columns.
+"""Put the verdicts of several judges about the same rollouts into the same rows and columns, for an audit.
 
     {"main": [table, table_again], "ranker": table}, humans=labels        →        Cases
 
@@ -26,8 +26,10 @@ from rubrank.studies.statistics import number_labels
 
 Scores: TypeAlias = ScoreTable | ArrayLike
 Runs: TypeAlias = Scores | Sequence[Scores]
+"""The scores of one rater: of one run, or a list with those of several runs."""
 
 _OWNER = "audit"
+_SAME_ROLLOUTS = "All tables must be about the same rollouts; put the one with most groups first."
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,27 +48,32 @@ class JudgeRun:
 
 @dataclass(frozen=True, eq=False)
 class Cases:
-    """Rows (rollouts) and columns (criteria), and the verdicts of each rater about them."""
+    """The verdicts of all raters, as arrays with the same M rows (rollouts) and K columns (criteria)."""
 
-    labels: tuple[Hashable, ...]
-    """The labels of the groups."""
     starts: np.ndarray
-    """Group g is rows starts[g] .. starts[g + 1]."""
+    """Group g is rows starts[g] .. starts[g + 1]; one entry more than there are groups."""
     order: np.ndarray
     """Row i is the caller's row order[i]."""
     criteria: tuple[str, ...]
     judges: dict[str, tuple[JudgeRun, ...]]
+    """Judge → its runs, one for each time that it was asked."""
     humans: tuple[JudgeRun, ...] = ()
+    """One run for each human rater."""
     provenance: Mapping[str, tuple[Provenance | None, ...]] = field(default_factory=dict)
     """Judge → what the table of each run says about how it was judged."""
 
     @property
-    def group_of_row(self) -> np.ndarray:
-        """The number of every row's group."""
-        return np.repeat(np.arange(len(self.labels)), np.diff(self.starts))
+    def group_count(self) -> int:
+        """The number of groups."""
+        return len(self.starts) - 1
 
-    def rows_of(self, g: int) -> slice:
-        """The rows of group g."""
+    @property
+    def group_of_row(self) -> np.ndarray:
+        """(M,): the number of every row's group."""
+        return np.repeat(np.arange(self.group_count), np.diff(self.starts))
+
+    def find_rows(self, g: int) -> slice:
+        """Return the rows of group g."""
         return slice(self.starts[g], self.starts[g + 1])
 
 
@@ -76,42 +83,65 @@ def read_cases(
     groups: ArrayLike | Sequence[Hashable] | None,
     criteria: Sequence[str] | None,
 ) -> Cases:
-    """All verdicts in the same rows and columns; raises for what does not fit together."""
+    """Return all verdicts in the same rows and columns; the arguments are those of `audit`.
+
+    Raises InvalidInput if the tables or arrays are not about the same rollouts, and UnknownName for unknown criteria.
+    """
     by_judge: Mapping[str, Runs] = scores if isinstance(scores, Mapping) else {"judge": scores}
     if not by_judge:
         raise InvalidInput(
-            _OWNER, "scores", "those of at least one judge", "none", "Pass {name: scores}."
+            _OWNER,
+            "scores",
+            allowed="those of at least one judge",
+            got="none",
+            remedy="Pass {name: scores}.",
         )
-    runs = {str(name): _list_runs(judge_runs) for name, judge_runs in by_judge.items()}
-    labels = [] if humans is None else _list_runs(humans)
-    all_runs = [*labels, *(run for judge_runs in runs.values() for run in judge_runs)]
-    are_tables = {isinstance(run, ScoreTable) for run in all_runs}
-    if len(are_tables) > 1:
+    judge_runs = {str(name): _list_runs(runs) for name, runs in by_judge.items()}
+    human_runs = [] if humans is None else _list_runs(humans)
+    all_runs = [*human_runs, *(run for runs in judge_runs.values() for run in runs)]
+    table_count = sum(isinstance(run, ScoreTable) for run in all_runs)
+    if table_count == 0:
+        return _read_arrays(judge_runs, human_runs, groups, criteria)
+    if table_count < len(all_runs):
         raise InvalidInput(
-            _OWNER, "scores", "all score tables, or all arrays", "both", "Turn one into the other."
+            _OWNER,
+            "scores",
+            allowed="all score tables, or all arrays",
+            got="both",
+            remedy="Turn one into the other.",
         )
-    if not are_tables.pop():
-        return _read_arrays(runs, labels, groups, criteria)
     if groups is not None:
         raise InvalidInput(
-            _OWNER, "groups", "left out with score tables", "given", "Tables know their groups."
+            _OWNER,
+            "groups",
+            allowed="left out with score tables",
+            got="given",
+            remedy="Tables know their groups.",
         )
-    return _read_tables(runs, labels, criteria)
+    return _read_tables(judge_runs, human_runs, criteria)
 
 
 def _list_runs(runs: Any) -> list[Any]:
-    """The runs of a rater as a list, also if there is only one."""
-    is_list = isinstance(runs, list | tuple) and len(runs) > 0
-    if is_list and all(isinstance(run, ScoreTable) or np.ndim(run) >= 2 for run in runs):
-        return list(runs)
+    """Return the runs of a rater as a list, also if there is only one.
+
+    A list of tables or of arrays is a list of runs. A nested list of numbers is a single run: [[[1, 0], [0, 1]]] is one
+    group of two rollouts, and not one run of two rollouts.
+    """
+    if isinstance(runs, list | tuple):
+        for run in runs:
+            if isinstance(run, ScoreTable) or getattr(run, "ndim", 0) >= 2:
+                return list(runs)
     return [runs]
 
 
 def compare_group(cases: Cases, run: JudgeRun, g: int, k: int) -> np.ndarray:
-    """(n, n): who beat whom in group g on criterion k; NaN if not compared, which includes the diagonal."""
+    """Return who beat whom in group g on criterion k, as (n, n): 1 = row beats column, 0.5 = tie, NaN = not compared.
+
+    The diagonal is NaN.
+    """
     table = run.outcomes.get((g, k))
     if table is None:
-        table = outcomes(run.scores[cases.rows_of(g), k : k + 1], run.margins[g, k])[:, :, 0]
+        table = outcomes(run.scores[cases.find_rows(g), k : k + 1], run.margins[g, k])[:, :, 0]
     beats = table.copy()
     np.fill_diagonal(beats, np.nan)
     return beats
@@ -121,66 +151,85 @@ def compare_group(cases: Cases, run: JudgeRun, g: int, k: int) -> np.ndarray:
 
 
 def _read_arrays(
-    runs: Mapping[str, list[Any]], labels: list[Any], groups: Any, criteria: Sequence[str] | None
+    judge_runs: Mapping[str, list[Any]],
+    human_runs: list[Any],
+    groups: Any,
+    criteria: Sequence[str] | None,
 ) -> Cases:
-    first = _read_array("scores", next(iter(runs.values()))[0])
+    """Return the cases of arrays that all have the shape of the first one: (M, K) or (N, G, K)."""
+    first = _read_array("scores", next(iter(judge_runs.values()))[0])
     row_count = int(np.prod(first.shape[:-1]))
     K = first.shape[-1]
-    group_labels: Any
     if groups is None:
         group_count = first.shape[0] if first.ndim == 3 else 1
         group_of_row = np.repeat(np.arange(group_count), row_count // group_count)
-        group_labels = range(group_count)
     else:
-        group_labels = np.asarray(groups).tolist()
-        if not isinstance(group_labels, list) or not all(
-            isinstance(label, Hashable) for label in group_labels
+        # NumPy would turn a list of tuples into a matrix, but a tuple is a label like any other.
+        labels = groups if isinstance(groups, list | tuple) else np.asarray(groups).tolist()
+        if not isinstance(labels, list | tuple) or not all(
+            isinstance(label, Hashable) for label in labels
         ):
-            raise InvalidInput(_OWNER, "groups", "a list of labels", repr(groups)[:80], "")
-        group_of_row = number_labels(group_labels)[0]
-        group_labels = dict.fromkeys(group_labels)
+            raise InvalidInput(_OWNER, "groups", allowed="a list of labels", got=repr(groups)[:80])
+        group_of_row, group_count = number_labels(labels)
     if len(group_of_row) != row_count:
         raise InvalidInput(
-            _OWNER, "groups", f"{row_count} labels, one per rollout", str(len(group_of_row)), ""
+            _OWNER,
+            "groups",
+            allowed=f"{row_count} labels, one per rollout",
+            got=str(len(group_of_row)),
         )
     names = tuple(f"criterion {k + 1}" for k in range(K)) if criteria is None else tuple(criteria)
     if len(names) != K or len(set(names)) != K:
-        raise InvalidInput(_OWNER, "criteria", f"{K} different names", repr(list(names)), "")
+        raise InvalidInput(
+            _OWNER, "criteria", allowed=f"{K} different names", got=repr(list(names))
+        )
     order = np.argsort(group_of_row, kind="stable")
-    starts = np.concatenate([[0], np.bincount(group_of_row, minlength=len(group_labels)).cumsum()])
-    no_margins = np.zeros((len(group_labels), K))
+    starts = np.concatenate([[0], np.bincount(group_of_row, minlength=group_count).cumsum()])
 
-    def read_run(what: str, data: Any) -> JudgeRun:
-        array = _read_array(what, data)
+    def read_run(whose: str, run: Any) -> JudgeRun:
+        array = _read_array(whose, run)
         if array.shape != first.shape:
             raise InvalidInput(
-                _OWNER, what, f"of shape {first.shape}", f"shape {array.shape}", "NaN = not scored."
+                _OWNER,
+                whose,
+                allowed=f"of shape {first.shape}",
+                got=f"shape {array.shape}",
+                remedy="NaN = not scored.",
             )
         scores = array.reshape(row_count, K)[order]
-        return JudgeRun(scores, np.ones_like(scores, bool), no_margins)
+        # An array cannot say what was not asked: NaN is a missing verdict there.
+        return JudgeRun(
+            scores, asked=np.ones_like(scores, bool), margins=np.zeros((group_count, K))
+        )
 
-    judges = {
-        name: tuple(read_run(f"scores of {name!r}", run) for run in judge_runs)
-        for name, judge_runs in runs.items()
-    }
-    humans = tuple(read_run("humans", run) for run in labels)
-    return Cases(tuple(group_labels), starts, order, names, judges, humans)
+    judges = {}
+    for name, runs in judge_runs.items():
+        judges[name] = tuple(read_run(f"scores of {name!r}", run) for run in runs)
+    humans = tuple(read_run("humans", run) for run in human_runs)
+    return Cases(starts, order, names, judges, humans)
 
 
-def _read_array(what: str, data: Any) -> np.ndarray:
+def _read_array(whose: str, scores: Any) -> np.ndarray:
+    """Return scores as an array of two or three axes; whose: the parameter that messages name."""
     try:
-        array = np.array(data, dtype=float)
+        array = np.array(scores, dtype=float)
     except (TypeError, ValueError) as error:
         raise InvalidInput(
-            _OWNER, what, "numbers", f"something else ({error})", "NaN = not scored."
+            _OWNER,
+            whose,
+            allowed="numbers",
+            got=f"something else ({error})",
+            remedy="NaN = not scored.",
         ) from None
-    if array.ndim not in (2, 3) or 0 in array.shape or np.isinf(array).any():
-        got = "infinity" if np.isinf(array).any() else f"shape {array.shape}"
-        allowed = (
-            "finite numbers or NaN of shape (rollouts, criteria) or (groups, rollouts, criteria)"
-        )
+    has_infinity = bool(np.isinf(array).any())
+    if array.ndim not in (2, 3) or 0 in array.shape or has_infinity:
+        shapes = "(rollouts, criteria) or (groups, rollouts, criteria)"
         raise InvalidInput(
-            _OWNER, what, allowed, got, "One row is one rollout, one column one criterion."
+            _OWNER,
+            whose,
+            allowed=f"finite numbers or NaN of shape {shapes}",
+            got="infinity" if has_infinity else f"shape {array.shape}",
+            remedy="Several runs are a list of arrays.",
         )
     return array
 
@@ -189,70 +238,78 @@ def _read_array(what: str, data: Any) -> np.ndarray:
 
 
 def _read_tables(
-    runs: Mapping[str, list[ScoreTable]], labels: list[ScoreTable], criteria: Sequence[str] | None
+    judge_tables: Mapping[str, list[ScoreTable]],
+    human_tables: list[ScoreTable],
+    criteria: Sequence[str] | None,
 ) -> Cases:
-    judge_tables = [table for tables in runs.values() for table in tables]
+    """Return the cases of score tables; the first judge's first table has all groups, the others may have fewer."""
+    all_tables = [table for tables in judge_tables.values() for table in tables]
     if criteria is None:
-        all_criteria = (
-            criterion for table in judge_tables for group in table for criterion in group.criteria
-        )
-        names = tuple(
-            dict.fromkeys(
-                criterion.name for criterion in all_criteria if criterion.verifier is None
-            )
-        )
+        # By default those that a judge decides; a criterion with a verifier is decided by a rule.
+        judged: dict[str, None] = {}
+        for table in all_tables:
+            for group in table:
+                for criterion in group.criteria:
+                    if criterion.verifier is None:
+                        judged[criterion.name] = None
+        names = tuple(judged)
         if not names:
-            remedy = "Name those to look at."
             raise InvalidInput(
-                _OWNER, "criteria", "some that a judge decides", "rule criteria only", remedy
+                _OWNER,
+                "criteria",
+                allowed="some that a judge decides",
+                got="rule criteria only",
+                remedy="Name those to look at.",
             )
     else:
-        available = {name for table in judge_tables for name in table.criteria}
+        available = {name for table in all_tables for name in table.criteria}
         for name in criteria:
             if name not in available:
                 raise UnknownName.of(_OWNER, "criteria", name, available)
         names = tuple(dict.fromkeys(criteria))
-    first = judge_tables[0]
-    group_numbers = {group.id: g for g, group in enumerate(first)}
-    if not group_numbers:
-        raise InvalidInput(_OWNER, "scores", "of at least one group", "none", "")
-    starts = np.concatenate([[0], np.cumsum([len(group.scores) for group in first])]).astype(
-        np.int64
-    )
+    first = all_tables[0]
+    if not first.groups:
+        raise InvalidInput(_OWNER, "scores", allowed="of at least one group", got="none")
+    sizes = [len(group.scores) for group in first]
+    starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     judges = {}
-    for name, tables in runs.items():
-        judges[name] = tuple(
-            _read_table(f"judge {name!r}", table, group_numbers, starts, names) for table in tables
+    provenance = {}
+    for judge, tables in judge_tables.items():
+        judges[judge] = tuple(
+            _read_table(f"judge {judge!r}", table, first, starts, names) for table in tables
         )
-    return Cases(
-        labels=tuple(group_numbers),
-        starts=starts,
-        order=np.arange(starts[-1]),
-        criteria=names,
-        judges=judges,
-        humans=tuple(
-            _read_table("humans", table, group_numbers, starts, names) for table in labels
-        ),
-        provenance={
-            name: tuple(table.provenance for table in tables) for name, tables in runs.items()
-        },
-    )
+        provenance[judge] = tuple(table.provenance for table in tables)
+    humans = tuple(_read_table("humans", table, first, starts, names) for table in human_tables)
+    order = np.arange(starts[-1])  # the rows of a table are sorted by group already
+    return Cases(starts, order, names, judges, humans, provenance)
 
 
 def _read_table(
-    what: str,
-    table: ScoreTable,
-    group_numbers: Mapping[str, int],
-    starts: np.ndarray,
-    names: tuple[str, ...],
+    whose: str, table: ScoreTable, first: ScoreTable, starts: np.ndarray, names: tuple[str, ...]
 ) -> JudgeRun:
-    """One table in the rows and columns of the cases; what: whose table it is, for messages."""
+    """Return the verdicts of one table in the rows of the first table, with the named criteria as columns.
+
+    whose: the parameter that messages name. starts: the first row of every group of the first table.
+    Raises InvalidInput if a group is not in the first table, or has other rollouts there.
+    """
+    group_numbers = {group.id: g for g, group in enumerate(first)}
     shape = (int(starts[-1]), len(names))
     run = JudgeRun(
-        np.full(shape, np.nan), np.zeros(shape, bool), np.zeros((len(group_numbers), len(names)))
+        scores=np.full(shape, np.nan),
+        asked=np.zeros(shape, bool),
+        margins=np.zeros((len(first.groups), len(names))),
     )
     for group in table:
-        g = _find_group(what, group, group_numbers, starts)
+        if group.id not in group_numbers:
+            raise InvalidInput(
+                _OWNER,
+                whose,
+                allowed="about groups of the first table",
+                got=f"group {group.id!r}",
+                remedy=_SAME_ROLLOUTS,
+            )
+        g = group_numbers[group.id]
+        _check_same_rollouts(whose, group, first.groups[g])
         rows = slice(starts[g], starts[g + 1])
         for column, criterion in enumerate(group.criteria):
             if criterion.name not in names:
@@ -270,29 +327,47 @@ def _read_table(
     return run
 
 
-def _find_group(
-    what: str, group: GroupScores, group_numbers: Mapping[str, int], starts: np.ndarray
-) -> int:
-    """The number of a table's group; raises InvalidInput if the first table does not have it in the same size."""
-    remedy = "All tables must be about the same rollouts; put the one with most groups first."
-    if group.id not in group_numbers:
-        raise InvalidInput(
-            _OWNER, what, "about groups of the first table", f"group {group.id!r}", remedy
-        )
-    g = group_numbers[group.id]
-    size = int(starts[g + 1] - starts[g])
+def _check_same_rollouts(whose: str, group: GroupScores, first: GroupScores) -> None:
+    """Raise InvalidInput if a group has other rollouts than the group with its id in the first table.
+
+    Rollouts are compared by number, and by the digests of their responses or their ids if both tables have them:
+    the same responses in another order would be compared with the wrong verdicts.
+    """
+    size = len(first.scores)
     if len(group.scores) != size:
-        got = f"{len(group.scores)} rollouts in group {group.id!r}"
-        raise InvalidInput(_OWNER, what, f"about the same {size} rollouts", got, remedy)
-    return g
+        raise InvalidInput(
+            _OWNER,
+            whose,
+            allowed=f"about the same {size} rollouts",
+            got=f"{len(group.scores)} rollouts in group {group.id!r}",
+            remedy=_SAME_ROLLOUTS,
+        )
+    has_digests = bool(group.digests and first.digests)
+    has_ids = bool(group.rollout_ids and first.rollout_ids)
+    for i in range(size):
+        if has_digests:
+            is_same = group.digests[i] == first.digests[i]
+        else:
+            is_same = not has_ids or group.rollout_ids[i] == first.rollout_ids[i]
+        if not is_same:
+            raise InvalidInput(
+                _OWNER,
+                whose,
+                allowed="about the same rollouts in the same order",
+                got=f"another {'response' if has_digests else 'id'} of rollout {i} in group {group.id!r}",
+                remedy=_SAME_ROLLOUTS,
+            )
 
 
-def _compute_win_shares(table: np.ndarray) -> np.ndarray:
-    """(n, n) → the share of its comparisons that each rollout won; NaN if it was not compared."""
-    is_compared = ~np.isnan(table)
+def _compute_win_shares(outcomes: np.ndarray) -> np.ndarray:
+    """Return the share of its comparisons that each rollout won; NaN if it was not compared.
+
+    outcomes: (n, n): 1 = row beats column, 0.5 = tie, NaN = not compared.
+    """
+    is_compared = ~np.isnan(outcomes)
     np.fill_diagonal(is_compared, False)
     count = is_compared.sum(axis=1)
-    wins = np.where(is_compared, table, 0.0).sum(axis=1)
+    wins = np.where(is_compared, outcomes, 0.0).sum(axis=1)
     return np.where(count > 0, wins / np.maximum(count, 1), np.nan)
 
 
@@ -308,34 +383,17 @@ def check_independent_runs(provenance: Mapping[str, Sequence[Provenance | None]]
         for (i, first), (j, second) in combinations(enumerate(runs, 1), 2):
             if first is None or second is None:
                 continue
-            shared = [
-                id
-                for id, replies in first.replies.items()
-                if set(replies) & set(second.replies.get(id, ()))
-            ]
-            if shared:
-                got = f"runs {i} and {j}, which share replies in {len(shared)} groups, such as {shared[0]!r}"
-                remedy = "Ask again with another cache, or at least with another seed."
+            shared_groups = []
+            for group, replies in first.replies.items():
+                if set(replies) & set(second.replies.get(group, ())):
+                    shared_groups.append(group)
+            if shared_groups:
+                count = len(shared_groups)
+                example = repr(shared_groups[0])
                 raise InvalidInput(
                     _OWNER,
                     f"runs of judge {judge!r}",
-                    "asked independently of each other",
-                    got,
-                    remedy,
+                    allowed="asked independently of each other",
+                    got=f"runs {i} and {j}, which share replies in {count} groups, such as {example}",
+                    remedy="Ask again with another cache, or at least with another seed.",
                 )
-
-
-def count_positions(
-    provenance: Mapping[str, Sequence[Provenance | None]],
-) -> dict[str, dict[str, tuple[float, int]]]:
-    """Judge → criterion → (wins of the response shown first, comparisons), over all runs that compared."""
-    totals: dict[str, dict[str, tuple[float, int]]] = {}
-    for judge, runs in provenance.items():
-        for run in runs:
-            if run is None:
-                continue
-            for criterion, (wins, comparisons) in run.positions.items():
-                counts = totals.setdefault(judge, {})
-                earlier_wins, earlier_comparisons = counts.get(criterion, (0.0, 0))
-                counts[criterion] = (earlier_wins + wins, earlier_comparisons + comparisons)
-    return totals

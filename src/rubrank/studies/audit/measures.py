@@ -1,6 +1,11 @@
-"""The parts of an audit that work without fitting a model: coverage, consistency, position, agreement.
+"""Measure the parts of an audit that need no fitted model: coverage, consistency, agreement, position.
 
-What cannot be measured is appended to `unmeasured`, with the reason.
+    coverage        how many verdicts are missing, how many pairs tie
+    consistency     does a judge give the same verdicts when it is asked again?
+    agreement       do two judges, or a judge and people, give the same verdicts?
+    position        does the response that was shown first win more often?
+
+Each function returns rows of the result. What cannot be measured is appended to `unmeasured`, with the reason.
 """
 
 from __future__ import annotations
@@ -39,7 +44,7 @@ _OWNER = "audit"
 
 
 def measure_coverage(cases: Cases, resampling: Resampling) -> tuple[Coverage, ...]:
-    """Missing verdicts over all runs of a judge, and ties in its first run."""
+    """Return the missing verdicts over all runs of each judge, and the ties in its first run, for every criterion."""
     rows = []
     for name, runs in cases.judges.items():
         for k, criterion in enumerate(cases.criteria):
@@ -47,19 +52,31 @@ def measure_coverage(cases: Cases, resampling: Resampling) -> tuple[Coverage, ..
                 continue
             requested = sum(int(run.asked[:, k].sum()) for run in runs)
             missing = sum(int(np.isnan(run.scores[run.asked[:, k], k]).sum()) for run in runs)
-            tables = [compare_group(cases, runs[0], g, k) for g in range(len(cases.labels))]
-            pairs = np.array([np.count_nonzero(~np.isnan(table)) / 2.0 for table in tables])
-            ties = np.array([np.count_nonzero(table == 0.5) / 2.0 for table in tables])
-            share = resampling.estimate(ratio_measure(ties, pairs))
-            all_tied = int(((ties == pairs) & (pairs > 0)).sum())
-            rows.append(Coverage(name, criterion, requested, missing, share, all_tied))
+            pairs = np.zeros(cases.group_count)
+            ties = np.zeros(cases.group_count)
+            for g in range(cases.group_count):
+                outcomes = compare_group(cases, runs[0], g, k)
+                # Every pair is in the table twice: as (i, j) and as (j, i).
+                pairs[g] = np.count_nonzero(~np.isnan(outcomes)) / 2.0
+                ties[g] = np.count_nonzero(outcomes == 0.5) / 2.0
+            is_all_tied = (ties == pairs) & (pairs > 0)
+            rows.append(
+                Coverage(
+                    judge=name,
+                    criterion=criterion,
+                    asked=requested,
+                    missing=missing,
+                    ties=resampling.estimate(ratio_measure(ties, pairs)),
+                    all_tied=int(is_all_tied.sum()),
+                )
+            )
     return tuple(rows)
 
 
 def measure_all_consistency(
     cases: Cases, resampling: Resampling, unmeasured: list[Unmeasured]
 ) -> tuple[Consistency, ...]:
-    """Every judge that was asked more than once: each criterion, and their mean."""
+    """Return the consistency of every judge that was asked more than once: on each criterion, and the mean."""
     rows = []
     for name, runs in cases.judges.items():
         if len(runs) < 2:
@@ -77,45 +94,57 @@ def measure_all_consistency(
 def measure_consistency(
     name: str, k: int | None, runs: Sequence[JudgeRun], cases: Cases, resampling: Resampling
 ) -> Consistency:
-    """How alike the runs are on criterion k; None: the mean over all criteria."""
+    """Return how alike the runs of one rater are on criterion k; None: the mean over all criteria."""
     identical = []
     alphas = []
     for column in range(len(cases.criteria)) if k is None else [k]:
         ratings = np.stack([run.scores[:, column] for run in runs])
         alpha = alpha_measure(read_ratings(_OWNER, ratings, texts=False), "ordinal", resampling)
         alphas.append(resampling.measure(alpha))
-        equal = np.zeros(ratings.shape[1])
+        # For each response: how many pairs of runs scored it, and how many of these gave the same score.
         pairs = np.zeros(ratings.shape[1])
+        equal = np.zeros(ratings.shape[1])
         for x, y in combinations(ratings, 2):
             pairs += ~(np.isnan(x) | np.isnan(y))
-            equal += x == y
+            equal += x == y  # False if one of them is NaN
         share = ratio_measure(resampling.sum_by_cluster(equal), resampling.sum_by_cluster(pairs))
         identical.append(resampling.measure(share))
     return Consistency(
-        name,
-        None if k is None else cases.criteria[k],
-        len(runs),
-        percentile_interval(mean_draws(identical)),
-        percentile_interval(mean_draws(alphas)),
-        _measure_deviation(k, runs, resampling),
+        judge=name,
+        criterion=None if k is None else cases.criteria[k],
+        runs=len(runs),
+        identical=percentile_interval(mean_draws(identical)),
+        alpha=percentile_interval(mean_draws(alphas)),
+        deviation=_measure_deviation(k, runs, resampling),
     )
 
 
 def _measure_deviation(k: int | None, runs: Sequence[JudgeRun], resampling: Resampling) -> Estimate:
-    """√( Σ (score − mean of the response's scores)² / Σ (number of its scores − 1) ): how much scores vary."""
+    """Return how much the scores of one response vary between runs, pooled over all responses.
+
+    √( Σ (score − mean of the response's scores)² / Σ (number of its scores − 1) )
+
+    NaN for all criteria together (k is None), because their scales differ, and if responses were compared, because
+    shares of wins are not scores.
+    """
     was_compared = any(column == k for run in runs for _, column in run.outcomes)
-    # Scales differ between criteria, and shares of wins are not scores.
     if k is None or was_compared:
         return Estimate(math.nan)
     ratings = np.stack([run.scores[:, k] for run in runs])
     count = (~np.isnan(ratings)).sum(axis=0)
     mean = np.nansum(ratings, axis=0) / np.maximum(count, 1)
     squares = np.where(count > 1, np.nansum((ratings - mean) ** 2, axis=0), 0.0)
-    freedom = np.maximum(count - 1, 0)
-    measure = ratio_measure(resampling.sum_by_cluster(squares), resampling.sum_by_cluster(freedom))
-    variance = resampling.estimate(measure)
+    degrees_of_freedom = np.maximum(count - 1, 0)
+    variance = resampling.estimate(
+        ratio_measure(
+            resampling.sum_by_cluster(squares), resampling.sum_by_cluster(degrees_of_freedom)
+        )
+    )
     return Estimate(
-        math.sqrt(variance.value), math.sqrt(variance.low), math.sqrt(variance.high), variance.n
+        value=math.sqrt(variance.value),
+        low=math.sqrt(variance.low),
+        high=math.sqrt(variance.high),
+        n=variance.n,
     )
 
 
@@ -128,7 +157,7 @@ def measure_agreement(
     resampling: Resampling,
     unmeasured: list[Unmeasured],
 ) -> tuple[Agreement, ...]:
-    """Every two raters: each criterion, and the mean over criteria."""
+    """Return the agreement of every two raters: on each criterion, and the mean over criteria."""
     if len(cases.judges) < 2:
         unmeasured.append(
             Unmeasured("agreement between judges", next(iter(cases.judges)), "no other judge")
@@ -137,29 +166,30 @@ def measure_agreement(
         unmeasured.append(Unmeasured("agreement with humans", "all judges", "no human labels"))
     agreements = []
     for a, b in combinations(raters, 2):
-        rows = []
+        draws_of_criteria = []
         for k, criterion in enumerate(cases.criteria):
             x = raters[a].scores[:, k]
             y = raters[b].scores[:, k]
             if (np.isnan(x) | np.isnan(y)).all():
                 continue
             ratings = read_ratings(_OWNER, [x, y], texts=False)
+            # In the order of the fields of Agreement.
             measures = (
                 kappa_measure(ratings, "quadratic", resampling),
                 alpha_measure(ratings, "ordinal", resampling),
                 within_measure(x, y, resampling),
                 correlation_measure(x, y, resampling, "kendall"),
             )
-            row = [resampling.measure(measure) for measure in measures]
-            rows.append(row)
-            agreements.append(Agreement(a, b, criterion, *(percentile_interval(d) for d in row)))
-        if not rows:
+            draws = [resampling.measure(measure) for measure in measures]
+            draws_of_criteria.append(draws)
+            agreements.append(Agreement(a, b, criterion, *map(percentile_interval, draws)))
+        if not draws_of_criteria:
             unmeasured.append(
                 Unmeasured("agreement", f"{a} and {b}", "no rollout that both have judged")
             )
             continue
-        means = [mean_draws(column) for column in zip(*rows, strict=True)]
-        agreements.append(Agreement(a, b, None, *(percentile_interval(d) for d in means)))
+        mean_of_measures = [mean_draws(draws) for draws in zip(*draws_of_criteria, strict=True)]
+        agreements.append(Agreement(a, b, None, *map(percentile_interval, mean_of_measures)))
     return tuple(agreements)
 
 
@@ -168,16 +198,23 @@ def measure_agreement(
 
 def measure_position(
     cases: Cases,
-    positions: Mapping[str, Positions] | Positions,
+    positions: Mapping[str, Positions] | Positions | None,
     unmeasured: list[Unmeasured],
 ) -> tuple[Position, ...]:
-    """Wins of the response shown first, for every judge that compared: each criterion, and all together."""
-    by_judge: Mapping[str, Any] = positions
+    """Return the wins of the response shown first, for every judge that compared: each criterion, and all together.
+
+    positions: the argument of `audit`; None: they are counted from what the tables say.
+    """
+    by_judge: Mapping[str, Any] = _count_positions(cases) if positions is None else positions
     if by_judge and not any(isinstance(value, Mapping) for value in by_judge.values()):
+        # {criterion: (wins, comparisons)} without a judge
         if len(cases.judges) > 1:
-            allowed = "{judge: {criterion: (wins, comparisons)}} with several judges"
             raise InvalidInput(
-                _OWNER, "positions", allowed, "one without judges", "Say whose they are."
+                _OWNER,
+                "positions",
+                allowed="{judge: {criterion: (wins, comparisons)}} with several judges",
+                got="one without judges",
+                remedy="Say whose they are.",
             )
         by_judge = {next(iter(cases.judges)): by_judge}
     for name in by_judge:
@@ -201,7 +238,22 @@ def measure_position(
     return tuple(rows)
 
 
+def _count_positions(cases: Cases) -> dict[str, dict[str, tuple[float, int]]]:
+    """Return judge → criterion → (wins of the response shown first, comparisons), over all runs that compared."""
+    totals: dict[str, dict[str, tuple[float, int]]] = {}
+    for judge, runs in cases.provenance.items():
+        for run in runs:
+            if run is None:
+                continue
+            for criterion, (wins, comparisons) in run.positions.items():
+                counts = totals.setdefault(judge, {})
+                earlier_wins, earlier_comparisons = counts.get(criterion, (0.0, 0))
+                counts[criterion] = (earlier_wins + wins, earlier_comparisons + comparisons)
+    return totals
+
+
 def _read_count(judge: str, criterion: str, pair: Any) -> tuple[float, int]:
+    """Return a pair (wins, comparisons) that the caller passed; raises InvalidInput if it is none."""
     try:
         wins = float(pair[0])
         comparisons = int(pair[1])
@@ -209,7 +261,11 @@ def _read_count(judge: str, criterion: str, pair: Any) -> tuple[float, int]:
         wins = math.nan
         comparisons = 0
     if not 0.0 <= wins <= comparisons:
-        allowed = "(wins of the response shown first, comparisons)"
-        where = f"positions of {judge!r} on {criterion!r}"
-        raise InvalidInput(_OWNER, where, allowed, repr(pair), "Ties count half a win.")
+        raise InvalidInput(
+            _OWNER,
+            f"positions of {judge!r} on {criterion!r}",
+            allowed="(wins of the response shown first, comparisons)",
+            got=repr(pair),
+            remedy="Ties count half a win.",
+        )
     return wins, comparisons
