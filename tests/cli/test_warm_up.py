@@ -15,10 +15,8 @@ from rubrank.fusion.models.model import model_names
 
 
 @pytest.mark.slow
-def test_every_model_and_pool_is_compiled():
-    done = CliRunner().invoke(app, ["warm-up", "--json"])
-    assert done.exit_code == 0, done.output
-    seconds = json.loads(done.stdout)
+def test_every_model_and_pool_is_compiled(after_warm_up):
+    seconds = json.loads(after_warm_up[0])
     assert {f"{model}: no attributes" for model in model_names()} <= set(seconds)
     assert {f"bradley-terry: attributes, pool {pool}" for pool in ("group", "batch", "run")} <= set(seconds)
 
@@ -27,7 +25,7 @@ COMPILED_AFTERWARDS = """
 import sys
 import numpy as np
 from rubrank import attenuate
-from rubrank.cli.warm_up import warm_up
+from rubrank.cli.app import app
 from rubrank.fusion.rlvr2 import RLVR2
 from rubrank.scores.batch import ScoreBatch
 
@@ -39,7 +37,7 @@ def signatures():
                 found |= {(kernel.py_func.__name__, str(signature)) for signature in kernel.signatures}
     return found
 
-warm_up()
+app(["warm-up", "--json"], standalone_mode=False)
 before = signatures()
 draws = np.random.default_rng(0)
 for span in ("model", "unit", "sd"):
@@ -63,12 +61,19 @@ print(len(before), sorted(signatures() - before))
 """
 
 
-@pytest.mark.slow
-def test_no_kernel_is_left_to_the_first_step():
-    """Options, shapes and comparisons that warm-up itself does not fit."""
+@pytest.fixture(scope="module")
+def after_warm_up():
+    """What `rubrank warm-up --json` prints, and the line about kernels that were compiled before and after it."""
     run = [sys.executable, "-c", COMPILED_AFTERWARDS]
     done = subprocess.run(run, capture_output=True, text=True, check=True)
-    compiled_before, _, afterwards = done.stdout.partition(" ")
+    *table, kernels = done.stdout.strip().splitlines()
+    return "\n".join(table), kernels
+
+
+@pytest.mark.slow
+def test_no_kernel_is_left_to_the_first_step(after_warm_up):
+    """Options, shapes and comparisons that warm-up itself does not fit."""
+    compiled_before, _, afterwards = after_warm_up[1].partition(" ")
     assert int(compiled_before) > 5
     assert afterwards.strip() == "[]"
 

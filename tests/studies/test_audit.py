@@ -82,7 +82,7 @@ def result():
         "long": {"Clarity": (160, 200)},
     }
     return audit(
-        judges, humans=world.scores(noise=0.3), criteria=NAMES, texts=world.texts, positions=positions, bootstrap=200
+        judges, humans=world.scores(noise=0.3), criteria=NAMES, texts=world.texts, positions=positions, bootstrap=100
     )
 
 
@@ -104,7 +104,7 @@ def test_intervals_of_clean_judges_hold_nothing():
     for seed in range(20):
         world = World(100 + seed)
         attributes = np.stack([world.words, 0.2 * world.marked], axis=-1)
-        found = audit(world.scores()[..., :1], attributes=attributes, bootstrap=100).bias[:2]
+        found = audit(world.scores()[..., :1], attributes=attributes, bootstrap=60).bias[:2]
         held[0] += [b.gamma.low < 0.0 < b.gamma.high for b in found]
         held[1] += [b.odds.low < 1.0 < b.odds.high for b in found]
         held[2] += [b.wins.low < 0.5 < b.wins.high for b in found]

@@ -210,7 +210,7 @@ def test_intervals_cover(name):
     """95% intervals of samples of 150 hold the value of 30,000 in at least 85 of 100 cases, and are not endless."""
     a, b = two_raters(30_000, 0, noise=2)
     truth = COEFFICIENTS[name](a, b).value
-    found = [COEFFICIENTS[name](a[i : i + 150], b[i : i + 150], bootstrap=200) for i in range(0, 15_000, 150)]
+    found = [COEFFICIENTS[name](a[i : i + 150], b[i : i + 150], bootstrap=100) for i in range(0, 15_000, 150)]
     assert sum(one.low <= truth <= one.high for one in found) >= 85
     assert np.mean([one.high - one.low for one in found]) < 0.25
 

@@ -26,7 +26,7 @@ from rubrank.training.engine import RewardEngine  # noqa: E402
 from rubrank.training.flat_batch import Sample, by_position, score_flat  # noqa: E402
 
 CONTROL: dict[str, Any] = {"attributes": ["answer_length"], "adjust_criteria": "all"}
-STEPS, SAVED = 6, 3
+STEPS, SAVED = 4, 2
 OPTIONS = {
     "reward": CONTROL,
     "per_device_train_batch_size": 10,

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from cases import is_thorough
 
 from rubrank.rollouts.rollout import Rollout
 from rubrank.verifiers.data import sql
@@ -126,8 +127,9 @@ def test_line_breaks_behind_a_choice_do_not_change_it():
 @pytest.mark.slow
 def test_every_verifier_takes_repetitions_of_its_own_words():
     script = Path(__file__).with_name("stalls.py")
+    size = 20_000 if is_thorough() else 10_000
     done = subprocess.run(
-        [sys.executable, str(script), "20", "20000"], capture_output=True, text=True, check=False, timeout=900
+        [sys.executable, str(script), "20", str(size)], capture_output=True, text=True, check=False, timeout=900
     )
     lines = done.stdout.splitlines()
     assert lines[-1] == "end", f"{lines[-1]}\n{done.stderr[-2000:]}"
