@@ -70,16 +70,31 @@ def require_file(
                 return path
     except FileNotFoundError:
         raise error_type(
-            owner, parameter, "a file that can be read", "no such file", remedy
+            owner=owner,
+            parameter=parameter,
+            allowed="a file that can be read",
+            got="no such file",
+            remedy=remedy,
         ) from None
     except OSError as error:
         got = (error.strerror or str(error)).lower()
-        raise error_type(owner, parameter, "a file that can be read", got, remedy) from None
+        raise error_type(
+            owner=owner,
+            parameter=parameter,
+            allowed="a file that can be read",
+            got=got,
+            remedy=remedy,
+        ) from None
     except ValueError:  # a zero byte in the name
         raise error_type(
-            repr(str(path)), "the file", "a file that can be read", "no such file", ""
+            owner=repr(str(path)),
+            parameter="the file",
+            allowed="a file that can be read",
+            got="no such file",
         ) from None
-    raise error_type(owner, parameter, "a file", "a folder", remedy)
+    raise error_type(
+        owner=owner, parameter=parameter, allowed="a file", got="a folder", remedy=remedy
+    )
 
 
 def data_suffix(path: str | Path) -> str:
@@ -104,7 +119,13 @@ def suffix_error(
     if len(suffixes) > 1:
         names = f"{', '.join(suffixes[:-1])} or {names}"
     got = repr(Path(path).name or str(path))
-    return error_type(owner or str(Path(path)), what, f"a file that ends in {names}", got, remedy)
+    return error_type(
+        owner=owner or str(Path(path)),
+        parameter=what,
+        allowed=f"a file that ends in {names}",
+        got=got,
+        remedy=remedy,
+    )
 
 
 def open_bytes(path: Path) -> Any:
@@ -170,7 +191,11 @@ def import_zstandard(path: Path) -> Any:
     except ImportError:
         remedy = "Run `pip install zstandard`, or decompress it."
         raise InvalidInput(
-            str(path), "the file", "readable with what is installed", "zstd", remedy
+            owner=str(path),
+            parameter="the file",
+            allowed="readable with what is installed",
+            got="zstd",
+            remedy=remedy,
         ) from None
     return zstandard
 
@@ -224,7 +249,11 @@ def explain_read_errors(
         if not is_damage:
             raise
         raise error_type(
-            str(path), "the file", "readable to its end", str(error), "Copy it again."
+            owner=str(path),
+            parameter="the file",
+            allowed="readable to its end",
+            got=str(error),
+            remedy="Copy it again.",
         ) from None
 
 
@@ -232,7 +261,13 @@ def encoding_error(
     path: str | Path, where: str = "the file", error_type: type[InvalidInput] = InvalidInput
 ) -> InvalidInput:
     """The error about text that is not UTF-8."""
-    return error_type(str(path), where, "UTF-8 text", "other bytes", "Save it as UTF-8.")
+    return error_type(
+        owner=str(path),
+        parameter=where,
+        allowed="UTF-8 text",
+        got="other bytes",
+        remedy="Save it as UTF-8.",
+    )
 
 
 # ------------------------------------------------------------------------------------------------------------- writing
@@ -258,7 +293,9 @@ def check_output_path(
         raise suffix_error(path, suffixes, owner=owner, what=option)
     target = path.resolve()
     if target.is_dir():
-        raise InvalidInput(owner, option, "a file", f"the folder {path}", "")
+        raise InvalidInput(
+            owner=owner, parameter=option, allowed="a file", got=f"the folder {path}"
+        )
     for source in inputs:
         if not isinstance(source, str | Path):
             continue
@@ -267,10 +304,16 @@ def check_output_path(
         with suppress(OSError, ValueError):
             is_same_file = target.exists() and target.samefile(source)
         if is_same_file:
-            raise InvalidInput(owner, option, "another file than the input", str(path), "")
+            raise InvalidInput(
+                owner=owner, parameter=option, allowed="another file than the input", got=str(path)
+            )
     if target.is_file() and not force:
         raise InvalidInput(
-            owner, option, "a new file", f"{path}, which exists", "Use `force=true` to replace it."
+            owner=owner,
+            parameter=option,
+            allowed="a new file",
+            got=f"{path}, which exists",
+            remedy="Use `force=true` to replace it.",
         )
     check_folder(path, owner=owner, what=option)
     return target
@@ -287,13 +330,21 @@ def check_folder(path: Path, *, owner: str, what: str) -> None:
     owner, what: the command and its option, for the error.
     """
     if "\0" in str(path):
-        raise InvalidInput(owner, what, "a path", repr(str(path)), "")
+        raise InvalidInput(owner=owner, parameter=what, allowed="a path", got=repr(str(path)))
     target = path.resolve()
     folder = next((parent for parent in target.parents if parent.exists()), target.parent)
     if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
-        raise InvalidInput(owner, what, "in a folder that can be written to", str(path), "")
+        raise InvalidInput(
+            owner=owner, parameter=what, allowed="in a folder that can be written to", got=str(path)
+        )
     if shutil.disk_usage(folder).free < _MIN_FREE_SPACE:
-        raise InvalidInput(owner, what, "on a disk with room left", str(path), "Free some space.")
+        raise InvalidInput(
+            owner=owner,
+            parameter=what,
+            allowed="on a disk with room left",
+            got=str(path),
+            remedy="Free some space.",
+        )
 
 
 def _remove_abandoned(target: Path) -> None:
@@ -361,7 +412,11 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
         got = ascii(error.object[max(0, error.start - 20) : error.end + 20])
         remedy = "Change the id or name, or write .jsonl, which escapes it."
         raise InvalidInput(
-            str(path), "the output", "text without lone surrogates", got, remedy
+            owner=str(path),
+            parameter="the output",
+            allowed="text without lone surrogates",
+            got=got,
+            remedy=remedy,
         ) from None
     except Exception as error:
         # Libraries report a full disk with different errors, so the message is checked.
@@ -369,7 +424,11 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
             raise
         remedy = "What was there before is unchanged. Free some space, and run it again."
         raise InvalidInput(
-            str(path), "the output", "on a disk with room left", "a full disk", remedy
+            owner=str(path),
+            parameter="the output",
+            allowed="on a disk with room left",
+            got="a full disk",
+            remedy=remedy,
         ) from None
     finally:
         temporary.unlink(missing_ok=True)

@@ -48,24 +48,34 @@ def check_bounds(value: Any, owner: str, parameter: str, most: int = MOST_VALUES
         elif isinstance(item, Mapping):
             if len(item) > MOST_KEYS:
                 allowed = f"mappings of at most {MOST_KEYS:,} keys"
-                raise InvalidInput(owner, parameter, allowed, f"{len(item):,}", "")
+                raise InvalidInput(
+                    owner=owner, parameter=parameter, allowed=allowed, got=f"{len(item):,}"
+                )
             stack.extend((child, depth + 1) for pair in item.items() for child in pair)
         elif isinstance(item, Sequence | Set) and not isinstance(item, bytes | bytearray):
             if len(item) > most:
                 raise _too_many(owner, parameter, most, len(item))
             stack.extend((child, depth + 1) for child in item)
         if depth > MOST_DEPTH:
-            raise InvalidInput(owner, parameter, f"nested at most {MOST_DEPTH} deep", "more", "")
+            raise InvalidInput(
+                owner=owner,
+                parameter=parameter,
+                allowed=f"nested at most {MOST_DEPTH} deep",
+                got="more",
+            )
         if values > most:
             raise _too_many(owner, parameter, most, None)
         if characters > MOST_TEXT:
             allowed = f"at most {MOST_TEXT >> 20} million characters of text"
-            raise InvalidInput(owner, parameter, allowed, "more", "")
+            raise InvalidInput(owner=owner, parameter=parameter, allowed=allowed, got="more")
 
 
 def _too_many(owner: str, parameter: str, most: int, got: int | None) -> InvalidInput:
     return InvalidInput(
-        owner, parameter, f"at most {most:,} values", "more" if got is None else f"{got:,}", ""
+        owner=owner,
+        parameter=parameter,
+        allowed=f"at most {most:,} values",
+        got="more" if got is None else f"{got:,}",
     )
 
 
@@ -215,15 +225,33 @@ def _explain_complaint(
         got = f"none in {got}"
     if complaint["type"] == "extra_forbidden":
         remedy = _suggest_key(model, complaint["loc"])
-        return InvalidInput(where, place, describe_allowed(complaint), got, remedy)
+        return InvalidInput(
+            owner=where,
+            parameter=place,
+            allowed=describe_allowed(complaint),
+            got=got,
+            remedy=remedy,
+        )
     if complaint["type"] == "literal_error" and isinstance(complaint["input"], str):
         allowed = re.findall(r"'([^']*)'", complaint["ctx"]["expected"])
         near = get_close_matches(complaint["input"], allowed, n=1)
         remedy = f"Did you mean {near[0]!r}?" if near else f"See `rubrank help {page}`."
-        return UnknownName(where, place, describe_allowed(complaint), got, remedy)
+        return UnknownName(
+            owner=where,
+            parameter=place,
+            allowed=describe_allowed(complaint),
+            got=got,
+            remedy=remedy,
+        )
     remedy = f"See `rubrank help {page}`."
     parameter = place or model.__name__.lower()
-    return InvalidInput(where, parameter, describe_allowed(complaint), got, remedy)
+    return InvalidInput(
+        owner=where,
+        parameter=parameter,
+        allowed=describe_allowed(complaint),
+        got=got,
+        remedy=remedy,
+    )
 
 
 _ALLOWED = {

@@ -60,7 +60,9 @@ def import_module(name: str) -> None:
     is_file = "/" in name or name.endswith(".py")
     if is_file or not all(part.isidentifier() for part in name.split(".")):
         remedy = "Give the module's name, not its file." if is_file else ""
-        raise InvalidInput("import", "module", allowed, repr(name), remedy)
+        raise InvalidInput(
+            owner="import", parameter="module", allowed=allowed, got=repr(name), remedy=remedy
+        )
     current_folder = os.getcwd()
     if current_folder not in sys.path and "" not in sys.path:
         sys.path.insert(0, current_folder)
@@ -71,7 +73,9 @@ def import_module(name: str) -> None:
         raise
     except (Exception, SystemExit) as error:
         got = f"{name!r}: {type(error).__name__}: {error}"
-        raise InvalidInput("import", "module", "a module that can be imported", got, "") from error
+        raise InvalidInput(
+            owner="import", parameter="module", allowed="a module that can be imported", got=got
+        ) from error
 
 
 def find_failed_line(error: BaseException) -> str | None:
@@ -149,14 +153,24 @@ def check_free(
     The same function or class may be registered again: a notebook does so when a cell runs twice.
     """
     if not isinstance(name, str) or not name.strip() or name == "<lambda>":
-        raise InvalidInput(kind, "name", "a text", repr(name), f'Write @rubrank.{kind}("name").')
+        raise InvalidInput(
+            owner=kind,
+            parameter="name",
+            allowed="a text",
+            got=repr(name),
+            remedy=f'Write @rubrank.{kind}("name").',
+        )
     registered = find(name)
     is_built_in = reserved or (registered is not None and is_from_library(registered))
     if is_built_in and not is_from_library(thing):
-        raise InvalidInput(kind, "name", "new", f"{name!r}, a built-in name", "")
+        raise InvalidInput(
+            owner=kind, parameter="name", allowed="new", got=f"{name!r}, a built-in name"
+        )
     if registered is not None and find_home(registered) != find_home(thing):
         where = ".".join(find_home(registered))
-        raise InvalidInput(kind, "name", "new", f"{name!r}, which belongs to {where}", "")
+        raise InvalidInput(
+            owner=kind, parameter="name", allowed="new", got=f"{name!r}, which belongs to {where}"
+        )
     return name
 
 
@@ -171,7 +185,13 @@ def check_call(kind: str, thing: Any, *names: str) -> None:
         if names:
             allowed = f"one that can be called with ({', '.join(names)})"
         remedy = "See `rubrank help extending`."
-        raise InvalidInput(kind, "function", allowed, describe_object(thing), remedy) from None
+        raise InvalidInput(
+            owner=kind,
+            parameter="function",
+            allowed=allowed,
+            got=describe_object(thing),
+            remedy=remedy,
+        ) from None
 
 
 def is_async(thing: Any) -> bool:

@@ -92,7 +92,12 @@ class InvalidInput(RubrankError, ValueError):  # noqa: N818 - the name says what
     def with_owner(self, owner: str) -> Self:
         """A copy of this error with another owner."""
         return type(self)(
-            owner, self.parameter, self.allowed, self.got, self.remedy, field=self.field
+            owner=owner,
+            parameter=self.parameter,
+            allowed=self.allowed,
+            got=self.got,
+            remedy=self.remedy,
+            field=self.field,
         )
 
     def together_with(self, others: Sequence[InvalidInput]) -> InvalidInput:
@@ -102,7 +107,13 @@ class InvalidInput(RubrankError, ValueError):  # noqa: N818 - the name says what
         messages = "; ".join(str(error).rstrip(".") for error in others[:_MOST_OTHERS])
         more = f"; and {len(others) - _MOST_OTHERS} more" if len(others) > _MOST_OTHERS else ""
         remedy = f"{self.remedy} Also: {messages}{more}.".lstrip()
-        return type(self)(self.owner, self.parameter, self.allowed, self.got, remedy)
+        return type(self)(
+            owner=self.owner,
+            parameter=self.parameter,
+            allowed=self.allowed,
+            got=self.got,
+            remedy=remedy,
+        )
 
 
 class UnknownName(InvalidInput, LookupError):  # noqa: N818
@@ -140,7 +151,11 @@ def optional_package(name: str, owner: str, install: str = "") -> Any:
     except ImportError:
         remedy = f"Run `pip install {install or name}`."
         raise InvalidInput(
-            owner, f"the package {name}", "installed", "no such package", remedy
+            owner=owner,
+            parameter=f"the package {name}",
+            allowed="installed",
+            got="no such package",
+            remedy=remedy,
         ) from None
 
 
@@ -285,14 +300,20 @@ def only_our_errors(function: Callable[_P, _R]) -> Callable[_P, _R]:
             name, hint, value = wrong
             got = f"{type(value).__name__} ({type(error).__name__}: {str(error)[:120]})"
             raise InvalidInput(
-                function.__name__, name, f"of type {_describe_type(hint)}", got, ""
+                owner=function.__name__,
+                parameter=name,
+                allowed=f"of type {_describe_type(hint)}",
+                got=got,
             ) from error
         except OSError as error:
             if error.errno != errno.ENAMETOOLONG:
                 raise
             got = f"a name of {len(str(error.filename)):,} characters"
             raise InvalidInput(
-                function.__name__, "the file", "a name that the system accepts", got, ""
+                owner=function.__name__,
+                parameter="the file",
+                allowed="a name that the system accepts",
+                got=got,
             ) from None
 
     return guarded

@@ -96,9 +96,16 @@ def read_pairs(name: str, texts: Iterable[Any]) -> dict[str, str]:
     for text in texts:
         key, equals, value = str(text).rpartition("=")
         if not equals or not key:
-            raise InvalidInput("options", name, "NAME=VALUE", repr(text), "")
+            raise InvalidInput(
+                owner="options", parameter=name, allowed="NAME=VALUE", got=repr(text)
+            )
         if key in values:
-            raise InvalidInput("options", name, "one value for each name", f"two for {key!r}", "")
+            raise InvalidInput(
+                owner="options",
+                parameter=name,
+                allowed="one value for each name",
+                got=f"two for {key!r}",
+            )
         values[key] = value
     return values
 
@@ -117,7 +124,13 @@ def _read_adjustment(field: str, text: str) -> dict[str, Any]:
     except ValueError:
         pass
     allowed = "remove or attenuate:NUMBER[:fixed|bernoulli|uniform] with a number from 0 to 1"
-    raise InvalidInput("options", field, allowed, repr(text), "For example attenuate:0.5.")
+    raise InvalidInput(
+        owner="options",
+        parameter=field,
+        allowed=allowed,
+        got=repr(text),
+        remedy="For example attenuate:0.5.",
+    )
 
 
 # ---------------------------------------------------------------------------------------------------------- the options
@@ -216,7 +229,11 @@ class AttributeOptions(Options):
         is_share = percent is not None and float(percent[1]) <= 100.0
         if not is_step and not is_share:
             raise InvalidInput(
-                "options", "start", "a step ≥ 0, or a share of the run", repr(value), "Such as 70%."
+                owner="options",
+                parameter="start",
+                allowed="a step ≥ 0, or a share of the run",
+                got=repr(value),
+                remedy="Such as 70%.",
             )
         return value
 
@@ -226,7 +243,13 @@ class AttributeOptions(Options):
             return self.start
         if steps is None:
             remedy = "Only `rubrank train` knows how long a run is."
-            raise InvalidInput("options", "start", "a step ≥ 0", repr(self.start), remedy)
+            raise InvalidInput(
+                owner="options",
+                parameter="start",
+                allowed="a step ≥ 0",
+                got=repr(self.start),
+                remedy=remedy,
+            )
         share = float(self.start.rstrip("% ")) / 100.0
         # 70% of 10 steps is step 7, even if 0.7 × 10 is rounded up.
         return math.ceil(share * steps - 1e-6)
@@ -322,7 +345,13 @@ class RewardOptions(Options):
     def _check_rule(cls, value: Any) -> Any:
         if not isinstance(value, str) and not callable(value):
             allowed = "a name such as 'rlvr2+', or a rule"
-            raise InvalidInput("options", "rule", allowed, repr(value), "See `rubrank help rules`.")
+            raise InvalidInput(
+                owner="options",
+                parameter="rule",
+                allowed=allowed,
+                got=repr(value),
+                remedy="See `rubrank help rules`.",
+            )
         return value
 
     @field_validator("retest")
@@ -331,7 +360,10 @@ class RewardOptions(Options):
         for name, deviation in value.items():
             if not 0.0 <= deviation < math.inf:
                 raise InvalidInput(
-                    "options", "retest", "finite and ≥ 0", f"{deviation:g} for {name!r}", ""
+                    owner="options",
+                    parameter="retest",
+                    allowed="finite and ≥ 0",
+                    got=f"{deviation:g} for {name!r}",
                 )
         return value
 
@@ -415,7 +447,11 @@ class FuseOptions(RewardOptions):
                 allowed = "finite and > 0" if is_weight else "finite and ≥ 0"
                 remedy = "Leave out a criterion that should not count." if is_weight else ""
                 raise InvalidInput(
-                    "options", info.field_name, allowed, f"{number:g} for {name!r}", remedy
+                    owner="options",
+                    parameter=info.field_name,
+                    allowed=allowed,
+                    got=f"{number:g} for {name!r}",
+                    remedy=remedy,
                 )
         return value
 
@@ -424,7 +460,12 @@ class FuseOptions(RewardOptions):
         both = sorted(set(self.global_quality) & set(self.low_quality))
         if both:
             allowed = "of other criteria than `low_quality`"
-            raise InvalidInput("options", "global_quality", allowed, f"{both[0]!r} in both", "")
+            raise InvalidInput(
+                owner="options",
+                parameter="global_quality",
+                allowed=allowed,
+                got=f"{both[0]!r} in both",
+            )
         return self
 
     @field_validator("domain", mode="before")
@@ -445,7 +486,13 @@ class FuseOptions(RewardOptions):
             if not -math.inf < low < high < math.inf:
                 allowed = "LOW:HIGH, two finite numbers of which the second is larger"
                 got = f"{low:g}:{high:g} for {name!r}"
-                raise InvalidInput("options", "domain", allowed, got, "For example Style=1:5.")
+                raise InvalidInput(
+                    owner="options",
+                    parameter="domain",
+                    allowed=allowed,
+                    got=got,
+                    remedy="For example Style=1:5.",
+                )
         return value
 
 
@@ -480,7 +527,9 @@ class EngineOptions(RewardOptions):
     @classmethod
     def _check_cache(cls, value: Any) -> Any:
         if value is not None and not hasattr(value, "__fspath__") and not isinstance(value, str):
-            raise InvalidInput("options", "cache", "a file", repr(value), "")
+            raise InvalidInput(
+                owner="options", parameter="cache", allowed="a file", got=repr(value)
+            )
         return value
 
 

@@ -176,7 +176,9 @@ def describe(name: str) -> CriterionEntry:
         if near:
             remedy = f"Did you mean {' or '.join(map(repr, near))}?"
         allowed = f"one of {len(names)} known criteria"
-        raise UnknownName("criteria", "name", allowed, repr(name), remedy)
+        raise UnknownName(
+            owner="criteria", parameter="name", allowed=allowed, got=repr(name), remedy=remedy
+        )
     return replace(_make_entry(name), examples=tuple(library_examples().get(name, ())))
 
 

@@ -66,7 +66,12 @@ class Verb(TyperCommand):
             if parameter.param_type_name != "option" or parameter.multiple or parameter.is_flag:
                 continue
             if parameter.name in names_so_far:
-                raise InvalidInput("options", _long_flag(parameter), "given once", "two values", "")
+                raise InvalidInput(
+                    owner="options",
+                    parameter=_long_flag(parameter),
+                    allowed="given once",
+                    got="two values",
+                )
             names_so_far.add(parameter.name)
 
     def invoke(self, ctx: Any) -> Any:
@@ -188,7 +193,15 @@ def describe_error(error: InvalidInput, ctx: Any) -> str:
         owner = f"{verb}: {owner}"
     allowed = show_flags(error.allowed, ctx)
     remedy = show_flags(error.remedy, ctx)
-    return str(InvalidInput(owner, flag or error.parameter, allowed, error.got, remedy))
+    return str(
+        InvalidInput(
+            owner=owner,
+            parameter=flag or error.parameter,
+            allowed=allowed,
+            got=error.got,
+            remedy=remedy,
+        )
+    )
 
 
 def show_flags(text: str, ctx: Any) -> str:

@@ -133,7 +133,12 @@ def read_criteria(texts: Sequence[str]) -> list[str] | Literal["all"] | None:
     """The criteria of --criteria a,b,c; None without that flag."""
     names = [name.strip() for text in texts for name in text.split(",") if name.strip()]
     if texts and not names:
-        raise InvalidInput("options", "criteria", "names such as a,b,c", repr(",".join(texts)), "")
+        raise InvalidInput(
+            owner="options",
+            parameter="criteria",
+            allowed="names such as a,b,c",
+            got=repr(",".join(texts)),
+        )
     return "all" if names == ["all"] else names or None
 
 
@@ -171,7 +176,7 @@ def split_pairs(
     for text in texts or ():
         name, equals, value = text.partition("=")
         if not equals or not name or not value:
-            raise InvalidInput("options", field, form, repr(text), "")
+            raise InvalidInput(owner="options", parameter=field, allowed=form, got=repr(text))
         pairs[name] = value
     return pairs
 
@@ -184,7 +189,12 @@ def split_names(text: str | None) -> list[str] | None:
 def check_address(engine: str, address: str | None, verb: str) -> None:
     """Raise InvalidInput if Ray is not installed, or its address would not be used or does not answer."""
     if address is not None and engine != "ray":
-        raise InvalidInput(verb, "address", "used with --engine ray", f"--engine {engine}", "")
+        raise InvalidInput(
+            owner=verb,
+            parameter="address",
+            allowed="used with --engine ray",
+            got=f"--engine {engine}",
+        )
     if engine == "ray":
         from rubrank.grading.cluster import check_reachable, import_ray
 

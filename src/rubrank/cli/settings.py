@@ -152,7 +152,11 @@ def read_settings(
             if name in by_set:
                 raise _name_flag(first, name, f"--set {name}") from None
             raise type(first)(
-                str(config), first.parameter, first.allowed, first.got, first.remedy
+                owner=str(config),
+                parameter=first.parameter,
+                allowed=first.allowed,
+                got=first.got,
+                remedy=first.remedy,
             ) from None
     return objects
 
@@ -162,7 +166,13 @@ def _name_flag(error: InvalidInput, name: str, flag: str) -> InvalidInput:
     place = error.parameter.removeprefix(name)
     if not flag.startswith("--set"):
         place = place.replace(".", " ")
-    return type(error)(error.owner, f"{flag}{place}", error.allowed, error.got, error.remedy)
+    return type(error)(
+        owner=error.owner,
+        parameter=f"{flag}{place}",
+        allowed=error.allowed,
+        got=error.got,
+        remedy=error.remedy,
+    )
 
 
 def _read_set_texts(texts: Sequence[str], fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -171,7 +181,13 @@ def _read_set_texts(texts: Sequence[str], fields: Mapping[str, Any]) -> dict[str
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals or not key:
-            raise InvalidInput("options", "--set", "KEY=VALUE", repr(text), "For example pool=run.")
+            raise InvalidInput(
+                owner="options",
+                parameter="--set",
+                allowed="KEY=VALUE",
+                got=repr(text),
+                remedy="For example pool=run.",
+            )
         name, _, inner = key.strip().partition(".")
         name = name.replace("-", "_")
         if name not in fields:
@@ -190,7 +206,12 @@ def _read_set_texts(texts: Sequence[str], fields: Mapping[str, Any]) -> dict[str
         elif isinstance(earlier, list) and not inner:
             earlier.append(value)
         else:
-            raise InvalidInput("options", f"--set {key.strip()}", "given once", "two values", "")
+            raise InvalidInput(
+                owner="options",
+                parameter=f"--set {key.strip()}",
+                allowed="given once",
+                got="two values",
+            )
     return values
 
 
@@ -200,7 +221,12 @@ def read_config(path: Path, fields: Mapping[str, Any]) -> dict[str, Any]:
 
     content = read_file(path)
     if not isinstance(content, Mapping):
-        raise InvalidInput(str(path), "the config", "keys and values", describe_type(content), "")
+        raise InvalidInput(
+            owner=str(path),
+            parameter="the config",
+            allowed="keys and values",
+            got=describe_type(content),
+        )
     values = {}
     for key, value in content.items():
         name = str(key).replace("-", "_")

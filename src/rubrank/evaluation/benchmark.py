@@ -151,7 +151,9 @@ class Benchmark:
             return expected_type(value)  # settings from the command line are texts
         except (TypeError, ValueError):
             allowed = f"a {expected_type.__name__}"
-            raise InvalidInput(f"benchmark {self.name}", name, allowed, repr(value), "") from None
+            raise InvalidInput(
+                owner=f"benchmark {self.name}", parameter=name, allowed=allowed, got=repr(value)
+            ) from None
 
     # ------------------------------------------------------------------------------------------------- rows of files
 
@@ -222,7 +224,10 @@ def first_value(row: Row, names: Iterable[str]) -> Any:
         if row.get(name) is not None:
             return row[name]
     raise InvalidInput(
-        "row", "keys", f"one of {', '.join(names)}", ", ".join(map(str, row)) or "none", ""
+        owner="row",
+        parameter="keys",
+        allowed=f"one of {', '.join(names)}",
+        got=", ".join(map(str, row)) or "none",
     )
 
 
@@ -235,7 +240,10 @@ def to_text(value: Any) -> str:
     if isinstance(value, str | int | float) and not isinstance(value, bool):
         return str(value)
     raise InvalidInput(
-        "row", "output", "a text, a message, or a list of these", type(value).__name__, ""
+        owner="row",
+        parameter="output",
+        allowed="a text, a message, or a list of these",
+        got=type(value).__name__,
     )
 
 

@@ -84,7 +84,9 @@ def compare_runs(
     ]
     if not comparisons:
         got = f"{', '.join(run.benchmark for run in first)} and {', '.join(second_by_name)}"
-        raise InvalidInput("eval compare", "runs", "with a benchmark in common", got, "")
+        raise InvalidInput(
+            owner="eval compare", parameter="runs", allowed="with a benchmark in common", got=got
+        )
     differences = [comparison.summarise() for comparison in comparisons]
     defined = [
         comparison for comparison in comparisons if not np.isnan(comparison.differences).any()
@@ -118,13 +120,20 @@ def _compare(first: EvalRun, second: EvalRun, resamples: int, seed: int) -> _Com
     """Two runs on their common items; raises InvalidInput if they have none, or are of different benchmarks."""
     if first.benchmark != second.benchmark:
         got = f"{first.benchmark} and {second.benchmark}"
-        raise InvalidInput("eval compare", "runs", "of the same benchmark", got, "")
+        raise InvalidInput(
+            owner="eval compare", parameter="runs", allowed="of the same benchmark", got=got
+        )
     benchmark = find_benchmark(first.benchmark, **first.settings)
     first_scores = _group_by_unit(first.scores)
     second_scores = _group_by_unit(second.scores)
     units = sorted(set(first_scores) & set(second_scores))
     if not units:
-        raise InvalidInput("eval compare", "runs", "with items in common", "none in common", "")
+        raise InvalidInput(
+            owner="eval compare",
+            parameter="runs",
+            allowed="with items in common",
+            got="none in common",
+        )
     differences = [
         _points(benchmark, second_scores, draw) - _points(benchmark, first_scores, draw)
         for draw in _draw_units(units, resamples, seed)

@@ -64,11 +64,11 @@ def load_items(benchmark: Benchmark, folder: Path | None, *, hub: bool = False) 
         remedy += ", or load it from the hub: `hub=true`"
     place = folder or Path("the data folder")
     raise InvalidInput(
-        f"benchmark {benchmark.name}",
-        "data",
-        f"in {place / data.name}",
-        "no such file",
-        f"{remedy}.",
+        owner=f"benchmark {benchmark.name}",
+        parameter="data",
+        allowed=f"in {place / data.name}",
+        got="no such file",
+        remedy=f"{remedy}.",
     )
 
 
@@ -81,7 +81,11 @@ def load_from_hub(name: str, benchmark: str) -> Iterable[Row]:
         text = shortened(" ".join(str(error).split()) or type(error).__name__, 240)
         remedy = f"Get it: huggingface-cli download --repo-type dataset {name}."
         raise InvalidInput(
-            f"benchmark {benchmark}", "hub", f"a hub that gives {name}", text, remedy
+            owner=f"benchmark {benchmark}",
+            parameter="hub",
+            allowed=f"a hub that gives {name}",
+            got=text,
+            remedy=remedy,
         ) from None
     if not isinstance(dataset, Mapping):
         return (dict(row) for row in dataset)
@@ -90,7 +94,10 @@ def load_from_hub(name: str, benchmark: str) -> Iterable[Row]:
         if len(dataset) != 1:
             allowed = f"with one of {', '.join(_SPLITS)}"
             raise InvalidInput(
-                f"benchmark {benchmark}", f"splits of {name}", allowed, ", ".join(dataset), ""
+                owner=f"benchmark {benchmark}",
+                parameter=f"splits of {name}",
+                allowed=allowed,
+                got=", ".join(dataset),
             )
         split = next(iter(dataset))
     return (dict(row) for row in dataset[split])

@@ -51,7 +51,7 @@ def fit_ratings(
     Raises SolverError if the fit does not converge.
     """
     if not games:
-        raise InvalidInput("ratings", "games", "at least one", "none", "")
+        raise InvalidInput(owner="ratings", parameter="games", allowed="at least one", got="none")
     names = sorted({name for i, j, _ in games for name in (i, j)})
     column_of = {name: k for k, name in enumerate(names)}
     n = len(names)

@@ -126,7 +126,12 @@ def score_rows(
         for number, row in enumerate(output_rows, start=1)
     ]
     if not outputs:
-        raise InvalidInput(f"benchmark {benchmark.name}", "outputs", "at least one row", "none", "")
+        raise InvalidInput(
+            owner=f"benchmark {benchmark.name}",
+            parameter="outputs",
+            allowed="at least one row",
+            got="none",
+        )
     outputs, copies = _drop_copies(outputs)
     was_judged = _ask_judge(benchmark, outputs, judge)
     scores = []
@@ -200,11 +205,10 @@ def _named_row(benchmark: Benchmark, where: str, row: Row) -> Iterator[None]:
     except (RubrankError, KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         text = str(error) if isinstance(error, RubrankError) else f"{type(error).__name__}: {error}"
         raise InvalidInput(
-            f"benchmark {benchmark.name}",
-            where,
-            "the fields of its data file, or an id that is in the data file",
-            shortened(f"{text.rstrip('.')}; keys {', '.join(map(str, row))}", 400),
-            "",
+            owner=f"benchmark {benchmark.name}",
+            parameter=where,
+            allowed="the fields of its data file, or an id that is in the data file",
+            got=shortened(f"{text.rstrip('.')}; keys {', '.join(map(str, row))}", 400),
         ) from None
 
 
@@ -219,7 +223,13 @@ def _ask_judge(benchmark: Benchmark, outputs: Sequence[_Output], judge: Judge | 
     if judge is None:
         allowed = "given: these outputs have no verdicts"
         remedy = "Name a file of judges: `judge=FILE`."
-        raise InvalidInput(f"benchmark {benchmark.name}", "judge", allowed, "none", remedy)
+        raise InvalidInput(
+            owner=f"benchmark {benchmark.name}",
+            parameter="judge",
+            allowed=allowed,
+            got="none",
+            remedy=remedy,
+        )
     answers = list(judge(prompts))
     start = 0
     for output in outputs:
@@ -318,7 +328,13 @@ def read_run(path: str | Path) -> EvalRun:
         return EvalRun(**values)
     except (ValueError, KeyError, TypeError):
         remedy = "`rubrank eval score` and `rubrank eval run` write such files."
-        raise InvalidInput("eval", "run", "a file of a scored run", str(source), remedy) from None
+        raise InvalidInput(
+            owner="eval",
+            parameter="run",
+            allowed="a file of a scored run",
+            got=str(source),
+            remedy=remedy,
+        ) from None
 
 
 def find_runs(path: Path) -> list[EvalRun]:
@@ -345,5 +361,7 @@ def read_runs(paths: Iterable[str | Path]) -> list[EvalRun]:
         }
         files += [file for file in sorted(path.rglob("*.json")) if file.parent not in log_folders]
     if not files:
-        raise InvalidInput("eval", "runs", "at least one file of a scored run", "none", "")
+        raise InvalidInput(
+            owner="eval", parameter="runs", allowed="at least one file of a scored run", got="none"
+        )
     return [read_run(file) for file in files]

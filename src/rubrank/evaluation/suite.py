@@ -111,7 +111,13 @@ def run_suite(options: RunOptions, model: Any = None) -> SuiteResult:
             benchmark = configure_benchmark(name, options)
             if benchmark.judge and judge is None:
                 remedy = "Name a file of judges: `judge=FILE`."
-                raise InvalidInput(f"benchmark {name}", "judge", "given", "none", remedy)
+                raise InvalidInput(
+                    owner=f"benchmark {name}",
+                    parameter="judge",
+                    allowed="given",
+                    got="none",
+                    remedy=remedy,
+                )
             ready.append((benchmark, _read_items(benchmark, options)))
         except RubrankError as error:
             skipped.append(str(error))

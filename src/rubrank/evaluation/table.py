@@ -109,11 +109,11 @@ def capability_table(runs: Sequence[EvalRun], *, intervals: bool = False) -> Cap
         model_runs = runs_by_model.setdefault(model, {})
         if run.benchmark in model_runs:
             raise InvalidInput(
-                "eval table",
-                "runs",
-                "each benchmark once per model",
-                f"{run.benchmark} of {model} twice",
-                "Name the models: `model=NAME`.",
+                owner="eval table",
+                parameter="runs",
+                allowed="each benchmark once per model",
+                got=f"{run.benchmark} of {model} twice",
+                remedy="Name the models: `model=NAME`.",
             )
         model_runs[run.benchmark] = run
     present = {run.benchmark for run in runs}

@@ -95,7 +95,12 @@ def draft(
     # Everything is read and checked before a model is called.
     if judges is not None and (writers is None or responses is None):
         got = "no --writers" if writers is None else "no --responses"
-        raise InvalidInput("draft", "judges", "used with --writers and --responses", got, "")
+        raise InvalidInput(
+            owner="draft",
+            parameter="judges",
+            allowed="used with --writers and --responses",
+            got=got,
+        )
     if not dry_run:
         check_output_path(
             output,
@@ -320,11 +325,11 @@ def evolve(
         if observation is None:
             remedy = "Record with texts (`texts: true`)."
             raise InvalidInput(
-                f"{records}: group {record.group!r}",
-                "texts",
-                "prompt and responses",
-                "none",
-                remedy,
+                owner=f"{records}: group {record.group!r}",
+                parameter="texts",
+                allowed="prompt and responses",
+                got="none",
+                remedy=remedy,
             )
         evolution.observe(observation)
         last_step = max(last_step, observation.step)
@@ -381,11 +386,10 @@ def _read_rubric_rows(source: str) -> list[dict[str, Any]]:
             prompt = prompt[0].get("content")
         if not isinstance(prompt, str):
             raise InvalidInput(
-                f"{source}: row {number}",
-                "prompt",
-                "a text, or one message",
-                type(prompt).__name__,
-                "",
+                owner=f"{source}: row {number}",
+                parameter="prompt",
+                allowed="a text, or one message",
+                got=type(prompt).__name__,
             )
         rows.append({**row, "prompt": prompt})
     return rows

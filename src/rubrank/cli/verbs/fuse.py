@@ -71,7 +71,9 @@ def fuse(
     from rubrank.records.findings import find_findings
 
     if json and output is not None:
-        raise InvalidInput("fuse", "output", "-o FILE or --json", "both", "")
+        raise InvalidInput(
+            owner="fuse", parameter="output", allowed="-o FILE or --json", got="both"
+        )
     check_address(engine, output_options.address, "fuse")
     with Bar("reading", quiet) as bar:
         summary = files.fuse_file(
@@ -130,7 +132,7 @@ def explain(
         typer.echo(show.BY_RUBRIC, err=True)
     if rollout is not None and not 0 <= rollout < len(explained.reward):
         allowed = f"a number from 0 to {len(explained.reward) - 1}"
-        raise InvalidInput("explain", "rollout", allowed, str(rollout), "")
+        raise InvalidInput(owner="explain", parameter="rollout", allowed=allowed, got=str(rollout))
     if json:
         typer.echo(show.format_group_json(explained, rollout))
     else:

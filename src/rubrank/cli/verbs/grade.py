@@ -175,7 +175,13 @@ def _choose_grader(
         return grade_here if batch is None else partial(grade_here, batch=batch)
     if batch is not None:
         remedy = "Batches do not use your processors: leave --engine ray out."
-        raise InvalidInput("grade", "batch", "used with --engine local", "--engine ray", remedy)
+        raise InvalidInput(
+            owner="grade",
+            parameter="batch",
+            allowed="used with --engine local",
+            got="--engine ray",
+            remedy=remedy,
+        )
     from rubrank.grading.ray_grader import grade_on_ray
 
     return partial(grade_on_ray, address=address)
@@ -189,7 +195,13 @@ def load_judge_file(file: Path | None, cache_only: bool, dry_run: bool) -> Judge
     if file is None:
         if cache_only:
             remedy = "Name a file: `judges=FILE`."
-            raise InvalidInput("grade", "cache_only", "used with `judges`", "no judges", remedy)
+            raise InvalidInput(
+                owner="grade",
+                parameter="cache_only",
+                allowed="used with `judges`",
+                got="no judges",
+                remedy=remedy,
+            )
         return None
     judges = load_judges(file)
     cache = judges.cache
@@ -208,10 +220,16 @@ def _parse_timeout(text: str | None) -> float | Literal["auto"] | None:
         seconds = float(text)
     except ValueError:
         raise InvalidInput(
-            "grade", "timeout", 'seconds, or "none"', repr(text), "For example 5."
+            owner="grade",
+            parameter="timeout",
+            allowed='seconds, or "none"',
+            got=repr(text),
+            remedy="For example 5.",
         ) from None
     if not seconds > 0.0:
-        raise InvalidInput("grade", "timeout", 'seconds > 0, or "none"', text, "")
+        raise InvalidInput(
+            owner="grade", parameter="timeout", allowed='seconds > 0, or "none"', got=text
+        )
     return seconds
 
 

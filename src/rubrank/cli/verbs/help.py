@@ -93,7 +93,13 @@ def select_sections(markdown: str, words: str, topic: str) -> str:
     if not selected:
         titles = "; ".join(title for _, level, title in headings if level > 1)
         allowed = f"part of a heading of {topic!r}"
-        raise InvalidInput("help", "section", allowed, repr(words), f"Headings: {titles}.")
+        raise InvalidInput(
+            owner="help",
+            parameter="section",
+            allowed=allowed,
+            got=repr(words),
+            remedy=f"Headings: {titles}.",
+        )
     return "\n\n".join(selected) + "\n"
 
 
@@ -125,7 +131,13 @@ def _show_verb(context: Any, name: str) -> None:
     if name not in verbs:
         near = get_close_matches(name, [*list_pages(), *verbs], n=1)
         remedy = f"Did you mean {near[0]!r}?" if near else "`rubrank help` lists the topics."
-        raise InvalidInput("help", "topic", "a page or a verb", repr(name), remedy)
+        raise InvalidInput(
+            owner="help",
+            parameter="topic",
+            allowed="a page or a verb",
+            got=repr(name),
+            remedy=remedy,
+        )
     verb_context = verbs[name].make_context(name, [], parent=context.parent, resilient_parsing=True)
     print_line(verbs[name].get_help(verb_context))
 

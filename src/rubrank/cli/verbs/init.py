@@ -69,7 +69,13 @@ def init(
     if existing:
         allowed = "a folder without files of these names"
         remedy = "Name another folder; nothing is replaced."
-        raise InvalidInput("init", "folder", allowed, f"{folder / existing[0]}", remedy)
+        raise InvalidInput(
+            owner="init",
+            parameter="folder",
+            allowed=allowed,
+            got=f"{folder / existing[0]}",
+            remedy=remedy,
+        )
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in FILES.items():
         (folder / name).write_text(text, encoding="utf-8")

@@ -257,11 +257,11 @@ def calibrate(
     if not is_replay and (len(scores or ()) != 2 or judges is not None):
         allowed = "two score files, or --judges, --rubric and --rollouts"
         raise InvalidInput(
-            "judge calibrate",
-            "scores",
-            allowed,
-            str(len(scores or ())),
-            "See `rubrank help judges`.",
+            owner="judge calibrate",
+            parameter="scores",
+            allowed=allowed,
+            got=str(len(scores or ())),
+            remedy="See `rubrank help judges`.",
         )
     if is_replay:
         cheap, better = replay_judges(rollouts, rubric, judges)

@@ -144,7 +144,13 @@ def tunnel(
     if output is None:
         if world:
             remedy = "Name a file with --output: the default file holds the results of all worlds."
-            raise InvalidInput("lab tunnel", "--output", "given with --world", "nothing", remedy)
+            raise InvalidInput(
+                owner="lab tunnel",
+                parameter="--output",
+                allowed="given with --world",
+                got="nothing",
+                remedy=remedy,
+            )
         output = folder / "results" / "tunnel.parquet"
     arms = wind.list_arms(cells.load_plan(folder).arms)
     gains = wind.run_tunnel(arms, seeds, worlds, report=lambda line: typer.echo(line, err=True))
@@ -193,7 +199,11 @@ def _explain_missing_packages() -> Iterator[None]:
     except ModuleNotFoundError as error:
         remedy = "pip install 'rubrank[trl,studies]'."
         raise InvalidInput(
-            "lab", "installed", "torch, TRL and SciPy", f"no {error.name}", remedy
+            owner="lab",
+            parameter="installed",
+            allowed="torch, TRL and SciPy",
+            got=f"no {error.name}",
+            remedy=remedy,
         ) from None
 
 
@@ -243,7 +253,13 @@ def _find_recipes(recipes: Path | None) -> Path:
     if folder is None:
         got = str(recipes) if recipes is not None else f"none in {current_folder} or above"
         remedy = "Run it in a checkout of the repository, or name the folder with --recipes."
-        raise InvalidInput("lab", "--recipes", "the folder recipes/lab of a checkout", got, remedy)
+        raise InvalidInput(
+            owner="lab",
+            parameter="--recipes",
+            allowed="the folder recipes/lab of a checkout",
+            got=got,
+            remedy=remedy,
+        )
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
     return Path(folder)

@@ -285,7 +285,9 @@ def view(
         needed = "starlette, uvicorn and msgspec"
         got = f"no {error.name}"
         remedy = "pip install 'rubrank[serve]'"
-        raise InvalidInput("view", "installed packages", needed, got, remedy) from None
+        raise InvalidInput(
+            owner="view", parameter="installed packages", allowed=needed, got=got, remedy=remedy
+        ) from None
     from rubrank.drafting.page import is_draft_file
 
     def announce(address: str) -> None:
@@ -300,7 +302,13 @@ def view(
         if len(sources) > 1:
             allowed = "one file if it has drafted rubrics"
             remedy = "Drafted rubrics are shown one file at a time, without records."
-            raise InvalidInput("view", "sources", allowed, f"{len(sources)} files", remedy)
+            raise InvalidInput(
+                owner="view",
+                parameter="sources",
+                allowed=allowed,
+                got=f"{len(sources)} files",
+                remedy=remedy,
+            )
         source_options.refuse(sources[0], "drafted rubrics")
         serve_drafts(sources[0], host=host, port=port, on_ready=announce)
         return
@@ -363,7 +371,11 @@ def alarm(
     if not steps:
         remedy = "Trainers write the step into their records; `rubrank record` does not."
         raise InvalidInput(
-            str(records), "records", "of training steps", "none that has a step", remedy
+            owner=str(records),
+            parameter="records",
+            allowed="of training steps",
+            got="none that has a step",
+            remedy=remedy,
         )
     if as_json:
         alarms = [

@@ -162,7 +162,13 @@ def robustness(
 
     if mapped is not None and transform:
         remedy = "A transform names its criterion itself."
-        raise InvalidInput("robustness", "mapped", "given without `transform`", mapped, remedy)
+        raise InvalidInput(
+            owner="robustness",
+            parameter="mapped",
+            allowed="given without `transform`",
+            got=mapped,
+            remedy=remedy,
+        )
     chosen = _choose_rules(rules, options, _TESTED)
     transforms = [parse_transform(text) for text in transform or ()]
     selected = filters.filters(paper)
@@ -227,7 +233,9 @@ def bench_fusion(
     if step < 1 or not len(table):
         allowed = "at least 1, in a file that has groups"
         got = f"{step} of {len(table)} rollouts"
-        raise InvalidInput("bench fusion", "step", allowed, got, "Try 128.")
+        raise InvalidInput(
+            owner="bench fusion", parameter="step", allowed=allowed, got=got, remedy="Try 128."
+        )
     batch = next(split_steps(table.batch(), step))
     with Bar("rounds", as_json) as tick:
         rows = overhead(batch, rules=chosen, rounds=rounds, progress=tick)

@@ -404,5 +404,7 @@ def _read_pass_criterion(item: Row) -> str:
     text = str(first_value(item, ("pass_criteria", "PASS_CRITERIA")))
     criterion = find_last_word(text.upper(), ("YES", "NO"))
     if criterion is None:
-        raise InvalidInput("row", "pass_criteria", "YES or NO", repr(text)[:80], "")
+        raise InvalidInput(
+            owner="row", parameter="pass_criteria", allowed="YES or NO", got=repr(text)[:80]
+        )
     return criterion

@@ -59,7 +59,13 @@ class IFEval(Benchmark):
         if verifier.family == other_benchmark:
             allowed = f"instructions of {self.title}"
             remedy = f"Is the benchmark {other_benchmark} meant?"
-            raise InvalidInput("row", "instruction_id_list", allowed, repr(verifier.name), remedy)
+            raise InvalidInput(
+                owner="row",
+                parameter="instruction_id_list",
+                allowed=allowed,
+                got=repr(verifier.name),
+                remedy=remedy,
+            )
 
     def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
         """Which instructions were followed, strictly and loosely."""

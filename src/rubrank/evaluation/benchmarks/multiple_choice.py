@@ -168,7 +168,12 @@ def _check_mmlu_answer(item: Row, where: str) -> None:
     """Raise InvalidInput if the answer of a row is not a letter, or not the one that `answer_index` says."""
     answer = str(item["answer"])
     if len(answer) != 1 or answer not in _LETTERS:
-        raise InvalidInput(where, "answer", "a letter from A to J", repr(item["answer"])[:80], "")
+        raise InvalidInput(
+            owner=where,
+            parameter="answer",
+            allowed="a letter from A to J",
+            got=repr(item["answer"])[:80],
+        )
     index = item.get("answer_index")
     if index is None:
         return
@@ -178,7 +183,13 @@ def _check_mmlu_answer(item: Row, where: str) -> None:
         is_same = False
     if not is_same:
         allowed = f"{_LETTERS.index(answer)}, the place of `answer` {answer} counted from 0"
-        raise InvalidInput(where, "answer_index", allowed, repr(index)[:80], "Correct the row.")
+        raise InvalidInput(
+            owner=where,
+            parameter="answer_index",
+            allowed=allowed,
+            got=repr(index)[:80],
+            remedy="Correct the row.",
+        )
 
 
 def _format_mmlu_question(item: Row) -> str:
@@ -236,7 +247,12 @@ class LongBench(Benchmark):
         if self.options["compat"] == "upstream" and not output.strip():
             return self.missing_score(item, "an empty reply, left out upstream")
         if str(item["answer"]) not in tuple("ABCD"):
-            raise InvalidInput("row", "answer", "A, B, C or D", repr(item["answer"])[:80], "")
+            raise InvalidInput(
+                owner="row",
+                parameter="answer",
+                allowed="A, B, C or D",
+                got=repr(item["answer"])[:80],
+            )
         text = output.replace("*", "")
         match = _IN_BRACKETS.search(text) or _BARE.search(text)
         if match is not None:
