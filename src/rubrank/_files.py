@@ -57,7 +57,7 @@ def require_file(
     what: str = "",
     remedy: str = "",
 ) -> Path:
-    """The path of a file that can be read; an error if it cannot.
+    """Return the path of a file that can be read. Raises InvalidInput if it cannot be read.
 
     owner, what: if the path comes from another file (such as a file of judges), that file and the key in it.
     """
@@ -98,7 +98,7 @@ def require_file(
 
 
 def data_suffix(path: str | Path) -> str:
-    """The suffix in lower case, without that of a compression: "Scores.CSV.gz" → ".csv"."""
+    """Return the suffix in lower case, without that of a compression: "Scores.CSV.gz" → ".csv"."""
     path = Path(path)
     if path.suffix.lower() in COMPRESSED:
         path = path.with_suffix("")
@@ -114,7 +114,7 @@ def suffix_error(
     remedy: str = "",
     error_type: type[InvalidInput] = InvalidInput,
 ) -> InvalidInput:
-    """The error about a file whose name ends in none of the suffixes."""
+    """Return the error about a file whose name ends in none of the suffixes."""
     names = suffixes[-1]
     if len(suffixes) > 1:
         names = f"{', '.join(suffixes[:-1])} or {names}"
@@ -137,7 +137,7 @@ def open_bytes(path: Path) -> Any:
 
 
 def decompress_file(file: IO[bytes], path: Path) -> Any:
-    """An open file, decompressed if its name says that it is compressed."""
+    """Wrap an open file so that reading decompresses it, if its name says that it is compressed."""
     suffix = path.suffix.lower()
     if suffix == ".gz":
         return gzip.GzipFile(fileobj=file)
@@ -185,7 +185,7 @@ class _ZstdReader(io.RawIOBase):
 
 
 def import_zstandard(path: Path) -> Any:
-    """The package that decompresses .zst; an error about this file if it is not installed."""
+    """Import the package that decompresses .zst. Raises InvalidInput about `path` if it is not installed."""
     try:
         import zstandard
     except ImportError:
@@ -201,7 +201,7 @@ def import_zstandard(path: Path) -> Any:
 
 
 def find_rotated(path: Path) -> list[Path]:
-    """The parts of a file that a run writes in several parts, in order: records.000100.jsonl, … of records.jsonl."""
+    """Find the parts of a file that a run wrote in parts, in order: records.000100.jsonl, … of records.jsonl."""
     compression = path.suffix if path.suffix in COMPRESSED else ""
     suffix = Path(path.name.removesuffix(compression)).suffix + compression
     stem = path.name.removesuffix(suffix)
@@ -226,7 +226,7 @@ def open_text(path: str | Path) -> Iterator[IO[str]]:
 
 
 def read_text(path: str | Path) -> str:
-    """The content of a text file; see `open_text`."""
+    """Return the whole content of a text file; see `open_text`."""
     with open_text(path) as file:
         return file.read()
 
@@ -260,7 +260,7 @@ def explain_read_errors(
 def encoding_error(
     path: str | Path, where: str = "the file", error_type: type[InvalidInput] = InvalidInput
 ) -> InvalidInput:
-    """The error about text that is not UTF-8."""
+    """Return the error about text that is not UTF-8."""
     return error_type(
         owner=str(path),
         parameter=where,
@@ -282,7 +282,7 @@ def check_output_path(
     verb: str = "",
     option: str = "output",
 ) -> Path:
-    """The path of an output that can be written; an error, before any work is done, if it cannot.
+    """Return the resolved path of an output. Raises InvalidInput, before any work is done, if it cannot be written.
 
     suffixes: those allowed; (): any. inputs: files that must never be overwritten. force: replace an existing file.
     verb, option: the command and the option that gave the path, for errors.
@@ -320,7 +320,7 @@ def check_output_path(
 
 
 def _is_device(path: Path) -> bool:
-    """Is it a device or a pipe, such as /dev/stdout?"""
+    """Return whether it is a device or a pipe, such as /dev/stdout."""
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
@@ -365,7 +365,7 @@ def _remove_abandoned(target: Path) -> None:
 
 @cache
 def _host_name() -> str:
-    """The machine, and on Linux its PID namespace: two containers on one disk may use the same process ids."""
+    """Name the machine, and on Linux its PID namespace: two containers on one disk may use the same process ids."""
     try:
         namespace = os.readlink("/proc/self/ns/pid")  # such as pid:[4026531836]
     except OSError:
@@ -385,7 +385,7 @@ def _is_running(pid: int) -> bool:
 
 @contextmanager
 def atomic_write(path: str | Path) -> Iterator[Path]:
-    """A temporary file that replaces the target at the end; after an error the target is unchanged.
+    """Yield the path of a temporary file that replaces the target at the end; after an error the target is unchanged.
 
     Folders are created. A device such as /dev/stdout is written to directly. Temporary files of this target that killed
     processes left behind are removed.

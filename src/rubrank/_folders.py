@@ -33,7 +33,7 @@ UNUSED_USER_IDS = range(61184, 65520)
 
 @contextlib.contextmanager
 def make_folder(kind: Kind) -> Iterator[str]:
-    """A new folder, locked while it is used and removed afterwards."""
+    """Yield the path of a new folder, which is locked while it is used and removed afterwards."""
     _sweep_once(os.getpid())
     directory = tempfile.mkdtemp(prefix=f"rubrank-{kind}-")
     lock = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
@@ -64,7 +64,7 @@ def sweep(minimum_age: float = _MINIMUM_AGE) -> int:
 
 
 def _is_abandoned(path: Path, minimum_age: float) -> bool:
-    """Whether no living process holds the folder. False for links, files and folders of other users."""
+    """Return whether no living process holds the folder. False for links, files and folders of other users."""
     if fcntl is None:
         return False
     try:

@@ -17,7 +17,7 @@ _has_announced = False
 
 
 def jit(function: Callable[..., Any]) -> Any:
-    """`njit` with the on-disk cache, or without one if no cache folder can be written.
+    """Compile a function with numba's `njit` and its cache on disk; without a cache if no folder can be written.
 
     Compiled functions hold Python's lock while they run, and use one thread. Two threads that fuse at the same time
     take turns, a forked child inherits no lock that could block it, and the processes of a data-parallel trainer do not

@@ -102,7 +102,7 @@ class Strict(Immutable):
 
 
 def _spell_booleans(annotation: Any, value: Any) -> Any:
-    """The value with booleans as text where a number is expected: pydantic accepts True as 1, but refuses "true"."""
+    """Return the value with "true" and "false" as text where a number is expected: pydantic accepts True as 1."""
     if not isinstance(value, bool | Mapping | list | tuple):
         return value
     alternatives = _list_alternatives(annotation)
@@ -125,7 +125,7 @@ def _spell_booleans(annotation: Any, value: Any) -> Any:
 
 
 def _list_alternatives(annotation: Any) -> list[Any]:
-    """The types of a union; for any other annotation, a list with that type alone."""
+    """Return the types of a union; for any other annotation, a list with that type alone."""
     if get_origin(annotation) is Annotated:
         return _list_alternatives(get_args(annotation)[0])
     if get_origin(annotation) in (Union, UnionType):
@@ -134,7 +134,7 @@ def _list_alternatives(annotation: Any) -> list[Any]:
 
 
 def plain(value: Any) -> Any:
-    """The value with types that JSON has: no NumPy types, no tuples, and None for NaN and infinity."""
+    """Return the value with types that JSON has: no NumPy types, no tuples, and None for NaN and infinity."""
     if isinstance(value, Mapping):
         return {str(key): plain(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple | Iterator):
@@ -164,7 +164,7 @@ _M = TypeVar("_M", bound=BaseModel)
 
 
 def validate_model(model: type[_M], data: Any, where: str, page: str, **context: Any) -> _M:
-    """The data as a model. Raises the first complaint as InvalidInput. context: passed to the validators."""
+    """Validate the data as a model. Raises the first complaint as InvalidInput. context: passed to the validators."""
     try:
         return model.model_validate(data, context=context or None)
     except ValidationError as error:
@@ -172,7 +172,7 @@ def validate_model(model: type[_M], data: Any, where: str, page: str, **context:
 
 
 def _is_consequence(complaint: Any) -> bool:
-    """Does pydantic call a list too short only because it dropped invalid items, which it reports separately?"""
+    """Return whether pydantic calls a list too short only because it dropped invalid items, which it also reports."""
     if complaint["type"] != "too_short":
         return False
     value = complaint.get("input")
@@ -184,7 +184,7 @@ _BRANCH = re.compile(r"str|int|float|bool|constrained-\w+|\w+\[.+\]")
 
 
 def _merge_alternatives(complaints: list[Any]) -> list[Any]:
-    """One complaint per value: a value that may have several types otherwise gets one for each type.
+    """Keep one complaint per value: a value that may have several types otherwise gets one for each type.
 
     "tried", which is added to a complaint about such a value, is the index of the type in its location.
     """
@@ -215,7 +215,7 @@ def _merge_alternatives(complaints: list[Any]) -> list[Any]:
 def _explain_complaint(
     complaint: Any, where: str, model: type[BaseModel], page: str
 ) -> InvalidInput:
-    """One complaint as one of our errors; see `explain_complaints`."""
+    """Turn one complaint into one of our errors; see `explain_complaints`."""
     inner = complaint.get("ctx", {}).get("error")
     place = ".".join(map(str, complaint["loc"]))
     if isinstance(inner, InvalidInput):
@@ -276,7 +276,7 @@ _MAPPINGS = ("dict_type", "mapping_type", "model_type", "model_attributes_type")
 
 
 def describe_type(value: Any) -> str:
-    """The type of a value from a file, in words for messages: "a text", "a list", "keys and values"."""
+    """Describe the type of a value from a file, for messages: "a text", "a list", "keys and values"."""
     if isinstance(value, Mapping):
         return "keys and values"
     kinds = {
@@ -291,7 +291,7 @@ def describe_type(value: Any) -> str:
 
 
 def describe_allowed(complaint: Any) -> str:
-    """What pydantic would have accepted, in words: "a list", "≥ 0", "one of 'a', 'b'"."""
+    """Describe what pydantic would have accepted: "a list", "≥ 0", "one of 'a', 'b'"."""
     if "allowed" in complaint:
         return str(complaint["allowed"])
     if complaint["type"] in _LISTS:
@@ -313,7 +313,7 @@ def describe_allowed(complaint: Any) -> str:
 
 
 def _suggest_key(model: type[BaseModel], place: Sequence[int | str]) -> str:
-    """A remedy for an unknown key: the nearest key, or all keys that are allowed there."""
+    """Return a remedy for an unknown key: the nearest key, or all keys that are allowed there."""
     *parents, name = place
     # Find the model that the key is in: parents are such as ("judges", 0, "sampling").
     for parent in parents:
@@ -338,22 +338,22 @@ def _model_in(annotation: Any, owner: type[BaseModel]) -> type[BaseModel] | None
 
 
 def word_list(text: str) -> tuple[str, ...]:
-    """The words of a text: `word_list("a an the")` is ("a", "an", "the")."""
+    """Split a text into words: `word_list("a an the")` is ("a", "an", "the")."""
     return tuple(text.split())
 
 
 def word_set(text: str) -> frozenset[str]:
-    """The words of a text as a set."""
+    """Split a text into a set of words."""
     return frozenset(text.split())
 
 
 def clean(text: str) -> str:
-    """The text with a question mark for each lone surrogate, which UTF-8, RE2 and SQLite cannot represent."""
+    """Replace each lone surrogate, which UTF-8, RE2 and SQLite cannot represent, by a question mark."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def encodable(text: str) -> str:
-    """The text as UTF-8 can represent it: pairs of surrogates are joined, a lone one becomes U+FFFD."""
+    """Make a text representable in UTF-8: pairs of surrogates are joined, a lone one becomes U+FFFD."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -362,17 +362,17 @@ def encodable(text: str) -> str:
 
 
 def refuse_constant(name: str) -> Any:
-    """For `json.loads(parse_constant=…)`: refuse NaN and Infinity, which Python reads but JSON does not have."""
+    """Raise for NaN and Infinity, which Python reads but JSON does not have: `json.loads(…, parse_constant=…)`."""
     raise ValueError(f"{name} is not JSON")
 
 
 def labelled(name: str, text: str, width: int) -> str:
-    """A name, padded to `width`, and its text: one line of a description."""
+    """Format one line of a description: a name, padded to `width`, and its text."""
     return f"{name:<{width}}{text}"
 
 
 def shortened(text: str, most: int = 120) -> str:
-    """The text, cut to `most` characters if it is longer; a cut text ends with an ellipsis."""
+    """Cut the text to `most` characters if it is longer; a cut text ends with an ellipsis."""
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
@@ -381,7 +381,10 @@ class RepeatedKey(ValueError):  # noqa: N818 - the name says what is wrong
 
 
 def check_unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """For `json.loads`: an object as a dict; raises `RepeatedKey` instead of keeping the last of two values."""
+    """Return a JSON object as a dict; for `json.loads(…, object_pairs_hook=…)`.
+
+    Raises `RepeatedKey` for a key that is there twice, where json would keep the last value.
+    """
     data = dict(pairs)
     if len(data) < len(pairs):
         names = [name for name, _ in pairs]
@@ -391,7 +394,7 @@ def check_unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def find_similar_names(names: Iterable[str]) -> tuple[str, str] | None:
-    """The first two names that differ only in case, spaces, invisible characters or how Unicode writes them."""
+    """Find the first two names that differ only in case, spaces, invisible characters or how Unicode writes them."""
     first: dict[str, str] = {}
     for name in names:
         text = name

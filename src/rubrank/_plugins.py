@@ -79,7 +79,7 @@ def import_module(name: str) -> None:
 
 
 def find_failed_line(error: BaseException) -> str | None:
-    """The innermost line of the user's code in the traceback of an error, such as `my_rules.py, line 12`.
+    """Find the innermost line of the user's code in the traceback of an error, such as `my_rules.py, line 12`.
 
     None if no code of the user was running, and for rubrank's own errors, whose messages are sufficient.
     """
@@ -98,7 +98,10 @@ def find_failed_line(error: BaseException) -> str | None:
 
 
 def find_home(thing: Any) -> tuple[str, str]:
-    """The module and the qualified name of an object. If two objects share them, one definition was executed twice."""
+    """Return the module and the qualified name of an object.
+
+    If two objects share them, one definition was executed twice.
+    """
     while isinstance(thing, partial):
         thing = thing.func
     definition = thing if hasattr(thing, "__qualname__") else type(thing)
@@ -139,7 +142,7 @@ def importable_home() -> str:
 
 
 def is_from_library(thing: Any) -> bool:
-    """Is the object, or its class, defined in rubrank?"""
+    """Return whether the object, or its class, is defined in rubrank."""
     return find_home(thing)[0].split(".")[0] == "rubrank"
 
 
@@ -195,14 +198,14 @@ def check_call(kind: str, thing: Any, *names: str) -> None:
 
 
 def is_async(thing: Any) -> bool:
-    """Is it a coroutine function, or an object whose `__call__` is one?"""
+    """Return whether it is a coroutine function, or an object whose `__call__` is one."""
     while isinstance(thing, partial):
         thing = thing.func
     return inspect.iscoroutinefunction(thing) or inspect.iscoroutinefunction(type(thing).__call__)
 
 
 def describe_object(thing: Any) -> str:
-    """Module and name of a function or class; the shortened repr of anything else."""
+    """Return module and name of a function or class; the shortened repr of anything else."""
     return ".".join(find_home(thing)) if hasattr(thing, "__qualname__") else brief(thing)
 
 

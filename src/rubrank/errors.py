@@ -90,7 +90,7 @@ class InvalidInput(RubrankError, ValueError):  # noqa: N818 - the name says what
         return f"{self.owner}: {self.parameter} must be {self.allowed}; got {self.got}. {self.remedy}".rstrip()
 
     def with_owner(self, owner: str) -> Self:
-        """A copy of this error with another owner."""
+        """Return a copy of this error with another owner."""
         return type(self)(
             owner=owner,
             parameter=self.parameter,
@@ -101,7 +101,7 @@ class InvalidInput(RubrankError, ValueError):  # noqa: N818 - the name says what
         )
 
     def together_with(self, others: Sequence[InvalidInput]) -> InvalidInput:
-        """A copy of this error that also lists `others`, found at the same time, after its remedy."""
+        """Return a copy of this error whose remedy also lists `others`, which were found at the same time."""
         if not others:
             return self
         messages = "; ".join(str(error).rstrip(".") for error in others[:_MOST_OTHERS])
@@ -129,7 +129,7 @@ class UnknownName(InvalidInput, LookupError):  # noqa: N818
         *,
         field: str | None = None,
     ) -> Self:
-        """The error for `name`. known: all names that would have been accepted; the remedy suggests the nearest."""
+        """Return the error for `name`. known: all names that are accepted; the remedy suggests the nearest."""
         names = sorted(known)
         similar = get_close_matches(str(name), names, n=1)
         remedy = f"Did you mean {similar[0]!r}?" if similar else ""
@@ -322,7 +322,7 @@ def only_our_errors(function: Callable[_P, _R]) -> Callable[_P, _R]:
 def _find_wrong_argument(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[str, Any, Any] | None:
-    """The name, annotation and value of the first argument that is not of its declared type."""
+    """Find the first argument that is not of its declared type: its name, annotation and value. None if all fit."""
     try:
         hints = get_type_hints(function)
         signature = inspect.signature(function)
@@ -343,7 +343,7 @@ def _find_wrong_argument(
 
 
 def _fits(value: Any, hint: Any) -> bool:
-    """Is a value of the type of an annotation? True if that cannot be told."""
+    """Return whether a value is of the type of an annotation; True if that cannot be told."""
     origin = get_origin(hint)
     parts = get_args(hint)
     if hint is Any:
@@ -374,7 +374,7 @@ def _fits(value: Any, hint: Any) -> bool:
 
 
 def _describe_type(hint: Any) -> str:
-    """An annotation as it is written in the code, without the names of modules."""
+    """Format an annotation as it is written in the code, without the names of modules."""
     text = hint.__name__ if isinstance(hint, type) and not get_args(hint) else str(hint)
     return re.sub(r"\b(?:[a-z_0-9]+\.)+(?=[A-Za-z])", "", text)
 
@@ -410,7 +410,7 @@ def refuses_wrong_kinds(cls: _C) -> _C:
 
 
 def _was_raised_inside(error: BaseException) -> bool:
-    """Was it raised by rubrank or a library that it uses, and not by code of the caller?"""
+    """Return whether it was raised by rubrank or a library that it uses, and not by code of the caller."""
     trace = error.__traceback__
     files = []
     while trace is not None:
@@ -423,7 +423,7 @@ def _was_raised_inside(error: BaseException) -> bool:
 
 
 def is_library_file(name: str) -> bool:
-    """Does this file belong to rubrank, Python or an installed package?"""
+    """Return whether this file belongs to rubrank, Python or an installed package."""
     # Extension modules, such as numpy.random, have relative names.
     is_compiled = not os.path.isabs(name)
     is_ours_or_python = name.startswith((_RUBRANK_FOLDER, _STANDARD_LIBRARY))
@@ -431,6 +431,6 @@ def is_library_file(name: str) -> bool:
 
 
 def counted(number: int, noun: str) -> str:
-    """A number with its noun: 1 group, 1,024 groups, 2 criteria."""
+    """Format a number with its noun: 1 group, 1,024 groups, 2 criteria."""
     plural = "criteria" if noun == "criterion" else f"{noun}s"
     return f"{number:,} {noun if number == 1 else plural}"

@@ -71,7 +71,7 @@ def read_options(
     page: str = "frameworks",
     strict: bool = False,
 ) -> _ModelT:
-    """The options as a model. Raises one of our errors, about `owner`, for an unknown name or a wrong value.
+    """Validate options as a model. Raises InvalidInput, about `owner`, for an unknown name or a wrong value.
 
     strict: do not read numbers from text.
     """
@@ -91,7 +91,7 @@ def check_keywords(owner: str, names: Iterable[str], known: Iterable[str]) -> No
 
 
 def read_pairs(name: str, texts: Iterable[Any]) -> dict[str, str]:
-    """The entries `NAME=VALUE` of an option as a mapping; raises if a name is there twice."""
+    """Read the entries `NAME=VALUE` of an option as a mapping. Raises InvalidInput if a name is there twice."""
     values: dict[str, str] = {}
     for text in texts:
         key, equals, value = str(text).rpartition("=")
@@ -111,7 +111,7 @@ def read_pairs(name: str, texts: Iterable[Any]) -> dict[str, str]:
 
 
 def _read_adjustment(field: str, text: str) -> dict[str, Any]:
-    """What `remove` or `attenuate:0.5:uniform` says, as fields of AttributeOptions."""
+    """Parse `remove` or `attenuate:0.5:uniform` into fields of AttributeOptions."""
     word, *parts = text.split(":")
     if word == "remove" and not parts:
         return {"attenuate": None}
@@ -137,7 +137,7 @@ def _read_adjustment(field: str, text: str) -> dict[str, Any]:
 
 
 def option(default: Any, description: str, metavar: str | None = None, **limits: Any) -> Any:
-    """A field with its default and description. metavar: what help shows for the value, such as NAME=NUMBER."""
+    """Make a field with its default and description. metavar: what help shows for the value, such as NAME=NUMBER."""
     extra: dict[str, Any] = {"metavar": metavar}
     return Field(default, description=description, json_schema_extra=extra, **limits)
 
@@ -238,7 +238,11 @@ class AttributeOptions(Options):
         return value
 
     def start_step(self, steps: int | None) -> int:
-        """The first step at which it is controlled. steps: of the whole run; None if the trainer does not know."""
+        """Return the first step at which the attribute is controlled.
+
+        steps: of the whole run; None if the trainer does not know. Raises InvalidInput if `start` is a share of the run
+        then.
+        """
         if isinstance(self.start, int):
             return self.start
         if steps is None:
@@ -394,7 +398,7 @@ class RewardOptions(Options):
         return tuple(attribute.name for attribute in self.attributes)
 
     def with_attributes(self, names: Iterable[str]) -> Self:
-        """The same options with these attributes; one that was set already keeps what is done about it."""
+        """Return the same options with these attributes; one that was set already keeps its adjustment."""
         attributes_by_name = {attribute.name: attribute for attribute in self.attributes}
         attributes = tuple(
             attributes_by_name.get(name, AttributeOptions(name=name)) for name in names
@@ -402,7 +406,7 @@ class RewardOptions(Options):
         return self.model_copy(update={"attributes": attributes})
 
     def adjustment_of(self, attribute: AttributeOptions) -> tuple[float, Draw] | None:
-        """The share of an attribute's influence to take out, and how it is drawn; None: all of it is removed."""
+        """Return the share of an attribute's influence to take out, and how it is drawn; None if all is removed."""
         share = attribute.attenuate
         draw = attribute.draw
         if "attenuate" not in attribute.model_fields_set:

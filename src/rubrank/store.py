@@ -63,7 +63,7 @@ _log = logging.getLogger("rubrank")
 
 
 def call_each(db: sqlite3.Connection, requests: Sequence[Request]) -> list[Any]:
-    """The default `apply`: every request is a function of the connection."""
+    """Call every request with the connection: the default `apply`."""
     return [request(db) for request in requests]
 
 
@@ -138,11 +138,11 @@ class Store:
     # -------------------------------------------------------------------------------------------------- reading
 
     def read(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
-        """All rows of a query; waits while another process is repairing or creating the file."""
+        """Return all rows of a query. Waits while another process is repairing or creating the file."""
         return _retry_while_locked(lambda: self._read_once(sql, values))
 
     async def read_async(self, sql: str, values: Sequence[Any] = ()) -> list[Any]:
-        """The same for an event loop, which goes on while the file is locked."""
+        """Do the same in an event loop, which goes on while the file is locked."""
         deadline = time.monotonic() + LOCK_TIMEOUT
         while True:
             try:
@@ -176,7 +176,7 @@ class Store:
         return future
 
     async def write_async(self, request: Request) -> Any:
-        """The same for an event loop. If the caller is cancelled, the request is committed nevertheless."""
+        """Do the same in an event loop. If the caller is cancelled, the request is committed nevertheless."""
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._submit(request, future)
         return await future
@@ -196,7 +196,7 @@ class Store:
             self._queue.put((request, waiter))
 
     def _run(self) -> None:
-        """The writer thread: commit everything that is waiting, again and again."""
+        """Run the writer thread: commit everything that is waiting, again and again."""
         closing = False
         while not closing:
             entries = [self._queue.get()]
@@ -273,7 +273,7 @@ class Store:
             return self._replace_file()
 
     def _open(self) -> sqlite3.Connection:
-        """A connection to the file, which is created with permissions for its owner only."""
+        """Open a connection to the file, which is created with permissions for its owner only."""
         with suppress(FileExistsError):
             os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         # isolation_level=None: Python begins no transactions, only this module does.
@@ -317,7 +317,7 @@ class Store:
     def _replace_if_damaged(
         self, error: sqlite3.DatabaseError, failed: sqlite3.Connection | None
     ) -> bool:
-        """Replace the file if it is damaged; False if it is not. failed: the connection that raised the error."""
+        """Replace the file if it is damaged; return whether it was. failed: the connection that raised the error."""
         if self.read_only or not is_damaged(self.path, error):
             return False
         with self._write_lock, self._read_lock:
@@ -451,7 +451,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def is_damaged(path: str | Path, error: Exception) -> bool:
-    """Does this error mean that a SQLite file is damaged? False for a text file, which never was a database."""
+    """Return whether the error means that a SQLite file is damaged. False for a text file."""
     says_damaged = any(word in str(error) for word in _DAMAGE)
     if not says_damaged or not isinstance(error, sqlite3.DatabaseError):
         return False

@@ -56,12 +56,12 @@ class CriterionEntry:
     examples: tuple[Mapping[str, Any], ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """The entry as plain data, for JSON."""
+        """Return the entry as plain data, for JSON."""
         return asdict(self)
 
 
 def find_criteria(family: str | None = None, search: str | None = None) -> list[CriterionEntry]:
-    """All criteria, or those of one family, sorted by family and name. With `search`, only matches, best first.
+    """Return all criteria, or those of one family, sorted by family and name; with `search`, the matches, best first.
 
     Every word of `search` must occur in the name, keywords or description of a criterion. Endings do not matter:
     "tests", "hallucinated" and "politeness" find test, hallucination and polite.
@@ -89,7 +89,7 @@ def find_criteria(family: str | None = None, search: str | None = None) -> list[
 
 
 def _forbids(entry: CriterionEntry, subjects: Sequence[str]) -> bool:
-    """Does the criterion forbid one of the subjects: ForbiddenContent, no_comma, a keyword such as "no markdown"?"""
+    """Return whether the criterion forbids a subject: ForbiddenContent, no_comma, a keyword like "no markdown"."""
     if "forbidden" in entry.name.casefold() or "no" in re.split(r"[_:]", entry.name):
         return True
     for keyword in _load_keywords().get(entry.name, ()):
@@ -100,7 +100,7 @@ def _forbids(entry: CriterionEntry, subjects: Sequence[str]) -> bool:
 
 
 def _rate_relevance(words: Sequence[str], entry: CriterionEntry) -> float:
-    """How well a criterion matches a search; 0 if one of the words does not occur.
+    """Rate how well a criterion matches a search; 0 if one of the words does not occur.
 
     Each word counts 3 if it is in the name or family, 2 if it is a keyword, 1 if it is in the description. Chinese is
     matched by characters, because it has no spaces between words.
@@ -141,7 +141,7 @@ _ENDING = re.compile(
 
 
 def _find_stems(text: str) -> list[str]:
-    """The words of a text in lower case, without the most common English endings."""
+    """Return the words of a text in lower case, without the most common English endings."""
     return [_ENDING.sub("", word) or word for word in re.findall(r"\w+", text.casefold())]
 
 
@@ -162,13 +162,13 @@ _SMALL_WORDS = frozenset(
 
 @cache
 def _load_keywords() -> dict[str, list[str]]:
-    """Criterion → words that people search for it by."""
+    """Load the words by which people search for each criterion."""
     path = files("rubrank") / "rubrics" / "keywords.yaml"
     return dict(load_yaml(path.read_text(encoding="utf-8")))
 
 
 def describe(name: str) -> CriterionEntry:
-    """One criterion, with its examples. Raises UnknownName, with the nearest names, for an unknown criterion."""
+    """Return one criterion with its examples. Raises UnknownName, with the nearest names, for an unknown criterion."""
     names = _list_names()
     if name not in names:
         near = get_close_matches(name, names, n=3, cutoff=0.5)
@@ -183,7 +183,7 @@ def describe(name: str) -> CriterionEntry:
 
 
 def write_yaml_line(entry: CriterionEntry) -> str:
-    """A line for the `criteria:` of a rubric, with the parameters of the first example that passes.
+    """Write a line for the `criteria:` of a rubric, with the parameters of the first example that passes.
 
     >>> write_yaml_line(describe("BulletCount"))
     '- {name: BulletCount, params: {count: 3}}'
@@ -205,7 +205,7 @@ def _list_names() -> set[str]:
 
 
 def _make_entry(name: str) -> CriterionEntry:
-    """The entry of a criterion, without examples."""
+    """Make the entry of a criterion, without examples."""
     verifier = VERIFIERS.get(name)
     listed = KNOWN.get(name)
     if verifier is None:
@@ -245,7 +245,7 @@ _LIMITS = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusi
 
 
 def _describe_type(data: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
-    """A JSON Schema in a few words: `"a" | "b"`, `integer ≥ 0`, `list of string`. schema: holds the definitions."""
+    """Describe a JSON Schema: `"a" | "b"`, `integer ≥ 0`, `list of string`. schema: the whole, with its definitions."""
     if "$ref" in data:
         name = data["$ref"].rpartition("/")[2]
         return _describe_type(schema["$defs"][name], schema)

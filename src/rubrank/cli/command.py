@@ -124,7 +124,7 @@ def add_verb(
 
 @contextmanager
 def errors_in_one_line(ctx: Any) -> Iterator[None]:
-    """An error is one line and an exit code, not a traceback."""
+    """Print an error as one line and exit with a code, instead of a traceback."""
     try:
         yield
     except RubrankError as error:
@@ -172,7 +172,7 @@ def errors_in_one_line(ctx: Any) -> Iterator[None]:
 
 
 def describe_error(error: InvalidInput, ctx: Any) -> str:
-    """The error as the user of a verb reads it: with flags instead of options, and the verb instead of functions.
+    """Describe an error for the user of a verb: with flags instead of options, and the verb instead of functions.
 
     An error begins with what it is about. Here is that beginning under `rubrank fuse`:
 
@@ -205,7 +205,7 @@ def describe_error(error: InvalidInput, ctx: Any) -> str:
 
 
 def show_flags(text: str, ctx: Any) -> str:
-    """The text with flags instead of options in backquotes: `criteria=A,B` → --criteria A,B."""
+    """Replace options in backquotes by flags: `criteria=A,B` → --criteria A,B."""
 
     def show(match: re.Match[str]) -> str:
         name, key, value = match.groups()
@@ -223,7 +223,7 @@ def show_flags(text: str, ctx: Any) -> str:
 
 
 def _flag_of(field: str, ctx: Any) -> str | None:
-    """The flag of an option; `--set KEY` if it has no flag; None if the verb does not have the option."""
+    """Return the flag of an option, or `--set KEY` if it has none; None if the verb does not have the option."""
     for name in (field, _OTHER_NAMES.get(field)):
         for parameter in ctx.command.params:
             if parameter.name == name and parameter.param_type_name == "option":
@@ -233,7 +233,7 @@ def _flag_of(field: str, ctx: Any) -> str | None:
 
 
 def _long_flag(parameter: Any) -> str:
-    """The flag of an option in its long form, such as --output for -o."""
+    """Return the flag of an option in its long form, such as --output for -o."""
     return next((flag for flag in parameter.opts if flag.startswith("--")), parameter.opts[0])
 
 
@@ -269,7 +269,7 @@ def usage_errors_in_one_line() -> Iterator[None]:
 
 
 def _describe_usage_error(error: Any) -> str:
-    """A mistake in the command line as one sentence, with what is allowed or meant instead."""
+    """Describe a mistake in the command line in one sentence, with what is allowed or meant instead."""
     cause = error.__cause__
     parameter = getattr(error, "param", None)
     if parameter is not None and hasattr(cause, "errors"):
@@ -290,7 +290,7 @@ def _describe_usage_error(error: Any) -> str:
 
 
 def _advise_on_option(error: Any) -> str:
-    """Where to put an option that is not a flag of this verb."""
+    """Say where to put an option that is not a flag of this verb; "" if there is no such place."""
     key = error.option_name.lstrip("-").replace("-", "_")
     if key == "import":
         return "Put it before the verb: rubrank --import MODULE"

@@ -92,7 +92,7 @@ class WhereOptions(Options):
     column: dict[str, str] = option({}, _TABLE_COLUMN, "FIELD=COLUMN")
 
     def columns(self, options: FuseOptions | None = None) -> Columns:
-        """These options as `Columns`, which functions that read tables take.
+        """Return these options as `Columns`, which functions that read tables take.
 
         options: attributes named there are columns of the table, and so are criteria with a weight, a margin …
         """
@@ -125,12 +125,12 @@ class TableOptions(WhereOptions):
     any_order: bool = option(False, "Rows of a group need not be adjacent.")
 
     def columns(self, options: FuseOptions | None = None) -> Columns:
-        """These options as `Columns`."""
+        """Return these options as `Columns`."""
         return replace(super().columns(options), batch=self.batch_column)
 
 
 def read_criteria(texts: Sequence[str]) -> list[str] | Literal["all"] | None:
-    """The criteria of --criteria a,b,c; None without that flag."""
+    """Split --criteria a,b,c into names; None without that flag."""
     names = [name.strip() for text in texts for name in text.split(",") if name.strip()]
     if texts and not names:
         raise InvalidInput(
@@ -148,7 +148,7 @@ def table_columns(
     column: Sequence[str] | None,
     criteria: str | None,
 ) -> Columns:
-    """The columns of a table of scores, from the flags of a verb."""
+    """Return the columns of a table of scores, from the flags of a verb."""
     where = WhereOptions(
         group_column=tuple(group_column or ()),
         long=long,
@@ -161,7 +161,7 @@ def table_columns(
 def rollout_columns(
     column: Sequence[str] | None, group_column: Sequence[str] | None
 ) -> dict[str, Any]:
-    """The columns of rollouts that the user has named, as `read_rollouts` takes them."""
+    """Return the columns of rollouts that the user has named, as `read_rollouts` takes them."""
     columns: dict[str, Any] = split_pairs(column, "column")
     if group_column:
         columns["group"] = group_column[0] if len(group_column) == 1 else tuple(group_column)
@@ -182,7 +182,7 @@ def split_pairs(
 
 
 def split_names(text: str | None) -> list[str] | None:
-    """The names in a,b,c; None for None."""
+    """Split a,b,c into names; None for None."""
     return None if text is None else [name.strip() for name in text.split(",")]
 
 

@@ -113,7 +113,7 @@ def show_left_out(groups: int, tested: FilteredTable) -> None:
 
 
 def _make_robustness_cells(rows: Sequence[RobustnessRow]) -> list[list[str]]:
-    """The cells of the table; each criterion and each of its maps is named in its first row only."""
+    """Return the cells of the table; each criterion and each of its maps is named in its first row only."""
     cells = []
     last_criterion = ""
     last_map = ""

@@ -32,14 +32,14 @@ _SET_HELP = "Any other setting, such as pool=run or gate.floor=0.3; repeatable. 
 
 
 def as_flag(name: str) -> str:
-    """The flag of a field: `group_column` → --group-column."""
+    """Return the flag of a field: `group_column` → --group-column."""
     return f"--{name.replace('_', '-')}"
 
 
 def take_settings(
     function: Callable[..., None], flags: Sequence[str]
 ) -> tuple[Callable[..., None], tuple[str, ...]]:
-    """The function with flags instead of its option models, and the keys of --set.
+    """Return the function with flags instead of its option models, and the keys of --set.
 
     A function without a parameter of type `Options` is returned unchanged.
     """
@@ -121,7 +121,7 @@ def read_settings(
     set_texts: Sequence[str] | None,
     config: Path | None,
 ) -> dict[str, Options]:
-    """One object of each model, by the name of its parameter."""
+    """Read one object of each model, by the name of its parameter, from flags, --set and the file."""
     by_flags = {
         name: value for name, value in flag_values.items() if value is not None and value != []
     }
@@ -162,7 +162,7 @@ def read_settings(
 
 
 def _name_flag(error: InvalidInput, name: str, flag: str) -> InvalidInput:
-    """The error with the flag instead of the field: `--weight Facts` instead of weight.Facts, or `--set gate.floor`."""
+    """Return the error with the flag instead of the field: `--weight Facts` for weight.Facts, or `--set gate.floor`."""
     place = error.parameter.removeprefix(name)
     if not flag.startswith("--set"):
         place = place.replace(".", " ")
@@ -176,7 +176,7 @@ def _name_flag(error: InvalidInput, name: str, flag: str) -> InvalidInput:
 
 
 def _read_set_texts(texts: Sequence[str], fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of `--set KEY=VALUE …`; a key with a dot sets an entry of a mapping: gate.floor=0.3."""
+    """Read the settings of `--set KEY=VALUE …`; a key with a dot sets an entry of a mapping: gate.floor=0.3."""
     values: dict[str, Any] = {}
     for text in texts:
         key, equals, value = text.partition("=")
@@ -216,7 +216,7 @@ def _read_set_texts(texts: Sequence[str], fields: Mapping[str, Any]) -> dict[str
 
 
 def read_config(path: Path, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a file."""
+    """Read the settings of a file. Raises UnknownOption for a key that is not in `fields`."""
     from rubrank.rubrics.files import read_settings as read_file
 
     content = read_file(path)
@@ -240,7 +240,7 @@ def read_config(path: Path, fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def list_setting_keys(fields: Mapping[str, Any]) -> list[str]:
-    """All keys of --set; fields of an inner model have a dot, such as gate.floor."""
+    """List all keys of --set; fields of an inner model have a dot, such as gate.floor."""
     keys = []
     for name, field in fields.items():
         keys += [f"{name}.{inner}" for inner in _inner_fields(field)] or [name]
@@ -248,7 +248,7 @@ def list_setting_keys(fields: Mapping[str, Any]) -> list[str]:
 
 
 def complete_setting(fields: Mapping[str, Any], incomplete: str) -> Iterator[tuple[str, str]]:
-    """Shell completion of --set: the keys, and the values of a key that allows only a few."""
+    """Complete --set in the shell: the keys, and the values of a key that allows only a few."""
     key, equals, _ = incomplete.partition("=")
     for name, field in fields.items():
         for inner_name, inner in {"": field, **_inner_fields(field)}.items():
@@ -266,7 +266,7 @@ def complete_setting(fields: Mapping[str, Any], incomplete: str) -> Iterator[tup
 
 
 def complete_rule(incomplete: str) -> list[str]:
-    """Shell completion of --rule."""
+    """Complete --rule in the shell."""
     from rubrank.fusion.rules import rule_names
 
     rules = [rule for name in rule_names() for rule in (name, f"{name}+")]

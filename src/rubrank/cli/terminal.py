@@ -58,7 +58,7 @@ def warnings_in_words() -> Iterator[None]:
 
 
 def visible(text: str) -> str:
-    r"""The text with control characters as escapes, such as `\x1b`: text from data must not command the terminal."""
+    r"""Escape control characters, such as `\x1b`: text from data must not command the terminal."""
     return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
 
 
@@ -94,7 +94,7 @@ def print_json(data: Any) -> None:
 
 
 def format_number(x: float, form: str = ".2f") -> str:
-    """The number as text; a dash for NaN, and no minus sign in front of a zero."""
+    """Format a number; a dash for NaN, and no minus sign in front of a zero."""
     if math.isnan(x):
         return "–"
     text = format(x, form)
@@ -105,7 +105,7 @@ def format_number(x: float, form: str = ".2f") -> str:
 
 
 def draw_histogram(values: Sequence[float], bins: int = 10) -> str:
-    """A line of bars, from the smallest value to the largest. Equal values are one bar in the middle."""
+    """Draw a line of bars, from the smallest value to the largest. Equal values are one bar in the middle."""
     low = min(values)
     high = max(values)
     counts = [0] * bins
@@ -162,7 +162,7 @@ def _make_table(
     number_columns: Sequence[int],
     total: int,
 ) -> Table:
-    """One part of a table: all columns of words, and some columns of numbers."""
+    """Make one part of a table: all columns of words, and some columns of numbers."""
     from rich.markup import escape
     from rich.table import Table
 
@@ -179,7 +179,7 @@ def _make_table(
 
 
 def _shrink_widths(widths: Sequence[int], room: int) -> list[int]:
-    """Widths that fit into `room`: the widest column shrinks first, and none below its minimum."""
+    """Return widths that fit into `room`: the widest column shrinks first, and none below its minimum."""
     new_widths = list(widths)
     minimum = _SHARED_WIDTH if len(widths) > 1 else _SINGLE_WIDTH
     while sum(new_widths) > room and max(new_widths) > minimum:
@@ -211,7 +211,7 @@ def print_matrix(
 
 
 def _measure_columns(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
-    """The width of the longest cell of each column."""
+    """Return the width of the longest cell of each column."""
     from rich.cells import cell_len
 
     widths = []
@@ -222,7 +222,7 @@ def _measure_columns(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> 
 
 
 def _split_columns(widths: Sequence[int], room: int) -> list[list[int]]:
-    """Indices of the columns in parts that fit into `room`, with at least one column each; [[]] without columns."""
+    """Split the columns into parts that fit into `room`, of at least one column each; [[]] without columns."""
     parts: list[list[int]] = [[]]
     left = room
     for i, width in enumerate(widths):

@@ -43,7 +43,7 @@ def warm_up(progress: Callable[[int, int], None] | None = None) -> dict[str, flo
 
 
 def _make_batches(attributes: bool = False) -> list[ScoreBatch]:
-    """Batches that use all code paths: small and large groups, with and without missing scores and margins."""
+    """Make batches that use all code paths: small and large groups, with and without missing scores and margins."""
     rng = np.random.default_rng(0)
     batches = []
     for shape in ((8, 4, 3), (8, 64, 3), (2, 300, 2)):

@@ -50,7 +50,7 @@ class Setting:
     """Labels of the items that it changes, such as {"dataset": "narrativeqa"}; empty: all items."""
 
     def affects(self, scores: Iterable[ItemScore]) -> bool:
-        """Does the score of any of these items depend on this setting?"""
+        """Return whether the score of any of these items depends on this setting."""
         if not self.changes:
             return True
         return any(self.changes.items() <= score.labels.items() for score in scores)
@@ -69,7 +69,7 @@ class DataFile:
 
     @classmethod
     def on_hub(cls, name: str, dataset: str, part: str = "") -> Self:
-        """A data set of the hub, or one file of it."""
+        """Describe a data set of the hub, or one file of it."""
         return cls(
             name, f"huggingface-cli download --repo-type dataset {dataset} {part}".rstrip(), dataset
         )
@@ -103,7 +103,7 @@ class ItemScore:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """The score that `asdict` and JSON turned into plain data."""
+        """Restore a score that `asdict` and JSON turned into plain data."""
         values = {name: float(value) for name, value in data["values"].items()}
         lists = {name: tuple(numbers) for name, numbers in data["lists"].items()}
         return cls(**{**data, "values": values, "lists": lists})
@@ -158,23 +158,23 @@ class Benchmark:
     # ------------------------------------------------------------------------------------------------- rows of files
 
     def item_id(self, row: Row) -> str:
-        """The id of the item that a row belongs to."""
+        """Return the id of the item that a row belongs to."""
         return str(first_value(row, self.ids))
 
     def other_ids(self, row: Row) -> Sequence[str]:
-        """Other ids by which outputs may name an item of the data file, such as its prompt."""
+        """Return other ids by which outputs may name an item of the data file, such as its prompt."""
         return ()
 
     def is_summary(self, row: Row) -> bool:
-        """Does the row hold totals instead of an item? Such rows are skipped."""
+        """Return whether the row holds totals instead of an item. Such rows are skipped."""
         return False
 
     def output(self, row: Row) -> str:
-        """The model's output."""
+        """Return the model's output."""
         return to_text(first_value(row, self.outputs))
 
     def prompt(self, item: Row) -> Messages:
-        """The messages that are sent to the model."""
+        """Return the messages that are sent to the model."""
         return [
             {
                 "role": "user",
@@ -185,32 +185,32 @@ class Benchmark:
     # ----------------------------------------------------------------------------------------------------- scoring
 
     def published_score(self, item: Row, row: Row) -> ItemScore | None:
-        """The score from verdicts in the row; None if the output has to be scored."""
+        """Return the score from verdicts in the row; None if the output has to be scored."""
         return None
 
     def questions(self, item: Row, output: str) -> list[Messages]:
-        """Prompts for the judge about this output; empty if a program decides."""
+        """Return the prompts for the judge about this output; empty if a program decides."""
         return []
 
     def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
-        """The score of an output; answers: the judge's, to `questions`."""
+        """Score an output. answers: the judge's, one for each of the `questions`."""
         raise NotImplementedError
 
     def missing_score(
         self, row: Row, reason: str, labels: Mapping[str, str] | None = None
     ) -> ItemScore:
-        """An item without a score, and the reason."""
+        """Return the score of an item that has none, with the reason."""
         return ItemScore(self.item_id(row), {}, missing=reason, labels=labels or {})
 
     def make_score(self, row: Row, values: Mapping[str, float], reason: str = "") -> ItemScore:
-        """A score with the item's labels."""
+        """Return a score with the item's labels."""
         labels = {
             label: str(row[column]) for label, column in self.columns.items() if row.get(column)
         }
         return ItemScore(self.item_id(row), values, reason, labels=labels)
 
     def metrics(self, scores: Sequence[ItemScore]) -> Metrics:
-        """The metrics of the scores that are not missing."""
+        """Compute the metrics of scores, none of which is missing; the headline comes first."""
         metrics = {self.headline: mean(score.values["correct"] for score in scores)}
         for label in self.breakdowns:
             metrics |= mean_by_label(scores, label, "correct", f"{self.headline}/")
@@ -218,7 +218,7 @@ class Benchmark:
 
 
 def first_value(row: Row, names: Iterable[str]) -> Any:
-    """The value of the first of these keys that a row has."""
+    """Return the value of the first of these keys that a row has. Raises InvalidInput if it has none."""
     names = tuple(names)
     for name in names:
         if row.get(name) is not None:
@@ -232,7 +232,7 @@ def first_value(row: Row, names: Iterable[str]) -> Any:
 
 
 def to_text(value: Any) -> str:
-    """The text of an output cell: a text, a number, a message, or a list of messages (the last one counts)."""
+    """Return the text of an output cell: a text, a number, a message, or a list of messages (the last one counts)."""
     if isinstance(value, list) and value and isinstance(value[-1], Mapping | str):
         value = value[-1]
     if isinstance(value, Mapping) and isinstance(value.get("content"), str):
@@ -248,25 +248,25 @@ def to_text(value: Any) -> str:
 
 
 def mean(values: Iterable[float]) -> float:
-    """The mean; NaN without values."""
+    """Return the mean; NaN without values."""
     numbers = list(values)
     return math.fsum(numbers) / len(numbers) if numbers else math.nan
 
 
 def divide(part: float, total: float) -> float:
-    """part / total; NaN if the total is 0."""
+    """Return part / total; NaN if the total is 0."""
     return part / total if total else math.nan
 
 
 def harmonic_mean(precision: float, recall: float) -> float:
-    """The harmonic mean of precision and recall, F1; 0 if both are 0."""
+    """Return the harmonic mean of precision and recall, F1; 0 if both are 0."""
     if precision + recall == 0.0:
         return 0.0
     return 2 * precision * recall / (precision + recall)
 
 
 def mean_by_label(scores: Sequence[ItemScore], label: str, value: str, prefix: str = "") -> Metrics:
-    """The mean of a value for each label, such as `accuracy/hard`."""
+    """Return the mean of a value for each label, such as `accuracy/hard`."""
     by_name: dict[str, list[float]] = {}
     for score in scores:
         if label in score.labels:

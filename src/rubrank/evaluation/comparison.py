@@ -64,7 +64,7 @@ class _Comparison:
 
 
 def compare(first: EvalRun, second: EvalRun) -> Difference:
-    """The difference of the headline metric, with a 95% interval over items."""
+    """Return the difference of the headline metric, with a 95% interval over items."""
     return _compare(first, second, _RESAMPLES, seed=0).summarise()
 
 
@@ -75,7 +75,7 @@ def compare_runs(
     resamples: int = _RESAMPLES,
     seed: int = 0,
 ) -> list[Difference]:
-    """Every benchmark that both sides have, then the means over each capability, then the overall mean."""
+    """Compare every benchmark that both sides have, then the means over each capability, then the overall mean."""
     second_by_name = {run.benchmark: run for run in second}
     comparisons = [
         _compare(run, second_by_name[run.benchmark], resamples, seed)
@@ -102,7 +102,7 @@ def compare_runs(
 
 
 def bootstrap_interval(run: EvalRun, *, resamples: int = _RESAMPLES) -> tuple[float, float]:
-    """The 95% interval of a run's headline metric over items, in points out of 100; NaN with fewer than two items."""
+    """Return the 95% interval of a run's headline over items, in points out of 100; NaN with fewer than two items."""
     benchmark = find_benchmark(run.benchmark, **run.settings)
     scores_by_unit = _group_by_unit(run.scores)
     units = sorted(scores_by_unit)
@@ -117,7 +117,7 @@ def bootstrap_interval(run: EvalRun, *, resamples: int = _RESAMPLES) -> tuple[fl
 
 
 def _compare(first: EvalRun, second: EvalRun, resamples: int, seed: int) -> _Comparison:
-    """Two runs on their common items; raises InvalidInput if they have none, or are of different benchmarks."""
+    """Compare two runs on their common items. Raises InvalidInput without such items, or for different benchmarks."""
     if first.benchmark != second.benchmark:
         got = f"{first.benchmark} and {second.benchmark}"
         raise InvalidInput(
@@ -150,7 +150,7 @@ def _compare(first: EvalRun, second: EvalRun, resamples: int, seed: int) -> _Com
 
 
 def _average(name: str, comparisons: Sequence[_Comparison]) -> _Comparison:
-    """The mean of several benchmarks."""
+    """Average the comparisons of several benchmarks."""
     # All were resampled with one seed; shuffling makes the draws of different benchmarks independent.
     rng = np.random.default_rng(len(comparisons))
     return _Comparison(
@@ -165,7 +165,7 @@ def _average(name: str, comparisons: Sequence[_Comparison]) -> _Comparison:
 
 
 def _group_by_unit(scores: Sequence[ItemScore]) -> dict[str, list[ItemScore]]:
-    """The scores that are drawn together: the turns of a dialogue, or the repeats of an item."""
+    """Group the scores that are drawn together: the turns of a dialogue, or the repeats of an item."""
     by_unit: dict[str, list[ItemScore]] = {}
     for score in scores:
         if not score.missing:
@@ -174,7 +174,7 @@ def _group_by_unit(scores: Sequence[ItemScore]) -> dict[str, list[ItemScore]]:
 
 
 def _draw_units(units: Sequence[str], resamples: int, seed: int) -> Iterator[list[str]]:
-    """As many units as there are, drawn with replacement, for each resample."""
+    """Yield one draw for each resample: as many units as there are, drawn with replacement."""
     rng = np.random.default_rng(seed)
     for _ in range(resamples):
         yield [units[i] for i in rng.integers(0, len(units), len(units)).tolist()]
@@ -183,7 +183,7 @@ def _draw_units(units: Sequence[str], resamples: int, seed: int) -> Iterator[lis
 def _points(
     benchmark: Benchmark, scores_by_unit: dict[str, list[ItemScore]], draw: Sequence[str]
 ) -> float:
-    """The headline metric of the drawn units, in points; a unit that is drawn twice counts twice."""
+    """Compute the headline metric of the drawn units, in points; a unit that is drawn twice counts twice."""
     scores = []
     for number, unit in enumerate(draw):
         for score in scores_by_unit[unit]:

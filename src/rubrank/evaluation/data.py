@@ -25,7 +25,7 @@ _SPLITS = ("test", "eval", "validation", "train")
 
 
 def read_outputs(path: str | Path) -> Iterator[Row]:
-    """Rows of a file of outputs; a JSON object with `rows` is read as these rows."""
+    """Yield the rows of a file of outputs; a JSON object with `rows` is read as these rows."""
     path = Path(path)
     if data_suffix(path) == ".json" and path.is_file():
         try:
@@ -39,7 +39,7 @@ def read_outputs(path: str | Path) -> Iterator[Row]:
 
 
 def find_file(data: DataFile, folder: Path | None) -> Path | None:
-    """The data file in a folder, compressed or not; None if it is missing."""
+    """Find the data file in a folder, compressed or not; None if it is missing."""
     if folder is None:
         return None
     if folder.is_file():
@@ -52,7 +52,7 @@ def find_file(data: DataFile, folder: Path | None) -> Path | None:
 
 
 def load_items(benchmark: Benchmark, folder: Path | None, *, hub: bool = False) -> Iterator[Row]:
-    """The items of a benchmark; InvalidInput, with the command that gets the data, if they are missing."""
+    """Load the items of a benchmark. Raises InvalidInput, with the command that gets the data, if they are missing."""
     data = benchmark.data
     path = find_file(data, folder)
     if path is not None:
@@ -73,7 +73,7 @@ def load_items(benchmark: Benchmark, folder: Path | None, *, hub: bool = False) 
 
 
 def load_from_hub(name: str, benchmark: str) -> Iterable[Row]:
-    """The rows of a data set on the hub, from the split that contains the questions."""
+    """Load the rows of a data set on the hub, from the split that contains the questions."""
     datasets = optional_package("datasets", f"benchmark {benchmark}: hub")
     try:
         dataset: Any = datasets.load_dataset(name)
@@ -104,7 +104,7 @@ def load_from_hub(name: str, benchmark: str) -> Iterable[Row]:
 
 
 def describe_benchmarks(folder: Path | None) -> list[dict[str, Any]]:
-    """Every benchmark with its facts, and whether its data file is in the folder."""
+    """Describe every benchmark, and whether its data file is in the folder."""
     rows = []
     for name in BENCHMARKS:
         benchmark = benchmark_class(name)

@@ -36,7 +36,7 @@ def group_dialogues(benchmark: Benchmark, items: Iterable[Row]) -> dict[str, lis
 def extend_history(
     benchmark: Benchmark, turn: Row, history: Sequence[Any], output: str
 ) -> list[dict[str, str]]:
-    """The history for the turn after this one; history: what came before this turn."""
+    """Return the history for the turn after this one; history: what came before this turn."""
     answer = split_reasoning(output)[1]
     if benchmark.options.get("history") == "reference" and turn.get("reference_answer"):
         answer = str(turn["reference_answer"])
@@ -51,7 +51,7 @@ def extend_history(
 def ask_items(
     benchmark: Benchmark, items: Iterable[Row], generate: Generator
 ) -> list[dict[str, Any]]:
-    """Every item with its history and its output.
+    """Generate an output for every item; returns the items, each with its history and its output.
 
     The first turns of all dialogues are generated together, then all second turns, and so on.
     """
@@ -74,7 +74,7 @@ def ask_items(
 def make_generator(
     model: Any, tokenizer: Any, *, max_tokens: int = 512, batch: int = 32
 ) -> Generator:
-    """Generate with a Transformers model, greedily, in batches of prompts of similar length.
+    """Make a generator of a Transformers model: greedy, in batches of prompts of similar length.
 
     Nothing is sampled, so evaluating a model during training does not change the rest of the run.
     """

@@ -42,7 +42,7 @@ def benchmark_task(
     epochs: int = 1,
     on_score: Callable[[TaskState], None] | None = None,
 ) -> Task:
-    """A task over the benchmark's items; a dialogue is one sample, and its turns are asked one after another.
+    """Make a task of the benchmark's items; a dialogue is one sample, and its turns are asked one after another.
 
     on_score: called with every sample after it is scored.
     """
@@ -95,7 +95,7 @@ def _ask_turns(benchmark: Benchmark) -> Solver:
 
 
 def _count_reasoning_words(state: TaskState) -> int:
-    """Words of reasoning: in the text, or in a field of its own, as most providers return it."""
+    """Count the words of reasoning: in the text, or in a field of its own, as most providers return it."""
     texts = [split_reasoning(state.output.completion)[0] or ""]
     content = state.output.message.content if state.output.choices else ""
     if not isinstance(content, str):
@@ -106,7 +106,10 @@ def _count_reasoning_words(state: TaskState) -> int:
 def _benchmark_scorer(
     benchmark: Benchmark, judge: Judge | None, on_score: Callable[[TaskState], None] | None = None
 ) -> Scorer:
-    """A scorer for all turns of a sample. Inspect shows the values of the last turn; the metadata has those of all."""
+    """Make a scorer for all turns of a sample.
+
+    Inspect shows the values of the last turn; the metadata has those of all.
+    """
 
     @register_scorer(metrics=[], name=f"rubrank/{benchmark.name}")
     def make_scorer() -> Scorer:
@@ -150,7 +153,7 @@ async def _score_output(
 
 
 def read_scores(log: Any) -> list[ItemScore]:
-    """The scores in an Inspect log that `benchmark_task` wrote."""
+    """Read the scores in an Inspect log that `benchmark_task` wrote."""
     scores = []
     for sample in log.samples or ():
         for score in (sample.scores or {}).values():
@@ -161,7 +164,7 @@ def read_scores(log: Any) -> list[ItemScore]:
 
 
 def scorer(rubric: Any, judges: Any = None) -> Scorer:
-    """Any rubric as an Inspect scorer: one value per criterion; a missing score is NaN, never 0."""
+    """Make an Inspect scorer of any rubric: one value per criterion; a missing score is NaN, never 0."""
 
     @register_scorer(metrics={"*": [mean()]}, name="rubrank/rubric")
     def make_scorer() -> Scorer:

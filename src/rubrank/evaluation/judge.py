@@ -92,7 +92,7 @@ class FileJudge:
 def open_judge(
     source: str | Path | Judges, progress: Callable[[int, int], None] | None = None
 ) -> tuple[FileJudge, str]:
-    """The first judge of a file as a function from prompts to answers, and its name for tables.
+    """Return the first judge of a file as a function from prompts to answers, and its name for tables.
 
     Of a panel, the first member judges.
     """
@@ -107,14 +107,14 @@ def open_judge(
 
 
 def fill_prompt(name: str, **slots: Any) -> list[dict[str, str]]:
-    """A template of `prompts/` with its slots filled, as one message."""
+    """Fill the slots of a template of `prompts/`; returns one message."""
     template = (files("rubrank.evaluation") / "prompts" / f"{name}.txt").read_text(encoding="utf-8")
     text = Template(template).substitute({slot: str(value) for slot, value in slots.items()})
     return [{"role": "user", "content": text}]
 
 
 def parse_json_object(text: str | None) -> dict[str, Any] | None:
-    """The JSON object that makes up a reply, bare or in a code fence; None for any other reply."""
+    """Parse the JSON object that makes up a reply, bare or in a code fence; None for any other reply."""
     if text is None:
         return None
     fenced = _FENCE.match(text)
@@ -126,13 +126,13 @@ def parse_json_object(text: str | None) -> dict[str, Any] | None:
 
 
 def find_last_word(text: str, words: Sequence[str]) -> str | None:
-    """The last of these words in a reply, as a whole word and in the same case; None if there is none."""
+    """Return the last of these words in a reply, as a whole word and in the same case; None if there is none."""
     matches = _find_words(text, words)
     return matches[-1] if matches else None
 
 
 def find_only_word(text: str, words: Sequence[str]) -> str | None:
-    """The one of these words that a reply contains; None if it contains none, or different ones."""
+    """Return the one of these words that a reply contains; None if it contains none, or different ones."""
     matches = set(_find_words(text, words))
     return matches.pop() if len(matches) == 1 else None
 

@@ -32,7 +32,7 @@ class ModelRatings:
     gamma: tuple[float, ...] = ()
 
     def win_rate(self, i: str, j: str) -> float:
-        """The chance that i beats j, attributes being equal."""
+        """Return the chance that i beats j, attributes being equal."""
         return 1.0 / (1.0 + math.exp(self.strength[j] - self.strength[i]))
 
 
@@ -44,7 +44,7 @@ def fit_ratings(
     prior: float = 0.1,
     attribute_prior: float = 1e-3,
 ) -> ModelRatings:
-    """The ratings that maximise the objective above, by Newton's method.
+    """Fit the ratings that maximise the objective above, by Newton's method.
 
     games: (i, j, outcome for i), where 1 is a win of i, 0.5 a tie. weights: how many games each of them counts as.
     contrasts: (games, D), attributes of i's answer against j's. prior, attribute_prior: α and β.
@@ -74,14 +74,14 @@ def fit_ratings(
 def _objective(
     eta: np.ndarray, outcome: np.ndarray, weight: np.ndarray, theta: np.ndarray, ridge: np.ndarray
 ) -> float:
-    """The penalised log-likelihood; eta = X theta."""
+    """Return the penalised log-likelihood; eta = X theta."""
     return float(weight @ (outcome * eta - np.logaddexp(0.0, eta)) - 0.5 * ridge @ theta**2)
 
 
 def _fit_newton(
     X: np.ndarray, outcome: np.ndarray, weight: np.ndarray, ridge: np.ndarray
 ) -> np.ndarray:
-    """The parameters at the maximum: Newton steps, each halved until the objective does not fall."""
+    """Return the parameters at the maximum: Newton steps, each halved until the objective does not fall."""
     theta = np.zeros(X.shape[1])
     value = _objective(X @ theta, outcome, weight, theta, ridge)
     for _ in range(_ITERATIONS):

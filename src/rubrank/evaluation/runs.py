@@ -79,7 +79,7 @@ class EvalRun:
         return f"{count} of {len(self.scores)}"
 
     def summary(self) -> dict[str, Any]:
-        """Everything except the scores, as plain data for JSON."""
+        """Return everything except the scores, as plain data for JSON."""
         values = {
             field.name: getattr(self, field.name)
             for field in fields(self)
@@ -147,7 +147,7 @@ def score_rows(
 def make_run(
     benchmark: Benchmark, scores: Sequence[ItemScore], *, model: str, judge: str
 ) -> EvalRun:
-    """A run from its scores, with the metrics of those that are not missing."""
+    """Make a run of its scores, with the metrics of those that are not missing."""
     present = [score for score in scores if not score.missing]
     metrics = benchmark.metrics(present) if present else {benchmark.headline: math.nan}
     return EvalRun(
@@ -338,7 +338,7 @@ def read_run(path: str | Path) -> EvalRun:
 
 
 def find_runs(path: Path) -> list[EvalRun]:
-    """Scored runs of a file or a folder; empty if it holds none."""
+    """Return the scored runs of a file or a folder; empty if it holds none."""
     if path.is_file() and path.suffix != ".json":
         return []
     try:

@@ -56,11 +56,11 @@ class RunOptions:
     """Load data that is not below `data` from the hub."""
 
     def sampling(self) -> dict[str, Any]:
-        """The sampling options, as recorded beside the numbers."""
+        """Return the sampling options, as recorded beside the numbers."""
         return {"temperature": self.temperature, "max_tokens": self.max_tokens, "seed": self.seed}
 
     def generation(self) -> dict[str, Any]:
-        """The sampling options as arguments of Inspect."""
+        """Return the sampling options as arguments of Inspect."""
         arguments = {name: value for name, value in self.sampling().items() if value is not None}
         if self.temperature == 0.0 and self.model.startswith(_LOCAL):
             # Transformers refuses a temperature of 0; greedy decoding is its own option there.
@@ -71,7 +71,7 @@ class RunOptions:
         return arguments
 
     def benchmarks(self) -> tuple[str, ...]:
-        """The names of the benchmarks to run."""
+        """Return the names of the benchmarks to run. Raises UnknownName for an unknown suite or benchmark."""
         if self.suite not in SUITES:
             raise UnknownName.of("eval run", "suite", self.suite, SUITES)
         if self.only is None:
@@ -144,7 +144,7 @@ def check_settings(settings: Mapping[str, Any], names: Sequence[str]) -> None:
 
 
 def configure_benchmark(name: str, options: RunOptions) -> Benchmark:
-    """A benchmark with those of the settings that it has. `repeats` sets its setting `repeats` or `attempts`."""
+    """Return a benchmark with those of the settings that it has. `repeats` sets its setting `repeats` or `attempts`."""
     allowed = benchmark_class(name).settings
     settings = {setting: value for setting, value in options.settings.items() if setting in allowed}
     if options.repeats is not None:
@@ -240,7 +240,7 @@ class EvalProgress(AbstractContextManager["EvalProgress"]):
 
 
 def count_tokens(logs: Iterable[Any]) -> dict[str, float]:
-    """Tokens that the model read and wrote, over all logs."""
+    """Count the tokens that the model read and wrote, over all logs."""
     usages = [usage for log in logs if log.stats for usage in log.stats.model_usage.values()]
     return {
         "input_tokens": sum(usage.input_tokens for usage in usages),

@@ -48,7 +48,7 @@ class CapabilityTable:
     rows: tuple[TableRow, ...]
 
     def markdown(self) -> str:
-        """As a Markdown table with notes below."""
+        """Return the table in Markdown, with notes below."""
         titles = [benchmark_class(name).title for name in self.benchmarks]
         head = [
             "model",
@@ -76,7 +76,7 @@ class CapabilityTable:
         return "\n".join(lines) + "\n"
 
     def notes(self) -> list[str]:
-        """One line for every number: model, benchmark, and how the number was made."""
+        """Return one line for every number: model, benchmark, and how the number was made."""
         return [
             f"{row.model}, {benchmark_class(name).title}: {note}"
             for row in self.rows
@@ -84,7 +84,7 @@ class CapabilityTable:
         ]
 
     def to_dict(self) -> dict[str, object]:
-        """As plain data for JSON."""
+        """Return the table as plain data for JSON."""
         return {
             "benchmarks": list(self.benchmarks),
             "rows": [
@@ -102,7 +102,7 @@ class CapabilityTable:
 
 
 def capability_table(runs: Sequence[EvalRun], *, intervals: bool = False) -> CapabilityTable:
-    """The table of all runs; a model may have each benchmark once. intervals: add 95% intervals over items."""
+    """Make the table of all runs; a model may have each benchmark once. intervals: add 95% intervals over items."""
     runs_by_model: dict[str, dict[str, EvalRun]] = {}
     for run in runs:
         model = run.model or "model"
@@ -156,13 +156,13 @@ def _make_row(model: str, runs: Mapping[str, EvalRun], intervals: bool) -> Table
 
 
 def points(run: EvalRun) -> float:
-    """The headline metric of a run in points out of 100; NaN if it has none."""
+    """Return the headline metric of a run in points out of 100; NaN if it has none."""
     benchmark = benchmark_class(run.benchmark)
     return run.metrics.get(benchmark.headline, math.nan) * benchmark.points_factor
 
 
 def _describe_run(run: EvalRun) -> str:
-    """What a reader must know beside the number: metric, settings, judge, sampling, how many were scored."""
+    """Describe how a number was made: metric, settings, judge, sampling, how many outputs were scored."""
     benchmark = benchmark_class(run.benchmark)
     parts = [benchmark.headline]
     for name, value in run.settings.items():
@@ -188,7 +188,7 @@ def _format_points(value: float) -> str:
 
 
 def report_data(runs: Sequence[EvalRun]) -> dict[str, Any]:
-    """The table and the curves as plain data for `write_report(…, evaluation=…)`:
+    """Return the table and the curves as plain data for `write_report(…, evaluation=…)`:
 
     {"columns": ["IFEval", "instruction following", "overall"],
      "rows": [{"model": "a", "points": [41.2, 41.2, 41.2]}], "notes": […],
@@ -218,7 +218,10 @@ def report_data(runs: Sequence[EvalRun]) -> dict[str, Any]:
 
 
 def _training_curves(runs: Sequence[EvalRun]) -> list[dict[str, Any]]:
-    """Benchmarks that were run at two or more training steps: [step, points, half of the 95% interval]."""
+    """Return the curves of benchmarks that were run at two or more training steps.
+
+    A point is [step, points out of 100, half of the 95% interval].
+    """
     by_benchmark: dict[str, dict[int, EvalRun]] = {}
     for run in runs:
         if isinstance(run.sampling.get("step"), int):

@@ -154,7 +154,7 @@ def _show_rewards(group: FusedGroup) -> None:
 
 
 def _format_score(group: FusedGroup, i: int, k: int) -> str:
-    """The score of rollout i on criterion k; for a criterion that compares, the share of comparisons that it won."""
+    """Format the score of rollout i on criterion k; if responses were compared, the share that it won."""
     if k in group.compared and group.known[i, k]:
         return f"{np.nanmean(group.compared[k][i]):.0%}"
     return "–" if np.isnan(group.scores[i, k]) else f"{group.scores[i, k]:.3g}"

@@ -23,7 +23,7 @@ _NAME = "demo_groups.jsonl"
 
 @only_our_errors
 def load_demo_groups() -> list[Group]:
-    """All groups, in the order of the file. `parse_rubric` reads `group.rubric`."""
+    """Return all groups, in the order of the file. `parse_rubric` reads `group.rubric`."""
     text = (files("rubrank") / "cli" / "demo" / _NAME).read_text(encoding="utf-8")
     # Not splitlines(): texts may contain other line separators, such as U+2028.
     lines = text.split("\n")[:-1]

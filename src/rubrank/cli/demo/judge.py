@@ -48,7 +48,7 @@ CallsWithReplies: TypeAlias = Iterator[tuple[Call, str]]
 
 
 def demo_judges(cache: Path) -> Judges:
-    """The judges of the demo. Writes their replies to the file `cache`."""
+    """Return the judges of the demo, after writing their replies to the file `cache`."""
     text = read_replies_file()
     replies = load_yaml(text)
     digest = blake2b(text.encode(), digest_size=8).hexdigest()
@@ -62,12 +62,12 @@ def demo_judges(cache: Path) -> Judges:
 
 
 def read_replies_file() -> str:
-    """The bundled rankings and verdicts, as YAML."""
+    """Return the bundled rankings and verdicts, as YAML."""
     return (files("rubrank") / "cli" / "demo" / _REPLIES_FILE).read_text(encoding="utf-8")
 
 
 def _make_judge(kind: Any, criteria: tuple[str, ...], digest: str) -> Judge:
-    """A judge without a server. digest: of the file of replies.
+    """Make a judge without a server. digest: of the file of replies.
 
     The digest is part of every call, so that cached replies of another version of the file are not used.
     """
@@ -90,7 +90,7 @@ def _store_replies(store: ReplyCache, judge: Judge, replies: CallsWithReplies) -
 def _make_rankings(
     rankings: Mapping[str, Mapping[str, Places]], groups: Mapping[str, Group], judge: Judge
 ) -> CallsWithReplies:
-    """The listwise calls. rankings: by criterion and query."""
+    """Yield the listwise calls with their replies. rankings: by criterion and query."""
     for name, by_query in rankings.items():
         criterion = Criterion(name=name)
         for query, places in by_query.items():
@@ -107,7 +107,7 @@ def _make_rankings(
 
 
 def _format_ranking(places: Places, order: Sequence[int]) -> str:
-    """The reply, with the responses numbered as in the prompt: `order[0]` is response 1."""
+    """Write the reply, with the responses numbered as in the prompt: `order[0]` is response 1."""
     rank = {i: number for number, place in enumerate(places, 1) for i in place}
     comment = {i: text for place in places for i, text in place.items()}
     rollout_of_number = dict(enumerate(order, 1))
@@ -123,7 +123,7 @@ def _make_verdicts(
     groups: Mapping[str, Group],
     judge: Judge,
 ) -> CallsWithReplies:
-    """The calls about one response each. verdicts: by criterion, query and rollout."""
+    """Yield the calls about one response each, with their replies. verdicts: by criterion, query and rollout."""
     for name, by_query in verdicts.items():
         criterion = Criterion(name=name)
         for query, by_rollout in by_query.items():

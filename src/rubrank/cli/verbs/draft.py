@@ -224,7 +224,7 @@ def _show_estimate(
 
 
 def _count_items(drafted: Sequence[DraftedRubric]) -> dict[str, Any]:
-    """How many prompts there are, and how many of their items were compiled, activated, written and dropped."""
+    """Count the prompts, and how many of their items were compiled, activated, written and dropped."""
     items = [item for rubric in drafted for item in rubric.items]
     kept_steps = Counter(item.step.removesuffix(" by a model") for item in items if item.kept)
     return {
@@ -366,7 +366,7 @@ def evolve(
 
 
 def _add_evolved(draft: Any, query: QueryItems) -> dict[str, Any]:
-    """The column `draft` of a row with the evolved items of a prompt; what it says about other items stays."""
+    """Return the column `draft` of a row with the evolved items of a prompt; what it says about other items stays."""
     description: dict[str, Any] = dict(draft) if isinstance(draft, Mapping) else {"task": "evolved"}
     drafted_items = [
         entry for entry in description.get("items", []) if entry.get("step") != "evolved"
@@ -376,7 +376,7 @@ def _add_evolved(draft: Any, query: QueryItems) -> dict[str, Any]:
 
 
 def _read_rubric_rows(source: str) -> list[dict[str, Any]]:
-    """The rows of a dataset whose prompts are texts."""
+    """Read the rows of a dataset. Raises InvalidInput if a prompt is neither a text nor one message."""
     from rubrank.tables.rows import read_rows
 
     rows = []

@@ -168,7 +168,7 @@ def grade(
 def _choose_grader(
     engine: str, address: str | None, batch: _Batch | None
 ) -> Callable[..., ScoreTable]:
-    """The function that grades: here, here with batches of judge calls, or on Ray."""
+    """Return the function that grades: here, here with batches of judge calls, or on Ray."""
     from rubrank.grading.grade import grade as grade_here
 
     if engine != "ray":
@@ -188,7 +188,7 @@ def _choose_grader(
 
 
 def load_judge_file(file: Path | None, cache_only: bool, dry_run: bool) -> Judges | None:
-    """The judges of a file. Their replies are kept in the project's folder, unless the file names another place."""
+    """Load the judges of a file. Their replies go to the project's folder, unless the file names another place."""
     from rubrank.judges.client.cache import find_default_cache_path
     from rubrank.judges.judge import load_judges
 
@@ -211,7 +211,7 @@ def load_judge_file(file: Path | None, cache_only: bool, dry_run: bool) -> Judge
 
 
 def _parse_timeout(text: str | None) -> float | Literal["auto"] | None:
-    """The value of --timeout: seconds, None for no limit, "auto" without the flag."""
+    """Parse the value of --timeout: seconds, None for no limit, "auto" without the flag."""
     if text is None:
         return "auto"
     if text == "none":

@@ -64,14 +64,14 @@ def help_(
 
 
 def pages_folder() -> Path:
-    """The folder of the pages: inside an installed package, beside the sources in a checkout."""
+    """Return the folder of the pages: inside an installed package, beside the sources in a checkout."""
     package = Path(rubrank.__file__).parent
     installed = package / "docs"
     return installed if installed.is_dir() else package.parents[1] / "docs"
 
 
 def list_pages() -> list[str]:
-    """The names of all pages: "judges", "tutorials/judge" …"""
+    """List the names of all pages: "judges", "tutorials/judge" …"""
     folder = pages_folder()
     return sorted(
         path.relative_to(folder).with_suffix("").as_posix() for path in folder.rglob("*.md")
@@ -79,7 +79,7 @@ def list_pages() -> list[str]:
 
 
 def select_sections(markdown: str, words: str, topic: str) -> str:
-    """The sections whose heading contains the words, with everything below them."""
+    """Return the sections whose heading contains the words, with everything below them."""
     headings = _find_headings(markdown)
     selected = []
     end_of_last = 0
@@ -104,7 +104,7 @@ def select_sections(markdown: str, words: str, topic: str) -> str:
 
 
 def _find_headings(markdown: str) -> list[tuple[int, int, str]]:
-    """(position, level, title) of each heading; comments in code blocks are not headings."""
+    """Return (position, level, title) of each heading; comments in code blocks are not headings."""
     code = [match.span() for match in _FENCED.finditer(markdown)]
     headings = []
     for match in _HEADING.finditer(markdown):
@@ -143,7 +143,7 @@ def _show_verb(context: Any, name: str) -> None:
 
 
 def _link_to_topics(markdown: str) -> str:
-    """The page with `rubrank help TOPIC` in place of links to other pages, and without pictures."""
+    """Put `rubrank help TOPIC` in place of links to other pages, and remove pictures."""
 
     def show(match: re.Match[str]) -> str:
         text, page, _ = match.groups()

@@ -368,7 +368,7 @@ def _make_usage_row(name: str, line: UsageLine) -> tuple[str, ...]:
 
 
 def judging_dict(judging: Judgments) -> dict[str, Any]:
-    """Answers, failures, disagreement and usage of the judges of one run, for JSON."""
+    """Return answers, failures, disagreement and usage of the judges of one run, for JSON."""
     return {
         "asked": judging.asked,
         "missing": judging.lost,

@@ -238,7 +238,7 @@ def _start_worker(
 
 
 def _find_recipes(recipes: Path | None) -> Path:
-    """The folder recipes/lab, which is added to sys.path.
+    """Find the folder recipes/lab, and add it to sys.path.
 
     By default it is that of the checkout around the current folder, or of the checkout that rubrank runs from.
     """

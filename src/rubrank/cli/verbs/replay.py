@@ -56,7 +56,7 @@ class FilterOptions(Options):
     exclude: tuple[str, ...] = option((), "Leave out this criterion or field; repeatable.", "NAME")
 
     def filters(self, paper: bool) -> Filters:
-        """These options as `Filters`. paper: start from the paper's filters."""
+        """Return these options as `Filters`. paper: start from the paper's filters."""
         from rubrank.studies.replay.filters import PAPER, Filters
 
         base = PAPER if paper else Filters(None, self.unique, self.unit_scores, self.gates)
@@ -250,14 +250,14 @@ def bench_fusion(
 
 
 def _choose_rules(rules: str | None, options: FuseOptions, usual: str) -> list[str]:
-    """The rules to compare: --rules, else the rule in the settings, else the usual ones."""
+    """Return the rules to compare: --rules, else the rule in the settings, else the usual ones."""
     if rules is None:
         rules = str(options.rule) if "rule" in options.model_fields_set else usual
     return split_rules(rules)
 
 
 def split_rules(text: str, field: str = "rules") -> list[str]:
-    """The rules in a,b,c; commas within brackets or quotes belong to a constant.
+    """Split a,b,c into rules; commas within brackets or quotes belong to a constant.
 
     Raises for an unknown rule. field: the option that holds the text, for the error.
     """

@@ -31,7 +31,7 @@ SUITES = {"rlvr2": tuple(BENCHMARKS)}
 
 
 def benchmark_class(name: str) -> type[Benchmark]:
-    """The class of a benchmark."""
+    """Return the class of a benchmark. Raises UnknownName if there is none of this name."""
     key = name.lower().replace("_", "-")
     if key not in BENCHMARKS:
         raise UnknownName.of("rubrank eval", "benchmark", name, BENCHMARKS)
@@ -44,5 +44,5 @@ def benchmark_class(name: str) -> type[Benchmark]:
 
 @only_our_errors
 def find_benchmark(name: str, **settings: Any) -> Benchmark:
-    """A benchmark with its settings."""
+    """Return a benchmark with its settings."""
     return benchmark_class(name)(**settings)

@@ -76,13 +76,13 @@ class SysBench(Benchmark):
     }
 
     def item_id(self, row: Row) -> str:
-        """The dialogue and the turn."""
+        """Return the dialogue and the turn."""
         if "system_id" in row:
             return f"{row['system_id']}/{row['turn']}"
         return super().item_id(row)
 
     def published_score(self, item: Row, row: Row) -> ItemScore | None:
-        """The published verdicts, if all constraints of the turn have one."""
+        """Return the score from published verdicts; None unless all constraints of the turn have one."""
         criteria = row.get("criteria") or ()
         if not criteria or any(criterion.get("verdict") is None for criterion in criteria):
             return None
@@ -90,7 +90,7 @@ class SysBench(Benchmark):
         return self._make_score(row, verdicts, str(row.get("judge_reason", "")))
 
     def prompt(self, item: Row) -> Messages:
-        """The system prompt, the turns before, and this turn."""
+        """Return the system prompt, the turns before, and this turn."""
         before = item.get("history") or ()
         return [
             {"role": "system", "content": str(item["system_prompt"])},
@@ -99,7 +99,7 @@ class SysBench(Benchmark):
         ]
 
     def questions(self, item: Row, output: str) -> list[Messages]:
-        """One question about all constraints of the turn."""
+        """Return one question about all constraints of the turn."""
         constraints = "\n".join(
             f"{criterion['id']}. {criterion['text']} | {criterion.get('type', 'constraint')}"
             for criterion in item["criteria"]
@@ -115,7 +115,7 @@ class SysBench(Benchmark):
         return [prompt]
 
     def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
-        """The score from a yes or no for each constraint."""
+        """Return the score from a yes or no for each constraint."""
         answer = answers[0]
         reply = parse_json_object(answer.text) or {}
         result = reply.get("result")
@@ -150,7 +150,7 @@ class SysBench(Benchmark):
         return ItemScore(self.item_id(item), values, reason, labels=labels, lists={"met": met})
 
     def metrics(self, scores: Sequence[ItemScore]) -> Metrics:
-        """ISR, CSR, SSR, and ISR by alignment."""
+        """Return ISR, CSR, SSR, and ISR by alignment."""
         followed = sum(score.values["followed"] for score in scores)
         constraints = sum(score.values["constraints"] for score in scores)
         return {
@@ -162,7 +162,7 @@ class SysBench(Benchmark):
 
 
 def _list_stable_shares(scores: Sequence[ItemScore]) -> list[float]:
-    """The share of turns before the first failure, for each dialogue whose five turns were all judged."""
+    """Return the share of turns before the first failure, for each dialogue whose five turns were all judged."""
     turns_of_dialogue: dict[str, dict[int, bool]] = {}
     for score in scores:
         turns = turns_of_dialogue.setdefault(f"{score.labels['dialogue']}/{score.repeat}", {})
@@ -202,21 +202,21 @@ class AdvancedIF(Benchmark):
     }
 
     def output(self, row: Row) -> str:
-        """The last message of a response that is a list of messages."""
+        """Return the last message of a response that is a list of messages."""
         value = _decode_json(super().output(row))
         if isinstance(value, list) and value:
             return str(value[-1]["content"])
         return str(value)
 
     def prompt(self, item: Row) -> Messages:
-        """The conversation so far."""
+        """Return the conversation so far."""
         messages: Messages = _decode_json(
             item.get("conversation_history") or item.get("conversation")
         )
         return messages
 
     def published_score(self, item: Row, row: Row) -> ItemScore | None:
-        """Verdicts in the row: a list of yes and no for each judge."""
+        """Return the score from verdicts in the row: a list of yes and no for each judge."""
         verdicts = row.get("verdicts")
         if not verdicts:
             return None
@@ -227,7 +227,7 @@ class AdvancedIF(Benchmark):
         return self._make_score(row, list(judge_verdicts[0]))
 
     def questions(self, item: Row, output: str) -> list[Messages]:
-        """All criteria in one question; with the system prompt instead of the history if the item has one."""
+        """Return one question about all criteria, with the system prompt if the item has one, else with the history."""
         messages = self.prompt(item)
         system_prompts = [message["content"] for message in messages if message["role"] == "system"]
         if system_prompts:
@@ -250,7 +250,7 @@ class AdvancedIF(Benchmark):
         return [prompt]
 
     def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
-        """The score from the first word of the text about each criterion."""
+        """Return the score from the first word of the text about each criterion."""
         answer = answers[0]
         checks = (parse_json_object(answer.text) or {}).get("rubrics_check")
         if not isinstance(checks, dict):
@@ -274,7 +274,7 @@ class AdvancedIF(Benchmark):
         return ItemScore(self.item_id(item), values, labels=labels, lists={"met": met})
 
     def metrics(self, scores: Sequence[ItemScore]) -> Metrics:
-        """Share of items with all criteria met, share of criteria, and by category."""
+        """Return the share of items with all criteria met (also by category), and the share of criteria met."""
         met = sum(score.values["met"] for score in scores)
         criteria = sum(score.values["criteria"] for score in scores)
         return {
@@ -285,7 +285,7 @@ class AdvancedIF(Benchmark):
 
 
 def _read_rubric(item: Row) -> list[str]:
-    """The criteria of an item, in the official schema or plain."""
+    """Return the criteria of an item, in the official schema or plain."""
     rubric = (
         item["rubrics"] if "rubrics" in item else _decode_json(item["prompt_metadata"])["rubrics"]
     )
@@ -293,7 +293,7 @@ def _read_rubric(item: Row) -> list[str]:
 
 
 def _decode_json(value: Any) -> Any:
-    """The data of a text in JSON; any other value as it is, also a text that only looks like JSON."""
+    """Decode a text that is JSON; return any other value as it is, also a text that only looks like JSON."""
     if not isinstance(value, str) or not value.startswith(("[", "{")):
         return value
     try:
@@ -303,7 +303,7 @@ def _decode_json(value: Any) -> Any:
 
 
 def _parse_yes_no(text: str) -> bool | None:
-    """The verdict that a text begins with; None if it begins with neither YES nor NO."""
+    """Return the verdict that a text begins with; None if it begins with neither YES nor NO."""
     text = text.lstrip(" *\"'").upper()
     if text.startswith("YES"):
         return True
@@ -340,15 +340,15 @@ class MultiChallenge(Benchmark):
     ids = ("QUESTION_ID", *Benchmark.ids)
 
     def is_summary(self, row: Row) -> bool:
-        """Published files have a row with totals."""
+        """Return whether it is the row with totals that published files have."""
         return "summary" in row or "published_scores" in row
 
     def output(self, row: Row) -> str:
-        """The first attempt if a row has several."""
+        """Return the first attempt if a row has several."""
         return to_text(row["responses"][0]) if row.get("responses") else super().output(row)
 
     def published_score(self, item: Row, row: Row) -> ItemScore | None:
-        """Published verdicts: one row per attempt, or a list of attempts."""
+        """Return the score from published verdicts: one row per attempt, or a list of attempts."""
         attempts = row.get("evaluations")
         if not attempts:
             if "verdict" not in row and "judge_verdict" not in row:
@@ -363,16 +363,16 @@ class MultiChallenge(Benchmark):
         return self._make_score({**item, **row}, _read_pass_criterion(item) in verdicts, "")
 
     def prompt(self, item: Row) -> Messages:
-        """The conversation so far."""
+        """Return the conversation so far."""
         messages: Messages = item["CONVERSATION"]
         return messages
 
     def questions(self, item: Row, output: str) -> list[Messages]:
-        """The target question about the final answer."""
+        """Return the target question about the final answer."""
         return [fill_prompt("multichallenge", response=output, question=item["TARGET_QUESTION"])]
 
     def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
-        """Passed if the verdict is the item's pass criterion, which may be NO."""
+        """Score the item: it passes if the verdict is its pass criterion, which may be NO."""
         answer = answers[0]
         reply = parse_json_object(answer.text) or {}
         verdict = str(reply.get("verdict", "")).strip().upper()
@@ -390,7 +390,7 @@ class MultiChallenge(Benchmark):
         )
 
     def metrics(self, scores: Sequence[ItemScore]) -> Metrics:
-        """The mean of the axes, in percent, and each axis."""
+        """Return the mean of the axes, in percent, and each axis."""
         passed: dict[str, dict[str, float]] = {}
         for score in scores:
             items = passed.setdefault(score.labels["axis"], {})
@@ -400,7 +400,7 @@ class MultiChallenge(Benchmark):
 
 
 def _read_pass_criterion(item: Row) -> str:
-    """The verdict with which an item passes: YES or NO."""
+    """Return the verdict with which an item passes: YES or NO."""
     text = str(first_value(item, ("pass_criteria", "PASS_CRITERIA")))
     criterion = find_last_word(text.upper(), ("YES", "NO"))
     if criterion is None:

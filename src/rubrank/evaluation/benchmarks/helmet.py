@@ -89,13 +89,13 @@ class Helmet(Benchmark):
     }
 
     def item_id(self, row: Row) -> str:
-        """The row's own id, or its data set and question."""
+        """Return the row's own id, or its data set and question."""
         if not any(row.get(key) is not None for key in ("id", "item_id", "question_id")):
             return f"{row.get('dataset', '')}/{row.get('question', row.get('output'))}"
         return super().item_id(row)
 
     def questions(self, item: Row, output: str) -> list[Messages]:
-        """One question about a narrative answer or a summary; none about other items."""
+        """Return one question about a narrative answer or a summary; none about other items."""
         dataset = dataset_of(item)
         is_rouge = dataset == "narrativeqa" and self.options["longqa"] == "rouge"
         if dataset not in JUDGED or is_rouge:
@@ -111,7 +111,7 @@ class Helmet(Benchmark):
         ]
 
     def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
-        """The score by the metric of the item's category."""
+        """Return the score by the metric of the item's category."""
         dataset = dataset_of(item)
         category = CATEGORY_OF[dataset] if dataset in CATEGORY_OF else str(item["category"])
         labels = {"category": category, "dataset": dataset}
@@ -158,7 +158,7 @@ class Helmet(Benchmark):
         return ItemScore(self.item_id(item), {"score": value}, labels=labels)
 
     def metrics(self, scores: Sequence[ItemScore]) -> Metrics:
-        """The mean of the categories' means, each a mean of its data sets, in percent."""
+        """Return the mean of the categories' means, each a mean of its data sets, in percent."""
         by_category: dict[str, dict[str, list[float]]] = {}
         for score in scores:
             by_dataset = by_category.setdefault(score.labels["category"], {})
@@ -170,7 +170,7 @@ class Helmet(Benchmark):
 
 
 def dataset_of(item: Row) -> str:
-    """The short name of an item's data set: "nq" for the authors' kilt_nq, and for an item that names none."""
+    """Return the short name of an item's data set: "nq" for the authors' kilt_nq, and for an item that names none."""
     dataset = str(item.get("dataset") or "nq")
     if dataset in CATEGORY_OF:
         return dataset
@@ -183,7 +183,7 @@ def dataset_of(item: Row) -> str:
 
 
 def _read_answers(item: Row) -> list[str]:
-    """The gold answers; an entry of the list may itself be a list of forms of one answer."""
+    """Return the gold answers; an entry of the list may itself be a list of forms of one answer."""
     value: Any = first_value(item, ("answer", "answers", "outputs"))
     answers: list[str] = []
     for entry in value if isinstance(value, list) else [value]:
@@ -193,7 +193,7 @@ def _read_answers(item: Row) -> list[str]:
 
 
 def _read_grade(value: Any, most: int) -> float:
-    """A whole number from 0 to `most`; ValueError for anything else."""
+    """Return a whole number from 0 to `most`. Raises ValueError for anything else."""
     number = float(value)
     if not 0.0 <= number <= most or number != int(number):
         raise ValueError(f"{value} is not a grade from 0 to {most}")
@@ -210,12 +210,12 @@ _TOKENS = re.compile(r"[a-z0-9]+")
 
 
 def normalise(text: str) -> str:
-    """Lower case, without punctuation and articles, single spaces."""
+    """Return the text in lower case, without punctuation and articles, with single spaces."""
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split())
 
 
 def find_answer(output: str) -> str:
-    """The rest of the line after the first "Answer:"; without one, the first line."""
+    """Return the rest of the line after the first "Answer:"; without one, the first line."""
     prefix = _PREFIX.search(output)
     text = output[prefix.end() :] if prefix else output.strip()
     line = text.split("\n", 1)[0].strip()
@@ -225,7 +225,7 @@ def find_answer(output: str) -> str:
 
 
 def string_metrics(output: str, golds: Sequence[str]) -> dict[str, float]:
-    """Each metric at its best: over the gold answers, and over the whole output and its answer line."""
+    """Return each metric at its best: over the gold answers, and over the whole output and its answer line."""
     candidates = [_compare(text, gold) for text in (output, find_answer(output)) for gold in golds]
     return {name: max(metrics[name] for metrics in candidates) for name in candidates[0]}
 
@@ -254,7 +254,7 @@ def _f1(got: list[str], gold: list[str]) -> float:
 
 
 def rouge_l(text: str, gold: str) -> tuple[float, float]:
-    """Precision and recall of the longest common subsequence of words, after light stemming."""
+    """Return precision and recall of the longest common subsequence of words, after light stemming."""
     words = [stem(token) for token in _TOKENS.findall(text.lower())]
     gold_words = [stem(token) for token in _TOKENS.findall(gold.lower())]
     if not words or not gold_words:
@@ -272,7 +272,7 @@ def rouge_l(text: str, gold: str) -> tuple[float, float]:
 
 
 def stem(word: str) -> str:
-    """A word without the endings of plurals and verbs; words of up to three letters stay as they are."""
+    """Remove the endings of plurals and verbs; words of up to three letters stay as they are."""
     if len(word) <= 3:
         return word
     for ending, replacement in (("sses", "ss"), ("ies", "i"), ("ss", "ss"), ("s", "")):
@@ -288,13 +288,13 @@ def stem(word: str) -> str:
 
 
 def ruler_recall(output: str, golds: Sequence[str]) -> float:
-    """Share of the gold strings that the output contains."""
+    """Return the share of the gold strings that the output contains."""
     text = output.lower()
     return sum(gold.lower() in text for gold in golds) / len(golds) if golds else 0.0
 
 
 def top_recall(output: str, answers: Sequence[Sequence[str]], top: int = 5) -> float:
-    """Share of the answers that are contained in one of their forms; `top` of them are enough."""
+    """Return the share of the answers of which the output contains a form; `top` of them are enough."""
     text = normalise(output)
     if not answers:
         return 0.0
@@ -312,7 +312,7 @@ _BEFORE_ID = re.compile(r"^.*(?::|\bID\b)")
 
 
 def parse_ranking(output: str) -> dict[str, int]:
-    """Ids of the last line with ">", the best id with the highest number; a repeated id counts once.
+    """Return the ids of the last line with ">" with a number each, highest for the best; a repeated id counts once.
 
     An id may be decorated or introduced: "[ID: 12] > **5**", "Ranking: 12 > 5". A single id, a numbered
     list and ids between commas need no ">".
@@ -342,7 +342,7 @@ def parse_ranking(output: str) -> dict[str, int]:
 
 
 def ndcg(scores: Mapping[str, int], relevance: Mapping[str, int], k: int) -> float:
-    """NDCG of the first k, with gains as given."""
+    """Return the NDCG of the first k ids, with relevance as the gain."""
     ranked = sorted(scores, key=lambda id: -scores[id])[:k]
     total = math.fsum(
         relevance.get(id, 0) / math.log2(place + 2) for place, id in enumerate(ranked)

@@ -50,7 +50,7 @@ class IFEval(Benchmark):
     ids = ("key", "prompt", *Benchmark.ids)
 
     def other_ids(self, row: Row) -> Sequence[str]:
-        """The prompt."""
+        """Return the prompt."""
         return (str(row["prompt"]),) if row.get("prompt") is not None else ()
 
     def _check_kind(self, verifier: Verifier) -> None:
@@ -68,7 +68,7 @@ class IFEval(Benchmark):
             )
 
     def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
-        """Which instructions were followed, strictly and loosely."""
+        """Score which instructions were followed, strictly and loosely."""
         rollout = make_rollout(
             {"prompt": str(item.get("prompt", "")), "response": output, "reasoning": ""}, self.name
         )
@@ -103,7 +103,7 @@ class IFEval(Benchmark):
         )
 
     def metrics(self, scores: Sequence[ItemScore]) -> Metrics:
-        """Prompt-level and instruction-level accuracy, strict and loose; the headline first."""
+        """Return prompt-level and instruction-level accuracy, strict and loose; the headline first."""
         instructions = sum(score.values["instructions"] for score in scores)
         metrics: Metrics = {}
         for mode in _MODES:

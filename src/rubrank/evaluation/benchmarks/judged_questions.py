@@ -43,19 +43,19 @@ class JudgedQuestion(Benchmark):
     """The verdict about a correct answer."""
 
     def read_verdict(self, reply: str) -> str | None:
-        """The verdict in a judge's reply; None if there is none, or none that is clear."""
+        """Return the verdict in a judge's reply; None if there is none, or none that is clear."""
         raise NotImplementedError
 
     def read_published_verdict(self, text: str) -> str | None:
-        """The verdict in a cell of a published file."""
+        """Return the verdict in a cell of a published file; None if it cannot be read."""
         return self.read_verdict(text.strip().upper())
 
     def make_values(self, verdict: str) -> dict[str, float]:
-        """The values of an item with this verdict."""
+        """Return the values of an item with this verdict."""
         return {"correct": float(verdict == self.right_verdict)}
 
     def published_score(self, item: Row, row: Row) -> ItemScore | None:
-        """The score from the verdict in the row; None if the row has no verdict."""
+        """Return the score from the verdict in the row; None if the row has no verdict."""
         text = next(
             (row[name] for name in self.verdict_columns if row.get(name) not in (None, "")), None
         )
@@ -67,13 +67,13 @@ class JudgedQuestion(Benchmark):
         return self.make_score(item, self.make_values(verdict))
 
     def questions(self, item: Row, output: str) -> list[Messages]:
-        """One question: does the output agree with the reference answer?"""
+        """Return one question: does the output agree with the reference answer?"""
         question = first_value(item, self.question_columns)
         target = first_value(item, self.target_columns)
         return [fill_prompt(self.template, question=question, target=target, response=output)]
 
     def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
-        """The score for the verdict in the judge's reply."""
+        """Return the score for the verdict in the judge's reply."""
         answer = answers[0]
         verdict = None if answer.text is None else self.read_verdict(answer.text)
         if verdict is None:
@@ -98,7 +98,7 @@ _LETTER = re.compile(r"(?<![A-Za-z0-9_])([ABC])(?![A-Za-z0-9_'’])")
 
 
 def read_grade(text: str, compat: str) -> str | None:
-    """The grade in a judge's reply: A, B or C.
+    """Return the grade in a judge's reply: A, B or C.
 
     compat="upstream" reads a grade as the authors' scripts do: the first A, B or C anywhere in the reply, so that
     "CORRECT" is a C; C if there is none. "fixed" takes a single letter or a grade word; None if there is no grade, or
@@ -144,19 +144,19 @@ class SimpleQA(JudgedQuestion):
     right_verdict = "A"
 
     def read_verdict(self, reply: str) -> str | None:
-        """A, B or C."""
+        """Return A, B or C."""
         return read_grade(reply, self.options["compat"])
 
     def read_published_verdict(self, text: str) -> str | None:
-        """A letter or a word. Setting "compat" is about replies: a cell of a file is always read as "fixed"."""
+        """Return the grade for a letter or a word. A cell is always read as "fixed": "compat" is about replies."""
         return read_grade(text.upper(), "fixed")
 
     def make_values(self, verdict: str) -> dict[str, float]:
-        """Whether the answer is correct, and whether there is one."""
+        """Return whether the answer is correct, and whether there is one, as 0 or 1."""
         return {**super().make_values(verdict), "attempted": float(verdict != "C")}
 
     def metrics(self, scores: Sequence[ItemScore]) -> Metrics:
-        """F1, correct, attempted, correct given attempted; by category if items have one."""
+        """Return F1, correct, attempted, correct given attempted; by category if items have one."""
         correct = mean(score.values["correct"] for score in scores)
         attempted = mean(score.values["attempted"] for score in scores)
         correct_of_attempted = correct / attempted if attempted else 0.0
@@ -203,18 +203,18 @@ class Frames(JudgedQuestion):
     right_verdict = "TRUE"
 
     def prompt(self, item: Row) -> Messages:
-        """The question, after the articles in the oracle setting."""
+        """Return the question, after the articles in the oracle setting."""
         text = str(first_value(item, self.question_columns))
         if self.options["context"] == "oracle" and item.get("context"):
             text = f"{item['context']}\n\n{text}"
         return [{"role": "user", "content": text}]
 
     def read_verdict(self, reply: str) -> str | None:
-        """The last TRUE or FALSE."""
+        """Return the last TRUE or FALSE."""
         return find_last_word(reply, ("TRUE", "FALSE"))
 
     def read_published_verdict(self, text: str) -> str | None:
-        """TRUE or FALSE, and nothing else."""
+        """Return TRUE or FALSE if the cell has nothing else; None otherwise."""
         word = text.strip().upper()
         return word if word in ("TRUE", "FALSE") else None
 
@@ -244,15 +244,15 @@ class AALCR(JudgedQuestion):
     right_verdict = "CORRECT"
 
     def is_summary(self, row: Row) -> bool:
-        """Published files have a row with totals."""
+        """Return whether it is the row with totals that published files have."""
         return bool(row.get("_meta_stats"))
 
     def prompt(self, item: Row) -> Messages:
-        """The documents, then the question."""
+        """Return the documents, then the question."""
         return [
             {"role": "user", "content": f"{item.get('context', '')}\n\n{item['question']}".strip()}
         ]
 
     def read_verdict(self, reply: str) -> str | None:
-        """CORRECT or INCORRECT, as a whole word; None if the reply contains both."""
+        """Return CORRECT or INCORRECT, as a whole word; None if the reply contains both."""
         return find_only_word(reply.upper(), ("CORRECT", "INCORRECT"))

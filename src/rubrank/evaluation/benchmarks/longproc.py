@@ -58,13 +58,13 @@ class LongProc(Benchmark):
     outputs = ("prediction", "output", "response")
 
     def item_id(self, row: Row) -> str:
-        """Task and number."""
+        """Return task and number."""
         if "task" in row and "index" in row:
             return f"{row['task']}/{row['index']}"
         return super().item_id(row)
 
     def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
-        """The score by the task's own function."""
+        """Return the score by the task's own function."""
         task, _, level = str(item["task"]).rpartition("_")
         example: Any = item.get("example") or item
         labels = {"task": task, "level": level}
@@ -82,7 +82,7 @@ class LongProc(Benchmark):
         return ItemScore(self.item_id(item), values, labels=labels)
 
     def metrics(self, scores: Sequence[ItemScore]) -> Metrics:
-        """Accuracy (F1 for html_to_tsv) of each task and level, and the mean over them."""
+        """Return accuracy (F1 for html_to_tsv) of each task and level, and the mean over them."""
         levels = self.options["levels"]
         cells: dict[str, list[ItemScore]] = {}
         for score in scores:
@@ -114,7 +114,7 @@ _SPAN = re.compile(r"\d+-(\d{1,9})")
 
 
 def _find_tag(text: str, tag: str) -> str | None:
-    """The text between the first <tag> and the first </tag>."""
+    """Return the text between the first <tag> and the first </tag>; None if one of them is missing."""
     start = text.find(f"<{tag}>")
     end = text.find(f"</{tag}>")
     if start == -1 or end == -1:
@@ -123,7 +123,7 @@ def _find_tag(text: str, tag: str) -> str | None:
 
 
 def _find_first_difference(a: Sequence[str], b: Sequence[str]) -> int | None:
-    """The first place at which two lists differ; None if one is the beginning of the other."""
+    """Return the first index at which two lists differ; None if one is the beginning of the other."""
     for i, (x, y) in enumerate(zip(a, b, strict=False)):
         if x != y:
             return i
@@ -131,7 +131,7 @@ def _find_first_difference(a: Sequence[str], b: Sequence[str]) -> int | None:
 
 
 def score_path_traversal(prediction: str, example: Row) -> Values:
-    """Lines of the route; the first wrong line still counts as reached."""
+    """Compare the lines of the route; the first wrong line still counts as reached."""
     route = _find_tag(prediction, "Route")
     if route is None:
         return dict(_UNREADABLE)
@@ -145,7 +145,7 @@ def score_path_traversal(prediction: str, example: Row) -> Values:
 
 
 def score_tom_tracking(prediction: str, example: Row) -> Values:
-    """Beliefs step by step, compared loosely."""
+    """Compare the beliefs step by step, loosely."""
     expected = _list_beliefs(str(example["reference_output"]))
     beliefs = _list_beliefs(prediction)
     if expected == beliefs:
@@ -160,7 +160,7 @@ def score_tom_tracking(prediction: str, example: Row) -> Values:
 
 
 def _list_beliefs(text: str) -> list[str]:
-    """The lines that begin with a dash; an indented one counts only as the first of the text."""
+    """Return the lines that begin with a dash; an indented one counts only as the first of the text."""
     block = "\n".join(line for line in text.splitlines() if line.strip().startswith("-")).strip()
     beliefs = []
     for line in block.split("\n"):
@@ -172,7 +172,7 @@ def _list_beliefs(text: str) -> list[str]:
 
 
 def score_countdown(prediction: str, example: Row) -> Values:
-    """A solution that works is right; else the share of the search up to its first error."""
+    """Check the solution; if it is wrong, give credit for the share of the search up to its first error."""
     solution = _find_tag(prediction, "Solution")
     if solution is not None and solves(list(example["nums"]), int(example["target"]), solution):
         return dict(_RIGHT)
@@ -189,7 +189,7 @@ def score_countdown(prediction: str, example: Row) -> Values:
 
 
 def solves(numbers: list[int], target: int, solution: str) -> bool:
-    """Three equations that use up the numbers and end in the target."""
+    """Return whether three equations use up the numbers and end in the target."""
     lines = solution.split("\n")
     if len(lines) != 3:
         return False
@@ -217,7 +217,7 @@ def solves(numbers: list[int], target: int, solution: str) -> bool:
 
 
 def _score_search(procedure: str, expected: str) -> float:
-    """The share of the expected lines up to the first that differs; the last line reached does not count."""
+    """Return the share of the expected lines up to the first that differs; the last line reached does not count."""
     first_line, *lines = procedure.strip().split("\n")
     expected_first_line, *expected_lines = expected.strip().split("\n")
     if first_line != expected_first_line or not expected_lines:
@@ -231,7 +231,7 @@ def _score_search(procedure: str, expected: str) -> float:
 
 
 def _is_same_step(line: str, expected_line: str) -> bool:
-    """Is it the same line, or the same try of an equation with the same decision about its branch?"""
+    """Return whether it is the same line, or tries the same equation and decides the same about its branch."""
     if line == expected_line:
         return True
     if "Pick two numbers" in expected_line or "|- Try" not in expected_line:
@@ -242,7 +242,7 @@ def _is_same_step(line: str, expected_line: str) -> bool:
 
 
 def score_travel_planning(prediction: str, example: Row) -> Values:
-    """Cities and days of the plan, else the share of the search up to its first error."""
+    """Check cities and days of the plan; if they are wrong, give credit for the search up to its first error."""
     plan = _find_tag(prediction, "Plan")
     cities = [city for city in str(example["ground_truth_cities"]).split("**") if city]
     days = [int(number) for number in str(example["ground_truth_durations"]).split("**") if number]
@@ -262,7 +262,7 @@ def score_travel_planning(prediction: str, example: Row) -> Values:
 
 
 def _parse_stays(plan: str) -> list[tuple[str, int]]:
-    """(city, days) between the flights; days of arrival and departure both count."""
+    """Return (city, days) between the flights; days of arrival and departure both count."""
     flights = [match for line in plan.split("\n") if (match := _FLIGHT.search(line))]
     last_days = [match for line in plan.split("\n") if (match := _SPAN.search(line))]
     if not flights or not last_days:
@@ -273,7 +273,7 @@ def _parse_stays(plan: str) -> list[tuple[str, int]]:
 
 
 def _list_steps(text: str) -> list[str]:
-    """The lines of the search for a plan."""
+    """Return the lines of the search for a plan."""
     marker = "<Solving Procedure>"
     text = text.replace("Output the plan in the required format:", "")
     if marker in text:
@@ -282,7 +282,7 @@ def _list_steps(text: str) -> list[str]:
 
 
 def score_html_to_tsv(prediction: str, example: Row) -> Values:
-    """Rows that are right, in any order; F1 is the accuracy."""
+    """Count the rows that are right, in any order; F1 is the accuracy."""
     block = re.search(r"```tsv([\s\S]*)```", prediction)
     if block is not None:
         text = block[1]
@@ -304,7 +304,7 @@ def score_html_to_tsv(prediction: str, example: Row) -> Values:
 
 
 def _parse_table(text: str) -> tuple[int, list[tuple[str, ...]]] | None:
-    """The number of columns, and the rows with cells in a loose form; None if the text is no table.
+    """Return the number of columns, and the rows with cells in a loose form; None if the text is no table.
 
     A row of another width matches no other row; if it is the last one, it is dropped.
     """
@@ -366,7 +366,10 @@ print(task["mark"] + outcome)
 
 
 def run_cpp_tests(output: str, cases: Sequence[Sequence[Sequence[str]]]) -> tuple[bool | None, str]:
-    """Whether the program in the output passes the first ten cases (None if it could not be run), and what happened."""
+    """Run the program in the output on the first ten cases.
+
+    Returns whether it passes them all (None if it could not be run), and what happened.
+    """
     block = _CPP_BLOCK.search(output)
     if block is None:
         return False, "no code"

@@ -57,7 +57,7 @@ class GPQA(Benchmark):
     columns: ClassVar = {"domain": "High-level domain"}
 
     def order_choices(self, item: Row) -> tuple[list[str], str]:
-        """The choices in the order of this repeat, and the letter of the right one."""
+        """Return the choices in the order of this repeat, and the letter of the right one."""
         choices = [str(item["Correct Answer"])]
         choices += [str(item[f"Incorrect Answer {k}"]) for k in (1, 2, 3)]
         repeat = int(item.get("repeat") or 0)
@@ -66,7 +66,7 @@ class GPQA(Benchmark):
         return [choices[k] for k in order], "ABCD"[order.index(0)]
 
     def prompt(self, item: Row) -> Messages:
-        """The question with the choices of this repeat."""
+        """Return the question with the choices of this repeat."""
         choices, _ = self.order_choices(item)
         listed = "\n".join(
             f"{letter}) {text}" for letter, text in zip("ABCD", choices, strict=True)
@@ -75,7 +75,7 @@ class GPQA(Benchmark):
         return [{"role": "user", "content": f"{ask}\n\n{item['Question']}\n\n{listed}"}]
 
     def published_score(self, item: Row, row: Row) -> ItemScore | None:
-        """A score in the row, as in tables of item, model and epoch."""
+        """Return the score that is in the row, as in tables of item, model and epoch; None if there is none."""
         if row.get("score") is None:
             return None
         value = _PUBLISHED_SCORES.get(str(row["score"]).strip().upper())
@@ -84,7 +84,7 @@ class GPQA(Benchmark):
         return ItemScore(self.item_id(row), {"correct": value})
 
     def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
-        """The score for the letter of the first "Answer: X"."""
+        """Return the score for the letter of the first "Answer: X"."""
         match = _GPQA_ANSWER.search(output)
         choice = match[1].upper() if match else None
         right_choice = str(item["target"]) if item.get("target") else self.order_choices(item)[1]
@@ -93,7 +93,7 @@ class GPQA(Benchmark):
         )
 
     def metrics(self, scores: Sequence[ItemScore]) -> Metrics:
-        """The mean over questions of the mean over repeats, and by domain."""
+        """Return the mean over questions of the mean over repeats, and by domain."""
         values_of_item: dict[str, list[float]] = {}
         for score in scores:
             values_of_item.setdefault(score.id, []).append(score.values["correct"])
@@ -112,7 +112,7 @@ _LAST_ANSWER = re.compile(r".*[aA]nswer:\s*([A-J])", re.DOTALL)
 
 
 def extract_mmlu_choice(output: str) -> str | None:
-    """The letter of "answer is (X)", else of the last "answer: X", else the last single letter."""
+    """Return the letter of "answer is (X)", else of the last "answer: X", else the last single letter; None if none."""
     match = _ANSWER_IS.search(output) or _LAST_ANSWER.match(output)
     if match is not None:
         return match[1]
@@ -142,7 +142,7 @@ class MMLUPro(Benchmark):
     breakdowns = ("category",)
 
     def prompt(self, item: Row) -> Messages:
-        """Worked examples if the file has some, then the question."""
+        """Return worked examples if the file has some, then the question."""
         examples = (item.get("shots") or ())[: self.options["shots"]]
         shots = [_format_mmlu_question(shot) + f"\n{shot['cot_content']}" for shot in examples]
         topic = item.get("category", "many things")
@@ -152,7 +152,7 @@ class MMLUPro(Benchmark):
         ]
 
     def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
-        """The score for the letter that `extract_mmlu_choice` finds."""
+        """Return the score for the letter that `extract_mmlu_choice` finds."""
         _check_mmlu_answer(item, f"row {self.item_id(item)}")
         choice = extract_mmlu_choice(output)
         if choice is None and self.options["compat"] == "upstream":
@@ -231,7 +231,7 @@ class LongBench(Benchmark):
     breakdowns = ("difficulty", "length")
 
     def prompt(self, item: Row) -> Messages:
-        """The text, the question, the choices, and how to answer."""
+        """Return the text, the question, the choices, and how to answer."""
         words = str(item["context"]).split(" ")
         most_words = self.options["words"]
         if len(words) > most_words:
@@ -243,7 +243,7 @@ class LongBench(Benchmark):
         return [{"role": "user", "content": content}]
 
     def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
-        """Whether the choice is right, and whether there is one."""
+        """Score whether the choice is right, and whether there is one."""
         if self.options["compat"] == "upstream" and not output.strip():
             return self.missing_score(item, "an empty reply, left out upstream")
         if str(item["answer"]) not in tuple("ABCD"):
@@ -263,7 +263,7 @@ class LongBench(Benchmark):
         return self.make_score(item, values, _describe_choice(match[1] if match else None))
 
     def metrics(self, scores: Sequence[ItemScore]) -> Metrics:
-        """Accuracy, by difficulty and by length, and how many were answered."""
+        """Return accuracy, by difficulty and by length, and how many were answered."""
         return {
             **super().metrics(scores),
             "answered": mean(score.values["answered"] for score in scores),

@@ -48,7 +48,7 @@ _STYLE_PRIOR = (
 
 
 def read_label(reply: str) -> str | None:
-    """The last label of a reply."""
+    """Return the last label of a reply; None if it has none."""
     labels = [label for label in _LABEL.findall(reply) if label in GAMES]
     return labels[-1] if labels else None
 
@@ -78,14 +78,14 @@ class ArenaHard(Benchmark):
     ids = ("uid", *Benchmark.ids)
 
     def output(self, row: Row) -> str:
-        """The model's answer, in the official schema or plain."""
+        """Return the model's answer, in the official schema or plain."""
         if row.get("messages"):
             content = row["messages"][-1]["content"]
             return str(content["answer"] if isinstance(content, Mapping) else content)
         return super().output(row)
 
     def published_score(self, item: Row, row: Row) -> ItemScore | None:
-        """The score from the labels of published games."""
+        """Return the score from the labels of published games."""
         games = row.get("games")
         if not games:
             return None
@@ -95,13 +95,13 @@ class ArenaHard(Benchmark):
         )
 
     def questions(self, item: Row, output: str) -> list[Messages]:
-        """Two games with positions swapped; on hard prompts the judge first answers the prompt itself."""
+        """Return two games, with positions swapped; on hard prompts the judge first answers the prompt itself."""
         template = "arena_creative" if item.get("category") == "creative_writing" else "arena_hard"
         pairs = [(item["baseline"], output), (output, item["baseline"])]
         return [fill_prompt(template, prompt=item["prompt"], a=a, b=b) for a, b in pairs]
 
     def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
-        """The score from the labels of both games."""
+        """Return the score from the labels of both games."""
         labels = [None if answer.text is None else read_label(answer.text) for answer in answers]
         return self._score_games(item, labels)
 
@@ -116,7 +116,7 @@ class ArenaHard(Benchmark):
         return ItemScore(self.item_id(item), values, f"{labels[0]}, {labels[1]}", labels=category)
 
     def metrics(self, scores: Sequence[ItemScore]) -> Metrics:
-        """Win rate with a 90% interval, by category and over the categories."""
+        """Return the win rate with a 90% interval, by category and over the categories."""
         by_category: dict[str, list[ItemScore]] = {}
         for score in scores:
             by_category.setdefault(score.labels["category"], []).append(score)
@@ -137,7 +137,7 @@ class ArenaHard(Benchmark):
         return {"win rate": sum(rates) / len(rates) if rates else float("nan"), **metrics}
 
     def _win_rate(self, scores: Sequence[ItemScore]) -> float:
-        """The win rate in percent, as it is or at equal style."""
+        """Return the win rate in percent, as it is or at equal style."""
         if self.options["style"] == "raw":
             won = sum(score.values["won"] for score in scores)
             games_played = sum(score.values["games"] for score in scores)
@@ -156,7 +156,7 @@ class ArenaHard(Benchmark):
 
 
 def _contrast_styles(item: Row) -> dict[str, float]:
-    """Style of the model's answer against the baseline's: (a − b)/(a + b)."""
+    """Contrast the style of the model's answer with the baseline's: (a − b)/(a + b) for each count."""
     style = item.get("metadata")
     baseline_style = item.get("baseline_metadata")
     if not style or not baseline_style:
@@ -170,7 +170,7 @@ def _contrast_styles(item: Row) -> dict[str, float]:
 
 
 def _sum_counts(value: Any) -> float:
-    """A count, or the sum of counts by kind, such as headings by level."""
+    """Return a count, or the sum of counts by kind, such as headings by level."""
     return float(sum(value.values()) if isinstance(value, Mapping) else value)
 
 
@@ -208,7 +208,7 @@ class Comparison:
 
 
 def read_comparison(row: Row) -> Comparison | None:
-    """A row of published comparisons; None if the judge failed.
+    """Read a row of published comparisons; None if the judge failed.
 
     "depth_of_insight": "A0488+++"        the respondent A0488 wins that criterion by three pluses
     """
@@ -256,14 +256,14 @@ class EQBench(Benchmark):
     }
 
     def item_id(self, row: Row) -> str:
-        """The scenario; for a comparison, with the models and the order."""
+        """Return the scenario; for a comparison, with the models and the order."""
         if "pair" in row:
             pair: Any = row["pair"]
             return f"{row['scenario_id']}/{pair['test_model']}/{pair['neighbor_model']}/{row.get('order')}"
         return str(row["scenario_id"]) if "scenario_id" in row else super().item_id(row)
 
     def published_score(self, item: Row, row: Row) -> ItemScore | None:
-        """A published comparison, or grades in the row."""
+        """Return the score from a published comparison, or from grades in the row; None without either."""
         if "pair" in row:
             comparison = read_comparison(row)
             if comparison is None:
@@ -281,7 +281,7 @@ class EQBench(Benchmark):
         return self._score_grades(row, row["rubric_scores"])
 
     def questions(self, item: Row, output: str) -> list[Messages]:
-        """One question: a grade for every criterion."""
+        """Return one question: a grade for every criterion."""
         criteria = "\n".join(item.get("criteria") or COUNTED)
         return [
             fill_prompt(
@@ -290,7 +290,7 @@ class EQBench(Benchmark):
         ]
 
     def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
-        """The mean of the grades that count, × 5."""
+        """Return the mean of the grades that count, × 5."""
         answer = answers[0]
         grades = parse_json_object(answer.text)
         if grades is None:
@@ -307,7 +307,7 @@ class EQBench(Benchmark):
         return ItemScore(self.item_id(row), {"rubric": 5.0 * mean(counted)})
 
     def metrics(self, scores: Sequence[ItemScore]) -> Metrics:
-        """The mean rubric score, or the ratings of the models."""
+        """Return the mean rubric score, or the ratings of the models."""
         metrics: Metrics = {}
         rubric_scores = [score.values["rubric"] for score in scores if "rubric" in score.values]
         if rubric_scores:
