@@ -83,3 +83,7 @@ def test_other_answers(question, truth, answer):
 )
 def test_another_number_or_a_longer_name_is_no_claim(question, truth, answer):
     assert judge(question, truth, answer) == 0
+
+
+def test_an_answer_that_breaks_off_with_an_article_after_the_truth():
+    assert judge("What did the boy see?", "dragon", "The boy saw the dragon The.") == 1

@@ -35,6 +35,8 @@ def check(name, text, compat="fixed", **params):
         ("model_number_each:[2,3]", ["a", "b"], ["a"]),
         ("model_length_each:[1,2]", ["ab", "c"], ["ab", "cde"]),
         ("model_starts_with_list_each:[一,二]", ["一号", "二号"], ["二号", "一号"]),
+        ("model_not_number_each:[2,3]", ["a"], ["a", "b"]),
+        ("model_not_starts_with_list_each:[一,二]", ["二号", "一号"], ["一号", "二号"]),
         ("model_keyword_num_each:[1,1,a,b]\nmodel_forbidden_word_each:[z]", ["a", "b"], ["a z"]),
         ("startswith:a\nendswith:z", ["a to z"], ["a to y"]),
     ],

@@ -230,6 +230,13 @@ def test_powers_without_a_value_are_wrong_and_not_missing(mode, text):
     assert verdict(text, "5", mode).value == 0
 
 
+@pytest.mark.parametrize(
+    "number", [r"2\frac{1}{%s}", r"%s\frac{1}{2}", r"0.\overline{%s}", r"0.%s\overline{3}"], ids=range(4)
+)
+def test_numbers_with_thousands_of_digits_are_wrong_and_not_missing(number):
+    assert verdict(r"\boxed{" + number % ("3" * 5000) + "}", "5", "math").value == 0
+
+
 @folded(
     ("answer", "written"),
     [

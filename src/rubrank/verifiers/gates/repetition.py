@@ -3,7 +3,15 @@
     "I will go home. I will go home. I will go home. …"        # a loop: one segment many times in a row
     "Step 1: mix it well.\nStep 2: mix it well.\n…"            # a counting loop: only a number changes
 
-The checks follow each other in `repeat_segment`; the first that finds a fault decides.
+`repeat_segment` runs these checks one after another; the first that finds a fault decides:
+1. a segment many times in a row, in the prose (`_is_loop`);
+2. empty lines without end;
+3. the same paragraph three times in a row;
+4. too much of the prose copied from earlier passages, too many equal lines or sentences;
+5. prose that can be compressed to almost nothing;
+6. lines, sentences, rows or lines of code that differ in a counter only;
+7. one segment of code over and over.
+If the prompt asks for repetition, only 1 and 2 are checked, and 1 allows more.
 """
 
 from __future__ import annotations
@@ -23,20 +31,21 @@ from rubrank.verifiers.shared.relation import Share
 from rubrank.verifiers.shared.repeats import Repeat, asks_to_repeat, find_nested_loops, find_repeats
 from rubrank.verifiers.verifier import BINARY, Answer, verifier
 
-_MOST_CHARACTERS = 100_000  # of which sentences and compression are measured
-_SHORTEST_REPEAT = (
-    16  # characters: shorter ones cannot matter, because `least_length` is at least 20
+_MOST_CHARACTERS = (
+    100_000  # of an answer in which paragraphs, sentences and compression are examined
 )
-_PARAGRAPH_CHARACTERS = 120  # a repeat this long is a loop if it stands three times in a row
-_ENTRY_CHARACTERS = 12  # from which on entries of a list are unlikely to be alike
-_COMPRESSIBLE_CHARACTERS = 800  # from which on compression tells something
+# In characters. Shorter repeats cannot matter, because `least_length` is at least 20.
+_SHORTEST_REPEAT = 16
+_PARAGRAPH_CHARACTERS = 120  # a segment this long is a loop if it stands three times in a row
+_ENTRY_CHARACTERS = 12  # shorter entries of a list are often alike without a loop
+_COMPRESSIBLE_CHARACTERS = 800  # the compression of shorter texts says little
 # The most repetitive good answers, tables of test cases, are compressed to 0.17 of their size.
 _LEAST_COMPRESSED_SHARE = 0.12
 # How many lines, sentences, rows or lines of code that differ in a counter only are a loop.
 _MANY_ENTRIES = 12
 _MANY_ROWS = 12
 _MANY_CODE_LINES = 25
-_ASKED_FACTOR = 25  # if the prompt asks for repetition, segments may stand this many times as often
+_ASKED_FACTOR = 25  # `most_times` is multiplied by this if the prompt asks for repetition
 
 _HAN_CHARACTER = re.compile(f"[{HAN}]")
 # What stands before the text of an entry: "12. ", "- **", "(3) ".
@@ -86,7 +95,7 @@ def repeat_segment(
     repeats = find_repeats(prose, least=_SHORTEST_REPEAT)
     for repeat in (*repeats, *find_nested_loops(prose, repeats)):
         if _is_loop(prose, repeat, most_times, least_length, is_asked):
-            return False, _describe(prose, repeat)
+            return False, _describe_loop(prose, repeat)
     if _MANY_BREAKS.search(answer) or ("\n" in answer and _MANY_SPACES.search(answer)):
         return False, "empty lines without end"
     if is_asked:
@@ -105,12 +114,13 @@ def repeat_segment(
         if times >= 3 and len(paragraph) >= _PARAGRAPH_CHARACTERS:
             return False, f"a paragraph stands {times} times in a row: {paragraph[:40]!r}"
     copied = _count_copied(prose, repeats)
+    # In a short answer a copied sentence or two are a large share, but no loop.
     if copied > 150 and copied > most_copied * len(prose):
         return False, f"{copied / len(prose):.0%} of the text was said before"
-    if _has_same_lines(prose):
+    if _are_most_lines_same(prose):
         return False, "most lines are the same"
     repeated_share = _measure_repeated_sentences(prose)
-    if repeated_share:
+    if repeated_share is not None:
         return False, f"{repeated_share:.0%} of the sentences were said before"
     if len(prose) >= _COMPRESSIBLE_CHARACTERS:
         raw = prose[:_MOST_CHARACTERS].encode("utf-8", "surrogatepass")
@@ -124,13 +134,15 @@ def _select_prose(answer: str, refrains: tuple[str, ...]) -> str:
     """Return the prose with single spaces, without tables, code, rules, calls of tools and refrains."""
     # Calls between tags are left out; a call that was made before stays, since it may be a loop.
     *parts, rest = _CALL_ENDS.split(answer)
-    calls = set()
-    outside_calls = []
-    for part in parts:
+    calls: set[str] = set()
+    outside_calls: list[str] = []
+    for part in parts:  # each ends where a call ends
         tag = _CALL_BEGINS.search(part)
-        call = part[tag.end() :] if tag else ""
-        is_new_call = tag is not None and call not in calls
-        outside_calls.append(part[: tag.start()] if tag and is_new_call else part)
+        if tag is None:
+            outside_calls.append(part)
+            continue
+        call = part[tag.end() :]
+        outside_calls.append(part if call in calls else part[: tag.start()])
         calls.add(call)
     answer = "".join([*outside_calls, rest])
 
@@ -155,6 +167,8 @@ def _measure_size(text: str) -> int:
 def _is_loop(text: str, repeat: Repeat, most_times: int, least_length: int, is_asked: bool) -> bool:
     """Does the segment stand in a row more than `most_times` times, over at least `least_length` characters?
 
+    The segment has `repeat.distance` characters. Its first occurrence ends where the repeat starts; the repeat itself
+    is all further occurrences, `repeat.length` characters.
     is_asked: the prompt asks for repetition, so that segments may be repeated more often, and paragraphs too.
     """
     if is_asked:
@@ -164,38 +178,41 @@ def _is_loop(text: str, repeat: Repeat, most_times: int, least_length: int, is_a
     is_paragraph = repeat.distance >= _PARAGRAPH_CHARACTERS
     if is_paragraph and repeat.times >= 3 and not may_repeat_paragraphs:
         return True
-    span = repeat.length + repeat.distance
-    if repeat.times <= most_times or span * 2 < least_length:
+    span = repeat.length + repeat.distance  # all occurrences together
+    # The size of the span is at most 2 * span, if all of it is Chinese.
+    if repeat.times <= most_times or 2 * span < least_length:
         return False
-    period = text[repeat.start : repeat.start + repeat.distance]
-    letters_and_digits = sum(map(str.isalnum, period))
+    segment = text[repeat.start : repeat.start + repeat.distance]
+    letters_and_digits = sum(map(str.isalnum, segment))
     if not letters_and_digits:
-        # Dots, dashes, blanks to fill in, emoji.
+        # Dots, dashes, blanks to fill in and emoji may be repeated for long.
         return span > 10 * least_length
-    if 2 * sum(map(str.isdigit, period)) >= letters_and_digits:
-        # 1/3 = 0.333…
+    if 2 * sum(map(str.isdigit, segment)) >= letters_and_digits:
+        # The digits of 1/3 = 0.333… repeat, too.
         least_length *= 3
     looped_text = text[repeat.start - repeat.distance : repeat.start + repeat.length]
     return _measure_size(looped_text) >= least_length
 
 
-def _describe(text: str, repeat: Repeat) -> str:
+def _describe_loop(text: str, repeat: Repeat) -> str:
+    """Return the reason for the verdict: how long the segment is, how often it stands there, and how it begins."""
     segment = text[repeat.start : repeat.start + repeat.distance]
     return f"a segment of {repeat.distance} characters stands {int(repeat.times)} times in a row: {segment[:40]!r}"
 
 
 def _count_copied(text: str, repeats: list[Repeat]) -> int:
-    """Count the characters in copies that are as long as a sentence."""
+    """Count the characters in copies that are as long as a sentence: 60 characters, or 30 if it is Chinese."""
     copied = 0
     for repeat in repeats:
         beginning = text[repeat.start : repeat.start + 30]
+        # More than half of these 30 characters are Chinese.
         is_chinese_sentence = repeat.length >= 30 and _measure_size(beginning) > 45
         if repeat.length >= 60 or is_chinese_sentence:
             copied += repeat.length
     return copied
 
 
-def _has_same_lines(text: str) -> bool:
+def _are_most_lines_same(text: str) -> bool:
     """Are most lines of a list the same, their numbers aside?"""
     entries = []
     for line in text.splitlines():
@@ -206,17 +223,17 @@ def _has_same_lines(text: str) -> bool:
     return len(entries) >= _MANY_ENTRIES and len(set(entries)) <= 0.3 * len(entries)
 
 
-def _measure_repeated_sentences(prose: str) -> float:
-    """Return the share of sentences that were there before if it is large enough for a loop, else 0."""
+def _measure_repeated_sentences(prose: str) -> float | None:
+    """Return the share of sentences that were there before; None if it is too small for a loop."""
     sentences = []
     for sentence in split_sentences(prose[:_MOST_CHARACTERS]):
         if _measure_size(sentence) >= 10:
             sentences.append(sentence.strip().lower())
     if len(sentences) < 6:
-        return 0.0
+        return None
     share = 1 - len(set(sentences)) / len(sentences)
     least_share = 0.55 if len(sentences) >= 10 else 0.6
-    return share if share >= least_share else 0.0
+    return share if share >= least_share else None
 
 
 def _find_counting_loop(answer: str, prose: str) -> str | None:
@@ -225,12 +242,13 @@ def _find_counting_loop(answer: str, prose: str) -> str | None:
         return None
     # Of each kind of unit: its name, the units, how many in a row are a loop, and the fewest letters of each.
     kinds: list[tuple[str, Iterable[str], int, int]] = []
+    # Lines and sentences need not be compared if nothing counts them: if they are the same without any counter, they
+    # are a loop, which was found before. A series in words has a "two" in it.
     has_counting_words = any(word in prose for word in ("第", " two", "①"))
     has_digits = sum(map(prose.count, "123456789")) >= _MANY_ENTRIES
-    # Units that are the same without any number are a loop, which was found before.
     if has_counting_words or has_digits:
         kinds.append(("lines", prose.splitlines(), _MANY_ENTRIES, 8))
-        if prose.count("\n") < 10:
+        if prose.count("\n") < 10:  # otherwise the lines are the units
             kinds.append(("sentences", split_sentences(prose), _MANY_ENTRIES, 8))
     if "|" in answer:
         rows = [line for line in answer.splitlines() if line.lstrip(" \t").startswith("|")]
@@ -252,13 +270,13 @@ def _find_alike(units: Iterable[str], fewest: int) -> Iterator[tuple[str, int]]:
         neighbours = list(group)
         if len(neighbours) < fewest:
             continue
-        for unit, alike in groupby(neighbours, key=_drop_counter):
+        for unit, alike in groupby(neighbours, key=_replace_counter):
             n = len(list(alike))
             if n >= fewest:
                 yield unit, n
 
 
-def _drop_counter(unit: str) -> str:
+def _replace_counter(unit: str) -> str:
     """Return the unit with every occurrence of its first counter replaced by 0."""
     counter = _COUNTER.search(unit)
     return unit.strip().replace(counter[0], "0") if counter else unit.strip()
@@ -268,7 +286,7 @@ def _find_code_loop(answer: str, prose_length: int) -> str | None:
     """Return a defect if more than half of the answer is one segment of code over and over; else None."""
     if len(answer) < 400 or prose_length > len(answer) // 2:
         return None
-    # Of a short answer, a segment of a few letters must be repeated more often.
+    # A short answer may repeat a segment of a few letters ("0, "), but it must do so more often to be a loop.
     is_long = len(answer) >= 2000
     most_times = 12 if is_long else 30
     fewest_letters = 8 if is_long else 2
@@ -277,5 +295,5 @@ def _find_code_loop(answer: str, prose_length: int) -> str | None:
             continue
         segment = answer[repeat.start : repeat.start + repeat.distance]
         if sum(map(str.isalpha, segment)) >= fewest_letters:
-            return _describe(answer, repeat)
+            return _describe_loop(answer, repeat)
     return None

@@ -1,12 +1,21 @@
 """ThinkLeak: does the answer contain thinking, or turns that the model wrote for the user (1 = fine, 0 = stopped)?
 
-Three kinds of signs, each with its own function:
+`think_leak` looks for these signs, in this order:
 - tokens: tags of thinking, tokens of chat templates, channels ("analysis…assistantfinal…");
 - turns: the model goes on as the user and answers itself ("User: … Assistant: …");
-- thinking aloud at the beginning, where an answer would speak to the user. Features are counted there: the user in
-  the third person, talk about the prompt, the model's plans to think or to reply, a word like "Hmm". One of them is no
-  proof; from three on, the answer fails. The words are in data/thinking_words.tsv, labels and
-  requests of prompts in data/gate_phrases.tsv.
+- thinking aloud at the beginning, where an answer would speak to the user;
+- a label of thinking, steps of an agent, or many lines such as "Wait, …", unless the prompt asks for thoughts.
+
+Thinking aloud is a matter of points. `_find_signs` lists the signs in the first 600 characters, and a sign that weighs
+2 is listed twice. One point is no proof; from three on, the answer fails:
+
+    "Okay, let me think about this. The user wants a poem."
+    "okay"                1    a word with which thinking begins
+    "let me … think"      1    a plan to think
+    "the user"            3    the user in the third person (2), who wants something (1)
+
+The phrases of each kind ("user", "self", "think" …) are in data/thinking_words.tsv; its first lines explain the kinds.
+Labels and requests of prompts are in data/gate_phrases.tsv.
 """
 
 from __future__ import annotations
@@ -57,9 +66,11 @@ _NEXT_QUESTION = compile_phrases("next_question", before=r"(?m)^[ \t*]*", after=
 _ITS_ANSWER = compile_phrases("its_answer", before=r"(?m)^[ \t*]*", after=r"[ \t*]*[:：]")
 _QUESTIONS_ASKED = compile_phrases("questions_asked")
 
-_OPENING_CHARACTERS = 600  # of the beginning, in which thinking aloud is looked for
-_NEAR_CHARACTERS = 60  # within which a verb belongs to its subject
+_OPENING_CHARACTERS = 600  # characters at the beginning that are searched for thinking aloud
+_NEAR_CHARACTERS = 60  # a verb within so many characters belongs to its subject
+_POINTS_TO_FAIL = 3
 _SENTENCE_BREAK = re.compile(r"(?<=[.!?…:])\s+|[。！？\n]+")
+# What stands between words such as "Okay, so, hmm".
 _SEPARATOR = re.compile(r"[\s,，.。…!！:—~-]+")
 # Two Chinese or Japanese characters, or a word of four letters or more.
 _CONTENT_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]{2}|[^\W_]{4,}")
@@ -88,7 +99,7 @@ def think_leak(rollout: Rollout) -> Answer:
         return False, leak
     opening = strip_decoration(prose[: 2 * _OPENING_CHARACTERS])[:_OPENING_CHARACTERS]
     signs = _find_signs(opening, prompt)
-    if len(signs) >= 3:
+    if len(signs) >= _POINTS_TO_FAIL:
         return False, f"the answer opens by thinking aloud: {', '.join(signs[:3])}"
     if _THOUGHTS_ASKED.search(prompt):
         return True, "no thinking left in the answer"
@@ -109,6 +120,7 @@ def _find_token(rollout: Rollout, prose: str, prompt: str) -> str | None:
     for tag in _TAG.findall(prose):
         if tag.lower().strip("</>|◁▷[]") not in prompt:
             return f"{tag!r} in the answer"
+    # If the thoughts came in a field of their own, no tag at all belongs into the answer, not even a rare one.
     if rollout.reasoning is not None:
         for opening, _ in TAGS:
             if opening in prose and opening not in prompt:
@@ -124,12 +136,14 @@ def _find_turns(prose: str, prompt: str) -> str | None:
     """Return a defect if the model goes on as the user and answers itself, unless a conversation was asked for."""
     if _CONVERSATION_ASKED.search(prompt):
         return None
+    # A turn of the user, and a turn of the assistant after it.
     user_turn = None
     for mark in _compile_turn_mark().finditer(prose[:200_000]):
         if mark["user"]:
             user_turn = mark
         elif user_turn:
             return f"turns of a conversation: {user_turn[0].strip()!r}, {mark[0].strip()!r}"
+    # A heading such as "### Human:" is sure enough without an answer, unless the text begins with it.
     if user_turn and user_turn["heading"] and user_turn.start() > 0:
         return f"a turn of the user: {user_turn[0].strip()!r}"
 
@@ -163,30 +177,40 @@ def _compile_turn_mark() -> re.Pattern[str]:
 def _find_signs(opening: str, prompt: str) -> list[str]:
     """Return the signs of thinking aloud in the opening of an answer; a sign that weighs 2 is listed twice."""
     text = opening.lower().replace("’", "'")
+    # If the prompt asks for fiction, a character may think aloud; if it is about users, so may the answer be.
     is_fiction = _FICTION_ASKED.search(prompt) is not None
     is_about_users = _compile_words("user").search(prompt) is not None or "user" in prompt
-    talk = _read_talk(text)
-    after_talk = text[len(talk) :]
     signs: list[str] = []
-    if talk and not is_fiction:
-        signs += _find_talk_signs(talk, after_talk)
+
+    # The first words: "Okay, so".
+    first_words = _read_first_words(text)
+    after_first_words = text[len(first_words) :]
+    if first_words and not is_fiction:
+        signs += _find_first_signs(first_words, after_first_words)
+
+    # The first three sentences, apart from those that speak to the user.
     language = detect_language(opening)[0]
     sentences = [
         sentence
-        for sentence in _SENTENCE_BREAK.split(after_talk)
+        for sentence in _SENTENCE_BREAK.split(after_first_words)
         if not _speaks_to_user(sentence, language)
     ]
     names_user = False
     for sentence in sentences[:3]:
-        user_signs = [] if names_user else _find_user_signs(sentence, is_about_users)
-        names_user = names_user or bool(user_signs)
+        # The user counts only in the first sentence that begins with them.
+        user_signs: list[str] = []
+        if not names_user:
+            user_signs = _find_user_signs(sentence, is_about_users)
+            names_user = bool(user_signs)
         signs += user_signs or _find_task_signs(sentence, prompt)
-        if _compile_words("told").search(sentence[:60]):
+        # "We are asked to find …" may open a solution in a textbook. "I've been asked to …" is said only in thoughts.
+        if _compile_words("told").search(sentence[:_NEAR_CHARACTERS]):
             signs.append("it is asked to")
-        if _compile_words("asked").search(sentence[:60]) and not is_fiction:
-            signs += ["it is asked to"] * 3
+        if _compile_words("asked").search(sentence[:_NEAR_CHARACTERS]) and not is_fiction:
+            signs += ["it is asked to"] * _POINTS_TO_FAIL
         signs += _find_plan_signs(sentence, prompt, is_fiction, is_about_users)
-    # "Let me think about primes. … Hmm, 53?"
+
+    # All sentences of the opening. "Let me think about primes. … Hmm, 53?"
     if signs and not is_fiction and any(map(_begins_with_hesitation, sentences[1:])):
         signs += ["hesitates"] * 2
     if not is_fiction:
@@ -200,18 +224,18 @@ def _find_signs(opening: str, prompt: str) -> list[str]:
     return signs
 
 
-def _find_talk_signs(talk: str, after_talk: str) -> list[str]:
+def _find_first_signs(first_words: str, rest: str) -> list[str]:
     """Return the signs of an answer that begins with "Okay, so" or "Hmm": more of them if a plan follows.
 
-    talk: these first words. after_talk: the rest of the opening.
+    first_words: these words. rest: the opening after them.
     """
-    signs = [talk.strip(" ,.…!，。！")]
-    hesitates = _compile_words("hesitation").match(talk) is not None
-    consents = _compile_words("consent").match(talk) is not None
+    signs = [first_words.strip(" ,.…!，。！")]
+    hesitates = _compile_words("hesitation").match(first_words) is not None
+    consents = _compile_words("consent").match(first_words) is not None
     # "Hmm, let me think …"
-    has_plan = bool(_find_plan(after_talk[:_NEAR_CHARACTERS], 0))
+    has_plan = bool(_find_plan(rest[:_NEAR_CHARACTERS], 0))
     # "Okay, I need to …"
-    has_need = _compile_words("need").match(after_talk) is not None
+    has_need = _compile_words("need").match(rest) is not None
     if (hesitates and has_plan) or (has_need and (hesitates or consents)):
         signs += ["plans before it answers"] * 2
     return signs
@@ -245,7 +269,10 @@ def _find_task_signs(sentence: str, prompt: str) -> list[str]:
 def _find_plan_signs(
     sentence: str, prompt: str, is_fiction: bool, is_about_users: bool
 ) -> list[str]:
-    """Return the signs of a plan, which weighs more in a sentence that mentions the user, the prompt or the task."""
+    """Return the signs of a plan, which weighs more in a sentence that mentions the user, the prompt or the task.
+
+    In fiction a plan ("I must answer her") counts only if it does.
+    """
     mentions_user = _compile_words("user").search(sentence) is not None and not is_about_users
     mentions_prompt = (
         _compile_words("prompt").search(sentence) is not None and "prompt" not in prompt
@@ -263,10 +290,10 @@ def _find_plan_signs(
 
 
 def _says_it_twice(opening: str, prompt: str) -> bool:
-    """Does a short answer follow whose words all stand in the first paragraph: thinking, then the answer?"""
+    """Are there two paragraphs, thinking and an answer, and are all new words of the answer in the thinking?"""
     paragraphs = opening.lower().split("\n\n")
     if len(paragraphs) != 2 or len(opening) >= _OPENING_CHARACTERS:
-        return False
+        return False  # the opening is not the whole answer, or has other paragraphs
     thinking, answer = paragraphs
     new_words = {word for word in _CONTENT_WORD.findall(answer) if word not in prompt}
     return bool(new_words) and all(word in thinking for word in new_words)
@@ -286,23 +313,25 @@ def _speaks_to_user(sentence: str, language: str) -> bool:
     return _UNSPACED.search(you[0]) is not None or not sentence[you.end() : you.end() + 1].isalpha()
 
 
-def _read_talk(text: str) -> str:
+def _read_first_words(text: str) -> str:
     """Return the words such as "Okay, so, hmm" with which thinking aloud begins; "" if there are none."""
     end = 0
     while True:
-        talk = _compile_words("talk").match(text, end)
-        if not talk:
+        word = _compile_words("talk").match(text, end)
+        if not word:
             return text[:end]
-        separator = _SEPARATOR.match(text, talk.end())
+        separator = _SEPARATOR.match(text, word.end())
         if not separator:
-            return text[:end]
+            return text[:end]  # a longer word: the "so" of "some"
         end = separator.end()
 
 
 def _find_plan(sentence: str, weight: int) -> list[str]:
-    """Return the signs of a plan to think or to reply: "let me think", "I should answer".
+    """Return the signs of a plan in a sentence; none if there is no plan.
 
-    weight: 0, 1 or 2; larger if the sentence is about the task, the user or the prompt.
+    There are 2 + weight signs (at most 3) for a plan to reply ("I should answer"), 1 + weight for a plan to think ("let
+    me think"), and weight for any other ("I need to", "let's").
+    weight: 0, 1 if the sentence is about the task, 2 if it is about the user or the prompt.
     """
     plan = _compile_words("self").search(sentence)
     if plan is None:
@@ -314,7 +343,7 @@ def _find_plan(sentence: str, weight: int) -> list[str]:
     reply = _compile_words("reply").search(near)
     think = _compile_words("think").search(near)
     if reply:
-        return [f"{plan[0]} … {reply[0]}"] * min(3, 2 + weight)
+        return [f"{plan[0]} … {reply[0]}"] * min(_POINTS_TO_FAIL, 2 + weight)
     if think:
         return [f"{plan[0]} … {think[0]}"] * (1 + weight)
     return [plan[0]] * weight

@@ -4,9 +4,12 @@
     Rollout(response="… and then the")                              # 0: no sentence ends with "the"
     Rollout(response="… and we went home")                          # missing: perhaps only the full stop is
 
-The trainer knows why sampling ended, and its adapter passes that on as `finish_reason`. Without it, the end of the text
-decides: a structure that is open (code, HTML, formulas, JSON, tables), a sentence that breaks off. A sentence without
-a full stop counts only if the text shows that its sentences have one: verse, notes and Thai have none.
+The trainer knows why sampling ended, and its adapter passes that on as `finish_reason`. A reason such as "length"
+decides at once. Otherwise the text is examined in three steps, one for each section of this file:
+1. A structure is open: code, HTML, a formula, JSON (`_find_open_structure`).
+2. The last lines break off for sure: "and the", a comma, half a row of a table (`_find_broken_end`).
+3. If the finish reason is unknown: the last sentence has no full stop (`_judge_last_sentence`). This counts only if
+   the text shows that its sentences have one; verse, notes and Thai have none. If in doubt, the verdict is missing.
 """
 
 from __future__ import annotations
@@ -43,7 +46,10 @@ _CUT_REASONS = word_set("length max_tokens max_length token_limit max_output_tok
 _COMPLETE_REASONS = word_set(
     "stop end_turn eos eos_token stop_sequence stop_token tool_calls tool_use completed"
 )
-_TAIL_CHARACTERS = 20_000  # at the end of an answer, which are examined
+_TAIL_CHARACTERS = (
+    20_000  # characters at the end of an answer that are searched for code and sentences
+)
+_TAIL_LINES = 400  # lines at the end of an answer that are compared with the last one
 
 # Signs that end a sentence, in all scripts; a semicolon ends entries of Chinese and French lists.
 _FULL_STOPS = tuple(".!?…。！？؟۔।॥։።။។;；")
@@ -115,7 +121,7 @@ _END_ASKED = compile_phrases("end_asked")
 def truncated(rollout: Rollout) -> Answer:
     """The answer is complete.
 
-    Passes: one that ends, in hashtags, keywords, a formula, a name or a verse too.
+    Passes: an answer that ends; the last line may also be hashtags, keywords, a formula, a name or a verse.
     Fails: the sampler stopped it ("length"); thoughts, a code fence, code, HTML, a formula, JSON or bold that
         never closes; an end in mid-sentence — a comma, an open bracket, "and the", "因为", a colon or a heading
         with nothing after it, half a word, no full stop where every other paragraph has one; half a row of a
@@ -153,8 +159,11 @@ def _find_open_structure(answer: str) -> str | None:
             return "a code fence never closes"
     text = answer.strip()
     open_json = find_unclosed_json(text)
-    if open_json or is_fence_open or text.endswith(("```", "~~~")):
+    if open_json:
         return open_json
+    # What ends with a fence, closed or open, has no open structure outside of it.
+    if is_fence_open or text.endswith(("```", "~~~")):
+        return None
     unfenced = "\n".join(outside)
     defect = find_unclosed_markup(text) or find_unclosed_formula(unfenced)
     if defect:
@@ -179,28 +188,32 @@ def _find_broken_end(rollout: Rollout) -> str | None:
     answer = rollout.answer
     if answer.rstrip().endswith(("```", "~~~")):
         return None
-    lines = [line for line in split_code(answer)[0][-400:] if line.strip()]
+    lines = [line for line in split_code(answer)[0][-_TAIL_LINES:] if line.strip()]
     if not lines:
         return None
     last = lines[-1]
     if len(last) > 20 and _is_in_prompt(last.strip(), rollout):
         return None  # the prompt asks for this end
 
+    # A table: the last row has fewer bars than the two before it ("\|" is a bar inside a cell).
     rows = [line.strip() for line in lines[-3:]]
     if len(rows) == 3 and all(row.startswith("|") for row in rows):
         bars = [row.replace("\\|", "").count("|") for row in rows]
         if rows[-2].endswith("|") and bars[-1] < min(bars[:-1]):
             return "the last row of a table is not whole"
+    # A list. "---" and "* * *" look like bullets, but are rules.
     if is_rule(last):
         return None
     if len(lines) > 1 and _MARKER_ONLY.match(last) and (is_item(lines[-2]) or len(answer) > 80):
         return f"an entry without text: {last.strip()!r}"
     if last.lstrip().startswith("|"):
-        return None
+        return None  # a whole row
+    # A heading.
     if _is_open_heading(lines) and not _is_in_prompt(last.strip("# *"), rollout):
         return f"nothing follows the heading: {last.strip()[:40]!r}"
     if is_heading(last):
         return None
+    # A line of prose, or an entry.
     return (
         _find_broken_line(last, language=detect_language(answer)[0])
         or _find_open_colon(lines, rollout)
@@ -239,9 +252,10 @@ def _find_broken_line(last: str, language: str) -> str | None:
     in_list = is_item(last)
     if last.count("**") % 2 and in_list and not last.rstrip(" \t\"'”’」").endswith("**"):
         return f"bold never closes: {end[-30:]!r}"
-    shortest = 12 if in_list else 20
+    # A short line may be a title, a name or a verse, which may end with "of" or a dash.
+    fewest_characters = 13 if in_list else 21
     fewest_wide = 4 if in_list else 8
-    is_long = len(end) > shortest or len(_WIDE_CHARACTER.findall(end)) >= fewest_wide
+    is_long = len(end) >= fewest_characters or len(_WIDE_CHARACTER.findall(end)) >= fewest_wide
     is_prose = not _SIGNS_WITHOUT_STOP.search(end[-60:]) and not _LABEL.match(end)
     if is_long and is_prose and _needs_continuation(end, language):
         return f"it ends in mid-sentence: {end[-30:]!r}"
@@ -282,10 +296,10 @@ def _find_open_colon(lines: list[str], rollout: Rollout) -> str | None:
         return None
     is_form = "__" in "".join(lines[-6:])
     last_sentence = re.split(r"(?<=[.!?])\s|[。！？]", end)[-1]
-    if is_form or _INPUT_ASKED.search(last_sentence):
+    if is_form or _INPUT_ASKED.search(last_sentence) or end in rollout.question:
         return None
-    if sum(map(len, lines)) < 60 or end in rollout.question:
-        return None  # EmptyAnswer decides about an announcement alone
+    if sum(map(len, lines)) < 60:
+        return None  # an announcement and nothing else: the verifier EmptyAnswer decides about that
     return f"nothing follows the colon: {end[-40:]!r}"
 
 
@@ -316,7 +330,10 @@ def _find_half_list(lines: list[str], question: str) -> str | None:
 
 
 def _judge_last_sentence(rollout: Rollout) -> Answer:
-    """Return the verdict on an answer whose finish reason is unknown and whose structures are closed."""
+    """Return the verdict on an answer whose finish reason is unknown and whose end shows no sure sign of a cut.
+
+    It ends if the last line is no prose, or if its last sentence has a full stop or needs none.
+    """
     answer = rollout.answer[-_TAIL_CHARACTERS:]
     lines = [line.strip() for line in split_code(answer)[0] if line.strip()]
     ends_in_code = answer.rstrip().endswith(("```", "~~~"))
@@ -331,6 +348,7 @@ def _judge_last_sentence(rollout: Rollout) -> Answer:
         return True, "it ends"
     if _is_in_prompt(sentence, rollout) or _is_in_prompt(text, rollout):
         return True, "it ends with words of the prompt"
+    # Another sentence stands before it in the last line, and one more elsewhere, so that this is prose with full stops.
     has_sentence_before = (
         len(text) > len(sentence) + 3 and len(_SENTENCE_BREAK.findall(answer)) >= 2
     )
@@ -343,9 +361,11 @@ def _judge_without_stop(
     """Return the verdict on an answer whose last sentence has no full stop.
 
     It fails if it ends with half a word, if the other entries of its list have full stops, or if the model of sentence
-    ends says that no sentence (or line) ends like this.
+    ends (`is_cut`) says that no sentence, or no line, ends like this. It passes if it may be a title, a name or a note.
+    Otherwise the verdict is missing.
 
-    lines: the lines of prose at the end of the answer. has_sentence_before: another sentence is in the last line.
+    lines: the lines of prose at the end of the answer. has_sentence_before: another sentence is in the last line, so
+    that a full stop was to be expected.
     """
     answer = rollout.answer[-_TAIL_CHARACTERS:]
     language = detect_language(answer)[0]
@@ -355,11 +375,12 @@ def _judge_without_stop(
         return False, f"half a word at the end: {last_word!r}"
 
     defect = f"no full stop at the end: {sentence[-40:]!r}"
+    complete = (True, "it ends")
     undecided = missing(f"{defect}, and it is not known why sampling ended: pass finish_reason")
     is_suspicious = has_sentence_before and words >= 3
     prompt = "\n".join(message.content for message in rollout.prompt)
     if _END_ASKED.search(prompt):
-        return undecided if is_suspicious else (True, "it ends")
+        return undecided if is_suspicious else complete
 
     # Lines like the last one: the other entries of its list, or the other paragraphs of six words or more.
     in_list = is_item(lines[-1])
@@ -369,30 +390,35 @@ def _judge_without_stop(
         peers = [line for line in lines[:-1] if _is_paragraph(line)]
     with_stop = sum(map(_has_stop, peers))
     most_have_stops = len(peers) >= 2 and 4 * with_stop >= 3 * len(peers)
-    is_name = last_word[0].isupper()
-    if in_list and (most_have_stops or (has_sentence_before and not is_name)):
+    ends_with_name = last_word[0].isupper()
+    if in_list and most_have_stops:
         return False, f"{defect}, and the other entries have one"
+    if in_list and has_sentence_before and not ends_with_name:
+        return False, f"{defect}, and the sentence before it in this entry has one"
 
-    # A line is a paragraph if the lines like it have full stops and it has enough words for a sentence.
+    # The last line is a paragraph of its own if the lines like it have full stops and it has enough words for a
+    # sentence. Without any such lines, a full stop anywhere in the answer is enough.
     all_have_stops = with_stop == len(peers) and _SENTENCE_BREAK.search(answer) is not None
     is_below_paragraph = len(lines) > 1 and (_has_stop(lines[-2]) or is_heading(lines[-2]))
     is_long = words >= (6 if is_below_paragraph else 10)
-    is_plain = not is_name and not _LABEL.match(sentence)
+    is_plain = not ends_with_name and not _LABEL.match(sentence)
     is_paragraph = (most_have_stops or all_have_stops) and is_long and is_plain
 
+    # The model judges sentences of a paragraph, and lines of texts whose lines have no full stops, such as verse.
     kind: Kind
-    margin = 0.0
+    margin = 0.0  # above the threshold of the model
     if has_sentence_before or is_paragraph:
         kind = "sentence"
         if words < 4:
             margin = 2.0  # "Good luck" and "Enjoy the trip" may do without a full stop
-    elif most_have_stops or is_name or words < (3 if in_list else 5) or len(lines) < 3:
-        return True, "it ends"  # a signature, a title, a name, a note
     else:
+        fewest_words = 3 if in_list else 5
+        if most_have_stops or ends_with_name or words < fewest_words or len(lines) < 3:
+            return complete  # a signature, a title, a name, a note
         kind = "line"
     if is_cut(sentence, language, kind, margin):
         return False, f"{defect}, and no {kind} ends like this"
-    return undecided if is_suspicious or is_paragraph else (True, "it ends")
+    return undecided if is_suspicious or is_paragraph else complete
 
 
 def _is_paragraph(line: str) -> bool:
@@ -403,6 +429,7 @@ def _is_paragraph(line: str) -> bool:
 
 
 def _has_stop(line: str) -> bool:
+    """Does the line end with a full stop or another sign that ends a sentence, perhaps before a closing quote?"""
     return line.rstrip(_CLOSERS).endswith(_FULL_STOPS)
 
 
@@ -412,6 +439,7 @@ def _is_text_line(line: str) -> bool:
 
 
 def _is_in_prompt(words: str, rollout: Rollout) -> bool:
+    """Do the words stand in a message of the prompt, in upper or lower case?"""
     return any(words.lower() in message.content.lower() for message in rollout.prompt)
 
 

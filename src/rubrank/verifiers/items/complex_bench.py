@@ -1,11 +1,12 @@
-"""ComplexBench: the questions of one item, decided by rules or by given verdicts, and their dependencies.
+"""ComplexBench: the share of an item's questions that hold, where some questions depend on others.
 
     ComplexBench(scoring_questions=[
         {"question": "Does it name the right branch?", "verdict": True},
         {"question": "At least 300 characters?", "rule": "length:[300,10000]", "dep": [0]}])
 
-`dep` lists the numbers of the questions that must hold first. The benchmark composes constraints with it: questions of
-an And have none, a task of a Chain depends on the one before, a branch of a Selection on having chosen it rightly.
+A question is decided by a verdict that is given (a judge's), a rule, a verifier or an instruction. `dep` lists the
+questions that must hold first, by their numbers from 0. The benchmark composes constraints with it: questions of an
+And have none, a task of a Chain depends on the one before, a branch of a Selection on having chosen it rightly.
 
 A rule is one or more lines `name:argument`, as the public file writes them; all must hold:
 
@@ -97,7 +98,7 @@ class BenchQuestion(BaseModel):
 Questions: TypeAlias = Annotated[list[BenchQuestion], Field(max_length=1000)]
 
 
-@verifier("ComplexBench", family="benchmark", domain=UNIT, version=2, how="both")
+@verifier("ComplexBench", family="benchmark", domain=UNIT, version=3, how="both")
 def complex_bench(
     rollout: Rollout, *, scoring_questions: Questions, compat: Compat = "fixed"
 ) -> Answer:
@@ -126,27 +127,30 @@ def complex_bench(
     except CycleError:
         return missing("questions depend on one another in a cycle")
 
-    alone: dict[int, Verdict] = {}  # without prerequisites, decided only when needed
-    results: dict[int, Verdict] = {}  # with prerequisites
+    own_verdicts: dict[int, Verdict] = {}  # of the questions alone, each decided when it is needed
+    results: dict[int, Verdict] = {}  # with their prerequisites
 
     def decide_alone(i: int) -> Verdict:
-        if i not in alone:
-            alone[i] = decide_question(rollout, scoring_questions[i], compat)
-        return alone[i]
+        if i not in own_verdicts:
+            own_verdicts[i] = decide_question(rollout, scoring_questions[i], compat)
+        return own_verdicts[i]
 
-    for i in order:
-        deps = prerequisites_of[i]
-        prerequisites = [results[dep] if compat == "fixed" else decide_alone(dep) for dep in deps]
-        failed = [
-            dep for dep, verdict in zip(deps, prerequisites, strict=True) if verdict.value == 0
-        ]
-        undecided = [verdict for verdict in prerequisites if verdict.value is None]
+    for i in order:  # prerequisites first
+        failed: list[int] = []
+        undecided: list[Verdict] = []
+        for dep in prerequisites_of[i]:
+            # The public checker asks only whether the prerequisite itself holds, not what it depends on.
+            prerequisite = results[dep] if compat == "fixed" else decide_alone(dep)
+            if prerequisite.value == 0:
+                failed.append(dep)
+            elif prerequisite.value is None:
+                undecided.append(prerequisite)
         if failed:
             results[i] = Verdict(0.0, f"question {failed[0]}, on which it depends, fails")
         elif undecided and decide_alone(i).value != 0:
             results[i] = undecided[0]
         else:
-            results[i] = decide_alone(i)
+            results[i] = decide_alone(i)  # a question that fails by itself needs no prerequisites
     broken: list[str] = []
     for i in range(len(scoring_questions)):
         verdict = results[i]
@@ -183,6 +187,7 @@ def decide_question(rollout: Rollout, question: BenchQuestion, compat: Compat) -
         ]
     if not subjects:
         return Verdict(0.0, "nothing to check")
+    # The question holds if all pieces pass; otherwise the first that does not decides.
     verdicts = [_verify(subject, question, compat) for subject in subjects]
     return next((verdict for verdict in verdicts if verdict.value != 1), verdicts[0])
 
@@ -209,7 +214,7 @@ def _verify(rollout: Rollout, question: BenchQuestion, compat: Compat) -> Verdic
 
 # "model_not_length_word_each:[1,100]": prefixes in either order, the name, "_each", and the argument.
 _RULE_LINE = re.compile(
-    r"""(?P<first>model_|not[ ]|not_)? (?P<second>model_)? (?P<third>not_)?
+    r"""(?P<prefixes> (?:model_|not[ ]|not_)? (?:model_)? (?:not_)? )
     (?P<name>[A-Za-z_]+?) (?P<each>_each)? : \s*(?P<argument>.*)\Z""",
     re.DOTALL | re.VERBOSE,
 )
@@ -217,6 +222,7 @@ _RULE_LINE = re.compile(
 _NEXT_LINE = re.compile(r"\n(?=(?:model_|not[ _])*[A-Za-z_]+:)")
 _CLOSING_QUOTES = {'"': '"', "“": "”", "`": "`", "「": "」"}
 _PUNCTUATION = frozenset(string.punctuation)
+# Rules whose arguments begin with the least and the most; all rules with a list of arguments; rules with a plain text.
 _RANGE_RULES = frozenset(("length", "length_word", "number", "keyword_num"))
 _LIST_RULES = _RANGE_RULES | {
     "keyword",
@@ -230,18 +236,19 @@ _TEXT_RULES = frozenset(("startswith", "endswith", "match"))
 
 @dataclass(frozen=True)
 class PieceRule:
-    """One line of a rule."""
+    """One line of a rule: "model_not_length_each:[1,100]" has the name "length" and the arguments "1" and "100"."""
 
     name: str
     arguments: tuple[str, ...]
     negated: bool = False
+    """`not_` stands before the name."""
     each: bool = False
+    """`_each` stands after the name: the rule must hold for each piece, not only for the first."""
     extracted: bool = False
-    """Whether a model has to find the piece first."""
+    """`model_` stands before the name: a model has to find the piece first."""
 
-    @property
-    def range(self) -> tuple[int, int]:
-        """The first two arguments as numbers: the least and the most."""
+    def read_range(self) -> tuple[int, int]:
+        """Return the first two arguments as numbers, the least and the most. Raises ValueError if they are none."""
         try:
             low, high = map(int, self.arguments[:2])
         except ValueError:
@@ -270,16 +277,15 @@ def _parse_line(line: str) -> PieceRule:
         arguments = _parse_list(match["argument"])
     else:
         arguments = (match["argument"].strip(),)
-    prefixes = [prefix for prefix in match.group("first", "second", "third") if prefix]
     rule = PieceRule(
         name,
         arguments,
-        negated=any("not" in prefix for prefix in prefixes),
+        negated="not" in match["prefixes"],
         each=match["each"] is not None,
-        extracted="model_" in prefixes,
+        extracted="model_" in match["prefixes"],
     )
     if name in _RANGE_RULES:
-        rule.range  # noqa: B018 - raises an error if the numbers are wrong
+        rule.read_range()  # raises ValueError if the numbers are wrong
     return rule
 
 
@@ -302,29 +308,45 @@ def check_rule(source: str, pieces: Sequence[str], compat: Compat) -> Holds:
     True
     """
     results = [_check_line(rule, pieces, compat) for rule in parse_rule(source)]
+    # The reason is that of the first line that does not hold.
     return next((result for result in results if not result.ok), results[0])
 
 
 def _check_line(rule: PieceRule, pieces: Sequence[str], compat: Compat) -> Holds:
     """Check one line of a rule on the pieces that are not empty."""
     pieces = [piece for piece in pieces if piece.strip()]
+    # These two rules are about all the pieces together.
     if rule.name == "number":
-        low, high = rule.range
-        return Holds(low <= len(pieces) <= high, f"{len(pieces)} pieces, {low} to {high} required")
+        low, high = rule.read_range()
+        result = Holds(
+            low <= len(pieces) <= high, f"{len(pieces)} pieces, {low} to {high} required"
+        )
+        return _negate(result) if rule.negated else result
     if not pieces:
         return Holds(_holds_without_piece(rule), f"nothing to check {rule.name} on")
     if rule.name == "starts_with_list":
-        if len(pieces) != len(rule.arguments):
-            return Holds(False, f"{len(pieces)} pieces, {len(rule.arguments)} required")
-        for piece, start in zip(pieces, rule.arguments, strict=True):
-            if not _fold(piece).startswith(_fold(start)):
-                return Holds(False, f"no piece begins with {start!r} in its place")
-        return Holds(True, "the pieces begin as required")
+        result = _check_starts(pieces, rule.arguments)
+        return _negate(result) if rule.negated else result
     for number, piece in enumerate(pieces if rule.each else pieces[:1], start=1):
         result = _check_piece(rule, piece, compat)
         if not result.ok:
             return Holds(False, f"piece {number}: {result.reason}" if rule.each else result.reason)
     return Holds(True, f"{rule.name} holds")
+
+
+def _check_starts(pieces: Sequence[str], starts: Sequence[str]) -> Holds:
+    """Check that there are as many pieces as starts, and that each piece begins with its start."""
+    if len(pieces) != len(starts):
+        return Holds(False, f"{len(pieces)} pieces, {len(starts)} required")
+    for number, (piece, start) in enumerate(zip(pieces, starts, strict=True), start=1):
+        if not _fold(piece).startswith(_fold(start)):
+            return Holds(False, f"piece {number} does not begin with {start!r}")
+    return Holds(True, "the pieces begin as required")
+
+
+def _negate(result: Holds) -> Holds:
+    """Return the result of a rule with `not_` before its name."""
+    return Holds(not result.ok, f"not: {result.reason}")
 
 
 def _holds_without_piece(rule: PieceRule) -> bool:
@@ -333,7 +355,7 @@ def _holds_without_piece(rule: PieceRule) -> bool:
 
 
 def _check_piece(rule: PieceRule, piece: str, compat: Compat) -> Holds:
-    """Check one piece; it may pass without the quotation marks around it."""
+    """Check one piece, with and without the quotation marks around it; it is enough if it passes one way."""
     # The public checker takes "None" for "nothing was extracted".
     if compat == "upstream" and "None" in piece and not rule.extracted:
         return Holds(_holds_without_piece(rule), "the piece holds “None”")
@@ -342,9 +364,7 @@ def _check_piece(rule: PieceRule, piece: str, compat: Compat) -> Holds:
     is_quoted = _CLOSING_QUOTES.get(stripped[:1]) == stripped[-1:]
     if not result.ok and is_quoted:
         result = _apply_rule(rule, stripped[1:-1], compat)
-    if rule.negated:
-        return Holds(not result.ok, f"not: {result.reason}")
-    return result
+    return _negate(result) if rule.negated else result
 
 
 def _apply_rule(rule: PieceRule, piece: str, compat: Compat) -> Holds:
@@ -361,7 +381,7 @@ def _apply_rule(rule: PieceRule, piece: str, compat: Compat) -> Holds:
             return Holds(False, f"{present[0]!r} occurs")
         return Holds(True, "no forbidden word occurs")
     if rule.name == "keyword_num":
-        low, high = rule.range
+        low, high = rule.read_range()
         count = sum(_fold(word) in folded for word in rule.arguments[2:])
         return Holds(low <= count <= high, f"{count} keywords occur, {low} to {high} required")
     if rule.name == "startswith":
@@ -375,11 +395,11 @@ def _apply_rule(rule: PieceRule, piece: str, compat: Compat) -> Holds:
         whole = _fold(rule.arguments[0])
         return Holds(folded in (whole, f"{whole}。", f"{whole}."), f"it is {piece.strip()[:60]!r}")
     if rule.name == "length":
-        low, high = rule.range
+        low, high = rule.read_range()
         count = len(piece) if compat == "upstream" else len(Text(piece).characters)
         return Holds(low <= count <= high, f"{count} characters, {low} to {high} required")
     if rule.name == "length_word":
-        low, high = rule.range
+        low, high = rule.read_range()
         count = len(piece.split()) if compat == "upstream" else len(Text(piece).words)
         return Holds(low <= count <= high, f"{count} words, {low} to {high} required")
     if rule.name == "Json":

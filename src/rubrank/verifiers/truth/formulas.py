@@ -1,12 +1,15 @@
-"""Results as formulas: where they stand in a text, their canonical form, and which pairs need no computing.
+"""Mathematical results: find them in a text, bring them into a canonical form, and compare them as far as possible.
 
 >>> read_formula(r"\\$18.90"), read_formula(r"\\dfrac12\\text{ cm}")
 (Formula(core='18.90', unit='$'), Formula(core='\\\\frac{1}{2}', unit='cm'))
 >>> find_formula("We get x + 7y", whole=False)
 'x + 7y'
 
-A formula is taken as a whole: the 7 in "x + 7y" is not a result. Two results are equal without any computing if their
-canonical forms are equal; other pairs are decided by `mathematics`.
+A comparison takes three steps, one for each section of this file:
+1. `find_formula` or `find_last_formula` takes the result out of a text, as a whole: the 7 in "x + 7y" is not a result.
+2. `read_formula` brings it into a canonical form: "\\frac12" and "$\\dfrac{1}{2}$" become "\\frac{1}{2}".
+3. `compare_formulas` compares two canonical forms. It returns None for pairs that need computer algebra, such as
+   (x + 1)^2 and x^2 + 2x + 1; `mathematics` decides those in a process of its own, which takes longer.
 """
 
 from __future__ import annotations
@@ -32,7 +35,7 @@ _DELIMITED = re.compile(
     re.VERBOSE,
 )
 # What may stand between two formulas that are one result: "$1$ and $2$".
-_JOINT = re.compile(
+_CONJUNCTION = re.compile(
     r"[\s*_]*(?:,|;|、|，|或|和|(?:,\s*)?(?:and|or|und|oder|et|ou|y|o|e)(?=\s))?[\s*_]*",
     re.IGNORECASE,
 )
@@ -62,8 +65,8 @@ _PROSE = re.compile(r"(?<![\\a-zA-Z{])(?!(?:" + _FUNCTIONS + r")(?![a-zA-Z]))[a-
 _WORDS_OF_LATEX = re.compile(
     r"\\(?:begin|end)\s*\{[a-z*]*\}|\\(?:text|mathrm|mbox|textbf|operatorname)\s*\{[^{}]*\}|\\[a-zA-Z]+"
 )
-# Begins what follows a result in its sentence and does not belong to it: "8, which occurs when x = 4".
-_BEYOND = re.compile(
+# The start of a remark behind a result: the ", which" of "8, which occurs when x = 4". A result ends before it.
+_REMARK_START = re.compile(
     r",?\s*(?:\b(?:because|since|which|not|rather|where|when|for|if|as)\b|因为|而不是|其中|\.\s+[A-Z])"
 )
 # "not 7 but 8", 不是7，而是8: the second one is the result.
@@ -74,7 +77,9 @@ _CORRECTION = re.compile(
 _ENVIRONMENT = re.compile(
     r"\\(?:begin|end)\s*\{(?:align(?:ed|at)?|equation|gather(?:ed)?|split|multline|eqnarray)\*?\}"
 )
+# What may stand around a formula and is no part of it: the "&= " and " \\\\" of "&= 5 \\\\", a full stop.
 _EDGES = re.compile(r"\A[\s&=]+|(?:\\\\|[\s&.,;。])+\Z")
+# The marker of a list before a formula: the "2) " of "2) x + 1".
 _NUMBERING = re.compile(r"\A\s*(?:\d{1,2}[.)]|[-•*])\s+")
 # "there are exactly 36"; not "there are 36 + 2", "there are 3.5".
 _COUNT = re.compile(
@@ -94,12 +99,18 @@ def find_formula(text: str, *, whole: bool) -> str:
     """
     text = " ".join(text.split())  # long runs of spaces cost time in every pattern
     text = _CORRECTION.sub("", text)
-    result = _BEYOND.split(text, maxsplit=1)[0]  # "8, which occurs when x = 4"
-    core = read_formula(result).core if whole else result
+    result = _REMARK_START.split(text, maxsplit=1)[0]
+
+    # A text that is nothing but a formula is taken as it is. A marked result may have a unit in words ("5 meters"),
+    # which is no prose. A dollar inside means that formulas and words alternate: "$x$ is $5$".
+    without_unit = read_formula(result).core if whole else result
     has_inner_dollar = "$" in result.strip("$ .,")
-    if not has_prose(core) and not has_inner_dollar and (whole or _OPERAND.search(result)):
+    is_formula = not has_prose(without_unit) and not has_inner_dollar
+    if is_formula and (whole or _OPERAND.search(result)):
         undelimited = result.replace("\\(", "").replace("\\)", "")
         return _EDGES.sub("", _NUMBERING.sub("", undelimited))
+
+    # Otherwise the formulas among the words; those of the remark only if there are none before it.
     for part in (result, text):
         formulas = _list_formulas(part)
         with_operands = [formula for formula in formulas if _OPERAND.search(formula)]
@@ -123,7 +134,10 @@ def find_last_formula(answer: str) -> str:
 
 
 def find_count(sentence: str) -> str:
-    """Return 36 for "Thus there are 36 ways to put 4 balls into 3 boxes."; "" if nothing is counted like this."""
+    """Return the number behind the last "there are" of a sentence; "" if there is none.
+
+    It is 36 in "Thus there are 36 ways to put 4 balls into 3 boxes.", whose last number is not the result.
+    """
     counts: list[str] = _COUNT.findall(sentence)
     return counts[-1].rstrip(",") if counts else ""
 
@@ -131,23 +145,23 @@ def find_count(sentence: str) -> str:
 def _list_formulas(text: str) -> list[str]:
     """Return the formulas of a text in order, with or without delimiters; "$1$ and $2$" is one, "1, 2"."""
     formulas: list[str] = []
-    end = 0
-    is_delimited = False
+    end = 0  # of the last delimited formula
     for match in _DELIMITED.finditer(text):
         formula = _EDGES.sub("", next(part for part in match.groups() if part))
         between = text[end : match.start()]
-        if is_delimited and between.strip() and len(between) < 40 and _JOINT.fullmatch(between):
+        follows_formula = end > 0 and bool(between.strip()) and len(between) < 40
+        if follows_formula and _CONJUNCTION.fullmatch(between):
             formulas[-1] += f", {formula}"
         else:
             formulas += _list_undelimited(between)
             formulas.append(formula)
-        is_delimited = True
         end = match.end()
     formulas += _list_undelimited(text[end:])
     return [formula for formula in formulas if formula]
 
 
 def _list_undelimited(text: str) -> list[str]:
+    """Return the formulas of a text without delimiters: "x + 7y" and "3" for "We get x + 7y and 3"."""
     candidates = [_trim(match[0]) for match in _UNDELIMITED.finditer(text)]
     return [candidate for candidate in candidates if _OPERAND.search(candidate)]
 
@@ -161,6 +175,7 @@ def _trim(candidate: str) -> str:
     """Return the formula without articles, punctuation and unmatched brackets of the sentence around it."""
     candidate = candidate.strip(" \t,;*_=&")
     candidate = _ARTICLE.sub("", candidate).strip(" \t,;*_=&")
+    # If the bracket of a sentence was taken along ("(x = 5"), only the last side is sure to be whole.
     if "=" in candidate and "," not in candidate and candidate.count("(") != candidate.count(")"):
         candidate = candidate.rpartition("=")[2]
     for opening, closing in ("()", "[]", "{}"):
@@ -194,14 +209,17 @@ _TEXT_COMMAND = re.compile(
     r"\\(?:text|mathrm|mathbf|mathbb|mathcal|textbf|textit|textrm|mbox|hbox|operatorname)\s*\{([^{}]*)\}"
 )
 _DEGREE = re.compile(r"\^\s*\{?\s*\\circ\s*\}?|\\degree(?![a-zA-Z])|°")
-# Short for braces: \frac12, \frac{1}2, \sqrt3, x^{2}.
+# Notations that LaTeX allows beside each other: \frac12 and \frac{1}{2}, \sqrt3 and \sqrt{3}, x^{2} and x^2.
 _SHORT_FRACTION = re.compile(r"\\frac\s*(\d|(?:\{[^{}]*\}))\s*(\d|[a-zA-Z]|(?:\{[^{}]*\}))")
 _SHORT_ROOT = re.compile(r"\\sqrt\s*(\d|[a-zA-Z])")
-_SHORT_INDEX = re.compile(r"([\^_])\{(\w)\}")
-_MIXED_NUMBER = re.compile(r"(?<![\w.}\\^_])(\d+)\s*\\frac\{(\d+)\}\{(\d+)\}")  # 2\frac{1}{3}
+_BRACED_INDEX = re.compile(r"([\^_])\{(\w)\}")
+# Numbers in these two patterns have at most 1000 digits, because `int` raises ValueError from 4301 digits on.
+# 2\frac{1}{3}
+_MIXED_NUMBER = re.compile(r"(?<![\w.}\\^_])(\d{1,1000})\s*\\frac\{(\d{1,1000})\}\{(\d{1,1000})\}")
+# 0.1\overline{6}
 _REPEATING_DECIMAL = re.compile(
-    r"(?<![\d.])(\d*)\.(\d*)\\(?:overline|bar)\s*\{?(\d+)\}?"
-)  # 0.1\overline{6}
+    r"(?<![\d.])(\d{0,1000})\.(\d{0,1000})\\(?:overline|bar)\s*\{?(\d{1,1000})(?!\d)\}?"
+)
 _GROUPED_DIGITS = re.compile(r"(?<![\d,.(\[{])(\d{1,3}(?:,\d{3})+)(?![\d,])")  # 1,000
 # The base of a number at its end: 101_2, 1F_{16}, 101_{two}.
 _BASE = re.compile(
@@ -232,7 +250,7 @@ _NAME = re.compile(
 
 def read_formula(text: str) -> Formula:
     """Return the canonical form of a result in LaTeX or plain text."""
-    # Characters, delimiters and commands for spaces and texts.
+    # Characters, delimiters and commands for spaces and texts. NFKC would turn "5²" into "52".
     text = text.replace("²", "^2").replace("³", "^3")
     text = spell_powers(unicodedata.normalize("NFKC", text)).replace("−", "-")
     text = text.strip().rstrip(".。,;").strip()
@@ -254,7 +272,7 @@ def read_formula(text: str) -> Formula:
     core = _MIXED_NUMBER.sub(_write_mixed, core)
     core = _REPEATING_DECIMAL.sub(_write_repeating, core)
     core = re.sub(r"\s+", " " if has_prose(core) else "", core).strip()
-    core = _SHORT_INDEX.sub(r"\1\2", core)
+    core = _BRACED_INDEX.sub(r"\1\2", core)
     core = re.sub(r"(?<![\d.])\.(?=\d)", "0.", core)
     if re.fullmatch(r"[({\[]*[A-Za-z][)}\]]*", core):  # (C)
         core = core.strip("(){}[]")
@@ -325,15 +343,17 @@ def compare_formulas(truth: Formula, result: Formula, *, is_marked: bool = True)
         return _is_converted(truth, result)
     true_core = truth.core
     core = result.core
+    # If only one of the two is an equation ("x = 5"), its last side is compared.
     if "=" not in true_core:
-        core = _drop_sides(core, is_marked)
+        core = _take_last_side(core, is_marked)
     elif "=" not in core:
-        true_core = _drop_sides(true_core, is_marked=True)
+        true_core = _take_last_side(true_core, is_marked=True)
     true_value = evaluate(true_core)
     value = evaluate(core)
+    # One of the two has a percent sign: 50% equals 0.5, and 50 may also stand for 50%. But a truth below 1 without the
+    # sign is a share: 0.5 is not 0.5%.
     has_one_percent_sign = "%" in (truth.unit, result.unit) and truth.unit != result.unit
     if has_one_percent_sign and true_value is not None and value is not None:
-        # 50% equals 0.5; 50 may also stand for 50%.
         truth_has_sign = truth.unit == "%"
         readings = [100 * value] if truth_has_sign else [value / 100]
         if truth_has_sign or abs(true_value) >= 1:
@@ -341,6 +361,7 @@ def compare_formulas(truth: Formula, result: Formula, *, is_marked: bool = True)
         return any(math.isclose(reading, true_value, rel_tol=1e-9) for reading in readings)
     if core == true_core:
         return True
+    # Brackets around all of it do not matter, except around a list: (1, 2) may be an interval or a point.
     if core and "," not in core and core.strip("(){}") == true_core.strip("(){}"):
         return True
     if (
@@ -349,6 +370,7 @@ def compare_formulas(truth: Formula, result: Formula, *, is_marked: bool = True)
         and math.isclose(value, true_value, rel_tol=1e-9, abs_tol=1e-12)
     ):
         return True
+    # Words ("even", "Monday") are compared letter by letter.
     if has_prose(true_core) or has_prose(core) or re.fullmatch(r"[A-Za-z ]{2,}", true_core):
         letters = [char for char in core.casefold() if char.isalnum()]
         return letters == [char for char in true_core.casefold() if char.isalnum()]
@@ -362,16 +384,18 @@ def compare_formulas(truth: Formula, result: Formula, *, is_marked: bool = True)
     return None
 
 
-def _drop_sides(core: str, is_marked: bool) -> str:
+def _take_last_side(core: str, is_marked: bool) -> str:
     """Return the last side of an equation: 5 for "x = 5" and "A + B = 2 + 3 = 5".
 
-    Lists ("x = 1, y = 2"), inequalities and equations that are themselves the result ("x^2 + y^2 = 1") stay.
+    Lists ("x = 1, y = 2"), inequalities and equations that are themselves the result ("x^2 + y^2 = 1") stay whole.
+    is_marked: the result is marked as such. If it is not, a single equation is a result only if its first side has a
+    power, a fraction or a quotient; otherwise it is a step of the computation ("a + b = 5").
     """
     core = _NAME.sub("", core)
     if "," in core or re.search(r"[<>≤≥≠]|\\(?:leq?|geq?|neq?|lt|gt)(?![a-z])", core):
         return core
     if "≡" in core or "\\equiv" in core:
-        core = re.sub(r"\(?\\?p?mod(?:\{?\d+\}?)\)?\Z", "", core)
+        core = re.sub(r"\(?\\?p?mod(?:\{?\d+\}?)\)?\Z", "", core)  # \pmod{7}
     *sides, last = re.split(r"=|≡|\\equiv(?![a-z])", core)
     is_equation = len(sides) == 1 and evaluate(sides[0]) is None
     if is_equation and (is_marked or re.search(r"[a-zA-Z]\^|\\frac|/", sides[0])):
@@ -380,6 +404,7 @@ def _drop_sides(core: str, is_marked: bool) -> str:
 
 
 def _is_equation(core: str) -> bool:
+    """Does the formula have an equals sign, other than in an index?"""
     without_indices = re.sub(r"_\{[^{}]*\}", "", core)  # the sign in \\sum_{k=1} does not count
     return "=" in without_indices
 

@@ -1,4 +1,6 @@
-"""Does a sentence answer a known question with the truth, wherever it stands in the sentence?
+"""Decides whether sentences of an answer give the expected result, anywhere in a sentence.
+
+The expected result is called the truth. Finding its words is not enough:
 
 >>> question = "Who performed the halftime show?"
 >>> mentions(["Lady Gaga performed the halftime show in 2017."], "Lady Gaga", question)
@@ -6,9 +8,12 @@ True
 >>> mentions(["Although Lady Gaga was asked, Shakira performed."], "Lady Gaga", question)
 False
 
-The truth may have other endings (Paříž, v Paříži), lack middle names or words that the question gives ("31%" for "31%
-year over year"), or list the same parts in another order. Nothing may deny it, doubt it, compare with it, set it beside
-others or make it part of a longer name, and the question itself must not name it.
+A sentence passes in one of three ways, which `mentions` tries in this order:
+1. It names a form of the truth (`_list_forms`): with other endings (Paříž, v Paříži), without middle names, or without
+   words that the question gives ("President Obama", "Obama"). Nothing may deny it, doubt it, compare with it, set it
+   beside others or make it part of a longer name, and the question itself must not name it.
+2. The truth is a date, and the sentence gives the same one in another notation.
+3. The truth is a list, and the sentence lists the same parts, perhaps in another order.
 """
 
 from __future__ import annotations
@@ -32,7 +37,7 @@ from rubrank.verifiers.truth.surroundings import (
 
 LONGEST_SENTENCE = 600  # characters of a sentence that may claim something
 _LONGEST_QUESTION = 20_000  # characters at the end of a question that are searched
-_MOST_WORDS = 400  # of a sentence or question
+_MOST_WORDS = 400  # words of a sentence or question that are compared; later ones are not seen
 
 # ---- phrases, from data/claim_words.tsv ----
 _AND = write_pattern(read_phrases("and"))
@@ -97,8 +102,10 @@ class _Word(NamedTuple):
 def mentions(sentences: list[str], truth: str, question: str, *, only_lists: bool = False) -> bool:
     """Does one of the sentences answer the question with the truth, or with another form of it?
 
-    The first sentence is the first of the answer: if it gives a name, later sentences may only tell more about it.
-    only_lists: only as a list of all the parts of the truth.
+    sentences: in the order of the answer. If the first one answers with another name, the later ones only tell more
+        about that name, so that the truth in them is no answer.
+    question: may be empty if it is not known; then the rules are stricter.
+    only_lists: the truth counts only as a date, or as a list of all its parts.
     """
     language = detect_language(question)[0] if question.strip() else ""
     sentences = [
@@ -108,6 +115,7 @@ def mentions(sentences: list[str], truth: str, question: str, *, only_lists: boo
     forms = [] if only_lists else _list_forms(_join_digits(truth), question, language)
     for form in forms:
         letters = "".join(form)
+        # "x" and "yes" stand in too many sentences to mean anything there. A number is read as a whole.
         is_number = len(form) == 1 and form[0].isdigit()
         is_short = len(letters) < 2 or _SHORT_WORDS.issuperset(form)
         if (is_short and not is_number) or _is_in_question(form, question, language):
@@ -131,7 +139,7 @@ def mentions(sentences: list[str], truth: str, question: str, *, only_lists: boo
 
 
 def _gives_answer(first: str, later: str, question: str) -> bool:
-    """Does the first sentence give a new name, and repeat more of the question than the later one?"""
+    """Is the first sentence the answer: does it give a new name and repeat more of the question than the later one?"""
     question_words = set(_list_words(question))
     names = [fold_accents(name) for name in _LATER_WORD.findall(first) if name[0].isupper()]
     new_names = [
@@ -156,6 +164,7 @@ def _is_in_question(truth_words: list[str], question: str, language: str) -> boo
     """Does the question name the truth, even inside a longer word: Kanaloa in "Kamakanaloa"?"""
     question = question[-_LONGEST_QUESTION:]
     letters = "".join(truth_words)
+    # Inside a word of the question. An adjective is no such word: "Which Parisian street …?" does not name Paris.
     if letters.isalpha() and len(letters) > 4 and is_spaced(letters[0]):
         for word in _list_words(question):
             is_adjective = word.startswith(letters) and len(word) < len(letters) + 4
@@ -179,11 +188,12 @@ def blank_quotations(text: str, source: str | None = None) -> str:
 
 
 def _list_forms(truth: str, question: str, language: str) -> list[list[str]]:
-    """Return the words of the truth, and of its shorter forms: without middle names, or words of the question."""
+    """Return forms of the truth, each as a list of words: the whole truth first, then shorter forms of it."""
     truth = re.sub(r"(?<=\w{3})\s*\([^()]*\)\s*\Z", "", truth)  # "Stadion (Diaulos)"
     spelled = [match[0] for match in _WORD.finditer(truth)]
     words = _list_words(truth, language)
     forms = [words]
+    # Below, words are compared with their spelling one by one, which is impossible if an article was left out.
     if len(words) != len(spelled) or len(words) < 2 or not question.strip():
         return forms
     question = question[-_LONGEST_QUESTION:]
@@ -211,19 +221,19 @@ def _names_date(sentence: str, truth: str, question: str) -> bool:
     """Is the truth a date, and the only one that the sentence gives, in any notation: 5.6.1944, June 5, 1944?"""
     true_dates = find_dates(truth)
     dates = find_dates(sentence)
-    if len(true_dates) != 1 or len(dates) != 1 or dates[0][0] != true_dates[0][0]:
+    if len(true_dates) != 1 or len(dates) != 1:
         return False
-    _, true_start, true_end = true_dates[0]
-    is_date_alone = not re.search(r"\d", truth[:true_start] + truth[true_end:])
-    if not is_date_alone or dates[0][0] in read_dates(question):
+    true_date, true_start, true_end = true_dates[0]
+    date, start, end = dates[0]
+    has_other_numbers = re.search(r"\d", truth[:true_start] + truth[true_end:]) is not None
+    if date != true_date or has_other_numbers or date in read_dates(question):
         return False
-    _, start, end = dates[0]
     is_in_brackets = sentence.rfind("(", 0, start) > sentence.rfind(")", 0, start)
     if is_in_brackets or DOUBT.search(sentence):
         return False
-    return not is_ruled_out(sentence, start, end, question) and not is_in_denying_clause(
-        sentence, start, end, question
-    )
+    if is_ruled_out(sentence, start, end, question):
+        return False
+    return not is_in_denying_clause(sentence, start, end, question)
 
 
 def _lists_parts(sentence: str, truth: str, question: str, language: str) -> bool:
@@ -232,9 +242,10 @@ def _lists_parts(sentence: str, truth: str, question: str, language: str) -> boo
     The order matters only if the question asks for one.
     """
     parts = [_list_words(part) for part in _LIST_SEPARATOR.split(truth)]
+    # Short parts and numbers are found by chance.
     if len(parts) < 2 or any(len("".join(part)) <= 3 for part in parts) or re.search(r"\d", truth):
         return False
-    places: list[tuple[int, int]] = []
+    places: list[tuple[int, int]] = []  # of the first mention of each part
     for part in parts:
         places += _find_words(sentence, part, language)[:1]
     if len(places) < len(parts) or _NEGATION.search(sentence) or DOUBT.search(sentence):
@@ -305,22 +316,26 @@ def is_in_denying_clause(sentence: str, start: int, end: int, question: str) -> 
 def _is_start_of_name(mention: str, after: str, question: str) -> bool:
     """Is the truth only the beginning of a longer name or number: "Paris Hilton" for Paris, "1.4.4.1" for 1.4?
 
-    A number before a name is whole ("in 1944 Bohr", "3,5 TeV"), and so is a first name if one was asked for. So is what
-    stands before a number or behind a small letter, if the question gives the next word: "in October 1993" answers
-    "In which month of 1993 …?".
+    mention: the truth as the sentence writes it. after: the rest of the sentence behind it.
     """
     next_name = _NEXT_NAME.match(after)
     if next_name is None:
         return False
-    if after[0] != " ":
+    if after[0] != " ":  # "Paris-Nice", "1.4.4.1"
         return True
-    starts_name = next_name[0][-1].isalpha()
+    is_before_name = next_name[0][-1].isalpha()
     if mention[0].isdigit():
-        return not starts_name
-    if starts_name and mention[0].isupper():
+        # "in 1944 Bohr" and "3,5 TeV" are whole numbers; "12 000" goes on.
+        return not is_before_name
+    if is_before_name and mention[0].isupper():
+        # The first name is enough if only that was asked for.
         return _FIRST_NAME_ASKED.search(question) is None
-    question_words = set(_list_words(question))
-    return _list_words(after[:100])[0] not in question_words
+    # A number follows ("October 1993"), or a name follows a word in small letters. It does not belong to the truth if
+    # the question gives it: "in October 1993" answers "In which month of 1993 …?".
+    next_words = _list_words(after[:100])
+    if not next_words:
+        return False  # there is only an article behind it, as in a text that breaks off: "the dragon The"
+    return next_words[0] not in set(_list_words(question))
 
 
 # ---- other numbers -------------------------------------------------------------------------------------------------
@@ -349,8 +364,12 @@ def names_other_numbers(answer: str, truth: str, question: str) -> bool:
 
 
 def has_rival_number(sentence: str, truth_words: list[str], question: str) -> bool:
-    """Is there another number that might be the answer: of as many digits, and not in the question?"""
+    """Does the sentence hold another number that might be the answer?
+
+    It is not in the question, and it is a year (four digits) if and only if the truth is one.
+    """
     numbers = [word for word in truth_words if word.isdigit()]
+    # A truth of three words or more is too special to be confused with another number.
     if len(truth_words) > 2 or not numbers:
         return False
     is_year = max(map(len, numbers)) == 4
@@ -366,7 +385,8 @@ def has_rival_number(sentence: str, truth_words: list[str], question: str) -> bo
     without_brackets = re.sub(r"\([^()]*\)", " ", sentence)  # what is in brackets explains
     for word in _list_words(without_brackets):
         is_other = word.isdigit() and word not in truth_words and word not in question_words
-        if is_other and (len(word) == 4) == is_year:
+        is_of_same_kind = (len(word) == 4) == is_year
+        if is_other and is_of_same_kind:
             return True
     return False
 
@@ -420,6 +440,7 @@ def _read_number_words(language: str) -> dict[str, str]:
 
 
 def _list_words(text: str, language: str = "") -> list[str]:
+    """Return the words of a text without case, accents and articles, numbers in digits: "The Four" → ["4"]."""
     return [word.text for word in _split_words(text, language)]
 
 
@@ -481,12 +502,16 @@ def _is_inflected(row: list[str], truth_words: list[str]) -> bool:
 
 
 def _share_stem(word: str, other: str) -> bool:
-    """Is the word a form of the other: únoru of únor, Rimingtonová of Rimington? The stem is half of it or more."""
+    """Is the word a form of the other: únoru of únor, Rimingtonová of Rimington?
+
+    Both come without accents. The order matters: Martina may be a form of Martin, but Martin is none of Martina. They
+    must share more than half of the longer word.
+    """
     if word == other:
         return True
     if word[0] != other[0] or not (word.isalpha() and other.isalpha()):
         return False
-    if other == f"{word}a":  # Martin is no form of Martina
+    if other == f"{word}a":
         return False
     # Czech June (červen, června) and July (červenec, července) share more than their stem.
     july = ("cervenec", "cervenc")
@@ -505,7 +530,7 @@ def _share_stem(word: str, other: str) -> bool:
         return False
     if word == f"{other}ova":
         return True
-    # Another last consonant makes another word: Irán, Irák.
+    # Another last consonant makes another word: Irán, Irák. Another vowel does not: Praha, Prahy.
     ending = word[stem:]
     other_ending = other[stem:]
     has_vowel = ending in _VOWELS or other_ending in _VOWELS
