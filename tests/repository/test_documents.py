@@ -17,7 +17,12 @@ from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
+from numba.core.annotations import type_annotations
 from pytest_examples import CodeExample, EvalExample, find_examples
+
+# While an example runs, pytest-examples replaces `print` by one that walks the stack. numba prints thousands of lines
+# into a buffer when it saves a kernel, so an example that compiles one took minutes. numba keeps the usual `print`.
+type_annotations.print = print
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "rubrank"
