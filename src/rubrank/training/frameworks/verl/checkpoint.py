@@ -1,31 +1,36 @@
-"""Save the last complete step before a run ends because its judges failed; the next run repeats the failed step.
+"""Save the last complete step of a verl run before it ends because its judges failed.
 
     steps 1 to 7 are done; in step 8 no judge answers any more, and `on_outage` says not to continue
     →  global_step_7 is saved; the same command resumes from there with the prompts of step 8
     →  JudgeOutage is raised, with a note that says so
 
-When a step fails, an ordinary checkpoint of verl would be wrong: the data loader has already handed out the prompts of
-the step. So the state of the loader before the step is saved. Asynchronous modes save their queue instead: prompts that
-were taken from the loader and not trained on are put back into the queue, so that they are sampled again.
+An ordinary checkpoint of verl would lose the prompts of the failed step: the data loader has handed them out already.
+What is saved instead depends on verl's mode:
+
+    synchronous     the state that the data loader had before the step
+    asynchronous    the queue between sampling and training. Prompts that were taken from the loader and not trained on
+                    are marked as pending in the queue, so that the resumed run samples them again.
+
+Who raises the errors of judges depends on the reward manager:
+
+    RubricScores    the trainer itself.
+    RubricBarrier   an actor, in another process, in which the samples of a group wait for each other. verl only sees
+                    that the rollouts of a group are lost, and would sample new groups until the judges answer again. So
+                    the trainer asks the actor for errors after sampling, and before it replaces lost groups.
 
 `CheckpointBeforeOutage` overrides these methods of verl's v1 trainer:
 
-    on_step_begin                    remembers the state of the data loader
+    fit                              runs all steps; saves the last complete one if the judges end the run
+    _reissue_inflight_prompts        in a resumed run: marks prompts that may not have been judged as pending
+    on_step_begin                    remembers the state of the data loader (synchronous mode)
+    _add_prompts_to_generate         raises an error of the barrier, before lost groups are replaced
     _submit_batch_to_rollout         remembers the prompts that are in flight (asynchronous modes)
-    on_sample_begin, on_sample_end   remember whether the servers are sampling; then raises an outage of the barrier
-    _add_prompts_to_generate         raises an outage of the barrier, before lost groups are replaced
+    on_sample_begin, on_sample_end   remember whether the servers are sampling; the end raises an error of the barrier
     on_step_end                      remembers that the step is complete
-    fit                              saves the last complete step if the judges end the run
-    _reissue_inflight_prompts        in the resumed run: prompts that may not have been judged are sampled again
-
-With `RubricScores`, the trainer itself raises the errors of judges. `RubricBarrier` raises them in an actor: verl then
-loses the rollouts of a group, does not see the reason, and would sample new groups until the judges answer again. So
-the trainer asks the actor for errors after sampling, and before it replaces lost groups.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import suppress
 from copy import deepcopy
 from pathlib import Path
@@ -35,19 +40,25 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from rubrank.errors import JudgeOutage, JudgingFailed
 
 if TYPE_CHECKING:
-    # the next class in the method resolution order: one of verl's trainers
+    # The next class in the method resolution order is one of verl's trainers, which has no type hints.
     _Trainer: TypeAlias = Any
 else:
     _Trainer = object
 
 Fault: TypeAlias = JudgeOutage | JudgingFailed
+"""An error of the judges that ends a run."""
 
 BARRIER_MANAGER = "RubricBarrier"
+"""The reward manager whose samples wait in an actor until their group is complete."""
 BARRIER_ACTOR = "rubrank_barrier"
+"""The name of that actor."""
 MODES = ("sync", "colocate_async", "separate_async")
-"""verl's modes; each has a counterpart `rubrank_…`."""
-_LATEST_STEP_FILE = "latest_checkpointed_iteration.txt"
-_ACTOR_TIMEOUT_SECONDS = 60.0  # seconds; the actor only returns an attribute
+"""verl's modes; each has a counterpart `rubrank_…`, whose trainer is a `CheckpointBeforeOutage`."""
+_QUEUE_PARTITION = "train"  # the part of verl's queue with training prompts and rollouts, but not those of validation
+_LATEST_STEP_FILE = (
+    "latest_checkpointed_iteration.txt"  # verl writes it when a checkpoint is complete
+)
+_ACTOR_TIMEOUT_SECONDS = 60.0  # generous: the actor only returns an attribute
 
 
 def uses_barrier(config: Any) -> bool:
@@ -68,21 +79,25 @@ def choose_mode(config: Any) -> str:
 
 
 def find_barrier_fault() -> Fault | None:
-    """Return the error of judges that made groups fail, preferably an outage; None: no such error, or no barrier."""
+    """Ask the actor of the barrier for the error of judges that made groups fail, preferably an outage.
+
+    None: there is no such error, or the actor does not exist or does not answer.
+    """
     import ray  # type: ignore[import-not-found, unused-ignore]
 
-    with suppress(ValueError, ray.exceptions.RayError):
-        fault: Fault | None = ray.get(
-            ray.get_actor(BARRIER_ACTOR).fault.remote(), timeout=_ACTOR_TIMEOUT_SECONDS
-        )
-        return fault
-    return None
+    try:
+        actor = ray.get_actor(BARRIER_ACTOR)  # ValueError: no actor of this name
+        fault: Fault | None = ray.get(actor.fault.remote(), timeout=_ACTOR_TIMEOUT_SECONDS)
+    except (ValueError, ray.exceptions.RayError):
+        return None
+    return fault
 
 
 def save_step(trainer: Any, step: int, loader: Any = None) -> str:
     """Save the trainer as `global_step_<step>`, unless that exists; returns a sentence for the user.
 
     loader: the state of the training data loader at that step; None: as it is now.
+    A checkpoint that cannot be saved is reported in the sentence, and never raises.
     """
     if step < 1:
         return "No step was complete, so there is nothing to save."
@@ -94,6 +109,7 @@ def save_step(trainer: Any, step: int, loader: Any = None) -> str:
     with suppress(OSError, ValueError):
         if int((folder.parent / _LATEST_STEP_FILE).read_text()) == step:
             return f"{folder} had been saved: {command} resumes from there."
+    # verl saves the step that it is in, and the loader as it is. Both are exchanged until that is done.
     current_step = trainer.global_steps
     current_loader = trainer.train_dataloader
     trainer.global_steps = step
@@ -111,25 +127,31 @@ def save_step(trainer: Any, step: int, loader: Any = None) -> str:
 
 
 class CheckpointBeforeOutage(_Trainer):
-    """A mixin; put it before one of verl's v1 trainers."""
+    """A mixin that saves a checkpoint when judges fail; put it before one of verl's v1 trainers."""
 
     # Class attributes, because verl's trainers restore a checkpoint from within their own `__init__`.
     _done_step = 0
     """The last complete step. If a step has several updates, the weights may contain some updates of the next one."""
     _loader_state: Any = None
-    """The state of the data loader before the current step; of the synchronous mode."""
+    """The state of the data loader before the current step (synchronous mode)."""
     _is_sampling = False
+    """Whether the servers that sample responses are running, and so hold GPU memory."""
     _sample_again = False
-    """Whether the prompts in a checkpoint's queue must be sampled again: some may be marked as done, but not judged."""
+    """Whether the prompts in a checkpoint's queue must be sampled again: some may be marked as done, but not judged.
+
+    Set before a checkpoint is saved because of the judges. `RubricAdvantage` in `trainer.py` writes it into the
+    checkpoint, and reads it in the resumed run.
+    """
 
     def fit(self, agent_loop_manager: Any) -> None:
         """Run verl's `fit`, and save a checkpoint before it ends because of the judges."""
         self._done_step = self.global_steps
-        self._issued: dict[str, tuple[Any, int]] = {}
-        """Prompt → the batch in which it was submitted, and its row there; of asynchronous modes."""
+        self._prompts_in_flight: dict[str, tuple[Any, int]] = {}
+        """Id of a prompt → the batch in which it was submitted, and its row there (asynchronous modes)."""
         try:
             super().fit(agent_loop_manager)
         except Exception as error:
+            # With the barrier, verl may fail because groups are lost; the reason is in the actor.
             fault = error if isinstance(error, Fault) else self._find_fault()
             if fault is None:
                 raise
@@ -139,9 +161,11 @@ class CheckpointBeforeOutage(_Trainer):
             raise fault from error
 
     def _find_fault(self) -> Fault | None:
+        """Return the error that the actor of the barrier has, if there is one."""
         return find_barrier_fault() if uses_barrier(self.config) else None
 
     def _raise_outage(self) -> None:
+        """Raise the error of the barrier if no judge answers any more; after other errors, the run goes on."""
         fault = self._find_fault()
         if isinstance(fault, JudgeOutage):
             raise fault
@@ -149,7 +173,7 @@ class CheckpointBeforeOutage(_Trainer):
     def _save_last_step(self) -> str:
         """Save the last complete step; returns a sentence for the user."""
         if self._is_sampling:
-            # The servers release the GPU memory in which the checkpoint is assembled.
+            # The servers must release the GPU memory in which the checkpoint is assembled.
             with suppress(Exception):
                 super().on_sample_end()
         self._sample_again = True
@@ -175,8 +199,11 @@ class CheckpointBeforeOutage(_Trainer):
         """Note that the step is complete: its update is in the weights."""
         self._done_step = self.global_steps
         if self.trainer_mode != "sync":
+            # verl removes prompts from the queue when they have been trained on.
             queued = set(_list_queued_prompts())
-            self._issued = {uid: place for uid, place in self._issued.items() if uid in queued}
+            self._prompts_in_flight = {
+                uid: place for uid, place in self._prompts_in_flight.items() if uid in queued
+            }
         super().on_step_end()
 
     def on_sample_begin(self) -> None:
@@ -185,27 +212,33 @@ class CheckpointBeforeOutage(_Trainer):
         super().on_sample_begin()
 
     def on_sample_end(self) -> None:
-        """Raise an outage of the barrier: sampling, and with it judging, is over."""
+        """End the sampling, and with it the judging; then raise an outage of the barrier."""
         super().on_sample_end()
         self._is_sampling = False
         self._raise_outage()
 
     def _add_prompts_to_generate(self, num_prompts: int) -> int:
-        """Raise an outage of the barrier: verl calls this also to replace groups that failed."""
+        """Raise an outage of the barrier first, because verl calls this also to replace groups that failed."""
         self._raise_outage()
         return int(super()._add_prompts_to_generate(num_prompts))
 
     def _submit_batch_to_rollout(self, batch: Any) -> int:
+        """Remember the prompts before they are sampled."""
         self._remember_prompts(batch)
         return int(super()._submit_batch_to_rollout(batch))
 
-    def _reissue_inflight_prompts(self, partition_id: str = "train") -> int:
-        """In a resumed run, also remember the prompts of the queue, and sample them again if they may lack judges."""
+    def _reissue_inflight_prompts(self, partition_id: str = _QUEUE_PARTITION) -> int:
+        """In a resumed run, remember the prompts of the queue; mark all as pending if some may not have been judged.
+
+        verl then submits the pending ones again.
+        """
         import transfer_queue as tq  # type: ignore[import-not-found, unused-ignore]
 
-        if self.trainer_mode != "sync" and (uids := list(_list_queued_prompts())):
+        uids = [] if self.trainer_mode == "sync" else _list_queued_prompts()
+        if uids:
             self._remember_prompts(tq.kv_batch_get(keys=uids, partition_id=partition_id))
-            if self._sample_again:  # workers may have continued while the checkpoint was saved
+            # `_put_prompts_back` has marked them once, but workers may have continued while the checkpoint was saved.
+            if self._sample_again:
                 tq.kv_batch_put(
                     keys=uids, partition_id=partition_id, tags=self._make_pending_tags(len(uids))
                 )
@@ -215,7 +248,7 @@ class CheckpointBeforeOutage(_Trainer):
     # ----------------------------------------------------------------------------------------------- prompts in flight
 
     def _remember_prompts(self, batch: Any) -> None:
-        """Remember where each prompt of a batch is, until it is trained on."""
+        """Remember in which row of which batch each prompt is, until it is trained on (asynchronous modes)."""
         if self.trainer_mode == "sync":
             return
         from tensordict.tensorclass import NonTensorData  # type: ignore[import-not-found, unused-ignore]
@@ -226,36 +259,41 @@ class CheckpointBeforeOutage(_Trainer):
         ]
         rows = batch.select(*row_fields)
         for i, uid in enumerate(rows["uid"]):
-            self._issued[str(uid)] = (rows, i)
+            self._prompts_in_flight[str(uid)] = (rows, i)
 
     def _put_prompts_back(self) -> None:
         """Mark prompts that were not trained on as pending, so that a resumed run samples them again."""
         import transfer_queue as tq
         from verl.utils import tensordict_utils as tu  # type: ignore[import-not-found, unused-ignore]
 
-        rows_of_batch: dict[int, tuple[Any, list[int]]] = {}
-        for batch, row in self._issued.values():
-            rows_of_batch.setdefault(id(batch), (batch, []))[1].append(row)
-        for batch, rows in rows_of_batch.values():
+        # The rows of one batch are written together. Batches cannot be keys, so they are told apart by their identity.
+        batches: dict[int, Any] = {}
+        rows_of_batch: dict[int, list[int]] = {}
+        for batch, row in self._prompts_in_flight.values():
+            batches[id(batch)] = batch
+            rows_of_batch.setdefault(id(batch), []).append(row)
+        for batch_id, rows in rows_of_batch.items():
+            batch = batches[batch_id]
             fields = tu.index_select_tensor_dict(batch, rows)
             uids = [str(uid) for uid in fields["uid"]]
             tq.kv_batch_put(
                 keys=uids,
-                partition_id="train",
+                partition_id=_QUEUE_PARTITION,
                 fields=fields,
                 tags=self._make_pending_tags(len(uids)),
             )
 
     def _make_pending_tags(self, number: int) -> list[dict[str, Any]]:
+        """Return verl's tags for this many prompts that are still to be sampled."""
         return [
             {"is_prompt": True, "status": "pending", "global_steps": self.global_steps}
             for _ in range(number)
         ]
 
 
-def _list_queued_prompts() -> Iterator[str]:
-    """Return the keys of the training prompts in the queue."""
+def _list_queued_prompts() -> list[str]:
+    """Return the ids of the training prompts in the queue, which also has rollouts."""
     import transfer_queue as tq
 
-    entries = (tq.kv_list("train") or {}).get("train", {})
-    return (key for key, tag in entries.items() if tag.get("is_prompt", False))
+    tags = (tq.kv_list(_QUEUE_PARTITION) or {}).get(_QUEUE_PARTITION, {})
+    return [uid for uid, tag in tags.items() if tag.get("is_prompt", False)]
