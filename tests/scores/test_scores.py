@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -76,6 +77,13 @@ def test_round_trip(tmp_path, table, name):
     table.write(tmp_path / name)
     same(read_scores(tmp_path / name), table)
     assert not list(tmp_path.glob("**/*.partial"))
+
+
+@pytest.mark.parametrize("name", ["scores.jsonl", "scores.parquet"])
+def test_a_group_without_digests_does_not_remove_those_of_others(tmp_path, table, name):
+    known, unknown = table
+    ScoreTable((replace(known, digests=("d0", "d1", "d2")), unknown)).write(tmp_path / name)
+    assert [group.digests for group in read_scores(tmp_path / name)] == [("d0", "d1", "d2"), ()]
 
 
 def test_parquet_is_a_plain_table(tmp_path, table):

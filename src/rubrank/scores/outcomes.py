@@ -15,6 +15,8 @@ contradictory or incomplete, and fractions if several answers to the same questi
     array([ 0.29,  0.  , -0.29])
 
 A criterion of a group is scored or compared, not both; directions and margins are about scores only.
+
+Letters in names and shapes: N groups, G rollouts of one group, M rollouts of all groups, K criteria.
 """
 
 from __future__ import annotations
@@ -31,11 +33,13 @@ if TYPE_CHECKING:
     from rubrank.scores.batch import ScoreBatch
 
 Cells: TypeAlias = "Mapping[tuple[int, int], np.ndarray]"
-"""(group, column) → outcomes of shape (G, G), checked."""
+"""(number of the group, column of the criterion) → its outcomes, of shape (G, G), checked."""
 
 ROUNDING = 4.0 * float(np.finfo(float).eps)
 """Relative slack of a margin: 0.8 − 0.5 is a little more than 0.3 by rounding, but a margin of 0.3 must tie them."""
-_SUM_TOLERANCE = 1e-9  # on outcome i against j + outcome j against i = 1
+_SUM_TOLERANCE = (
+    1e-9  # the outcome of i against j and that of j against i must add up to 1, within this
+)
 
 
 # --------------------------------------------------------------------------------------------------------- from scores
@@ -43,7 +47,8 @@ _SUM_TOLERANCE = 1e-9  # on outcome i against j + outcome j against i = 1
 
 def compute_tie_width(a: np.ndarray, b: np.ndarray, margins: np.ndarray) -> np.ndarray:
     """Return the difference that two scores must exceed not to tie; 0 without a margin."""
-    return np.where(margins > 0.0, margins + ROUNDING * np.maximum(np.abs(a), np.abs(b)), 0.0)
+    larger_score = np.maximum(np.abs(a), np.abs(b))
+    return np.where(margins > 0.0, margins + ROUNDING * larger_score, 0.0)
 
 
 @only_our_errors
@@ -54,9 +59,13 @@ def outcomes(scores: ArrayLike, margins: ArrayLike = 0.0) -> np.ndarray:
     """
     scores_GK = np.asarray(scores, dtype=float)
     if scores_GK.ndim != 2 or np.isinf(scores_GK).any():
-        got = f"shape {scores_GK.shape}" if scores_GK.ndim != 2 else "infinity"
-        allowed = "finite or NaN, of shape (rollouts, criteria)"
-        raise InvalidInput("outcomes", "scores", allowed, got, "Pass one group.")
+        raise InvalidInput(
+            owner="outcomes",
+            parameter="scores",
+            allowed="finite or NaN, of shape (rollouts, criteria)",
+            got=f"shape {scores_GK.shape}" if scores_GK.ndim != 2 else "infinity",
+            remedy="Pass one group.",
+        )
     if not (np.asarray(margins) >= 0.0).all():
         raise InvalidInput(
             owner="outcomes",
@@ -65,13 +74,16 @@ def outcomes(scores: ArrayLike, margins: ArrayLike = 0.0) -> np.ndarray:
             got=repr(margins),
             remedy="Use 0 for 'every difference counts'.",
         )
+    # Broadcast to (G, G, K): each rollout, in the rows, against each rollout, in the columns.
     rows = scores_GK[:, None, :]
     columns = scores_GK[None, :, :]
     # A difference that overflows to infinity still exceeds every margin.
     with np.errstate(over="ignore"):
         difference = rows - columns
-    least = compute_tie_width(rows, columns, np.asarray(margins, dtype=float))
-    result = 0.5 + 0.5 * (difference > least) - 0.5 * (difference < -least)
+    tie_width = compute_tie_width(rows, columns, np.asarray(margins, dtype=float))
+    wins = difference > tie_width
+    losses = difference < -tie_width
+    result = 0.5 + 0.5 * wins - 0.5 * losses
     return np.where(np.isnan(difference), np.nan, result)
 
 
@@ -79,7 +91,10 @@ def outcomes(scores: ArrayLike, margins: ArrayLike = 0.0) -> np.ndarray:
 
 
 def count_wins(outcomes_GG: np.ndarray) -> np.ndarray:
-    """Return outcomes as the wins of a utility model: 0 for pairs that were not compared, and on the diagonal."""
+    """Return (G, G): how much of a win the row has over the column.
+
+    A tie is half a win for each; 0 for pairs that were not compared, and on the diagonal.
+    """
     wins = np.nan_to_num(outcomes_GG, nan=0.0)
     np.fill_diagonal(wins, 0.0)
     return wins
@@ -106,7 +121,10 @@ def _find_compared_pairs(outcomes_GG: np.ndarray) -> np.ndarray:
 
 
 def mark_compared(scores_MK: np.ndarray, cells: Cells, starts: np.ndarray) -> np.ndarray:
-    """Return the scores, with 0 for rollouts that were compared instead; NaN means neither scored nor compared."""
+    """Return the scores with 0 for rollouts that were compared instead, so that only what is missing is NaN.
+
+    cells: the comparisons. starts: group g is the rows starts[g] to starts[g + 1].
+    """
     if not cells:
         return scores_MK
     marked = scores_MK.copy()
@@ -120,64 +138,96 @@ def check_comparisons(
 ) -> Cells:
     """Return observed outcomes by group and column; raises InvalidInput if they are not valid outcomes.
 
-    comparisons: by criterion (its name or column): (G, G) of the only group; (N, G, G) or a list, with None for groups
-        without any; or a mapping by the group's label. 1 = row is better than column, 0.5 = tie, NaN = not compared.
+    comparisons: criterion, by its name or column → its outcomes, in one of these shapes:
+        (G, G)              if there is only one group
+        (N, G, G), a list   one matrix for each group; None for a group without comparisons
+        a mapping           label of a group → its matrix
+        In a matrix, 1 = row is better than column, 0.5 = tie, NaN = not compared.
+    criteria: the names of the columns; None: they have none.
     """
     cells: dict[tuple[int, int], np.ndarray] = {}
-    for key, per_group in comparisons.items():
+    for key, all_outcomes in comparisons.items():
         k = find_column(owner, key, batch, criteria, "outcomes")
-        for g, outcomes_GG in _split_by_group(owner, key, per_group, batch):
+        for g, outcomes_GG in _split_by_group(owner, key, all_outcomes, batch):
             label = batch.labels[g]
-            cells[g, k] = _check_outcomes(
-                owner, f"{key!r} in group {label!r}", outcomes_GG, int(batch.sizes[g])
-            )
-            if not np.isnan(batch.scores_MK[batch.starts[g] : batch.starts[g + 1], k]).all():
-                allowed = f"NaN for criterion {key!r} in group {label!r}, which was compared"
-                remedy = "A criterion of a group is scored or compared: drop one of them."
-                raise InvalidInput(owner, "scores", allowed, "scores as well", remedy)
+            size = int(batch.sizes[g])
+            cells[g, k] = _check_outcomes(owner, f"{key!r} in group {label!r}", outcomes_GG, size)
+            scores_G = batch.scores_MK[batch.starts[g] : batch.starts[g + 1], k]
+            if not np.isnan(scores_G).all():
+                raise InvalidInput(
+                    owner=owner,
+                    parameter="scores",
+                    allowed=f"NaN for criterion {key!r} in group {label!r}, which was compared",
+                    got="scores as well",
+                    remedy="A criterion of a group is scored or compared: drop one of them.",
+                )
     return cells
 
 
 def find_column(
     owner: str, key: str | int, batch: ScoreBatch, criteria: Sequence[Any] | None, parameter: str
 ) -> int:
-    """Return the column of a criterion that is given by its name, or by its number if criteria have no names."""
+    """Return the column of a criterion that is given by its name, or by its number if criteria have no names.
+
+    parameter: what `key` is a key of, for the message. Raises UnknownName or InvalidInput if there is no such column.
+    """
     if criteria is not None:
         if key not in criteria:
             raise UnknownName.of(owner, f"{parameter} key", key, map(str, criteria))
         return list(criteria).index(key)
     if not isinstance(key, int | np.integer):
-        allowed = "by column when the criteria have no names"
-        raise InvalidInput(owner, parameter, allowed, repr(key), "Pass criteria=.")
+        raise InvalidInput(
+            owner=owner,
+            parameter=parameter,
+            allowed="by column when the criteria have no names",
+            got=repr(key),
+            remedy="Pass criteria=.",
+        )
     if not 0 <= key < batch.K:
-        raise InvalidInput(owner, parameter, f"of columns 0 to {batch.K - 1}", f"column {key}", "")
+        raise InvalidInput(
+            owner=owner,
+            parameter=parameter,
+            allowed=f"of columns 0 to {batch.K - 1}",
+            got=f"column {key}",
+        )
     return int(key)
 
 
 def _split_by_group(
-    owner: str, key: str | int, per_group: Any, batch: ScoreBatch
+    owner: str, key: str | int, all_outcomes: Any, batch: ScoreBatch
 ) -> list[tuple[int, Any]]:
-    """Return (group number, outcomes) for each group that has some; the outcomes are not checked yet."""
-    if isinstance(per_group, Mapping):
+    """Return (group number, outcomes) for each group that has some; the outcomes are not checked yet.
+
+    all_outcomes: of one criterion, in a shape that `check_comparisons` lists.
+    """
+    parameter = f"outcomes of {key!r}"
+    if isinstance(all_outcomes, Mapping):
         numbers = {label: g for g, label in enumerate(batch.labels)}
-        for label in per_group:
+        for label in all_outcomes:
             if label not in numbers:
-                raise UnknownName.of(
-                    owner, f"group in outcomes of {key!r}", label, map(str, numbers)
-                )
-        return [(numbers[label], outcomes_GG) for label, outcomes_GG in per_group.items()]
-    if not isinstance(per_group, Iterable):
-        allowed = "a matrix, a list of matrices, or a mapping by group"
-        raise InvalidInput(owner, f"outcomes of {key!r}", allowed, repr(per_group)[:80], "")
-    items = list(per_group)
-    # One matrix for the only group, rather than a list of one matrix: its items are rows.
-    is_square = batch.N == 1 and len(items) == batch.sizes[0]
-    if is_square and all(np.ndim(_try_to_convert(item)) == 1 for item in items):
-        return [(0, per_group)]
+                raise UnknownName.of(owner, f"group in {parameter}", label, map(str, numbers))
+        return [(numbers[label], outcomes_GG) for label, outcomes_GG in all_outcomes.items()]
+    if not isinstance(all_outcomes, Iterable):
+        raise InvalidInput(
+            owner=owner,
+            parameter=parameter,
+            allowed="a matrix, a list of matrices, or a mapping by group",
+            got=repr(all_outcomes)[:80],
+        )
+    items = list(all_outcomes)
+    # With one group, the items may be the rows of its matrix, or there is one item, the matrix itself.
+    if batch.N == 1 and len(items) == batch.sizes[0]:
+        are_rows = all(np.ndim(_try_to_convert(item)) == 1 for item in items)
+        if are_rows:
+            return [(0, all_outcomes)]
     if len(items) != batch.N:
-        allowed = f"one table for each of the {batch.N} groups"
-        remedy = "Give None for a group without, or a mapping by label."
-        raise InvalidInput(owner, f"outcomes of {key!r}", allowed, str(len(items)), remedy)
+        raise InvalidInput(
+            owner=owner,
+            parameter=parameter,
+            allowed=f"one table for each of the {batch.N} groups",
+            got=str(len(items)),
+            remedy="Give None for a group without, or a mapping by label.",
+        )
     return [(g, item) for g, item in enumerate(items) if item is not None]
 
 
@@ -205,19 +255,22 @@ def _check_outcomes(owner: str, where: str, outcomes_GG: Any, size: int) -> np.n
     np.fill_diagonal(array, np.nan)
     is_outside = (array < 0.0) | (array > 1.0)  # False for NaN
     if is_outside.any():
-        got = f"{array[is_outside][0]:g}"
-        raise InvalidInput(owner, parameter, "from 0 to 1, or NaN", got, "1 = row beats column.")
+        raise InvalidInput(
+            owner=owner,
+            parameter=parameter,
+            allowed="from 0 to 1, or NaN",
+            got=f"{array[is_outside][0]:g}",
+            remedy="1 = row beats column.",
+        )
     is_one_sided = np.isnan(array) != np.isnan(array.T)
     is_contradictory = is_one_sided | (np.abs(array + array.T - 1.0) > _SUM_TOLERANCE)
     if is_contradictory.any():
         i, j = np.argwhere(is_contradictory)[0]
-        allowed = "such that i against j and j against i add up to 1"
-        got = f"{array[i, j]:g} and {array[j, i]:g} for {i} and {j}"
         raise InvalidInput(
             owner=owner,
             parameter=parameter,
-            allowed=allowed,
-            got=got,
+            allowed="such that i against j and j against i add up to 1",
+            got=f"{array[i, j]:g} and {array[j, i]:g} for {i} and {j}",
             remedy="Take the mean of contradicting answers first.",
         )
     return array

@@ -415,7 +415,7 @@ class ScoreTable(Framed):
             if value is None:
                 cells.append("–")
             else:
-                share = float(criterion.compute_cleanness(np.array(value)))
+                share = float(criterion.normalize_scores(np.array(value)))
                 cells.append(Shaded(write_cell(value), 2.0 * share - 1.0))
         return cells
 

@@ -257,7 +257,7 @@ class _CriterionSums:
 
 
 def scale_scores(criteria: Sequence[CriterionData], scores_GK: np.ndarray) -> np.ndarray:
-    """(G, K) scores from 0 to 1, where 1 is best: `CriterionData.compute_cleanness` of all criteria at once."""
+    """(G, K) scores from 0 to 1, where 1 is best: `CriterionData.normalize_scores` of all criteria at once."""
     low_K = np.array([criterion.domain.low for criterion in criteria])
     width_K = np.array([criterion.domain.high for criterion in criteria]) - low_K
     is_lower_K = np.array([criterion.direction == "lower" for criterion in criteria])

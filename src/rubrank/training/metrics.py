@@ -329,7 +329,7 @@ def _compute_category_means(
             columns[_choose_score_line("tier", str(criterion.tier), lines)].append(k)
     unit = np.array(
         [
-            criterion.compute_cleanness(scored.scores[:, k])
+            criterion.normalize_scores(scored.scores[:, k])
             for k, criterion in enumerate(scored.criteria)
         ]
     ).T

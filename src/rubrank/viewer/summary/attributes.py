@@ -169,7 +169,7 @@ def _center_values(group: GroupArrays, shape: tuple[int, int]) -> tuple[np.ndarr
     else:
         scores = group.scores[:, : group.ranked].T
         before = np.array(
-            [c.compute_cleanness(column) for c, column in zip(record.ranked, scores, strict=True)]
+            [c.normalize_scores(column) for c, column in zip(record.ranked, scores, strict=True)]
         ).T
         assert record.mean_contrasts is not None
         assert record.taken is not None

@@ -237,7 +237,7 @@ class GateSummary:
             )
         else:
             with np.errstate(invalid="ignore"):
-                hit = criterion.compute_cleanness(group.scores[:, k]) < 1.0
+                hit = criterion.normalize_scores(group.scores[:, k]) < 1.0
         row["asked"] += record.size
         row["hit"] += int(hit.sum())
         row["missing"] += int(group.missing[:, k].sum())
