@@ -85,7 +85,7 @@ class CascadeCalibration:
     curve: tuple[CurvePoint, ...]
 
     def settings(self) -> dict[str, Any]:
-        """Settings of the cheap judge for the file of judges."""
+        """Return the settings of the cheap judge for the file of judges."""
         # Not rounded: a rounded threshold may accept an answer that must be escalated.
         thresholds = {criterion.name: criterion.threshold for criterion in self.criteria}
         settings: dict[str, Any] = {"escalate": {"thresholds": thresholds}}
@@ -99,7 +99,7 @@ class CascadeCalibration:
         return settings
 
     def as_dict(self) -> dict[str, Any]:
-        """As plain data for JSON."""
+        """Return everything as plain data for JSON."""
         return {**asdict(self), "settings": self.settings()}
 
 
@@ -120,11 +120,19 @@ def calibrate(
 ) -> CascadeCalibration:
     """Measure where the cheap judge may decide.
 
+    For each criterion: fit the calibration, take the margin of every cell, and find the smallest threshold that reaches
+    the target. The curve is about all criteria together.
+
     quick, careful: scores of the same rollouts by the cheap judge, with probabilities, and by the better one.
     agreement: target share of cells on which the cascade agrees with the better judge.
+    isotonic: calibrate the probabilities before margins are taken.
+
+    Raises InvalidInput if the tables have other groups, or no criterion with probabilities in common.
     """
     if not 0.0 <= agreement <= 1.0:
-        raise InvalidInput(_OWNER, "agreement", "from 0 to 1", repr(agreement), "Such as 0.95.")
+        raise InvalidInput(
+            _OWNER, "agreement", allowed="from 0 to 1", got=repr(agreement), remedy="Such as 0.95."
+        )
     cells_by_criterion = _match_cells(quick, careful)
     criteria = []
     all_margins = []
@@ -160,19 +168,23 @@ def calibrate(
 def replay_judges(
     rollouts: Any, rubric: Any, judges: Any, columns: dict[str, str] | None = None
 ) -> tuple[ScoreTable, ScoreTable]:
-    """The scores of the cheap and of the better judge of a cascade, from cached replies alone."""
+    """Return the scores of the cheap and of the better judge of a cascade, from cached replies alone.
+
+    A judge without a fallback is in both lists, so that the two tables have the same criteria.
+    Raises InvalidInput if there is no cascade, or no cache of its replies.
+    """
+    # Imported here: `calibrate` itself needs no grading.
     from rubrank.grading.grade import grade
 
     loaded: Judges = load_judges(judges)
     cascades = [judge for judge in loaded.judges if judge.fallback is not None]
     if not cascades or loaded.cache is None:
-        got = "no cache" if cascades else "no judge with a fallback"
         raise InvalidInput(
             _OWNER,
             "judges",
-            "a cascade with the cache of its replies",
-            got,
-            "See `rubrank help judges`.",
+            allowed="a cascade with the cache of its replies",
+            got="no cache" if cascades else "no judge with a fallback",
+            remedy="See `rubrank help judges`.",
         )
     cheap = []
     better = []
@@ -187,62 +199,70 @@ def replay_judges(
             better.append(alone)
     tables = []
     for judge_list in (cheap, better):
+        # A reply that is not in the cache is missing, however many there are.
         update = {"judges": tuple(judge_list), "cache_only": True, "most_missing": 1.0}
-        tables.append(
-            grade(rollouts, rubric, judges=loaded.model_copy(update=update), columns=columns)
-        )
+        only_cached = loaded.model_copy(update=update)
+        tables.append(grade(rollouts, rubric, judges=only_cached, columns=columns))
     return tables[0], tables[1]
 
 
 def _match_cells(quick: ScoreTable, careful: ScoreTable) -> dict[str, list[_Cell]]:
-    """Criterion → the cells that the better judge has scored, if the cheap judge gives its probabilities."""
+    """Return criterion → the cells that the better judge has scored, if the cheap judge gives its probabilities.
+
+    Raises InvalidInput if a group has another size in the other table, or if there are no such cells.
+    """
     cells: dict[str, list[_Cell]] = {}
-    uncertain = {name for group in quick for name in group.probabilities}
+    names_with_probabilities = {name for group in quick for name in group.probabilities}
     sizes = {group.id: len(group.scores) for group in quick}
     for group in careful:
         if sizes.get(group.id) != len(group.scores):
-            allowed = f"group {group.id!r} with {len(group.scores)} rollouts in both tables"
             raise InvalidInput(
                 _OWNER,
                 "scores",
-                allowed,
-                f"{sizes.get(group.id, 'none')}",
-                "Grade the same rollouts.",
+                allowed=f"group {group.id!r} with {len(group.scores)} rollouts in both tables",
+                got=str(sizes.get(group.id, "none")),
+                remedy="Grade the same rollouts.",
             )
         cheap = quick[group.id]
         for name in group.names:
-            if name not in uncertain or name not in cheap.names:
+            if name not in names_with_probabilities or name not in cheap.names:
                 continue
+            levels = next(iter(careful.find_variants(name))).domain.values
             distributions = cheap.probabilities.get(name, ((),) * len(group.scores))
             for i, distribution in enumerate(distributions):
                 reference = group.score(i, name)
+                if math.isnan(reference):
+                    continue
                 score = cheap.score(i, name)
                 if distribution:
-                    distribution = complete_distribution(
-                        distribution, next(iter(careful.find_variants(name))).domain.values
-                    )
+                    distribution = complete_distribution(distribution, levels)
                 elif not math.isnan(score):
                     # A server may leave out log-probabilities. The cascade treats such an answer as certain.
                     distribution = ((score, 1.0),)
-                if not math.isnan(reference):
-                    cells.setdefault(name, []).append(_Cell(group.id, distribution, reference))
-    if not cells:
-        allowed = "of a judge with probabilities, and of a better one on the same criteria"
+                cells.setdefault(name, []).append(_Cell(group.id, distribution, reference))
+    if cells:
+        return cells
+    if names_with_probabilities:
+        got = f"probabilities of {', '.join(sorted(names_with_probabilities))}"
+        scored = sorted({name for group in careful for name in group.names})
+        remedy = f"The second table has scores of {', '.join(scored)}."
+    else:
+        got = "no probabilities"
         remedy = "Grade with kind: decision, probabilities: true or samples."
-        if uncertain:
-            scored = sorted({name for group in careful for name in group.names})
-            remedy = f"The second table has scores of {', '.join(scored)}."
-        got = (
-            f"probabilities of {', '.join(sorted(uncertain))}" if uncertain else "no probabilities"
-        )
-        raise InvalidInput(_OWNER, "scores", allowed, f"{got} in the first table", remedy)
-    return cells
+    raise InvalidInput(
+        _OWNER,
+        "scores",
+        allowed="of a judge with probabilities, and of a better one on the same criteria",
+        got=f"{got} in the first table",
+        remedy=remedy,
+    )
 
 
 def _pair_with_frequencies(cells: Sequence[_Cell], knots: Knots) -> tuple[np.ndarray, np.ndarray]:
-    """The cheap judge's P(score ≥ level) for all cells and all levels but the lowest, and what came true.
+    """Return the cheap judge's P(score ≥ level) for all cells and all levels but the lowest, and what came true.
 
-    What came true is 1 if the better judge's score reaches the level, otherwise 0.
+    What came true is 1 if the better judge's score reaches the level, otherwise 0. A cell with 0: 0.2, 1: 0.5, 2: 0.3
+    that the better judge scores 1 gives the probabilities 0.8 (≥ 1) and 0.3 (≥ 2), and 1 and 0 came true.
     """
     stated = []
     observed = []
@@ -251,15 +271,15 @@ def _pair_with_frequencies(cells: Sequence[_Cell], knots: Knots) -> tuple[np.nda
             calibrate_distribution(cell.distribution, knots) if knots else cell.distribution
         )
         at_least = 1.0
-        for (_, probability), (value, _) in pairwise(distribution):
-            at_least -= probability
-            stated.append(min(max(at_least, 0.0), 1.0))
-            observed.append(float(cell.reference >= value - 1e-9))
+        for (_, probability_below), (level, _) in pairwise(distribution):
+            at_least -= probability_below
+            stated.append(min(max(at_least, 0.0), 1.0))  # rounding may leave −1e-17
+            observed.append(float(cell.reference >= level - 1e-9))
     return np.array(stated), np.array(observed)
 
 
 def _fit_knots(cells: Sequence[_Cell]) -> Knots:
-    """Isotonic regression of what came true on the cheap judge's probabilities; empty if it never answered."""
+    """Fit isotonic regression of what came true on the cheap judge's probabilities; empty if it never answered."""
     answered = [cell for cell in cells if cell.distribution]
     stated, observed = _pair_with_frequencies(answered, ())
     if not len(stated):
@@ -270,7 +290,10 @@ def _fit_knots(cells: Sequence[_Cell]) -> Knots:
 
 
 def _measure_error(stated: np.ndarray, observed: np.ndarray) -> float:
-    """Mean distance of probability and frequency over ten bins of equal width, weighted by their cells."""
+    """Return the mean distance of probability and frequency over ten bins, weighted by their cells; NaN without any.
+
+    stated, observed: what `_pair_with_frequencies` returns.
+    """
     if not len(stated):
         return math.nan
     bins = np.minimum((stated * _BINS).astype(int), _BINS - 1)
@@ -283,7 +306,8 @@ def _measure_error(stated: np.ndarray, observed: np.ndarray) -> float:
 
 
 def _measure_held_out_error(cells: Sequence[_Cell]) -> float:
-    """The calibration error of each half of the groups under the fit of the other half."""
+    """Return the calibration error of each half of the groups under the fit of the other half; NaN without a fit."""
+    # A digest splits the groups in the same way in every run, whatever their order.
     even: list[_Cell] = []
     odd: list[_Cell] = []
     for cell in cells:
@@ -308,7 +332,7 @@ def _measure_held_out_error(cells: Sequence[_Cell]) -> float:
 def _measure_margins(
     cells: Sequence[_Cell], knots: Knots, criterion: CriterionData
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The margin of every cell (−1 without an answer), and whether the cheap judge agrees with the better one.
+    """Return the margin of every cell (−1 without an answer), and whether the cheap judge agrees with the better one.
 
     On a range both give means, which are hardly ever equal: there they agree if the same level is nearest to both.
     """
@@ -337,7 +361,7 @@ def _measure_margins(
 def _find_threshold(
     margins: np.ndarray, agrees: np.ndarray, target: float
 ) -> tuple[float, float, float]:
-    """The smallest threshold for the target agreement, the share of cells below it, and the agreement it gives."""
+    """Return the smallest threshold for the target agreement, the share of cells below it, and the agreement."""
     uncertain = np.unique(margins[(margins > 0.0) & (margins < 1.0)]).tolist()
     # A threshold of 1 would escalate certain answers, too. The last candidate escalates all others.
     highest = uncertain[-1] if uncertain else 0.0
@@ -352,7 +376,10 @@ def _find_threshold(
 def _make_curve(
     margins: np.ndarray, agrees: np.ndarray, cost_ratio: float | None
 ) -> tuple[CurvePoint, ...]:
-    """The agreement and cost if certain shares of all cells are escalated, the least sure first."""
+    """Return the agreement and cost if the least sure 0%, 5%, 10% … of all cells are escalated.
+
+    cost_ratio: cost of a cheap answer as a share of one of the better judge; None if it is not known.
+    """
     order = np.argsort(margins, kind="stable")
     points = []
     for share in _CURVE_SHARES:
@@ -360,15 +387,21 @@ def _make_curve(
         escalated = np.zeros(len(order), dtype=bool)
         escalated[order[:count]] = True
         threshold = float(margins[order[count]]) if count < len(order) else 1.0
+        # The cheap judge answers every cell, the better one those that are escalated.
         cost = None if cost_ratio is None else cost_ratio + count / len(order)
         points.append(
-            CurvePoint(share, max(threshold, 0.0), float((agrees | escalated).mean()), cost)
+            CurvePoint(
+                escalated=share,
+                threshold=max(threshold, 0.0),
+                agreement=float((agrees | escalated).mean()),
+                cost=cost,
+            )
         )
     return tuple(points)
 
 
 def _find_cost_ratio(quick: ScoreTable, careful: ScoreTable) -> float | None:
-    """Cost of an answer of the cheap judge as a share of one of the better judge; None if it is not known."""
+    """Return the cost of a cheap answer as a share of the cost of a better one; None if it is not known."""
     costs = []
     for table in (quick, careful):
         spent = None if table.provenance is None else table.provenance.spent

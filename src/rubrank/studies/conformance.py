@@ -68,7 +68,7 @@ class Conformance:
     """Id of an instruction without a usable verifier → how many answers were not compared for that reason."""
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain data for JSON."""
+        """Return everything as plain data for JSON."""
         return {
             "strict": self.strict,
             "loose": self.loose,
@@ -81,7 +81,10 @@ class Conformance:
 
 @only_our_errors
 def measure(path: str | Path, compat: Compat = "upstream") -> Conformance:
-    """Check every answer of the file and compare with the published verdicts."""
+    """Check every answer of the file and compare with the published verdicts.
+
+    Raises InvalidInput for a row of another shape, and for a file without published verdicts.
+    """
     if compat not in get_args(Compat):
         raise UnknownName.of("measure", "compat", compat, get_args(Compat))
     verdicts: list[ComparedVerdict] = []
@@ -100,7 +103,7 @@ def measure(path: str | Path, compat: Compat = "upstream") -> Conformance:
             try:
                 verifier, params = public_params(name, arguments)
                 checked = verifier.check_parameters(params)
-            except RubrankError:
+            except RubrankError:  # an unknown id, or arguments that its verifier does not take
                 unknown[name] += len(answers)
                 continue
             for answer, rollout in zip(answers, rollouts, strict=True):
@@ -115,23 +118,30 @@ def measure(path: str | Path, compat: Compat = "upstream") -> Conformance:
                         ComparedVerdict(key, name, mode, published, ours, verdict.reason, model)
                     )
     if not verdicts and not unknown:
-        raise InvalidInput(str(path), "the file", "rows with published verdicts", "none", _SHAPES)
+        raise InvalidInput(
+            str(path),
+            "the file",
+            allowed="rows with published verdicts",
+            got="none",
+            remedy=_SHAPES,
+        )
 
     by_id: dict[str, list[ComparedVerdict]] = {}
     for compared in verdicts:
         by_id.setdefault(compared.id, []).append(compared)
     total = _measure_agreement(verdicts)
     return Conformance(
-        total.strict,
-        total.loose,
-        total.n,
-        {name: _measure_agreement(by_id[name]) for name in sorted(by_id)},
-        tuple(compared for compared in verdicts if not compared.is_equal),
-        dict(sorted(unknown.items())),
+        strict=total.strict,
+        loose=total.loose,
+        n=total.n,
+        per_id={name: _measure_agreement(by_id[name]) for name in sorted(by_id)},
+        disagreements=tuple(compared for compared in verdicts if not compared.is_equal),
+        unknown=dict(sorted(unknown.items())),
     )
 
 
 def _measure_agreement(verdicts: Sequence[ComparedVerdict]) -> VerdictAgreement:
+    """Return the shares of equal verdicts; n is the number of answers of the mode that has more."""
     shares: list[float | None] = []
     counts = []
     for mode in MODES:
@@ -143,54 +153,69 @@ def _measure_agreement(verdicts: Sequence[ComparedVerdict]) -> VerdictAgreement:
 
 
 def _read_instructions(row: Mapping[str, Any], where: str) -> tuple[list[str], list[Any]]:
-    """The ids of a row and their arguments, one for each."""
+    """Return the ids of a row and their arguments, one for each; raises InvalidInput for another shape."""
     ids = parse_json_cell(row.get("instruction_id_list"))
     if not isinstance(ids, list | tuple) or not all(isinstance(name, str) for name in ids):
-        allowed = "with a list of ids as `instruction_id_list`"
-        raise _row_error(where, allowed, f"the keys {', '.join(map(str, row))}")
+        raise _make_row_error(
+            where,
+            allowed="with a list of ids as `instruction_id_list`",
+            got=f"the keys {', '.join(map(str, row))}",
+        )
     kwargs = parse_json_cell(row.get("kwargs"))
     if not kwargs:
+        # Without arguments the verifiers would decide by their defaults, and silently disagree.
         for name in ids:
-            if _takes_arguments(name):
-                raise _row_error(where, f"with `kwargs`: {name} takes arguments", "none")
+            try:
+                verifier, _ = public_params(name, None)
+            except RubrankError:
+                continue  # an unknown id is counted later
+            parameters = set(verifier.parameters.model_fields) - {"lang"}  # the id has the language
+            if parameters:
+                raise _make_row_error(
+                    where, allowed=f"with `kwargs`: {name} takes arguments", got="none"
+                )
         kwargs = [{}] * len(ids)
     if not isinstance(kwargs, list | tuple) or len(kwargs) != len(ids):
-        raise _row_error(
-            where, f"with {len(ids)} `kwargs`, one for each id", shortened(repr(kwargs))
+        raise _make_row_error(
+            where,
+            allowed=f"with {len(ids)} `kwargs`, one for each id",
+            got=shortened(repr(kwargs)),
         )
     if not all(isinstance(arguments, Mapping | None) for arguments in kwargs):
-        raise _row_error(where, "with objects {…} as `kwargs`", shortened(repr(kwargs)))
+        raise _make_row_error(
+            where, allowed="with objects {…} as `kwargs`", got=shortened(repr(kwargs))
+        )
     return list(ids), list(kwargs)
 
 
-def _takes_arguments(name: str) -> bool:
-    """Whether an instruction has arguments; False for an unknown id."""
-    try:
-        verifier, _ = public_params(name, None)
-    except RubrankError:
-        return False
-    return bool(set(verifier.parameters.model_fields) - {"lang"})  # the language is part of the id
-
-
-def _row_error(where: str, allowed: str, got: str) -> InvalidInput:
-    return InvalidInput(where, "the row", allowed, got, _SHAPES)
-
-
 def _read_answers(row: Mapping[str, Any], where: str, id_count: int) -> list[Mapping[str, Any]]:
-    """The answers of a row, each with a response; if it has verdicts of a mode, there must be one for each id."""
+    """Return the answers of a row, each with a response.
+
+    Raises InvalidInput if there are none, or if an answer has verdicts of a mode, but not one for each id.
+    """
     answers = parse_json_cell(row.get("responses", [row]))
     is_list = isinstance(answers, list | tuple)
     if not is_list or not all(
         isinstance(answer, Mapping) and "response" in answer for answer in answers
     ):
-        allowed = "with a `response` or `responses`"
-        raise _row_error(where, allowed, f"the keys {', '.join(map(str, row))}")
+        raise _make_row_error(
+            where,
+            allowed="with a `response` or `responses`",
+            got=f"the keys {', '.join(map(str, row))}",
+        )
     for answer in answers:
         for mode in MODES:
             verdicts = answer.get(mode)
             if verdicts is None:
                 continue
             if not isinstance(verdicts, list | tuple) or len(verdicts) != id_count:
-                allowed = f"with {id_count} verdicts as `{mode}`, one for each id"
-                raise _row_error(where, allowed, shortened(repr(verdicts)))
+                raise _make_row_error(
+                    where,
+                    allowed=f"with {id_count} verdicts as `{mode}`, one for each id",
+                    got=shortened(repr(verdicts)),
+                )
     return list(answers)
+
+
+def _make_row_error(where: str, allowed: str, got: str) -> InvalidInput:
+    return InvalidInput(where, "the row", allowed=allowed, got=got, remedy=_SHAPES)

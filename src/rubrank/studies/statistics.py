@@ -65,7 +65,7 @@ class Estimate:
     n: int = 0
 
     def as_dict(self) -> dict[str, float | int | None]:
-        """As plain data for JSON, with None instead of NaN."""
+        """Return the numbers as plain data for JSON, with None instead of NaN."""
         data: dict[str, float | int | None] = {}
         for name, number in (("value", self.value), ("low", self.low), ("high", self.high)):
             data[name] = None if math.isnan(number) else number
@@ -74,7 +74,7 @@ class Estimate:
 
 
 class Measure(NamedTuple):
-    """A statistic and the number of units in it."""
+    """A statistic of drawn clusters, such as kappa, and the number of units in it."""
 
     statistic: Statistic
     n: int
@@ -99,38 +99,40 @@ class Resampling:
     seed: int
 
     def drawn_rows(self, times: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """These rows, each repeated as often as its cluster was drawn."""
+        """Return these rows, each repeated as often as its cluster was drawn."""
         return np.repeat(rows, times[self.of_row[rows]].astype(int))
 
     def sum_by_cluster(self, values: np.ndarray) -> np.ndarray:
-        """(clusters,): the sums of the values of all rows."""
+        """Return the sum of the values of all rows of each cluster, (clusters,)."""
         return np.bincount(self.of_row, values, minlength=self.clusters)
 
     def values(self, measure: Measure) -> np.ndarray:
-        """The statistic in every draw."""
+        """Return the statistic in every draw."""
         rng = np.random.default_rng(self.seed)
         values = []
         for _ in range(self.draws):
             drawn = rng.integers(max(1, self.clusters), size=self.clusters)
-            values.append(
-                measure.statistic(np.bincount(drawn, minlength=self.clusters).astype(float))
-            )
+            times = np.bincount(drawn, minlength=self.clusters).astype(float)
+            values.append(measure.statistic(times))
         return np.array(values, dtype=float)
 
     def measure(self, measure: Measure) -> Draws:
-        """The statistic of the data and of every draw; a single cluster cannot be drawn differently."""
+        """Return the statistic of the data and of every draw; a single cluster cannot be drawn differently."""
         value = float(measure.statistic(np.ones(self.clusters)))
         if self.clusters < 2 or math.isnan(value):
             return Draws(value, np.zeros(0), measure.n)
         return Draws(value, self.values(measure), measure.n)
 
     def estimate(self, measure: Measure) -> Estimate:
-        """The statistic of the data, with its percentile interval."""
+        """Return the statistic of the data, with its percentile interval."""
         return percentile_interval(self.measure(measure))
 
 
 def percentile_interval(measured: Draws) -> Estimate:
-    """Percentiles of the draws in which the statistic is defined; no interval if it is undefined in most of them."""
+    """Return the value with the percentiles of the draws in which the statistic is defined.
+
+    There is no interval if it is undefined in most of them.
+    """
     value, draws, n = measured
     defined = draws[~np.isnan(draws)]
     if math.isnan(value) or not len(defined) or 2 * len(defined) < len(draws):
@@ -140,7 +142,7 @@ def percentile_interval(measured: Draws) -> Estimate:
 
 
 def mean_draws(measured: Sequence[Draws]) -> Draws:
-    """The mean of measures of the same draws, over those that are defined; n is the sum."""
+    """Return the mean of measures of the same draws, over those that are defined; n is the sum."""
     defined = [item for item in measured if not math.isnan(item.value)]
     if not defined:
         return Draws(math.nan, np.zeros(0), 0)
@@ -158,31 +160,40 @@ def make_resampling(
     draws: int = 0,
     seed: int = 0,
 ) -> Resampling:
-    """A bootstrap over rows: clusters by their labels, or every row by itself."""
+    """Return a bootstrap over rows: clusters by their labels, or every row by itself."""
     if not isinstance(draws, int | np.integer) or isinstance(draws, bool) or draws < 0:
         raise InvalidInput(
-            owner, "bootstrap", "a number of draws, 0 for none", repr(draws), "Use 1000."
+            owner,
+            "bootstrap",
+            allowed="a number of draws, 0 for none",
+            got=repr(draws),
+            remedy="Use 1000.",
         )
     if not isinstance(seed, int | np.integer) or seed < 0:
-        raise InvalidInput(owner, "seed", "an integer ≥ 0", repr(seed), "")
+        raise InvalidInput(owner, "seed", allowed="an integer ≥ 0", got=repr(seed))
     if clusters is None:
         return Resampling(np.arange(rows), rows, int(draws), int(seed))
     of_row, count = number_labels(clusters)
     if len(of_row) != rows:
-        raise InvalidInput(owner, "clusters", f"{rows} labels, one per unit", str(len(of_row)), "")
+        raise InvalidInput(
+            owner, "clusters", allowed=f"{rows} labels, one per unit", got=str(len(of_row))
+        )
     return Resampling(of_row, count, int(draws), int(seed))
 
 
 def number_labels(labels: Any) -> tuple[np.ndarray, int]:
-    """The number of every label, from 0 in order of first appearance, and how many different labels there are."""
+    """Number the labels in order of first appearance; returns the number of every row, and how many there are.
+
+    ["b", "a", "b"]  →  [0, 1, 0], 2
+    """
     numbers: dict[Hashable, int] = {}
-    listed: Iterable[Hashable] = labels.tolist() if isinstance(labels, np.ndarray) else labels
-    of_row = [numbers.setdefault(label, len(numbers)) for label in listed]
+    rows: Iterable[Hashable] = labels.tolist() if isinstance(labels, np.ndarray) else labels
+    of_row = [numbers.setdefault(label, len(numbers)) for label in rows]
     return np.array(of_row, np.int64), len(numbers)
 
 
 def ratio_measure(parts: np.ndarray, totals: np.ndarray) -> Measure:
-    """A share: Σ parts / Σ totals, where both are given for every cluster; NaN if the total is 0."""
+    """Return a share: Σ parts / Σ totals, where both are given for every cluster; NaN if the total is 0."""
 
     def statistic(times: np.ndarray) -> float:
         total = float(times @ totals)
@@ -192,7 +203,7 @@ def ratio_measure(parts: np.ndarray, totals: np.ndarray) -> Measure:
 
 
 def mean_statistic(values: np.ndarray) -> Statistic:
-    """The mean over the clusters whose value is not NaN, each as often as it was drawn."""
+    """Return the mean over the clusters whose value is not NaN, each as often as it was drawn."""
     defined = ~np.isnan(values)
 
     def statistic(times: np.ndarray) -> float:
@@ -203,7 +214,7 @@ def mean_statistic(values: np.ndarray) -> Statistic:
 
 
 def wilson(wins: float, n: int) -> Estimate:
-    """A share with Wilson's interval, which stays within [0, 1] for small n.
+    """Return a share with Wilson's interval, which stays within [0, 1] for small n.
 
     SciPy's `binomtest` has it for whole numbers of wins only; a tie is half a win here.
     """
@@ -247,7 +258,7 @@ def kappa(
     bootstrap: int = 0,
     seed: int = 0,
 ) -> Estimate:
-    """Cohen's kappa of two raters; units that one of them did not rate are left out.
+    """Return Cohen's kappa of two raters; units that one of them did not rate are left out.
 
     Ratings are numbers, or texts if `weights` is None.
     """
@@ -267,7 +278,7 @@ def alpha(
     bootstrap: int = 0,
     seed: int = 0,
 ) -> Estimate:
-    """Krippendorff's alpha of (raters, units); units with fewer than two ratings are left out.
+    """Return Krippendorff's alpha of (raters, units); units with fewer than two ratings are left out.
 
     Ratings are numbers, or texts if the metric is "nominal".
     """
@@ -281,13 +292,21 @@ def alpha(
 def read_ratings(
     owner: str, ratings: Iterable[Sequence[Any] | np.ndarray], *, texts: bool
 ) -> Ratings:
-    """Check and code ratings; None and NaN are not rated."""
+    """Replace ratings by their numbers among all different values; None and NaN are not rated.
+
+    owner: the function that messages name. texts: whether ratings may be texts.
+    Raises InvalidInput if there are fewer than two raters, and for ratings that are no finite numbers.
+    """
     rows = [np.asarray(row, dtype=object) for row in ratings]
     shapes = {row.shape for row in rows}
     if len(rows) < 2 or len(shapes) != 1 or any(row.ndim != 1 for row in rows):
-        got = f"{len(rows)} of shapes {sorted(shapes)}" if rows else "none"
-        allowed = "of at least two raters, each a list of one rating per unit"
-        raise InvalidInput(owner, "ratings", allowed, got, "None = not rated.")
+        raise InvalidInput(
+            owner,
+            "ratings",
+            allowed="of at least two raters, each a list of one rating per unit",
+            got=f"{len(rows)} of shapes {sorted(shapes)}" if rows else "none",
+            remedy="None = not rated.",
+        )
     cells = np.stack(rows)
     # Only NaN differs from itself; texts and numbers may be mixed, so np.isnan cannot be used.
     missing = np.array([cell is None or cell != cell for cell in cells.flat], bool).reshape(
@@ -304,10 +323,12 @@ def read_ratings(
             if not isinstance(cell, int | float | np.number):
                 if words and not texts:
                     remedy = "Texts have no distances: use the nominal one."
-                raise InvalidInput(owner, "ratings", "numbers", repr(cell), remedy)
+                raise InvalidInput(
+                    owner, "ratings", allowed="numbers", got=repr(cell), remedy=remedy
+                )
         numbers = present.astype(float)
         if np.isinf(numbers).any():
-            raise InvalidInput(owner, "ratings", "finite", "infinity", remedy)
+            raise InvalidInput(owner, "ratings", allowed="finite", got="infinity", remedy=remedy)
         values, present_codes = np.unique(numbers, return_inverse=True)
     codes = np.full(cells.shape, -1, np.int64)
     codes[~missing] = present_codes
@@ -315,7 +336,7 @@ def read_ratings(
 
 
 def kappa_measure(ratings: Ratings, weights: Weights | None, resampling: Resampling) -> Measure:
-    """Kappa of the first two raters."""
+    """Return kappa of the first two raters: 1 − observed / expected disagreement, as a measure of drawn clusters."""
     both = np.flatnonzero((ratings.codes[:2] >= 0).all(axis=0))
     count = len(ratings.values)
     distance = np.abs(ratings.values[:, None] - ratings.values)
@@ -338,7 +359,7 @@ def kappa_measure(ratings: Ratings, weights: Weights | None, resampling: Resampl
 
 
 def alpha_measure(ratings: Ratings, metric: Metric, resampling: Resampling) -> Measure:
-    """Alpha of all raters."""
+    """Return alpha of all raters: 1 − observed / expected disagreement, as a measure of drawn clusters."""
     usable = np.flatnonzero((ratings.codes >= 0).sum(axis=0) > 1)
 
     def statistic(times: np.ndarray) -> float:
@@ -354,13 +375,17 @@ def alpha_measure(ratings: Ratings, metric: Metric, resampling: Resampling) -> M
         elif metric == "interval":
             points = ratings.values[:, None]
         else:
+            # The distance of two ordinal values is the number of ratings between them: that of their mean ranks.
             points = (frequencies.cumsum() - frequencies / 2.0)[:, None]
-        points = points - frequencies @ points / n
+        points = points - frequencies @ points / n  # around their mean
         # The squared distances of all ordered pairs among m points sum to 2 (m Σ|p|² − |Σp|²).
         cells = np.where(rated[:, :, None], points[codes], 0.0)
-        per_unit = rated.sum(axis=0)
-        squares = per_unit * (cells**2).sum(axis=(0, 2)) - (cells.sum(axis=0) ** 2).sum(axis=1)
-        observed = (squares / (per_unit - 1)).sum()
+        ratings_of_unit = rated.sum(axis=0)
+        sum_of_squares = (cells**2).sum(axis=(0, 2))
+        square_of_sum = (cells.sum(axis=0) ** 2).sum(axis=1)
+        half_distances = ratings_of_unit * sum_of_squares - square_of_sum
+        # The factor 2 is left out here and in `expected`: their ratio is the same.
+        observed = (half_distances / (ratings_of_unit - 1)).sum()
         expected = n * (frequencies @ points**2).sum()
         return float(1.0 - (n - 1.0) * observed / expected)
 
@@ -379,7 +404,7 @@ def kendall(
     bootstrap: int = 0,
     seed: int = 0,
 ) -> Estimate:
-    """Kendall's tau-b over all units; units that one of the two did not rate (NaN) are left out."""
+    """Return Kendall's tau-b over all units; units that one of the two did not rate (NaN) are left out."""
     return _estimate_correlation("kendall", a, b, clusters, bootstrap, seed)
 
 
@@ -392,7 +417,7 @@ def kendall_within(
     bootstrap: int = 0,
     seed: int = 0,
 ) -> Estimate:
-    """The mean over groups of Kendall's tau-b; n counts the groups in which it is defined."""
+    """Return the mean over groups of Kendall's tau-b; n counts the groups in which it is defined."""
     return _estimate_correlation("kendall_within", a, b, groups, bootstrap, seed)
 
 
@@ -405,7 +430,10 @@ def spearman(
     bootstrap: int = 0,
     seed: int = 0,
 ) -> Estimate:
-    """Spearman's rho over all units, with mean ranks for ties; units that one of the two did not rate are left out."""
+    """Return Spearman's rho over all units, with mean ranks for ties.
+
+    Units that one of the two did not rate (NaN) are left out.
+    """
     return _estimate_correlation("spearman", a, b, clusters, bootstrap, seed)
 
 
@@ -417,22 +445,36 @@ def _estimate_correlation(
     bootstrap: int,
     seed: int,
 ) -> Estimate:
+    """Check the arguments of a public function, whose name is `owner`, and compute what it is named after."""
     columns = []
     for name, values in (("a", a), ("b", b)):
         try:
             column = np.asarray(values, dtype=float)
         except (TypeError, ValueError) as error:
             raise InvalidInput(
-                owner, name, "numbers", f"something else ({error})", "NaN = not rated."
+                owner,
+                name,
+                allowed="numbers",
+                got=f"something else ({error})",
+                remedy="NaN = not rated.",
             ) from None
         if column.ndim != 1 or np.isinf(column).any():
-            got = f"shape {column.shape}" if column.ndim != 1 else "infinity"
-            raise InvalidInput(owner, name, "a list of finite numbers", got, "NaN = not rated.")
+            raise InvalidInput(
+                owner,
+                name,
+                allowed="a list of finite numbers",
+                got=f"shape {column.shape}" if column.ndim != 1 else "infinity",
+                remedy="NaN = not rated.",
+            )
         columns.append(column)
     x, y = columns
     if len(x) != len(y):
         raise InvalidInput(
-            owner, "b", f"as long as a: {len(x)}", str(len(y)), "One rating per unit."
+            owner,
+            "b",
+            allowed=f"as long as a: {len(x)}",
+            got=str(len(y)),
+            remedy="One rating per unit.",
         )
     resampling = make_resampling(owner, len(x), clusters, bootstrap, seed)
     if owner == "kendall_within":
@@ -443,7 +485,7 @@ def _estimate_correlation(
 def correlation_measure(
     x: np.ndarray, y: np.ndarray, resampling: Resampling, method: Literal["kendall", "spearman"]
 ) -> Measure:
-    """Kendall's tau-b or Spearman's rho over all units that both have rated."""
+    """Return Kendall's tau-b or Spearman's rho over all units that both have rated."""
     both = np.flatnonzero(~(np.isnan(x) | np.isnan(y)))
 
     def statistic(times: np.ndarray) -> float:
@@ -454,6 +496,7 @@ def correlation_measure(
 
 
 def _correlate(x: np.ndarray, y: np.ndarray, method: Literal["kendall", "spearman"]) -> float:
+    """Return the correlation; NaN with fewer than two units, or if one of the two ties everything."""
     # SciPy warns about columns in which everything is tied.
     if len(x) < 2 or np.ptp(x) == 0.0 or np.ptp(y) == 0.0:
         return math.nan
@@ -463,16 +506,17 @@ def _correlate(x: np.ndarray, y: np.ndarray, method: Literal["kendall", "spearma
 
 
 def within_measure(x: np.ndarray, y: np.ndarray, resampling: Resampling) -> Measure:
-    """The mean of tau-b over the clusters in which it is defined."""
+    """Return the mean of tau-b over the clusters in which it is defined."""
     taus = kendall_by_cluster(x, y, resampling)
     return Measure(mean_statistic(taus), int((~np.isnan(taus)).sum()))
 
 
 def kendall_by_cluster(x: np.ndarray, y: np.ndarray, resampling: Resampling) -> np.ndarray:
-    """tau-b in every cluster, over the units that both have rated; NaN if undefined."""
+    """Return tau-b in every cluster, over the units that both have rated; NaN if it is undefined."""
     both = np.flatnonzero(~(np.isnan(x) | np.isnan(y)))
     of_row = resampling.of_row[both]
     taus = np.full(resampling.clusters, np.nan)
+    # The rows sorted by cluster, to be cut where a cluster ends.
     order = both[np.argsort(of_row, kind="stable")]
     ends = np.bincount(of_row, minlength=resampling.clusters).cumsum()
     for cluster, rows in enumerate(np.split(order, ends[:-1])):

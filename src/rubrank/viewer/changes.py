@@ -62,19 +62,23 @@ class ChangedGroup:
 
 
 def read_changes(text: str) -> Changes:
-    """The changes of a JSON text; raises InvalidInput for anything else."""
+    """Return the changes of a JSON text; raises InvalidInput for anything else."""
     try:
         return Changes.model_validate(json.loads(text or "{}"))
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"]) or "changes"
-        raise InvalidInput("view", place, "as the page sends it", first["msg"], "") from None
+        raise InvalidInput(
+            "view", place, allowed="as the page sends it", got=first["msg"]
+        ) from None
     except (ValueError, RecursionError):
-        raise InvalidInput("view", "changes", "a JSON object", repr(text[:80]), "") from None
+        raise InvalidInput(
+            "view", "changes", allowed="a JSON object", got=repr(text[:80])
+        ) from None
 
 
 def fuse_changed(record: GroupRecord, changes: Changes) -> ChangedGroup:
-    """The group with the changes."""
+    """Return the group with the changes."""
     _check_names(record, changes)
     notes = []
     recorded_rule, difference = _find_recorded_rule(record)
@@ -118,7 +122,9 @@ def _check_names(record: GroupRecord, changes: Changes) -> None:
             raise UnknownName.of(f"group {record.group!r}", "criterion", name, names)
     for name, weight in changes.weights.items():
         if not 0.0 <= weight < float("inf"):
-            raise InvalidInput("view", f"weight of {name!r}", "finite and ≥ 0", f"{weight:g}", "")
+            raise InvalidInput(
+                "view", f"weight of {name!r}", allowed="finite and ≥ 0", got=f"{weight:g}"
+            )
 
 
 def _describe_changes(record: GroupRecord, changes: Changes) -> dict[str, dict[str, Any]]:
@@ -144,9 +150,13 @@ def _fuse(record: GroupRecord, rule: Rule, changes: Mapping[str, Mapping[str, An
     table = to_score_table([record]).change_criteria(changes)
     ranked = [criterion for criterion in table.groups[0].criteria if criterion.layer == "quality"]
     if not ranked:
-        allowed = "such that a criterion ranks the rollouts"
-        remedy = "Give one of them a weight."
-        raise InvalidInput("view", "changes", allowed, "none does", remedy)
+        raise InvalidInput(
+            "view",
+            "changes",
+            allowed="such that a criterion ranks the rollouts",
+            got="none does",
+            remedy="Give one of them a weight.",
+        )
     attributes = None
     if record.attributes is not None:
         attributes = to_array(record.attributes, _shape_of_attributes(record))
@@ -168,7 +178,7 @@ def _shape_of_attributes(record: GroupRecord) -> tuple[int, int]:
 
 
 def _find_recorded_rule(record: GroupRecord) -> tuple[Rule | None, float | None]:
-    """The rule whose options reproduce the recorded rewards best, and the largest difference that remains.
+    """Return the rule whose options reproduce the recorded rewards best, and the largest difference that remains.
 
     None, None: a rule of this name is not known here.
     """
@@ -213,7 +223,7 @@ def _list_candidates(record: GroupRecord) -> Iterator[Rule]:
 
 
 def _apply_control(rule: Rule, record: GroupRecord, lam: float | None) -> Rule:
-    """The rule with the estimate of the record. lam None: what was taken out is taken out again, exactly."""
+    """Return the rule with the estimate of the record. lam None: what was taken out is taken out again, exactly."""
     if not record.attribute_names or record.shrunk is None or record.taken is None:
         return rule
     if record.pool == "group":
@@ -240,7 +250,7 @@ def _apply_control(rule: Rule, record: GroupRecord, lam: float | None) -> Rule:
 
 
 def _find_adjustment(record: GroupRecord) -> Adjustment:
-    """How much of each group's own γ was taken out, from what the record says."""
+    """Return how much of each group's own γ was taken out, from what the record says."""
     shape = (len(record.weights), len(record.attribute_names))
     gamma = to_array(record.gamma or (), shape)
     taken_out = to_array(record.taken or (), shape)

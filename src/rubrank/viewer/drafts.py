@@ -23,7 +23,7 @@ def serve_drafts(source: Path, *, host: str, port: int, on_ready: Callable[[str]
 
 
 def make_app(source: Path, hosts: Sequence[str] = (), token: str | None = None) -> Starlette:
-    """The application over one file. It is read for every request, because it may have been written again."""
+    """Return the application over one file. It is read for every request, because it may have been written again."""
 
     def show(request: Request) -> Response:
         drafts = read_drafts(source)

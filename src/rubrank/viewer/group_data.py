@@ -27,7 +27,7 @@ TEXT_KEYS = ("prompt", "responses", "reasoning", "turns")
 
 
 def make_group_data(record: GroupRecord, text_limit: int) -> dict[str, Any]:
-    """Everything that the page shows of a group. Keys whose value is None are left out."""
+    """Return everything that the page shows of a group. Keys whose value is None are left out."""
     group = to_fused_group(record)
     reasons = None
     if record.reasons is not None and any(any(row) for row in record.reasons):
@@ -61,12 +61,12 @@ def make_group_data(record: GroupRecord, text_limit: int) -> dict[str, Any]:
 
 
 def cut_texts(data: Mapping[str, Any], limit: int) -> dict[str, Any]:
-    """A copy in which a text longer than `limit` is {"text": its beginning, "length": its whole length}."""
+    """Return a copy in which a text longer than `limit` is {"text": its beginning, "length": its whole length}."""
     return {key: _cut(value, limit) if key in TEXT_KEYS else value for key, value in data.items()}
 
 
 def list_text_lengths(data: Mapping[str, Any]) -> list[int]:
-    """Lengths of all texts that can be cut, before they were."""
+    """Return lengths of all texts that can be cut, before they were."""
     lengths: list[int] = []
     for key in TEXT_KEYS:
         _collect_lengths(data.get(key), lengths)
@@ -135,7 +135,7 @@ def _describe_attributes(record: GroupRecord) -> dict[str, Any]:
 
 
 def _list_texts(record: GroupRecord) -> dict[str, Any]:
-    """Prompt, turns, responses and reasoning, whole."""
+    """Return prompt, turns, responses and reasoning, whole."""
     texts: dict[str, Any] = {}
     if record.prompt:
         texts["prompt"] = [_describe_message(message) for message in record.prompt]
@@ -182,7 +182,7 @@ def _describe_call(call: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _write_value(value: Any) -> str:
-    """A text as it is, anything else as JSON: indented if it is long."""
+    """Return a text as it is, anything else as JSON: indented if it is long."""
     if value is None:
         return ""
     if isinstance(value, str):
@@ -197,7 +197,7 @@ _NOT_TEXT = ("role", "name")
 
 
 def _cut(value: Any, limit: int) -> Any:
-    """The same value with long texts cut; texts that were cut before are cut again."""
+    """Return the same value with long texts cut; texts that were cut before are cut again."""
     if isinstance(value, str):
         return value if len(value) <= limit else {"text": value[:limit], "length": len(value)}
     if isinstance(value, dict):
@@ -225,7 +225,7 @@ def _collect_lengths(value: Any, lengths: list[int]) -> None:
 
 
 def _round(numbers: Any) -> Any:
-    """A row or a table with few decimals, NaN as None; None stays None."""
+    """Return a row or a table with few decimals, NaN as None; None stays None."""
     if numbers is None:
         return None
     array = np.round(np.array(numbers, dtype=float), _DECIMALS) + 0.0  # −0 becomes 0

@@ -76,7 +76,7 @@ class Columns:
         return self._arrays[name][: self.length]
 
     def take(self, *names: str) -> tuple[np.ndarray, ...]:
-        """Several columns of the same rows, even while another thread appends."""
+        """Return several columns of the same rows, even while another thread appends."""
         length = self.length
         arrays = self._arrays
         return tuple(arrays[name][:length] for name in names)
@@ -135,7 +135,7 @@ class Index:
         self.facts.append(step=NO_STEP, states=int(State.UNREADABLE))
 
     def list_rows(self, start: int = 0) -> dict[str, Any]:
-        """The groups from `start` on as one list per column, and the tables that the numbers point into."""
+        """Return the groups from `start` on as one list per column, and the tables that the numbers point into."""
         rows = slice(start, len(self))
         steps = self.facts["step"][rows].tolist()
         return {
@@ -155,7 +155,7 @@ class Index:
         }
 
     def list_scores(self, criterion: str) -> dict[str, Any]:
-        """Lowest and highest score of a criterion in every group that has one."""
+        """Return lowest and highest score of a criterion in every group that has one."""
         number = self.series_names.get(("criterion", criterion), -1)
         series, groups, lows, highs = self.series.take("series", "group", "low", "high")
         rows = np.flatnonzero(series == number)
@@ -197,7 +197,7 @@ class Index:
 
 
 def _hash_prompt(record: Any) -> int:
-    """The same number for groups with the same prompt; without a prompt, for groups with the same name."""
+    """Return the same number for groups with the same prompt; without a prompt, for groups with the same name."""
     messages = [(message.get("role"), message.get("content")) for message in record.prompt or ()]
     text = json.dumps(messages or record.group, default=str)
     digest = blake2b(text.encode("utf-8", "replace"), digest_size=8).digest()
@@ -212,7 +212,7 @@ def _round(values: np.ndarray) -> list[float]:
 
 
 def make_curves(index: Index) -> dict[str, Any]:
-    """Means over the groups of a step, with half of their 95% intervals.
+    """Return means over the groups of a step, with half of their 95% intervals.
 
     {"steps": [0, 10], "last_steps": [0, 10],
      "curves": [{"kind": "run", "name": …, "points": [[step, mean, half width], …]}]}
@@ -306,7 +306,7 @@ def _assign_points(index: Index, n: int) -> tuple[np.ndarray, list[int], list[in
 
 
 def make_step_table(index: Index) -> list[dict[str, Any]]:
-    """One row per step: groups, rollouts, and the share of groups in each noteworthy state."""
+    """Return one row per step: groups, rollouts, and the share of groups in each noteworthy state."""
     columns = index.facts.take("step", "states", "size", "stopped")
     is_readable = columns[1] & int(State.UNREADABLE) == 0
     step, states, size, stopped = (column[is_readable] for column in columns)
@@ -338,7 +338,7 @@ def make_step_table(index: Index) -> list[dict[str, Any]]:
 
 
 def find_common_prompts(first: Index, second: Index) -> list[tuple[int, int, float, float]]:
-    """Prompts in both runs, each at the last group that has it: (group, group, mean score, mean score).
+    """Return prompts in both runs, each at the last group that has it: (group, group, mean score, mean score).
 
     The largest differences of mean scores come first.
     """
@@ -352,7 +352,7 @@ def find_common_prompts(first: Index, second: Index) -> list[tuple[int, int, flo
 
 
 def _find_last_groups(index: Index) -> tuple[np.ndarray, np.ndarray]:
-    """Every prompt, and the last group that has it."""
+    """Return every prompt, and the last group that has it."""
     readable = np.flatnonzero(index.facts["states"] & int(State.UNREADABLE) == 0)[::-1]
     prompts, first = np.unique(index.facts["prompt"][readable], return_index=True)
     return prompts, readable[first]
@@ -374,7 +374,7 @@ def _compute_mean_scores(index: Index) -> np.ndarray:
 
 
 def compare_runs(first: Index, second: Index) -> dict[str, Any]:
-    """How two runs differ on the prompts that both have, each at the last group that has it.
+    """Return how two runs differ on the prompts that both have, each at the last group that has it.
 
     {"prompts": 40, "rows": [{"kind": "criterion", "name": "Facts", "prompts": 38, "first": 0.61, "second": 0.72,
                               "difference": 0.11, "half": 0.04}, …]}
@@ -412,7 +412,7 @@ def compare_runs(first: Index, second: Index) -> dict[str, Any]:
 
 
 def _match_prompts(first: Index, second: Index) -> tuple[np.ndarray, np.ndarray]:
-    """Groups of two runs with the same prompt, the last of each run."""
+    """Return groups of two runs with the same prompt, the last of each run."""
     first_prompts, first_groups = _find_last_groups(first)
     second_prompts, second_groups = _find_last_groups(second)
     _, at_first, at_second = np.intersect1d(first_prompts, second_prompts, return_indices=True)

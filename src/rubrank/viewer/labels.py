@@ -29,8 +29,12 @@ class LabelFile:
     def __init__(self, path: Path) -> None:
         """Raises if the path cannot hold labels, or holds something else."""
         if not path.name.endswith(SUFFIXES):
-            allowed = f"a file that ends in {', '.join(SUFFIXES)}"
-            raise InvalidInput("view", "labels", allowed, str(path), "")
+            raise InvalidInput(
+                "view",
+                "labels",
+                allowed=f"a file that ends in {', '.join(SUFFIXES)}",
+                got=str(path),
+            )
         self.path = path
         self._groups: dict[str, GroupScores] = {}
         self._lock = threading.Lock()
@@ -38,7 +42,7 @@ class LabelFile:
             self._groups = {group.id: group for group in read_scores(path)}
 
     def count(self) -> int:
-        """Verdicts that have a label."""
+        """Return verdicts that have a label."""
         counts = [np.count_nonzero(~np.isnan(group.scores)) for group in self._groups.values()]
         return int(sum(counts))
 
@@ -62,20 +66,26 @@ class LabelFile:
         if criterion not in by_name:
             raise UnknownName.of(f"group {group!r}", "criterion", criterion, by_name)
         if not 0 <= rollout < record.size:
-            allowed = f"a number from 0 to {record.size - 1}"
-            raise InvalidInput("view", "rollout", allowed, str(rollout), "")
+            raise InvalidInput(
+                "view", "rollout", allowed=f"a number from 0 to {record.size - 1}", got=str(rollout)
+            )
         domain = by_name[criterion].domain
         if score is not None and not domain.holds(score):
-            what = f"label of {criterion!r}"
-            raise InvalidInput("view", what, domain.description, f"{score:g}", "")
+            raise InvalidInput(
+                "view", f"label of {criterion!r}", allowed=domain.description, got=f"{score:g}"
+            )
         with self._lock:
             labelled = self._groups.get(group)
             if labelled is None:
                 labelled = GroupScores(group, (), np.zeros((record.size, 0)), ((),) * record.size)
             if len(labelled.scores) != record.size:
-                allowed = f"a group of {len(labelled.scores)} rollouts, as in {self.path}"
-                remedy = "Name another file of labels."
-                raise InvalidInput("view", f"group {group!r}", allowed, str(record.size), remedy)
+                raise InvalidInput(
+                    "view",
+                    f"group {group!r}",
+                    allowed=f"a group of {len(labelled.scores)} rollouts, as in {self.path}",
+                    got=str(record.size),
+                    remedy="Name another file of labels.",
+                )
             if criterion not in labelled.names:
                 labelled = replace(
                     labelled,

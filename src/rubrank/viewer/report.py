@@ -118,15 +118,19 @@ def write_report(
     """
     if text_limit < 0:
         raise InvalidInput(
-            "write_report", "text_limit", "at least 0", str(text_limit), "0 leaves texts out."
+            "write_report",
+            "text_limit",
+            allowed="at least 0",
+            got=str(text_limit),
+            remedy="0 leaves texts out.",
         )
     if not budget_mb > 0.0:
         raise InvalidInput(
             "write_report",
             "budget_mb",
-            "more than 0",
-            str(budget_mb),
-            "50 opens quickly everywhere.",
+            allowed="more than 0",
+            got=str(budget_mb),
+            remedy="50 opens quickly everywhere.",
         )
     rubric_findings = [] if rubric is None else lint_rubric(load_rubric(rubric))
     name = ""
@@ -148,9 +152,9 @@ def write_report(
         raise InvalidInput(
             "write_report",
             "records",
-            "at least one group",
-            "none",
-            "Write some with write_records.",
+            allowed="at least one group",
+            got="none",
+            remedy="Write some with write_records.",
         )
     packer.finish()
 
@@ -265,7 +269,7 @@ class Packer:
         self._fit_budget()
 
     def count_cut(self) -> int:
-        """Texts longer than the limit."""
+        """Return texts longer than the limit."""
         return sum(length > self.text_limit for length in self._lengths)
 
     def _close_block(self) -> None:
@@ -288,7 +292,7 @@ class Packer:
                 self._append([cut_texts(group, self.text_limit) for group in unpack(block)])
 
     def _estimate_limit(self) -> int:
-        """The limit at which everything should take 97% of the budget, from a sample of blocks."""
+        """Return the limit at which everything should take 97% of the budget, from a sample of blocks."""
         with_texts = 0
         without_texts = 0
         characters = 0
@@ -310,7 +314,7 @@ class Packer:
 
 
 def find_limit(lengths: np.ndarray, characters: float) -> int:
-    """The largest limit L with Σ min(length, L) ≤ characters. Lengths are sorted."""
+    """Return the largest limit L with Σ min(length, L) ≤ characters. Lengths are sorted."""
     if not len(lengths):
         return 0
     shorter = np.concatenate([[0.0], np.cumsum(lengths)])
@@ -324,13 +328,13 @@ def find_limit(lengths: np.ndarray, characters: float) -> int:
 
 
 def pack(data: Any) -> bytes:
-    """Compressed JSON. A lone surrogate, which UTF-8 cannot hold, becomes a question mark."""
+    """Return compressed JSON. A lone surrogate, which UTF-8 cannot hold, becomes a question mark."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return gzip.compress(text.encode("utf-8", "replace"), _GZIP_LEVEL, mtime=0)
 
 
 def unpack(block: bytes) -> Any:
-    """What was packed."""
+    """Return what was packed."""
     return json.loads(gzip.decompress(block))
 
 
@@ -338,17 +342,17 @@ def unpack(block: bytes) -> Any:
 
 
 def read_asset(name: str) -> str:
-    """The text of a file in assets/."""
+    """Return the text of a file in assets/."""
     return (files("rubrank.viewer") / "assets" / name).read_text(encoding="utf-8")
 
 
 def make_script() -> str:
-    """The page's script, with all modules in one scope."""
+    """Return the page's script, with all modules in one scope."""
     return f'"use strict";\n(() => {{\n{join_modules(SCRIPTS)}\n}})();\n'
 
 
 def join_modules(names: Iterable[str]) -> str:
-    """Modules as one text, without `import` lines and the word `export`."""
+    """Return modules as one text, without `import` lines and the word `export`."""
     modules = "\n".join(read_asset(name) for name in names)
     modules = re.sub(r"^import \{[^}]*\} from \"\./[\w.]+\";\n", "", modules, flags=re.MULTILINE)
     return re.sub(r"^export ", "", modules, flags=re.MULTILINE)

@@ -112,7 +112,7 @@ class RecordTexts(msgspec.Struct):
     reasoning: list[str] = []
 
     def list_all(self) -> Iterator[str]:
-        """Every text."""
+        """Return every text."""
         yield self.group
         yield from (criterion.name for criterion in self.criteria)
         yield from self.responses
@@ -123,7 +123,7 @@ class RecordTexts(msgspec.Struct):
 
 
 def _list_strings(value: Any) -> Iterator[str]:
-    """All strings inside a value, however deep."""
+    """Return all strings inside a value, however deep."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
@@ -139,12 +139,12 @@ _TEXT_DECODER = msgspec.json.Decoder(RecordTexts)
 
 
 def decode_record(line: bytes) -> LightRecord:
-    """The fields of a line; raises ValueError if it is not a record."""
+    """Return the fields of a line; raises ValueError if it is not a record."""
     return _decode(line, _RECORD_DECODER, LightRecord)
 
 
 def decode_texts(line: bytes) -> RecordTexts:
-    """The texts of a line; raises ValueError if it is not a record."""
+    """Return the texts of a line; raises ValueError if it is not a record."""
     return _decode(line, _TEXT_DECODER, RecordTexts)
 
 
@@ -189,7 +189,7 @@ class GrowingFile:
         return is_same
 
     def read(self, offset: int, length: int) -> bytes:
-        """Some bytes of the plain lines."""
+        """Return some bytes of the plain lines."""
         descriptor = os.open(self.local, os.O_RDONLY)
         try:
             return os.pread(descriptor, length, offset)
@@ -197,7 +197,7 @@ class GrowingFile:
             os.close(descriptor)
 
     def read_before(self, end: int) -> bytes:
-        """The last bytes before a position; if they have changed, so has the file."""
+        """Return the last bytes before a position; if they have changed, so has the file."""
         start = max(0, end - _CHECKED_BYTES)
         return self.read(start, end - start)
 
@@ -291,7 +291,7 @@ class _ParquetFile(_UnpackedFile):
 
 
 def open_growing(path: Path) -> GrowingFile:
-    """The file as one that can be read while it grows."""
+    """Return the file as one that can be read while it grows."""
     if path.name.endswith(".jsonl"):
         return GrowingFile(path)
     if path.suffix == ".parquet":
@@ -305,8 +305,12 @@ def check_source(source: Path) -> None:
     if not source.exists() and not paths:
         require_file(source)
     if source.is_dir() and not paths:
-        allowed = f"a folder with files that end in {', '.join(SUFFIXES)}"
-        raise InvalidInput("view", "RECORDS", allowed, f"{source}, which has none", "")
+        raise InvalidInput(
+            "view",
+            "RECORDS",
+            allowed=f"a folder with files that end in {', '.join(SUFFIXES)}",
+            got=f"{source}, which has none",
+        )
     if source.is_file() and not source.name.endswith(SUFFIXES):
         raise suffix_error(source, SUFFIXES, owner="view", what="RECORDS")
     why = "which is empty"
@@ -322,9 +326,12 @@ def check_source(source: Path) -> None:
                         if line.strip():
                             why = "which holds no records"
             why = part.problem or why
-    remedy = "A run that has just begun has some after its first step."
     raise InvalidInput(
-        "view", "RECORDS", "a file or a folder with records", f"{source}, {why}", remedy
+        "view",
+        "RECORDS",
+        allowed="a file or a folder with records",
+        got=f"{source}, {why}",
+        remedy="A run that has just begun has some after its first step.",
     )
 
 
@@ -359,11 +366,11 @@ class LiveRun:
         self._thread: threading.Thread | None = None
 
     def count_lines(self) -> int:
-        """Groups that can be opened; those in the index can also be filtered."""
+        """Return groups that can be opened; those in the index can also be filtered."""
         return self._lines.length
 
     def read_line(self, g: int) -> bytes:
-        """The bytes of a record; raises IndexError if there is none."""
+        """Return the bytes of a record; raises IndexError if there is none."""
         with self._lock:
             if not 0 <= g < self._lines.length:
                 raise IndexError(g)
@@ -371,7 +378,7 @@ class LiveRun:
             return file.read(int(self._lines["offset"][g]), int(self._lines["length"][g]))
 
     def describe(self) -> dict[str, Any]:
-        """What is known so far, as the page reads it."""
+        """Return what is known so far, as the page reads it."""
         with self._lock:
             unreadable = self.index.unreadable
             return {
@@ -534,7 +541,7 @@ class LiveRun:
 
 
 def _find_line_ends(block: bytes) -> np.ndarray:
-    """Positions of line ends. Searching is faster than comparing every byte, because records are long lines."""
+    """Return positions of line ends. Searching is faster than comparing every byte, because records are long lines."""
     ends = []
     at = block.find(b"\n")
     while at >= 0:

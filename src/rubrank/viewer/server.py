@@ -138,7 +138,7 @@ def serve_app(
 
 
 def make_address(host: str, port: int, token: str | None) -> str:
-    """What to open in a browser."""
+    """Return what to open in a browser."""
     name = f"[{host}]" if ":" in host else host
     query = f"?token={token}" if token else ""
     return f"http://{name}:{port}/{query}"
@@ -152,7 +152,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """A socket at the port, or at the next free one; 0 takes any."""
+    """Return a socket at the port, or at the next free one; 0 takes any."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     candidates = [port] if port == 0 else range(port, min(65536, port + _PORTS_TRIED))
     problem = ""
@@ -166,7 +166,9 @@ def _listen(host: str, port: int) -> socket.socket:
         except OSError as error:
             listening.close()
             problem = (error.strerror or str(error)).lower()
-    raise InvalidInput("view", "port", "an address that is free", f"{host}:{port}: {problem}", "")
+    raise InvalidInput(
+        "view", "port", allowed="an address that is free", got=f"{host}:{port}: {problem}"
+    )
 
 
 # ------------------------------------------------------------------------------------- the application
@@ -180,7 +182,7 @@ def make_app(
     evaluation: Any = None,
     labels: LabelFile | None = None,
 ) -> Starlette:
-    """The application over some runs. hosts: names under which it may be reached; empty for any.
+    """Return the application over some runs. hosts: names under which it may be reached; empty for any.
 
     evaluation: what `rubrank.evaluation.table.report_data` makes of scored runs.
     """
@@ -234,7 +236,7 @@ class AccessMiddleware:
         await handler(scope, receive, send_with_headers)
 
     def _refuse(self, request: Request) -> Response | None:
-        """The response to a request that may not pass; None if it may."""
+        """Return the response to a request that may not pass; None if it may."""
         host = request.headers.get("host", "").rsplit(":", 1)[0]
         if self.hosts and host not in self.hosts:
             return Response("This address is not served here.", 400)
@@ -252,7 +254,7 @@ class AccessMiddleware:
 
 
 def _answer_with(handler: Callable[[Request], Any]) -> Callable[[Request], Response]:
-    """The handler's data as JSON; a wrong request as one line."""
+    """Return the handler's data as JSON; a wrong request as one line."""
 
     def answer(request: Request) -> Response:
         try:
@@ -308,7 +310,7 @@ class ViewerApi:
         """(function, run) → (state of the run, result of the function)."""
 
     def state(self, request: Request) -> Any:
-        """The runs, how far they are read, and what can be filtered by."""
+        """Return the runs, how far they are read, and what can be filtered by."""
         for run in self._runs:
             run.note_request()
         labels = None
@@ -322,18 +324,18 @@ class ViewerApi:
         }
 
     def index(self, request: Request) -> Any:
-        """Rows of the list from `start` on."""
+        """Return rows of the list from `start` on."""
         run = self._find_run(request)
         start = int(request.query_params.get("start", 0))
         return {"epoch": run.epoch, **run.index.list_rows(max(0, start))}
 
     def scores(self, request: Request) -> Any:
-        """Lowest and highest score of a criterion in every group."""
+        """Return lowest and highest score of a criterion in every group."""
         run = self._find_run(request)
         return run.index.list_scores(request.query_params["criterion"])
 
     def search(self, request: Request) -> Any:
-        """Groups from `start` on whose texts hold the query; searches for a while and says where to go on."""
+        """Return groups from `start` on whose texts hold the query; searches for a while and says where to go on."""
         run = self._find_run(request)
         words = request.query_params["query"][:500].strip().casefold()
         start = max(0, int(request.query_params.get("start", 0)))
@@ -348,7 +350,7 @@ class ViewerApi:
         return {"hits": hits, "next": g, "total": total, "epoch": run.epoch}
 
     def group(self, request: Request) -> Any:
-        """One group, as recorded or with changes: another rule, other weights, gates or λ."""
+        """Return one group, as recorded or with changes: another rule, other weights, gates or λ."""
         run = self._find_run(request)
         g = int(request.query_params["g"])
         record = _parse_record(run.read_line(g))
@@ -383,14 +385,21 @@ class ViewerApi:
     def _put_label(self, data: Any) -> Any:
         """Write a label. data: the body of the request."""
         if self._labels is None:
-            remedy = "Start it with `rubrank view … --labels FILE`."
-            raise InvalidInput("view", "labels", "a file", "none", remedy)
+            raise InvalidInput(
+                "view",
+                "labels",
+                allowed="a file",
+                got="none",
+                remedy="Start it with `rubrank view … --labels FILE`.",
+            )
         try:
             label = LabelBody.model_validate(data)
         except ValidationError as error:
             first = error.errors()[0]
             place = ".".join(str(part) for part in first["loc"]) or "label"
-            raise InvalidInput("view", place, "as the page sends it", first["msg"], "") from None
+            raise InvalidInput(
+                "view", place, allowed="as the page sends it", got=first["msg"]
+            ) from None
         run = self._runs[label.run]
         record = _parse_record(run.read_line(label.g))
         group = _name_labelled(run, record)
@@ -407,7 +416,7 @@ class ViewerApi:
         }
 
     def compare(self, request: Request) -> Any:
-        """How two runs differ on the prompts that they share."""
+        """Return how two runs differ on the prompts that they share."""
         first = self._find_run(request, "first", 0)
         second = self._find_run(request, "second", 1)
         return to_plain_numbers(compare_runs(first.index, second.index))
@@ -417,7 +426,7 @@ class ViewerApi:
         return self._evaluation
 
     def same(self, request: Request) -> Any:
-        """Groups of all runs with the same prompt, and what each made of it."""
+        """Return groups of all runs with the same prompt, and what each made of it."""
         run = self._find_run(request)
         g = int(request.query_params["g"])
         if not 0 <= g < len(run.index):
@@ -431,7 +440,7 @@ class ViewerApi:
         return {"groups": groups}
 
     def common(self, request: Request) -> Any:
-        """Prompts that two runs share, at the last time each was asked; the largest differences come first."""
+        """Return prompts that two runs share, at the last time each was asked; the largest differences come first."""
         first = self._find_run(request, "first", 0)
         second = self._find_run(request, "second", 1)
         pairs = find_common_prompts(first.index, second.index)
@@ -448,11 +457,11 @@ class ViewerApi:
         return {"total": len(pairs), "common": rows}
 
     def curves(self, request: Request) -> Any:
-        """Curves and table of steps of every run."""
+        """Return curves and table of steps of every run."""
         return [self._cached(_compute_curves, run) for run in self._runs]
 
     def summary(self, request: Request) -> Any:
-        """Figures over all groups of a run, or over a sample of a long one."""
+        """Return figures over all groups of a run, or over a sample of a long one."""
         return self._cached(_compute_summary, self._find_run(request))
 
     def export(self, request: Request) -> Any:
@@ -474,7 +483,7 @@ class ViewerApi:
         return StreamingResponse(body, media_type=media_type, headers=headers)
 
     def _find_run(self, request: Request, name: str = "run", default: int = 0) -> LiveRun:
-        """The run whose number is a parameter of the request; raises IndexError if there is none."""
+        """Return the run whose number is a parameter of the request; raises IndexError if there is none."""
         number = int(request.query_params.get(name, default))
         if not 0 <= number < len(self._runs):
             raise IndexError(number)
@@ -483,7 +492,7 @@ class ViewerApi:
         return run
 
     def _cached(self, compute: Callable[[LiveRun], Any], run: LiveRun) -> Any:
-        """The result for a run, computed again only after new records."""
+        """Return the result for a run, computed again only after new records."""
         run_state = (run.epoch, len(run.index))
         cached_state, result = self._cache.get((compute, run), (None, None))
         if cached_state != run_state:
@@ -537,7 +546,7 @@ def _compute_summary(run: LiveRun) -> Any:
 
 
 def _name_labelled(run: LiveRun, record: GroupRecord) -> str:
-    """The id of a group in a file of labels; its step is added if the run has the group several times."""
+    """Return the id of a group in a file of labels; its step is added if the run has the group several times."""
     if run.index.ids.count(record.group) > 1:
         return f"{record.group} (step {record.step})"
     return record.group
@@ -582,7 +591,7 @@ def mean_scores(record: GroupRecord) -> dict[str, float | None]:
 
 
 def contains_words(line: bytes, words: str) -> bool:
-    """Whether a text of the record holds the words, whatever their case."""
+    """Return whether a text of the record holds the words, whatever their case."""
     try:
         return any(words in text.casefold() for text in decode_texts(line).list_all())
     except (ValueError, RecursionError):
@@ -590,7 +599,7 @@ def contains_words(line: bytes, words: str) -> bool:
 
 
 def _write_csv(run: LiveRun, groups: Sequence[int]) -> Iterator[str]:
-    """One row per rollout: reward, ranking, gate, every score."""
+    """Return one row per rollout: reward, ranking, gate, every score."""
     names: dict[str, None] = {}
     for criteria in run.index.criteria_sets:
         names.update(dict.fromkeys(criteria))
@@ -622,7 +631,7 @@ def _write_csv(run: LiveRun, groups: Sequence[int]) -> Iterator[str]:
 
 
 def _escape_formula(value: Any) -> Any:
-    """A text that a spreadsheet would compute gets an apostrophe in front."""
+    """Return a text that a spreadsheet would compute gets an apostrophe in front."""
     if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")):
         return f"'{value}"
     return value

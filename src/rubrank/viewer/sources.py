@@ -73,10 +73,13 @@ class SourceOptions:
         names += sorted(self.fusion.model_fields_set)
         names += [*self.column_options, *also]
         if names:
-            allowed = "given with scores or rollouts"
-            got = f"{kind}: {source}"
             raise InvalidInput(
-                self.verb, names[0], allowed, got, _SHOWN_AS_THEY_ARE[kind], field=names[0]
+                self.verb,
+                names[0],
+                allowed="given with scores or rollouts",
+                got=f"{kind}: {source}",
+                remedy=_SHOWN_AS_THEY_ARE[kind],
+                field=names[0],
             )
 
 
@@ -102,7 +105,7 @@ def read_as_records(
 def _read_scores_or_rollouts(
     source: str, options: SourceOptions, report: Callable[[str], None] | None = None
 ) -> Logged | list[Group]:
-    """The scores of a file, or its rollouts if it has none and they can be graded."""
+    """Return the scores of a file, or its rollouts if it has none and they can be graded."""
     problem: RubrankError | None = None
     # With a rubric, `view` grades what it is given; a report of scores lists the weaknesses of their rubric.
     if options.rubric is None or options.verb == "report":
@@ -116,26 +119,41 @@ def _read_scores_or_rollouts(
             problem = error
         else:
             if options.judges is not None:
-                got = f"graded already: {source}"
-                raise InvalidInput(options.verb, "judges", "given with rollouts", got, "")
+                raise InvalidInput(
+                    options.verb,
+                    "judges",
+                    allowed="given with rollouts",
+                    got=f"graded already: {source}",
+                )
             return logged
     try:
         groups = list(read_rollouts(source, options.rollout_columns).groups)
     except RubrankError as error:
         raise problem or error from None
     if options.rubric is None and not all(group.rubric is not None for group in groups):
-        remedy = f"Name the rubric: rubrank {options.verb} {source} --rubric FILE; or columns with scores: `criteria`."
-        allowed = "scores, or rollouts with a rubric"
-        raise InvalidInput(options.verb, source, allowed, "rollouts without one", remedy)
+        raise InvalidInput(
+            options.verb,
+            source,
+            allowed="scores, or rollouts with a rubric",
+            got="rollouts without one",
+            remedy=(
+                f"Name the rubric: rubrank {options.verb} {source} --rubric FILE; "
+                "or columns with scores: `criteria`."
+            ),
+        )
     if options.fusion.attributes:
-        remedy = f"Grade first: rubrank grade {source}, then rubrank {options.verb} SCORES --rollouts {source}."
-        got = f"rollouts: {source}"
-        raise InvalidInput(options.verb, "attributes", "given with scores", got, remedy)
+        raise InvalidInput(
+            options.verb,
+            "attributes",
+            allowed="given with scores",
+            got=f"rollouts: {source}",
+            remedy=f"Grade first: rubrank grade {source}, then rubrank {options.verb} SCORES --rollouts {source}.",
+        )
     return groups
 
 
 def _fuse_scores(source: str, logged: Logged, options: SourceOptions) -> Iterator[GroupRecord]:
-    """Records of scores, with the texts of `rollouts` or of the scores' own rows."""
+    """Return records of scores, with the texts of `rollouts` or of the scores' own rows."""
     table, batch = make_batch(logged, options.fusion)
     groups: list[Group] | None
     if options.rollouts is None:
@@ -151,7 +169,7 @@ def _fuse_scores(source: str, logged: Logged, options: SourceOptions) -> Iterato
 def _grade_and_fuse(
     groups: Sequence[Group], options: SourceOptions, workers: int | None
 ) -> Iterator[GroupRecord]:
-    """Records of rollouts, graded by the rubric of the options or by those of their rows."""
+    """Return records of rollouts, graded by the rubric of the options or by those of their rows."""
     graded = grade(groups, options.rubric, judges=options.judges, workers=workers)
     table, batch = make_batch(Logged(graded), options.fusion)
     return record_table(table, make_fuse_rule(options.fusion), groups=groups, batch=batch)
@@ -243,9 +261,13 @@ def _open_source(path: Path, options: SourceOptions, cleanup: ExitStack) -> Open
         options.refuse(path, "a scored run of `eval`")
         return OpenedSource(path, evaluation=evaluation)
     if path.is_dir():
-        got = f"the folder {path}, which has neither records nor scored runs"
-        remedy = "A run that has just begun has records after its first step."
-        raise InvalidInput("view", "sources", _KINDS, got, remedy)
+        raise InvalidInput(
+            "view",
+            "sources",
+            allowed=_KINDS,
+            got=f"the folder {path}, which has neither records nor scored runs",
+            remedy="A run that has just begun has records after its first step.",
+        )
     if path.is_file():
         with path.open("rb") as file:
             is_blank = not any(line.strip() for line in file)
@@ -254,7 +276,7 @@ def _open_source(path: Path, options: SourceOptions, cleanup: ExitStack) -> Open
     try:
         format_of(find_files(str(path))[0])
     except RubrankError:  # by its name no table: a rubric, a picture, notes
-        raise InvalidInput("view", "sources", _KINDS, str(path), "") from None
+        raise InvalidInput("view", "sources", allowed=_KINDS, got=str(path)) from None
     target = Path(cleanup.enter_context(make_folder("view"))) / "records.jsonl"
     content = _read_scores_or_rollouts(str(path), options)
     if isinstance(content, Logged):

@@ -49,7 +49,7 @@ _NOT_ASKED = (NEEDS_JUDGE, NOT_ASKED)
 
 
 def find_states(record: Any) -> State:
-    """All states of a group."""
+    """Return all states of a group."""
     states = State(0)
     if record.no_signal:
         states |= State.NO_SIGNAL
@@ -80,14 +80,14 @@ def find_states(record: Any) -> State:
 
 
 def count_stopped(record: Any) -> int:
-    """How many rollouts a hard gate stopped."""
+    """Return how many rollouts a hard gate stopped."""
     if record.gate is None:
         return 0
     return len(record.gate.passed) - sum(record.gate.passed)
 
 
 def make_title(prompt: Sequence[Mapping[str, Any]] | None) -> str:
-    """The beginning of the user's last message."""
+    """Return the beginning of the user's last message."""
     if not prompt:
         return ""
     from_user = [message for message in prompt if message.get("role") == "user"]
@@ -99,13 +99,13 @@ def make_title(prompt: Sequence[Mapping[str, Any]] | None) -> str:
 
 
 def find_best(reward: Sequence[float]) -> set[int]:
-    """The rollouts that share the highest reward."""
+    """Return the rollouts that share the highest reward."""
     highest = max(reward, default=0.0)
     return {i for i, x in enumerate(reward) if x == highest}
 
 
 def _is_missing_somewhere(record: Any, k: int) -> bool:
-    """Whether criterion k neither scores nor compares some rollout."""
+    """Return whether criterion k neither scores nor compares some rollout."""
     outcomes = record.outcomes.get(record.criteria[k].name)
     if outcomes is None:
         return any(row[k] is None or row[k] != row[k] for row in record.scores)

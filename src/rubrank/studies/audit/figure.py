@@ -70,7 +70,11 @@ Point: TypeAlias = tuple[str, str, Estimate]
 
 
 def draw(audit: Audit, path: str | Path, *, title: str | None = None, dpi: int = 150) -> Path:
-    """Draw the audit into a file; returns its path."""
+    """Draw the audit into a file; returns its path.
+
+    title: by default the names of the judges. Raises InvalidInput if the name of the file ends in something else than
+    .png, .svg or .pdf.
+    """
     file = Path(path)
     suffix = file.suffix.lower()
     if suffix not in FORMATS:
@@ -98,7 +102,7 @@ def draw(audit: Audit, path: str | Path, *, title: str | None = None, dpi: int =
 
 
 def _make_figure(audit: Audit, title: str) -> Figure:
-    """All panels in at most two columns, with a title and a legend above and notes below."""
+    """Draw all panels in at most two columns, with a title and a legend above and notes below."""
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
@@ -142,10 +146,10 @@ def _make_figure(audit: Audit, title: str) -> Figure:
 
 
 def arrange_panels(panels: Sequence[Panel]) -> list[list[Panel]]:
-    """The panels in two columns: each one goes where there is more room."""
+    """Return the panels in two columns: each one goes where there is more room."""
     columns: list[list[Panel]] = [[] for _ in range(min(2, len(panels)))]
     for panel in panels:
-        shortest = min(columns, key=lambda column: sum(other.height for other in column))
+        shortest = min(columns, key=lambda column: sum(panel.height for panel in column))
         shortest.append(panel)
     return columns
 
@@ -174,6 +178,7 @@ def _add_title_and_legend(figure: Figure, audit: Audit, title: str, total_inches
 
 
 def _choose_colours(judges: Sequence[str]) -> dict[str, str]:
+    """Return rater → colour, in the order in which raters are drawn; the humans come last."""
     colours = {judge: _COLOURS[i % len(_COLOURS)] for i, judge in enumerate(judges)}
     return {**colours, _HUMANS: _HUMANS_COLOUR}
 
@@ -240,6 +245,7 @@ class PointsPanel:
         ax.set_title(self.title)
 
     def _draw_points(self, ax: Axes, points: Sequence[Point], as_circles: bool = False) -> None:
+        """Draw estimates with their bars; the judges of a row lie below each other, 0.8 of its height together."""
         rows = self.rows
         colours = _choose_colours(self.judges)
         drawn_judges = {judge for _, judge, _ in (*self.points, *self.circles)}
@@ -311,7 +317,7 @@ Panel: TypeAlias = PointsPanel | AgreementPanel
 
 
 def make_panels(audit: Audit) -> list[Panel]:
-    """A panel for everything that was measured."""
+    """Return a panel for everything that was measured."""
     panels: list[Panel] = []
     means = [row for row in audit.agreement if row.criterion is None]
     raters = tuple(dict.fromkeys(name for row in means for name in (row.a, row.b)))

@@ -128,7 +128,7 @@ class Audit:
         return deviations
 
     def as_dict(self) -> dict[str, Any]:
-        """As plain data for JSON, with None instead of NaN."""
+        """Return everything as plain data for JSON, with None instead of NaN."""
         data: dict[str, Any] = plain(asdict(self))
         return data
 
@@ -143,11 +143,14 @@ class Table(NamedTuple):
     headings: tuple[str, ...]
     rows: Sequence[tuple[str, ...]]
     words: int = 2
-    """How many columns, from the left, hold words; the others hold numbers."""
+    """How many columns, from the left, hold words (left-aligned); the others hold numbers."""
 
 
 def make_tables(audit: Audit, details: bool = False) -> list[Table]:
-    """Everything that was measured; by default the means over criteria, with `details` every criterion."""
+    """Return one table for each part of the audit; a table has no rows if nothing was measured.
+
+    details: show every criterion, and not only the means over criteria.
+    """
 
     def is_shown(row: Any) -> bool:
         return details or row.criterion is None
@@ -201,7 +204,7 @@ def make_tables(audit: Audit, details: bool = False) -> list[Table]:
         Table(
             "verdicts",
             ("judge", "criterion", "asked", "missing", "pairs tied"),
-            _coverage_rows(audit, details),
+            _make_coverage_rows(audit, details),
         ),
         Table(
             "the same questions again",
@@ -219,31 +222,34 @@ def make_tables(audit: Audit, details: bool = False) -> list[Table]:
     ]
 
 
-def _coverage_rows(audit: Audit, details: bool) -> list[tuple[str, ...]]:
-    """One row per judge and criterion, or one row per judge with the sums over criteria."""
-    by_row: dict[tuple[str, str], list[Coverage]] = {}
+def _make_coverage_rows(audit: Audit, details: bool) -> list[tuple[str, ...]]:
+    """Return one row per judge and criterion, or one row per judge with the sums over criteria."""
+    merged: dict[tuple[str, str], list[Coverage]] = {}
     for coverage in audit.coverage:
-        by_row.setdefault((coverage.judge, coverage.criterion if details else "all"), []).append(
-            coverage
-        )
+        criterion = coverage.criterion if details else "all"
+        merged.setdefault((coverage.judge, criterion), []).append(coverage)
     rows: list[tuple[str, ...]] = []
-    for (judge, criterion), members in by_row.items():
-        requested = sum(member.asked for member in members)
-        missing = sum(member.missing for member in members)
-        pairs = sum(member.ties.n for member in members)
-        ties = math.nan
-        if pairs:
-            ties = (
-                sum(member.ties.value * member.ties.n for member in members if member.ties.n)
-                / pairs
+    for (judge, criterion), parts in merged.items():
+        requested = sum(part.asked for part in parts)
+        missing = sum(part.missing for part in parts)
+        pairs = sum(part.ties.n for part in parts)
+        # A part without pairs has NaN as its share of ties.
+        tied_pairs = sum(part.ties.value * part.ties.n for part in parts if part.ties.n)
+        tie_share = tied_pairs / pairs if pairs else math.nan
+        rows.append(
+            (
+                judge,
+                criterion,
+                str(requested),
+                f"{missing} ({missing / requested:.1%})",
+                format_estimate(Estimate(tie_share)),
             )
-        share = f"{missing} ({missing / requested:.1%})"
-        rows.append((judge, criterion, str(requested), share, format_estimate(Estimate(ties))))
+        )
     return rows
 
 
 def list_unmeasured(audit: Audit) -> list[str]:
-    """One line for each thing that was not measured, with the reason and all judges that it concerns."""
+    """Return one line for each thing that was not measured, with the reason and all judges that it concerns."""
     judges: dict[tuple[str, str], list[str]] = {}
     for unmeasured in audit.unmeasured:
         judges.setdefault((unmeasured.what, unmeasured.why), []).append(unmeasured.who)
@@ -251,7 +257,7 @@ def list_unmeasured(audit: Audit) -> list[str]:
 
 
 def format_estimate(estimate: Estimate | None) -> str:
-    """0.54 [0.52, 0.56], without the interval if there is none."""
+    """Return such as "0.54 [0.52, 0.56]", without the interval if there is none, and "–" for NaN and None."""
     if estimate is None or math.isnan(estimate.value):
         return "–"
     text = f"{estimate.value:.2f}"
@@ -261,5 +267,5 @@ def format_estimate(estimate: Estimate | None) -> str:
 
 
 def name_criterion(row: Any) -> str:
-    """The criterion of a row, or "all" if the row is about all of them."""
+    """Return the criterion of a row, or "all" if the row is about all of them."""
     return "all" if row.criterion is None else str(row.criterion)

@@ -44,7 +44,11 @@ class Filters:
     def __post_init__(self) -> None:
         if self.group_size is not None and self.group_size < 2:
             raise InvalidInput(
-                "robustness", "group_size", "2 or more", str(self.group_size), "The paper's is 8."
+                "robustness",
+                "group_size",
+                allowed="2 or more",
+                got=str(self.group_size),
+                remedy="The paper's is 8.",
             )
 
     @property
@@ -70,16 +74,21 @@ class FilteredTable:
 def apply_filters(
     table: ScoreTable, filters: Filters, texts: Sequence[tuple[str, str]] | None = None
 ) -> FilteredTable:
-    """The table without what the filters leave out.
+    """Return the table without what the filters leave out, and how often each filter left something out.
 
     texts: (reasoning, answer) of every rollout, in the order of the table; needed if responses must be unique.
+    Raises InvalidInput if they are needed and not given.
     """
     if filters.unique and texts is None:
-        remedy = (
-            "Name the graded rollouts: `rollouts=FILE`; or read records that hold the responses."
+        raise InvalidInput(
+            "robustness",
+            "texts of the rollouts",
+            allowed="given if responses must be unique",
+            got="none",
+            remedy=(
+                "Name the graded rollouts: `rollouts=FILE`; or read records that hold the responses."
+            ),
         )
-        allowed = "given if responses must be unique"
-        raise InvalidInput("robustness", "texts of the rollouts", allowed, "none", remedy)
     left_out: Counter[str] = Counter()
     groups = []
     rows: list[int] = []
@@ -110,30 +119,38 @@ def apply_filters(
 
 
 def _find_reason_to_drop(group: GroupScores, k: int, filters: Filters) -> str | None:
-    """Why criterion k is left out; None: it is kept."""
+    """Return why criterion k is left out; None: it is kept."""
     criterion = group.criteria[k]
     scores = group.scores[:, k]
     if criterion.name in filters.exclude:
         return "excluded by name"
     if not filters.gates and criterion.layer != "quality":
         return "gate criterion"
-    if filters.unit_scores and not (
-        np.isfinite(scores).all() and scores.min() >= 0.0 and scores.max() <= 1.0
-    ):
-        return "a score missing, or outside 0 to 1"
+    if filters.unit_scores:
+        is_complete = bool(np.isfinite(scores).all())
+        if not is_complete or scores.min() < 0.0 or scores.max() > 1.0:
+            return "a score missing, or outside 0 to 1"
     return None
 
 
 def _select_criteria(group: GroupScores, columns: Sequence[int]) -> GroupScores:
+    """Return the group with some of its criteria; columns: their numbers."""
     if len(columns) == len(group.criteria):
         return group
     criteria = tuple(group.criteria[k] for k in columns)
-    names = {criterion.name for criterion in criteria}
+    reasons = tuple(tuple(row[k] for k in columns) for row in group.reasons)
+    outcomes = {}
+    probabilities = {}
+    for criterion in criteria:
+        if criterion.name in group.outcomes:
+            outcomes[criterion.name] = group.outcomes[criterion.name]
+        if criterion.name in group.probabilities:
+            probabilities[criterion.name] = group.probabilities[criterion.name]
     return replace(
         group,
         criteria=criteria,
         scores=group.scores[:, list(columns)],
-        reasons=tuple(tuple(row[k] for k in columns) for row in group.reasons),
-        outcomes={name: table for name, table in group.outcomes.items() if name in names},
-        probabilities={name: cells for name, cells in group.probabilities.items() if name in names},
+        reasons=reasons,
+        outcomes=outcomes,
+        probabilities=probabilities,
     )

@@ -56,12 +56,16 @@ def read_logged(
     report: Callable[[str], None] | None = None,
     rollout_columns: Mapping[str, Any] | None = None,
 ) -> Logged:
-    """Scores of any shape that `fuse` reads, or a file of records; `rollouts` has the texts of its groups, by id.
+    """Read scores of any shape that `fuse` reads, or a file of records.
 
+    rollouts: the file that was graded. Lengths and Markdown are measured on its texts, which are matched by group id.
     columns: which columns hold what; attributes that are measured on `rollouts` need no column.
     report: called with one line about what was read.
     rollout_columns: which columns of `rollouts` hold what, as for `grade`.
+
+    Raises InvalidInput for a file that cannot be read, and if `rollouts` is not the file that was graded.
     """
+    # Imported here, because it loads everything about texts.
     from rubrank.fusion.control.markdown import MARKERS
 
     is_record_file = isinstance(source, str | Path) and is_records(Path(source))
@@ -90,6 +94,7 @@ def read_logged(
     groups = match_rollouts(logged.table, rollouts, rollout_columns)
     texts = [(rollout.thoughts, rollout.answer) for group in groups for rollout in group.rollouts]
     measured = _measure_attributes(logged.table, texts)
+    # Attributes of records were measured on the same texts, so they are replaced. Columns of a score file are kept.
     if is_record_file or logged.attributes is None or measured.attributes is None:
         return measured
     return replace(
@@ -100,7 +105,10 @@ def read_logged(
 
 
 def make_batch(logged: Logged, options: FuseOptions) -> tuple[ScoreTable, ScoreBatch]:
-    """The table, changed as the options say about its criteria; and its batch, with the attributes that they name."""
+    """Return the table with its criteria changed as the options say, and its batch with the attributes that they name.
+
+    Raises InvalidInput or UnknownName if the options name criteria, attributes or gates that are not there.
+    """
     changes = collect_criterion_changes(options)
     check_changes("replay", changes, logged.table.criteria)
     table = logged.table.change_criteria(changes)
@@ -109,9 +117,12 @@ def make_batch(logged: Logged, options: FuseOptions) -> tuple[ScoreTable, ScoreB
     if options.attributes:
         for name in options.attribute_names:
             if values is None:
-                remedy = "Name the graded rollouts to measure it: `rollouts=FILE`."
                 raise InvalidInput(
-                    "replay", "attributes", "known for the rollouts", repr(name), remedy
+                    "replay",
+                    "attributes",
+                    allowed="known for the rollouts",
+                    got=repr(name),
+                    remedy="Name the graded rollouts to measure it: `rollouts=FILE`.",
                 )
             if name not in names:
                 raise UnknownName.of("replay", "attributes", name, names)
@@ -126,6 +137,7 @@ def make_batch(logged: Logged, options: FuseOptions) -> tuple[ScoreTable, ScoreB
 
 
 def _read_record_file(source: str | Path) -> Logged:
+    """Read a file of records: the first record of each group and step, whatever its rule."""
     first_records: dict[tuple[int | None, str], GroupRecord] = {}
     for record in read_records(source):
         first_records.setdefault((record.step, record.group), record)
@@ -138,18 +150,19 @@ def _read_record_file(source: str | Path) -> Logged:
             group = replace(group, id=f"{group.id} (step {record.step})")
         groups.append(group)
     table = ScoreTable(tuple(groups))
-    texts = _read_texts(records)
+    texts = _list_texts(records)
     names = {record.attribute_names for record in records}
     if len(names) == 1 and all(record.attributes is not None for record in records):
         rows = [row for record in records for row in record.attributes or ()]
         values = np.array(rows, dtype=float)  # None, an unknown value, becomes NaN
         if not np.isnan(values).any():
             return Logged(table, values, names.pop(), texts)
+    # The records disagree about their attributes, or some values are unknown: measure them anew if there are texts.
     return Logged(table) if texts is None else _measure_attributes(table, texts)
 
 
-def _read_texts(records: Sequence[GroupRecord]) -> tuple[tuple[str, str], ...] | None:
-    """(reasoning, answer) of all responses; None if a record was written without texts."""
+def _list_texts(records: Sequence[GroupRecord]) -> tuple[tuple[str, str], ...] | None:
+    """Return (reasoning, answer) of all responses; None if a record was written without texts."""
     if not records or any(record.responses is None for record in records):
         return None
     texts: list[tuple[str, str]] = []
@@ -160,7 +173,7 @@ def _read_texts(records: Sequence[GroupRecord]) -> tuple[tuple[str, str], ...] |
 
 
 def _measure_attributes(table: ScoreTable, texts: Sequence[tuple[str, str]]) -> Logged:
-    """Lengths in words and densities of Markdown, without those that are 0 everywhere."""
+    """Measure lengths in words and densities of Markdown; attributes that are 0 everywhere are left out."""
     from rubrank.fusion.control.length import lengths
     from rubrank.fusion.control.markdown import MARKERS, markdown_density
 

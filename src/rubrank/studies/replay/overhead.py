@@ -29,12 +29,12 @@ from rubrank.verifiers.verifier import BINARY, TERNARY, UNIT, Domain
 BASE = "weighted-mean"
 """The rule that the others are compared with."""
 ROUNDS = 50
+"""Rounds by default; in each, every rule has its turn."""
 ATTRIBUTES = (1, 11)
 """How many attributes RLVR² is timed with, besides none."""
 
-_CALLS = (
-    5  # in a row, because at the first one the processor's caches hold the data of another rule
-)
+# Calls in a row: at the first one, the processor's caches hold the data of another rule.
+_CALLS = 5
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Overhead:
     """Seconds divided by those of the weighted mean."""
 
     def as_dict(self) -> dict[str, Any]:
-        """As plain data for JSON."""
+        """Return the values as plain data for JSON."""
         return asdict(self)
 
 
@@ -59,13 +59,17 @@ def overhead(
     rounds: int = ROUNDS,
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[Overhead, ...]:
-    """Seconds for each rule (by default for all), and for RLVR² with attributes: with γ per group, and per batch.
+    """Time each rule (by default all), and RLVR² with attributes: with γ per group, and per batch.
 
     batch: one step; by default a synthetic one. Attributes are drawn at random: their values do not change the cost.
     """
     if rounds < 1:
         raise InvalidInput(
-            "overhead", "rounds", "at least 1", str(rounds), "50 take a few seconds."
+            "overhead",
+            "rounds",
+            allowed="at least 1",
+            got=str(rounds),
+            remedy="50 take a few seconds.",
         )
     step = synthetic_step().batch() if batch is None else batch
     names = list(rule_names() if rules is None else rules)
@@ -84,7 +88,7 @@ def overhead(
 
 
 def best_seconds(rule: str | Rule, batch: ScoreBatch, rounds: int) -> float:
-    """The fastest call of one rule."""
+    """Return the seconds of the fastest call of one rule."""
     return _time_cases([(find_rule(rule), batch)], rounds, None)[0]
 
 
@@ -93,7 +97,7 @@ def _time_cases(
     rounds: int,
     progress: Callable[[int, int], None] | None,
 ) -> list[float]:
-    """Seconds of the fastest call of each case, after a first call that compiles code and fills tables."""
+    """Return the seconds of the fastest call of each case, after a first call that compiles code and fills tables."""
     for rule, batch in cases:
         _time_rule(rule, batch)
     best = [float("inf")] * len(cases)
@@ -106,6 +110,7 @@ def _time_cases(
 
 
 def _time_rule(rule: Rule, batch: ScoreBatch) -> float:
+    """Return the seconds of one call."""
     fresh = replace(batch)  # without what the last call cached
     start = time.perf_counter()
     reward = apply_rule(rule, fresh).reward
@@ -119,7 +124,9 @@ def _time_rule(rule: Rule, batch: ScoreBatch) -> float:
 
 @only_our_errors
 def synthetic_step(groups: int = 128, size: int = 8, seed: int = 0) -> ScoreTable:
-    """Twelve criteria and two gates. Scores are quality plus noise, as yes or no, on three levels, or from 0 to 1.
+    """Return random scores on twelve criteria and two gates, as many as one training step has.
+
+    Scores are quality plus noise: yes or no on four criteria, on three levels on four, and from 0 to 1 on four.
 
     Criteria have categories, tiers and points, and some depend on others, so that every rule has something to compute.
     """
@@ -132,6 +139,7 @@ def synthetic_step(groups: int = 128, size: int = 8, seed: int = 0) -> ScoreTabl
     criteria = []
     for kind, domain in kinds:
         for i in range(4):
+            # The second criterion of a kind depends on the first, and the third on the second.
             depends: tuple[tuple[str, str], ...] = ()
             if i in (1, 2):
                 depends = ((f"{kind} {i}", "strong" if i % 2 else "weak"),)
@@ -152,6 +160,7 @@ def synthetic_step(groups: int = 128, size: int = 8, seed: int = 0) -> ScoreTabl
     rng = np.random.default_rng(seed)
     quality = rng.normal(size=(groups, size, 1))
     noisy_quality = quality + rng.normal(size=(groups, size, 12))
+    # In the order of `kinds`: columns 0–3 are yes or no, 4–7 have three levels, 8–11 stay as they are.
     scores = 1.0 / (1.0 + np.exp(-noisy_quality))
     scores[..., :4] = noisy_quality[..., :4] > 0.0
     scores[..., 4:8] = 0.5 * np.digitize(noisy_quality[..., 4:8], [-0.6, 0.6])

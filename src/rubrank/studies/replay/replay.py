@@ -46,7 +46,7 @@ STEP = 128
 """Groups in a step by default."""
 
 _QUANTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
-_ROUNDS = 2  # in which a rule is timed
+_TIMING_ROUNDS = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +75,7 @@ class RuleReplay:
         return tuple(np.quantile(self.reward, _QUANTILES).tolist()) if len(self.reward) else ()
 
     def as_dict(self) -> dict[str, Any]:
-        """As plain data for JSON; rewards are left out."""
+        """Return figures as plain data for JSON; rewards are left out."""
         return {
             "rule": self.rule,
             "mean": plain(self.reward.mean()) if len(self.reward) else None,
@@ -107,7 +107,7 @@ class Replay:
     """(R, R): share of the same groups in which a rollout is best under both rules."""
 
     def __getitem__(self, rule: str) -> RuleReplay:
-        """The result of one rule."""
+        """Return the result of one rule."""
         for rule_replay in self.rules:
             if rule_replay.rule == rule:
                 return rule_replay
@@ -121,7 +121,7 @@ class Replay:
         return tuple(rule_replay.rule for rule_replay in self.rules)
 
     def as_dict(self) -> dict[str, Any]:
-        """As plain data for JSON."""
+        """Return everything as plain data for JSON, with the figures of criteria and attributes by name."""
         rules = []
         for rule in self.rules:
             data = rule.as_dict()
@@ -161,6 +161,7 @@ def replay(
     transforms: maps of single criteria, such as "IFBench*10"; all are applied, first to last.
     attributes: (rollouts, D), to see how much each rule's reward follows them.
     step: groups that a rule sees at a time.
+    progress: called after each rule with (rules done, all rules).
     """
     check_input("replay", rules, table, step)
     for transform in transforms:
@@ -177,6 +178,7 @@ def replay(
         rankings.append(ranking)
         if progress is not None:
             progress(number, len(rules))
+    # The share of each criterion in the weights of a group, averaged over groups; a group without it has 0.
     weights_NK = np.broadcast_to(batch.weights_NK, (batch.N, batch.K)) * batch.scored_NK
     total_N = weights_NK.sum(1, keepdims=True)
     nominal = (weights_NK / np.where(total_N > 0.0, total_N, 1.0)).mean(0)
@@ -195,19 +197,25 @@ def replay(
 
 
 def check_input(owner: str, rules: Sequence[str | Rule], table: ScoreTable, step: int) -> None:
-    """Raise unless there are rules, rollouts, and at least one group in a step."""
+    """Raise InvalidInput unless there are rules, rollouts, and at least one group in a step."""
     if not rules:
-        raise InvalidInput(owner, "rules", "at least one", "none", "Such as rlvr2+,gdpo+.")
+        raise InvalidInput(
+            owner, "rules", allowed="at least one", got="none", remedy="Such as rlvr2+,gdpo+."
+        )
     if not len(table):
-        raise InvalidInput(owner, "the table", "one with rollouts", "none left", "")
+        raise InvalidInput(owner, "the table", allowed="one with rollouts", got="none left")
     if step < 1:
         raise InvalidInput(
-            owner, "step", "at least 1 group", str(step), "128 is a usual training step."
+            owner,
+            "step",
+            allowed="at least 1 group",
+            got=str(step),
+            remedy="128 is a usual training step.",
         )
 
 
 def label_rules(rules: Sequence[str | Rule]) -> list[str]:
-    """A label for each rule: its name, or the expression that it was named by if several have the same name."""
+    """Return a label for each rule: its name, or the expression that it was named by if several have the same name."""
     names = [find_rule(rule).name for rule in rules]
     labels = []
     for rule, name in zip(rules, names, strict=True):
@@ -224,7 +232,7 @@ def label_rules(rules: Sequence[str | Rule]) -> list[str]:
 def run_rule(
     rule: str | Rule, batch: ScoreBatch, step: int = STEP, options: FuseOptions | None = None
 ) -> np.ndarray:
-    """(M,): the rewards of a batch, `step` groups at a time.
+    """Return the rewards of a batch, (M,), computed for `step` groups at a time.
 
     A rule of the library with a memory begins with an empty one. Another rule that learns is copied, and its copy
     begins with what the rule has learnt. The rule that was passed does not learn from the batch.
@@ -234,13 +242,14 @@ def run_rule(
 
 
 def _make_new_rule(rule: str | Rule, options: FuseOptions | None) -> Rule:
-    """The rule of a name, or a copy of a rule that shares no memory with it."""
+    """Return the rule of a name, or a copy of a rule that shares no memory with it."""
     if isinstance(rule, str):
         return make_fuse_rule(options or FuseOptions(), rule)
     return _copy_rule(rule)
 
 
 def _copy_rule(rule: Rule) -> Rule:
+    """Return the rule with an empty memory if it is of the library; another rule keeps what it has learnt."""
     if not isinstance(rule, Stateful):
         return rule  # it does not learn
     if not is_dataclass(rule) or not is_from_library(rule):
@@ -257,7 +266,7 @@ def _copy_rule(rule: Rule) -> Rule:
 
 
 def split_steps(batch: ScoreBatch, step: int) -> Iterator[ScoreBatch]:
-    """The batch in parts of `step` groups."""
+    """Return the batch in parts of `step` groups."""
     if step >= batch.N:
         yield batch
         return
@@ -268,6 +277,7 @@ def split_steps(batch: ScoreBatch, step: int) -> Iterator[ScoreBatch]:
 def _replay_rule(
     rule: str | Rule, label: str, batch: ScoreBatch, step: int, options: FuseOptions
 ) -> tuple[RuleReplay, RankedRewards]:
+    """Fuse the batch under one rule; returns everything about it, and its ranking to compare with other rules."""
     reward = run_rule(rule, batch, step, options)
     ranking = rank_rewards(reward, batch.starts)
 
@@ -282,9 +292,12 @@ def _replay_rule(
     follows = []
     if batch.attributes_MD is not None:
         follows = [compare_ranking(column) for column in batch.attributes_MD.T]
+    # A ranking holds the groups in blocks of one size: rows and best are (groups of that size, size).
     winners = np.full(batch.N, -1)
     for rows, best in zip(find_rows_by_size(batch.starts), ranking.best, strict=True):
-        winners[batch.group_of_row[rows[:, 0]]] = np.where(best.sum(1) == 1, best.argmax(1), -1)
+        groups = batch.group_of_row[rows[:, 0]]
+        has_one_winner = best.sum(1) == 1
+        winners[groups] = np.where(has_one_winner, best.argmax(1), -1)
     first_step = next(split_steps(batch, step))
     rule_replay = RuleReplay(
         rule=label,
@@ -294,7 +307,7 @@ def _replay_rule(
         effective=effective_weights(reward, batch),
         influence=np.array(influence),
         follows=np.array(follows),
-        seconds=best_seconds(_make_new_rule(rule, options), first_step, _ROUNDS),
+        seconds=best_seconds(_make_new_rule(rule, options), first_step, _TIMING_ROUNDS),
     )
     return rule_replay, ranking
 
@@ -303,7 +316,7 @@ def _replay_rule(
 
 
 def effective_weights(reward_M: np.ndarray, batch: ScoreBatch) -> np.ndarray:
-    """(K,): each criterion's share of the variance of the rewards within groups.
+    """Return each criterion's share of the variance of the rewards within groups, (K,).
 
     Scores and rewards are centred within their groups, and the rewards are explained by the scores with least squares;
     the share of criterion k is β_k · cov(s_k, R) / var(R). For 0.8 · Facts + 0.2 · Style, independent and of the same
@@ -316,8 +329,9 @@ def effective_weights(reward_M: np.ndarray, batch: ScoreBatch) -> np.ndarray:
     if not variance > 0.0:
         return np.zeros(batch.K)
     spread = np.sqrt((scores * scores).sum(0))
-    varies = spread > 1e-12 * max(1.0, spread.max(initial=0.0))
+    varies = spread > 1e-12 * max(1.0, spread.max(initial=0.0))  # more than rounding
     shares = np.zeros(batch.K)
+    # Scaled, because least squares ignores directions that are tiny beside others.
     scaled = scores[:, varies] / spread[varies]
     slope = np.linalg.lstsq(scaled, reward, rcond=None)[0]
     shares[varies] = slope * (scaled.T @ reward) / variance
@@ -325,7 +339,7 @@ def effective_weights(reward_M: np.ndarray, batch: ScoreBatch) -> np.ndarray:
 
 
 def drop_criterion(batch: ScoreBatch, k: int) -> ScoreBatch:
-    """The batch as if criterion k had never been scored."""
+    """Return the batch as if criterion k had never been scored."""
     scores = batch.scores_MK.copy()
     scores[:, k] = np.nan
     return replace(
@@ -336,7 +350,7 @@ def drop_criterion(batch: ScoreBatch, k: int) -> ScoreBatch:
 
 
 def _centre_in_groups(values_MK: np.ndarray, batch: ScoreBatch) -> np.ndarray:
-    """Values minus the mean of their group; a missing value counts as that mean."""
+    """Return values minus the mean of their group; a missing value counts as that mean."""
     present = ~np.isnan(values_MK)
     total = np.add.reduceat(np.where(present, values_MK, 0.0), batch.starts[:-1], axis=0)
     count = np.add.reduceat(present, batch.starts[:-1], axis=0)

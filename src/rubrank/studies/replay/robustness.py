@@ -36,11 +36,18 @@ from rubrank.verifiers.verifier import Domain
 RULES = ("weighted-mean", "z-score", "rlvr2")
 """The rules of the paper's table: cardinal, normalised cardinal, RLVR²."""
 
-_STEEP = np.log(0.01) / np.log(0.2)  # the exponent of the curve through 0 → 0, 0.2 → 1 and 1 → 100
+_STEEP_EXPONENT = np.log(0.01) / np.log(0.2)
+"""The exponent p of the curve 100·x^p that maps 0 to 0, 0.2 to 1 and 1 to 100."""
 
+
+def _map_steeply(unit: np.ndarray) -> np.ndarray:
+    return np.asarray(100.0 * np.sign(unit) * np.abs(unit) ** _STEEP_EXPONENT)
+
+
+# Scores below the domain are below 0 here; with their sign kept, the maps keep the order there, too.
 MAPS: Mapping[str, Map] = {
     "× 10": lambda unit: unit * 10.0,
-    "0, 0.2, 1 → 0, 1, 100": lambda unit: 100.0 * np.sign(unit) * np.abs(unit) ** _STEEP,
+    "0, 0.2, 1 → 0, 1, 100": _map_steeply,
     "squared": lambda unit: np.sign(unit) * unit**2,
 }
 """Name → a map of [0, 1]; scores are mapped on the scale of their domain."""
@@ -60,7 +67,7 @@ class RobustnessRow:
     spearman: float
 
     def as_dict(self) -> dict[str, Any]:
-        """As plain data for JSON."""
+        """Return the values as plain data for JSON."""
         return dict(vars(self))
 
 
@@ -78,7 +85,7 @@ def robustness(
     step: int = STEP,
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[RobustnessRow, ...]:
-    """Every rule before and after every map of every criterion.
+    """Compare the rewards of every rule before and after every map of every criterion; one row for each.
 
     options: options of the fusion; each rule takes those that it has.
     attributes, attribute_names: (rollouts, D) values of the attributes that the options name.
@@ -88,6 +95,7 @@ def robustness(
     step: groups that a rule sees at a time.
 
     Groups in which a criterion ties all rollouts say nothing about it, and are left out of its rows.
+    Raises UnknownName for criteria that do not rank, and InvalidInput if a map changes the order of scores.
     """
     check_input("robustness", rules, table, step)
     options = FuseOptions() if options is None else options
@@ -98,10 +106,10 @@ def robustness(
         table, criteria, MAPS if maps is None else maps
     )
 
-    def batch_of(scores: ScoreTable) -> ScoreBatch:
+    def make_score_batch(scores: ScoreTable) -> ScoreBatch:
         return make_batch(Logged(scores, attributes, tuple(attribute_names)), options)[1]
 
-    batch = batch_of(table)
+    batch = make_score_batch(table)
     for transform in all_transforms:
         if transform.criterion not in batch.names:  # also a gate, which a batch does not rank by
             raise UnknownName.of("robustness", "transform", transform.criterion, batch.names)
@@ -109,7 +117,7 @@ def robustness(
     rewards = [run_rule(rule, batch, step, options) for rule in rules]
     result: list[RobustnessRow] = []
     for number, transform in enumerate(all_transforms, start=1):
-        mapped = batch_of(transform(table))
+        mapped = make_score_batch(transform(table))
         informative_N = batch.informative_NK[:, batch.names.index(transform.criterion)]
         rows = informative_N[batch.group_of_row]
         starts = np.concatenate([[0], np.cumsum(batch.sizes[informative_N])])
@@ -131,17 +139,22 @@ def robustness(
 
 
 def summarise_rows(rows: Sequence[RobustnessRow]) -> tuple[RobustnessRow, ...]:
-    """For every map and rule, the means over the criteria, weighted by their groups."""
+    """Return the means over the criteria for every map and rule, weighted by the groups of each criterion."""
     by_map_and_rule: dict[tuple[str, str], list[RobustnessRow]] = {}
     for row in rows:
         by_map_and_rule.setdefault((row.map, row.rule), []).append(row)
     means = []
     for (map_name, rule), members in by_map_and_rule.items():
         groups = [row.groups for row in members]
-        signs = _weighted_mean(groups, [row.signs for row in members])
-        spearman = _weighted_mean(groups, [row.spearman for row in members])
         means.append(
-            RobustnessRow(f"all {len(members)}", map_name, rule, sum(groups), signs, spearman)
+            RobustnessRow(
+                criterion=f"all {len(members)}",
+                map=map_name,
+                rule=rule,
+                groups=sum(groups),
+                signs=_compute_weighted_mean(groups, [row.signs for row in members]),
+                spearman=_compute_weighted_mean(groups, [row.spearman for row in members]),
+            )
         )
     return tuple(means)
 
@@ -149,6 +162,7 @@ def summarise_rows(rows: Sequence[RobustnessRow]) -> tuple[RobustnessRow, ...]:
 def _list_transforms(
     table: ScoreTable, criteria: Sequence[str] | None, maps: Mapping[str, Map]
 ) -> list[Transform]:
+    """Return every map of every named criterion; criteria None: all quality criteria."""
     domains = {c.name: c.domain for c in table.collect_criteria() if c.layer == "quality"}
     for name in criteria or ():
         if name not in domains:
@@ -161,14 +175,14 @@ def _list_transforms(
 
 
 def _map_domain(function: Map, domain: Domain) -> Map:
-    """A map of [0, 1] as a map of the domain."""
+    """Return a map of [0, 1] as a map of the domain."""
     low = domain.low
     width = domain.high - domain.low
     return lambda scores: low + width * np.asarray(function((scores - low) / width))
 
 
-def _weighted_mean(weights: Sequence[int], values: Sequence[float]) -> float:
-    """The weighted mean of the values that are not NaN; a criterion that tells no rollouts apart has NaN."""
+def _compute_weighted_mean(weights: Sequence[int], values: Sequence[float]) -> float:
+    """Return the weighted mean of the values that are not NaN; a criterion that tells no rollouts apart has NaN."""
     total = 0.0
     total_weight = 0
     for weight, value in zip(weights, values, strict=True):

@@ -74,7 +74,7 @@ class RunSummary:
 def read_groups(
     records: Iterable[GroupRecord], measure: bool = True
 ) -> Iterator[tuple[GroupArrays, dict[str, Any]]]:
-    """Every record as arrays, with what was measured on its responses: words and Markdown, if `measure`."""
+    """Return every record as arrays, with what was measured on its responses: words and Markdown, if `measure`."""
     remaining = iter(records)
     while some := list(islice(remaining, _MEASURED_TOGETHER)):
         measured = _measure_responses(some) if measure else [{} for _ in some]

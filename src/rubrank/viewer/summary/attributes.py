@@ -78,7 +78,7 @@ class GammaSummary:
                 )
 
     def result(self) -> dict[str, Any]:
-        """Points by step, for the criteria that most groups have."""
+        """Return points by step, for the criteria that most groups have."""
         attributes = list(self._attributes)
         criteria = [_ALL_CRITERIA, *(name for name, _ in self._used.most_common(_MOST_CRITERIA))]
         points = {
@@ -106,7 +106,7 @@ class GammaSummary:
         }
 
     def _merge_steps(self, attribute: str, criterion: str) -> list[tuple[int | None, _GammaPoint]]:
-        """The points of one curve in order; beyond 240 steps, neighbours share a point."""
+        """Return the points of one curve in order; beyond 240 steps, neighbours share a point."""
         by_step = {
             step: point
             for (name, of_criterion, step), point in self._points.items()

@@ -71,7 +71,7 @@ class CriteriaSummary:
         self._add_weights(group)
 
     def result(self) -> dict[str, Any]:
-        """All rows: ranked criteria first, those of most groups first."""
+        """Return all rows: ranked criteria first, those of most groups first."""
         shares = self._regression.explained_shares()
         rows = [row.as_dict(shares) for row in self._rows.values()]
         rows.sort(key=lambda row: (row["layer"] != "quality", -row["groups"]))
@@ -215,7 +215,7 @@ class ConflictSummary:
         self._used.update(names)
 
     def result(self) -> dict[str, Any]:
-        """The matrix of the criteria that most groups have."""
+        """Return the matrix of the criteria that most groups have."""
         names = [name for name, _ in self._used.most_common(_MOST_IN_MATRIX)]
         places = {name: k for k, name in enumerate(names)}
         total = np.zeros((len(names), len(names)))

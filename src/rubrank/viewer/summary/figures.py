@@ -114,7 +114,7 @@ class ReasonCounts:
             self._uncounted += 1
 
     def most_common(self) -> list[tuple[str, int]]:
-        """The most frequent kinds, and how many others there are."""
+        """Return the most frequent kinds, and how many others there are."""
         kinds = self._counts.most_common(_SHOWN_KINDS)
         rest = sum(self._counts.values()) + self._uncounted - sum(count for _, count in kinds)
         return [*kinds, ("others", rest)] if rest else kinds

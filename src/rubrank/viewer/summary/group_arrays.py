@@ -108,13 +108,13 @@ class GroupArrays:
 
 @lru_cache(maxsize=64)
 def list_pairs(size: int) -> tuple[np.ndarray, np.ndarray]:
-    """The rollouts of every pair i < j."""
+    """Return the rollouts of every pair i < j."""
     i, j = np.triu_indices(size, 1)
     return i, j
 
 
 def mean_of_present(values: np.ndarray) -> np.ndarray:
-    """The mean of every column over what is present; NaN for an empty column."""
+    """Return the mean of every column over what is present; NaN for an empty column."""
     present = ~np.isnan(values)
     total = np.where(present, values, 0.0).sum(0)
     return np.where(present.any(0), total / np.maximum(present.sum(0), 1), np.nan)

@@ -68,7 +68,7 @@ class Overview:
                 self._metadata.setdefault(key, _MetadataValues()).add(value)
 
     def result(self) -> dict[str, Any]:
-        """The figures of the summary."""
+        """Return the figures of the summary."""
         rewards = np.frombuffer(self._rewards) if self._rewards else np.zeros(0)
         names = (
             "groups",
@@ -102,7 +102,7 @@ class Overview:
 
 
 def count_gated(group: GroupArrays) -> tuple[int, int]:
-    """Rollouts that the gate stopped, and rollouts whose reward it lowered."""
+    """Return rollouts that the gate stopped, and rollouts whose reward it lowered."""
     gate = group.record.gate
     assert gate is not None
     stopped = len(gate.passed) - sum(gate.passed)
@@ -169,7 +169,7 @@ class _MetadataValues:
             self._values[text] += 1
 
     def as_dict(self, key: str, groups: int) -> dict[str, Any]:
-        """A few values with the groups that have them, or the sum and range of numbers."""
+        """Return a few values with the groups that have them, or the sum and range of numbers."""
         row: dict[str, Any] = {"key": key, "in": self._count, "groups": groups}
         if len(self._values) > 1 and len(self._numbers) == self._count:
             numbers = np.frombuffer(self._numbers)
@@ -246,7 +246,7 @@ class GateSummary:
                 row["reasons"].add(record.reasons[i][k])
 
     def result(self) -> dict[str, Any]:
-        """All counts are 0 if no group has a gate."""
+        """Return all counts are 0 if no group has a gate."""
         rollouts = self._counts["rollouts"]
         criteria = [
             {"name": name, **row, "reasons": row["reasons"].most_common()}
