@@ -212,6 +212,35 @@ def test_the_reason_names_the_place():
     )
 
 
+@pytest.mark.parametrize(
+    ("expected", "final", "params"),
+    [
+        # An ignored key sorts before the one that tells the items apart.
+        (
+            [{"id": 1, "name": "x"}, {"id": 2, "name": "y"}],
+            [{"id": 9, "name": "x"}, {"id": 3, "name": "y"}],
+            {"ignore": ["$[*].id"]},
+        ),
+        # So does a key that is not expected.
+        ([{"b": 1}, {"b": 2}], [{"a": 2, "b": 1}, {"a": 1, "b": 2}], {"subset": True}),
+        # As text, "10" sorts before "2", but after "1.9999".
+        ([2, 10], [10.0001, 1.9999], {"tolerance": 0.01}),
+        ([[1, 9], [2, 3]], [[9, 1], [3, 2]], {}),
+    ],
+)
+def test_items_in_any_order_find_their_partner(expected, final, params):
+    metadata = {"expected_state": expected, "final_state": final}
+    found = verdict("FinalStateMatch", params={"unordered": True, **params}, metadata=metadata)
+    assert found.value == 1, found.reason
+
+
+def test_items_in_any_order_still_differ():
+    metadata = {"expected_state": [{"id": 1, "n": 1}, {"id": 2, "n": 2}], "final_state": [{"id": 2, "n": 2}, {"id": 1}]}
+    assert verdict("FinalStateMatch", params={"unordered": True}, metadata=metadata).reason == (
+        "1 of 4 leaves differ: $[1].n: absent"
+    )
+
+
 @pytest.mark.parametrize(("expected", "final", "value"), [("deep", 1, None), (1, "deep", 0)])
 def test_states_too_deep(expected, final, value):
     """An expectation too deep cannot be decided; a policy that leaves such a state behind has failed."""

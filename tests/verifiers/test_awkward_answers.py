@@ -33,6 +33,8 @@ CASES = [
     ("DataMatch", "```csv\na\tb\n1\t2\n```", {"format": "csv", "expected": TABLE}, 1),
     ("DataMatch", 'a,b\n1,"x; y"', {"format": "csv", "expected": [{"a": 1, "b": "x; y"}]}, 1),
     ("DataMatch", '<!DOCTYPE a [<!ENTITY x "y">]><a>&x;</a>', {"format": "xml", "expected": "<a>y</a>"}, 0),
+    ("DataMatch", "```yml\na: 1\n```\nRun it:\n```sh\nmake\n```", {"format": "yaml", "expected": {"a": 1}}, 1),
+    ("DataMatch", "```yam\na: 2\n```\n```\na: 1\n```", {"format": "yaml", "expected": {"a": 1}}, 1),
     ("Calibration", "Paris\nconfidence = 0,8", {"truth": "Paris"}, 0.96),
     ("Calibration", "Paris\n**Confidence:** 8/10", {"truth": "Paris"}, 0.96),
     ("Calibration", "Paris\nConfidence: **80 %**", {"truth": "Paris"}, 0.96),

@@ -155,6 +155,7 @@ def test_queries(query, value):
 def test_queries_of_another_dialect_are_translated():
     params = {"expected": "SELECT n FROM t LIMIT 1", "schema": _TABLES, "dialect": "tsql"}
     assert verdict("SqlMatch", "```sql\nSELECT TOP 1 [n] FROM t\n```", params).value == 1
+    assert verdict("SqlMatch", "```tsql\nSELECT TOP 1 [n] FROM t\n```", params).value == 1
 
 
 def test_a_reference_that_cannot_be_run_is_missing():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Annotated, Any
@@ -11,10 +11,10 @@ from pydantic import Field
 
 from rubrank.rollouts.rollout import Rollout
 from rubrank.verifiers.agentic.calls import write_call_key
-from rubrank.verifiers.shared.json_values import TooBig, are_equal, check_size, write_canonical
+from rubrank.verifiers.shared.json_values import TooBig, are_equal, check_size, is_number
 from rubrank.verifiers.verifier import UNIT, Answer, missing, verifier
 
-_ABSENT = object()
+_ABSENT = object()  # None is a value that a state may have
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,15 @@ class _CompareOptions:
     ignore: tuple[list[str], ...]
     """Paths that are left out, each split into its parts."""
 
+    def ignores(self, path: str) -> bool:
+        """Is the path one of those that are left out? There, "*" stands for any part and "[*]" for any index."""
+        if not self.ignore:
+            return False
+        parts = _split_path(path)
+        return any(_covers_path(pattern, parts) for pattern in self.ignore)
 
-@verifier("FinalStateMatch", family="agentic", domain=UNIT, version=1)
+
+@verifier("FinalStateMatch", family="agentic", domain=UNIT, version=2)
 def final_state_match(
     rollout: Rollout,
     *,
@@ -50,7 +57,8 @@ def final_state_match(
     Passes: the same leaves.
     Fails: one that differs, or a final state that is too large.
     Not covered: how the state came about; values with a meaning of their own (dates, paths) are compared as they are
-        written.
+        written; with `unordered` and `tolerance`, objects that differ by rounding in one value and clearly in another
+        may be compared with the wrong partner.
     """
     expected_state = expected
     if expected_state is None:
@@ -89,7 +97,7 @@ def _compare_leaves(
     path: str, expected: Any, actual: Any, options: _CompareOptions
 ) -> Iterator[str]:
     """For each leaf at or below the path, yield how it differs ("$.a: 1 expected, 2 found"), or "" if it agrees."""
-    if any(_covers_path(ignored, path) for ignored in options.ignore):
+    if options.ignores(path):
         return
     if isinstance(expected, Mapping) and isinstance(actual, Mapping) and (expected or actual):
         keys = list(expected)
@@ -104,8 +112,8 @@ def _compare_leaves(
         and isinstance(actual, (list, tuple))
         and (expected or actual)
     ):
-        if options.unordered:
-            expected, actual = _align_equal_items(expected, actual)
+        if options.unordered and max(len(expected), len(actual)) > 1:
+            expected, actual = _align_items(path, expected, actual, options)
         for i, (left, right) in enumerate(zip_longest(expected, actual, fillvalue=_ABSENT)):
             yield from _compare_leaves(f"{path}[{i}]", left, right, options)
     elif expected is _ABSENT:
@@ -121,40 +129,96 @@ def _compare_leaves(
             yield f"{path}: {_shorten(expected)} expected, {_shorten(actual)} found"
 
 
-def _covers_path(ignored: list[str], path: str) -> bool:
-    """Does an ignored path, split into parts, stand for this path? "*" stands for any part, "[*]" for any index."""
-    parts = _split_path(path)
-    if len(ignored) != len(parts):
+def _covers_path(pattern: list[str], parts: list[str]) -> bool:
+    """Does an ignored path stand for this path? Both are split into their parts."""
+    if len(pattern) != len(parts):
         return False
-    for pattern, part in zip(ignored, parts, strict=True):
-        is_any_index = pattern == "[*]" and part.startswith("[")
-        if pattern not in (part, "*") and not is_any_index:
+    for wanted, part in zip(pattern, parts, strict=True):
+        is_any_index = wanted == "[*]" and part.startswith("[")
+        if wanted not in (part, "*") and not is_any_index:
             return False
     return True
 
 
-def _align_equal_items(expected: Any, actual: Any) -> tuple[list[Any], list[Any]]:
-    """Return both lists with their equal items first, in the same order, and the rest sorted.
+def _align_items(
+    path: str, expected: Sequence[Any], actual: Sequence[Any], options: _CompareOptions
+) -> tuple[list[Any], list[Any]]:
+    """Return both lists with the items that agree first, in the same order, and the rest sorted.
 
     Sorting puts items that differ in a single value beside each other, so that few leaves are reported as different.
+    Places that are not compared do not count: neither ignored ones nor, with `subset`, those that no expected item has.
     """
-    rest: dict[str, list[Any]] = {}
+    # Which item stands at which index is what the alignment decides, so paths have "[*]" instead of an index.
+    item_path = f"{path}[*]"
+    expected_places: set[str] = set()
+    if options.subset:
+        for item in expected:
+            expected_places.update(_list_places(item_path, item))
+
+    def is_compared(place: str) -> bool:
+        if options.subset and place not in expected_places:
+            return False
+        return not options.ignores(place)
+
+    remaining: dict[Any, list[Any]] = {}  # key → the actual items that have it and no partner yet
     for item in actual:
-        rest.setdefault(write_canonical(item), []).append(item)
-    common = []
+        remaining.setdefault(_make_sort_key(item_path, item, is_compared), []).append(item)
+    paired_expected = []
+    paired_actual = []
     only_expected = []
     for item in expected:
-        equal_items = rest.get(write_canonical(item))
-        if equal_items:
-            equal_items.pop()
-            common.append(item)
+        key = _make_sort_key(item_path, item, is_compared)
+        partners = remaining.get(key)
+        if partners:
+            paired_expected.append(item)
+            paired_actual.append(partners.pop())
         else:
-            only_expected.append(item)
-    only_actual = [item for _, items in sorted(rest.items()) for item in items]
-    return common + sorted(only_expected, key=write_canonical), common + only_actual
+            only_expected.append((key, item))
+    only_expected.sort(key=lambda entry: entry[0])
+    paired_expected += [item for _, item in only_expected]
+    for key in sorted(remaining):
+        paired_actual += remaining[key]
+    return paired_expected, paired_actual
+
+
+def _list_places(path: str, value: Any) -> Iterator[str]:
+    """Yield the path itself and all paths below it, with "[*]" for every index."""
+    yield path
+    if isinstance(value, Mapping):
+        for key, child in value.items():
+            yield from _list_places(f"{path}.{key}", child)
+    elif isinstance(value, (list, tuple)):
+        for child in value:
+            yield from _list_places(f"{path}[*]", child)
+
+
+def _make_sort_key(path: str, value: Any, is_compared: Callable[[str], bool]) -> tuple[Any, ...]:
+    """Make a key that equal values share and by which values of different types can be sorted.
+
+    The first entry is the rank of the type, because Python refuses to compare a text with a number. Lists are sorted,
+    and places that are not compared are left out.
+    """
+    if isinstance(value, Mapping):
+        fields = []
+        for name in sorted(value, key=str):
+            place = f"{path}.{name}"
+            if is_compared(place):
+                fields.append((str(name), _make_sort_key(place, value[name], is_compared)))
+        return (4, tuple(fields))
+    if isinstance(value, (list, tuple)):
+        place = f"{path}[*]"
+        if not is_compared(place):
+            return (3, ())
+        return (3, tuple(sorted(_make_sort_key(place, item, is_compared) for item in value)))
+    if is_number(value):
+        return (0, value)
+    if isinstance(value, str):
+        return (1, value)
+    return (2, repr(value))
 
 
 def _shorten(value: Any) -> str:
+    """Return the value as Python writes it, cut to fewer than 60 characters if it is longer."""
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "…"
 

@@ -1,4 +1,11 @@
-"""SQL in answers: does the query give the same rows as the reference, on the same tables?"""
+"""SQL in answers: does the query give the same rows as the reference, on the same tables?
+
+SqlMatch takes these steps:
+
+    1. _find_query     the query's text in the answer
+    2. _parse_query    sqlglot parses it in its dialect; anything but one SELECT is refused
+    3. _compare_rows   both queries run in SQLite, each in a worker process (`run`), and their rows are compared
+"""
 
 from __future__ import annotations
 
@@ -14,8 +21,8 @@ from rubrank.verifiers.verifier import Answer, Verdict, missing, verifier
 
 _MOST_ROWS = 10_000
 _STEPS_PER_CHECK = 1_000  # instructions of SQLite's virtual machine between two checks of the limit
-_MOST_CHECKS = 20_000
-_SECONDS = 5.0
+_MOST_CHECKS = 20_000  # then the query is stopped: the same query is stopped at the same place on every machine
+_SECONDS = 5.0  # of processor time for the worker, in case single instructions take long
 _SQLITE_RECURSIVE = 33  # the code of recursive queries, which the module sqlite3 does not name
 _READING_ACTIONS = (
     sqlite3.SQLITE_SELECT,
@@ -25,7 +32,7 @@ _READING_ACTIONS = (
 )
 
 
-@verifier("SqlMatch", family="data", version=1, cost="process", needs=lambda _: ("sqlglot", "sql"))
+@verifier("SqlMatch", family="data", version=2, cost="process", needs=lambda _: ("sqlglot", "sql"))
 def sql_match(
     rollout: Rollout,
     *,
@@ -56,7 +63,7 @@ def sql_match(
         return missing("sqlglot is not installed: pip install 'rubrank[sql]'")
     except ValueError as error:
         return missing(f"the reference cannot be used: {error}")
-    query_text = _find_query(rollout.answer)
+    query_text = _find_query(rollout.answer, dialect)
     if query_text is None:
         return False, "no query in the answer"
     try:
@@ -70,13 +77,13 @@ def sql_match(
     return _compare_rows(str(tables), reference, query, order)
 
 
-def _find_query(answer: str) -> str | None:
-    """Return the last fenced block of SQL, or the answer itself if it is a query; None if there is neither."""
-    blocks = [
-        block
-        for language, block in split_fenced_blocks(answer)
-        if language in ("sql", "sqlite", "postgresql", "")
-    ]
+def _find_query(answer: str, dialect: str) -> str | None:
+    """Return the last fenced block of SQL, or the answer itself if it is a query; None if there is neither.
+
+    A block of SQL is tagged as SQL, with the name of the dialect ("mysql"), or not at all.
+    """
+    tags = ("sql", "sqlite", "postgresql", dialect.lower(), "")
+    blocks = [block for tag, block in split_fenced_blocks(answer) if tag in tags]
     if blocks:
         return blocks[-1]
     words = answer.split(None, 1)
@@ -104,6 +111,7 @@ def _parse_query(text: str, dialect: str) -> Any:
 
 
 def _write_normalised(query: Any) -> str:
+    """Write a parsed query in one form: small letters, single spaces, no comments."""
     return str(query.sql(dialect="sqlite", normalize=True, comments=False, identify=False)).lower()
 
 
@@ -139,6 +147,7 @@ def _run_query(schema: str, query: Any) -> tuple[list[tuple[Any, ...]] | None, s
 
 
 def _round_cell(cell: Any) -> Any:
+    """Round a float to six decimals; other cells stay as they are."""
     return round(cell, 6) if isinstance(cell, float) else cell
 
 
@@ -162,8 +171,10 @@ def run(schema: str, query: str) -> tuple[list[list[Any]] | None, str]:
 
 
 def _allow_reading(action: int, *_: Any) -> int:
+    """Tell SQLite whether a query may do this. It asks once for each action when it compiles the query."""
     return sqlite3.SQLITE_OK if action in _READING_ACTIONS else sqlite3.SQLITE_DENY
 
 
 def _write_bytes_as_hex(cell: Any) -> Any:
+    """Return bytes as text, so that rows hold nothing but JSON values."""
     return cell.hex() if isinstance(cell, bytes) else cell

@@ -28,7 +28,7 @@ _NUMBER = re.compile(r"[-+]?\d{1,15}(?:\.\d{1,15})?(?:[eE][-+]?\d{1,3})?")
 _YAML_ANCHOR_OR_ALIAS = re.compile(r"(?m)(?:^|[\s:\-,\[{])[&*][A-Za-z_]\w*(?=\s|$|[,\]}])")
 
 
-@verifier("DataMatch", family="data", domain=UNIT, version=2)
+@verifier("DataMatch", family="data", domain=UNIT, version=3)
 def data_match(
     rollout: Rollout,
     *,
@@ -72,7 +72,9 @@ def data_match(
 def _find_source(answer: str, format: str) -> str:
     """Return the last fence of the format, else the last fence, else the answer."""
     blocks = split_code(answer)[1]
-    tagged = [code for tag, code in blocks if tag.lower().startswith(format)]
+    # "yml" is as common as "yaml". Words may follow in the tag: "csv title=prices".
+    names = ("yaml", "yml") if format == "yaml" else (format,)
+    tagged = [code for tag, code in blocks if tag.lower().startswith(names)]
     sources = tagged or [code for _, code in blocks]
     return sources[-1] if sources else answer.strip()
 
