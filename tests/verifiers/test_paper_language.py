@@ -125,3 +125,10 @@ def test_a_few_characters_show_a_script_of_one_language():
     assert verdict("WrongLanguage", "周一消防演习，闭馆。", language="en").value == 0
     assert verdict("WrongLanguage", "วันจันทร์ปิดทำการ", language="th").value == 1
     assert verdict("WrongLanguage", "周杰伦", language="en").value is None  # a name
+
+
+def test_latin_letters_beside_chinese_characters_do_not_make_them_chinese():
+    """A Japanese address needs no kana; 30 Chinese characters without kana would be Chinese, but Latin letters not."""
+    address = "田中先生、東京都千代田区千代田一番一号 Imperial Palace Tokyo"
+    assert verdict("LanguageRequirement", address, language="ja").value != 0
+    assert verdict("language:response_language", address, language="ja").value is None

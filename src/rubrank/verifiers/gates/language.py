@@ -15,8 +15,8 @@ from rubrank.rollouts.rollout import Rollout
 from rubrank.verifiers.shared.language import (
     count_scripts,
     detect_language,
+    get_script,
     has_own_script,
-    script_of,
 )
 from rubrank.verifiers.shared.language_names import QUOTED, language_code, named_languages
 from rubrank.verifiers.shared.language_shares import (
@@ -42,7 +42,7 @@ _SHORT = 30  # with fewer letters, only the script tells the language
 _QUOTED_SHARE = 0.3  # in the expected language, from which on the answer may be a translation with remarks about it
 
 
-@verifier("WrongLanguage", family="gate", domain=BINARY, version=5, layer="global_quality")
+@verifier("WrongLanguage", family="gate", domain=BINARY, version=6, layer="global_quality")
 def wrong_language(rollout: Rollout, *, language: str | None = None, most: Share = 0.4) -> Answer:
     """The answer is in the language expected: `language`, else what the prompt asks for, is written in, or names.
 
@@ -178,7 +178,9 @@ def _find_stray_word(rollout: Rollout, prose: str, accepted: Accepted) -> str | 
     # A Chinese character says about as much as three letters.
     total = sum(count * (3 if script in ("Han", "Kana") else 1) for script, count in counts.items())
     prompt = "\n".join(message.content for message in rollout.prompt)[:100_000]
-    expected_scripts = {script_of(code) for code in accepted.languages} | set(count_scripts(prompt))
+    expected_scripts = {get_script(code) for code in accepted.languages} | set(
+        count_scripts(prompt)
+    )
     if expected_scripts & {"Han", "Kana"}:
         expected_scripts |= {"Han", "Kana"}
     if counts.get("Latin", 0) > total / 2:

@@ -16,7 +16,7 @@ from rubrank.verifiers.shared.instruction import (
     quote_some,
     remove_punctuation,
 )
-from rubrank.verifiers.shared.language import detect_language, is_detectable, is_other
+from rubrank.verifiers.shared.language import detect_language, is_detectable, is_in_other_language
 from rubrank.verifiers.shared.public_tools import (
     has_janome,
     has_langdetect,
@@ -147,7 +147,7 @@ def letter_frequency(
     return compare_count(count, f"“{letter}”", let_relation, let_frequency)
 
 
-@instruction("language:response_language", version=2)
+@instruction("language:response_language", version=3)
 def response_language(text: Text, *, language: str, compat: Compat = "fixed") -> Answer:
     """The answer is in the language of that ISO 639-1 code.
 
@@ -172,7 +172,7 @@ def response_language(text: Text, *, language: str, compat: Compat = "fixed") ->
     reason = f"language {detected} ({confidence:.0%} sure), {expected} required"
     if detected == base_code:
         return True, reason
-    if not is_other(text.raw, {base_code}):
+    if not is_in_other_language(text.raw, {base_code}):
         return missing(f"too few words that show a language: {reason}")
     return False, reason
 

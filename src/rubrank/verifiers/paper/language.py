@@ -43,7 +43,7 @@ def _check_detectable(params: Any) -> str | None:
 
 
 @verifier(
-    "LanguageRequirement", family="language", domain=BINARY, version=2, check=_check_detectable
+    "LanguageRequirement", family="language", domain=BINARY, version=3, check=_check_detectable
 )
 def language_requirement(
     text: Text, *, language: str | tuple[str, ...], share: Share = 0.8
@@ -94,7 +94,7 @@ def _check_variant(raw: str, *, simplified: bool) -> tuple[bool, str]:
     return is_right, f"{right} characters {name} only, {wrong} of the other variant"
 
 
-@verifier("LanguageDetection", family="language", domain=BINARY, version=2)
+@verifier("LanguageDetection", family="language", domain=BINARY, version=3)
 def language_detection(
     rollout: Rollout,
     *,

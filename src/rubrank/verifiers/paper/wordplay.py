@@ -20,7 +20,7 @@ from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.lexicon import count_syllables
 from rubrank.texts.prose import HAN, is_heading, is_rule, remove_code, sentences, strip_decoration
 from rubrank.texts.text import Text
-from rubrank.verifiers.shared.language import detect_language, is_other
+from rubrank.verifiers.shared.language import detect_language, is_in_other_language
 from rubrank.verifiers.verifier import Answer, discrete, missing, verifier
 
 Kind: TypeAlias = Literal[
@@ -244,7 +244,7 @@ def _find_uncountable_language(raw: str) -> str | None:
     has_han = _HAN.search(raw) is not None
     if _KANA.search(raw):
         return "kanji" if has_han else None
-    if has_han or not is_other(raw, ("en",)):
+    if has_han or not is_in_other_language(raw, ("en",)):
         return None
     return f"the language {detect_language(raw)[0]!r}"
 

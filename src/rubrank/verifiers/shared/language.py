@@ -1,10 +1,14 @@
 """Which language a text is in: `detect_language("Wo ist der Bahnhof?")` gives `("de", …)`.
 
-Two steps, the first that decides wins. The script: most scripts are written by one language. Within a script that many
-languages share, the statistics of py3langid, which were the best of those compared on short texts (figures in
-docs/trusted_criteria.md); long texts that are full of one language's small words need no statistics. Addresses, code
-and Markdown signs are not looked at. Text in Chinese characters alone is Japanese where forms are used that only Japan
-has, and may be either where nothing shows it.
+The language is found in two steps; the first that decides wins:
+
+    1. The script. Most scripts are written by one language: Thai letters mean Thai. Chinese characters mean Japanese if
+       there are kana or forms that only Japan has, else Chinese.
+    2. The statistics of py3langid, for scripts that several languages share (Latin, Cyrillic, Arabic, Devanagari). They
+       were the best of those compared on short texts (figures in docs/trusted_criteria.md). A long text in Latin
+       letters that is full of one language's small words ("the", "and") needs no statistics.
+
+Addresses, code and Markdown signs are not looked at.
 
 Codes are those of ISO 639-1 (639-3 for a few languages that have none). Not covered: dialects, romanised text (Hindi in
 Latin letters), Chinese variants (both are "zh"), texts in many languages at once (the largest part wins).
@@ -20,8 +24,23 @@ from typing import Any
 
 from rubrank.verifiers.shared.word_tables import read_table, read_words
 
+SURE = 0.7
+"""From this confidence on, the statistics were never wrong on the texts that they were compared on."""
+_NEARLY_CERTAIN = 0.95  # confidence from which on very few words are enough
+_NEGLIGIBLE = 0.05  # probability of a language below which it is excluded
 _MOST_CHARACTERS = 10_000  # looked at; more changes nothing but the time
 _MOST_LETTERS = 600  # handed to the statistics
+_MOST_CHARACTERS_FOR_SMALL_WORDS = 4_000
+# A text is prose if it has this many different words that begin small (fewer may be in names), or this many words.
+_FEWEST_SMALL_WORDS = 4
+_FEWEST_SMALL_WORDS_IF_CERTAIN = 2
+_FEWEST_WORDS = 40
+# Small words decide the language if there are this many, which are this share of all words.
+_FEWEST_DECIDING_WORDS = 10
+_LEAST_DECIDING_SHARE = 0.25
+_LEAST_KANA_SHARE = 0.05  # kana per Chinese character from which on a text is Japanese
+_MOST_WITHOUT_KANA = 30  # Chinese characters that a Japanese text may have without any kana
+
 # Code in fences, addresses, LaTeX commands, snake_case and calls()
 _NO_PROSE = re.compile(
     r"```[^`]*```|https?://\S+|www\.\S+|\S{1,64}@\S+|\\[A-Za-z]+|\b\w+(?:_\w+)+\b|\b\w+\(\)"
@@ -34,11 +53,6 @@ _IN_NAMES = re.compile(
 )
 # A word in small letters with a letter that English does not have: předložena
 _FOREIGN_WORD = re.compile(r"(?<![^\W_])[a-z]*[ß-öø-ÿā-ž][a-zß-öø-ÿā-ž]*(?![^\W_])")
-SURE = 0.7
-"""From here on the statistics were never wrong on the texts that they were compared on."""
-_NEGLIGIBLE = 0.05  # probability of a language below which it is excluded
-_FEWEST_SMALL_WORDS = 4  # different words that begin small; with fewer, a text may be names alone
-_MOST_WITHOUT_KANA = 30  # Chinese characters that a Japanese text may have without any kana
 
 
 def _write_letter_class(code_points: str) -> str:
@@ -52,21 +66,27 @@ def _write_letter_class(code_points: str) -> str:
 _LETTERS = {
     script: _write_letter_class(code_points) for script, code_points, _ in read_table("scripts")
 }
-_LANGUAGES_IN = {script: languages.split() for script, _, languages in read_table("scripts")}
-_ONLY_LANGUAGE = {script: codes[0] for script, codes in _LANGUAGES_IN.items() if len(codes) == 1}
+_LANGUAGES_OF_SCRIPT = {script: languages.split() for script, _, languages in read_table("scripts")}
+_ONLY_LANGUAGE = {
+    script: codes[0] for script, codes in _LANGUAGES_OF_SCRIPT.items() if len(codes) == 1
+}
 # Languages that are not listed are written in Latin letters.
-_SCRIPT_OF = {code: script for script, codes in _LANGUAGES_IN.items() for code in codes}
+_SCRIPT_OF_LANGUAGE = {
+    code: script for script, codes in _LANGUAGES_OF_SCRIPT.items() for code in codes
+}
 # One group per script, so that `lastgroup` of a match names the script
 _LETTER = re.compile("|".join(f"(?P<{script}>[{letters}])" for script, letters in _LETTERS.items()))
+# A passage in one script, with its spaces and punctuation
 _PASSAGE = {
     script: re.compile(f"[{letters}\\s'’.,!?¿¡;:-]+") for script, letters in _LETTERS.items()
 }
-_CHINESE, _JAPANESE = (
+# One character that only Chinese has (们), or only Japanese (駅)
+_ONLY_CHINESE, _ONLY_JAPANESE = (
     re.compile(f"[{characters}]") for _, characters in read_table("han_characters")
 )
-# What the statistics tell apart and we do not: label → code.
-_MERGED = {row[0]: row[1] for row in read_table("merged_languages")}
-# word → the languages that have it
+# Labels of py3langid → our codes, where they differ: "nb" → "no". An empty code: no language.
+_CODE_OF_LABEL = {row[0]: row[1] for row in read_table("merged_languages")}
+# A common word such as "the" or "und" → the languages that have it
 _SMALL_WORDS: dict[str, list[str]] = {}
 for _code, _words in read_words("small_words").items():
     for _word in set(_words):
@@ -75,105 +95,92 @@ for _code, _words in read_words("small_words").items():
 
 @lru_cache(maxsize=1024)
 def detect_language(text: str) -> tuple[str, float]:
-    """Return the language's code and how sure that is (0 to 1); ("", 0.0) for a text without letters."""
-    prose = _NO_PROSE.sub(" ", text[:_MOST_CHARACTERS])
+    """Return the language's code and the confidence in it (0 to 1); ("", 0.0) for a text without letters."""
+    prose = _remove_code(text)
     counts = count_scripts(prose)
-    if not counts:
+    if not counts:  # nothing but code and addresses: better these than no answer
         prose = text[:_MOST_CHARACTERS]
         counts = count_scripts(prose)
-    total = sum(counts.values())
-    if not total:
+    if not counts:
         return "", 0.0
-    script = _find_main_script(counts)
+    # One character of a script without spaces says as much as two or three letters.
+    weights = {"Han": 3, "Kana": 2, "Hangul": 2}
+    script = max(counts, key=lambda name: counts[name] * weights.get(name, 1))
+    total = sum(counts.values())
     share = counts[script] / total
     if script == "Han":
         kana = counts.get("Kana", 0)
-        if kana > 0.05 * counts["Han"]:
+        if kana > _LEAST_KANA_SHARE * counts["Han"]:
             return "ja", (counts["Han"] + kana) / total
-        return _tell_chinese_from_japanese(prose, share)
+        only_chinese = len(_ONLY_CHINESE.findall(prose))
+        only_japanese = len(_ONLY_JAPANESE.findall(prose))
+        if only_japanese > only_chinese:
+            return "ja", 0.8 * share
+        # Without any character that only Chinese has, the text may be Japanese as well.
+        return "zh", share if only_chinese else 0.6 * share
     if script in _ONLY_LANGUAGE:
         return _ONLY_LANGUAGE[script], share
-    language, sure = _find_likeliest(prose, script)
-    return language, sure * share
+    if script == "Latin":
+        by_small_words = _detect_by_small_words(prose)
+        if by_small_words:
+            language, confidence = by_small_words
+            return language, confidence * share
+    chances = _measure_chances(prose, script)
+    if not chances:
+        return "", 0.0
+    language = max(chances, key=chances.__getitem__)
+    return language, chances[language] * share
 
 
-def is_other(text: str, languages: Collection[str]) -> bool:
+def is_in_other_language(text: str, languages: Collection[str]) -> bool:
     """Is the text surely in none of these languages? Names, dates and single words prove nothing.
 
     Another script proves it. Within one script the statistics must be clear: `SURE` for another language, next to
     nothing for these. Whatever they say, small words of these languages leave a doubt.
     """
-    language, sure = detect_language(text)
+    language, confidence = detect_language(text)
     if not language or language in languages:
         return False
     if language in ("zh", "ja") and {"zh", "ja"} & set(languages):
-        return _is_other_han(text, language)
-    script = script_of(language)
-    if all(script_of(code) != script for code in languages):
+        return _is_surely_chinese_or_japanese(text, language)
+    script = get_script(language)
+    if all(get_script(code) != script for code in languages):
         # Latin letters may be names and terms.
-        return script != "Latin" or _is_prose(text, sure)
-    chances = _measure_chances(_NO_PROSE.sub(" ", text[:_MOST_CHARACTERS]), script)
-    chance_of_these = sum(chances.get(_MERGED.get(code, code), 0.0) for code in languages)
-    if chance_of_these > _NEGLIGIBLE or sure < SURE:
+        return script != "Latin" or _is_prose(text, confidence)
+    chances = _measure_chances(_remove_code(text), script)
+    chance_of_these = sum(chances.get(_CODE_OF_LABEL.get(code, code), 0.0) for code in languages)
+    if chance_of_these > _NEGLIGIBLE or confidence < SURE:
         return False
     if script != "Latin":
         return True
-    # English has no such letters; names do, and names begin with a capital.
+    # Words such as "předložena" are not English, so "en" was a wrong guess. (Names begin with a capital.)
     if language == "en" and has_foreign_letters(text):
         return False
-    return _is_prose(text, sure) and not _do_small_words_favour(languages, language, text)
+    return _is_prose(text, confidence) and not _do_small_words_favour(languages, language, text)
 
 
 def has_foreign_letters(text: str, fewest: int = 1) -> bool:
-    """Are there words in small letters with letters that English does not have? "byla předložena" has, "café" too."""
+    """Are there at least `fewest` words in small letters with letters that English does not have ("café")?"""
     return len(_FOREIGN_WORD.findall(text[:_MOST_CHARACTERS])) >= fewest
 
 
-def _is_prose(text: str, sure: float) -> bool:
-    """Are there a few words that begin with a small letter? Names, titles and terms are not prose."""
-    words = _WORD.findall(_IN_NAMES.sub(" ", _NO_PROSE.sub(" ", text[:_MOST_CHARACTERS])))
-    small_words = {word for word in words if word[0].islower() and len(word) > 1}
-    fewest = _FEWEST_SMALL_WORDS if sure < 0.95 else 2
-    return len(small_words) >= fewest or len(words) >= 40
-
-
-def _do_small_words_favour(languages: Collection[str], detected: str, text: str) -> bool:
-    """Do the small words speak for one of these languages rather than for the detected one?"""
-    if detected not in read_words("small_words"):
-        return False
-    words = set(_WORD.findall(_IN_NAMES.sub(" ", text[:_MOST_CHARACTERS]).lower()))
-    hits = _count_small_words(words)
-    return max((hits[code] for code in languages), default=0) > hits[detected]
-
-
-def _count_small_words(words: Collection[str]) -> Counter[str]:
-    """Count for each language how many of the words are among its small words."""
-    return Counter(code for word in words for code in _SMALL_WORDS.get(word, ()))
-
-
 def has_own_script(language: str) -> bool:
-    """Does the script show the language? (Chinese and Japanese are told apart, so theirs does.)"""
+    """Does the script alone show the language, as for Thai? True for Chinese and Japanese, too."""
     return language in _ONLY_LANGUAGE.values()
 
 
-def script_of(language: str) -> str:
+def get_script(language: str) -> str:
     """Return the script that a language is written in; "Latin" unless another one is known."""
-    return _SCRIPT_OF.get(language, "Latin")
+    return _SCRIPT_OF_LANGUAGE.get(language, "Latin")
 
 
 def is_detectable(language: str) -> bool:
-    """Can `detect_language` ever answer this?"""
+    """Can `detect_language` ever return this language, or the one that it is merged with ("nb" with "no")?"""
     return language.lower().split("-")[0] in _read_known_languages()
 
 
-@lru_cache(maxsize=65536)
-def _find_letter_script(char: str) -> str | None:
-    letter = _LETTER.match(char)
-    return letter.lastgroup if letter else None
-
-
 def count_scripts(prose: str) -> dict[str, int]:
-    """Count the letters of each script."""
+    """Count the letters of each script: {"Latin": 120, "Greek": 3}. Scripts without letters are left out."""
     counts: dict[str, int] = {}
     if prose.isascii():
         letters = sum(map(str.isalpha, prose))
@@ -187,79 +194,94 @@ def count_scripts(prose: str) -> dict[str, int]:
     return counts
 
 
-def _find_main_script(counts: dict[str, int]) -> str:
-    """Return the script of most of the text. A letter of a script without spaces says as much as three that spell."""
-    weights = {"Han": 3, "Kana": 2, "Hangul": 2}
-    return max(counts, key=lambda script: counts[script] * weights.get(script, 1))
-
-
-def _tell_chinese_from_japanese(prose: str, share: float) -> tuple[str, float]:
-    """Decide between Chinese and Japanese, for a text without kana. Returns the code and how sure that is."""
-    chinese = len(_CHINESE.findall(prose))
-    japanese = len(_JAPANESE.findall(prose))
-    if japanese > chinese:
-        return "ja", 0.8 * share
-    return "zh", share if chinese else 0.6 * share
-
-
-def _is_other_han(text: str, language: str) -> bool:
-    """Is it surely Chinese and not Japanese, or the reverse? A short text may do without kana."""
-    text = text[:_MOST_CHARACTERS]
-    if language == "ja":
-        counts = count_scripts(text)
-        return counts.get("Kana", 0) >= 3 or counts.get("Han", 0) >= _MOST_WITHOUT_KANA
-    return len(_CHINESE.findall(text)) >= 2 or sum(map(str.isalpha, text)) >= _MOST_WITHOUT_KANA
-
-
-def _find_likeliest(prose: str, script: str) -> tuple[str, float]:
-    """Return the likeliest language of a script that several share, and how likely it is."""
-    if script == "Latin":
-        by_small_words = _detect_by_small_words(prose)
-        if by_small_words:
-            return by_small_words
-    chances = _measure_chances(prose, script)
-    if not chances:
-        return "", 0.0
-    best = max(chances, key=chances.__getitem__)
-    return best, chances[best]
-
-
-def _detect_by_small_words(prose: str) -> tuple[str, float] | None:
-    """Return the language of a text full of its small words, and how sure that is; None if no language is clear."""
-    words = _WORD.findall(prose[:4000].lower())
-    ranked = _count_small_words(words).most_common(2)
-    if not ranked:
-        return None
-    language, hits = ranked[0]
-    hits_of_second = ranked[1][1] if len(ranked) > 1 else 0
-    if hits < max(10, 0.25 * len(words)) or hits_of_second > 0.5 * hits:
-        return None
-    return language, min(1.0, 3 * hits / len(words))
-
-
-def _measure_chances(prose: str, script: str) -> dict[str, float]:
-    """Return how likely each language of the script is, by the statistics."""
-    letters = select_letters(prose, script)[:_MOST_LETTERS]
-    return _rank_languages(letters, script) if any(map(str.isalpha, letters)) else {}
-
-
 def select_letters(prose: str, script: str) -> str:
     """Return what is written in one script, with its punctuation."""
     return " ".join(" ".join(_PASSAGE[script].findall(prose)).split())
 
 
+def _remove_code(text: str) -> str:
+    """Return the beginning of the text with spaces instead of code and addresses."""
+    return _NO_PROSE.sub(" ", text[:_MOST_CHARACTERS])
+
+
+@lru_cache(maxsize=65536)
+def _find_letter_script(char: str) -> str | None:
+    """Return the script of a letter; None for anything else."""
+    letter = _LETTER.match(char)
+    return letter.lastgroup if letter else None
+
+
+def _detect_by_small_words(prose: str) -> tuple[str, float] | None:
+    """Return the language of a text full of its small words, and the confidence in it; None if no language is clear."""
+    words = _WORD.findall(prose[:_MOST_CHARACTERS_FOR_SMALL_WORDS].lower())
+    ranked = _count_small_words(words).most_common(2)
+    if not ranked:
+        return None
+    language, hits = ranked[0]
+    hits_of_second = ranked[1][1] if len(ranked) > 1 else 0
+    is_full = hits >= max(_FEWEST_DECIDING_WORDS, _LEAST_DECIDING_SHARE * len(words))
+    is_clear = hits_of_second <= 0.5 * hits
+    if not is_full or not is_clear:
+        return None
+    return language, min(1.0, 3 * hits / len(words))
+
+
+def _count_small_words(words: Collection[str]) -> Counter[str]:
+    """Count for each language how many of the words are among its small words."""
+    return Counter(code for word in words for code in _SMALL_WORDS.get(word, ()))
+
+
+def _is_surely_chinese_or_japanese(text: str, language: str) -> bool:
+    """Is a text that was detected as Chinese surely not Japanese, or the reverse? A short text may do without kana."""
+    text = text[:_MOST_CHARACTERS]
+    counts = count_scripts(text)
+    if counts.get("Han", 0) >= _MOST_WITHOUT_KANA:
+        return True
+    if language == "ja":
+        return counts.get("Kana", 0) >= 3
+    return len(_ONLY_CHINESE.findall(text)) >= 2
+
+
+def _is_prose(text: str, confidence: float) -> bool:
+    """Are there a few words that begin with a small letter? Names, titles and terms are not prose."""
+    words = _WORD.findall(_IN_NAMES.sub(" ", _remove_code(text)))
+    small_words = {word for word in words if word[0].islower() and len(word) > 1}
+    fewest = _FEWEST_SMALL_WORDS
+    if confidence >= _NEARLY_CERTAIN:
+        fewest = _FEWEST_SMALL_WORDS_IF_CERTAIN
+    return len(small_words) >= fewest or len(words) >= _FEWEST_WORDS
+
+
+def _do_small_words_favour(languages: Collection[str], detected: str, text: str) -> bool:
+    """Do the small words speak for one of these languages rather than for the detected one?"""
+    if detected not in read_words("small_words"):
+        return False
+    words = set(_WORD.findall(_IN_NAMES.sub(" ", text[:_MOST_CHARACTERS]).lower()))
+    hits = _count_small_words(words)
+    return max((hits[code] for code in languages), default=0) > hits[detected]
+
+
+def _measure_chances(prose: str, script: str) -> dict[str, float]:
+    """Return how likely each language of the script is, by the statistics; {} for a text without letters of it."""
+    letters = select_letters(prose, script)[:_MOST_LETTERS]
+    return _rank_languages(letters, script) if any(map(str.isalpha, letters)) else {}
+
+
 @lru_cache(maxsize=1024)
 def _rank_languages(letters: str, script: str) -> dict[str, float]:
+    """Ask py3langid for the probability of each language, and keep those of the script."""
     chances: dict[str, float] = {}
+    # Lone surrogates cannot be encoded, which py3langid would try.
     for label, chance in _load_identifier().rank(letters.encode("utf-8", "ignore").decode()):
-        code = _MERGED.get(label, label)
-        if code and script_of(code) == script:
+        code = _CODE_OF_LABEL.get(label, label)
+        if code and get_script(code) == script:
             chances[code] = chances.get(code, 0.0) + float(chance)
     return chances
 
 
 @lru_cache(maxsize=1)
 def _load_identifier() -> Any:
+    """Load the model of py3langid, once: it takes a moment."""
     from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
@@ -267,5 +289,8 @@ def _load_identifier() -> Any:
 
 @lru_cache(maxsize=1)
 def _read_known_languages() -> frozenset[str]:
-    labels = {_MERGED.get(label, label) for label in _load_identifier().labels} - {""}
-    return frozenset(labels | set(_SCRIPT_OF) | {"ms", "bs", "nb", "nn"})
+    """Return the codes that can be detected."""
+    labels = {_CODE_OF_LABEL.get(label, label) for label in _load_identifier().labels} - {""}
+    # These are detected as the language that they are merged with: Malay as Indonesian.
+    merged = {"ms", "bs", "nb", "nn"}
+    return frozenset(labels | set(_SCRIPT_OF_LANGUAGE) | merged)

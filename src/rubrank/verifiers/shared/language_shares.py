@@ -19,9 +19,9 @@ from rubrank.verifiers.shared.language import (
     SURE,
     count_scripts,
     detect_language,
+    get_script,
     has_foreign_letters,
-    is_other,
-    script_of,
+    is_in_other_language,
     select_letters,
 )
 from rubrank.verifiers.shared.language_names import QUOTED, find_request, named_languages
@@ -89,7 +89,7 @@ def measure_others(text: str, languages: Collection[str]) -> float:
     for piece in _split_pieces(text):
         size = weigh(piece)
         total += size
-        if is_other(piece, languages):
+        if is_in_other_language(piece, languages):
             other_size += size
     return other_size / max(1, total)
 
@@ -127,7 +127,7 @@ def find_switch(text: str, languages: Collection[str]) -> str:
     blocks = _merge_lines(extract_prose(text[:_MOST_CHARACTERS]))
     # Letters of each other language at the end.
     sizes: dict[str, int] = {}
-    while blocks and is_other(blocks[-1], languages):
+    while blocks and is_in_other_language(blocks[-1], languages):
         code, sure = detect_language(blocks[-1])
         if sure < _SURE_OF_BLOCK:
             break
@@ -313,4 +313,4 @@ def fits(code: str, accepted: Accepted) -> bool:
     """Is this language accepted; or its script, if no more is certain?"""
     if code in accepted.languages:
         return True
-    return not accepted.sure and script_of(code) in map(script_of, accepted.languages)
+    return not accepted.sure and get_script(code) in map(get_script, accepted.languages)

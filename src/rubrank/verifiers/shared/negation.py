@@ -30,7 +30,7 @@ from functools import cache
 from typing import NamedTuple
 
 from rubrank._plain import word_set
-from rubrank.verifiers.shared.language import detect_language, script_of
+from rubrank.verifiers.shared.language import detect_language, get_script
 from rubrank.verifiers.shared.word_tables import read_table, write_pattern
 
 # What separates clauses: punctuation, and words such as "but"
@@ -113,7 +113,7 @@ def _find_language(sentence: str) -> str:
     """Return the language of the sentence; English if the letters are Latin and it cannot be told."""
     language, sure = detect_language(sentence)
     is_known = sure >= 0.5 and language in _read_languages()
-    return language if is_known or script_of(language) != "Latin" else "en"
+    return language if is_known or get_script(language) != "Latin" else "en"
 
 
 def mask_expressions(sentence: str, language: str | None = None) -> str:
