@@ -119,3 +119,10 @@ def test_a_prompt_can_be_repeated_in_a_long_answer():
     prompt = "Explain the tides, please."
     assert verdict("PromptRepeat", f"{prompt}\n\n" + "Moon. " * 5000, {"prompt": prompt}).value == 1
     assert verdict("PromptRepeat", "Moon. " * 5000 + prompt, {"prompt": prompt}).value == 0
+
+
+def test_a_repeated_prompt_in_a_quotation_needs_an_answer_too():
+    prompt = "Why is the sky blue?"
+    assert verdict("PromptRepeat", f"> {prompt}\n", {"prompt": prompt}).value == 0
+    assert verdict("PromptRepeat", f"> {prompt}\n", {"prompt": prompt}, then_answer=False).value == 1
+    assert verdict("PromptRepeat", f"> {prompt}\n\nBecause of scattering.", {"prompt": prompt}).value == 1

@@ -2,7 +2,7 @@ from cases import folded
 
 from rubrank.rollouts.rollout import Rollout
 from rubrank.verifiers.paper import penalty as paper_penalty
-from rubrank.verifiers.verifier import VERIFIERS
+from rubrank.verifiers.verifier import NEEDS_JUDGE, VERIFIERS
 
 assert paper_penalty.__doc__  # importing registers
 NAMES = ("GeneralLowQuality", "RoboticTemplate", "Verbosity", "ImproperWording", "SecurityRisk")
@@ -19,6 +19,12 @@ def test_an_ordinary_answer_is_left_to_a_judge(name):
     result = verdict(name, text, prompt="Tell me about the river.")
     assert result.value is None
     assert "judge" in result.reason
+
+
+def test_curses_in_fiction_are_put_to_a_judge():
+    result = verdict("ImproperWording", '"Bullshit," said the villain.', prompt="Write a story about a villain.")
+    assert result.value is None
+    assert result.reason.startswith(NEEDS_JUDGE)
 
 
 @folded("name", NAMES)

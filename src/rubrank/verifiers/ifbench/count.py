@@ -4,9 +4,10 @@
     ratio:overlap(reference_text="…", percentage=72)       "Maintain a trigram overlap of 72% (±2%) …"
     sentence:keyword(word="giraffe", N=7)                  "… must include keyword giraffe in the 7-th sentence."
 
-"fixed" counts words and sentences as a reader does (`Text`: "don't" and "well-known" are one word each, a paragraph
-ends a sentence); "upstream" counts as the public checker does, which each docstring describes where it matters. A ratio
-of two kinds that do not occur is not met by the "fixed" readings; the "upstream" readings accept 0 = 0.
+Most verifiers have two readings, chosen by `compat`. "fixed" counts words and sentences as a reader does (`Text`:
+"don't" and "well-known" are one word each, a paragraph ends a sentence). "upstream" gives the verdict of the
+benchmark's public checker, faults included; each docstring says where it differs. A ratio of two kinds that do not
+occur is not met by the "fixed" readings; the "upstream" readings accept 0 = 0.
 
 Each verifier is named like its instruction, and its parameters (N, small_n) like those of the public data.
 """
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from itertools import groupby, pairwise
 
 from rubrank.texts.lexicon import is_emoji, word_list
@@ -32,7 +34,7 @@ from rubrank.verifiers.shared.public_tools import public_sentences
 from rubrank.verifiers.shared.relation import Count, compare_count
 from rubrank.verifiers.verifier import Answer, Compat
 
-_RUN = re.compile(r"\w+")
+_WORD_RUN = re.compile(r"\w+")  # "don't" has two
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")  # "1,250.5" is one number
 _DIGITS = re.compile(r"\d+")
 _JAPANESE = re.compile("[\u3040-\u30ff\u4e00-\u9fff]")
@@ -61,7 +63,7 @@ def word_count_range(
     Upstream counts runs of letters and digits, so "don't" is two.
     Not covered: words of scripts without spaces, where every character counts as one.
     """
-    words = _RUN.findall(text.raw) if compat == "upstream" else text.words
+    words = _WORD_RUN.findall(text.raw) if compat == "upstream" else text.words
     count = len(words)
     reason = f"{count} words found, {min_words} to {max_words} required"
     return min_words <= count <= max_words, reason
@@ -113,7 +115,7 @@ def person_names(text: Text, *, N: Count, compat: Compat = "fixed") -> Answer:
     if compat == "upstream":
         present = frozenset(name for name in names if name in text.raw)
     else:
-        present = names.intersection(_RUN.findall(text.raw))
+        present = names.intersection(_WORD_RUN.findall(text.raw))
     return compare_count(len(present), "different listed name", "at least", N)
 
 
@@ -232,7 +234,7 @@ def stop_words(text: Text, *, percentage: float, compat: Compat = "fixed") -> An
     Not covered: other languages; lists of stop words differ, this one has about 150.
     """
     if compat == "upstream":
-        words = [word.lower() for word in _RUN.findall(text.raw)]
+        words = [word.lower() for word in _WORD_RUN.findall(text.raw)]
     else:
         # "it's" counts as "it"
         words = [word.lower().replace("’", "'").partition("'")[0] for word in text.words]
@@ -248,9 +250,8 @@ def sentence_type(text: Text, *, compat: Compat = "fixed") -> Answer:
     """Twice as many declarative sentences (ending in a full stop) as questions.
 
     Passes: "A. B. C?"
-    Fails: "A. B?"; no question at all, which upstream passes where there is no full stop either. A mark followed by a
-        closing quote, bracket, emoji or asterisks still counts.
-    Upstream requires the mark at the very end.
+    Fails: "A. B?"; no question at all. A mark followed by a closing quote, bracket, emoji or asterisks still counts.
+    Upstream requires the mark at the very end, and passes a text with neither full stops nor question marks.
     Not covered: questions without a question mark.
     """
     kinds = _count_kinds(text, compat)
@@ -289,13 +290,16 @@ def _count_kinds(text: Text, compat: Compat) -> Counter[str]:
     if compat == "upstream":
         for sentence in public_sentences(text.raw):
             mark = sentence[-1:]
-            kinds[_SENTENCE_KINDS.get(mark, "other") if mark.isascii() else "other"] += 1
+            # The public checker knows ASCII marks only.
+            kind = _SENTENCE_KINDS.get(mark, "other") if mark.isascii() else "other"
+            kinds[kind] += 1
         return kinds
     for sentence in text.sentences:
         end = len(sentence)
         while end and (sentence[end - 1] in _AFTER_MARK or is_emoji(sentence[end - 1])):
             end -= 1
-        kinds[_SENTENCE_KINDS.get(sentence[end - 1 : end], "other")] += 1
+        mark = sentence[end - 1 : end]
+        kinds[_SENTENCE_KINDS.get(mark, "other")] += 1
     return kinds
 
 
@@ -311,20 +315,21 @@ def overlap(
     Not covered: answers of fewer than three words, which fail.
     """
     if compat == "upstream":
-        answer_words = list(text.raw)
-        reference_words = list(reference_text)
+        answer_trigrams = _list_trigrams(text.raw)
+        reference_trigrams = _list_trigrams(reference_text)
     else:
-        answer_words = [word.lower() for word in text.words]
-        reference_words = [word.lower() for word in Text(reference_text).words]
-    answer_trigrams = set(zip(answer_words, answer_words[1:], answer_words[2:], strict=False))
-    reference_trigrams = set(
-        zip(reference_words, reference_words[1:], reference_words[2:], strict=False)
-    )
+        answer_trigrams = _list_trigrams([word.lower() for word in text.words])
+        reference_trigrams = _list_trigrams([word.lower() for word in Text(reference_text).words])
     if not answer_trigrams:
         return False, "the answer has no trigram"
     share = 100 * len(answer_trigrams & reference_trigrams) / len(answer_trigrams)
     reason = f"{share:.1f}% of the trigrams overlap, {percentage:g}% ± 2 required"
     return abs(share - percentage) <= 2, reason
+
+
+def _list_trigrams(units: Sequence[str]) -> set[tuple[str, str, str]]:
+    """Return the different runs of three words, or of three characters of a string."""
+    return set(zip(units, units[1:], units[2:], strict=False))
 
 
 @ifbench("ratio:sentence_words", version=3)
@@ -378,7 +383,10 @@ def alliteration_increment(text: Text, *, compat: Compat = "fixed") -> Answer:
 
 
 def _count_alliterating(letters: list[str]) -> int:
-    """Count words that share their first letter with a neighbour, as the public checker does: a run of n counts n."""
+    """Count the words that share their first letter with a neighbour, as the public checker does.
+
+    A run of n such words counts n: its first pair adds 2, each further word 1.
+    """
     total = 0
     in_run = False
     for letter, next_letter in pairwise(letters):

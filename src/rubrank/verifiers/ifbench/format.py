@@ -3,8 +3,9 @@
     format:list(sep="!?!?")    "Answer with a list of items, instead of bullet points use !?!?."
     format:parentheses         "Nest parentheses (and [brackets {and braces}]) at least 5 levels deep."
 
-"fixed" does what the instruction says; "upstream" gives the verdict of the public checker, which each docstring
-describes where it differs.
+Most verifiers have two readings, chosen by `compat`. "fixed" does what the instruction says. "upstream" gives the
+verdict of the benchmark's public checker, faults included; each docstring says where it differs, and functions named
+…_upstream repeat the checker step by step.
 """
 
 from __future__ import annotations
@@ -28,17 +29,18 @@ _LETTER_OPTIONS = re.compile(r"\W*[aA]\W*[bB]\W*[cC]\W*")  # "a), b), c)"
 _HEADING = re.compile(
     r"\s*(?:#{1,6}\s|<h[1-6]\b|(?:\*\*|__)[^*_]+(?:\*\*|__):?\s*\Z)", re.IGNORECASE
 )
-# <i>something</i> or <em>something</em>, without white space alone in it.
+# <i>something</i> or <em>something</em>. Not "<i> </i>", which holds white space only; group 1 is "i" or "em".
 _ITALICS = r"(?i:<(i|em)>)(?=\s*(?!</\1>)\S)(?:(?!</\1>).)*</\1>"
 # Italics at the start, perhaps of an HTML paragraph, and something after them.
 _THESIS = re.compile(rf"\s*(?i:<(?:p|div|section)\b[^<>]*>\s*)?{_ITALICS}\s*\S", re.DOTALL)
 # What may stand before or after the emoji at the end of a sentence.
 _MARKS_AT_END = " \t\n\"'”’»)]}*_~`.,;:!?…。！？\u200d\ufe0f"
-_LABELS = ("My Answer:", "My Conclusion:", "Future Outlook:")
+_TEMPLATE_LABELS = ("My Answer:", "My Conclusion:", "Future Outlook:")
 _OPENING_BRACKETS = {")": "(", "]": "[", "}": "{"}  # by the closing one
 _OPENING_QUOTES = {"”": "“", "’": "‘", "»": "«", "」": "「", "』": "『"}  # by the closing one
 # A quotation mark. Single ones only at the edge of a word: not the apostrophe of "don't".
 _QUOTE = re.compile("[\"“”«»「」『』]|(?<!\\w)['‘]|['’](?!\\w)")
+# Digits and ASCII punctuation except the double quote, which the public checker removes at both ends.
 _NOT_QUOTE = string.digits + string.punctuation.replace('"', "")
 
 
@@ -48,7 +50,7 @@ def options(text: Text, *, options: str, compat: Compat = "fixed") -> Answer:
 
     Passes: "Maybe." for "yes/no/maybe".
     Fails: "Maybe, because …". Options stand between "/", " or " or commas.
-    Upstream requires options with letters ("a), b), c)") exactly as written.
+    Upstream also divides at an "or" inside words, and requires options with letters ("a), b), c)") exactly as written.
     Not covered: an option that holds a separator.
     """
     if "/" in options:
@@ -135,11 +137,13 @@ def line_indent(text: Text, *, compat: Compat = "fixed") -> Answer:
 
 
 def _drop_some_blank_lines(lines: list[str]) -> list[str]:
-    """Remove blank lines as the public checker does: it removes from the list that it iterates over.
+    """Remove blank lines as the public checker does, in linear time.
 
-    Each removal therefore skips the next line. And it removes the first line that equals the blank one, which may be a
-    line that was skipped before. This does the same in linear time.
+    That checker has a fault: it removes lines from the list over which it iterates (`for line in lines: if not
+    line.strip(): lines.remove(line)`). So each removal makes the loop skip the next line, and `remove` takes away the
+    first line that equals the blank one, which may be a line that was skipped before.
     """
+    # Where each kind of blank line ("", "  ") still stands in the list.
     positions: dict[str, deque[int]] = defaultdict(deque)
     for i, line in enumerate(lines):
         if not line.strip():
@@ -151,7 +155,7 @@ def _drop_some_blank_lines(lines: list[str]) -> list[str]:
             i += 1
         else:
             removed.add(positions[lines[i]].popleft())
-            i += 2
+            i += 2  # the next line takes this one's place, and the loop goes on behind it
     return [line for i, line in enumerate(lines) if i not in removed]
 
 
@@ -174,7 +178,7 @@ def separated_list(text: Text, *, sep: str, compat: Compat = "fixed") -> Answer:
     if not mark:
         items = 0
     elif len(mark) > 1 or mark.isalnum():
-        # It cannot be a plain hyphen, so it counts within lines, too.
+        # Such a mark hardly occurs by chance, so it counts within lines, too; a single sign such as "-" does not.
         items = sum(bool(part.strip()) for part in f" {text.raw} ".split(mark)[1:])
     else:
         items = sum(line.strip().startswith(mark) and line.strip() != mark for line in text.lines)
@@ -201,14 +205,17 @@ def thesis(text: Text, *, compat: Compat = "fixed") -> Answer:
 
 
 def _check_thesis_upstream(raw: str) -> Answer:
-    """Return the public checker's verdict, which looks at the first passage in <i>, or else in <em>."""
+    """Return the public checker's verdict, which looks at the first passage in <i>, or else in <em>.
+
+    It takes both tags to be as long as <i> and </i>, so that of <em>so</em> it reads ">so" and then ">".
+    """
     start = raw.find("<i>") if "<i>" in raw else raw.find("<em>")
     rest = raw[start:] if start >= 0 else ""
     end = rest.find("</i>") if "</i>" in rest else rest.find("</em>")
     if not rest or end < 0:
         return False, "no passage in <i> or <em> found"
-    inside = rest[3:end].strip()
-    after = rest[end + 4 :].strip()
+    inside = rest[len("<i>") : end].strip()
+    after = rest[end + len("</i>") :].strip()
     if not inside or not after:
         return False, "the italics or what follows them are empty"
     return True, "a passage in italics with text after it"
@@ -216,18 +223,14 @@ def _check_thesis_upstream(raw: str) -> Answer:
 
 def _split_sections(lines: tuple[str, ...]) -> list[str]:
     """Return the text after each heading; without headings the whole text. Text before the first heading is dropped."""
-    sections: list[list[str]] = []
-    current: list[str] = []
-    has_heading = False
+    sections: list[list[str]] = [[]]  # the first one: what stands before all headings
     for line in lines:
         if _HEADING.match(line):
-            if has_heading:
-                sections.append(current)
-            has_heading = True
-            current = []
+            sections.append([])
         else:
-            current.append(line)
-    sections.append(current)
+            sections[-1].append(line)
+    if len(sections) > 1:
+        sections.pop(0)
     texts = ["\n".join(section) for section in sections]
     return [text for text in texts if text.strip()]
 
@@ -237,8 +240,8 @@ def sub_bullets(text: Text, *, compat: Compat = "fixed") -> Answer:
     """Bullet points with *, each with at least one sub-bullet with - before the next.
 
     Passes: "* tea\\n  - green\\n* milk\\n  - cold".
-    Fails: a bullet without; no bullets at all, which upstream passes, because it only asks for a hyphen between any two
-        asterisks.
+    Fails: a bullet without a sub-bullet; no bullets at all.
+    Upstream only requires a hyphen after each asterisk, before the next, so it passes a text without bullets.
     Not covered: how far sub-bullets are indented.
     """
     if compat == "upstream":
@@ -326,16 +329,16 @@ def output_template(text: Text, *, compat: Compat = "fixed") -> Answer:
     Upstream asks only that the labels occur.
     Not covered: what the parts say.
     """
-    lacking = next((label for label in _LABELS if label not in text.raw), None)
+    lacking = next((label for label in _TEMPLATE_LABELS if label not in text.raw), None)
     if lacking:
         return False, f"{lacking!r} not found"
     if compat == "upstream":
         return True, "all labels found"
-    starts = [text.raw.find(label) for label in _LABELS]
+    starts = [text.raw.find(label) for label in _TEMPLATE_LABELS]
     if starts != sorted(starts) or text.raw[: starts[0]].strip(" *_#\n"):
         return False, "the labels are not in order, or something stands before them"
     ends = [*starts[1:], len(text.raw)]
-    for label, start, end in zip(_LABELS, starts, ends, strict=True):
+    for label, start, end in zip(_TEMPLATE_LABELS, starts, ends, strict=True):
         if not text.raw[start + len(label) : end].strip(" *_#\n"):
             return False, "a part of the template is empty"
     return True, "the template is filled"
@@ -457,8 +460,9 @@ def _measure_quote_depth(paragraph: str) -> int:
     stack = _NestingStack()
     for match in _QUOTE.finditer(paragraph):
         mark = match[0]
-        # A straight quote closes itself.
-        if stack.open and stack.open[-1] == _OPENING_QUOTES.get(mark, mark):
+        # The mark that this one would close. A straight quote closes another straight quote.
+        opening = _OPENING_QUOTES.get(mark, mark)
+        if stack.open and stack.open[-1] == opening:
             stack.pop()
         elif mark not in _OPENING_QUOTES:
             if stack.open and _is_double(stack.open[-1]) == _is_double(mark):
@@ -468,6 +472,7 @@ def _measure_quote_depth(paragraph: str) -> int:
 
 
 def _is_double(mark: str) -> bool:
+    """Is it a double quotation mark, or one that takes the part of a double one?"""
     return mark in '"“«『'
 
 
@@ -498,7 +503,7 @@ def quote_unquote(text: Text, *, compat: Compat = "fixed") -> Answer:
     """
     raw = text.raw.replace("“", '"').replace("”", '"')
     if compat == "upstream":
-        joined = "".join(raw.replace("'\"'", "").split())
+        joined = "".join(raw.replace("'\"'", "").split())  # without all white space
         if '""' in joined:
             return False, "two quotes follow each other"
         if joined.strip(_NOT_QUOTE).endswith('"'):

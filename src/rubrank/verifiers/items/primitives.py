@@ -1,13 +1,14 @@
-"""Building blocks of constraints on a text: levels, measures, tests, checks, and their combinations.
+"""Building blocks of constraints on a text, such as "every sentence has at most 4 words".
 
     >>> short = check_every("sentence", check_measure(measure_count("word"), require_number("at most", 4)))
     >>> short(Text("This is short. This one is rather longer."))
     Holds(ok=False, reason='sentence 2: 5 words, at most 4 required')
 
-Four kinds of function. Each function of this module takes parameters and returns one of them:
+A text is divided into units of a level: words, sentences, lines, list items … (`Level`). Constraints are composed of
+four kinds of function. Each public function below takes parameters and returns a function of one kind:
 
     measure   text → number or piece    measure_count, measure_text, …; over the units of a level: measure_aggregate
-    test      number or piece → bool    require_number, require_equal, require_start, …
+    test      number or piece → bool    require_number, require_equal, require_start, …  (a piece is a string)
     check     text → Holds              check_measure(measure, test); over units: check_every, check_count_passing,
                                         check_in_turn; over the measures of units: check_order
     logic     checks → check            check_all, check_any, check_not
@@ -33,7 +34,7 @@ from rubrank.texts.text import Text
 from rubrank.verifiers.shared.instruction import count_word
 from rubrank.verifiers.shared.patterns import compile_re2
 from rubrank.verifiers.shared.relation import Relation
-from rubrank.verifiers.shared.relation import holds as compares
+from rubrank.verifiers.shared.relation import holds as relation_holds
 
 Level: TypeAlias = Literal[
     "character",
@@ -51,7 +52,7 @@ Level: TypeAlias = Literal[
     "passage",
 ]
 
-
+# What a measure returns: a number, a piece of the text, or None if the text has no such thing.
 Value: TypeAlias = float | str | None
 Order: TypeAlias = Literal["increasing", "decreasing", "same", "different"]
 
@@ -118,12 +119,14 @@ class TooMuchWork(ArithmeticError):  # noqa: N818 - says what is wrong
     """A constraint that would look at more units than the budget allows."""
 
 
+# How many units may still be looked at. The number is in a list, so that `list_units` can lower it in place; None
+# outside of `limit_units`: no limit. Nested constraints (every word of every sentence …) can become very expensive.
 _budget: ContextVar[list[int] | None] = ContextVar("budget", default=None)
 
 
 @contextmanager
 def limit_units(units: int) -> Iterator[None]:
-    """Limit how many units may be looked at within this block; beyond that, `TooMuchWork` is raised."""
+    """Limit how many units may be looked at within this `with` block; beyond that, `TooMuchWork` is raised."""
     token = _budget.set([units])
     try:
         yield
@@ -132,14 +135,17 @@ def limit_units(units: int) -> Iterator[None]:
 
 
 def list_units(text: Text, level: Level) -> Sequence[str]:
-    """Return the units of a level, in order, and charge them to the budget; blank lines are left out."""
-    units_of_text = _UNITS[level](text)
-    left = _budget.get()
-    if left is not None:
-        left[0] -= len(units_of_text)
-        if left[0] < 0:
+    """Return the units of a level, in order, and charge them to the budget; blank lines are left out.
+
+    Raises TooMuchWork if the budget is used up.
+    """
+    units = _UNITS[level](text)
+    budget = _budget.get()
+    if budget is not None:
+        budget[0] -= len(units)
+        if budget[0] < 0:
             raise TooMuchWork("the constraint looks at more parts of the text than is allowed")
-    return units_of_text
+    return units
 
 
 def write_plural(level: str) -> str:
@@ -154,6 +160,7 @@ def split_text(text: Text, level: Level) -> Iterator[Text]:
 
 # ---- comparing ------------------------------------------------------------------------------------------------------
 
+# Characters around a piece that make no difference when it is compared.
 _AROUND = " \t\r\n.,;:!?\"'`*_()[]{}<>“”‘’«»„、，。！？；：…（）「」『』《》【】-–—"
 
 
@@ -180,7 +187,7 @@ def measure_count(level: Level) -> TextMeasure:
 
 
 def measure_count_of(level: Level, target: str) -> TextMeasure:
-    """Measure how many units are the target."""
+    """Measure how many units equal the target."""
     folded = fold(target)
     name = f"{write_plural(level)} that are {target!r}"
 
@@ -267,7 +274,7 @@ def require_number(relation: Relation, asked: float) -> Test:
     """Require a number in a relation to the one asked for."""
     return Test(
         f"{relation} {asked:g}",
-        lambda value: not isinstance(value, str) and compares(value, relation, asked),
+        lambda value: not isinstance(value, str) and relation_holds(value, relation, asked),
     )
 
 
@@ -279,12 +286,12 @@ def require_between(low: float, high: float) -> Test:
 
 
 def require_equal(target: str) -> Test:
-    """Require the same piece."""
+    """Require a piece that equals the target."""
     return Test(f"equal to {target!r}", lambda value: fold(str(value)) == fold(target))
 
 
 def require_other(target: str) -> Test:
-    """Require another piece."""
+    """Require a piece other than the target."""
     return Test(f"other than {target!r}", lambda value: fold(str(value)) != fold(target))
 
 
@@ -329,12 +336,12 @@ def require_match(source: str) -> Test:
 
 
 def require_upper() -> Test:
-    """Require that all letters are capitals, and that there are some."""
+    """Require that no letter is a small one, and that there is at least one capital."""
     return Test("in capitals", lambda value: str(value).isupper())
 
 
 def require_lower() -> Test:
-    """Require that no letter is a capital, and that there are some with case."""
+    """Require that no letter is a capital, and that there is at least one small letter."""
     return Test("in small letters", lambda value: str(value).islower())
 
 
@@ -388,7 +395,7 @@ def check_count_passing(level: Level, check: Check, relation: Relation, n: int) 
         results = [check(part).ok for part in split_text(text, level)]
         passing = sum(results)
         reason = f"{passing} of {len(results)} {write_plural(level)} pass, {relation} {n} required"
-        return Holds(compares(passing, relation, n), reason)
+        return Holds(relation_holds(passing, relation, n), reason)
 
     return check_text
 
@@ -405,7 +412,7 @@ def check_in_turn(level: Level, checks: Sequence[Check], relation: Relation, n: 
             return Holds(False, f"{len(unit_texts)} {write_plural(level)}, {len(checks)} required")
         results = [check(unit) for check, unit in zip(checks, unit_texts, strict=True)]
         passing = sum(result.ok for result in results)
-        if compares(passing, relation, n):
+        if relation_holds(passing, relation, n):
             return Holds(True, f"{passing} of {len(results)} {write_plural(level)} as required")
         for number, result in enumerate(results, 1):
             if not result.ok:

@@ -1,7 +1,16 @@
-"""Format of parts and of the whole answer.
+"""Verifiers of the format of an answer: its parts (bullets, highlights, paragraphs, case) and the answer as a whole.
 
-Parts: BulletCount, HighlightCount, ParagraphCount, CaseFormat.
-The whole: TitleFormat, QuotationFormat, Postscript, PromptRepeat, ConstrainedResponse.
+    BulletCount(count=3)                 exactly 3 bullet points
+    HighlightCount(count=2)              at least 2 highlights, such as **this**
+    ParagraphCount(count=4)              exactly 4 paragraphs
+    CaseFormat(case="upper")             ALL IN CAPITALS
+    TitleFormat(style="angle")           <<a title>> in the first line
+    QuotationFormat()                    "all of it in quotation marks"
+    Postscript()                         "P.S. …" at the end
+    PromptRepeat()                       the prompt again, then the answer
+    ConstrainedResponse(options=…)       one of the options and nothing else
+
+The constants of a verifier stand right above it.
 """
 
 from __future__ import annotations
@@ -50,8 +59,8 @@ _HIGHLIGHTS: dict[str, re.Pattern[str]] = {
     "marked": re.compile(r"==(?=[^\s=])[^=\n]*(?<=[^\s=])==|<(?:mark|b|strong|em|u)>[^<\n]+</"),
     "brackets": re.compile("【[^】\n]+】"),
 }
+# _a_ or __a__; not snake_case_names
 _UNDERSCORED = re.compile(r"(?<![\w_])_{1,2}(?=[^\s_])[^_\n]*(?<=[^\s_])_{1,2}(?![\w_])")
-
 
 _LETTER_OR_DIGIT = re.compile(r"[^\W_]")
 # The end of a line that ends a sentence: ".", "。”", "!**".
@@ -85,6 +94,7 @@ def bullet_count(
     """
     items = [item for item in list_items(text.shown.raw) if kind in ("any", item.kind)]
     if not nested:
+        # Points of the top level are often indented by one column more or less than the others.
         top = min((item.indent for item in items), default=0)
         items = [item for item in items if item.indent <= top + 1]
     unit = {"bullet": "bullet", "numbered": "numbered item", "any": "list item"}[kind]
@@ -151,6 +161,7 @@ def paragraph_count(
     if has_fence(raw):
         raw = _fill_blank_lines_in_code(raw)
     blocks = Text(raw).paragraphs
+    # Without any blank line, each line is a paragraph if all of them end as sentences do.
     if len(blocks) == 1:
         lines = blocks[0].splitlines()
         if all(_SENTENCE_END.search(line) and not is_item(line) for line in lines):
@@ -210,6 +221,7 @@ def case_format(
     if not letters:
         return False, "no letters that have case"
     if case in ("upper", "lower"):
+        # Unicode calls "ª" and "ĸ" small, but they have no capital, so they cannot be wrong.
         with_case = [char for char in letters if char.lower() != char.upper()]
         small_letters = sum(map(str.islower, with_case))
         wrong = small_letters if case == "upper" else len(with_case) - small_letters
@@ -232,6 +244,7 @@ def case_format(
 
 TitleStyle: TypeAlias = Literal["any", "angle", "book", "bracket", "heading", "bold", "labelled"]
 
+# What a line with a title of each style looks like; group 1 is the title. Marks of bold and headings may stand before.
 _TITLES: dict[str, re.Pattern[str]] = {
     "angle": re.compile(r"[\s*_#]*<<([^\n<>]+)>>"),
     "book": re.compile(r"[\s*_#]*《([^《》\n]+)》[\s*_]*$"),
@@ -268,8 +281,8 @@ def title_format(
         titles += [match[1].strip(" *_") for match in matches if match]
     titles = [candidate for candidate in titles if any(map(str.isalnum, candidate))]
     if not titles:
-        where = "first line" if first else "any line"
-        return False, f"no title ({style}) in the {where}"
+        where = "the first line" if first else "any line"
+        return False, f"no title ({style}) in {where}"
     if title is not None:
         right_titles = [line for line in titles if fold_phrase(line) == fold_phrase(title)]
         if not right_titles:
@@ -331,23 +344,21 @@ def quotation_format(
 
 def _has_second_quotation(raw: str, opener: str, closer: str) -> bool:
     """Does the first quotation end before the end of the text, and another one begin?"""
-    depth = 0
-    is_closed = False
+    depth = 0  # how many quotations are open
+    was_closed = False  # the first one has ended
     for i, char in enumerate(raw):
         if char not in (opener, closer):
             continue
         if opener == closer:
-            # A straight mark opens after a space or an opening bracket.
+            # A straight mark opens after a space or an opening bracket (the category "Ps").
             before = raw[i - 1] if i else " "
-            is_opening = (
-                before.isspace() or before in "([（「" or unicodedata.category(before) == "Ps"
-            )
+            is_opening = before.isspace() or unicodedata.category(before) == "Ps"
         else:
             is_opening = char == opener
-        if is_opening and is_closed:
+        if is_opening and was_closed:
             return True
         depth = depth + 1 if is_opening else max(0, depth - 1)
-        is_closed = depth == 0
+        was_closed = depth == 0
     return False
 
 
@@ -384,12 +395,12 @@ def _cut_marker(line: str, marker: str | None) -> str | None:
     if marker is None:
         match = _POSTSCRIPT.match(line)
         if not match or match[0].isalpha():
-            return None
+            return None  # no full stop, colon or space behind it: the "postscript" of "postscripts"
         if not match[0].isascii() and match[0][-1] not in ":：.．,，、-— ":
             return None  # 附近, 另外 … are words, no markers
         return line[match.end() :]
-    # Folding may change the number of characters, so the line is folded character by character until it is as long as
-    # the marker.
+    # The line is folded character by character until it is as long as the marker: folding may change the number of
+    # characters, and what follows the marker must be found in the line as it was written.
     letters = "".join(fold_phrase(marker).split()).rstrip(":.")
     start = ""
     used = 0
@@ -402,10 +413,11 @@ def _cut_marker(line: str, marker: str | None) -> str | None:
     return line[used:]
 
 
+# The sign of a quotation in Markdown at the start of a line: "> ".
 _QUOTE_SIGN = re.compile(r"(?m)^[ \t]*>+[ \t]?")
 
 
-@verifier("PromptRepeat", family="format", domain=BINARY, version=1)
+@verifier("PromptRepeat", family="format", domain=BINARY, version=2)
 def prompt_repeat(
     rollout: Rollout,
     *,
@@ -425,14 +437,12 @@ def prompt_repeat(
         return missing("no prompt is known")
     folded_request = fold_visible(request).strip("\"'“”「」 ")
     # A repetition takes no more than this; the rest of a long answer need not be folded.
-    start = _QUOTE_SIGN.sub("", rollout.answer[: 4 * len(request) + 4000])
+    longest = 4 * len(request) + 4000
+    start = _QUOTE_SIGN.sub("", rollout.answer[:longest])
     folded_start = fold_visible(start).lstrip("*_\"'“”「」 ")
     if not folded_start.startswith(folded_request):
         return False, "does not begin with the prompt"
-    if len(start) < len(rollout.answer):
-        rest = rollout.answer[len(request) // 2 :]
-    else:
-        rest = folded_start[len(folded_request) :]
+    rest = folded_start[len(folded_request) :] + rollout.answer[longest:]
     if then_answer and not any(map(str.isalnum, rest)):
         return False, "the prompt is repeated, nothing follows"
     return True, "begins with the prompt"

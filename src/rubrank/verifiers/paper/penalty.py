@@ -1,4 +1,9 @@
-"""Low-quality behaviour, as far as rules can be sure of it: 1 = clean, 0 = caught, otherwise a judge decides."""
+"""Penalties for low-quality answers: stock phrases, wordiness, curses, leaked secrets, gross defects.
+
+Rules can be sure of few such cases. A penalty is 0 if its rule catches the answer and, for Verbosity alone, 1 if the
+answer is certainly fine. Otherwise the verdict is missing with a reason that begins with `NEEDS_JUDGE`, and the same
+criterion is put to a judge (how="both").
+"""
 
 from __future__ import annotations
 
@@ -77,9 +82,9 @@ def robotic_template(rollout: Rollout, *, most: Annotated[int, Field(ge=0)] = 3)
     Not covered: dull but varied wording.
     """
     prose = remove_code(rollout.answer)
-    self_talk = _SPEAKS_AS_MACHINE.search(prose)
-    if self_talk and not _ABOUT_MACHINE.search(rollout.question.lower()):
-        return False, f"speaks as a machine: {self_talk[0]!r}"
+    machine_phrase = _SPEAKS_AS_MACHINE.search(prose)
+    if machine_phrase and not _ABOUT_MACHINE.search(rollout.question.lower()):
+        return False, f"speaks as a machine: {machine_phrase[0]!r}"
     stock_phrases = {fold_phrase(match[0]) for match in _STOCK_PHRASE.finditer(prose[:200_000])}
     if len(stock_phrases) > most:
         examples = ", ".join(map(repr, sorted(stock_phrases)[:4]))
@@ -132,8 +137,21 @@ _ABOUT_OUTPUT = re.compile(
 )
 _END_OF_PART = re.compile(r"(?<=[.!?])\s+|(?<=[。！？；])|\n+")
 _SHORT_WORDS = 25  # an answer of no more words is never wordy
-# Words (Chinese: characters) that an answer in one of these units may have before it counts as wordy.
-_MOST_IN_ONE_UNIT = {"word": 25, "词": 40, "字": 40, "sentence": 60, "line": 60, "句话": 120}
+_FAR_ABOVE = (
+    1.25  # times the limit; an answer with more words is wordy, however many sentences it has
+)
+# Limits where the prompt asks for one of these units: words (Chinese: characters), and sentences.
+_LIMITS_OF_ONE_UNIT = {
+    "word": (25, 0),
+    "词": (40, 0),
+    "字": (40, 0),
+    "sentence": (60, 1),
+    "line": (60, 1),
+    "句话": (120, 1),
+}
+# Limits where it asks for few words.
+_LIMITS_OF_FEW_WORDS = (200, 12)
+_LIMITS_OF_FEW_WORDS_CHINESE = (400, 12)
 
 
 @verifier("Verbosity", family="penalty", domain=BINARY, version=3, layer="low_quality", how="both")
@@ -141,8 +159,9 @@ def verbosity(rollout: Rollout, *, most_words: Annotated[int, Field(ge=1)] | Non
     """The answer is not wordy.
 
     Caught (0): more than one and a half times `most_words`; more than 250 words (500 characters) where the
-        prompt asks to be brief ("Answer briefly", "请简要回答"), more than 75 words (150 characters) where it asks
-        for one sentence, 60 (120) if they are several, 25 words where it asks for one word.
+        prompt asks to be brief ("Answer briefly", "请简要回答"), 200 (400) in more than twelve sentences; more than 75
+        words (150 characters) where it asks for one sentence, 60 (120) in more than one; 25 words (40 characters)
+        where it asks for one word.
     Clean (1): at most 25 words, or within `most_words`.
     Otherwise missing: whether the length is worth it is a judge's question; so it is where brevity is asked for a part,
         under a condition or in a quotation.
@@ -155,27 +174,29 @@ def verbosity(rollout: Rollout, *, most_words: Annotated[int, Field(ge=1)] | Non
         return words <= most_words, f"{words} words, about {most_words} expected"
     if 0 < words <= _SHORT_WORDS:
         return True, f"{words} words only"
-    limit = _find_brevity(rollout.question) if words > _SHORT_WORDS else None
+    limit = _find_brevity_limit(rollout.question) if words > _SHORT_WORDS else None
     if limit and words > limit.words:
-        is_far_above = words > 1.25 * limit.words
+        is_far_above = words > _FAR_ABOVE * limit.words
         if is_far_above or len(sentences(rollout.text.shown.raw)) > limit.sentences:
             return False, f"{words} words where {limit.request!r} was requested"
     return missing(_UNDECIDED)
 
 
-class _Brevity(NamedTuple):
-    """How brief the prompt asks the whole answer to be."""
+class _BrevityLimit(NamedTuple):
+    """How brief the prompt asks the whole answer to be.
+
+    An answer with more `words` is wordy if it also has more `sentences`, or if it is far above the limit.
+    """
 
     request: str
     """The words of the prompt that say so."""
     words: int
-    """The most words; above them an answer is wordy if it also has more than `sentences`, far above them always."""
     sentences: int
 
 
-def _find_brevity(question: str) -> _Brevity | None:
+def _find_brevity_limit(question: str) -> _BrevityLimit | None:
     """Return the limit that the prompt sets for the whole answer; None if it sets none."""
-    # Passages between triple quotes are material, and so are code and quotations.
+    # Passages between triple quotes are material to work on, and so are code and quotations. Requests are outside.
     without_quotes = "\n".join(question[:20_000].split('"""')[::2])
     request = QUOTED.sub(" ", "\n".join(split_code(without_quotes)[0]))
     parts = [part for part in _END_OF_PART.split(request) if part.strip()]
@@ -190,11 +211,11 @@ def _find_brevity(question: str) -> _Brevity | None:
             unit = next(filter(None, one_unit.groups())).lower()
             if unit == "line" and _ABOUT_OUTPUT.search(request):
                 return None
-            most_sentences = 0 if unit in ("word", "词", "字") else 1
-            return _Brevity(one_unit[0], _MOST_IN_ONE_UNIT[unit], most_sentences)
+            return _BrevityLimit(one_unit[0], *_LIMITS_OF_ONE_UNIT[unit])
         if few_words:
             is_chinese = re.search("[\u4e00-\u9fff]", few_words[0]) is not None
-            return _Brevity(few_words[0], 400 if is_chinese else 200, 12)
+            limits = _LIMITS_OF_FEW_WORDS_CHINESE if is_chinese else _LIMITS_OF_FEW_WORDS
+            return _BrevityLimit(few_words[0], *limits)
     return None
 
 
@@ -215,7 +236,7 @@ _MAY_CURSE = re.compile(
 
 
 @verifier(
-    "ImproperWording", family="penalty", domain=BINARY, version=3, layer="low_quality", how="both"
+    "ImproperWording", family="penalty", domain=BINARY, version=4, layer="low_quality", how="both"
 )
 def improper_wording(
     rollout: Rollout, *, words: tuple[Annotated[str, Field(min_length=1)], ...] = ()
@@ -240,13 +261,14 @@ def improper_wording(
     # Chinese has no word boundaries to count at.
     curses += [phrase for phrase in _CHINESE_CURSES if phrase in answer and phrase not in question]
     if curses and not forbidden and _MAY_CURSE.search(question):
-        return missing("curses where the prompt asks for fiction or a quotation: a judge decides")
+        return missing(f"{NEEDS_JUDGE}: curses where the prompt asks for fiction or a quotation")
     improper = curses + forbidden
     if improper:
         return False, f"improper: {', '.join(map(repr, improper[:3]))}"
     return missing(_UNDECIDED)
 
 
+# Keys and tokens whose form tells what they are. "(?:[A-Z]{1,12}[ ]){0,2}" is the "RSA " of a private key.
 _SECRETS = re.compile(
     r"""-----BEGIN[ ](?:[A-Z]{1,12}[ ]){0,2}PRIVATE[ ]KEY-----\s*[A-Za-z0-9+/=]{20}
     | \bAKIA[0-9A-Z]{16}\b                              # an access key of AWS
@@ -286,6 +308,7 @@ def security_risk(rollout: Rollout) -> Answer:
         if message.role not in ("system", "developer"):
             continue
         secret = " ".join(message.content.split())
+        # Pieces that overlap by half; a copied passage of 300 characters holds at least one whole piece.
         last_start = min(len(secret), 20_000) - _LEAKED_CHARACTERS
         for start in range(0, last_start + 1, _LEAKED_CHARACTERS // 2):
             piece = secret[start : start + _LEAKED_CHARACTERS]
@@ -309,6 +332,7 @@ def general_low_quality(rollout: Rollout) -> Answer:
     Not covered: anything subtler.
     """
     for gate in _GATES:
+        # A gate returns a pair (value, reason), or a Verdict if it is undecided.
         verdict = gate(rollout)
         if not isinstance(verdict, Verdict):
             value, reason = verdict
