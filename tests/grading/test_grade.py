@@ -483,7 +483,7 @@ def test_verdicts_given_before_are_kept(module, tmp_path):
 @pytest.mark.slow
 def test_code_that_no_signal_interrupts_is_killed_with_its_worker(module, monkeypatch):
     """The limits are long enough for the other verdicts on a busy machine."""
-    monkeypatch.setattr("rubrank.grading.workers._GRACE", 4.0)
+    monkeypatch.setattr("rubrank.grading.workers._GRACE_SECONDS", 4.0)
     table = grade(groups(["x", "deaf", "y"]), ["grade-test hangs", SHORT], workers=1, timeout=4)
     assert np.isnan(table["g0"].scores[:, 0]).tolist() == [False, True, False]
     assert table["g0"].reason(1, "grade-test hangs") == "grade-test hangs took longer than 4 s"

@@ -210,7 +210,7 @@ def test_an_actor_settles_after_its_first_part(monkeypatch):
     groups = read_groups([{"prompt": "p", "group": "q", "response": "r"}])
     assert not collector.times
     for _ in range(3):
-        assert grader.make_table(groups).groups[0].scores.tolist() == [[1.0]]
+        assert grader.grade_groups(groups).groups[0].scores.tolist() == [[1.0]]
     assert collector.times == 1
 
 

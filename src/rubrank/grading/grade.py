@@ -53,7 +53,7 @@ from rubrank.verifiers.verifier import NEEDS_JUDGE, Compat, Mode, PlainVerdict
 
 _log = logging.getLogger("rubrank")
 _failures_logged: set[str] = set()
-"""Criteria whose failure has been logged in this process; a run has many steps."""
+"""Criteria whose failure has been logged in this process. A training run grades at every step; once is enough."""
 
 TIMEOUT = 60.0
 """Seconds that a verdict may take in a worker process, unless `timeout` says otherwise."""
@@ -115,7 +115,7 @@ def grade(
 
 @dataclass(frozen=True, eq=False)
 class MeasuredRows:
-    """The texts that worker processes measured, such as their lengths, while they graded them."""
+    """What worker processes measured on the texts that they graded, such as their lengths."""
 
     rollout_indices: np.ndarray
     """Which rollouts were measured; rollouts are counted through all groups."""
@@ -166,7 +166,10 @@ def _grade(
     batch: Literal["wait", "submit"] | None = None,
     measure: str | None = None,
 ) -> tuple[ScoreTable, _GradeRun]:
-    """Run all five stages; `grade` explains the parameters, `grade_and_measure` explains `measure`."""
+    """Run all five stages; `grade` explains the parameters, `grade_and_measure` explains `measure`.
+
+    Returns the table, and the run, which also holds what workers measured.
+    """
     ask_judges: Callable[..., Any] | None = None
     if batch is not None:
         from rubrank.judges.batches import check_batch_mode, judge_in_batches
@@ -183,8 +186,8 @@ def _grade(
         run = _GradeRun(groups, plans, options, cache, report, measure)
         run.run_checks()
     table = run.make_table()
+    # With a limit, failures count as missing scores, and too many of them raise an error below.
     if options.most_missing is None:
-        # With a limit, failures count as missing scores, and too many of them raise an error below.
         _log_failures(table)
     if options.judges is not None:
         from rubrank.grading.judge_table import judge_table
@@ -198,7 +201,10 @@ def _grade(
 
 
 def _log_failures(table: ScoreTable) -> None:
-    """Log why a verifier raised, once for each criterion: its scores are missing, which is easily overlooked."""
+    """Log why a verifier raised, once for each criterion: its scores are missing, which is easily overlooked.
+
+    The reason of such a score is "NAME failed: …"; scores that are missing for other reasons are not logged.
+    """
     for group in table.groups:
         for row, column in np.argwhere(np.isnan(group.scores)):
             name = group.names[column]
@@ -275,7 +281,7 @@ class _GradeRun:
         slow, quick = _split_tasks(self._find_undecided(), lambda check: check.is_slow)
         with ThreadPoolExecutor(self._options.workers or os.cpu_count() or 1) as threads:
             try:
-                # Slow checks wait for a subprocess. The quick ones run meanwhile.
+                # Slow checks mostly wait for a subprocess, so the quick ones run at the same time in this thread.
                 for task in slow:
                     for check in task.checks:
                         future = threads.submit(check.decide, task.rollout)
@@ -290,6 +296,7 @@ class _GradeRun:
             finally:
                 # An interrupted run continues from the cache, so its last verdicts are written, too.
                 self._write_to_cache()
+        # Verdicts about a group are not cached: they change with every rollout of it.
         for group_index, (group, plan) in enumerate(zip(self._groups, self._plans, strict=True)):
             for check in plan.group_checks:
                 assert check.decide_group is not None
@@ -298,7 +305,7 @@ class _GradeRun:
                     self._record(task, (check,), [verdict])
 
     def _find_undecided(self) -> list[Task]:
-        """Return the checks whose verdicts are not in the cache; the cached verdicts are recorded."""
+        """Record the verdicts that are in the cache, and return tasks with the checks that remain."""
         tasks = []
         for group_index, (group, plan) in enumerate(zip(self._groups, self._plans, strict=True)):
             if self._cache is None:
@@ -338,18 +345,20 @@ class _GradeRun:
         worker_count = self._options.workers
         if worker_count is None:
             worker_count = os.cpu_count() or 1
-            # Only workers can stop a verifier. So with a time limit, verifiers of users run there from the start.
+            # Only workers can stop a verifier. So with a time limit, verifiers of users run there from the start. The
+            # others run here first; what takes too long here is left for workers, too.
             is_limited = self._options.timeout not in (None, "auto")
-            foreign, ours = _split_tasks(
+            must_be_stoppable, others = _split_tasks(
                 portable, lambda check: is_limited and not check.is_builtin
             )
-            portable = foreign + self._run_in_this_process(ours, is_trial=worker_count > 1)
+            left_over = self._run_in_this_process(others, is_trial=worker_count > 1)
+            portable = must_be_stoppable + left_over
         if portable:
             self._run_in_workers(portable, worker_count)
         self._run_in_this_process(local)
 
     def _run_in_this_process(self, tasks: list[Task], is_trial: bool = False) -> list[Task]:
-        """Run checks here. is_trial: stop when workers would be faster. Returns the tasks that are left."""
+        """Run checks here, in batches. is_trial: stop when workers would be faster. Returns the tasks that are left."""
         start = time.monotonic()
         done = 0
         batch_size = 1
@@ -361,8 +370,11 @@ class _GradeRun:
                     break
                 batch.append(task)
             # Check by check and not rollout by rollout: the processor's caches then hold what a check needs.
-            verdicts_by_check = [[check.decide(task.rollout) for task in batch] for check in checks]
-            for task, verdicts in zip(batch, zip(*verdicts_by_check, strict=True), strict=True):
+            verdicts_by_task: list[list[PlainVerdict]] = [[] for _ in batch]
+            for check in checks:
+                for task, verdicts in zip(batch, verdicts_by_task, strict=True):
+                    verdicts.append(check.decide(task.rollout))
+            for task, verdicts in zip(batch, verdicts_by_task, strict=True):
                 # Checks share the words and sentences of a text, which take many times the text's memory.
                 task.rollout.__dict__.pop("text", None)
                 self._record(task, checks, verdicts)
@@ -371,8 +383,9 @@ class _GradeRun:
             elapsed = time.monotonic() - start
             is_quick = elapsed < done * _QUICK_SECONDS_PER_ROLLOUT
             batch_size = _BATCH_ROLLOUTS if is_quick else 1
-            remaining = elapsed / done * (len(tasks) - done)
-            if is_trial and elapsed > _TRIAL_SECONDS and remaining > _WORTHWHILE_SECONDS:
+            remaining_seconds = elapsed / done * (len(tasks) - done)
+            is_worthwhile = elapsed > _TRIAL_SECONDS and remaining_seconds > _WORTHWHILE_SECONDS
+            if is_trial and is_worthwhile:
                 return tasks[done:]
         return []
 
@@ -422,6 +435,7 @@ class _GradeRun:
             self._progress(self._verdicts_done, self._verdict_count)
 
     def _write_to_cache(self) -> None:
+        """Write the verdicts that are not in the cache yet, if there is a cache."""
         if self._cache is not None and self._unwritten:
             self._cache.put(self._unwritten)
             self._unwritten = {}
@@ -430,7 +444,7 @@ class _GradeRun:
 
 def _make_cache_keys(rollout: Rollout, checks: Sequence[PlannedCheck]) -> dict[int, bytes]:
     """Return the cache key of each check of a rollout, by the column of the check."""
-    # Most verifiers see the same part of a rollout (`wants`), so its digest is made once.
+    # Most verifiers want the same of a rollout: the answer alone (`wants` is Text). So its digest is made once.
     digests: dict[type, bytes] = {}
     keys = {}
     for check in checks:
@@ -471,7 +485,8 @@ def grade_group_criteria(
 ) -> ScoreTable:
     """Return the table with the scores of criteria about a whole group (`GroupDiversity`) filled in.
 
-    table: the scores of rollouts that were graded one by one. criteria: the criteria of each group.
+    For training, which grades rollouts one by one while others are still generated, and calls this at the end.
+    table: the scores of the rollouts. criteria: the criteria of each group.
     """
     graded = []
     for scored, group, group_criteria in zip(table.groups, groups, criteria, strict=True):

@@ -42,7 +42,7 @@ from rubrank.rubrics.catalogue import PROMPTED
 from rubrank.rubrics.rubric import Criterion
 from rubrank.verifiers.verifier import NOT_ASKED
 
-_OWNER = "judge show"
+_OWNER = "judge show"  # the command that errors name
 PLACEHOLDER_JUDGE = {"endpoints": [{"base_url": "http://localhost/v1", "model": "none"}]}
 """The judge of `show_calls` if none is given; all its options have their defaults."""
 
@@ -57,6 +57,7 @@ class JudgeEstimate:
     judge: str
     kind: str
     model: str
+    """The models of all its endpoints, separated by commas."""
     calls: int
     input_tokens: int
     output_tokens: int
@@ -78,7 +79,7 @@ class RunEstimate:
     verdicts: int
     """Number of verdicts by verifiers."""
     judged: int
-    """Cells that a judge may have to decide."""
+    """Cells (a criterion of a rollout) that a judge may have to decide."""
     undecided: tuple[str, ...]
     """Judged criteria that no judge of the file decides."""
     judges: tuple[JudgeEstimate, ...]
@@ -111,21 +112,23 @@ def estimate(
     batch: use the prices of the batch API, and count batches.
     """
     groups = read_groups(rollouts, columns)
-    criteria = [rubric.criteria for rubric in find_rubrics(groups, rubric)]
+    criteria = [rubric.criteria for rubric in find_rubrics(groups, rubric)]  # of each group
     loaded_judges = None if judges is None else load_judges(judges)
     verdicts = 0
     judged = 0
     undecided: set[str] = set()
     for group, group_criteria in zip(groups, criteria, strict=True):
         size = len(group.rollouts)
-        verdicts += size * sum(not criterion.judged for criterion in group_criteria)
-        judged += size * sum(_may_be_judged(criterion) for criterion in group_criteria)
         for criterion in group_criteria:
-            if criterion.judged and (
-                loaded_judges is None or not loaded_judges.judge_of(criterion.name)
-            ):
+            if not criterion.judged:
+                verdicts += size
+            if _may_be_judged(criterion):
+                judged += size
+            has_judge = loaded_judges is not None and loaded_judges.judge_of(criterion.name)
+            if criterion.judged and not has_judge:
                 undecided.add(criterion.name)
-    counters: dict[tuple[str, str], _CallCounter] = {}  # by name and models of the judge
+    # Members of a panel may share the name of a judge, but not its models, and so their prices.
+    counters: dict[tuple[str, str], _CallCounter] = {}  # by (name, models) of the judge
     if loaded_judges is not None:
         cells = [
             _find_cells_that_may_be_judged(group, group_criteria, loaded_judges)
@@ -223,12 +226,13 @@ def _make_calls(
     criteria: Sequence[Sequence[Criterion]],
     cells: Sequence[np.ndarray],
     judges: Judges,
-    client_for: AskerOf,
+    get_client: AskerOf,
 ) -> None:
-    """Make all calls as a real run does. client_for: gives each judge a client that does not answer."""
-    # Nothing is sent, so no limit applies; and a cache would answer instead of the counting client.
+    """Make all calls as a real run does. get_client: returns a client for a judge, which does not answer."""
+    # Nothing is sent, so no limit applies; and a cache would answer instead of the client.
     unlimited = judges.model_copy(update={"deadline": None, "cache": None, "cache_only": False})
-    judge_groups(groups, criteria, cells, unlimited, asker_of=client_for, check=False)
+    # check=False, because no call is answered, which would otherwise raise an error.
+    judge_groups(groups, criteria, cells, unlimited, asker_of=get_client, check=False)
 
 
 # --------------------------------------------------------------------------------------------------------- show_calls
@@ -240,12 +244,15 @@ class ShownCall:
 
     judge: str
     kind: str
+    """The kind of the judge, such as "absolute" or "pairwise"."""
     purpose: str
     messages: tuple[Mapping[str, str], ...]
     tokens: tuple[int, ...]
     """Tokens of each message."""
     schema: Mapping[str, Any] | None
+    """The JSON schema of the reply; None if any text may be replied."""
     version: str
+    """Version of the prompt."""
     times: int = 0
     """How often the same call is sent, for samples or members of a panel."""
 
@@ -294,6 +301,14 @@ def show_calls(
     )
     loaded_judges = load_judges(PLACEHOLDER_JUDGE if judges is None else judges)
     shown_group = _read_group(rollouts, columns, group)
+    size = len(shown_group.rollouts)
+    if not 0 <= rollout < size:
+        raise InvalidInput(
+            _OWNER,
+            "rollout",
+            allowed=f"from 0 to {size - 1} in group {shown_group.id!r}",
+            got=str(rollout),
+        )
     criteria = find_rubrics([shown_group], rubric)[0].criteria
     if not any(map(_may_be_judged, criteria)):
         raise InvalidInput(
@@ -307,29 +322,23 @@ def show_calls(
     else:
         scored = grade_by_programs([shown_group], rubric).groups[0]
         cells = find_cells_to_judge(scored, criteria, loaded_judges)
-    size = len(shown_group.rollouts)
-    if not 0 <= rollout < size:
-        raise InvalidInput(
-            _OWNER,
-            "rollout",
-            allowed=f"from 0 to {size - 1} in group {shown_group.id!r}",
-            got=str(rollout),
-        )
 
+    is_compared = []  # for each criterion: does a judge compare the rollouts of the group?
+    for criterion in criteria:
+        judge = loaded_judges.judge_of(criterion.name)
+        is_compared.append(judge is not None and judge.kind in COMPARES)
+    # A judge that scores is shown this rollout; a judge that compares needs the whole group. Calls that score are made
+    # first, so that they are shown first.
+    is_this_rollout = np.arange(size) == rollout
+    scored_cells = cells & ~np.array(is_compared) & is_this_rollout[:, None]
+    compared_cells = cells & np.array(is_compared)
     shown_calls: dict[tuple[str, ...], ShownCall] = {}
-    criterion_judges = [loaded_judges.judge_of(criterion.name) for criterion in criteria]
-    for compares in (False, True):
-        columns_of_kind = [
-            judge is not None and (judge.kind in COMPARES) == compares for judge in criterion_judges
-        ]
-        # A judge that scores is shown this rollout; a judge that compares needs the whole group.
-        rows = np.ones(size, dtype=bool) if compares else np.arange(size) == rollout
-        chosen = cells & np.array(columns_of_kind, dtype=bool) & rows[:, None]
-        if chosen.any():
+    for chosen_cells in (scored_cells, compared_cells):
+        if chosen_cells.any():
             _make_calls(
                 [shown_group],
                 [criteria],
-                [chosen],
+                [chosen_cells],
                 loaded_judges,
                 lambda judge: _CallRecorder(judge, count_tokens, shown_calls),
             )
@@ -356,7 +365,10 @@ def _read_group(rollouts: Any, columns: Mapping[str, Any] | None, id: str | None
 
 
 class _CallRecorder:
-    """A client that records calls instead of answering them; identical calls are counted."""
+    """A client that records calls instead of answering them; identical calls are counted.
+
+    shown_calls: (judge, texts of the messages) → the call. All recorders of a preview add to the same mapping.
+    """
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Grading on a Ray cluster. The scores are bit-identical to those of one machine.
+"""Grade rollouts on a Ray cluster. The scores are bit-identical to those of one machine.
 
     table = grade_on_ray("rollouts.jsonl", "rubric.yaml", judges="judges.yaml", address="ray://head:10001")
 
@@ -116,8 +116,11 @@ class ActorSetting:
         return self.options.judges
 
     @property
-    def workers(self) -> int:
-        """Worker processes of an actor: 1 if a verifier may have to be interrupted, else 0."""
+    def worker_processes(self) -> int:
+        """Worker processes that each actor starts: 1 if a verifier may have to be interrupted, else 0.
+
+        Not to be confused with `options.workers`, the number of actors.
+        """
         has_limit = self.options.timeout not in ("auto", None)
         return int(bool(self.modules) or has_limit)
 
@@ -143,19 +146,21 @@ class Grader:
         if setting.judges is not None and limits is not None:
             share_limits_through(limits, f"grader-{uuid4().hex}")
 
-    def make_table(self, groups: Sequence[Group]) -> ScoreTable:
+    def grade_groups(self, groups: Sequence[Group]) -> ScoreTable:
         """Grade whole groups. Missing answers of judges raise no error here; the caller counts them."""
         options = self._setting.options
         table = grade(
             groups,
             self._setting.rubric,
-            workers=self._setting.workers,
+            workers=self._setting.worker_processes,
             compat=options.compat,
             mode=options.mode,
             cache=options.cache,
             timeout=options.timeout,
         )
         if options.judges is not None:
+            # Not `grade(judges=…)`, which raises an error if too many answers are missing: what counts is the whole run
+            # and not one part of it.
             criteria = [rubric.criteria for rubric in find_rubrics(groups, self._setting.rubric)]
             table = asyncio.run(judge_table_async(table, groups, criteria, options.judges))
         if not self._has_graded:
@@ -174,7 +179,7 @@ class Grader:
     def grade_part(self, pickled_groups: bytes) -> bytes:
         """Return the pickled score table of some groups, or the pickled RubrankError if grading raised one."""
         try:
-            table = self.make_table(pickle.loads(pickled_groups))
+            table = self.grade_groups(pickle.loads(pickled_groups))
         except RubrankError as error:
             # Returned and not raised, because Ray would wrap it in an error of its own.
             return pickle.dumps(error)
@@ -268,7 +273,8 @@ def _check_setting(setting: ActorSetting, plans: Iterable[GroupPlan]) -> ActorSe
                 allowed="left out on Ray, where the parts of a run are judged at different times",
                 got=f"{judges.deadline:g}",
             )
-        # Kinds of the library are registered by the name of their module, those of a user as a class.
+        # Kinds of the library are registered by the name of their module. Those of a user are registered as a class in
+        # this process; actors do not have them.
         library = [name for name, kind in KINDS.items() if isinstance(kind, str)]
         for judge in judges.judges:
             for member in (judge, *judge.leaves):
@@ -296,13 +302,14 @@ def _grade_with_actors(
     progress: Progress | None,
 ) -> ScoreTable:
     """Start the actors, send them the parts, and merge their tables."""
-    number = min(workers or count_processors(ray), len(groups))
+    actor_count = min(workers or count_processors(ray), len(groups))
+    # `limits` is not used below, but the actor lives only as long as this handle.
     limits_name = f"rubrank-limits-{uuid4().hex}"
-    limits = start_limits_actor(ray, setting, limits_name)  # the actor lives as long as this handle
+    limits = start_limits_actor(ray, setting, limits_name)
     name = None if limits is None else limits_name
     remote_grader = ray.remote(Grader).options(**_ACTOR_OPTIONS)
-    actors = [remote_grader.remote(setting, name) for _ in range(number)]
-    queues = queue_parts(groups, number, setting, find_machines(ray))
+    actors = [remote_grader.remote(setting, name) for _ in range(actor_count)]
+    queues = queue_parts(groups, actor_count, setting, find_machines(ray))
     total = sum(len(group.rollouts) for group in groups)
     done = 0
     graded: list[tuple[Part, ScoreTable]] = []
@@ -357,7 +364,7 @@ def divide_groups(
     """Divide some groups into lists with about the same number of rollouts, in order; a group is never divided.
 
     indices: of the groups to divide. A list is closed by the group with which it reaches `most_rollouts`, or earlier if
-    each of the actors would otherwise get fewer than four lists.
+    each of the actors would otherwise get fewer than `_PARTS_PER_ACTOR` lists.
     """
     total = sum(len(groups[index].rollouts) for index in indices)
     enough_rollouts = min(most_rollouts, max(1, ceil(total / (actors * _PARTS_PER_ACTOR))))
@@ -391,6 +398,7 @@ def distribute_parts(
     queue_of_actor: dict[int, deque[Part]] = {}  # of the actors that have started
 
     def send_parts(actor: int, queue: deque[Part], most: int) -> None:
+        """Send up to `most` parts of a queue to an actor."""
         for _ in range(min(most, len(queue))):
             part = queue.popleft()
             part_groups = [groups[index] for index in part.group_indices]
@@ -410,7 +418,9 @@ def distribute_parts(
             send_parts(actor, queue_of_actor[actor], 1)
             unfinished -= 1
             yield part, result
-        if not running:  # the remaining parts belong to machines without an actor
+        if not running:
+            # The remaining parts belong to machines that have no actor, or none that has started. Waiting for one could
+            # take forever, so the others grade them, from the longest queue.
             for actor in queue_of_actor:
                 send_parts(actor, max(queues.values(), key=len), _PARTS_AHEAD)
 
@@ -488,7 +498,7 @@ def on_ray(
         )
     plan = plan_rubric(shared_rubric, options)
     setting = _check_setting(ActorSetting(shared_rubric, options), [plan])
-    # Do some criteria need all rollouts of a group together? Only then are the rows shuffled.
+    # Do some criteria need all rollouts of a group together? Rows are shuffled only then.
     needs_groups = bool(plan.group_checks)
     if loaded_judges is not None:
         for criterion in shared_rubric.criteria:
@@ -499,18 +509,17 @@ def on_ray(
     _check_columns(
         names, shared_rubric, group, needs_groups=needs_groups, has_judges=loaded_judges is not None
     )
-    number = workers or count_processors(ray)
+    actor_count = workers or count_processors(ray)
     limits = start_limits_actor(ray, setting)
     map_options: dict[str, Any] = {
         "batch_format": "pyarrow",
-        "compute": ray.data.ActorPoolStrategy(min_size=1, max_size=number),
+        "compute": ray.data.ActorPoolStrategy(min_size=1, max_size=actor_count),
         "num_cpus": 1,
         "fn_constructor_args": (setting, limits, group, needs_groups, dict(columns or {})),
     }
     if needs_groups:
-        return dataset.groupby(group, num_partitions=partitions or 4 * number).map_groups(
-            RowGrader, **map_options
-        )
+        grouped = dataset.groupby(group, num_partitions=partitions or 4 * actor_count)
+        return grouped.map_groups(RowGrader, **map_options)
     batch_size = _PART_ROLLOUTS if loaded_judges is None else _JUDGED_PART_ROLLOUTS
     return dataset.map_batches(RowGrader, batch_size=batch_size, **map_options)
 
@@ -569,13 +578,16 @@ class RowGrader:
         self._group = group
         self._needs_groups = needs_groups
         self._has_judges = setting.judges is not None
-        self._columns = {**columns, "group": _ROW}
+        self._columns = {**columns, "group": _ROW}  # see `_read_groups`
 
     def __call__(self, table: Any) -> Any:
         """Grade a batch of rows, or all rows of a group."""
         import pyarrow as pa
 
-        scored = self._grader.make_table(self._read_groups(table.to_pylist())).groups
+        groups = self._read_groups(table.to_pylist())
+        scored = self._grader.grade_groups(
+            groups
+        ).groups  # with one row of scores for each row of the table, in order
         for column, criterion in enumerate(scored[0].criteria):
             numbers = [float(score) for group in scored for score in group.scores[:, column]]
             reasons = [clean(row[column]) for group in scored for row in group.reasons]
@@ -594,7 +606,8 @@ class RowGrader:
 
     def _read_groups(self, rows: list[dict[str, Any]]) -> list[Group]:
         """Return one group for each row, or one group of all rows if criteria need groups."""
-        # Rows are numbered, so that `group_rows` makes each of them a group of its own.
+        # `group_rows` puts rows of one group or prompt together, which would change their order. So each row gets its
+        # number as its group, instead of the group that the dataset names.
         numbered = []
         for number, row in enumerate(rows):
             values = {name: value for name, value in row.items() if name != self._group}

@@ -8,12 +8,13 @@ A chunk (some rollouts, and the checks to run on each) is sent to a worker. It e
 
     finished       the worker returns the verdicts of all rollouts
     takes long     after two seconds the worker returns the verdicts it has; the rest becomes a new chunk
-    worker dies    the worker died, or was killed because it hangs in native code: every check of the chunk is tried
-                   again alone, to find the one that kills its worker
-    dies again     the check that ran alone gets a missing verdict with the reason
+    worker dies    every check of the chunk is tried again in a chunk of its own (`Chunk.split`), to find the check that
+                   kills its worker
+    dies again     a check that was alone in its chunk gets a missing verdict with the reason
 
 A check that takes longer than `timeout` seconds is interrupted by a signal in the worker, which then goes on with the
-next check. Code that cannot be interrupted (a native library that does not return) is killed together with its worker.
+next check. A check that does not react to the signal (a native library that does not return) is killed together with
+its worker, which counts as "worker dies".
 
 Workers import the modules that register the verifiers; they never run the caller's script. They are reused by the next
 call, because starting one takes longer than grading a few hundred rollouts. They are replaced if the verifiers, the
@@ -35,7 +36,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Self
 
@@ -56,7 +57,7 @@ _CHUNKS_PER_WORKER = 4  # at least, so that no worker waits long for the slowest
 # A worker returns the verdicts it has after this time, so that a killed run loses little.
 _REPORT_SECONDS = 2.0
 # Seconds beyond the time limit before a worker is killed. They allow for imports, and for a signal that comes late.
-_GRACE = 30.0
+_GRACE_SECONDS = 30.0
 _MOST_RESTARTS = 3  # restarts of a pool whose workers do not start
 
 
@@ -78,15 +79,17 @@ class Chunk:
         return chunks
 
     def list_remaining(self, verdicts: Sequence[Sequence[PlainVerdict]]) -> list[Chunk]:
-        """Return the work that remains after these verdicts. verdicts: a list for each rollout that was begun.
+        """Return chunks with the checks that have no verdict yet; an empty list if the chunk is finished.
 
-        The last list is shorter than the others if the worker stopped in the middle of a rollout.
+        verdicts: a list for each rollout that was begun. The last list is shorter than the others if the worker stopped
+        in the middle of a rollout.
         """
         remaining = []
         begun = len(verdicts)
         if verdicts and len(verdicts[-1]) < len(self.checks):
-            last_task = self.tasks[begun - 1]
-            remaining.append(Chunk((last_task,), self.checks[len(verdicts[-1]) :]))
+            interrupted_task = self.tasks[begun - 1]
+            remaining_checks = self.checks[len(verdicts[-1]) :]
+            remaining.append(Chunk((interrupted_task,), remaining_checks))
         if begun < len(self.tasks):
             remaining.append(Chunk(self.tasks[begun:], self.checks))
         return remaining
@@ -164,7 +167,10 @@ class WorkerPool:
             _keep_idle_pool(self._state, self._pool)
 
     def run(self, chunks: Sequence[Chunk]) -> Iterator[ChunkResult]:
-        """Results as they come, in any order. Every check of every chunk gets exactly one verdict."""
+        """Yield results as they come, in any order. Every check of every chunk gets exactly one verdict.
+
+        Raises InvalidInput if rollouts cannot be pickled, or if workers cannot be started or cannot import a module.
+        """
         waiting = deque(chunks)
         while waiting or self._in_flight:
             try:
@@ -178,10 +184,12 @@ class WorkerPool:
                 chunk = self._in_flight[future]
                 verdicts, measured = future.result()
             except BrokenProcessPool:
+                # No check is to blame: the whole pool has stopped. Its chunks are sent to a new one.
                 waiting.extendleft(self._in_flight.values())
                 self._replace_pool()
             except FutureTimeout:
-                # The signal did not stop a check in time, so pebble killed the worker.
+                # The signal did not stop a check in time, so pebble killed the worker. A check that was alone need not
+                # be tried again: it took too long, while a dead worker (below) may have another cause.
                 del self._in_flight[future]
                 if len(chunk.tasks) * len(chunk.checks) == 1:
                     reason = f"{chunk.checks[0].verifier.name} took longer than {self._timeout:g} s"
@@ -198,7 +206,7 @@ class WorkerPool:
                     yield ChunkResult(chunk, [[(None, reason)]])
                 else:
                     waiting.extendleft(chunk.split())
-            else:
+            else:  # the worker returned
                 del self._in_flight[future]
                 waiting.extendleft(chunk.list_remaining(verdicts))
                 yield ChunkResult(chunk, verdicts, measured)
@@ -246,7 +254,7 @@ class WorkerPool:
         }
         kill_after = None
         if self._timeout is not None:
-            kill_after = self._timeout + _REPORT_SECONDS + _GRACE
+            kill_after = self._timeout + _REPORT_SECONDS + _GRACE_SECONDS
         try:
             future = self._pool.schedule(run_chunk, kwargs=arguments, timeout=kill_after)
         except RuntimeError:
@@ -274,7 +282,7 @@ def _pickle(data: Any) -> bytes:
 
 @dataclass(frozen=True)
 class _CallerState:
-    """Everything that the verdicts of a worker may depend on, except the rollouts."""
+    """Everything in this process that the verdicts of a worker may depend on; workers are reused if it is equal."""
 
     number: int
     modules: tuple[str, ...]
@@ -282,6 +290,7 @@ class _CallerState:
     folder: str
     environment: frozenset[tuple[str, str]]
     functions: tuple[Callable[..., Any], ...]
+    """The verifiers' functions. A function equals only itself, and a reloaded module has new ones."""
 
     @classmethod
     def capture(cls, number: int, modules: tuple[str, ...]) -> _CallerState:
@@ -299,11 +308,6 @@ class _CallerState:
             ),
         )
 
-    def is_same(self, other: _CallerState) -> bool:
-        """Are the states equal? Functions are compared by identity, because a reloaded module has new functions."""
-        same_functions = [id(f) for f in self.functions] == [id(f) for f in other.functions]
-        return same_functions and replace(self, functions=()) == replace(other, functions=())
-
 
 # The pool of the last call, which waits for the next one; None while a call uses it.
 _idle: tuple[_CallerState, ProcessPool] | None = None
@@ -311,14 +315,14 @@ _idle_lock = threading.Lock()
 
 
 def _take_idle_pool(state: _CallerState) -> ProcessPool:
-    """Return the pool of the last call if nothing has changed since, else a new one. No other thread uses it."""
+    """Return the pool of the last call if nothing has changed since, else a new one. The caller owns it."""
     global _idle
     with _idle_lock:
         idle = _idle
         _idle = None
     if idle is not None:
         idle_state, pool = idle
-        if idle_state.is_same(state) and pool.active:
+        if idle_state == state and pool.active:
             return pool
         _end_pool(pool)
     return _start_pool(state.number)
@@ -378,7 +382,8 @@ class _Watch:
         """False between two checks, when there is nothing to interrupt."""
 
     def start(self, timeout: float | None) -> None:
-        """Set the limit for the next checks."""
+        """Start the timer, and set the limit of the next checks in seconds; None: no limit."""
+        # Without a limit the timer still runs, to notice that the caller is gone.
         interval = 1.0 if timeout is None else min(1.0, timeout / 20)
         self._timeout = timeout
         if interval != self._interval:
@@ -399,6 +404,7 @@ class _Watch:
 
 
 _watch: _Watch | None = None
+"""The watch of this process; None if it is not a worker."""
 
 
 def _prepare_worker() -> None:
@@ -422,7 +428,9 @@ def run_chunk(
     """Run the checks of a chunk; called in the worker.
 
     Returns (verdicts, measured). verdicts: a list for each rollout. After `_REPORT_SECONDS` the verdicts so far are
-    returned, and the last list may be incomplete. measured: what `measure` returned; None if it was not called.
+    returned, and the last list may be incomplete. measured: what `measure` returned; None if it was not called, or
+    failed.
+    Raises InvalidInput if a module cannot be imported.
     """
     assert _watch is not None
     _watch.start(timeout)
@@ -474,7 +482,10 @@ def _bind_checks(
 
 
 def _measure(name: str, rollouts: Sequence[Rollout]) -> Any:
-    """Call the function "module:function"; None if it fails: the caller then calls it itself and raises the error."""
+    """Call the function "module:function" with the rollouts, and return what it returns; None if it fails.
+
+    The caller measures what workers did not, so that the error is raised there.
+    """
     module, _, function = name.partition(":")
     try:
         return getattr(importlib.import_module(module), function)(rollouts)
