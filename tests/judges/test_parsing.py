@@ -259,10 +259,10 @@ def test_honest_judges_do_not_trip(name, tongue):
     criterion, prompt = Criterion(name=name), load_prompt(name, tongue)
     scale = criterion.scale
     for number in scale.numbers:
-        word = prompt.findings[scale.level(number)]
+        word = prompt.findings[scale.find_level(number)]
         for finding in (word, word.upper() + "."):
             value = read_absolute(said(entry(number, finding)), criterion).value
-            assert value == scale.score(number)
+            assert value == scale.find_score(number)
 
 
 def test_a_finding_in_other_words_is_no_contradiction():

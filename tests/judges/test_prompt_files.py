@@ -110,7 +110,7 @@ def recorded() -> dict[str, list[object]]:
 def test_every_value_has_a_finding_and_every_finding_a_value(name):
     judged = criterion(name) if name in KNOWN else Criterion(name="Kind", question="Is it kind?")
     scale = judged.scale
-    levels = [scale.level(number) for number in scale.numbers]
+    levels = [scale.find_level(number) for number in scale.numbers]
     assert (levels[0], levels[-1]) == ("low", "high")
     assert set(levels) == ({"low", "high"} if len(levels) == 2 else {"low", "between", "high"})
     for language in LANGUAGES:

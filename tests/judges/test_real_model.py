@@ -186,7 +186,7 @@ def test_batched_verdicts_have_an_entry_for_each_criterion(url):
         verdict = asked.judgment.verdicts[0, criterion.name]
         assert verdict.reason
         if verdict.value is not None:
-            assert verdict.value == criterion.scale.score(data[criterion.name]["verdict"])
+            assert verdict.value == criterion.scale.find_score(data[criterion.name]["verdict"])
             assert criterion.value_domain.holds(verdict.value)
 
 

@@ -9,6 +9,13 @@
 Models grade worse in decimals than in a few whole numbers, so for a range they are asked for whole numbers. If the user
 gives anchors, their numbers are the scale. Numbers inside the domain are scores; numbers outside of it are mapped, so
 that the lowest and the highest of them become the ends of the domain.
+
+Words of this module:
+
+    anchors     what numbers of the scale mean, for the prompt: {0: bad, 1: neutral, 2: good}
+    findings    a word for each number, which the judge writes before the number, {1: cites, 0: does not cite}; a reply
+                whose word and number disagree is not used. Also by level: {high: cites, low: does not cite}
+    level       the part of the scale in which a number lies: "high", "between" or "low"
 """
 
 from __future__ import annotations
@@ -27,6 +34,7 @@ LEVELS = ("high", "between", "low")
 _RANGE_STEPS = 10  # a judge writes 0 to 10 for a range
 _TOLERANCE = 1e-9  # numbers that differ by less are the same value
 _WRITTEN_PRECISION = 5e-5  # judges read and write numbers with four digits after the point
+_EQUAL_STEPS_TOLERANCE = 1e-6  # users round values such as 0.333333 in a domain
 
 
 @dataclass(frozen=True)
@@ -36,30 +44,31 @@ class Scale:
     numbers: tuple[float, ...]
     """Lowest first."""
     scores: tuple[float, ...]
-    steps: bool = False
-    """Do the numbers divide a range into equal steps?"""
+    """The score of each number."""
+    is_range: bool = False
+    """Is the domain a range, which the numbers divide into equal steps?"""
 
-    def find(self, number: float) -> float | None:
-        """Return the number of the scale that a judge means; None if it is not on the scale."""
+    def match_number(self, number: float) -> float | None:
+        """Return the number of the scale that a judge means (0.3333 is 1/3); None if it is not on the scale."""
         for allowed in self.numbers:
             if abs(allowed - number) <= _WRITTEN_PRECISION:
                 return allowed
         return None
 
-    def score(self, number: float) -> float | None:
+    def find_score(self, number: float) -> float | None:
         """Return the score that a number stands for; None if it is not on the scale."""
-        allowed = self.find(number)
+        allowed = self.match_number(number)
         return None if allowed is None else self.scores[self.numbers.index(allowed)]
 
-    def number(self, score: float) -> float | None:
+    def find_number(self, score: float) -> float | None:
         """Return the number that stands for a score, on a range the nearest one; None if there is none."""
         nearest = min(range(len(self.scores)), key=lambda i: abs(self.scores[i] - score))
-        is_in_range = self.steps and self.scores[0] <= score <= self.scores[-1]
+        is_in_range = self.is_range and self.scores[0] <= score <= self.scores[-1]
         if is_in_range or abs(self.scores[nearest] - score) <= _WRITTEN_PRECISION:
             return self.numbers[nearest]
         return None
 
-    def level(self, number: float) -> str:
+    def find_level(self, number: float) -> str:
         """Return the level of a number of the scale: "high", "between" or "low".
 
         Of two or three numbers the ends are high and low, and the one in the middle is between, wherever it lies. A
@@ -72,11 +81,13 @@ class Scale:
         share = (number - low) / (high - low)
         if share > 2 / 3:
             return "high"
-        return "low" if share < 1 / 3 else "between"
+        if share < 1 / 3:
+            return "low"
+        return "between"
 
 
 def make_scale(domain: Domain, anchors: Mapping[float, str] | None, owner: str) -> Scale:
-    """Return the scale of a domain, or of the user's anchors in that domain.
+    """Return the scale of a domain, or of the user's anchors in that domain; the top of this file has examples.
 
     owner: the criterion, for errors. Raises InvalidInput if the anchors do not fit the domain.
     """
@@ -84,7 +95,7 @@ def make_scale(domain: Domain, anchors: Mapping[float, str] | None, owner: str) 
         if domain.values:
             return Scale(domain.values, domain.values)
         numbers = tuple(map(float, range(_RANGE_STEPS + 1)))
-        return Scale(numbers, _map_to_domain(numbers, domain), steps=True)
+        return Scale(numbers, _map_to_domain(numbers, domain), is_range=True)
     numbers = tuple(sorted(anchors))
     if domain.values:
         return _make_scale_of_values(numbers, domain, owner)
@@ -94,7 +105,10 @@ def make_scale(domain: Domain, anchors: Mapping[float, str] | None, owner: str) 
 
 
 def _make_scale_of_values(numbers: tuple[float, ...], domain: Domain, owner: str) -> Scale:
-    """Return the scale of anchors with these numbers, in a domain that is a list of values."""
+    """Return the scale of anchors with these numbers, in a domain that is a list of values.
+
+    Raises InvalidInput if the numbers are neither values of the domain nor as many equal steps.
+    """
 
     def is_value(number: float) -> bool:
         return any(abs(number - value) <= _TOLERANCE for value in domain.values)
@@ -107,12 +121,13 @@ def _make_scale_of_values(numbers: tuple[float, ...], domain: Domain, owner: str
                 allowed=f"given for the lowest and the highest value of the domain, {domain.low:g} and {domain.high:g}",
                 got=_join_numbers(numbers),
             )
+        # Values between the lowest and the highest need no anchors: the prompt says that they lie between others.
         return Scale(domain.values, domain.values)
     # The anchors are a scale of their own, such as 1 to 5 for the values 0, 0.25, 0.5, 0.75, 1.
     mapped = _map_to_domain(numbers, domain)
     if len(mapped) == len(domain.values):
         differences = [abs(a - b) for a, b in zip(mapped, domain.values, strict=True)]
-        if max(differences) <= 1e-6:
+        if max(differences) <= _EQUAL_STEPS_TOLERANCE:
             return Scale(numbers, domain.values)
     raise InvalidInput(
         owner,
@@ -142,7 +157,10 @@ def _join_numbers(numbers: Iterable[float]) -> str:
 
 
 def read_anchors(data: Any, owner: str) -> dict[float, str]:
-    """Read a user's anchors, such as {0: bad, "1": neutral, 2: good}, by number; InvalidInput if they are no scale."""
+    """Return a user's anchors, such as {0: bad, "1": neutral, 2: good}, by number, lowest first.
+
+    owner: the criterion, for errors. Raises InvalidInput if they are no scale.
+    """
     if not isinstance(data, Mapping):
         raise InvalidInput(
             owner,
@@ -186,7 +204,10 @@ def read_anchors(data: Any, owner: str) -> dict[float, str]:
 
 
 def read_findings(data: Any, owner: str) -> dict[str | float, str]:
-    """Read a user's findings, by level ({high: cites, low: does not cite}) or by number; InvalidInput otherwise."""
+    """Return a user's findings by level ({high: cites, low: does not cite}) or by number.
+
+    owner: the criterion, for errors. Raises InvalidInput for anything else, and for levels and numbers mixed.
+    """
     if not isinstance(data, Mapping) or not data:
         raise InvalidInput(
             owner,
@@ -204,7 +225,7 @@ def read_findings(data: Any, owner: str) -> dict[str | float, str]:
                 allowed="given by high, between and low, or by values",
                 got=repr(key)[:80],
             )
-        if level in findings:
+        if level in findings:  # a number, written as 1 and as "1"
             raise InvalidInput(
                 owner,
                 "findings",
@@ -219,7 +240,9 @@ def read_findings(data: Any, owner: str) -> dict[str | float, str]:
             allowed="given by high, between and low or by values, not by both",
             got=", ".join(map(str, findings)),
         )
-    if not _all_differ(findings.values()) and all(isinstance(key, str) for key in findings):
+    # Several numbers may share a word, such as "weak" for 0 and 1; two levels may not.
+    is_by_level = all(isinstance(key, str) for key in findings)
+    if is_by_level and not _all_differ(findings.values()):
         raise InvalidInput(
             owner,
             "findings",
@@ -238,7 +261,8 @@ def _all_differ(texts: Iterable[str]) -> bool:
 def check_findings(findings: Mapping[str | float, str], scale: Scale, owner: str) -> None:
     """Raise InvalidInput if a level or a number of the scale has no finding, or a finding no number."""
     if all(isinstance(key, str) for key in findings):
-        needed = [level for level in LEVELS if level in map(scale.level, scale.numbers)]
+        levels = {scale.find_level(number) for number in scale.numbers}
+        needed = [level for level in LEVELS if level in levels]
         if not set(needed) <= set(findings):
             raise InvalidInput(
                 owner,
@@ -248,7 +272,7 @@ def check_findings(findings: Mapping[str | float, str], scale: Scale, owner: str
             )
         return
     numbers = sorted(float(key) for key in findings)
-    if tuple(map(scale.find, numbers)) != scale.numbers:
+    if tuple(map(scale.match_number, numbers)) != scale.numbers:
         raise InvalidInput(
             owner,
             "findings",

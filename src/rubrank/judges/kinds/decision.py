@@ -244,7 +244,7 @@ def _list_levels(criterion: Criterion, form: ReplyForm) -> list[_Level]:
     """Return all levels of a criterion, lowest first: the values of its domain, or the anchors of a range."""
     scale = form.scale
     levels = []
-    if not scale.steps:
+    if not scale.is_range:
         for score, line in zip(scale.scores, reversed(form.lines), strict=True):
             levels.append(_Level(score, line.label, line.meaning))
         return levels

@@ -76,7 +76,7 @@ def _find_verdict(
     span = None
     for match in _VERDICT.finditer(text, start):
         number = _parse_number(match["value"], scale)
-        if number is not None and scale.score(number) == verdict:
+        if number is not None and scale.find_score(number) == verdict:
             span = match.span("value")
         if key is not None:
             break
@@ -91,7 +91,7 @@ def _parse_number(literal: str, scale: Scale) -> float | None:
         if scale.numbers != (0.0, 1.0) or literal.lower() not in ("true", "false"):
             return None
         number = float(literal.lower() == "true")
-    return scale.find(number)
+    return scale.match_number(number)
 
 
 def _follow_alternatives(

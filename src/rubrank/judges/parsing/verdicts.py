@@ -335,11 +335,11 @@ def _score_entry(
     _refuse_null(entry.verdict, entry)
     scale = criterion.scale
     written = _parse_number(entry.verdict, criterion.value_domain)
-    number = None if written is None else scale.find(written)
-    value = None if number is None else scale.score(number)
+    number = None if written is None else scale.match_number(written)
+    value = None if number is None else scale.find_score(number)
     if number is None or value is None:
         allowed = f"one of {', '.join(map(spell_number, scale.numbers))}"
-        if scale.steps:
+        if scale.is_range:
             allowed = "a whole number from 0 to 10"
         problem = f"verdict {shortened(str(entry.verdict), 60)} is not {allowed}"
         raise NoVerdict(f"{problem}: {entry.reasoning}")

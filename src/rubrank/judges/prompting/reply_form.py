@@ -131,7 +131,7 @@ def _make_scale_lines(criterion: Criterion, prompt: Prompt) -> tuple[ScaleLine, 
         low = numbers[0]
         span = numbers[-1] - low
         anchors = {round(low + share * span, 10): text for share, text in prompt.anchors.items()}
-        if criterion.scale.steps:
+        if criterion.scale.is_range:
             for number, text in sorted(anchors.items(), reverse=True):
                 # Only whole numbers are asked for: 7.5 stands for 7 or 8.
                 below = int(number)
@@ -161,13 +161,13 @@ def _list_finding_words(criterion: Criterion, prompts: Sequence[Prompt]) -> dict
     if criterion.findings:
         # The user gives words by level ("high", "between", "low") or by number.
         if any(isinstance(key, str) for key in criterion.findings):
-            return {number: [criterion.findings[scale.level(number)]] for number in numbers}
+            return {number: [criterion.findings[scale.find_level(number)]] for number in numbers}
         words = {}
         for key, word in criterion.findings.items():
             if not isinstance(key, str):
-                words[scale.find(key)] = word
+                words[scale.match_number(key)] = word
         return {number: [words[number]] for number in numbers}
-    if scale.steps or len(numbers) > _MAX_VALUES_WITH_FINDINGS:
+    if scale.is_range or len(numbers) > _MAX_VALUES_WITH_FINDINGS:
         return {}
     if criterion.anchors:
         # Anchors serve as findings only if every number has one, and all are short and different.
@@ -178,7 +178,8 @@ def _list_finding_words(criterion: Criterion, prompts: Sequence[Prompt]) -> dict
             return {}
         return {number: [anchor] for number, anchor in zip(numbers, anchors, strict=True)}
     return {
-        number: [prompt.findings[scale.level(number)] for prompt in prompts] for number in numbers
+        number: [prompt.findings[scale.find_level(number)] for prompt in prompts]
+        for number in numbers
     }
 
 
@@ -230,7 +231,7 @@ def join_options(options: Sequence[str], language: PromptLanguage) -> str:
 
 def describe_numbers(scale: Scale, language: PromptLanguage) -> str:
     """Return in words which numbers the verdict may be."""
-    if not scale.steps:
+    if not scale.is_range:
         return join_options([spell_number(number) for number in scale.numbers], language)
     low = spell_number(scale.numbers[0])
     high = spell_number(scale.numbers[-1])
@@ -240,7 +241,7 @@ def describe_numbers(scale: Scale, language: PromptLanguage) -> str:
 def describe_scale(form: ReplyForm, labels: Mapping[str, str]) -> list[str]:
     """Return a line for each value: 1 ("clean"): Natural for its purpose."""
     findings = {spell_number(number): word for number, word in form.findings.items()}
-    lines = [labels["range"]] if form.scale.steps else []
+    lines = [labels["range"]] if form.scale.is_range else []
     for label, text, _ in form.lines:
         finding = findings.get(label)
         if finding is None:
@@ -357,11 +358,11 @@ def _find_number(criterion: Criterion, verdict: Any) -> float:
     if criterion.anchors:
         allowed = f"one of the anchors {', '.join(f'{n:g}' for n in scale.numbers)}"
         if is_number:
-            number = scale.find(verdict)
+            number = scale.match_number(verdict)
     else:
         allowed = f"a value of its domain ({criterion.value_domain.description})"
         if is_number:
-            number = scale.number(float(verdict))
+            number = scale.find_number(float(verdict))
     if number is None:
         raise _invalid(criterion, "verdict", allowed, verdict)
     return number
