@@ -74,8 +74,10 @@ def check_file(path: str | Path) -> list[Problem]:
     try:
         if source in presets():
             return list(check_rubric_data(source, source))
-        if path.suffix in _RUBRIC_SUFFIXES and _is_rubric(data := read_data(path), path):
-            return list(check_rubric_data(data, str(path), path.parent))
+        if path.suffix in _RUBRIC_SUFFIXES:
+            data = read_data(path)
+            if _is_rubric(data, path):
+                return list(check_rubric_data(data, str(path), path.parent))
         return list(_check_rows(source))
     except RubrankError as error:
         return [Problem(source, _strip_place(error, source))]
@@ -85,12 +87,15 @@ def make_note(source: str | Path) -> str | None:
     """Return a note for the user about a rubric without problems; None if there is nothing to say, and for datasets."""
     path = Path(source)
     if str(source) in presets():
-        criteria = to_rubric(str(source)).criteria
-    elif path.suffix in _RUBRIC_SUFFIXES and _is_rubric(data := read_data(path), path):
-        criteria = to_rubric(data, str(path), path.parent).criteria
+        rubric = to_rubric(str(source))
+    elif path.suffix in _RUBRIC_SUFFIXES:
+        data = read_data(path)
+        if not _is_rubric(data, path):
+            return None
+        rubric = to_rubric(data, str(path), path.parent)
     else:
         return None
-    values = [(criterion.value_layer, criterion.value_domain) for criterion in criteria]
+    values = [(criterion.value_layer, criterion.value_domain) for criterion in rubric.criteria]
     return YES_NO if are_all_yes_no(values) else None
 
 
@@ -104,11 +109,13 @@ def _is_rubric(data: Any, path: Path) -> bool:
     """Is it one rubric? A YAML or TOML file always is; a JSON file may hold the rows of a dataset."""
     if path.suffix != ".json":
         return True
-    row = data[0] if isinstance(data, Sequence) and data else data
-    if not isinstance(row, Mapping):
+    first_item = data[0] if isinstance(data, Sequence) and data else data
+    if not isinstance(first_item, Mapping):
+        # A list of texts is a rubric: each of them is a criterion. A number is neither a rubric nor rows.
         return isinstance(data, Sequence)
-    columns = {*COLUMNS["response"], *COLUMNS["prompt"], "instruction_id_list"} - {"question"}
-    return not columns & set(row)
+    # Rows have a response or a prompt. "question" tells nothing: it may hold a prompt, or the question of a criterion.
+    dataset_columns = {*COLUMNS["response"], *COLUMNS["prompt"], "instruction_id_list"}
+    return dataset_columns.isdisjoint(first_item.keys() - {"question"})
 
 
 # --------------------------------------------------------------------------------------------------------- one rubric
@@ -165,8 +172,11 @@ def _check_criteria_together(
             yield Problem(file, f"the name is given {times} times; names must differ", row, name)
     similar_names = find_similar_names(name for name in dict.fromkeys(names) if name)
     if similar_names:
-        message = f"the name is too similar to {similar_names[0]!r}; names must differ in more than case and spaces"
-        yield Problem(file, message, row, similar_names[1])
+        first, second = similar_names
+        message = (
+            f"the name is too similar to {first!r}; names must differ in more than case and spaces"
+        )
+        yield Problem(file, message, row, second)
     all_names = set(names)
     for criterion in criteria:
         for edge in criterion.depends:
@@ -185,9 +195,9 @@ def _check_criteria_together(
 
 
 def _find_cycles(criteria: Sequence[Criterion]) -> Iterator[list[str]]:
-    """Yield one cycle for every set of criteria that depend on each other."""
+    """Yield cycles of dependencies, such as ["A", "B", "A"], until every criterion on a cycle is in one of them."""
     edges = {criterion.name: [edge.on for edge in criterion.depends] for criterion in criteria}
-    # Most criteria are on no cycle, and a walk from each would take long.
+    # Most criteria are on no cycle. A search from each of them would take long, so they are removed first.
     cyclic_names = set(find_cyclic_names(edges))
     cyclic_edges = {}
     for name in cyclic_names.intersection(edges):
@@ -206,7 +216,7 @@ def _find_cycle_from(start: str, edges: Mapping[str, Sequence[str]]) -> list[str
     """Return the shortest path from a criterion to itself by breadth-first search; empty if there is none."""
     came_from: dict[str, str] = {}
     todo = [start]
-    for name in todo:
+    for name in todo:  # it grows while it is read
         for on in edges.get(name, ()):
             if on == start:
                 path = [name]
@@ -226,9 +236,7 @@ def _get_name(item: Any) -> str:
 def _strip_place(error: RubrankError, file: str, criterion: str | None = None) -> str:
     """Return the message of an error without the file and the criterion, which a `Problem` names by itself."""
     text = str(error)
-    for prefix in (f"{file}: ", f"criterion {criterion!r}: "):
-        text = text.removeprefix(prefix)
-    return text
+    return text.removeprefix(f"{file}: ").removeprefix(f"criterion {criterion!r}: ")
 
 
 # --------------------------------------------------------------------------------------------------------- a dataset
@@ -241,6 +249,7 @@ def _check_rows(path: str) -> Iterator[Problem]:
     number = 0
     has_known_column = False
     first_columns: tuple[str, ...] = ()
+    # `next` instead of a `for` loop, so that an error in the middle is reported with its row.
     while True:
         number += 1
         try:
@@ -261,20 +270,21 @@ def _check_rows(path: str) -> Iterator[Problem]:
         columns = "rows without columns"
         if first_columns:
             listed = ", ".join(map(repr, first_columns[:_MOST_LISTED_COLUMNS]))
-            columns = (
-                f"the columns {listed}{' …' if len(first_columns) > _MOST_LISTED_COLUMNS else ''}"
-            )
+            columns = f"the columns {listed}"
+            if len(first_columns) > _MOST_LISTED_COLUMNS:
+                columns += " …"
         yield Problem(
             path, f"no row has a rubric, a response or a prompt: nothing to check in {columns}"
         )
 
 
 def _check_row(row: Row, path: str, number: int, checked_rubrics: set[str]) -> Iterator[Problem]:
-    """Yield the problems of one row. checked_rubrics: texts of rubrics that earlier rows have; not checked again."""
+    """Yield the problems of one row. checked_rubrics: the rubrics of earlier rows; this row's rubric is added."""
     if any(row.get(name) is not None for name in COLUMNS["response"]):
         try:
             group_rows([row], path)
         except RubrankError as error:
+            # `group_rows` was given this row alone, so it calls it row 1, with or without the file.
             message = _strip_place(error, path).removeprefix(f"{path}: row 1: ")
             yield Problem(path, message.removeprefix("row 1: "), number)
     rubric = next((row[name] for name in COLUMNS["rubric"] if row.get(name)), None)

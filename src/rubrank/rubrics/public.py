@@ -7,6 +7,8 @@
     to_rubric({"requirements": "Reproduced", "sub_tasks": [{"requirements": "It runs", …}, …]})   trees of PaperBench
     to_rubric('{"criteria": [{"name": "WordCount", "params": {"low": 50}}]}')                       our own, as text
 
+All shapes are converted to data in our own shape, {"criteria": [{"name": …, …}, …]}, which `parse_rubric` checks.
+
 Text that no program can check becomes a question for a judge. Negative points say that the thing should not be there:
 their size is the weight, and lower scores are better.
 """
@@ -34,6 +36,7 @@ CATEGORY_WEIGHTS = {"Essential": 1.0, "Important": 0.7, "Optional": 0.3, "Pitfal
 _CATEGORY = re.compile(
     rf"\s*({'|'.join(CATEGORY_WEIGHTS)})\s*(?:Criteria|Criterion)?\s*[:：]\s*", re.IGNORECASE
 )
+# Keys that hold the text of a criterion. The first one with a text is read, and `title` if there is none.
 _TEXT_KEYS = (
     "criterion",
     "criteria",
@@ -42,7 +45,6 @@ _TEXT_KEYS = (
     "rubric",
     "text",
     "requirement",
-    "title",
     "name",
 )
 _WEIGHT_KEYS = ("points", "weight", "score", "importance")
@@ -52,7 +54,7 @@ _FOREIGN_KEYS = frozenset(
 """Keys that only other shapes have: a criterion without any of them is in our own shape."""
 # Keys of our own shape that a criterion of another shape may have, too.
 _COPIED_KEYS = ("domain", "direction", "family", "layer", "margin", "tier", "depends")
-_KNOWN_KEYS = {*Criterion.model_fields, *_TEXT_KEYS, *_WEIGHT_KEYS, "tags"}
+_KNOWN_KEYS = {*Criterion.model_fields, *_TEXT_KEYS, *_WEIGHT_KEYS, "title", "tags"}
 # Keys that a misspelt key may have been meant to be.
 _SUGGESTED_KEYS = (
     *_WEIGHT_KEYS,
@@ -86,7 +88,7 @@ def to_rubric(data: Any, where: str = "rubric", folder: Path = Path()) -> Rubric
     """
     if isinstance(data, Rubric):
         return data
-    if _is_path(data):  # errors name the file
+    if _is_path(data):  # so that errors name the file
         where = data if where == "rubric" else f"{where}: {data}"
     return parse_rubric(convert_rubric(data, where), where, folder)
 
@@ -98,8 +100,10 @@ def convert_rubric(data: Any, where: str = "rubric") -> dict[str, Any]:
     """
     data = remove_nulls(data)
     if _is_path(data):
-        # The criteria that the file inherits are converted below, together with its own.
-        data = merge_extended(convert_rubric(read_data(data), data), data, Path(data).parent)
+        # Criteria that the file inherits may be in any shape. They are converted below, together with its own criteria,
+        # which do not change when they are converted again.
+        own_data = convert_rubric(read_data(data), data)
+        data = merge_extended(own_data, where=data, folder=Path(data).parent)
     elif isinstance(data, str) and data in presets():
         data = {"extends": data}
     elif isinstance(data, str):
@@ -121,7 +125,7 @@ def convert_rubric(data: Any, where: str = "rubric") -> dict[str, Any]:
 
 
 def _is_path(data: Any) -> bool:
-    """Is it a text that names a file, rather than JSON or a preset?"""
+    """Does it name a file? Every text does that is neither JSON nor the name of a preset."""
     return isinstance(data, str) and data.lstrip()[:1] not in ("{", "[") and data not in presets()
 
 
@@ -145,6 +149,8 @@ def _convert_mapping(data: Mapping[str, Any], where: str) -> dict[str, Any]:
         items = data.get("criteria", ())
         if not _is_list(items):
             return dict(data)  # checking the rubric later says what is wrong
+        # This may be a rubric that a user wrote for us, so it is changed as little as possible: `parse_rubric` reads
+        # texts, where a single word is a name and not a question, and refuses names that are given twice.
         criteria = [item if isinstance(item, str) else _read_item(item) for item in items]
         return {**data, "criteria": criteria}
     for key in ("rubric", "rubrics", "tree"):
@@ -194,7 +200,6 @@ def convert_ifeval(ids: Any, kwargs: Any, where: str = "rubric") -> list[dict[st
         )
     criteria = []
     for name, arguments in zip(ids, kwargs, strict=True):
-        # Outside of the `try`, which would catch its error.
         parsed = _parse_json_text(arguments)
         if parsed is not None and not isinstance(parsed, Mapping):
             raise InvalidInput(
@@ -262,7 +267,7 @@ def _read_item(item: Any) -> Any:
     # A title is the text only if there is no other, and is never the name of a criterion of the library.
     text_key = "title"
     for key in _TEXT_KEYS:
-        if key != "title" and isinstance(item.get(key), str) and item[key]:
+        if isinstance(item.get(key), str) and item[key]:
             text_key = key
             break
     text = str(item.get(text_key) or "")
@@ -274,12 +279,15 @@ def _read_item(item: Any) -> Any:
     if "verifier" in item or "params" in item:
         return item
 
-    category = item.get("category") or _read_category(text)
+    category_in_text = _read_category(text)
+    category = item.get("category") or category_in_text
     if not category and _is_list(item.get("tags")):
         # HealthBench tags a criterion with its axis: "axis:accuracy".
         axes = [str(tag) for tag in item["tags"] if str(tag).startswith("axis:")]
         category = axes[0].removeprefix("axis:") if axes else None
-    question = _CATEGORY.sub("", text, count=1).strip() if _read_category(text) else text
+    question = text
+    if category_in_text:
+        question = _CATEGORY.sub("", text, count=1).strip()
     name = str(item.get("title") or item.get("name") or question)
     fields: dict[str, Any] = {"name": shorten_name(name), "question": question or name}
     if category:
@@ -298,7 +306,13 @@ def _read_item(item: Any) -> Any:
 
 
 def _read_weight_fields(item: Mapping[str, Any], text: str) -> dict[str, Any]:
-    """Return weight, points and direction. Without a weight, the category decides (`CATEGORY_WEIGHTS`)."""
+    """Return the fields about the weight of a criterion of another shape. text: its text, with the category.
+
+    {"points": -4}                        {"weight": 4, "direction": "lower", "points": -4}
+    {"weight": 2}                         {"weight": 2}
+    {"importance": "Optional"}            {"weight": 0.3}
+    {"category": "Pitfall"}, or {}        {"weight": 0.9}, {"weight": 1.0}
+    """
     value = next((item[key] for key in _WEIGHT_KEYS if item.get(key) is not None), None)
     if value is None:
         category = str(item.get("category") or _read_category(text) or "").capitalize()
@@ -313,7 +327,7 @@ def _read_weight_fields(item: Mapping[str, Any], text: str) -> dict[str, Any]:
         fields["direction"] = "lower"
     if "points" in item:
         fields["points"] = value
-        # A weight beside points is kept: points are for the rules that count them.
+        # A weight beside points is kept: some fusion rules count points, all others use weights.
         weight = item.get("weight")
         if isinstance(weight, int | float) and not isinstance(weight, bool):
             fields["weight"] = abs(weight)
@@ -336,7 +350,8 @@ def _number_names(items: Iterable[Any]) -> list[Any]:
             counts[name] = counts.get(name, 0) + 1
             if counts[name] > 1:
                 item = {**item, "name": f"{name} ({counts[name]})"}
-                if not item.get("question"):  # without a verifier, its own name names the verifier
+                # A criterion without a verifier is decided by the verifier of its name, which has just been changed.
+                if not item.get("question"):
                     item.setdefault("verifier", name)
         named.append(item)
     return named
