@@ -123,6 +123,24 @@ def test_a_store_that_refuses_is_one_line(records: list[GroupRecord], store: str
         export_records(records, "mlflow", place=store)
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_a_server_that_goes_away_is_one_line(records: list[GroupRecord], store: str, monkeypatch) -> None:
+    """The run can be neither filled nor marked as failed: the first of the two errors is reported."""
+    from mlflow.exceptions import MlflowException
+    from mlflow.tracking import MlflowClient
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise MlflowException("the server is gone")
+
+    def fail_again(*_: Any, **__: Any) -> None:
+        raise MlflowException("the server is still gone")
+
+    monkeypatch.setattr(MlflowClient, "log_batch", fail)
+    monkeypatch.setattr(MlflowClient, "set_terminated", fail_again)
+    with pytest.raises(InvalidInput, match="the server is gone"):
+        export_records(records, "mlflow", place=store)
+
+
 class Prediction:
     def __init__(self, inputs: dict[str, Any], output: Any) -> None:
         self.inputs, self.output, self.scores, self.done = inputs, output, {}, False

@@ -1,14 +1,18 @@
 """Measure how much two rules agree about the order of the rollouts within each group.
 
-    group of three; one rule says 0.9, 0.5, 0.5, the other 0.7, 0.1, 0.4
-    pairs     first > second in both, first > third in both, second ? third: a tie in one        τ-b = 2/√6 = 0.82
-    signs     above or below the group's mean: + − −  against  + − =  (0.4 is the mean)            2 of 3 agree
+    a group of three rollouts; the rewards are 0.9, 0.5, 0.5 by one rule and 0.7, 0.1, 0.4 by the other
 
-Rules are compared within groups, because a group-relative trainer only uses differences within a group. Means are over
-the groups in which both rules tell rollouts apart. Differences below 1e-9 of a group's spread come from rounding and
-count as ties; if the spread itself is below 1e-9, the whole group is tied.
+    kendall   of pairs: first > second in both, first > third in both, second ? third: a tie in one    2/√6 = 0.82
+    spearman  of ranks: 2, −1, −1  against  2, −2, 0                                                   6/√48 = 0.87
+    winner    the first is best in both                                                                1
+    signs     above or below the group's mean: + − −  against  + − =  (0.4 is the mean)                2 of 3 agree
 
-Letters: M rollouts, N groups, n rollouts of a group; R rules.
+Rules are compared within groups, because a group-relative trainer only uses differences within a group. `signs` is a
+mean over all rollouts. The other means are over the groups in which both rules tell rollouts apart ("have a signal").
+Differences below 1e-9 of a group's spread come from rounding and count as ties; if the spread itself is below 1e-9, the
+whole group is tied.
+
+Letters: M rollouts, N groups, n rollouts of a group; R rules; a, b two rules, x, y their signs of pairs.
 """
 
 from __future__ import annotations
@@ -29,7 +33,7 @@ class RankedRewards:
     signs: tuple[np.ndarray, ...]
     """For every size n: (groups of that size, n, n), the sign of row minus column."""
     best: tuple[np.ndarray, ...]
-    """For every size n: (groups of that size, n), the rollouts that no other beats."""
+    """For every size n: (groups of that size, n), True for the rollouts that no other beats."""
     side_M: np.ndarray
     """Above (1), at (0) or below (−1) the mean of its group."""
 
@@ -45,6 +49,7 @@ def rank_rewards(reward_M: np.ndarray, starts: np.ndarray) -> RankedRewards:
     for rows in find_rows_by_size(starts):
         reward = reward_M[rows]  # (groups of this size, n)
         spread = np.ptp(reward, axis=1, keepdims=True)
+        # In a group without spread no difference counts.
         tolerance = np.where(spread < SPREAD, np.inf, ROUNDING * spread)
         difference = reward[:, :, None] - reward[:, None, :]
         is_different = np.abs(difference) > tolerance[:, :, None]
@@ -71,20 +76,22 @@ def measure_kendall(a: RankedRewards, b: RankedRewards) -> np.ndarray:
     """Return τ-b of every group in which both rules tell rollouts apart; groups are sorted by size."""
     taus = []
     for x, y in _select_groups_with_signal(a, b):
-        decided_by_x = np.abs(x).sum((1, 2))
+        agreement = (x * y).sum((1, 2))  # pairs in the same order minus pairs in the opposite order
+        decided_by_x = np.abs(x).sum((1, 2))  # pairs that are no ties
         decided_by_y = np.abs(y).sum((1, 2))
-        taus.append(compute_tau_b((x * y).sum((1, 2)), decided_by_x, decided_by_y))
+        taus.append(compute_tau_b(agreement, decided_by_x, decided_by_y))
     return np.concatenate(taus)
 
 
 def measure_spearman(a: RankedRewards, b: RankedRewards) -> np.ndarray:
-    """Return Spearman's ρ of the same groups: the correlation of ranks, which are sums of signs."""
+    """Return Spearman's ρ, the correlation of ranks, of the same groups in the same order."""
     correlations = []
     for x, y in _select_groups_with_signal(a, b):
+        # Rollouts below minus rollouts above: a rank (ties share one) whose mean is 0, as a correlation needs it.
         x_ranks = x.sum(2, dtype=float)
         y_ranks = y.sum(2, dtype=float)
-        lengths = np.sqrt((x_ranks * x_ranks).sum(1) * (y_ranks * y_ranks).sum(1))
-        correlations.append((x_ranks * y_ranks).sum(1) / lengths)
+        product_of_norms = np.sqrt((x_ranks * x_ranks).sum(1) * (y_ranks * y_ranks).sum(1))
+        correlations.append((x_ranks * y_ranks).sum(1) / product_of_norms)
     return np.concatenate(correlations)
 
 
@@ -95,7 +102,7 @@ def measure_same_sides(a: RankedRewards, b: RankedRewards) -> float:
 
 def measure_same_winners(a: RankedRewards, b: RankedRewards) -> float:
     """Return the share of groups in which a rollout is best under both rules, of those in which both have a signal."""
-    hits = [np.zeros(0, dtype=bool)]
+    hits = [np.zeros(0, dtype=bool)]  # so that there is something to concatenate without any group
     for a_best, b_best, x, y in zip(a.best, b.best, a.signs, b.signs, strict=True):
         same_winner = (a_best & b_best).any(1)
         hits.append(same_winner[_has_signal(x) & _has_signal(y)])

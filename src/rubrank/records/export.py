@@ -1,4 +1,4 @@
-"""Send records to a tracker of runs: MLflow, Weave or Weights & Biases.
+"""Send records to an experiment tracker: MLflow, Weave or Weights & Biases.
 
     export_records("records.jsonl", "mlflow", place="http://localhost:5000", project="constraints", name="seed 0")
         Exported(to="mlflow", groups=160, rollouts=1280, steps=40, where="http://localhost:5000, run 3f…")
@@ -17,6 +17,7 @@ import math
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from itertools import chain
@@ -52,13 +53,13 @@ class Target:
     """Where records go."""
 
     place: str | None
-    """MLflow: the tracking URI. W&B: online, offline, or None for its own choice. Weave has none."""
+    """MLflow: the tracking URI. W&B: online, offline, or None for its own choice. Weave: always None."""
     project: str
     """MLflow's experiment, the project of Weave or W&B."""
     name: str
-    """Of the run."""
+    """Name of the run."""
     source: Path | None
-    """The file that the records come from, kept as an artifact where there are any."""
+    """The file that the records come from, which is sent as an artifact; None if they come from memory."""
 
 
 @only_our_errors
@@ -70,7 +71,12 @@ def export_records(
     project: str = "rubrank",
     name: str | None = None,
 ) -> Exported:
-    """Send records, or a file of them, to MLflow, Weave or Weights & Biases."""
+    """Send records, or a file of them, to a tracker.
+
+    to: "mlflow", "weave" or "wandb". place: for MLflow the tracking URI, for W&B "online" or "offline"; None: as the
+    tracker is configured. project: MLflow's experiment, or the project of Weave or W&B. name: of the run; None: that of
+    the file. Raises InvalidInput if the package is not installed, there are no records, or the tracker refuses them.
+    """
     if to not in _EXPORTERS:
         raise UnknownName.of("export", "to", to, _EXPORTERS)
     if find_spec(to) is None:
@@ -99,39 +105,45 @@ class StepMetrics:
     """Means by step, which all trackers show. Groups are added one by one."""
 
     values: dict[tuple[int, str], list[float]] = field(default_factory=dict)
+    """(step, name of the metric) → the values to average."""
     groups: int = 0
     rollouts: int = 0
+    # Names in the order in which they first occurred; the values are not used.
     rules: dict[str, None] = field(default_factory=dict)
     criteria: dict[str, None] = field(default_factory=dict)
 
     def add(self, record: GroupRecord) -> None:
-        """Add a group; evaluations of a training run have names that begin with `eval/`."""
+        """Add a group. Metrics of evaluations during training get names that begin with `eval/`."""
         self.groups += 1
         self.rollouts += record.size
         self.rules.setdefault(record.rule)
         prefix = "eval/" if record.metadata.get("mode") == "eval" else ""
         step = record.step or 0
-        self._add(step, f"{prefix}no_signal", float(record.no_signal))
+        self._add_value(step, f"{prefix}no_signal", float(record.no_signal))
         for i, reward in enumerate(record.reward):
-            self._add(step, f"{prefix}reward", reward)
+            self._add_value(step, f"{prefix}reward", reward)
             if record.gate is not None:
-                self._add(step, f"{prefix}stopped", float(not record.gate.passed[i]))
+                self._add_value(step, f"{prefix}stopped", float(not record.gate.passed[i]))
             for criterion, score in zip(record.criteria, record.scores[i], strict=True):
-                self._add(step, f"{prefix}criterion/{criterion.name}", score)
-                self._add(step, f"{prefix}missing/{criterion.name}", float(score is None))
+                self._add_value(step, f"{prefix}criterion/{criterion.name}", score)
+                self._add_value(step, f"{prefix}missing/{criterion.name}", float(score is None))
         self.criteria.update(dict.fromkeys(criterion.name for criterion in record.criteria))
 
     def compute_means(self) -> dict[int, dict[str, float]]:
-        """Return the means of each step, over rollouts (of `no_signal`: over groups); what no rollout has is left out.
+        """Return the means of each step, in the order of steps.
 
-        {0: {"reward": 0.5, "criterion/NoComma": 0.62, "missing/NoComma": 0.0}, …}, in the order of steps
+        {0: {"reward": 0.5, "criterion/NoComma": 0.62, "missing/NoComma": 0.0, "no_signal": 0.25}, …}
+
+        Means are over rollouts, except that of `no_signal`, which is over groups. A score that no rollout of a step has
+        is left out.
         """
         means_of_step: dict[int, dict[str, float]] = {}
         for (step, name), values in sorted(self.values.items()):
             means_of_step.setdefault(step, {})[name] = sum(values) / len(values)
         return means_of_step
 
-    def _add(self, step: int, name: str, value: float | None) -> None:
+    def _add_value(self, step: int, name: str, value: float | None) -> None:
+        """Add a value to a metric, unless it is missing."""
         if value is not None and not math.isnan(value):
             self.values.setdefault((step, name), []).append(value)
 
@@ -140,7 +152,7 @@ class StepMetrics:
 
 
 def _export_to_mlflow(records: Iterator[GroupRecord], metrics: StepMetrics, target: Target) -> str:
-    """Make a run, which is marked as failed if it cannot be finished. Returns where it is."""
+    """Make a run, which is marked as failed if it cannot be finished. Returns where it is, in words for the user."""
     from mlflow.entities import Metric, Param
     from mlflow.exceptions import MlflowException
     from mlflow.tracking import MlflowClient
@@ -158,7 +170,7 @@ def _export_to_mlflow(records: Iterator[GroupRecord], metrics: StepMetrics, targ
     ]
     means_of_step = metrics.compute_means()
     names = make_mlflow_names({name for means in means_of_step.values() for name in means})
-    now = int(time.time() * 1000)
+    now = int(time.time() * 1000)  # MLflow counts milliseconds
     points = []
     for step, means in means_of_step.items():
         points += [Metric(names[name], mean, now, step) for name, mean in means.items()]
@@ -176,16 +188,18 @@ def _export_to_mlflow(records: Iterator[GroupRecord], metrics: StepMetrics, targ
             client.log_batch(run_id, metrics=points[start : start + _MLFLOW_BATCH])
         if target.source is not None:
             client.log_artifact(run_id, str(target.source))
+        client.set_terminated(run_id)
     except (MlflowException, OSError) as error:
         if run_id is not None:
-            client.set_terminated(run_id, "FAILED")
+            # A server that is gone cannot mark the run either; the first error is the one to report.
+            with suppress(MlflowException, OSError):
+                client.set_terminated(run_id, "FAILED")
         raise InvalidInput(
             "export",
             "place",
             allowed="a tracking store that accepts the run",
             got=_summarize(error),
         ) from None
-    client.set_terminated(run_id)
     return f"{target.place or 'the default tracking store'}, run {run_id}"
 
 
@@ -200,6 +214,7 @@ def make_mlflow_names(names: set[str]) -> dict[str, str]:
         mlflow_name = allowed
         number = 2
         while mlflow_name in mlflow_names.values():
+            # Eight characters are enough for the number.
             mlflow_name = f"{allowed[: _LONGEST_MLFLOW_NAME - 8]}_{number}"
             number += 1
         mlflow_names[name] = mlflow_name
@@ -210,7 +225,7 @@ def make_mlflow_names(names: set[str]) -> dict[str, str]:
 
 
 def _export_to_wandb(records: Iterator[GroupRecord], metrics: StepMetrics, target: Target) -> str:
-    """Make a run, which is marked as failed if it cannot be finished. Returns where it is.
+    """Make a run, which is marked as failed if it cannot be finished. Returns where it is, in words for the user.
 
     An offline run needs no account: it is written to the folder `wandb`, and `wandb sync` sends it later.
     """
@@ -225,7 +240,7 @@ def _export_to_wandb(records: Iterator[GroupRecord], metrics: StepMetrics, targe
         )
     for record in records:
         metrics.add(record)
-    entity, _, project = target.project.rpartition("/")
+    entity, _, project = target.project.rpartition("/")  # "TEAM/PROJECT", or "PROJECT" alone
     config = {
         "rule": ", ".join(metrics.rules),
         "criteria": list(metrics.criteria),
@@ -269,7 +284,7 @@ def _export_to_wandb(records: Iterator[GroupRecord], metrics: StepMetrics, targe
 
 
 def _export_to_weave(records: Iterator[GroupRecord], metrics: StepMetrics, target: Target) -> str:
-    """Make an evaluation whose summary has the means by step. Returns where it is.
+    """Make an evaluation whose summary has the means by step. Returns where it is, in words for the user.
 
     A missing score is not sent, so that Weave's means are over what is there; `missing` in the inputs says why.
     """
@@ -337,4 +352,4 @@ _EXPORTERS: dict[str, Callable[[Iterator[GroupRecord], StepMetrics, Target], str
     "weave": _export_to_weave,
     "wandb": _export_to_wandb,
 }
-"""Tracker, which is also the name of the package it needs → the function that sends records and says where they are."""
+"""The package of a tracker → the function that sends records to it and returns where they are, for the user."""

@@ -1,8 +1,11 @@
-"""Records on disk: JSON lines, or Parquet with one row a record.
+"""Read and write files of records: JSON lines, or Parquet with one row for each record.
 
     {"version":1,"group":"q7","rule":"rlvr2","step":12,"criteria":[…],"scores":[[1.0,null],…],"reward":[…],…}
 
 A Parquet file has a few columns to filter by (group, step, rule, no_signal, rollouts) and the record itself as JSON.
+
+A training run may write its records to several numbered files beside each other: records.000100.jsonl,
+records.000200.jsonl, … These are called rotated, and are found by the name records.jsonl.
 """
 
 from __future__ import annotations
@@ -95,11 +98,12 @@ def append_lines(path: Path, lines: Iterable[bytes]) -> None:
 
 @only_our_errors
 def read_records(path: str | Path) -> Iterator[GroupRecord]:
-    """Iterate over the records of a file, of all files of a folder or a pattern, or of a name that is rotated.
+    """Iterate over the records of a file, with its rotated files, or of all files of a folder or a pattern.
 
-    Raises at once if there is no such file, and BadTable with file and line for a line that is not a record.
+    Raises InvalidInput at once if there is no such file, and BadTable with file and line for a line that is not a
+    record when that line is reached.
     """
-    # Another function yields, so that the files are looked for when this one is called.
+    # The iteration is in a function of its own: in a generator, files would be looked for only at the first record.
     return _read_files(find_record_files(Path(path)))
 
 
@@ -113,7 +117,7 @@ def _read_files(paths: Iterable[Path]) -> Iterator[GroupRecord]:
 def find_record_files(path: Path, missing_ok: bool = False) -> list[Path]:
     """Return the files of records at a path, sorted by name, with numbers in names compared as numbers.
 
-    A folder: its files called records.…, as training writes them; if there are none, all its files.
+    A folder: its files called records.…, as training writes them; if there are none, all files with such a suffix.
     A pattern such as records.*.jsonl.zst: what it matches.
     The name of a file: it, and the rotated files beside it, such as records.000100.jsonl.zst.
     If there are no files, raises InvalidInput, or returns an empty list if missing_ok.
@@ -142,9 +146,12 @@ def find_record_files(path: Path, missing_ok: bool = False) -> list[Path]:
 
 
 def name_runs(sources: Sequence[Path]) -> list[str]:
-    """Return a short name for each run: its folder's if its file is called records, else the file's.
+    """Return a short name for each run, from the path of its file of records.
 
-    If these are equal, the last parts of the paths that differ are the names; else the whole paths.
+    runs/a/records.jsonl, runs/b/records.jsonl                a, b
+    runs/first.jsonl, runs/second.jsonl                       first.jsonl, second.jsonl
+    a/seed0/records.jsonl, b/seed0/records.jsonl              a, b
+    a/x/records.jsonl, a/y/records.jsonl, b/x/records.jsonl   the whole paths
     """
     places = []
     for source in sources:
@@ -153,14 +160,12 @@ def name_runs(sources: Sequence[Path]) -> list[str]:
         places.append(place.parent if source.name.startswith("records.") else place)
     if len(places) < 2:
         return [place.name or str(place) for place in places]
-    # The last part of the paths in which they differ, such as a/seed0 and b/seed0: a and b.
-    parts_from_end = 1
+    # Parts of the paths that all runs share, such as seed0, are skipped from the end.
+    position = 1
     shortest = min(len(place.parts) for place in places)
-    while (
-        parts_from_end < shortest and len({place.parts[-parts_from_end] for place in places}) == 1
-    ):
-        parts_from_end += 1
-    names = [place.parts[-parts_from_end] for place in places]
+    while position < shortest and len({place.parts[-position] for place in places}) == 1:
+        position += 1
+    names = [place.parts[-position] for place in places]
     if len(set(names)) < len(names):
         return [str(source) for source in sources]
     return names
@@ -198,6 +203,7 @@ def is_records(path: Path) -> bool:
 
 
 def _is_parquet(path: Path) -> bool:
+    """Is it Parquet rather than lines of JSON? Decided by the suffix. Raises InvalidInput for any other suffix."""
     if path.name.endswith((".jsonl", ".jsonl.gz", ".jsonl.zst")):
         return False
     if path.suffix == ".parquet":
@@ -206,9 +212,13 @@ def _is_parquet(path: Path) -> bool:
 
 
 def _open(path: Path, mode: str, compression: str, is_large: bool = False) -> IO[Any]:
-    """Open a file of lines. mode: "wb", "ab" or "rt". compression: ".gz", ".zst", or anything else for none."""
+    """Open a file of lines. mode: "wb", "ab" or "rt". compression: ".gz", ".zst", or anything else for none.
+
+    is_large: compress in threads, if the compression can.
+    """
     encoding: dict[str, Any] = {}
     if "b" not in mode:
+        # Responses may hold lone surrogates, which strict UTF-8 refuses.
         encoding = {"encoding": "utf-8", "errors": "surrogatepass"}
     if compression == ".gz":
         return gzip.open(path, mode, **encoding)  # type: ignore[return-value]
@@ -217,15 +227,16 @@ def _open(path: Path, mode: str, compression: str, is_large: bool = False) -> IO
     zstandard = import_zstandard(path)
     if mode == "rt":
         return io.TextIOWrapper(decompress_file(path.open("rb"), path), **encoding)
-    # Every time the file is opened to write, a frame is added; reading goes over all frames.
+    # A Zstandard file is a sequence of frames. Every time it is opened to append, a frame is added; all are read.
     threads = _ZSTD_THREADS if is_large else 0
     compressor = zstandard.ZstdCompressor(level=_ZSTD_LEVEL, threads=threads)
     return compressor.stream_writer(path.open(mode))
 
 
 def _encode_record(record: GroupRecord) -> bytes:
-    """Encode the record as one line of JSON. It is encoded directly, because a line may hold megabytes of texts."""
+    """Encode the record as one line of JSON, without a line break."""
     try:
+        # `model_dump_json` would make a string of these bytes, to be encoded again; a line may hold megabytes of texts.
         return record.__pydantic_serializer__.to_json(record, exclude_defaults=True)
     except ValueError:  # lone surrogates in a response: JSON's own escapes can hold them
         data = record.model_dump(mode="python", exclude_defaults=True)

@@ -5,6 +5,9 @@
 
 A record of a rule without utilities works too: its utilities are NaN, and its explanation says who beats whom and what
 the gate did, without contributions.
+
+Letters: G rollouts, K criteria. The criteria that rank the rollouts are the first ones of a record; gates and watched
+criteria follow.
 """
 
 from __future__ import annotations
@@ -20,10 +23,16 @@ from rubrank.fusion.result import FusedGroup
 from rubrank.records.record import GateRecord, GroupRecord, Table, to_array
 
 
+@only_our_errors
+def explain(record: GroupRecord, rollout: int) -> str:
+    """Explain in words why this rollout (counted from 0) got its reward."""
+    return to_fused_group(record).explain(rollout)
+
+
 def to_fused_group(record: GroupRecord) -> FusedGroup:
     """Return the fused group of a record. What the record does not hold is NaN or None."""
     size = record.size
-    ranked = len(record.weights)
+    ranked_count = len(record.weights)
     scores_GK = to_array(record.scores, (size, len(record.criteria)))
     names = tuple(criterion.name for criterion in record.ranked)
     is_higher = [criterion.direction == "higher" for criterion in record.ranked]
@@ -33,7 +42,7 @@ def to_fused_group(record: GroupRecord) -> FusedGroup:
         gate, gate_result = _restore_gate(record, record.gate)
     ranked_scores = None
     if record.ranked_scores is not None:
-        ranked_scores = to_array(record.ranked_scores, (size, ranked))
+        ranked_scores = to_array(record.ranked_scores, (size, ranked_count))
     watched = {}
     for column, criterion in enumerate(record.criteria):
         if criterion.layer == "watch":
@@ -43,10 +52,10 @@ def to_fused_group(record: GroupRecord) -> FusedGroup:
         criteria=names,
         weights=np.array(record.weights, dtype=float),
         margins=np.array([criterion.margin for criterion in record.ranked], dtype=float),
-        scores=scores_GK[:, :ranked],
+        scores=scores_GK[:, :ranked_count],
         higher_is_better=np.array(is_higher, dtype=bool),
-        utilities=_read_array_or_nan(record.utilities, (size, ranked)),
-        values=_read_array_or_nan(record.values, (size, ranked)),
+        utilities=_read_array_or_nan(record.utilities, (size, ranked_count)),
+        values=_read_array_or_nan(record.values, (size, ranked_count)),
         fused=np.full(size, np.nan) if record.fused is None else np.array(record.fused),
         ranking=np.array(record.ranking, dtype=float),
         reward=np.array(record.reward, dtype=float),
@@ -63,7 +72,10 @@ def to_fused_group(record: GroupRecord) -> FusedGroup:
 
 
 def _read_outcomes(record: GroupRecord, tables: Mapping[str, Table]) -> dict[int, np.ndarray]:
-    """Return column → (G, G) outcomes, of the criteria that rank the rollouts."""
+    """Return column → (G, G) outcomes of comparisons, for the criteria that rank the rollouts.
+
+    tables: name of a criterion → its outcomes; other criteria are left out.
+    """
     names = [criterion.name for criterion in record.ranked]
     shape = (record.size, record.size)
     return {
@@ -71,21 +83,19 @@ def _read_outcomes(record: GroupRecord, tables: Mapping[str, Table]) -> dict[int
     }
 
 
-@only_our_errors
-def explain(record: GroupRecord, rollout: int) -> str:
-    """Explain in words why this rollout got its reward."""
-    return to_fused_group(record).explain(rollout)
-
-
 def _restore_gate(record: GroupRecord, gate: GateRecord) -> tuple[Gate, GateResult]:
     """Return the gate of a record, and what it did to each rollout."""
+    # Hard gates stop a rollout ("global_quality"), soft gates lower its reward ("low_quality").
     hard_names = [c.name for c in record.criteria if c.layer == "global_quality"]
+    soft_names = [c.name for c in record.criteria if c.layer == "low_quality"]
     # A criterion that stopped a rollout is a hard gate even if the record does not list it.
     for stopped_by in gate.stopped_by:
         hard_names.extend(stopped_by)
-    hard_names = list(dict.fromkeys(hard_names))
-    soft_names = [c.name for c in record.criteria if c.layer == "low_quality"]
+    hard_names = list(dict.fromkeys(hard_names))  # each once, in this order
     is_stopped = [[name in stopped_by for name in hard_names] for stopped_by in gate.stopped_by]
+    lifted = gate.lifted
+    if lifted is None:  # the gate's factor was applied to the ranking itself
+        lifted = record.ranking
     result = GateResult(
         reward=np.array(record.reward, dtype=float),
         passed=np.array(gate.passed, dtype=bool),
@@ -93,13 +103,13 @@ def _restore_gate(record: GroupRecord, gate: GateRecord) -> tuple[Gate, GateResu
         low_quality=np.array(gate.low_quality, dtype=float),
         stopped_by=np.array(is_stopped, dtype=bool).reshape(record.size, len(hard_names)),
         missing=np.array(gate.missing, dtype=int),
-        lifted=np.array(record.ranking if gate.lifted is None else gate.lifted, dtype=float),
+        lifted=np.array(lifted, dtype=float),
     )
     return Gate(global_quality=tuple(hard_names), low_quality=tuple(soft_names)), result
 
 
 def _read_attribute_fields(record: GroupRecord) -> dict[str, Any]:
-    """Return the fields of `FusedGroup` about attributes; None for what the record does not hold."""
+    """Return the fields of `FusedGroup` about attributes, such as length; None for what the record does not hold."""
     attributes = len(record.attribute_names)
     by_rollout = (record.size, attributes)
     by_criterion = (len(record.weights), attributes)
@@ -119,4 +129,5 @@ def _read_attribute_fields(record: GroupRecord) -> dict[str, Any]:
 
 
 def _read_array_or_nan(table: Table | None, shape: tuple[int, int]) -> np.ndarray:
+    """Return a table of a record as an array, which is NaN throughout if the record does not hold the table."""
     return np.full(shape, np.nan) if table is None else to_array(table, shape)
