@@ -52,6 +52,11 @@ STATED = [
     ("输出中不要包含“可能”。", "keywords:forbidden_words", {"forbidden_words": ["可能"]}),
     ("请用英文回答。", "language:response_language", {"language": "en"}),
     ("请分三段回答。", "ParagraphCount", {"relation": "exactly", "count": 3}),
+    (
+        "Use at least 3 hashtags.",
+        "keywords:letter_frequency",
+        {"letter": "#", "let_relation": "at least", "let_frequency": 3},
+    ),
 ]
 
 UNSTATED = [

@@ -70,3 +70,22 @@ def test_what_the_prompt_only_speaks_of_is_not_asked_for(prompt):
 )
 def test_a_text_that_is_asked_for_has_its_length(prompt):
     assert [constraint.params.get("count") for constraint in compile_prompt(prompt)] == [200]
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "The letter e should not appear more than 3 times.",
+        "Do not use the letter e more than three times.",
+        "The letter e must not appear fewer than 3 times.",
+        "Do not use any exclamation marks more than twice.",
+    ],
+)
+def test_a_limit_on_a_letter_does_not_forbid_it(prompt):
+    constraints = compile_prompt(prompt)
+    assert ("less than", 1) not in [(c.params["let_relation"], c.params["let_frequency"]) for c in constraints]
+
+
+def test_a_story_ends_where_the_length_of_the_response_begins():
+    (constraint,) = compile_prompt("Write a story about a boy who sails to the moon in at least 300 words.")
+    assert constraint.params == {"relation": "at least", "num_words": 300}

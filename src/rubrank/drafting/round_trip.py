@@ -1,5 +1,7 @@
-"""Check a drafted criterion: its parameters occur in the prompt, and its verifier tells a right text from a wrong one.
+"""Check a drafted criterion: its parameters occur in the prompt, and its verifier passes some texts and fails others.
 
+    >>> find_foreign_parameter({"num_words": 300}, "Use at most 100 words.")
+    'num_words 300'
     >>> params = {"relation": "at least", "num_words": 3}
     >>> passing, failing = find_example_texts("length_constraints:number_words", params)
     >>> len(passing.split()) >= 3, len(failing.split()) < 3
@@ -58,7 +60,11 @@ _FREE_PARAMETERS = word_list("""
 
 
 def find_example_texts(name: str, params: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Return a text that passes and a text that fails, or None if no pair was found."""
+    """Return a text that passes and a text that fails, or None if no pair was found.
+
+    The passing text may be an example of the library, which passes with parameters of its own. That shows only that the
+    verifier can pass: no text in Portuguese, or for a regular expression, can be made from the parameters.
+    """
     verifier = find_verifier(name)
     checked = verifier.check_parameters(dict(params))
     passing = None
@@ -79,7 +85,7 @@ def find_example_texts(name: str, params: Mapping[str, Any]) -> tuple[str, str] 
         if example.get("value") == 1:
             passing = passing or example_text
         elif failing is None:
-            # The example has parameters of its own: only a text that also fails with these is shown as failing.
+            # The example fails with parameters of its own; only a text that also fails with these is used.
             value = verifier.verify(Rollout(response=example_text), checked).value
             if value == verifier.domain.low:
                 failing = example_text
@@ -91,9 +97,11 @@ def find_example_texts(name: str, params: Mapping[str, Any]) -> tuple[str, str] 
 def find_foreign_parameter(params: Mapping[str, Any], prompt: str) -> str | None:
     """Return the first parameter whose number or string does not occur in the prompt, as "name value"; None if all do.
 
+    Such a criterion was invented, or read from another prompt.
     A number may be one off, because "at most 10" is also "less than 11".
     """
     lowered = fold_text(prompt)
+    # All numbers in the prompt: as digits, as English words, as words such as "twice", as Chinese numerals.
     numbers = {read_number(text) for text in re.findall(r"\d[\d,]*", prompt)}
     numbers |= {read_number(text) for text in re.findall(NUMBER, lowered)}
     for word, number in _NUMBER_WORDS.items():

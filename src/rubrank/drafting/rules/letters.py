@@ -1,4 +1,9 @@
-"""Rules about the letters of the response: how often one appears, commas, lower case and capitals."""
+"""Rules that find constraints about letters: how often one appears, commas, lower case and capitals.
+
+Each rule gets a sentence and all sentences of the prompt, which the rules of this file do not need, and yields the
+constraints that the sentence states; its docstring has examples. In a sentence, tokens stand for what the prompt says:
+⟨q0⟩ for a quantity such as "at least 20", ⟨s0⟩ for a quoted string (`sentences.py`).
+"""
 
 from __future__ import annotations
 
@@ -32,18 +37,30 @@ _NO_LETTER = pattern(
 # "⟨q0⟩ exclamation marks", "⟨q0⟩ hashtags"
 _NUMBER_OF_MARKS = pattern(
     QUANTITY,
-    r"\s+(?P<mark>exclamation (?:marks?|points?)|question marks?|hash(?:tag)?s?|emojis?|semicolons?|colons?)\b",
+    r"\s+(?P<mark>exclamation (?:marks?|points?)|question marks?|hash(?:tag)?s?|semicolons?|colons?)\b",
 )
 # "no exclamation marks", "do not use any semicolons", "without question marks"
 _NO_MARKS = pattern(
     r"\b(?:no|without|avoid|never use|do not use|don't use|must not (?:use|contain)|should not (?:use|contain))\s+",
     r"(?:(?:using|any|the use of)\s+)*(?P<mark>exclamation (?:marks?|points?)|question marks?|semicolons?)\b",
 )
-_MARKS = {"exclamation": "!", "question": "?", "semicolon": ";", "colon": ":", "hash": "#"}
+# "do not use the letter e more than 3 times" does not forbid it
+_IS_COUNTED = pattern(
+    r"[^.,;:]{0,40}?(?:⟨q\d+⟩ times|\b(?:more|fewer|less)(?: often| frequently)? than\b)"
+)
+# By the first word of their names, without the plural s.
+_MARKS = {
+    "exclamation": "!",
+    "question": "?",
+    "semicolon": ";",
+    "colon": ":",
+    "hash": "#",
+    "hashtag": "#",
+}
 
 
 def find_letter_counts(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
-    """How often a letter or a punctuation mark appears, or that it does not.
+    """Find how often a letter or a punctuation mark appears, or that it does not.
 
     The letter j should appear at least 20 times.
         → keywords:letter_frequency {"letter": "j", "let_relation": "at least", "let_frequency": 20}
@@ -63,26 +80,34 @@ def find_letter_counts(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterat
             params = {"letter": letter.lower(), "let_relation": relation, "let_frequency": number}
             yield Constraint("keywords:letter_frequency", params)
     if has_count:
+        # "do not use the letter ⟨s0⟩ ⟨q0⟩ times" is read above, and does not forbid the letter.
         return
     for match in _NO_LETTER.finditer(text):
         letter = sentence.get_string(match)
-        if len(letter) == 1:
+        if len(letter) == 1 and not _IS_COUNTED.match(text, match.end()):
             params = {"letter": letter.lower(), "let_relation": "less than", "let_frequency": 1}
             yield Constraint("keywords:letter_frequency", params)
     for match in _NO_MARKS.finditer(text):
-        forbidden_mark = _MARKS[match["mark"].split()[0].rstrip("s").lower()]
-        params = {"letter": forbidden_mark, "let_relation": "less than", "let_frequency": 1}
+        if _IS_COUNTED.match(text, match.end()):
+            continue
+        params = {"letter": _read_mark(match), "let_relation": "less than", "let_frequency": 1}
         yield Constraint("keywords:letter_frequency", params)
     for match in _NUMBER_OF_MARKS.finditer(text):
-        mark = _MARKS.get(match["mark"].split()[0].rstrip("s").lower())
         quantity = sentence.get_quantity(match)
-        if mark and quantity.relation in ("at least", "at most", "more than", "less than"):
+        # "3 exclamation marks" alone is not read: the verifier has no "exactly".
+        if quantity.relation in ("at least", "at most", "more than", "less than"):
             params = {
-                "letter": mark,
+                "letter": _read_mark(match),
                 "let_relation": quantity.relation,
                 "let_frequency": quantity.number,
             }
             yield Constraint("keywords:letter_frequency", params)
+
+
+def _read_mark(match: re.Match[str]) -> str:
+    """Return the punctuation mark that a match names in its group `mark`: "exclamation marks" is "!"."""
+    first_word = match["mark"].split()[0]
+    return _MARKS[first_word.rstrip("s").lower()]
 
 
 # ---- commas --------------------------------------------------------------------------------------------------------
@@ -95,11 +120,12 @@ _NO_COMMA = pattern(
     r"|\bcomma-free\b",
     r"|\bwithout (?:the use of |using )?(?:any )?(?:⟨s\d+⟩ )?commas?\b",
 )
+# "do not add anything to a list separated by commas", "without missing commas"
 _COMMAS_ALLOWED = pattern(r"\b(?:separated by|only)\s+commas?|\bmissing commas?")
 
 
 def find_no_comma(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
-    """No commas in the response.
+    """Find that the response must have no commas.
 
     Do not use any commas.
         → punctuation:no_comma {}
@@ -147,8 +173,11 @@ _UPPER = pattern(
         r"\bcapitali[sz]e (?:every|all|each)\b[^.]{0,20}\b(?:letters?|words?)",
     )
 )
+# "no lowercase letters", which `_LOWER` would find
 _NOT_LOWER = pattern(r"\b(?:no|without(?: any)?|not) lower")
+# "do not use all caps", which `_UPPER` would find
 _NOT_UPPER = pattern(r"\b(?:no|without|avoid|not|don't)\b[^,.]{0,25}(?:capital|upper|caps)")
+# Some words in capitals, rather than the whole response
 _CAPITAL_WORDS = pattern(
     any_of(
         # "words in all capital letters", "terms that are capitalized"
@@ -161,6 +190,7 @@ _CAPITAL_WORDS = pattern(
         r"\bwords? in (?:all )?caps\b",
     )
 )
+# "⟨q0⟩ words", "⟨q0⟩ times"
 _NUMBER_OF_CAPITAL_WORDS = pattern(
     QUANTITY,
     # "20 sentences and 4 words in capitals": 20 counts something else
@@ -183,7 +213,7 @@ _WHOLE_RESPONSE = pattern(r"\b(?:entire|whole|all of) (?:response|answer|reply|o
 
 
 def find_letter_case(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
-    """All in lower case, all in capitals, or a number of words in capitals.
+    """Find that all is in lower case or in capitals, or how many words are in capitals.
 
     Your entire response should be in lowercase letters.
         → change_case:english_lowercase {}
@@ -197,17 +227,15 @@ def find_letter_case(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator
     text = sentence.text
     capital_words = _CAPITAL_WORDS.search(text)
     if capital_words:
-        counts = [
-            match
-            for match in _NUMBER_OF_CAPITAL_WORDS.finditer(text)
-            if match["unit"] or abs(match.start() - capital_words.end()) < 60
-        ]
-        # The number that belongs to the capitals is the last one before them: "200 words, 4 words in capitals".
+        capitals_end = capital_words.end()
+        counts = []  # matches of numbers that may say how many words are in capitals
+        for match in _NUMBER_OF_CAPITAL_WORDS.finditer(text):
+            if match["unit"] or abs(match.start() - capitals_end) < 60:
+                counts.append(match)
+        # The number that belongs to the capitals is the last one before them: "200 words, 4 words in capitals". Without
+        # one, it is the first one after them: "words in capitals should appear 4 times".
         counts.sort(
-            key=lambda match: (
-                match.start() > capital_words.end(),
-                abs(match.start() - capital_words.end()),
-            )
+            key=lambda match: (match.start() > capitals_end, abs(match.start() - capitals_end))
         )
         for match in counts:
             unit = match["unit"] or ""
@@ -215,6 +243,7 @@ def find_letter_case(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator
             if "word" in unit and not is_near:
                 continue  # the length of the response
             before = text[max(0, match.start() - 45) : match.start()]
+            # "the word ⟨s0⟩ ⟨q0⟩ times" counts one word; "words in capitals, such as ⟨s0⟩, ⟨q0⟩ times" counts all.
             counts_one_word = "time" in unit and _STRING_OR_LETTER.search(before)
             if counts_one_word and not _EXAMPLE.search(text):
                 continue

@@ -1,4 +1,14 @@
-"""Decide whether a sentence asks something of the response, and whether it is about the whole response."""
+"""Decide whether a sentence of a prompt asks something of the response, and of the whole response or a part of it.
+
+    "Use at least 300 words."                             a request
+    "I wrote an essay of 300 words."                      narration: no request
+    "Write about a boy who was told to write 300 words"   a request, but the 300 words are the story's: see `hide_story`
+    "Each section has 300 words."                         a request about parts: see `is_about_a_part`
+
+The compiler asks this before a rule may read a constraint from a sentence. In the sentences, tokens stand for what the
+prompt says: ⟨q0⟩ for a quantity, ⟨s0⟩ for a quoted string, ⟨m⟩ for material that asks nothing (`sentences.py`).
+`words("directive")` is a list of alternatives in data/words.tsv.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +19,13 @@ from rubrank.drafting.sentences import Sentence
 
 _LONGEST_FRAGMENT = 12
 """A sentence of up to this many words is a request even without a verb that asks: "300 words, no commas."."""
+# How far from a quantity `is_about_a_part` looks for words such as "each", within the clause.
+_CHARACTERS_BEFORE = 70
+_CHARACTERS_AFTER = 40
 
+# ---- is it a request? ----------------------------------------------------------------------------------------------
+
+# "you must", "make sure"
 _DIRECTIVE = pattern(rf"\b{words('directive')}\b")
 _NUMBERING = r"\d+[.)]\s*|[-*•]\s*"
 _LEAD_IN = rf"{words('lead-in')}\b[,:]?\s+"
@@ -20,7 +36,9 @@ _IMPERATIVE = pattern(
     rf"^\W*(?:{_NUMBERING}|{_LEAD_IN})*(?:{_OPENING_PHRASE})?{_ADVERB}{words('imperative')}\b"
 )
 
+# "How many words does an essay have?"
 _QUESTION = pattern(rf"^\W*{words('question word')}\b[^?]*\?\s*$")
+# "Can you keep your answer short?"
 _QUESTION_ABOUT_RESPONSE = pattern(r"\b(?:your|you write|please)\b")
 # "I wrote a 500 word essay" tells something, unless a wish follows: "I have an essay that should …"
 _NARRATION = pattern(
@@ -31,7 +49,7 @@ _NARRATION = pattern(
     r"|^\W*(?:my|our|his|her|their)\s+(?:[\w'-]+\s+){1,3}?(?:has|have|had|contains|contained|is|was)\b",
     r"(?!.*\b(?:please|need|want|should|must|like you|to be|required|limited)\b)",
 )
-# Case matters: "Return the result as JSON." is no code.
+# "import os", "#include <stdio.h>", "x = 1;". Case matters: "Return the result as JSON." is no code.
 _CODE_LINE = re.compile(
     r"^\s*"
     + any_of(
@@ -59,8 +77,6 @@ _REPORTED = pattern(
 _OWN_WISH = pattern(
     r"\b(?:please|like you|help me|i (?:need|want)|you (?:need|should|must)|your)\b"
 )
-
-
 # "If you do not know, say so in five words."; "If possible, use five words." asks for them
 _CONDITION = pattern(
     r"^\W*(?:if|unless|in case|whenever)\b(?! (?:possible|you can|you could|you would|you please)\b)"
@@ -70,9 +86,13 @@ _CONDITION = pattern(
 def is_request(sentence: Sentence) -> bool:
     """Does the sentence ask something of the response, rather than tell or ask about something?"""
     text = sentence.text
-    if _CODE_LINE.search(sentence.original) or _CONDITION.search(text):
+    if _CODE_LINE.search(sentence.original):
         return False
-    if _NARRATION.search(text) or (_REPORTED.search(text) and not _OWN_WISH.search(text)):
+    if _CONDITION.search(text):  # it holds for some responses only
+        return False
+    if _NARRATION.search(text):
+        return False
+    if _REPORTED.search(text) and not _OWN_WISH.search(text):
         return False
     if _PROGRAM.search(text) and not _ABOUT_RESPONSE.search(text):
         return False
@@ -83,13 +103,14 @@ def is_request(sentence: Sentence) -> bool:
     return len(text.split()) <= _LONGEST_FRAGMENT
 
 
+# ---- what a sentence only speaks of --------------------------------------------------------------------------------
+
 # "a story about a boy who was told to write 100 words": what the story tells
 _STORY = pattern(
     r"\b(?:about|between|where|featuring)\s+(?:(?!\b(?:with|using|in at|that has|that have)\b)[^.,;:⟨]){0,60}?",
-    r"\b(?:who|whom)\b(?:(?!\b(?:in|with|using|of) (?:at|no|exactly|about|around)\b)[^.,;:])*",
+    # The story ends where the request goes on: "… who sails in at least 300 words".
+    r"\b(?:who|whom)\b(?:(?!\b(?:(?:in|with|using|of) (?:at|no|exactly|about|around)\b|in ⟨q\d+⟩ words))[^.,;:])*",
 )
-
-
 # "a town where it is forbidden to say ⟨s0⟩": the town's rule; "a story where …" may speak of the response
 _SETTING = pattern(
     rf"\b(?:a|an|the|some)\s+(?:\w+\s)?(?!{RESPONSE}\b)\w+\s+(?:where|in which)\b",
@@ -107,12 +128,17 @@ _NEGATIVE_FACT = pattern(
 
 
 def hide_story(text: str) -> str:
-    """Return the sentence without what it only speaks of: a story's content, a place's rules, a fact to explain."""
+    """Return the sentence with ⟨m⟩ for what it only speaks of: a story's content, a place's rules, a fact to explain.
+
+    "Write about a boy who never used commas." → "Write about ⟨m⟩."
+    """
     text = _STORY.sub("about ⟨m⟩", text)
     text = _SETTING.sub("⟨m⟩", text)
     text = _NEGATIVE_FACT.sub("⟨m⟩", text)
     return _REASON.sub("⟨m⟩ ", text)
 
+
+# ---- the whole response or a part of it ----------------------------------------------------------------------------
 
 _CLAUSE_START = re.compile(r"[.;:,]|\band\b|\bbut\b")
 _CLAUSE_END = re.compile(r"[.;,:]")
@@ -146,8 +172,8 @@ def is_about_a_part(text: str, start: int, end: int) -> bool:
 
     start, end: where the quantity is in the text.
     """
-    before = _CLAUSE_START.split(text[:start])[-1][-70:]
-    after = _CLAUSE_END.split(text[end:])[0][:40]
+    before = _CLAUSE_START.split(text[:start])[-1][-_CHARACTERS_BEFORE:]
+    after = _CLAUSE_END.split(text[end:])[0][:_CHARACTERS_AFTER]
     return bool(
         _EACH_PART_BEFORE.search(before)
         or _EACH_PART_AFTER.match(after)
