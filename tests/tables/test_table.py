@@ -210,6 +210,16 @@ def test_ragged_rubrics_and_mixed_types(tmp_path: Path, out: str) -> None:
     assert result["utility.c0"].is_not_null().sum() == 3 * 8
 
 
+@pytest.mark.parametrize("most", [1, 256])
+def test_nan_is_not_a_score_however_many_criteria_there_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    allow_few_columns(monkeypatch, most)
+    row = {"uid": "q", "scores": {"A": 1.0, "B": float("nan"), "C": None}}
+    layout = find_layout(read_table(write(tmp_path, lines(row))), Columns())
+    assert layout.find_scored_names(np.array([0])) == ["A"]
+
+
 def test_labels_of_every_kind_are_the_librarys(tmp_path: Path) -> None:
     """Draws depend on the type of a label: the numbers of a CSV are numbers, like those of JSON."""
     frame = scores().with_columns(uid=pl.col("uid").str.slice(1).cast(pl.Int64))

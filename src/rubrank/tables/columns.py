@@ -1,4 +1,13 @@
-"""The usual names of columns; all commands recognise the same names."""
+"""The usual names of columns, which all commands recognise, and `Columns`: the names that a user gives instead.
+
+A table of rollouts has prompts and responses (`COLUMNS`). A table of scores is wide, with one row per rollout, or long,
+with one row per score:
+
+    wide     group, Facts, Style              "q1", 1, 3
+    wide     group, scores                    "q1", {Facts: 1, Style: 3}
+    long     group, rollout, criterion, score "q1", 0, "Facts", 1
+                                              "q1", 0, "Style", 3
+"""
 
 from __future__ import annotations
 
@@ -57,19 +66,22 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "metadata": ("metadata",),
     "rubric": ("rubric", "rubrics", "criteria"),
 }
-"""The usual column names of each field of a rollout, the likeliest first."""
+"""Field of a rollout → its usual column names, the likeliest first; the first one present is used."""
 
 # ---------------------------------------------------------------------------------------------------- tables of scores
 
 SCORES = "scores"
-"""A column that may hold one field for each criterion."""
+"""A column that may hold one field for each criterion: its score."""
 ATTRIBUTES = "attributes"
-"""A column that may hold one field for each attribute."""
+"""A column that may hold one field for each attribute: its value."""
 REASONS = "reasons"
-"""A column that may hold, for each criterion, why the score is what it is."""
+"""A column that may hold one field for each criterion: the reason for its score."""
 
+# Long tables: the first name present is used.
 CRITERION_NAMES = ("criterion", "criterion_name", "criterion_id", "metric", "dimension", "aspect")
+"""Columns that name the criterion of a score."""
 SCORE_NAMES = ("score", "value", "rating", "grade", "verdict")
+"""Columns with the score."""
 RESPONSE_NAMES = (
     "response_id",
     "rollout",
@@ -83,7 +95,9 @@ RESPONSE_NAMES = (
     "completion",
     "id",
 )
+"""Columns that say to which response of its group a score belongs: an id, or the response itself."""
 REASON_NAMES = ("reason", "explanation", "rationale")
+"""Columns with the reason for a score."""
 
 ROLLOUT_ID_NAMES = (
     "rollout",
@@ -93,13 +107,16 @@ ROLLOUT_ID_NAMES = (
     "completion_id",
     "answer_id",
 )
-"""Columns that tell the rollouts of a group apart."""
-_TEXTS = """answer answers target targets gold label labels ground_truth gts reference references solution expected
+"""Columns that tell the rollouts of a group apart, in tables with one row per rollout."""
+_TEXT_NAMES = """answer answers target targets gold label labels ground_truth gts reference references solution expected
     choice choices final_answer predicted prediction category subject language model"""
-TEXT_NAMES = frozenset(_TEXTS.split())
+TEXT_NAMES = frozenset(_TEXT_NAMES.split())
 """Columns whose texts may look like scores, such as the answer "42", but are not."""
 RECORD_COLUMNS = ({"criteria", "scores", "reward", "ranking"}, {"record", "rule", "rollouts"})
-"""Columns that identify a file of records: in JSON Lines, and in Parquet."""
+"""Columns that identify a file of records, which trainers write, and which is no table of scores.
+
+A file that has all columns of the first set (JSON Lines) or of the second (Parquet) is one.
+"""
 
 _COUNTERS = """id index idx row rollout rollout_id rollout_index sample sample_id response_id request_id turn seed rank
     rubric rubric_id step global_step epoch iteration batch batch_id time timestamp"""
@@ -107,12 +124,12 @@ _EARLIER_RESULTS = "reward rewards return advantage ranking no_signal logprob lo
 _LENGTHS = """token tokens n_tokens num_tokens token_count total_tokens prompt_tokens completion_tokens reasoning_tokens
     length response_length answer_length reasoning_length chars n_chars words n_words"""
 BOOKKEEPING = frozenset(f"{_COUNTERS} {_EARLIER_RESULTS} {_LENGTHS}".split())
-"""Numeric columns that are criteria only if the user names them."""
+"""Columns of numbers that are usually no scores: they are criteria only if the user names them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Columns:
-    r"""Which columns of a table of scores hold what; those not given are found by their usual names (docs/data.md).
+    r"""What a user says about the columns of a table of scores; the rest is found by usual names (docs/data.md).
 
     group: one column, or several whose cells are joined to the name of a group: "1/2". A slash or backslash in a cell
         (except the last) gets a backslash before it, so that different cells never give the same name.
@@ -120,9 +137,9 @@ class Columns:
     criteria, attributes: names of columns, or of fields of the columns `scores` and `attributes`.
         criteria="all": every column of numbers, except those in `BOOKKEEPING`. None: the fields of `scores`; a table
         without that column is refused unless all its columns of numbers are in `declared`.
-    declared: columns known to be criteria from elsewhere, such as an option that gives them a weight.
+    declared: columns known to be criteria for another reason, such as an option that gives them a weight.
     long: is there one row per score? None: decided from the columns.
-    fields: columns of a long table with unusual names: criterion, score, response, reason.
+    fields: the columns of a long table, if their names are unusual. Keys: criterion, score, response, reason.
     """
 
     group: Sequence[str] = ()
@@ -135,11 +152,9 @@ class Columns:
 
     @property
     def named_criteria(self) -> tuple[str, ...] | None:
-        """The criteria that were named; None if none were, or all are to be used."""
+        """The criteria that were named, each once; None if none were, or all are to be used."""
         if self.criteria is None or self.criteria == "all":
             return None
-        return (
-            (self.criteria,)
-            if isinstance(self.criteria, str)
-            else tuple(dict.fromkeys(self.criteria))
-        )
+        if isinstance(self.criteria, str):
+            return (self.criteria,)
+        return tuple(dict.fromkeys(self.criteria))

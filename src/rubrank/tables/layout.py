@@ -5,8 +5,19 @@
     layout.names                        the criteria
     layout.select_scores(rows, names)   a matrix: one row per rollout, one column per criterion, NaN = not scored
 
-The first cell that cannot be used is reported with its row and column: a table is never read by halves. Columns that
-could be read in two ways are refused as well, because rewards from the wrong column look like any other rewards.
+The steps of `find_layout`:
+
+    1. groups        the columns that name the group of a row, and every cell in them
+    2. attributes    the columns that the user named
+    3. criteria      the columns that the user named, the fields of `scores`, or all columns of numbers
+    4. rows          rows of a group have one prompt and different rollouts, and are adjacent
+
+The first cell that cannot be used is reported with its row and column: a table is read as a whole or not at all.
+Columns that could be read in two ways are refused as well, because rewards from the wrong column look like any other
+rewards.
+
+A `ColumnPath` is where values are: ("Facts",) is a column, ("scores", "Facts") a field of the column `scores`. Scores
+are ragged if every query has its own criteria, which are too many for columns: each row then has a mapping.
 """
 
 from __future__ import annotations
@@ -46,7 +57,7 @@ from rubrank.tables.columns import (
 from rubrank.tables.table import MOST_CRITERION_COLUMNS, ColumnPath, Table, show_cell
 
 _SAMPLED_CELLS = 100  # looked at to decide whether a column of texts holds scores
-_NAMED_COLUMNS = 30  # in an error message
+_MOST_LISTED_COLUMNS = 30  # in an error message
 # Names that spreadsheets give to a last row with totals or means.
 _SUMMARY_WORDS = "all average avg count max mean median min overall std sum total"
 _SUMMARY_ROWS = frozenset(_SUMMARY_WORDS.split())
@@ -71,8 +82,9 @@ class Layout:
     scores_MK: np.ndarray | None
     """(rows, criteria), NaN = not scored; None if there are too many criteria for one matrix: see `select_scores`."""
     attributes_MD: np.ndarray | None
+    """(rows, attributes); None if the user named no attributes."""
     left_out: tuple[str, ...]
-    """Columns that are not used: all others if criteria are declared; else texts, and numbers that are not scores."""
+    """Columns without any use, for a message to the user."""
 
     def select_scores(self, rows: np.ndarray, names: Sequence[str]) -> np.ndarray:
         """Return the scores of some rows on some criteria, in the order of `rows` and `names`; NaN = not scored."""
@@ -94,7 +106,7 @@ class Layout:
         scored_names = set()
         for row in rows:
             for name, value in self.table.ragged_scores[row].items():
-                if value is not None:
+                if value is not None and not math.isnan(value):
                     scored_names.add(name)
         return [name for name in self.names if name in scored_names]
 
@@ -133,6 +145,7 @@ def find_layout(
 ) -> Layout:
     """Return which columns hold what; raises BadTable, which names row and column, for the first wrong cell.
 
+    columns: what the user said about the columns.
     limits: criterion → the range that its scores must be in.
     any_order: the rows of a group need not be adjacent.
     whole_batches: the rule needs whole batches, so the rows of a batch must be adjacent too (unless any_order).
@@ -162,24 +175,32 @@ def find_layout(
         criteria, left_out = _choose_criteria(table, columns, other_columns)
         values = []
         for path, numbers in criteria.items():
-            # Criteria that the caller named may be in use already.
+            # Criteria that the user named may be in use already.
             if path in attribute_paths or path[0] in group_columns:
                 use = "an attribute" if path in attribute_paths else "the group"
-                got = f"{path[-1]!r}, which is {use}, too"
-                allowed = "columns without another use"
-                raise BadTable(str(table.path), "the criteria", allowed, got, "Leave one out.")
+                raise BadTable(
+                    owner=str(table.path),
+                    parameter="the criteria",
+                    allowed="columns without another use",
+                    got=f"{path[-1]!r}, which is {use}, too",
+                    remedy="Leave one out.",
+                )
             numbers.check_scores(table, path)
             if path[-1] in limits:
                 numbers.check_limits(table, path, limits[path[-1]])
             values.append(numbers.values.fill_null(np.nan).to_numpy())
         names = tuple(path[-1] for path in criteria)
         scores_MK = np.stack(values, 1)
-    # "Facts" and "facts " are probably one criterion. Criteria that the caller named are meant as they are.
+    # "Facts" and "facts " are probably one criterion. Criteria that the user named are meant as they are.
     similar_names = find_similar_names(names) if columns.named_criteria is None else None
     if similar_names:
-        got = f"{similar_names[0]!r} and {similar_names[1]!r}"
-        remedy = "Give them one name, or name the criteria that are meant: `criteria=Facts,Style`."
-        raise BadTable(str(table.path), "the criteria", "of different names", got, remedy)
+        raise BadTable(
+            owner=str(table.path),
+            parameter="the criteria",
+            allowed="of different names",
+            got=f"{similar_names[0]!r} and {similar_names[1]!r}",
+            remedy="Give them one name, or name the criteria that are meant: `criteria=Facts,Style`.",
+        )
 
     labels = _make_labels(table, group_columns, columns.batch)
     _check_one_prompt(table, labels)
@@ -209,24 +230,27 @@ def join_cells(frame: pl.DataFrame, names: Sequence[str]) -> pl.Series:
 
 
 def _find_group_columns(table: Table, columns: Columns) -> tuple[str, ...]:
-    """Return the columns that name the groups: the declared ones, or else the first usual name.
+    """Return the columns that name the groups: those that the user named, or else the first usual name.
 
-    If no group is declared, the column of the training step may be put before the group: always before a prompt, and
+    If the user named none, the column of the training step may be put before the group: always before a prompt, and
     before another column if one of its groups occurs in several steps.
 
     Raises BadTable if the columns are missing, incomplete or ambiguous.
     """
     frame = table.frame
     present = frame.columns
-    groups = tuple(columns.group)
-    if not groups:
-        groups = tuple(name for name in (*GROUP_NAMES, "prompt") if name in present)[:1]
-    if not groups:
-        allowed = f"a column {', '.join(map(repr, GROUP_NAMES))}, or a prompt"
-        remedy = "Name the column of the group: `group_column=NAME`."
-        got = f"columns {', '.join(map(repr, present))}"
-        raise BadTable(str(table.path), "the group", allowed, got, remedy)
-    checked_columns = (columns.batch, *groups) if columns.batch else groups
+    group_columns = tuple(columns.group)
+    if not group_columns:
+        group_columns = tuple(name for name in (*GROUP_NAMES, "prompt") if name in present)[:1]
+    if not group_columns:
+        raise BadTable(
+            owner=str(table.path),
+            parameter="the group",
+            allowed=f"a column {', '.join(map(repr, GROUP_NAMES))}, or a prompt",
+            got=f"columns {', '.join(map(repr, present))}",
+            remedy="Name the column of the group: `group_column=NAME`.",
+        )
+    checked_columns = (columns.batch, *group_columns) if columns.batch else group_columns
     for name in checked_columns:
         if name not in present:
             field = "batch_column" if name == columns.batch else "group_column"
@@ -234,36 +258,43 @@ def _find_group_columns(table: Table, columns: Columns) -> tuple[str, ...]:
             raise UnknownName.of(str(table.path), where, name, present, field=field)
         _check_group_names(table, name)
     if columns.group:
-        return groups
+        return group_columns
 
-    group = groups[0]
-    other_groupings = () if group == "prompt" else GROUP_NAMES
-    for other in other_groupings:
+    # The table may have several of the usual names. They must group the rows alike.
+    group = group_columns[0]
+    other_names = () if group == "prompt" else GROUP_NAMES
+    for other in other_names:
         if other == group or other not in present:
             continue
         if frame.schema[other].is_nested() or frame.get_column(other).null_count():
-            continue
+            continue  # cannot name groups
         # Two columns group the rows alike if each alone has as many distinct values as both together.
         choices = ([group], [other], [group, other])
         counts = {frame.select(names).n_unique() for names in choices}
         if len(counts) > 1:
-            got = f"two readings: by {group!r} and by {other!r}"
-            remedy = f"Choose one: `group_column={group}`."
-            raise BadTable(str(table.path), "the group", "in one column", got, remedy)
+            raise BadTable(
+                owner=str(table.path),
+                parameter="the group",
+                allowed="in one column",
+                got=f"two readings: by {group!r} and by {other!r}",
+                remedy=f"Choose one: `group_column={group}`.",
+            )
+
+    # The same query in two training steps is two groups.
     step = next((name for name in STEP_NAMES if name in present and name != group), None)
     if step is None or columns.batch:
-        return groups
-    # The same query in two training steps is two groups.
-    if group == "prompt" or frame.select(step, group).n_unique() != frame.select(group).n_unique():
+        return group_columns
+    is_in_several_steps = frame.select(step, group).n_unique() != frame.select(group).n_unique()
+    if group == "prompt" or is_in_several_steps:
         _check_group_names(table, step)
         return (step, group)
-    return groups
+    return group_columns
 
 
 def _check_group_names(table: Table, name: str) -> None:
     """Raise BadTable if a cell of a group column does not name a group.
 
-    Groups whose names differ only by blanks are refused, and so is a last row that sums up the others.
+    Names that differ only by blanks are refused ("q1" and "q1 "), and so is a last row with totals or means.
     """
     cells = table.frame.get_column(name)
     remedy = "Every rollout belongs to a group."
@@ -276,42 +307,45 @@ def _check_group_names(table: Table, name: str) -> None:
         )
     if cells.dtype != pl.String:
         return
-    # Rows of a group are usually adjacent. The first row of every run of equal labels has all labels in few rows.
+    # A run is a sequence of rows with the same label. Rows of a group are usually adjacent, so there are far fewer runs
+    # than rows, and it is enough to look at the first row of each.
     first_rows = (cells != cells.shift()).fill_null(True).arg_true()
-    labels = pl.DataFrame({"row": first_rows, "label": cells.gather(first_rows)})
-    labels = labels.with_columns(stripped=pl.col("label").str.strip_chars())
-    if labels["stripped"].n_unique() < labels["label"].n_unique():
-        first_labels = labels.unique("stripped", keep="first", maintain_order=True)
-        paired = labels.join(first_labels, on="stripped", maintain_order="left")
+    runs = pl.DataFrame({"row": first_rows, "label": cells.gather(first_rows)})
+    runs = runs.with_columns(stripped=pl.col("label").str.strip_chars())
+    if runs["stripped"].n_unique() < runs["label"].n_unique():
+        # Find the first run whose label differs from the earlier label with the same text (`label_right`).
+        earliest_runs = runs.unique("stripped", keep="first", maintain_order=True)
+        paired = runs.join(earliest_runs, on="stripped", maintain_order="left")
         different = paired.filter(pl.col("label") != pl.col("label_right"))
         allowed = f"{different['label_right'][0]!r} as before, or another name: blanks do not tell groups apart"
         raise table.make_cell_error(different["row"][0], (name,), allowed, "Remove the blanks.")
-    last_label = labels["stripped"][-1]
-    is_single_row = first_rows[-1] == len(cells) - 1 > 0
-    is_new_label = int((labels["stripped"] == last_label).sum()) == 1
+    last_row = len(cells) - 1
+    last_label = runs["stripped"][-1]
+    is_single_row = last_row > 0 and first_rows[-1] == last_row
+    is_new_label = int((runs["stripped"] == last_label).sum()) == 1
     if is_single_row and is_new_label and last_label.lower() in _SUMMARY_ROWS:
         remedy = "Remove the row of totals or means, or give the group another name."
-        raise table.make_cell_error(len(cells) - 1, (name,), "the group of a rollout", remedy)
+        raise table.make_cell_error(last_row, (name,), "the group of a rollout", remedy)
 
 
-def _make_labels(table: Table, groups: tuple[str, ...], batch: str | None) -> pl.Series:
+def _make_labels(table: Table, group_columns: tuple[str, ...], batch: str | None) -> pl.Series:
     """Return the group of every row: integers if a single column of integers names it, else the joined cells as text.
 
     batch: a column whose cells become the first part of the label.
     """
-    if len(groups) == 1 and batch is None:
-        cells = table.frame.get_column(groups[0])
+    if len(group_columns) == 1 and batch is None:
+        cells = table.frame.get_column(group_columns[0])
         if table.text_is_number:
             cells = convert_csv_column(cells)
         if cells.dtype == pl.UInt64:
             return cells
-        if cells.dtype.is_integer() and cells.dtype != pl.Int128:
+        if cells.dtype.is_integer() and cells.dtype != pl.Int128:  # which may not fit into Int64
             return cells.cast(pl.Int64)
-    return join_cells(table.frame, (batch, *groups) if batch else groups)
+    return join_cells(table.frame, (batch, *group_columns) if batch else group_columns)
 
 
 def _check_adjacent(table: Table, labels: pl.Series, what: str) -> None:
-    """Raise BadTable if a label comes back after another one: it may be the same query in another training step.
+    """Raise BadTable if a label comes back after another one, because that may be the same query in another step.
 
     what: "group" or "batch", for the message.
     """
@@ -334,6 +368,54 @@ def _check_adjacent(table: Table, labels: pl.Series, what: str) -> None:
         )
 
 
+def _check_one_prompt(table: Table, labels: pl.Series) -> None:
+    """Raise BadTable if rows of a group have different prompts."""
+    frame = table.frame
+    if "prompt" not in frame.columns or frame.schema["prompt"] != pl.String:
+        return
+    columns = {"label": labels, "prompt": frame.get_column("prompt"), "row": table.rows}
+    prompts = pl.DataFrame(columns).drop_nulls()
+    # Pair every row with the first row of its group.
+    first_cells = pl.col("prompt", "row").first().name.prefix("first_")
+    firsts = prompts.group_by("label", maintain_order=True).agg(first_cells)
+    paired = prompts.join(firsts, on="label", maintain_order="left")
+    different = paired.filter(pl.col("prompt") != pl.col("first_prompt"))
+    if len(different):
+        row = different.row(0, named=True)
+        raise BadTable(
+            owner=str(table.path),
+            parameter=f"{table.unit} {row['row']}, the prompt of group {row['label']!r}",
+            allowed="the same in all rows",
+            got=f"another than {table.unit} {row['first_row']} has",
+            remedy="Give different prompts different ids, or name the column of the group: `group_column=NAME`.",
+        )
+
+
+def _check_rollouts_once(table: Table, labels: pl.Series) -> None:
+    """Raise BadTable if a column of rollout ids has the same id twice in a group."""
+    if any(name in table.frame.columns for name in CRITERION_NAMES):
+        return  # a long table that is read as wide: several rows per rollout are normal
+    name = next((name for name in ROLLOUT_ID_NAMES if name in table.frame.columns), None)
+    if name is None:
+        return
+    ids = table.frame.get_column(name)
+    if ids.dtype.is_nested() or ids.null_count():
+        return
+    rollouts = pl.DataFrame({"label": labels, "rollout": ids})
+    if rollouts.n_unique() == labels.n_unique():  # one id per group: it does not identify rollouts
+        return
+    is_repeated = ~rollouts.to_struct("rollout").is_first_distinct()
+    if is_repeated.any():
+        index = find_first_true(is_repeated)
+        raise BadTable(
+            owner=str(table.path),
+            parameter=f"{table.unit} {table.rows[index]}",
+            allowed="a rollout that is there once",
+            got=f"a second {name} {rollouts['rollout'][index]!r} of group {labels[index]!r}",
+            remedy="Remove the copies.",
+        )
+
+
 # ------------------------------------------------------------------------------------------------------------ criteria
 
 
@@ -342,7 +424,8 @@ def _choose_criteria(
 ) -> tuple[dict[ColumnPath, Numbers], tuple[str, ...]]:
     """Return the criteria with their scores, and the names of the columns that are left out.
 
-    The criteria are the ones that were named, or the fields of the column `scores`, or all columns of numbers.
+    The criteria are the ones that the user named, or else the fields of the column `scores`, or else all columns of
+    numbers (without those in `BOOKKEEPING`), if the user said `criteria=all` or declared each of them in another way.
     other_columns: those with another use, such as the group.
     Raises BadTable if it is not certain which columns are criteria.
     """
@@ -352,11 +435,13 @@ def _choose_criteria(
     else:
         paths = [path for path in all_paths if len(path) == 2 and path[0] == SCORES]
     if paths:
-        identity = ("prompt", "response", *ROLLOUT_ID_NAMES)
-        used_paths = {*paths, *((name,) for name in (*other_columns, *identity))}
+        # These columns identify a rollout. That they are not criteria need not be said.
+        identity_columns = ("prompt", "response", *ROLLOUT_ID_NAMES)
+        used_paths = {*paths, *((name,) for name in (*other_columns, *identity_columns))}
         unused_paths = [path for path in all_paths if path not in used_paths]
         left_out_names = [path[-1] for path in unused_paths if path[0] != ATTRIBUTES]
         return {path: read_numbers(table, path) for path in paths}, tuple(left_out_names)
+
     criteria: dict[ColumnPath, Numbers] = {}
     left_out = []
     for path in all_paths:
@@ -384,13 +469,18 @@ def _choose_criteria(
     candidates = [path[0] for path in criteria]
     if columns.criteria is None and any(name not in columns.declared for name in candidates):
         # One of these columns of numbers may be a temperature or a cost.
-        names = tuple(candidates[:_NAMED_COLUMNS])
+        names = tuple(candidates[:_MOST_LISTED_COLUMNS])
         got = ", ".join(map(repr, names))
         if len(candidates) > len(names):
             got += f" and {len(candidates) - len(names)} more"
-        allowed = "named, because a column of numbers may be something else"
         remedy = f"Name those that are criteria: `criteria={','.join(names)}`; for all of these use `criteria=all`."
-        raise BadTable(str(table.path), "the criteria", allowed, got, remedy)
+        raise BadTable(
+            owner=str(table.path),
+            parameter="the criteria",
+            allowed="named, because a column of numbers may be something else",
+            got=got,
+            remedy=remedy,
+        )
     return criteria, tuple(left_out)
 
 
@@ -406,52 +496,6 @@ def _refuse_scores_as_text(table: Table, path: ColumnPath) -> None:
         index = find_first_true(cells.is_not_null())
         remedy = "Write numbers, true or false, or name the criteria: `criteria=Facts,Style`."
         raise table.make_cell_error(index, path, "a number, or a text that is not a score", remedy)
-
-
-def _check_one_prompt(table: Table, labels: pl.Series) -> None:
-    """Raise BadTable if rows of a group have different prompts."""
-    frame = table.frame
-    if "prompt" not in frame.columns or frame.schema["prompt"] != pl.String:
-        return
-    columns = {"label": labels, "prompt": frame.get_column("prompt"), "row": table.rows}
-    prompts = pl.DataFrame(columns).drop_nulls()
-    first_cells = pl.col("prompt", "row").first().name.prefix("first_")
-    firsts = prompts.group_by("label", maintain_order=True).agg(first_cells)
-    paired = prompts.join(firsts, on="label", maintain_order="left")
-    different = paired.filter(pl.col("prompt") != pl.col("first_prompt"))
-    if len(different):
-        row = different.row(0, named=True)
-        got = f"another than {table.unit} {row['first_row']} has"
-        where = f"{table.unit} {row['row']}, the prompt of group {row['label']!r}"
-        remedy = "Give different prompts different ids, or name the column of the group: `group_column=NAME`."
-        raise BadTable(str(table.path), where, "the same in all rows", got, remedy)
-
-
-def _check_rollouts_once(table: Table, labels: pl.Series) -> None:
-    """Raise BadTable if a column of rollout ids has the same id twice in a group."""
-    if any(name in table.frame.columns for name in CRITERION_NAMES):
-        return  # a long table that is read as wide: several rows per rollout are normal
-    name = next((name for name in ROLLOUT_ID_NAMES if name in table.frame.columns), None)
-    if name is None:
-        return
-    ids = table.frame.get_column(name)
-    if ids.dtype.is_nested() or ids.null_count():
-        return
-    rollouts = pl.DataFrame({"label": labels, "rollout": ids})
-    if rollouts.n_unique() == labels.n_unique():  # one id per group: it does not identify rollouts
-        return
-    is_repeated = ~rollouts.to_struct("rollout").is_first_distinct()
-    if is_repeated.any():
-        index = find_first_true(is_repeated)
-        where = f"{table.unit} {table.rows[index]}"
-        got = f"a second {name} {rollouts['rollout'][index]!r} of group {labels[index]!r}"
-        raise BadTable(
-            owner=str(table.path),
-            parameter=where,
-            allowed="a rollout that is there once",
-            got=got,
-            remedy="Remove the copies.",
-        )
 
 
 def _list_paths(table: Table) -> list[ColumnPath]:
@@ -484,22 +528,32 @@ def _check_ragged_scores(
 ) -> tuple[str, ...]:
     """Return the criteria of a table with ragged scores; raises BadTable for the first score that is wrong."""
     assert table.ragged_scores is not None
-    names: dict[str, None] = {}
+    names: dict[str, None] = {}  # an ordered set
     for index, scores in enumerate(table.ragged_scores):
         for name, value in scores.items():
             names[name] = None
-            if value is None or value != value:
+            if value is None or value != value:  # NaN: the only value that differs from itself
                 continue
-            where = f"{table.unit} {table.rows[index]}, column {f'{SCORES}.{name}'!r}"
+            column = f"{SCORES}.{name}"
+            where = f"{table.unit} {table.rows[index]}, column {column!r}"
             is_number = isinstance(value, bool | int | float)
             if not is_number or is_inexact_integer(value) or math.isinf(value):
-                remedy = "Repair the cell, or empty it if there is no score."
-                got = show_cell(value)
-                raise BadTable(str(table.path), where, ALLOWED_SCORES, got, remedy)
+                raise BadTable(
+                    owner=str(table.path),
+                    parameter=where,
+                    allowed=ALLOWED_SCORES,
+                    got=show_cell(value),
+                    remedy="Repair the cell, or empty it if there is no score.",
+                )
             limit = limits.get(name)
             if limit is not None and not limit.low <= value <= limit.high:
-                got = show_cell(value)
-                raise BadTable(str(table.path), where, limit.allowed, got, limit.remedy)
+                raise BadTable(
+                    owner=str(table.path),
+                    parameter=where,
+                    allowed=limit.allowed,
+                    got=show_cell(value),
+                    remedy=limit.remedy,
+                )
     if columns.named_criteria is None:
         return tuple(names)
     for name in columns.named_criteria:
