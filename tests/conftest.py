@@ -96,7 +96,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 REGISTRIES: dict[tuple[str, str], Callable[[str, Any], bool]] = {
     ("rubrank.verifiers.verifier", "VERIFIERS"): lambda name, found: found.function.__module__.startswith("rubrank."),
     ("rubrank.fusion.rules", "RULES"): lambda name, found: isinstance(found, str) or found.__module__[:8] == "rubrank.",
-    ("rubrank.fusion.models.model", "_MODELS"): lambda name, found: name in ("bradley-terry", "thurstone", "borda"),
+    ("rubrank.fusion.models.model", "_models"): lambda name, found: name in ("bradley-terry", "thurstone", "borda"),
     ("rubrank.fusion.models.model", "_sources"): lambda name, found: found.__module__.startswith("rubrank."),
     ("rubrank.fusion.control.attributes", "ATTRIBUTES"): lambda name, found: (
         name.endswith("_length") or name == "markdown"

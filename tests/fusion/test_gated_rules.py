@@ -8,6 +8,8 @@ from cases import folded
 from ordinal import rlvr2
 
 from rubrank import Gate, attenuate, fuse
+from rubrank.fusion.gate import Gated
+from rubrank.fusion.result import Fused
 from rubrank.fusion.rlvr2 import make_positive
 from rubrank.fusion.rules import find_rule, rule_names
 from rubrank.scores.batch import ScoreBatch
@@ -159,3 +161,22 @@ def test_a_weight_of_nothing_moves_nothing():
     result = find_rule("rlvr2*dvao")(batch)
     assert result.value_M == pytest.approx([1, 0, 0.5, 0.5])
     assert result.no_signal.tolist() == [False, True]
+
+
+def test_a_bounded_rule_that_rounds_below_0_is_gated_as_0():
+    class Rounding:
+        name = "rounding"
+        bounded = True
+
+        def __call__(self, batch):
+            return Fused(batch, self.name, np.array([-1e-12, 0.5, 1.0]))
+
+    batch = ScoreBatch.of_arrays([[0.0], [0.5], [1.0]], gates=[[1, 1], [1, 1], [0, 1]], gate_criteria=GATES)
+    result = Gated(Rounding(), Gate(lift=0))(batch)
+    assert result.reward.tolist() == [0.0, 0.5, 0.0]
+
+
+def test_a_gated_rule_is_bounded_unless_it_gives_advantages():
+    assert find_rule("gdpo+").bounded
+    assert find_rule("rlrr+").bounded  # its constant `scale` is a number, not the scale of RLVR²
+    assert not find_rule("rlvr2+", scale="utility").bounded

@@ -23,12 +23,17 @@ from rubrank.fusion.rules import find_rule
 from rubrank.scores.batch import ScoreBatch
 
 PerCriterion: TypeAlias = "ArrayLike | Mapping[str, float] | None"
+"""Numbers in the order of the criteria, or by name."""
 Directions: TypeAlias = "Sequence[str] | Mapping[str, str] | None"
 """Each "higher" or "lower". Typed as str: a caller's dict[str, str] would not match a Literal."""
 
+_RLVR2_OPTIONS = tuple(option.name for option in fields(RLVR2) if option.repr)
+"""The options of RLVR². Fields with repr=False are not options: they hold what the rule has learnt."""
+_make_cached_rlvr2 = lru_cache(maxsize=64, typed=True)(RLVR2)
+
 
 class Utilities(NamedTuple):
-    """Utilities and the attributes' coefficients."""
+    """Utilities, and the coefficients γ of the attributes."""
 
     utilities: np.ndarray
     gamma: np.ndarray
@@ -51,7 +56,7 @@ def fuse(
     probabilities: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> np.ndarray:
-    """One reward in [0, 1] for every rollout, from the ordering of its group on every criterion.
+    """Return one reward in [0, 1] for every rollout, from the ordering of its group on every criterion.
 
     scores: (G, K), (N, G, K), or (M, K) with `groups`: one row per rollout, one column per criterion, NaN = not scored.
     rule: another rule than RLVR², such as "gdpo"; see `find_rule`.
@@ -59,8 +64,9 @@ def fuse(
     margins: differences of at most this much are ties, ≥ 0; the same forms.
     groups: for (M, K) the label of each row's group, in any order; for (N, G, K) optionally N labels.
     attributes: (…, D) numbers ≥ 0 whose influence is to be taken out, such as lengths.
-        Of a frame, groups and attributes may be names of columns, and `criteria` says which columns are scores:
-        fuse(frame, groups="prompt_id", criteria=["Facts", "Style"], attributes=["tokens"]); criteria="all": the others.
+        If `scores` is a data frame, groups and attributes may be names of columns, and `criteria` says which columns
+        are scores: fuse(frame, groups="prompt_id", criteria=["Facts", "Style"], attributes=["tokens"]);
+        criteria="all" means all other columns.
     directions: "higher" or "lower" is better, for each criterion.
     domains: the lowest and highest score by criterion, such as {"Style": (1, 5)}, for rules that add scores up; (0, 1)
         by default. RLVR² only compares scores and needs none.
@@ -100,7 +106,7 @@ def utilities(
     probabilities: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Any:
-    """The utilities of every rollout on every criterion, in the shape of the scores.
+    """Return the utilities of every rollout on every criterion, in the shape of the scores.
 
     With attributes, a pair: utilities, and the coefficients γ of shape (K, D) for one group, else (groups, K, D) in the
     order in which groups first appear. Parameters as for `fuse`.
@@ -115,11 +121,11 @@ def utilities(
         "probabilities": probabilities,
     }
     fused = _fuse_arrays("utilities", scores, arrays, options)
-    batch = fused.batch
     if attributes is None:
         return fused.utilities
+    batch = fused.batch
     if fused.control is None or fused.gamma is None:
-        # The array has no attributes, so nothing was adjusted.
+        # `attributes` was an array of D = 0 attributes, so nothing was adjusted.
         assert fused.utilities is not None
         no_attributes = np.zeros((batch.N, batch.K, 0))
         return Utilities(fused.utilities, batch.restore_group_shape(no_attributes))
@@ -133,53 +139,61 @@ def _fuse_arrays(
     options: dict[str, Any],
     rule: str | Rule | None = None,
 ) -> Fused:
-    """Fuse with RLVR², or another rule; errors name the function that was called."""
+    """Fuse with RLVR², or another rule.
+
+    owner: the function that the user called; errors name it.
+    arrays: the keywords of `ScoreBatch.of_arrays`. options: those of RLVR², or the constants of `rule`.
+    """
     if isinstance(arrays["outcomes"], str):  # the option of that name, not observed outcomes
         options["outcomes"] = arrays["outcomes"]
         arrays["outcomes"] = None
     if isinstance(arrays["attributes"], list | tuple) and not arrays["attributes"]:
         # an empty list means no control, as `attributes: []` does in files
         arrays["attributes"] = None
-    if rule is not None:
-        if options and not isinstance(rule, str):  # a rule object has its constants already
+    if rule is not None and not isinstance(rule, str):
+        if options:  # a rule object has its constants already
             raise UnknownOption.of(owner, "keyword", next(iter(options)), arrays)
-        chosen = rule
-        if isinstance(rule, str):
-            # Imported here: the options need pydantic, which takes as long to load as NumPy.
-            from rubrank.fusion.options import find_controlled_rule
+        return apply_rule(find_rule(rule), ScoreBatch.of_arrays(scores, **arrays, owner=owner))
+    if isinstance(rule, str):
+        named_rule = _find_named_rule(owner, rule, arrays, options)
+        return apply_rule(named_rule, ScoreBatch.of_arrays(scores, **arrays, owner=owner))
 
-            if arrays["attributes"] is not None:
-                options.setdefault("adjust", "remove")
-            try:
-                chosen = find_controlled_rule(rule, owner, options)
-            except UnknownName as error:
-                unknown = [name for name in options if repr(name) == error.got]
-                if not unknown:
-                    raise
-                constants = re.findall(r"'(\w+)'", error.allowed)
-                allowed_names = sorted({*arrays, *constants, "rule"})
-                raise UnknownOption.of(owner, "keyword", unknown[0], allowed_names) from None
-        return apply_rule(find_rule(chosen), ScoreBatch.of_arrays(scores, **arrays, owner=owner))
     for name in options:
-        if name not in _OPTION_NAMES:
-            raise UnknownOption.of(
-                owner, "keyword", name, sorted({*arrays, *_OPTION_NAMES, "rule"})
-            )
+        if name not in _RLVR2_OPTIONS:
+            allowed_names = sorted({*arrays, *_RLVR2_OPTIONS, "rule"})
+            raise UnknownOption.of(owner, "keyword", name, allowed_names)
     if arrays["attributes"] is not None:
         options.setdefault("adjust", "remove")
     try:
         # Checking options takes longer than a small fit, so rules with plain options are cached. A rule that learns
         # from batch to batch must not be: calls would share what it has learnt.
         is_plain = all(type(value) in (str, int, float) for value in options.values())
-        is_plain = is_plain and options.get("pool") != "run" and options.get("width") != "run"
-        rlvr2 = _make_rule(**options) if is_plain else RLVR2(**options)
+        learns = options.get("pool") == "run" or options.get("width") == "run"
+        rlvr2 = _make_cached_rlvr2(**options) if is_plain and not learns else RLVR2(**options)
         return rlvr2(ScoreBatch.of_arrays(scores, **arrays, owner=owner))
     except InvalidInput as error:
+        # The user called `fuse` or `utilities`, and may not know the class RLVR2.
         if error.owner != RLVR2.name:
             raise
         raise type(error)(owner, error.parameter, error.allowed, error.got, error.remedy) from None
 
 
-_OPTION_NAMES = tuple(option.name for option in fields(RLVR2) if option.repr)
-"""The options of RLVR². Fields with repr=False are not options: they hold what the rule has learnt."""
-_make_rule = lru_cache(maxsize=64, typed=True)(RLVR2)
+def _find_named_rule(
+    owner: str, name: str, arrays: dict[str, Any], options: dict[str, Any]
+) -> Rule:
+    """Return the rule of that name with these constants; an unknown constant is reported as an unknown keyword."""
+    # Imported here: the options need pydantic, which takes as long to load as NumPy.
+    from rubrank.fusion.options import find_controlled_rule
+
+    if arrays["attributes"] is not None:
+        options.setdefault("adjust", "remove")
+    try:
+        return find_rule(find_controlled_rule(name, owner, options))
+    except UnknownName as error:
+        unknown_options = [option for option in options if repr(option) == error.got]
+        if not unknown_options:
+            raise
+        # The error lists the constants of the rule ("one of 'eps', 'gamma'"); a keyword may be one of the arrays, too.
+        constants = re.findall(r"'(\w+)'", error.allowed)
+        allowed_names = sorted({*arrays, *constants, "rule"})
+        raise UnknownOption.of(owner, "keyword", unknown_options[0], allowed_names) from None

@@ -1,9 +1,13 @@
 """Gates: defects that no other criterion can make up for. `Gate` decides; `Gated` applies it after a rule ("gdpo+").
 
-    reward = 0                                  if a global-quality criterion is below its maximum      (hard gate)
-    reward = factor · (lift + (1 − lift) · R̃)   otherwise; R̃ is stretched over those that passed        (soft gate)
-    factor = 1                                  if the mean of the low-quality criteria reaches the threshold
-           = floor + (1 − floor) · softgate(mean)      below it; softgate rises from 0 at 0 to 1 at the threshold
+A hard gate stops a rollout: a global-quality criterion is below its maximum, and the reward is 0. A soft gate shrinks
+the reward by a factor: the mean of the low-quality criteria (1 = clean) is below a threshold.
+
+    reward = 0                                        if a hard gate stops the rollout
+           = factor · (lift + (1 − lift) · R̃)         otherwise; R̃ is the reward of the rule, stretched to [0, 1]
+                                                      over the rollouts of the group that passed
+    factor = 1                                        if the mean reaches the threshold
+           = floor + (1 − floor) · softgate(mean)     below it; softgate rises from 0 at 0 to 1 at the threshold
 
     >>> from rubrank import Gate
     >>> gate = Gate(global_quality=["NotEmpty"], low_quality=["NoTemplate", "NoRepeats"], lift=0.25)
@@ -37,18 +41,18 @@ from rubrank.scores.spread import stretch_groups
 LIFT = 0.25
 """Default lift of `Gated`: the reward of the worst rollout that passes, before the factor."""
 _ROUNDING = 1e-6
-"""A bounded rule may fall this far below 0 by rounding."""
+"""The values of a bounded rule may fall this far below 0 by rounding; they are then raised to 0."""
 
 
 @dataclass(frozen=True, eq=False)
 class GateResult:
-    """What a gate decided; arrays have the shape of the rewards."""
+    """The decisions of a gate; arrays have the shape of the rewards."""
 
     reward: np.ndarray
     passed: np.ndarray
     """False where a global-quality criterion stopped the rollout."""
     factor: np.ndarray
-    """ρ of the soft gate; 1 if there is no defect."""
+    """What the soft gate multiplies the reward by (ρ in docs/gates.md); 1 if there is no defect."""
     low_quality: np.ndarray
     """Mean of the low-quality criteria (1 = clean); NaN if none was scored."""
     stopped_by: np.ndarray
@@ -185,10 +189,13 @@ class Gate:
         count = (~np.isnan(soft)).sum(-1)
         total = np.nan_to_num(soft, nan=0.0).sum(-1)
         low_quality = np.where(count > 0, total / np.maximum(count, 1), np.nan)
-        # t: how far the mean is on the way from 0 to the threshold. A rollout without such scores is clean.
-        t = np.clip(np.nan_to_num(low_quality, nan=1.0) / self.threshold, 0.0, 1.0)
-        softgate = t if self.shape == "linear" else t * t * (3.0 - 2.0 * t)
-        factor = np.where(t >= 1.0, 1.0, self.floor + (1.0 - self.floor) * softgate)
+        # How far the mean is on the way from 0 to the threshold. A rollout without such scores is clean.
+        progress = np.clip(np.nan_to_num(low_quality, nan=1.0) / self.threshold, 0.0, 1.0)
+        softgate = progress
+        if self.shape == "smoothstep":
+            softgate = progress * progress * (3.0 - 2.0 * progress)
+        # floor + (1 − floor) may differ from 1 by rounding, hence the exact 1 for clean rollouts.
+        factor = np.where(progress >= 1.0, 1.0, self.floor + (1.0 - self.floor) * softgate)
 
         lifted = reward
         if columns and self.lift:
@@ -214,22 +221,23 @@ def _lift_rewards(
     is_gated: np.ndarray,
     lift: float,
 ) -> np.ndarray:
-    """Stretch the rewards over the rollouts that passed to [0, 1], and then to [lift, 1].
+    """Stretch the rewards of the rollouts that passed to [0, 1] within their group, and then to [lift, 1].
 
+    starts: the first position of each group, and the end; None: each row of `reward` is a group.
     is_gated: False where the query's rubric has no gate; such rewards are unchanged.
     """
     if not is_gated.any():
         return reward
     if starts is None:
-        G = reward.shape[-1] if reward.ndim else 1
-        starts = np.arange(0, reward.size + 1, max(G, 1))
-    share = stretch_groups(reward.ravel(), starts, passed.ravel()).reshape(reward.shape)
-    return np.where(is_gated, lift + (1.0 - lift) * share, reward)
+        group_size = reward.shape[-1] if reward.ndim else 1
+        starts = np.arange(0, reward.size + 1, max(group_size, 1))
+    stretched = stretch_groups(reward.ravel(), starts, passed.ravel()).reshape(reward.shape)
+    return np.where(is_gated, lift + (1.0 - lift) * stretched, reward)
 
 
 def _find_columns(keys: Sequence[str | int], K: int, criteria: Sequence[str] | None) -> list[int]:
     """Return the column numbers of criteria given by name or number; raises InvalidInput for unknown ones."""
-    number_of = {name: k for k, name in enumerate(criteria or ())}
+    column_of = {name: k for k, name in enumerate(criteria or ())}
     columns = []
     for key in keys:
         if isinstance(key, str) and criteria is None:
@@ -237,9 +245,9 @@ def _find_columns(keys: Sequence[str | int], K: int, criteria: Sequence[str] | N
             raise InvalidInput(
                 "Gate", "criteria", allowed=allowed, got="None", remedy="Name the columns."
             )
-        if isinstance(key, str) and key not in number_of:
-            raise UnknownName.of("Gate", "criterion", key, number_of)
-        k = number_of[key] if isinstance(key, str) else int(key)
+        if isinstance(key, str) and key not in column_of:
+            raise UnknownName.of("Gate", "criterion", key, column_of)
+        k = column_of[key] if isinstance(key, str) else int(key)
         if not 0 <= k < K:
             raise InvalidInput(
                 "Gate",
@@ -256,8 +264,10 @@ def _find_columns(keys: Sequence[str | int], K: int, criteria: Sequence[str] | N
 class Gated:
     """A rule followed by a gate on the gate criteria of the rubric. "gdpo+" is `Gated(gdpo)`.
 
-        weighted means 0.9, 0.8, 0.7; the second is empty (global quality 0), the third has a template (low quality 0)
-        weighted-mean+ = 1, 0, 0.25 · 0.5 = 0.125          those that passed, stretched to [0, 1], lifted to [0.25, 1]
+        weighted means              0.9, 0.8, 0.7     the second rollout is empty (global quality 0),
+                                                      the third has a template (low quality 0)
+        stretched and lifted        1,   –,   0.25    0.9 and 0.7 passed: to [0, 1], and then to [0.25, 1]
+        weighted-mean+              1,   0,   0.125   the second is stopped; the factor of the third is 0.5
 
     grade A: docs/gates.md. `gate` holds the options; its criteria come from the batch.
 
@@ -283,8 +293,8 @@ class Gated:
 
     @property
     def bounded(self) -> bool:
-        """Are the rewards from 0 to 1? They are, unless they are advantages."""
-        return getattr(self.rule, "scale", "ranking") == "ranking"
+        """Are the rewards from 0 to 1? They are, unless they are the advantages of RLVR² with scale="utility"."""
+        return getattr(self.rule, "scale", None) != "utility"
 
     @property
     def name(self) -> str:
@@ -298,26 +308,31 @@ class Gated:
         fused = apply_rule(self.rule, batch)
         values_M = fused.value_M
         details = fused.details
-        # RLVR² with scale="utility" gives advantages. The gate sees its ranking, and `_gate_advantages` then applies
-        # the gate's decisions to the advantages.
+        # The gate needs values ≥ 0. How they are obtained depends on the rule:
         reference_span_N = details.get("reference_span")
         if reference_span_N is not None:
+            # RLVR² with scale="utility" gives advantages. The gate sees its ranking, and `_gate_advantages` then
+            # applies the gate's decisions to the advantages.
             values_M = fused.ranking_M
         elif not self.rule.bounded:
             values_M = stretch_groups(values_M, batch.starts)
             details = {**details, "stretched": values_M}
-        elif fused.control is not None and self.bounded and fused.fit is None:
+        elif fused.control is not None and fused.fit is None:
+            # Attributes were taken out of the values of a bounded rule, which may have moved them out of [0, 1].
+            # RLVR² (which has a fit) takes attributes out before it ranks, and stays inside.
             values_M = _fit_into_unit(values_M, batch)
         else:
-            # A rule of the library may fall below 0 by rounding; a user's rule may claim to be bounded and not be.
             lowest = values_M.min(initial=0.0)
             if lowest < -_ROUNDING and not is_from_library(self.rule):
+                # A user's rule may claim to be bounded and not be.
                 allowed = "from 0 to 1, as its `bounded` says"
                 owner = f"rule {self.rule.name!r}"
                 remedy = "Set bounded = False."
                 raise InvalidInput(
                     owner, "the value", allowed=allowed, got=f"{lowest:g}", remedy=remedy
                 )
+            if -_ROUNDING <= lowest < 0.0:
+                values_M = np.maximum(values_M, 0.0)
         hard_names = [c.name for c in batch.gate_criteria if c.layer == "global_quality"]
         soft_names = [c.name for c in batch.gate_criteria if c.layer == "low_quality"]
         gate = replace(
@@ -335,7 +350,7 @@ class Gated:
         return replace(fused, rule=self.name, details=details, gate=gate, gated=gated)
 
     def state(self) -> dict[str, Any]:
-        """Return the state of the rule, or None if it does not learn, as JSON data."""
+        """Return the state as JSON data; "gated" holds that of the rule, None if the rule does not learn."""
         inner = self.rule.state() if isinstance(self.rule, Stateful) else None
         return {"rule": self.name, "version": 1, "gated": inner}
 
@@ -354,10 +369,11 @@ def _fit_into_unit(values_M: np.ndarray, batch: ScoreBatch) -> np.ndarray:
     """
     if not batch.N:
         return values_M
-    low_N = np.minimum(np.minimum.reduceat(values_M, batch.starts[:-1]), 0.0)
-    high_N = np.maximum.reduceat(values_M, batch.starts[:-1]) - low_N
-    size_N = np.maximum(high_N, 1.0)
-    return np.asarray((values_M - low_N[batch.group_of_row]) / size_N[batch.group_of_row])
+    shift_N = np.minimum(np.minimum.reduceat(values_M, batch.starts[:-1]), 0.0)
+    highest_N = np.maximum.reduceat(values_M, batch.starts[:-1]) - shift_N
+    divisor_N = np.maximum(highest_N, 1.0)
+    shifted_M = values_M - shift_N[batch.group_of_row]
+    return np.asarray(shifted_M / divisor_N[batch.group_of_row])
 
 
 def _gate_advantages(
@@ -367,15 +383,17 @@ def _gate_advantages(
 
     span_N: best minus worst of a strict order, on the scale of the advantages.
 
-    A stopped rollout gets the value `lift/(1 − lift)` of that span below the worst rollout that passed: the same
-    distance, relative to the span, as with rewards. The soft factor pulls the others towards that value.
+    A stopped rollout gets the stop value: it lies `lift/(1 − lift)` of that span below the worst rollout that passed.
+    That is the same distance as with rewards, where stopped rollouts have 0 and those that passed lie in [lift, 1].
+    The factor of the soft gate pulls the others towards the stop value. A group whose rubric has no gate is unchanged.
     """
     if not batch.N:
         return value_M
     lift = gate.lift or 0.0
     worst_N = np.minimum.reduceat(np.where(gated.passed, value_M, np.inf), batch.starts[:-1])
-    floor_N = np.where(np.isfinite(worst_N), worst_N, 0.0) - lift / (1.0 - lift) * span_N
-    floor_M = floor_N[batch.group_of_row]
-    gated_M = np.where(gated.passed, floor_M + gated.factor * (value_M - floor_M), floor_M)
+    worst_N = np.where(np.isfinite(worst_N), worst_N, 0.0)  # no rollout of the group passed
+    stop_N = worst_N - lift / (1.0 - lift) * span_N
+    stop_M = stop_N[batch.group_of_row]
+    gated_M = np.where(gated.passed, stop_M + gated.factor * (value_M - stop_M), stop_M)
     is_gated_M = np.asarray(batch.gates_in_rubric_NC.any(1))[batch.group_of_row]
     return subtract_mean(np.where(is_gated_M, gated_M, value_M), batch)

@@ -1,9 +1,10 @@
-"""Read the prose of a response: text without code, list items, headings, sentences, and phrases in it.
+"""Read the prose of a response: the text outside code, its list items, headings and sentences, and phrases in it.
 
     >>> [item.text for item in list_items("一、苹果\\n二、香蕉")]
     ['苹果', '香蕉']
 
-The criteria of `verifiers/paper` and the gates share these definitions. Everything here takes linear time.
+The criteria of `verifiers/paper` and the gates share these definitions. Everything here takes linear time: patterns use
+possessive quantifiers (`*+`, `++`), which never give back what they matched, or have an upper limit.
 """
 
 from __future__ import annotations
@@ -20,41 +21,64 @@ from rubrank.texts.visible import FENCE, remove_invisible
 COMMAS = ",，、،﹐︐"
 HAN = "\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003134f"
 UNSPACED = f"{HAN}\u3040-\u30ff\u0e00-\u0e7f"
-"""Characters of scripts without spaces: a word beside them is a word of its own."""
+"""Ranges of characters of scripts without spaces (Han, kana, Thai): a word beside them is a word of its own."""
+
+# ---- patterns -------------------------------------------------------------------------------------------------------
 
 _INLINE_CODE = re.compile(r"`[^`\n]{1,1000}`")
-_ADDRESS = re.compile(r"(?:https?://|www\.)[^\s<>\"'）】]{1,2000}")
-_NUMERAL = "一二三四五六七八九十百"
-_DOTS = "•·●○◦▪■□◆▶►➢✓✔✅‣⁃・"  # bullets that need no space after them
-_SPACED = "-*+–"  # bullets that need a space after them; but "-a" is a bullet, too, and "-5" is not
-_BULLET_SIGN = rf"[ \t]*+(?:[{_SPACED}][ \t]++|-(?=[^\W\d_])|[{_DOTS}][ \t]*+)(?=\S)"
+_WEB_ADDRESS = re.compile(r"(?:https?://|www\.)[^\s<>\"'）】]{1,2000}")
+
+# The sign at the beginning of a list item: "- a", "* a", "-a" (but not "-5"), "•a", "  ✓ a".
+_SPACED_BULLETS = "-*+–"  # need a space after them
+_UNSPACED_BULLETS = "•·●○◦▪■□◆▶►➢✓✔✅‣⁃・"  # need none
+_BULLET_SIGN = (
+    r"[ \t]*+(?:"
+    rf"[{_SPACED_BULLETS}][ \t]++"  # - a
+    r"|-(?=[^\W\d_])"  # -a: a dash before a letter
+    rf"|[{_UNSPACED_BULLETS}][ \t]*+"  # •a
+    r")(?=\S)"
+)
+# The same for numbered items, which may be bold ("**1. a**") or headings ("## 1. a").
+_HAN_NUMERALS = "一二三四五六七八九十百"
 _NUMBER_SIGN = (
     r"[ \t]*+(?:\*\*|#{1,6}[ \t])?(?:"
-    r"\d{1,4}[.)](?=[ \t]\S)|\d{1,4}[、．]"  # 1. or 1) or 1、
-    rf"|[(（](?:\d{{1,3}}|[{_NUMERAL}]{{1,3}})[)）]|[①-⑳]|[{_NUMERAL}]{{1,3}}、"  # (1) or （一） or ① or 一、
+    r"\d{1,4}[.)](?=[ \t]\S)"  # 1. or 1)
+    r"|\d{1,4}[、．]"  # 1、
+    rf"|[(（](?:\d{{1,3}}|[{_HAN_NUMERALS}]{{1,3}})[)）]"  # (1) or （一）
+    r"|[①-⑳]"
+    rf"|[{_HAN_NUMERALS}]{{1,3}}、"  # 一、
     r"|[0-9]\ufe0f?\u20e3|\U0001f51f"  # number as an emoji
     r"|(?:[a-zA-Z]|[ivxIVX]{1,5})[.)](?=[ \t]\S)"  # a) or iv.
     r")[ \t]*+(?=\S)"
 )
+# A line that is a horizontal rule: "---", "* * *", "___", "=====".
 _RULE_LINE = (
-    r"[ \t]{0,3}(?:(?:\*[ \t]*+){3,}+|(?:-[ \t]*+){3,}+|(?:_[ \t]*+){3,}+|={3,}+[ \t]*+)(?=\n|\Z)"
+    r"[ \t]{0,3}(?:"
+    r"(?:\*[ \t]*+){3,}+|(?:-[ \t]*+){3,}+|(?:_[ \t]*+){3,}+|={3,}+[ \t]*+"
+    r")(?=\n|\Z)"
 )
+# The beginning of a heading: "# a", "### a", or "##" alone on its line.
 _HEADING_START = r"[ \t]{0,3}#{1,6}(?:[ \t]++(?=\S)|(?=\n|\Z))"
+
+# Groups of a list item: 1 its indentation (looked up before the sign takes it), 2 its text.
 _BULLET = re.compile(rf"(?=([ \t]*)){_BULLET_SIGN}(.*)")
 _NUMBERED = re.compile(rf"(?=([ \t]*)){_NUMBER_SIGN}(.*)")
 _RULE = re.compile(_RULE_LINE)
 _HEADING = re.compile(_HEADING_START)
 
 # What divides pieces of prose: a blank line, a heading, a rule, the sign of a list item. Most lines begin with letters
-# that begin none of these; excluding them first is several times as fast.
+# that begin none of these; excluding them first is several times as fast. Not excluded: "a." and "b)", and i, v and x,
+# of which Roman numerals such as "iv." consist.
 _PLAIN_START = r"[A-HJ-UWYZa-hj-uwyz][^.)]"
 _BETWEEN_PIECES = re.compile(
     rf"\n(?!{_PLAIN_START})"
     rf"(?:[^\S\n]*+(?=\n|\Z)|{_HEADING_START}[^\n]*+|{_RULE_LINE}|{_BULLET_SIGN}|{_NUMBER_SIGN})"
 )
+# A title with a line of "=" or "-" below it; group 1 or group 2 is the title.
 _UNDERLINED_TITLE = re.compile(
     r"(?m)^[ ]{0,3}(?![-*+>#|=\d ])([^\n]{1,200})\n={2,}[ \t]*$"
-    # Dashes make a title of a short line that is a block of its own; elsewhere they are a rule.
+    # Dashes make a title only of a short line after a blank one that does not end like a sentence; elsewhere they are
+    # a rule.
     r"|(?:\A|(?<=\n\n))[ ]{0,3}(?![-*+>#|=\d ])([^\n]{1,80}[^\n.!?。！？:：,，;；])\n-{2,}[ \t]*$"
 )
 _DECORATION = " \t\r\n*_#>`~\"'“”‘’「」『』"
@@ -65,19 +89,26 @@ _UNSPACED_CHAR = re.compile(f"[{UNSPACED}]")
 
 
 def has_fence(text: str) -> bool:
-    """Tell whether the text may hold a code fence."""
+    """Tell whether the text may hold a code fence: a quick test before a slow one."""
     return "```" in text or "~~~" in text
 
 
 def split_code(text: str) -> tuple[list[str], list[tuple[str, str]], bool]:
-    """Return the lines outside code fences, the (tag, code) of every fence, and whether the last fence stays open."""
+    """Split a text at its code fences.
+
+    Returns the lines outside code, with an empty line in place of each block; the (tag, code) of every block, such as
+    ("python", "print(1)"); and whether the last fence is never closed.
+    """
     outside: list[str] = []
     blocks: list[tuple[str, str]] = []
     open_mark = ""
     tag = ""
     code: list[str] = []
     for line in text.splitlines():
-        fence = FENCE.match(line) if "`" in line or "~" in line else None
+        fence = (
+            FENCE.match(line) if "`" in line or "~" in line else None
+        )  # 1: the mark, 2: the rest
+        # A block is closed by a mark of the same character that is at least as long, with nothing behind it.
         if open_mark and fence and fence[1].startswith(open_mark) and not fence[2].strip():
             blocks.append((tag, "\n".join(code)))
             open_mark = ""
@@ -102,7 +133,7 @@ def remove_code(text: str) -> str:
     if "`" in text:
         text = _INLINE_CODE.sub(" ", text)
     if "://" in text or "www." in text:
-        text = _ADDRESS.sub(" ", text)
+        text = _WEB_ADDRESS.sub(" ", text)
     return text
 
 
@@ -111,7 +142,7 @@ def remove_code(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One entry of a list; `indent` is in columns."""
+    """One list item, without its sign; `indent` counts columns, four for a tab."""
 
     kind: Literal["bullet", "numbered"]
     indent: int
@@ -119,24 +150,24 @@ class Item:
 
 
 def list_items(text: str) -> list[Item]:
-    """Return the entries of all lists outside code, including nested ones, in order."""
+    """Return the items of all lists outside code, including nested ones, in order."""
     items: list[Item] = []
     for line in split_code(text)[0]:
         if not line.strip() or _RULE.match(line):
             continue
         kind: Literal["bullet", "numbered"] = "bullet"
-        entry = _BULLET.match(line)
-        if not entry:
+        match = _BULLET.match(line)
+        if not match:
             kind = "numbered"
-            entry = _NUMBERED.match(line)
-        if entry:
-            indent = len(entry[1].expandtabs(4))
-            items.append(Item(kind, indent, entry[2].strip()))
+            match = _NUMBERED.match(line)
+        if match:
+            indent = len(match[1].expandtabs(4))
+            items.append(Item(kind, indent, match[2].strip()))
     return items
 
 
 def is_item(line: str) -> bool:
-    """Tell whether a list entry begins on this line."""
+    """Tell whether a list item begins on this line."""
     if _RULE.match(line):
         return False
     return bool(_BULLET.match(line) or _NUMBERED.match(line))
@@ -158,7 +189,10 @@ def strip_decoration(line: str) -> str:
 
 
 def mark_titles(raw: str) -> str:
-    """Rewrite underlined titles ("Title\\n=====") as headings ("# Title"), in texts without code fences."""
+    """Rewrite underlined titles ("Title\\n=====") as headings ("# Title").
+
+    Texts with code fences are returned unchanged: the pattern would also match inside code.
+    """
     if has_fence(raw) or ("\n==" not in raw and "\n--" not in raw):
         return raw
     return _UNDERLINED_TITLE.sub(lambda match: f"# {match[1] or match[2]}\n", raw)
@@ -168,9 +202,9 @@ def mark_titles(raw: str) -> str:
 
 
 def sentences(text: str) -> list[str]:
-    """Return the sentences of the prose: not code, headings and rules; each list entry starts a new sentence.
+    """Return the sentences of the prose, without code, headings and rules; each list item starts a new sentence.
 
-    Marks end a sentence as in `Text.sentences`, which differs in that it leaves nothing out.
+    `Text.sentences` ends sentences at the same marks, but leaves nothing out.
     """
     prose = "\n".join(split_code(mark_titles(text))[0])
     pieces = _BETWEEN_PIECES.split("\n" + prose)
@@ -187,34 +221,34 @@ def fold_visible(text: str) -> str:
 
 @lru_cache(maxsize=4096)
 def fold_phrase(phrase: str) -> str:
-    """Prepare a phrase of the rubric for searching in a folded text; cached, since phrases come again and again."""
+    """Fold a phrase of the rubric like the text in which it is searched; cached, since every response repeats it."""
     return fold_visible(phrase)
 
 
 def count_phrase(text: str, phrase: str, *, whole: bool = True, enough: int | None = None) -> int:
-    """Count the phrase in the text, both folded; as a whole word where words are separated by spaces.
+    """Count how often the phrase occurs in the text without overlaps. Both must be folded.
 
-    `enough`: stop counting at this number, which is faster if more does not matter.
+    whole: "art" does not count in "start"; in scripts without spaces it counts anywhere.
+    enough: stop counting at this number, which is faster if more does not matter.
     """
     if not phrase:
         return 0
     needs_start = whole and _is_word_character(phrase[0])
     needs_end = whole and _is_word_character(phrase[-1])
     count = 0
-    at = text.find(phrase)
-    while at >= 0 and count != enough:
-        end = at + len(phrase)
-        inside_word = (needs_start and at > 0 and _is_word_character(text[at - 1])) or (
-            needs_end and _is_word_character(text[end : end + 1])
-        )
-        if inside_word:
-            at = text.find(phrase, at + 1)
+    start = text.find(phrase)
+    while start >= 0 and count != enough:
+        end = start + len(phrase)
+        continues_word = needs_start and start > 0 and _is_word_character(text[start - 1])
+        is_continued = needs_end and end < len(text) and _is_word_character(text[end])
+        if continues_word or is_continued:
+            start = text.find(phrase, start + 1)
         else:
             count += 1
-            at = text.find(phrase, end)
+            start = text.find(phrase, end)
     return count
 
 
 def _is_word_character(char: str) -> bool:
-    """Tell whether the character would make another word of the letters beside it."""
+    """Tell whether the character and a letter beside it belong to one word."""
     return char.isalnum() and not _UNSPACED_CHAR.match(char)

@@ -27,12 +27,17 @@ from rubrank.texts.words import count_words, split_words
 _BLANK_LINES = re.compile(r"\n\s*\n")
 _NOT_LETTERS = re.compile(r"[\W\d_]+")
 _INVISIBLE = re.compile(
-    "[\\s\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]+"
+    "[\\s"
+    "\x00-\x1f\x7f-\x9f"  # control characters
+    "\xad\u180e\u200b-\u200d\u2060-\u2064\ufeff"  # soft hyphen, zero-width spaces and joiners, byte order mark
+    "\u061c\u200e\u200f\u2028-\u202e\u2065-\u206f"  # marks of direction, separators of lines and paragraphs
+    "\ufe00-\ufe0f"  # variation selectors, which choose the form of the character before
+    "]+"
 )
 
 
 class Text:
-    """One text with its units; `str(text)` returns the text itself."""
+    """One text with its units. `raw`, `str(text)`, `in` and `len` give the text itself."""
 
     def __init__(self, text: str) -> None:
         self.raw = text
@@ -51,7 +56,7 @@ class Text:
 
     @cached_property
     def shown(self) -> Text:
-        """What a reader sees of the text (`visible.py`); the text itself if nothing is hidden."""
+        """The part of the text that a reader sees (`visible.py`); this object itself if nothing is hidden."""
         visible_text = visible(self.raw)
         if visible_text == self.raw:
             return self
@@ -121,7 +126,11 @@ class Text:
 
 
 def fold(text: str) -> str:
-    """Prepare a text for comparison: compatible forms (NFKC), no case, straight apostrophes, single spaces."""
+    """Prepare a text for comparison: "Ｉt’s  ﬁne" → "it's fine".
+
+    Compatible forms are made equal (Unicode NFKC: wide letters, ligatures), letters lower case, apostrophes straight,
+    and white space single spaces.
+    """
     if not text.isascii():
         text = unicodedata.normalize("NFKC", text)
     return " ".join(text.casefold().replace("’", "'").split())

@@ -1,11 +1,14 @@
 """How much of an attribute's influence is taken out of the reward.
 
-    fuse(scores, attributes=tokens[..., None], adjust="remove")            formatting control: all, of either sign
+    fuse(scores, attributes=tokens[..., None], adjust="remove")            formatting control
     fuse(scores, attributes=tokens[..., None], adjust=attenuate(0.5))      reasoning-efficiency control
 
-`attenuate(lam)` takes out the share lam of a positive coefficient and leaves other coefficients as they are. A random
-draw is a function of seed, group, criterion and attribute alone: it does not depend on the batch, its order, or the
-process that computes it.
+Every attribute has a coefficient for each group and criterion: positive if more of it (longer, more bold text) wins.
+"remove" takes out the whole coefficient, positive or negative. `attenuate(lam)` takes out the share lam of a positive
+coefficient and leaves negative ones as they are.
+
+A random draw is a function of seed, group, criterion and attribute alone: it does not depend on the batch, its order,
+or the process that computes it.
 """
 
 from __future__ import annotations
@@ -42,9 +45,9 @@ class Attenuate:
         if self.draw == "bernoulli":
             return (uniform < self.lam).astype(float)
         if self.draw == "uniform":
-            # The widest uniform distribution within [0, 1] whose mean is lam.
-            half = min(self.lam, 1.0 - self.lam)
-            return self.lam - half + 2.0 * half * uniform
+            # The widest uniform distribution within [0, 1] whose mean is lam: lam ± half_width.
+            half_width = min(self.lam, 1.0 - self.lam)
+            return self.lam - half_width + 2.0 * half_width * uniform
         return np.full(uniform.shape, float(self.lam))
 
     def __str__(self) -> str:
@@ -109,7 +112,8 @@ def draw_shares(
         isinstance(adjustment, Attenuate) and adjustment.draw != "fixed"
         for adjustment in adjustments
     )
-    uniform_NKD = share_NKD  # not read by fixed shares
+    # Hashing all names takes time, and fixed shares only need the shape of the draws.
+    uniform_NKD = np.zeros_like(share_NKD)
     if is_random:
         uniform_NKD = draw_uniform(seed, groups, criteria, attributes)
     for d, adjustment in enumerate(adjustments):

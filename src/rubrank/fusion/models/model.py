@@ -1,4 +1,4 @@
-"""Utility models (outcomes of comparisons → utilities): the contract, the registry, and the three of the library.
+"""Utility models turn outcomes of comparisons into utilities: their contract, their registry, and the built-in ones.
 
 Three rollouts; the first beat both others, who tied:
 
@@ -20,10 +20,14 @@ How to add a model: write a class with `name` and `fit` and register it.
         def fit(self, wins, ridge):
             return np.sign(wins - wins.swapaxes(-1, -2)).sum(-1) / ridge
 
-Then `fuse(scores, model="copeland")` works everywhere. Each ordering is fitted once and remembered. A model that also
-has a `link` (see `LinkModel`) can adjust for attributes. A model that sets `weighted = True` accepts rows that stand
-for several tied rollouts, with wins and ridge multiplied by their number. The problems are then much smaller if many
-rollouts tie. Groups have at most 4,096 rollouts.
+Then `fuse(scores, model="copeland")` works everywhere. The fit of an ordering is cached, so `fit` must depend on its
+arguments alone. A model may have two more abilities:
+
+    link                see `LinkModel`: the model can adjust for attributes
+    weighted = True     `fit` accepts rows that stand for several tied rollouts, with wins and ridge multiplied by their
+                        number; the problems are then much smaller if many rollouts tie
+
+Groups have at most 4,096 rollouts.
 """
 
 from __future__ import annotations
@@ -48,7 +52,7 @@ from rubrank.fusion.models.newton import maximise
 
 @runtime_checkable
 class UtilityModel(Protocol):
-    """What every utility model can do."""
+    """The contract of a utility model."""
 
     name: str
 
@@ -66,13 +70,16 @@ class LinkModel(UtilityModel, Protocol):
         ...
 
 
-_MODELS: dict[str, UtilityModel] = {}
+_BUILT_IN_NAMES = frozenset({"bradley-terry", "thurstone", "borda"})
+_M = TypeVar("_M")
+
+# The registry: what is known about each registered model, by its name.
+_models: dict[str, UtilityModel] = {}
 _sources: dict[str, Any] = {}
 """The class, instance or function that each model was registered from; registering it again replaces the model."""
-_homes: dict[str, str] = {}
-"""The module that registers each model when it is imported; "" if it was registered by a script or a function."""
-_LIBRARY = frozenset({"bradley-terry", "thurstone", "borda"})
-_M = TypeVar("_M")
+_modules: dict[str, str] = {}
+"""The module that registers each model when it is imported, so that worker processes can import it as well; "" if a
+script or a function registered it."""
 
 
 @overload
@@ -92,10 +99,11 @@ def utility_model(name: Any = None) -> Any:
     def register(chosen_name: str | None, source: Any) -> Any:
         model = _make_model(chosen_name, source)
         check_call("utility_model", model.fit, "wins", "ridge")
-        check_free("utility_model", model.name, source, _sources.get, model.name in _LIBRARY)
-        _MODELS[model.name] = model
+        is_built_in = model.name in _BUILT_IN_NAMES
+        check_free("utility_model", model.name, source, find=_sources.get, reserved=is_built_in)
+        _models[model.name] = model
         _sources[model.name] = source
-        _homes[model.name] = importable_home()
+        _modules[model.name] = importable_home()
         return source
 
     return make_decorator(register, name)
@@ -103,7 +111,7 @@ def utility_model(name: Any = None) -> Any:
 
 @dataclass(frozen=True)
 class _FunctionModel:
-    """A function `fit(wins, ridge)` as a model."""
+    """Makes a model of a function `fit(wins, ridge)`."""
 
     name: str
     fit: Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -134,7 +142,7 @@ def _make_model(chosen_name: str | None, source: Any) -> Any:
 
 
 def find_model(name: str | UtilityModel) -> UtilityModel:
-    """Return the model of that name; a model is returned as it is. Raises UnknownName if there is none."""
+    """Return the model of that name; a model object is returned unchanged. Raises UnknownName for an unknown name."""
     if not isinstance(name, str):
         if isinstance(name, UtilityModel) and not isinstance(name, type):
             return name
@@ -145,25 +153,28 @@ def find_model(name: str | UtilityModel) -> UtilityModel:
             got=repr(name),
             remedy="Pass model='bradley-terry'.",
         )
-    if name not in _MODELS:
-        load_plugins()
-    if name not in _MODELS:
-        raise UnknownName.of("find_model", "model", name, _MODELS)
-    return _MODELS[name]
+    if name not in _models:
+        load_plugins()  # an installed package may register it
+    if name not in _models:
+        raise UnknownName.of("find_model", "model", name, _models)
+    return _models[name]
 
 
 def find_model_home(name: str | UtilityModel) -> str | None:
-    """Return the module that registers a user's model, "" if no module does; None for the library's and instances."""
-    if not isinstance(name, str) or name in _LIBRARY:
+    """Return the module that registers a user's model; "" if no module does.
+
+    None for a built-in model and for a model object: other processes need no import to have these.
+    """
+    if not isinstance(name, str) or name in _BUILT_IN_NAMES:
         return None
-    return _homes[find_model(name).name]
+    return _modules[find_model(name).name]
 
 
 @only_our_errors
 def model_names() -> tuple[str, ...]:
     """Return the names of all registered models."""
     load_plugins()
-    return tuple(sorted(_MODELS))
+    return tuple(sorted(_models))
 
 
 # ------------------------------------------------------------------------------------------- the models of the library

@@ -20,7 +20,7 @@ from rubrank.errors import InvalidInput
 
 @dataclass(frozen=True)
 class CheckedRule:
-    """Base of the built-in rules: checks each constant with the check of its field."""
+    """Base of the built-in rules: runs the check of every constant. Raises InvalidInput for the first wrong one."""
 
     def __post_init__(self) -> None:
         for constant in fields(self):
@@ -38,7 +38,7 @@ class LocalRule(CheckedRule):
 def number(
     default: float, *, low: float | str = 0.0, high: float = math.inf, above: bool = False
 ) -> Any:
-    """Declare a constant from `low` to `high`; `low` may name another constant, and above=True excludes it."""
+    """Declare a constant from `low` to `high`; `low` may name another constant, and above=True excludes `low`."""
     return field(
         default=default, metadata={"check": partial(_check_number, low=low, high=high, above=above)}
     )
@@ -55,14 +55,17 @@ def flag(default: bool) -> Any:
 
 
 def _check_number(rule: Any, name: str, low: float | str, high: float, above: bool) -> None:
+    """Raise InvalidInput if the constant `name` of the rule is not a number in the declared range."""
     value = getattr(rule, name)
     lowest = getattr(rule, low) if isinstance(low, str) else low
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if is_number and lowest <= value <= high and not (above and value == lowest):
         return
-    allowed = f"a number from {lowest:g} to {high:g}"
-    if math.isinf(high):
-        allowed = f"a number {'>' if above else '≥'} {lowest:g}"
+    allowed = f"a number {'>' if above else '≥'} {lowest:g}"
+    if not math.isinf(high):
+        allowed = f"a number from {lowest:g} to {high:g}"
+        if above:
+            allowed = f"a number above {lowest:g} and at most {high:g}"
     default = next(f.default for f in fields(rule) if f.name == name)
     raise InvalidInput(
         rule.name, name, allowed=allowed, got=repr(value), remedy=f"Use {default!r}."
@@ -89,7 +92,7 @@ def _check_flag(rule: Any, name: str) -> None:
 
 
 def check_state(rule: Any, version: int, state: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the saved state; raises InvalidInput if another rule or version saved it."""
+    """Return the saved state of a rule that learns; raises InvalidInput if another rule or version saved it."""
     saved_name = state.get("rule") if isinstance(state, Mapping) else None
     saved_version = state.get("version") if isinstance(state, Mapping) else None
     if saved_name != rule.name or saved_version != version:

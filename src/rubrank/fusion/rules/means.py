@@ -2,6 +2,9 @@
 
 Every class documents its rule in the same way: what it does, an example with numbers, the formula, how well the formula
 is documented elsewhere ("grade"; docs/rules.md explains the letters), and what happens to missing scores.
+
+In the formulas, s is a score scaled from 0 to 1 by its domain, w the weight of its criterion, and R the value of the
+rollout. Suffixes of arrays say what they run over: M rollouts, K criteria, N groups, C gate criteria.
 """
 
 from __future__ import annotations
@@ -137,6 +140,7 @@ class RuleFusion(checks.LocalRule):
                 if name not in names:
                     raise UnknownName.of(self.name, "hard", name, names)
         hard_K = np.array([self._is_hard(c, ranked=True) for c in batch.criteria], bool)
+        # Hard rules look at the scores themselves, not at scores from which attributes were taken out.
         is_broken_M = (batch.scored_unit_MK[:, hard_K] < self.threshold).any(1)
         if batch.gates_MC is not None:
             hard_C = np.array([self._is_hard(c, ranked=False) for c in batch.gate_criteria], bool)
@@ -152,7 +156,7 @@ class RuleFusion(checks.LocalRule):
         return Fused(batch, self.name, value_M, details={"broken": is_broken_M})
 
     def _is_hard(self, criterion: CriterionData, ranked: bool) -> bool:
-        """Is it a hard rule? ranked: it is one of the ranked criteria, not of the gate criteria."""
+        """Tell whether it is a hard rule. ranked: it is one of the ranked criteria, not of the gate criteria."""
         if self.hard == "gates":
             return not ranked and criterion.layer == "global_quality"
         if self.hard == "verified":
@@ -204,7 +208,8 @@ class Geometric(checks.LocalRule):
         """Return the geometric mean of each rollout's scores."""
         logs_MK = np.log(np.maximum(batch.unit_MK, 0.0) + self.eps)
         value_M = np.exp(average_scores(logs_MK, batch.weights_NK, batch))
-        if not batch.complete:  # fill with the mean of means, not of logs
+        if not batch.complete:
+            # A rollout without any score gets the mean of its group's values; `average_scores` used the mean of logs.
             value_M = fill_unknown(np.where(batch.missing_MK.all(1), np.nan, value_M), batch, 0.5)
         return Fused(batch, self.name, value_M)
 
@@ -228,8 +233,8 @@ class MeanVariance(checks.LocalRule):
     def __call__(self, batch: ScoreBatch) -> Fused:
         """Return the mean minus λ times the variance of each rollout's scores."""
         mean_M = average_scores(batch.unit_MK, batch.weights_NK, batch)
-        around_MK = batch.unit_MK - mean_M[:, None]
-        variance_M = average_scores(around_MK * around_MK, batch.weights_NK, batch, empty=0.0)
+        deviation_MK = batch.unit_MK - mean_M[:, None]
+        variance_M = average_scores(deviation_MK**2, batch.weights_NK, batch, empty=0.0)
         return Fused(batch, self.name, mean_M - self.lam * variance_M)
 
 
@@ -380,8 +385,9 @@ class LogSigmoid(checks.LocalRule):
             )
         distance_MK = zero_missing((batch.unit_MK - reference) / self.temperature, batch)
         logs_MK = -np.logaddexp(0.0, -distance_MK)  # log σ(x) = −log(1 + e^−x), without overflow
-        weight = expand_rows(mask_weights(batch, batch.weights_NK).sum(1), batch)
-        value_M = weight * average_scores(logs_MK, batch.weights_NK, batch, empty=0.0)
+        # The mean times the whole weight of the group's criteria: missing scores do not make the sum smaller.
+        whole_weight_M = expand_rows(mask_weights(batch, batch.weights_NK).sum(1), batch)
+        value_M = whole_weight_M * average_scores(logs_MK, batch.weights_NK, batch, empty=0.0)
         return Fused(batch, self.name, value_M)
 
 
@@ -408,17 +414,18 @@ class RVPO(checks.LocalRule):
     def __call__(self, batch: ScoreBatch) -> Fused:
         """Return the soft minimum of each rollout's z-scores."""
         z_MK = compute_z_scores(batch.unit_MK, batch, ddof=1, eps=self.eps, floor=self.floor)
-        share = expand_rows(normalise_weights(batch, batch.weights_NK), batch)  # b of the formula
+        b_MK = expand_rows(normalise_weights(batch, batch.weights_NK), batch)
         if self.kappa == 0.0:
-            return Fused(batch, self.name, sum_products(z_MK, share))
-        lowest_M = np.where(share > 0.0, z_MK, np.inf).min(1, initial=np.inf)
+            return Fused(batch, self.name, sum_products(z_MK, b_MK))
+        lowest_M = np.where(b_MK > 0.0, z_MK, np.inf).min(1, initial=np.inf)
         lowest_M = np.where(np.isinf(lowest_M), 0.0, lowest_M)  # a group without any score
         if np.isinf(self.kappa):
             return Fused(batch, self.name, lowest_M)
-        # Relative to the lowest, no exponent is above 0; expm1 and log1p stay exact for κ → 0.
+        # The formula with the lowest z taken out: R = z_min − (1/κ) ln(1 + Σ_k b_k (e^{−κ (z_k − z_min)} − 1)). No
+        # exponent is above 0, so that nothing overflows, and expm1 and log1p stay exact for κ → 0.
         above_lowest_MK = np.maximum(z_MK - lowest_M[:, None], 0.0)
-        beyond_M = sum_products(np.expm1(-self.kappa * above_lowest_MK), share)
-        return Fused(batch, self.name, lowest_M - np.log1p(beyond_M) / self.kappa)
+        sum_M = sum_products(np.expm1(-self.kappa * above_lowest_MK), b_MK)
+        return Fused(batch, self.name, lowest_M - np.log1p(sum_M) / self.kappa)
 
 
 @dataclass(frozen=True)
@@ -443,20 +450,20 @@ class Lexicographic(checks.LocalRule):
     def __call__(self, batch: ScoreBatch) -> Fused:
         """Return the rank of each rollout in its group, as a share from 0 to 1."""
         tiers_NK = batch.collect_per_group(lambda c: np.inf if c.tier is None else float(c.tier))
+        # The ranks of a rollout in the tiers are the digits of one number, its key (smaller is better): the first
+        # tier is the leading digit, and later ones break ties. The base is larger than any rank.
         base = batch.sizes.max(initial=0) + 1.0
-        places_M = np.zeros(len(batch.unit_MK))
-        largest = 1.0
+        key_M = np.zeros(len(batch.unit_MK))
+        key_limit = 1.0  # all keys are below it
         for tier in np.unique(tiers_NK):
             weights_NK = mask_weights(batch, batch.weights_NK) * (tiers_NK == tier)
-            place_M = rank_densely(
-                average_scores(batch.unit_MK, weights_NK, batch), batch, self.tie
-            )
-            if largest * base > _LARGEST_EXACT_INTEGER:
-                # Replace places by their ranks, which are small numbers in the same order.
-                places_M = rank_densely(-places_M, batch, 0.0).astype(float)
-                largest = base
-            # Like digits of a number: earlier tiers decide, and this tier breaks their ties.
-            places_M = places_M * base + place_M
-            largest *= base
-        ranks_M = rank_densely(-places_M, batch, 0.0)
+            mean_M = average_scores(batch.unit_MK, weights_NK, batch)
+            tier_rank_M = rank_densely(mean_M, batch, self.tie)
+            if key_limit * base > _LARGEST_EXACT_INTEGER:
+                # Replace the keys by their ranks, which are small numbers in the same order.
+                key_M = rank_densely(-key_M, batch, 0.0).astype(float)
+                key_limit = base
+            key_M = key_M * base + tier_rank_M
+            key_limit *= base
+        ranks_M = rank_densely(-key_M, batch, 0.0)
         return Fused(batch, self.name, scale_ranks(ranks_M, batch, 0.5), details={"rank": ranks_M})
