@@ -103,7 +103,7 @@ def test_what_a_rollout_keeps_to_save_work_stays_here():
 def test_where_the_parts_stand(pieces):
     there, here = Rollout(response="".join(pieces)), Rollout(response="".join(pieces))
     set_part_positions([here], measure_and_locate([there])[:, MEASURED_COLUMNS:])
-    kept = "_parts" in here.__dict__
+    kept = "_reasoning_and_answer" in here.__dict__
     assert (here.thoughts, here.answer) == (there.thoughts, there.answer)
     assert kept or len({there.thoughts, there.answer} - {""}) > 0
 
@@ -113,7 +113,7 @@ def test_parts_that_stand_in_the_response_need_not_be_looked_for():
     said = ["<think>so</think>\n\nIt is.", "It is.", ""]
     rollouts = [Rollout(response=text) for text in said]
     set_part_positions(rollouts, measure_and_locate([Rollout(response=text) for text in said])[:, MEASURED_COLUMNS:])
-    assert [rollout.__dict__["_parts"] for rollout in rollouts] == known
+    assert [rollout.__dict__["_reasoning_and_answer"] for rollout in rollouts] == known
     own = Rollout(response="so. It is.", reasoning="so")
     set_part_positions([own], measure_and_locate([own])[:, MEASURED_COLUMNS:])
     assert (own.thoughts, own.answer) == ("so", "so. It is.")

@@ -96,3 +96,19 @@ def test_a_failed_call_is_recognised_by_the_same_marks_in_rows_and_in_rollouts(m
     (group,) = read_groups([{"prompt": "Why?", "response": messages}])
     assert group.rollouts[0].tool_calls[0].error
     assert Rollout.model_validate({"prompt": "Why?", "response": messages}).tool_calls[0].error
+
+
+def test_ids_that_are_no_texts_are_refused_or_ignored_without_a_crash() -> None:
+    call = {**CALL, "id": ["c1"]}
+    with pytest.raises(ValidationError, match="id"):
+        Rollout.model_validate({"response": [{"role": "assistant", "content": "x", "tool_calls": [call]}]})
+    messages = [SAID[0], {**SAID[1], "tool_call_id": ["c1"]}, SAID[2]]
+    assert Rollout.model_validate({"response": messages}).tool_calls[0].result == "3 hits"
+
+
+def test_a_result_beside_the_function_of_a_call_is_kept_in_rows_and_in_rollouts() -> None:
+    call = {**CALL, "result": "5 hits", "is_error": True}
+    row = {"prompt": "Why?", "response": [{"role": "assistant", "content": "x", "tool_calls": [call]}]}
+    (group,) = read_groups([row])
+    for rollout in (group.rollouts[0], Rollout.model_validate(row)):
+        assert (rollout.tool_calls[0].result, rollout.tool_calls[0].error) == ("5 hits", True)

@@ -1,7 +1,12 @@
-"""Convert chat messages and tool calls from the shapes of APIs and datasets to the keys of `Message`.
+"""Convert chat messages and tool calls from the shapes of APIs and datasets to the keys of `Message` and `ToolCall`.
 
-convert_response_message({"role": "tool", "tool_call_id": "c1", "content": "no such file", "is_error": True})
-→ {"role": "tool", "content": "no such file", "tool_call_id": "c1", "error": True}
+    convert_message({"role": "tool", "tool_call_id": "c1", "content": "no such file", "is_error": True})
+    {"role": "tool", "content": "no such file", "tool_call_id": "c1", "error": True}
+
+    convert_tool_calls([{"id": 7, "function": {"name": "search", "arguments": '{"query": "lakes"}'}}])
+    [{"name": "search", "id": "7", "arguments": {"query": "lakes"}}]
+
+Values that cannot be converted are left unchanged, so that `Message` and `ToolCall` refuse them and name the field.
 """
 
 from __future__ import annotations
@@ -25,8 +30,8 @@ def parse_json_cell(value: Any) -> Any:
 
 
 def are_messages(value: Any) -> bool:
-    """Is it a list of chat messages, rather than of texts?"""
-    if hasattr(value, "tolist"):
+    """Whether a value is a list of chat messages, rather than of texts, and not empty."""
+    if hasattr(value, "tolist"):  # an array, as pandas and Parquet have lists
         value = value.tolist()
     if not isinstance(value, list | tuple) or not value:
         return False
@@ -35,7 +40,10 @@ def are_messages(value: Any) -> bool:
 
 def find_reasoning(message: Mapping[str, Any]) -> str | None:
     """Return the reasoning that a chat message has in a separate field; None if there is none."""
-    for name in ("reasoning_content", *COLUMNS["reasoning"]):
+    for name in (
+        "reasoning_content",
+        *COLUMNS["reasoning"],
+    ):  # the usual names; chat APIs have the first
         text = message.get(name)
         if isinstance(text, str) and text:
             return text
@@ -45,8 +53,8 @@ def find_reasoning(message: Mapping[str, Any]) -> str | None:
 def convert_message(message: Row) -> dict[str, Any]:
     """Return a chat message with the keys of `Message`; content in parts is joined.
 
-    Content that is not a text, such as a number, is left unchanged, so that `Message` refuses it. A tool may return any
-    value, which is written as text.
+    A tool may return any value, which is written as text. Other content that is not a text, such as a number, is left
+    unchanged.
     """
     role = message["role"]
     content = _join_content(message.get("content"))
@@ -66,7 +74,10 @@ def convert_message(message: Row) -> dict[str, Any]:
 
 
 def convert_response_message(message: Row) -> dict[str, Any]:
-    """Return a message of a response; an object that a tool returned stays an object: it is the result of the call."""
+    """Return a message of a response with the keys of `Message`.
+
+    Unlike in a prompt, an object that a tool returned stays an object: it becomes the result of a call.
+    """
     converted = convert_message(message)
     content = message.get("content")
     if message["role"] == "tool" and isinstance(content, Mapping):
@@ -79,24 +90,26 @@ def convert_tool_calls(calls: Iterable[Any]) -> list[Any]:
     converted_calls: list[Any] = []
     for call in calls:
         if not isinstance(call, Mapping):
-            # Left unchanged, so that `ToolCall` refuses it.
             converted_calls.append(call)
             continue
         function = call.get("function")
-        flat = {**call, **function} if isinstance(function, Mapping) else call
-        converted = {name: flat[name] for name in ("name", "result") if flat.get(name) is not None}
-        if flat.get("id") is not None:
-            converted["id"] = str(flat["id"])
-        if has_failed(flat):
+        flat_call = {**call, **function} if isinstance(function, Mapping) else call
+        converted = {}
+        for name in ("name", "result"):
+            if flat_call.get(name) is not None:
+                converted[name] = flat_call[name]
+        if flat_call.get("id") is not None:
+            converted["id"] = str(flat_call["id"])
+        if has_failed(flat_call):
             converted["error"] = True
-        arguments = parse_json_cell(flat.get("arguments", {}))
+        arguments = parse_json_cell(flat_call.get("arguments", {}))
         converted["arguments"] = {} if arguments is None else arguments
         converted_calls.append(converted)
     return converted_calls
 
 
 def has_failed(data: Row) -> bool:
-    """Is a tool message, or a call with its result, marked as failed in one of the usual ways?"""
+    """Whether a tool message, or a call with its result, is marked as failed in one of the usual ways."""
     is_marked = any(data.get(name) for name in ("error", "is_error", "isError"))
     return is_marked or str(data.get("status") or "").lower() in ("error", "failed", "failure")
 
@@ -116,8 +129,12 @@ def _join_content(content: Any) -> Any:
     if isinstance(content, list | tuple):
         texts = []
         for part in content:
-            # Images and other parts without text count as nothing.
-            texts.append((part.get("text") or "") if isinstance(part, Mapping) else part)
+            if isinstance(part, Mapping):
+                texts.append(
+                    part.get("text") or ""
+                )  # images and other parts without text count as nothing
+            else:
+                texts.append(part)
         if all(isinstance(text, str) for text in texts):
             return "".join(texts)
     return content

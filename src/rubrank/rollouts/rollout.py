@@ -2,8 +2,19 @@
 
     Rollout(prompt="Name a lake in Hangzhou.", response="<think>West Lake…</think>West Lake.")
 
-A prompt is a text or chat messages. A response may have reasoning, in tags or in a separate field, and tool calls.
-Everything that a verifier can read is here; nothing here knows about scores.
+A prompt is a text or chat messages. A response is a text, or the messages that the policy and its tools exchanged:
+
+    Rollout(prompt="Which lake?", response=[
+        {"role": "assistant", "tool_calls": [{"id": "c1", "function": {"name": "search", "arguments": "{}"}}]},
+        {"role": "tool", "tool_call_id": "c1", "content": "West Lake"},
+        {"role": "assistant", "content": "West Lake."},
+    ])
+    .response                     "West Lake.", the last text of the assistant
+    .tool_calls                   (ToolCall(name="search", arguments="{}", id="c1", result="West Lake"),)
+    .messages                     the first two messages
+
+A response may have reasoning, in tags or in a separate field. Everything that a verifier can read is here; nothing here
+knows about scores.
 """
 
 from __future__ import annotations
@@ -32,13 +43,15 @@ class _Frozen(BaseModel):
 
 
 class ToolCall(_Frozen):
-    """One call of a tool: its name, its arguments (a mapping, or the sampled text) and its result."""
+    """One call of a tool, and its result."""
 
     name: str
     arguments: Mapping[str, Any] | str = {}
+    """A mapping, or the text that was sampled, which may not be valid JSON."""
     id: str | None = None
     result: Any = None
     error: bool = False
+    """Did the call fail?"""
 
 
 class Message(_Frozen):
@@ -75,37 +88,40 @@ class Rollout(_Frozen):
 
     @field_validator("prompt", mode="before")
     @classmethod
-    def _text_prompt(cls, value: Any) -> Any:
+    def _convert_text_prompt(cls, value: Any) -> Any:
+        """Convert a prompt that is a text to one message of the user."""
         return ({"role": "user", "content": value},) if isinstance(value, str) else value
 
     @model_validator(mode="before")
     @classmethod
-    def _message_response(cls, data: Any) -> Any:
-        """A response given as chat messages becomes the last text of the assistant and all tool calls."""
+    def _convert_message_response(cls, data: Any) -> Any:
+        """Convert a response that is chat messages to the last text of the assistant and all tool calls."""
         response = data.get("response") if isinstance(data, Mapping) else None
         if isinstance(response, str) or not isinstance(response, Sequence):
             return data
         # If these are not lists of messages and calls, leave the data to pydantic, which raises.
         if not all(isinstance(message, Mapping) for message in response):
             return data
-        if not isinstance(data.get("tool_calls") or (), list | tuple):
+        calls = data.get("tool_calls") or ()
+        if not isinstance(calls, list | tuple):
             return data
+
         last_answer: Mapping[str, Any] = {}
         earlier = response
-        given_calls = data.get("tool_calls")
-        calls_in_messages: list[Any] = []
+        assistant_messages = []
         for i, message in enumerate(response):
-            if message.get("role", "assistant") != "assistant":
-                continue
-            last_answer = message
-            earlier = response[:i]
-            if given_calls:
-                continue
-            calls_of_message = message.get("tool_calls") or ()
-            if not isinstance(calls_of_message, list | tuple):
-                # pydantic refuses these calls and names the field.
-                return {**data, "response": "", "tool_calls": calls_of_message}
-            calls_in_messages.extend(calls_of_message)
+            if message.get("role", "assistant") == "assistant":
+                assistant_messages.append(message)
+                last_answer = message
+                earlier = response[:i]
+        if not calls:  # calls in a field of their own take precedence over those in messages
+            calls = []
+            for message in assistant_messages:
+                calls_of_message = message.get("tool_calls") or ()
+                if not isinstance(calls_of_message, list | tuple):
+                    # pydantic refuses these calls and names the field.
+                    return {**data, "response": "", "tool_calls": calls_of_message}
+                calls.extend(calls_of_message)
         reasoning = data.get("reasoning")
         if reasoning is None:
             reasoning = find_reasoning(last_answer)
@@ -114,12 +130,12 @@ class Rollout(_Frozen):
             **data,
             "response": last_answer.get("content") or "",
             "reasoning": reasoning,
-            "tool_calls": _add_results(given_calls or calls_in_messages, tool_messages),
+            "tool_calls": _add_results(calls, tool_messages),
             "messages": tuple(_convert_earlier_message(message) for message in earlier),
         }
 
     def __getstate__(self) -> dict[Any, Any]:
-        """The fields without cached properties, which would be several times the size of the text."""
+        """Return what is pickled: the fields without cached properties, which may be several times as large."""
         state = super().__getstate__()
         fields = type(self).model_fields
         if len(self.__dict__) > len(fields):
@@ -127,8 +143,7 @@ class Rollout(_Frozen):
         return state
 
     @cached_property
-    def _parts(self) -> tuple[str, str]:
-        """Reasoning and answer."""
+    def _reasoning_and_answer(self) -> tuple[str, str]:
         if self.reasoning is None:
             return split_reasoning(self.response)
         return self.reasoning, self.response
@@ -136,17 +151,19 @@ class Rollout(_Frozen):
     def keep_parts(self, thoughts: slice, answer: slice) -> None:
         """Set where reasoning and answer are in the response, so that tags need not be searched again."""
         if self.reasoning is None:
-            self.__dict__.setdefault("_parts", (self.response[thoughts], self.response[answer]))
+            parts = (self.response[thoughts], self.response[answer])
+            # Fill the cached property directly, because a frozen model has no attributes that can be set.
+            self.__dict__.setdefault("_reasoning_and_answer", parts)
 
     @property
     def thoughts(self) -> str:
         """The reasoning, from its own field or from tags."""
-        return self._parts[0]
+        return self._reasoning_and_answer[0]
 
     @property
     def answer(self) -> str:
         """The response without its reasoning, which is what a reader sees."""
-        return self._parts[1]
+        return self._reasoning_and_answer[1]
 
     @cached_property
     def text(self) -> Text:
@@ -172,12 +189,12 @@ class Rollout(_Frozen):
         )
 
     def reopen_thoughts(self, tag: str | None = None) -> Rollout:
-        """Return the rollout as it reads if the prompt opened the reasoning.
+        """Return the rollout with the opening tag of the reasoning in the response, if it was at the end of the prompt.
 
-        A response without any tag is then all reasoning.
-
-        tag: the opening tag at the end of the prompt; None: the one that the response closes, or `<think>`. A rollout
+        "Easy.</think>4" becomes "<think>Easy.</think>4"; a response without any tag is then all reasoning. A rollout
         with a separate reasoning field is returned unchanged.
+
+        tag: the opening tag at the end of the prompt; None: the one that the response closes, or `<think>`.
         """
         if self.reasoning is not None:
             return self
@@ -189,13 +206,16 @@ class Rollout(_Frozen):
 
     @property
     def question(self) -> str:
-        """The last message of the user."""
-        return next((m.content for m in reversed(self.prompt) if m.role == "user"), "")
+        """The last message of the user; "" if there is none."""
+        for message in reversed(self.prompt):
+            if message.role == "user":
+                return message.content
+        return ""
 
     @property
     def turns(self) -> tuple[str, ...]:
         """The earlier turns of the assistant in the prompt."""
-        return tuple(m.content for m in self.prompt if m.role == "assistant")
+        return tuple(message.content for message in self.prompt if message.role == "assistant")
 
 
 class Group(_Frozen):
@@ -223,12 +243,13 @@ def _convert_earlier_message(message: Mapping[str, Any]) -> dict[str, Any]:
         calls = ()
     shown_calls = []
     for call in calls:
-        flat = _flatten_call(call)
-        name = ""
-        arguments = flat
-        if isinstance(flat, Mapping):
-            name = str(flat.get("name") or "")
-            arguments = flat.get("arguments", {})
+        flat_call = _flatten_call(call)
+        if isinstance(flat_call, Mapping):
+            name = str(flat_call.get("name") or "")
+            arguments = flat_call.get("arguments", {})
+        else:  # not a call: shown as the arguments of a call without a name
+            name = ""
+            arguments = flat_call
         is_object = isinstance(arguments, Mapping) and all(isinstance(k, str) for k in arguments)
         if not is_object and not isinstance(arguments, str):
             arguments = _format_json(arguments)
@@ -254,26 +275,38 @@ def _add_results(
 
     The first call with an id gets the first tool message with this id, the second call the second message, and so on:
     some systems number the calls of every turn anew (`call_0`). A call without such a message gets the next message
-    whose id no call has.
+    whose id no call has. Calls that are not mappings, or have an id that is not a text, are left to pydantic, which
+    refuses them.
     """
     flat_calls = [_flatten_call(call) for call in calls]
-    ids = {call.get("id") for call in flat_calls if isinstance(call, Mapping)} - {None}
-    messages_of_id: dict[Any, deque[Mapping[str, Any]]] = {call_id: deque() for call_id in ids}
+    messages_of_id: dict[str, deque[Mapping[str, Any]]] = {}
+    for call in flat_calls:
+        if isinstance(call, Mapping) and isinstance(call.get("id"), str):
+            messages_of_id[call["id"]] = deque()
     other_messages: deque[Mapping[str, Any]] = deque()
     for message in tool_messages:
-        messages_of_id.get(message.get("tool_call_id"), other_messages).append(message)
+        call_id = message.get("tool_call_id")
+        if isinstance(call_id, str) and call_id in messages_of_id:
+            messages_of_id[call_id].append(message)
+        else:
+            other_messages.append(message)
+
     answered = []
     for call in flat_calls:
-        if isinstance(call, Mapping):
-            messages = messages_of_id.get(call.get("id"))
+        if not isinstance(call, Mapping):
+            answered.append(call)
+            continue
+        call_id = call.get("id")
+        result = None
+        if isinstance(call_id, str) and messages_of_id[call_id]:
             # The message of a call that has a result is used up, too: the next one belongs to the next call.
-            result = messages.popleft() if messages else None
-            if call.get("result") is None:
-                if result is None and other_messages:
-                    result = other_messages.popleft()
-                if result is not None:
-                    is_error = bool(call.get("error")) or has_failed(result)
-                    call = {**call, "result": result.get("content"), "error": is_error}
+            result = messages_of_id[call_id].popleft()
+        if call.get("result") is None:
+            if result is None and other_messages:
+                result = other_messages.popleft()
+            if result is not None:
+                is_error = bool(call.get("error")) or has_failed(result)
+                call = {**call, "result": result.get("content"), "error": is_error}
         answered.append(call)
     return tuple(answered)
 
@@ -281,10 +314,18 @@ def _add_results(
 def _flatten_call(call: Any) -> Any:
     """Return {"id": …, "function": {"name": …, "arguments": …}} as {"id": …, "name": …, "arguments": …}.
 
-    Anything else is returned unchanged.
+    A result and an error beside `function` are kept; other keys, such as "type", are not. Anything else is returned
+    unchanged.
     """
     function = call.get("function") if isinstance(call, Mapping) else None
-    return {"id": call.get("id"), **function} if isinstance(function, Mapping) else call
+    if not isinstance(function, Mapping):
+        return call
+    flat_call = {"id": call.get("id"), **function}
+    if call.get("result") is not None:
+        flat_call.setdefault("result", call["result"])
+    if has_failed(call):
+        flat_call["error"] = True
+    return flat_call
 
 
 def make_rollout(data: Mapping[str, Any], where: str) -> Rollout:
