@@ -23,7 +23,7 @@ from judges.server import MODEL, Answer, Server
 from typer.testing import CliRunner
 
 from rubrank.cli.app import app
-from rubrank.drafting.estimate import estimate_draft
+from rubrank.drafting.estimate import DraftEstimate, estimate_draft
 from rubrank.drafting.keep import measure_kappa
 from rubrank.drafting.pipeline import draft_rubrics, read_prompts, read_responses
 from rubrank.drafting.writers import WritingTask, load_templates, load_writers, write_items
@@ -208,6 +208,24 @@ def test_the_estimate_is_what_a_run_of_so_many_items_asks(tmp_path):
     costs = [cost for *_, cost in seen]
     assert costs == sorted(costs), "the cost is that of all parts so far"
     assert costs[-1] == pytest.approx(result.account.cost)
+
+
+def test_the_estimate_lists_what_the_rules_compiled(tmp_path, monkeypatch):
+    """The message that asks for further constraints is estimated as it is sent, with the two that were compiled."""
+    messages = {}
+
+    def record_message(total, purpose, writer, message, number=1):
+        messages[purpose] = message
+
+    rows = [{"prompt": "Explain tides in at most 100 words. Do not use any commas."}]
+    prompts = list(read_prompts(write_rows(tmp_path / "prompts.jsonl", rows)))
+    with Server(script([item(MOON)])) as server:
+        writers = load_writers(files(tmp_path, server))
+        monkeypatch.setattr(DraftEstimate, "add_calls", record_message)
+        estimate_draft(prompts, writers, None, {}, load_templates(), items=1, constraints=0)
+        draft_rubrics(prompts, writers=writers)
+        sent = [asked.prompt for asked in server.completions]
+    assert messages["compile"] in sent
 
 
 def test_the_spending_limit_is_exceeded_by_one_call_at_most(tmp_path):

@@ -17,8 +17,8 @@ Findings about the words of judged criteria:
     duplicate      two criteria ask nearly the same
     contradictory  two criteria cannot both be met
 
-Findings about what the criteria did in the records. `rubrank.records.findings` has them, except for `saturated` and
-`misaligned`:
+Findings about what the criteria did in the records. `saturated` and `misaligned` are found here, the others by
+`rubrank.records.findings`:
 
     saturated      nearly every response has the best score
     tied           never, or hardly ever, decides between responses
@@ -29,6 +29,9 @@ Findings about what the criteria did in the records. `rubrank.records.findings` 
     misaligned     has much weight, and decides next to nothing
     missing        the judge often gives no verdict
     unsure         the judge gives verdicts with little certainty
+
+A finding has a severity from 0 to 1, by which findings are sorted. Those about words have a fixed one: a contradiction
+makes a rubric useless (1), what a judge cannot see is noise (0.7), vague words may still work (0.5).
 """
 
 from __future__ import annotations
@@ -46,10 +49,12 @@ from rubrank.records.findings import LEAST_GROUPS, TIED_SHARE, Finding, FindingC
 from rubrank.records.record import GroupRecord
 from rubrank.rubrics.rubric import Criterion, Rubric
 
+# "good", "appropriate"; 含糊 ("vague") is the list of such words in Chinese, which has no spaces around words.
 _VAGUE = pattern(rf"\b{words('vague')}\b|{words('含糊')}")
 _MOST_VAGUE_WORDS = 14
 """A question with more words than this usually says what it means."""
 # Two predicates: "polite and correct", "names the dose and warns of …"; not "salt and pepper".
+# By its ending: helpful, useful, concise, correct, polite, clear, short, true, …
 _ADJECTIVE = r"\w+(?:ful|ous|ive|able|ible|al|ic|ed|ent|ant|ate|ct|te|ar|se|rt|ue)"
 _COMPOUND = pattern(
     # "is the answer polite and helpful"
@@ -57,8 +62,10 @@ _COMPOUND = pattern(
     rf"(?:and|or)\s+(?:\w+ly\s+)?{_ADJECTIVE}\b",
     # "… and does it name a source"
     rf"|\band\s+(?:also\s+)?{words('asking verb')}\b",
+    # "polite as well as correct"; "Is it polite? Is it short?"; "and" between predicates in Chinese
     r"|\bas well as\b|\?\s*\S.*\?|并且|同时|以及.*(?:是否|吗)|而且",
 )
+# "the code runs", "the links work"
 _UNSEEN = pattern(words("unseen"))
 # "Does the answer …", with which a question about the response begins
 _ASKED_ABOUT = pattern(
@@ -73,10 +80,13 @@ _MUCH_WEIGHT = 0.2
 def lint_rubric(rubric: Rubric, records: Iterable[GroupRecord] | None = None) -> list[Finding]:
     """Return everything that is weak in a rubric, most important first.
 
-    records: of a run with this rubric, to judge what its criteria did. Raises InvalidInput if they are of another one.
+    records: of a run with this rubric, to find what its criteria did; None: only the words are examined.
+    Raises InvalidInput if the records have no criterion of the rubric.
     """
     judged = [criterion for criterion in rubric.criteria if criterion.question]
-    findings = [finding for criterion in judged for finding in _find_weak_words(criterion)]
+    findings: list[Finding] = []
+    for criterion in judged:
+        findings += _find_weak_words(criterion)
     for first, second in combinations(judged, 2):
         first_words = _normalize(first.question)
         second_words = _normalize(second.question)
@@ -118,7 +128,10 @@ def lint_rubric(rubric: Rubric, records: Iterable[GroupRecord] | None = None) ->
 
 
 def lint_counts(counts: FindingCounts) -> list[Finding]:
-    """Return the findings about what the criteria of a run did, most important first."""
+    """Return the findings about what the criteria of a run did, most important first.
+
+    counts: of the records of the run; for callers that have counted them for other purposes, too.
+    """
     findings = [_rename_saturated(finding, counts) for finding in counts.list_findings()]
     findings += _find_misaligned(counts)
     return sorted(findings, key=lambda finding: -finding.severity)
@@ -173,11 +186,15 @@ def _find_weak_words(criterion: Criterion) -> Iterator[Finding]:
 
 
 def _rename_saturated(finding: Finding, counts: FindingCounts) -> Finding:
-    """Call a finding "saturated" instead of "tied" if the ties are at the best score: then the criterion was learnt."""
+    """Return the finding, as "saturated" instead of "tied" if the ties are at the best score.
+
+    A criterion that is tied at the best score has been learnt; one that is tied elsewhere may be broken.
+    """
     if finding.kind != "tied":
         return finding
     criterion = counts.criteria[finding.subject]
-    at_best = criterion.at_best / max(1, criterion.rollouts - criterion.missing)
+    scored_rollouts = criterion.rollouts - criterion.missing
+    at_best = criterion.at_best / max(1, scored_rollouts)
     if at_best < _SATURATED_SHARE:
         return finding
     return replace(
@@ -191,16 +208,17 @@ def _rename_saturated(finding: Finding, counts: FindingCounts) -> Finding:
 
 def _find_misaligned(counts: FindingCounts) -> Iterator[Finding]:
     """Yield a finding for every criterion with much weight that decides next to nothing."""
-    groups = counts.groups - counts.without_signal
+    groups = counts.groups - counts.without_signal  # groups whose rollouts got different rewards
     total_weight = sum(criterion.weight for criterion in counts.criteria.values())
     if groups < LEAST_GROUPS or len(counts.criteria) < 2 or total_weight <= 0:
         return
     for name, criterion in counts.criteria.items():
         weight = criterion.weight / total_weight
         effective = criterion.effective / groups
-        is_tied = criterion.tied >= TIED_SHARE * criterion.groups  # which is the finding "tied"
         # Below 0 the criterion works against the rewards, which is the finding "reversed".
-        if weight >= _MUCH_WEIGHT and 0 <= effective <= weight / 3 and not is_tied:
+        has_little_effect = 0 <= effective <= weight / 3
+        is_tied = criterion.tied >= TIED_SHARE * criterion.groups  # which is the finding "tied"
+        if weight >= _MUCH_WEIGHT and has_little_effect and not is_tied:
             yield Finding(
                 kind="misaligned",
                 sentence=f"{name} has {weight:.0%} of the weight and decides {effective:.0%} of the rewards.",

@@ -1,12 +1,17 @@
-"""Draft the rubrics of many prompts: compile, activate, let writers write items, keep those that data supports.
+"""Draft the rubrics of many prompts: by rules, and if there are writers (models), by what they write.
 
-    result = draft_rubrics(read_prompts("prompts.jsonl"), writers=load_writers("writers.yaml"))
+    result = draft_rubrics(list(read_prompts("prompts.jsonl")), writers=load_writers("writers.yaml"))
     result.rubrics[0].to_row()         a row that `check`, `grade` and `train` read
     result.account                     what the writers cost
 
-    prompts ── compile, activate ─────────────┐
-            ├─ a model finds what rules missed ┤
-            └─ write, merge, break ────────────┴─ keep by data ──> rubrics      the last needs responses and judges
+The steps, of which only the first two work without a model:
+
+    compile     rules read constraints from the prompt: "at most 100 words"                              compiler.py
+    activate    criteria of the library are chosen that fit the type of task                             draft.py
+    find        a model finds constraints that the rules missed, and further criteria of the library     model.py
+    write       writers write items (questions for a judge), which are merged. A breaker then writes a
+                cheap text that fulfils them badly                                                       writers.py
+    keep        judges grade known responses on the items, and items that do not help are dropped        keep.py
 
 Calls are cached in the file that `writers.yaml` names: an interrupted run goes on without paying twice.
 """
@@ -44,6 +49,7 @@ from rubrank.rollouts.groups import read_groups
 from rubrank.tables.rows import Source, read_rows
 
 Keep = Literal["data", "all"]
+"""Which written items are kept: those that the grades of known responses support, or all."""
 DraftProgress: TypeAlias = Callable[[str, int, int, float], None]
 """Called with (name of the work, done, total, cost so far)."""
 
@@ -60,8 +66,11 @@ class PromptRow:
     prompt: str
     """What the user asked last, after the system prompt if there is one."""
     turns: int = 1
+    """Number of the user's turns."""
     tools: Sequence[Any] = ()
+    """Tools that the model may call."""
     reference: str | None = None
+    """A known right answer."""
     fields: Mapping[str, Any] = field(default_factory=dict)
     """Ids of the row by column, which the output repeats."""
 
@@ -81,6 +90,7 @@ class DraftResult:
 
     rubrics: list[DraftedRubric]
     account: Account | None = None
+    """None without writers."""
 
 
 def draft_rubrics(
@@ -96,10 +106,12 @@ def draft_rubrics(
 ) -> DraftResult:
     """Draft a rubric for every row.
 
-    writers: models that write judged items.
-    responses, judges: with both, an item is kept only if the figures of `keep.py` support it.
+    activate: also choose criteria of the library that fit the type of task.
+    writers: models that find constraints and write judged items; None: only rules are used.
+    responses: prompt → its known responses. judges: with both, an item is kept only if the figures of `keep.py` support
+        it. Raises InvalidInput for judges without writers.
     keep: "all" keeps every item.
-    prompts: a folder with own prompts for the writers.
+    prompts: a folder with the user's own templates of the messages to writers.
     progress: called while models work, with what they do and what has been done and spent.
     """
     if judges is not None and writers is None:
@@ -134,7 +146,7 @@ def draft_rubrics(
 
         return report
 
-    # 1. A model finds constraints that the rules missed, and criteria of the library that fit.
+    # Find: a model finds constraints that the rules missed, and criteria of the library that fit.
     model_tasks = []
     for rubric in rubrics:
         compiled = [item.name for item in rubric.items if item.step == "compiled"]
@@ -143,33 +155,36 @@ def draft_rubrics(
         model_tasks, writers, templates, make_progress("finding constraints")
     )
 
-    # 2. All writers write judged items.
+    # Write: all writers write judged items.
     writing_tasks = []
     for row in rows:
         texts = responses[row.prompt].texts if row.prompt in responses else ()
         writing_tasks.append(WritingTask(row.prompt, row.reference, texts))
-    result = write_items(writing_tasks, writers, templates, make_progress("writing items"))
-    accounts = [model_result.account, result.account]
+    writing_result = write_items(writing_tasks, writers, templates, make_progress("writing items"))
+    accounts = [model_result.account, writing_result.account]
 
-    # 3. Judges grade known responses on the items, where there are enough of them.
+    # Keep: judges grade known responses on the items of a row, if it has enough of them.
     keep_tasks: dict[int, KeepTask] = {}  # by the number of the row
     if judges is not None and keep == "data":
-        for number, (row, written) in enumerate(zip(rows, result.written, strict=True)):
-            answers = responses.get(row.prompt, KnownResponses(()))
-            if len(answers.texts) >= LEAST_RESPONSES and written.items:
-                task = KeepTask(row.prompt, written, answers.texts, answers.strengths)
-                keep_tasks[number] = task
-    measured: dict[int, MeasuredRubric] = {}
+        for number, (row, written) in enumerate(zip(rows, writing_result.written, strict=True)):
+            known_responses = responses.get(row.prompt, KnownResponses(()))
+            if len(known_responses.texts) >= LEAST_RESPONSES and written.items:
+                keep_tasks[number] = KeepTask(
+                    row.prompt, written, known_responses.texts, known_responses.strengths
+                )
+    measured: dict[int, MeasuredRubric] = {}  # by the number of the row
     if judges is not None and keep_tasks:
         tasks = list(keep_tasks.values())
-        decided = keep_by_data(tasks, judges, writers, templates, make_progress("measuring items"))
-        measured = dict(zip(keep_tasks, decided.rubrics, strict=True))
-        accounts.append(decided.account)
+        keep_result = keep_by_data(
+            tasks, judges, writers, templates, make_progress("measuring items")
+        )
+        measured = dict(zip(keep_tasks, keep_result.rubrics, strict=True))
+        accounts.append(keep_result.account)
 
-    # 4. Everything is added to the rubrics, with the decision about each item.
+    # Everything is added to the rubrics, with the decision about each item.
     for number, rubric in enumerate(rubrics):
         rubric = _add_findings(rubric, model_result.findings[number], activate=activate)
-        written = result.written[number]
+        written = writing_result.written[number]
         rubrics[number] = _add_written(rubric, written, measured.get(number), templates.version)
     return DraftResult(rubrics, Account.merge(accounts))
 
@@ -191,11 +206,12 @@ def _add_findings(
             author=constraint.author,
         )
         items.append(item)
-    for name in findings.library if activate else ():
-        if name not in names:
-            names.add(name)
-            criterion = {"name": name, "verifier": "judge"}
-            items.append(DraftedItem(criterion, "activated by a model", author=findings.author))
+    if activate:
+        for name in findings.library:
+            if name not in names:
+                names.add(name)
+                criterion = {"name": name, "verifier": "judge"}
+                items.append(DraftedItem(criterion, "activated by a model", author=findings.author))
     notes = dict(rubric.notes)
     if findings.problems:
         notes["problems"] = list(findings.problems)
@@ -208,7 +224,10 @@ def _add_written(
     measured: MeasuredRubric | None,
     prompt_version: str,
 ) -> DraftedRubric:
-    """Return the rubric with the judged items that were written for it, and what was decided about them."""
+    """Return the rubric with the judged items that were written for it, and what was decided about them.
+
+    measured: the decisions; None: the items were not measured, and all are kept.
+    """
     names = {item.name for item in rubric.items}
     drafted = []
     for position, item in enumerate(written.items):
@@ -244,7 +263,11 @@ def _add_written(
 def _add_dependencies(
     written: Sequence[WrittenItem], drafted: Sequence[DraftedItem]
 ) -> list[DraftedItem]:
-    """Return the items, with `depends` on the name of the item that they build on, if both were kept."""
+    """Return the drafted items, with `depends` on the name of the item that they build on, if both were kept.
+
+    written, drafted: the same items, as they were written and as entries of the rubric. A written item names the
+    question that it depends on; after merging, another item may stand for that question.
+    """
     name_of_question = {}
     for item, entry in zip(written, drafted, strict=True):
         if entry.kept:
@@ -333,7 +356,7 @@ def _read_messages(messages: Sequence[Any], place: str) -> tuple[str, int]:
 def join_prompt(messages: Iterable[tuple[str, str]]) -> tuple[str, list[str]]:
     """Return the system prompt and the user's last turn as one text, and all turns of the user.
 
-    messages: (role, content) of each message.
+    messages: (role, content) of each message. Of several system prompts, the last one is used.
     """
     system = ""
     user_turns = []
@@ -357,7 +380,7 @@ def read_responses(source: Any) -> dict[str, KnownResponses]:
         strengths: list[Any] = [rollout.metadata.get("strength") for rollout in group.rollouts]
         known_responses = KnownResponses(texts)
         if all(isinstance(s, int | float) and not isinstance(s, bool) for s in strengths):
-            strongest_first = sorted(range(len(texts)), key=lambda i: -strengths[i])
+            strongest_first = sorted(range(len(texts)), key=lambda i: -strengths[i])  # indices
             known_responses = KnownResponses(
                 texts=[texts[i] for i in strongest_first],
                 strengths=[float(strengths[i]) for i in strongest_first],
@@ -366,5 +389,6 @@ def read_responses(source: Any) -> dict[str, KnownResponses]:
         prompt, user_turns = join_prompt(messages)
         responses[prompt] = known_responses
         if user_turns:
+            # For a file of prompts that has no system prompts.
             responses.setdefault(user_turns[-1], known_responses)
     return responses
