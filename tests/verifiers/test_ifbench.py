@@ -25,7 +25,7 @@ from rubrank.verifiers.ifbench import format as ifbench_format
 from rubrank.verifiers.ifeval.ids import public_params
 from rubrank.verifiers.shared import public_tools
 from rubrank.verifiers.shared.instruction import count_word
-from rubrank.verifiers.shared.public_tools import public_sentences, public_tokens
+from rubrank.verifiers.shared.public_tools import split_public_sentences, split_public_tokens
 from rubrank.verifiers.verifier import VERIFIERS, Verdict
 
 PARTS = ("count", "ratio", "words", "sentence", "format", "nesting", "custom", "csv")
@@ -139,7 +139,7 @@ def test_docstring_examples() -> None:
     ],
 )
 def test_public_sentences(text: str, expected: list[str]) -> None:
-    assert public_sentences(text) == expected
+    assert split_public_sentences(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_public_sentences(text: str, expected: list[str]) -> None:
     ],
 )
 def test_public_tokens(text: str, expected: list[str]) -> None:
-    assert public_tokens(text) == expected
+    assert split_public_tokens(text) == expected
 
 
 def test_whole_words_have_edges_except_in_scripts_without_spaces() -> None:

@@ -8,7 +8,7 @@ from rubrank.rollouts.rollout import Rollout
 from rubrank.verifiers import load
 from rubrank.verifiers.ifeval.ids import public_params, resolve
 from rubrank.verifiers.shared.language import detect_language
-from rubrank.verifiers.shared.public_tools import newspaper_sentences, public_tokens
+from rubrank.verifiers.shared.public_tools import split_newspaper_sentences, split_public_tokens
 from rubrank.verifiers.verifier import VERIFIERS
 
 load()
@@ -48,12 +48,12 @@ def test_all_25_are_there():
     ],
 )
 def test_sentences_of_the_public_splitter(text, count):
-    assert len(newspaper_sentences(text)) == count
+    assert len(split_newspaper_sentences(text)) == count
 
 
 def test_french_abbreviations_differ():
-    assert len(newspaper_sentences("Voir p. 3 etc. et après.", "fr")) == 1
-    assert len(newspaper_sentences("Voir etc. et après.", "en")) == 2
+    assert len(split_newspaper_sentences("Voir p. 3 etc. et après.", "fr")) == 1
+    assert len(split_newspaper_sentences("Voir etc. et après.", "en")) == 2
 
 
 @folded(
@@ -71,7 +71,7 @@ def test_french_abbreviations_differ():
     ],
 )
 def test_capital_words_of_the_treebank(text, count):
-    assert sum(map(str.isupper, public_tokens(text))) == count
+    assert sum(map(str.isupper, split_public_tokens(text))) == count
 
 
 @folded(

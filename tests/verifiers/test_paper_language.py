@@ -43,7 +43,7 @@ def test_an_answer_in_the_prompts_language_is_never_wrong_and_in_another_always(
 
 @folded("name", ["French", "french", "法语", "fr", "fr-FR", "FR"])
 def test_names_of_languages(name):
-    assert paper_language.language_code(name) == "fr"
+    assert paper_language.find_language_code(name) == "fr"
 
 
 def test_a_language_that_the_prompt_asks_for_is_expected():
@@ -89,7 +89,7 @@ def test_an_unknown_language_is_refused():
     ],
 )
 def test_the_language_that_a_prompt_asks_for(prompt, codes):
-    assert language_names.target_languages(prompt) == codes
+    assert language_names.find_request(prompt).asked == codes
 
 
 @pytest.mark.parametrize("code", ["en", "fr", "zh"])

@@ -32,9 +32,9 @@ def test_langdetect_is_seeded_and_the_shared_factory_is_left_alone():
     factory = pytest.importorskip("langdetect.detector_factory")
     before = factory.DetectorFactory.seed
     words = ["etchings", "carvings", "SHELDON", "shoreline estates", "oui", "no", "a b c"]
-    first = [public_tools.public_language(word) for word in words]
-    public_tools.public_language.cache_clear()
-    assert [public_tools.public_language(word) for word in words] == first
+    first = [public_tools.detect_public_language(word) for word in words]
+    public_tools.detect_public_language.cache_clear()
+    assert [public_tools.detect_public_language(word) for word in words] == first
     assert factory.DetectorFactory.seed == before
 
 
@@ -56,7 +56,7 @@ def test_langdetect_decides_upstream():
 )
 def test_the_language_of_spanish_capitals_is_detected_in_lower_case(text):
     pytest.importorskip("langdetect")
-    assert public_tools.public_language(text) != "es"
+    assert public_tools.detect_public_language(text) != "es"
     assert check("change_case:english_capital", text, lang="es") == 1
     assert check("change_case:english_capital", "THE SUN SHINES OVER THE CITY, AND EVERYBODY GOES OUT.", lang="es") == 0
 
@@ -67,13 +67,13 @@ def test_verbs_in_ify_are_verbs_with_a_capital(text):
 
 
 def test_without_the_tools_our_own_rules_decide(monkeypatch):
-    public_tools.public_language.cache_clear()
+    public_tools.detect_public_language.cache_clear()
     monkeypatch.setattr(public_tools, "_load_detector_factory", lambda: None)
     monkeypatch.setattr(public_tools, "_load_tokenizer", lambda: None)
     assert check("language:response_language", "Guten Tag, wie geht es dir heute?", language="de") == 1
     assert check("ja:keywords:forbidden_words", "この大聖堂は有名です。", forbidden_words=["大聖堂"]) == 0
     assert check("ja:detectable_format:nominal_ending", "春の京都。", count=1) == 1
-    public_tools.public_language.cache_clear()
+    public_tools.detect_public_language.cache_clear()
 
 
 @pytest.mark.parametrize(

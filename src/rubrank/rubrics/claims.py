@@ -347,13 +347,13 @@ def _claim_case(params: Params) -> Iterator[Claim]:
 
 @claims("language:response_language", "LanguageRequirement")
 def _claim_language(params: Params) -> Iterator[Claim]:
-    from rubrank.verifiers.paper.language import language_code
+    from rubrank.verifiers.paper.language import find_language_code
 
     if params.get("share", 1.0) <= 0.5:
         return  # two languages can both have that share
     languages = [params["language"]] if isinstance(params["language"], str) else params["language"]
     # "zh-CN", "English", "法语": only the two letters of the language are compared.
-    codes = [language_code(language).partition("-")[0] for language in languages]
+    codes = [find_language_code(language).partition("-")[0] for language in languages]
     yield OneOf("language", frozenset(codes))
 
 

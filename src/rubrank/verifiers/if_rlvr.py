@@ -24,7 +24,7 @@ from rubrank.verifiers.shared.instruction import (
     count_word,
     instruction,
 )
-from rubrank.verifiers.shared.public_tools import public_sentences, public_tokens
+from rubrank.verifiers.shared.public_tools import split_public_sentences, split_public_tokens
 from rubrank.verifiers.shared.relation import Count, Relation, compare_count
 from rubrank.verifiers.verifier import Answer, Compat, missing
 
@@ -187,7 +187,7 @@ def start_end(text: Text, *, compat: Compat = "fixed") -> Answer:
     Fails: "Home is home."; a single word. Case does not matter.
     Not covered: marks before the first word, which are allowed (upstream: they are the first word).
     """
-    words = public_tokens(text.raw) if compat == "upstream" else text.words
+    words = split_public_tokens(text.raw) if compat == "upstream" else text.words
     if len(words) < 2:
         return False, f"{len(words)} words found, at least 2 required"
     is_same = words[0].lower() == words[-1].lower()
@@ -210,7 +210,9 @@ def first_word_sent(text: Text, *, first_word: Word, compat: Compat = "fixed") -
     Not covered: list markers and headings, which may count as sentences.
     """
     if compat == "upstream":
-        first_words = ["".join(sentence.split()[:1]) for sentence in public_sentences(text.raw)]
+        first_words = [
+            "".join(sentence.split()[:1]) for sentence in split_public_sentences(text.raw)
+        ]
     else:
         first_words = ["".join(Text(sentence).words[:1]) for sentence in text.sentences]
     return _all_equal(first_words, first_word, "start")
@@ -238,7 +240,9 @@ def last_word_sent(text: Text, *, last_word: Word, compat: Compat = "fixed") -> 
     Not covered: sentences without a mark at their end run on to the next.
     """
     if compat == "upstream":
-        last_words = [_last_word_upstream(sentence) for sentence in public_sentences(text.raw)]
+        last_words = [
+            _last_word_upstream(sentence) for sentence in split_public_sentences(text.raw)
+        ]
     else:
         last_words = ["".join(Text(sentence).words[-1:]) for sentence in text.sentences]
     return _all_equal(last_words, last_word, "end")
@@ -305,7 +309,9 @@ def counting_composition(
         parts = [part for part in _WIDE_DIVIDER.split(text.raw) if part.strip()]
     for number, part in enumerate(parts, start=1):
         if compat == "upstream":
-            sizes = [len(public_tokens(sentence)) for sentence in public_sentences(part)]
+            sizes = [
+                len(split_public_tokens(sentence)) for sentence in split_public_sentences(part)
+            ]
         else:
             sizes = [len(Text(sentence).words) for sentence in Text(part).sentences]
         if sizes != [n_words] * n_sent:
@@ -326,7 +332,7 @@ def count_unique(text: Text, *, compat: Compat = "fixed") -> Answer:
     Not covered: inflected forms are different words.
     """
     if compat == "upstream":
-        words = public_tokens(text.raw)
+        words = split_public_tokens(text.raw)
     else:
         words = [word.casefold() for word in text.words]
     for word, count in Counter(words).items():
@@ -516,7 +522,7 @@ def sentence_hyphens(text: Text, *, compat: Compat = "fixed") -> Answer:
     Not covered: full stops of abbreviations before a hyphen.
     """
     if compat == "upstream":
-        sentences = public_sentences(text.raw.replace("-", " "))
+        sentences = split_public_sentences(text.raw.replace("-", " "))
         for piece, sentence in zip(text.raw.split("-"), sentences, strict=False):
             if piece != sentence:
                 return False, f"{piece[:60]!r} is no sentence by itself"

@@ -17,7 +17,7 @@ from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.text import Text
 from rubrank.verifiers.ifeval.prompts import find_quotations
 from rubrank.verifiers.shared.instruction import instruction, quote_some
-from rubrank.verifiers.shared.public_tools import has_janome, japanese_tokens
+from rubrank.verifiers.shared.public_tools import has_janome, split_japanese_tokens
 from rubrank.verifiers.shared.relation import AnyRelation, Count, compare_count
 from rubrank.verifiers.verifier import Answer, Compat
 
@@ -487,7 +487,7 @@ def nominal_ending(text: Text, *, count: Count, compat: Compat = "fixed") -> Ans
     """
     body = _QUOTED.sub("", text.raw)
     if compat == "upstream" and has_janome():
-        tokens = japanese_tokens(body)
+        tokens = split_japanese_tokens(body)
         nouns = sum(
             mark in "。！？" and kind == "名詞" for (_, kind), (mark, _) in pairwise(tokens)
         )

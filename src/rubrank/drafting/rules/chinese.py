@@ -17,7 +17,7 @@ from dataclasses import replace
 
 from rubrank.drafting.constraint import Constraint
 from rubrank.drafting.patterns import any_of, words
-from rubrank.verifiers.shared.language_names import find_request, language_code
+from rubrank.verifiers.shared.language_names import find_language_code, find_request
 from rubrank.verifiers.shared.numerals import read_han
 
 
@@ -359,7 +359,7 @@ def _find_language(clause: str) -> Iterator[Constraint]:
     languages = find_request(re.split(r"[：:]", clause)[0]).asked
     written_in = _WRITTEN_IN.search(clause)
     if written_in and not languages:
-        language = language_code(written_in["language"] + "语")
+        language = find_language_code(written_in["language"] + "语")
         yield Constraint("language:response_language", {"language": language})
     elif len(languages) == 1 and not _PART.search(clause):
         yield Constraint("language:response_language", {"language": next(iter(languages))})

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from rubrank.drafting.constraint import Constraint
 from rubrank.drafting.patterns import RESPONSE, STRING, pattern, read_group, words
 from rubrank.drafting.sentences import Sentence
-from rubrank.verifiers.shared.language_names import NAMED, find_request, language_code
+from rubrank.verifiers.shared.language_names import NAMED, find_language_code, find_request
 
 # ---- the last words ------------------------------------------------------------------------------------------------
 
@@ -240,7 +240,7 @@ def find_language(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Co
         only_language = _ONLY_LANGUAGE.search(original)
         if not only_language:
             return
-        languages = frozenset({language_code(read_group(only_language, "language").lower())})
+        languages = frozenset({find_language_code(read_group(only_language, "language").lower())})
     if len(languages) == 1:
         yield Constraint("language:response_language", {"language": next(iter(languages))})
 

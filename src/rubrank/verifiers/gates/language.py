@@ -18,7 +18,7 @@ from rubrank.verifiers.shared.language import (
     get_script,
     has_own_script,
 )
-from rubrank.verifiers.shared.language_names import QUOTED, language_code, named_languages
+from rubrank.verifiers.shared.language_names import QUOTED, find_language_code, find_named_languages
 from rubrank.verifiers.shared.language_shares import (
     LEAST,
     Accepted,
@@ -58,13 +58,13 @@ def wrong_language(rollout: Rollout, *, language: str | None = None, most: Share
     if not any(map(str.isalpha, prose)):
         return True, "no words of any language"
     if language:
-        code = language_code(language).split("-")[0]
+        code = find_language_code(language).split("-")[0]
         accepted = Accepted(frozenset({code}), whole=True, sure=True)
     else:
         open_request = _ANY_LANGUAGE_ASKED.search(rollout.question)
         # "Only Tamil, no other language" names a language; "any language other than English" leaves it open.
         if open_request is not None and (
-            "other than" in open_request[0].lower() or not named_languages(rollout.question)
+            "other than" in open_request[0].lower() or not find_named_languages(rollout.question)
         ):
             return missing("the prompt leaves the language open")
         accepted = find_accepted(rollout)

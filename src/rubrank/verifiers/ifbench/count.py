@@ -30,7 +30,7 @@ from rubrank.verifiers.shared.instruction import (
     select_sentences,
     trim,
 )
-from rubrank.verifiers.shared.public_tools import public_sentences
+from rubrank.verifiers.shared.public_tools import split_public_sentences
 from rubrank.verifiers.shared.relation import Count, compare_count
 from rubrank.verifiers.verifier import Answer, Compat
 
@@ -288,7 +288,7 @@ def _count_kinds(text: Text, compat: Compat) -> Counter[str]:
     """Count the kinds of sentences by their last mark: "declarative", "interrogative", "exclamatory" or "other"."""
     kinds: Counter[str] = Counter()
     if compat == "upstream":
-        for sentence in public_sentences(text.raw):
+        for sentence in split_public_sentences(text.raw):
             mark = sentence[-1:]
             # The public checker knows ASCII marks only.
             kind = _SENTENCE_KINDS.get(mark, "other") if mark.isascii() else "other"
@@ -368,7 +368,7 @@ def alliteration_increment(text: Text, *, compat: Compat = "fixed") -> Answer:
     """
     sizes: list[int] = []
     if compat == "upstream":
-        for sentence in public_sentences(text.raw):
+        for sentence in split_public_sentences(text.raw):
             words = [word.lstrip(ASCII_PUNCTUATION + " ") for word in sentence.lower().split()]
             sizes.append(_count_alliterating([word[0] for word in words if word]))
     else:
@@ -423,7 +423,8 @@ def increment(text: Text, *, small_n: Count, compat: Compat = "fixed") -> Answer
     """
     if compat == "upstream":
         sizes = [
-            len(remove_punctuation(sentence).split()) for sentence in public_sentences(text.raw)
+            len(remove_punctuation(sentence).split())
+            for sentence in split_public_sentences(text.raw)
         ]
     else:
         sizes = [len(Text(sentence).words) for sentence in text.sentences]

@@ -18,7 +18,7 @@ from itertools import pairwise, zip_longest
 from rubrank.texts.lexicon import is_emoji, word_list
 from rubrank.texts.text import Text
 from rubrank.verifiers.shared.instruction import ifbench, remove_punctuation, select_sentences, trim
-from rubrank.verifiers.shared.public_tools import public_sentences, public_tokens
+from rubrank.verifiers.shared.public_tools import split_public_sentences, split_public_tokens
 from rubrank.verifiers.verifier import Answer, Compat
 
 _STAR_BULLET = re.compile(r"\s*\*(?!\*)\s*\S")  # "* tea"; not "**tea**"
@@ -291,7 +291,7 @@ def _check_bullets_upstream(lines: list[str]) -> Answer:
             if sentences < 2:
                 return False, f"{sentences} sentences before the first bullet"
         elif may_be_prose:
-            new_sentences = len(public_sentences(line.strip()))
+            new_sentences = len(split_public_sentences(line.strip()))
             sentences += new_sentences
             may_be_prose = new_sentences > 0
         else:
@@ -309,7 +309,7 @@ def title_case(text: Text, *, compat: Compat = "fixed") -> Answer:
     Not covered: which words are minor (style guides differ); words of scripts without capitals pass.
     """
     if compat == "upstream":
-        words = [word for word in public_tokens(text.raw) if word[0].islower()]
+        words = [word for word in split_public_tokens(text.raw) if word[0].islower()]
         # The public checker overlooks words of mixed case ("iPhone") and a letter before digits ("x2").
         wrong = [word for word in words if not word[1:] or word[1:].islower() or word[1:].isupper()]
     else:

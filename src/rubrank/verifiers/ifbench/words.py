@@ -24,7 +24,7 @@ from rubrank.verifiers.shared.instruction import (
     select_sentences,
     trim,
 )
-from rubrank.verifiers.shared.public_tools import public_sentences, public_tokens
+from rubrank.verifiers.shared.public_tools import split_public_sentences, split_public_tokens
 from rubrank.verifiers.shared.relation import Count
 from rubrank.verifiers.verifier import Answer, Compat
 
@@ -164,7 +164,7 @@ def start_verb(text: Text, *, compat: Compat = "fixed") -> Answer:
     Not covered: other languages.
     """
     if compat == "upstream":
-        tokens = [token.lower() for token in public_tokens(text.raw[:2000])]
+        tokens = [token.lower() for token in split_public_tokens(text.raw[:2000])]
         first, second = (*tokens, "", "")[:2]
         is_verb = _is_tagged_as_verb(first, second)
     else:
@@ -224,7 +224,7 @@ def last_first(text: Text, *, compat: Compat = "fixed") -> Answer:
     """
     if compat == "upstream":
         edges = []
-        for sentence in public_sentences(text.raw):
+        for sentence in split_public_sentences(text.raw):
             from_start = sentence.lstrip(ASCII_PUNCTUATION + " ").lower().split()
             to_end = sentence.rstrip(ASCII_PUNCTUATION + " ").lower().split()
             edges.append((from_start[0] if from_start else "", to_end[-1] if to_end else ""))
@@ -307,7 +307,7 @@ def word_at(text: Text, n: int, m: int, compat: Compat) -> tuple[str | None, str
     if not 1 <= n <= len(sentences):
         return None, f"{len(sentences)} sentences found, so there is no sentence {n}"
     sentence = sentences[n - 1]
-    words = public_tokens(sentence) if compat == "upstream" else Text(sentence).words
+    words = split_public_tokens(sentence) if compat == "upstream" else Text(sentence).words
     if not 1 <= m <= len(words):
         return None, f"sentence {n} has {len(words)} words, so there is not a word {m}"
     return words[m - 1], ""
@@ -329,7 +329,9 @@ def words_position(text: Text, *, keyword: str, compat: Compat = "fixed") -> Ans
     words: Sequence[str] = text.words
     if compat == "upstream":
         words = [
-            token for token in public_tokens(text.raw) if any(char.isalnum() for char in token)
+            token
+            for token in split_public_tokens(text.raw)
+            if any(char.isalnum() for char in token)
         ]
     if len(words) < 2:
         return False, f"{len(words)} words found"

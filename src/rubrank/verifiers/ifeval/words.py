@@ -18,12 +18,12 @@ from rubrank.verifiers.shared.instruction import (
 )
 from rubrank.verifiers.shared.language import detect_language, is_detectable, is_in_other_language
 from rubrank.verifiers.shared.public_tools import (
+    detect_public_language,
     has_janome,
     has_langdetect,
-    japanese_tokens,
-    newspaper_sentences,
-    public_language,
-    public_tokens,
+    split_japanese_tokens,
+    split_newspaper_sentences,
+    split_public_tokens,
 )
 from rubrank.verifiers.shared.relation import AnyRelation, Count, compare_count, holds
 from rubrank.verifiers.verifier import Answer, Compat, missing
@@ -110,7 +110,7 @@ def _count_japanese(text: str, word: str) -> int:
     """Count the word among the words of the public analyser; without janome, wherever it stands."""
     if not has_janome():
         return text.count(word)
-    return sum(surface == word for surface, _ in japanese_tokens(text))
+    return sum(surface == word for surface, _ in split_japanese_tokens(text))
 
 
 @instruction("keywords:letter_frequency")
@@ -161,7 +161,7 @@ def response_language(text: Text, *, language: str, compat: Compat = "fixed") ->
     expected = language.lower()
     if compat == "upstream":
         # "" where the public checker finds nothing to go by, and passes.
-        name = public_language(text.raw)
+        name = detect_public_language(text.raw)
         return not name or name == expected, f"language {name or 'not found'}, {expected} required"
     detected, confidence = detect_language(text.raw)
     if not detected:
@@ -193,7 +193,7 @@ def capital_word_frequency(
     upstream: Treebank words: "I" counts, "DON'T" is two.
     """
     if compat == "upstream":
-        count = sum(map(str.isupper, public_tokens(text.raw)))
+        count = sum(map(str.isupper, split_public_tokens(text.raw)))
     else:
         capitals = [word for word in text.words if word.isupper()]
         count = sum(sum(map(str.isalpha, word)) > 1 for word in capitals)
@@ -237,7 +237,7 @@ def _check_language(text: str, lang: str, compat: Compat) -> tuple[bool, str]:
     """Check the language of a text whose case is right."""
     if compat == "upstream" and has_langdetect():
         # The French and the Spanish checker lower the text first, the English one does not.
-        name = public_language(text if lang == "en" else text.lower())
+        name = detect_public_language(text if lang == "en" else text.lower())
         reason = f"case as required; language {name or 'not found'}, {lang} required"
         return not name or name == lang, reason
     detected, confidence = detect_language(text.lower())
@@ -290,7 +290,7 @@ def number_sentences(
     elif lang == "ja":
         count = sum(bool(part.strip()) for part in _JAPANESE_SENTENCE_END.split(text.raw))
     else:
-        count = len(newspaper_sentences(text.raw, lang))
+        count = len(split_newspaper_sentences(text.raw, lang))
     return compare_count(count, "sentence", relation, num_sentences)
 
 

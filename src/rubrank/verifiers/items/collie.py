@@ -50,7 +50,7 @@ from rubrank._plain import Strict
 from rubrank.texts.text import Text
 from rubrank.verifiers.items import primitives as p
 from rubrank.verifiers.items.primitives import Check, Level, Order, TextMeasure
-from rubrank.verifiers.shared.public_tools import public_sentences, public_tokens
+from rubrank.verifiers.shared.public_tools import split_public_sentences, split_public_tokens
 from rubrank.verifiers.shared.relation import Relation, translate_relation
 from rubrank.verifiers.verifier import UNIT, Answer, Compat, missing, verifier
 
@@ -351,14 +351,14 @@ class PublicText(Text):
         """Treebank tokens that are no punctuation."""
         return tuple(
             token.strip().strip(".")
-            for token in public_tokens(self.raw)
+            for token in split_public_tokens(self.raw)
             if token not in string.punctuation
         )
 
     @cached_property
     def sentences(self) -> tuple[str, ...]:
         """Sentences without the full stop at their end."""
-        return tuple(sentence.strip().strip(".") for sentence in public_sentences(self.raw))
+        return tuple(sentence.strip().strip(".") for sentence in split_public_sentences(self.raw))
 
     @cached_property
     def paragraphs(self) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from rubrank.errors import RubrankError
 from rubrank.rollouts.rollout import Message, Rollout
 from rubrank.texts.text import Text
 from rubrank.verifiers.ifeval.ids import public_params, resolve
-from rubrank.verifiers.shared.public_tools import public_language
+from rubrank.verifiers.shared.public_tools import detect_public_language
 from rubrank.verifiers.shared.relation import compare_count
 from rubrank.verifiers.verifier import (
     UNIT,
@@ -247,7 +247,7 @@ def _check_count_upstream(
         params: Any = instruction.check_parameters(arguments)
     except RubrankError:
         return None  # `follow_instruction` then says what is wrong with the arguments
-    if answer.strip() and public_language(answer) == "th":
+    if answer.strip() and detect_public_language(answer) == "th":
         return missing("words and sentences of Thai are counted by a tool that is not included")
     unit = "word" if name == WORDS else "sentence"
     verdict = None
@@ -271,7 +271,7 @@ def public_count(instruction: str, answer: str) -> int | None:
     """
     if instruction not in (WORDS, SENTENCES):
         return None
-    language = public_language(answer)
+    language = detect_public_language(answer)
     is_east_asian = language in ("zh-cn", "zh-tw", "ja")
     if instruction == WORDS:
         return count_words(answer) if is_east_asian else None

@@ -13,7 +13,7 @@ from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.prose import HAN
 from rubrank.texts.text import Text
 from rubrank.verifiers.shared.language import is_detectable
-from rubrank.verifiers.shared.language_names import language_code
+from rubrank.verifiers.shared.language_names import find_language_code
 from rubrank.verifiers.shared.language_shares import (
     LEAST,
     Accepted,
@@ -37,7 +37,7 @@ def _check_detectable(params: Any) -> str | None:
     if not names:
         return "given: a `language`"
     for name in names:
-        if not is_detectable(language_code(name).split("-")[0]):
+        if not is_detectable(find_language_code(name).split("-")[0]):
             return f"of a language that can be detected, not {name!r}"
     return None
 
@@ -57,7 +57,7 @@ def language_requirement(
     Not covered: dialects, romanised text.
     """
     names = [language] if isinstance(language, str) else language
-    codes = [language_code(name) for name in names]
+    codes = [find_language_code(name) for name in names]
     base_codes = {code.split("-")[0] for code in codes}
     shares = measure_languages(text.raw)
     if not shares:
@@ -115,7 +115,7 @@ def language_detection(
         return missing("the answer is too short to tell its language")
     main = max(shares, key=shares.__getitem__)
     if languages:
-        codes = frozenset(language_code(name).split("-")[0] for name in languages)
+        codes = frozenset(find_language_code(name).split("-")[0] for name in languages)
         expected = Accepted(codes, whole=True, sure=True)
     else:
         expected = find_accepted(rollout)

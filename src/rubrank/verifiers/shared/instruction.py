@@ -17,7 +17,7 @@ from rubrank._plain import clean
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.text import Text
 from rubrank.verifiers.shared.patterns import compile_re2
-from rubrank.verifiers.shared.public_tools import public_sentences
+from rubrank.verifiers.shared.public_tools import split_public_sentences
 from rubrank.verifiers.verifier import Answer, Compat, verifier
 
 Lang: TypeAlias = Literal["en", "fr", "es", "ja"]
@@ -75,7 +75,7 @@ _NO_PUNCTUATION = str.maketrans("", "", ASCII_PUNCTUATION)
 
 def select_sentences(text: Text, compat: Compat) -> Sequence[str]:
     """Return the sentences of the text, or those of the public splitter, for which a line break ends nothing."""
-    return public_sentences(text.raw) if compat == "upstream" else text.sentences
+    return split_public_sentences(text.raw) if compat == "upstream" else text.sentences
 
 
 def remove_punctuation(text: str) -> str:

@@ -24,7 +24,7 @@ from rubrank.verifiers.shared.language import (
     is_in_other_language,
     select_letters,
 )
-from rubrank.verifiers.shared.language_names import QUOTED, find_request, named_languages
+from rubrank.verifiers.shared.language_names import QUOTED, find_named_languages, find_request
 
 _SENTENCE_END = re.compile(r"\n[ \t]*\n|(?<=[。！？])|(?<=[.!?])\s")
 # Characters of Chinese, Japanese and Korean
@@ -219,7 +219,7 @@ def find_accepted(rollout: Rollout) -> Accepted:
     rules = "\n\n".join(m.content for m in rollout.prompt if m.role in ("system", "developer"))
     request = find_request(rollout.question)
     # Rules of a system prompt may forbid what the user asks for.
-    may_overrule = len(rules) > _SHORT_RULES or bool(named_languages(rules))
+    may_overrule = len(rules) > _SHORT_RULES or bool(find_named_languages(rules))
     if request.whole and not may_overrule:
         return Accepted(request.asked, whole=True, sure=True)
     rules_request = find_request(rules)
@@ -235,7 +235,7 @@ def find_accepted(rollout: Rollout) -> Accepted:
         written_in |= written_anywhere
     if not written_in:
         return Accepted()
-    languages = written_in | named_languages(everything) | request.asked | rules_request.asked
+    languages = written_in | find_named_languages(everything) | request.asked | rules_request.asked
     if _is_mostly_code(rollout.question):
         return Accepted(languages | {"en"})
     if languages == {"en"} and has_foreign_letters(_drop_code(rollout.question), 2):

@@ -1,22 +1,24 @@
 """What the public checkers of instructions see: the language, Japanese words, sentences and Treebank tokens.
 
-    >>> public_sentences('1. Mix it. Dr. Ray said "so." Then\\nwait... what')
+    >>> split_public_sentences('1. Mix it. Dr. Ray said "so." Then\\nwait... what')
     ['1.', 'Mix it.', 'Dr. Ray said "so".', 'Then wait...', 'what']
-    >>> newspaper_sentences("Dr. No? Yes! It cost 3.50. **Done.**")
+    >>> split_newspaper_sentences("Dr. No? Yes! It cost 3.50. **Done.**")
     ['Dr. No?', 'Yes!', 'It cost 3.50.', '**Done.', '**']
-    >>> public_tokens("Don't stop (yet).")
+    >>> split_public_tokens("Don't stop (yet).")
     ['Do', "n't", 'stop', '(', 'yet', ')', '.']
 
 `compat="upstream"` uses these, so that verdicts can be compared with published ones.
 - langdetect and janome are used if they are installed (`pip install rubrank[upstream]`); otherwise the verifiers use
   our own detector and rules. The public checkers run langdetect without a seed, so on a few words it guesses
   differently each time. Here it has a seed.
-- `public_sentences`: IFBench splits at every `.`, `?` and `!` that does not belong to a title, a number, an address or
-  an abbreviation of single letters, whatever follows.
-- `newspaper_sentences` and `public_tokens`: IFEval counts the sentences of NLTK's splitter, which was trained on
-  newspapers (Kiss and Strunk, 2006), and both benchmarks use its Penn Treebank tokenizer, which starts from these
-  sentences. Their behaviour is rebuilt here without their data. Not covered: what the splitter learned about single
-  words, which decides some abbreviations before a capital; lists of abbreviations and of first words replace it.
+- `split_public_sentences`: IFBench splits at every `.`, `?` and `!` that does not belong to a title, a number, an
+  address or an abbreviation of single letters, whatever follows.
+- `split_newspaper_sentences` and `split_public_tokens`: IFEval counts the sentences of NLTK's splitter, which was
+  trained on newspapers (Kiss and Strunk, 2006), and both benchmarks use its Penn Treebank tokenizer, which starts from
+  these sentences. Their behaviour is rebuilt here without their data. Not covered: what the splitter learned about
+  single words, which decides some abbreviations before a capital; lists of abbreviations and of first words replace it.
+
+What looks odd in the results ('**Done.', '**') is what the public checkers do.
 """
 
 from __future__ import annotations
@@ -31,9 +33,9 @@ from rubrank._plain import clean
 from rubrank.texts.lexicon import word_list
 from rubrank.verifiers.shared.language import detect_language
 
-_SEED = 1
-_MOST_CHARACTERS = 10_000  # characters that janome reads: it is slow
-_LOCAL = threading.local()
+_SEED = 1  # any number: langdetect draws random numbers
+_MOST_CHARACTERS = 10_000  # that janome reads: it is slow, and hardly any answer is longer
+_THREAD = threading.local()  # holds the `tokenizer` of janome
 
 
 # ---- langdetect and janome ------------------------------------------------------------------------------------------
@@ -58,8 +60,11 @@ def has_langdetect() -> bool:
 
 
 @lru_cache(maxsize=4096)
-def public_language(text: str) -> str:
-    """Return the language as langdetect names it ("zh-cn"), or else by our own detector; "" if none is found."""
+def detect_public_language(text: str) -> str:
+    """Return the language as langdetect names it ("zh-cn"); "" if it finds none.
+
+    If langdetect is not installed, our own detector answers, with the same names.
+    """
     factory = _load_detector_factory()
     if factory is None:
         detected, _ = detect_language(text)
@@ -80,22 +85,22 @@ def has_janome() -> bool:
 
 
 def _load_tokenizer() -> Any:
-    """Return the analyser of this thread, because it keeps state while it works; None if janome is absent."""
-    if not hasattr(_LOCAL, "tokenizer"):
+    """Return the tokenizer of this thread, because it keeps state while it works; None if janome is absent."""
+    if not hasattr(_THREAD, "tokenizer"):
         try:
             from janome.tokenizer import Tokenizer
         except ImportError:
-            _LOCAL.tokenizer = None
+            _THREAD.tokenizer = None
         else:
-            _LOCAL.tokenizer = Tokenizer()
-    return _LOCAL.tokenizer
+            _THREAD.tokenizer = Tokenizer()
+    return _THREAD.tokenizer
 
 
 @lru_cache(maxsize=256)
-def japanese_tokens(text: str) -> tuple[tuple[str, str], ...]:
+def split_japanese_tokens(text: str) -> tuple[tuple[str, str], ...]:
     """Return the words of a Japanese text, each with its part of speech ("名詞", "助詞" …); () if janome is absent.
 
-    Of a longer text than any answer is, only the beginning: the analyser takes its time.
+    Only the first 10,000 characters are read.
     """
     tokenizer = _load_tokenizer()
     if tokenizer is None:
@@ -106,11 +111,11 @@ def japanese_tokens(text: str) -> tuple[tuple[str, str], ...]:
     )
 
 
-# ---- sentences ------------------------------------------------------------------------------------------------------
+# ---- sentences as IFBench splits them -------------------------------------------------------------------------------
 
-# Stand-ins during splitting: a full stop that ends nothing; an end of a sentence without a mark.
-_INNER_STOP = "\x01"
-_BARE_END = "\x02"
+# Characters that no text has stand in while a text is split.
+_INNER_STOP = "\x01"  # for a full stop that ends no sentence
+_BARE_END = "\x02"  # for an end of a sentence that has no mark of its own, as behind "U.S."
 _STARTER = r"(?:Mrs?|Ms|Dr|Prof|Capt|Cpt|Lt|(?:He|She|It|They|Their|Our|We|But|However|That|This)\s|Wherever)"
 # "U.S. He said": an abbreviation before a word that starts a sentence
 _ENDING_ABBREVIATION = re.compile(
@@ -123,11 +128,12 @@ _NO_END = re.compile(
 )
 _ELLIPSIS = re.compile(r"\.{2,}")
 _QUOTED_ENDS = (".”", '."', '!"', '?"')
+# What is left ends sentences: up to a mark, a stand-in, or the end of the text.
 _SENTENCE = re.compile(rf"[^.?!{_BARE_END}]*(?:[.?!]|{_BARE_END}|\Z)")
 
 
 @lru_cache(maxsize=64)
-def public_sentences(text: str) -> list[str]:
+def split_public_sentences(text: str) -> list[str]:
     """Return the sentences of the public splitter, each on one line. The list is cached: do not change it."""
     flat = f" {text} ".replace("\n", " ").replace(_INNER_STOP, " ").replace(_BARE_END, " ")
     flat = _ELLIPSIS.sub(lambda dots: _INNER_STOP * len(dots[0]) + _BARE_END, flat)
@@ -141,28 +147,29 @@ def public_sentences(text: str) -> list[str]:
         part.replace(_INNER_STOP, ".").rstrip(_BARE_END).strip() for part in _SENTENCE.findall(flat)
     ]
     while sentences and not sentences[-1]:
-        sentences.pop()
+        sentences.pop()  # behind the last mark there is nothing
     return sentences
 
 
-# ---- tokens ---------------------------------------------------------------------------------------------------------
+# ---- sentences and tokens as NLTK splits them -----------------------------------------------------------------------
 
-_CHUNK = re.compile(r"\S+")
+_CHUNK = re.compile(r"\S+")  # what stands between spaces
 _AFTER_END = ")\";}]*:@'({[!?"  # what may follow the end of a sentence without a space
-_INNER_END = re.compile(rf".*[.?!](?=[{re.escape(_AFTER_END)}])")
-_CLOSING = re.compile(r"[\"')\]}]+(?:\s+|(?=--)|\Z)")
+_INNER_END = re.compile(rf".*[.?!](?=[{re.escape(_AFTER_END)}])")  # "done." of "done.)"
+_CLOSING = re.compile(r"[\"')\]}]+(?:\s+|(?=--)|\Z)")  # marks that close a sentence after its end
 _LIST_LABELS = "abixyz"  # single letters that the splitter takes for the label of an item rather than for an initial
-_NUMBER = re.compile(r"-?[.,]?\d[\d,.\-]*\Z")
+_NUMBER = re.compile(r"-?[.,]?\d[\d,.\-]*\Z")  # "3.50", "-1,000"
 
 
-def newspaper_sentences(text: str, language: str = "en") -> list[str]:
+def split_newspaper_sentences(text: str, language: str = "en") -> list[str]:
     """Return the sentences of NLTK's splitter; line breaks end none. Language: "fr", otherwise English."""
     chunks = list(_CHUNK.finditer(text))
+    # Where each sentence starts and ends in the text
     starts = [0]
     ends: list[int] = []
     for i, chunk in enumerate(chunks):
         following = chunks[i + 1] if i + 1 < len(chunks) else None
-        end = _possible_end(chunk[0], following is not None)
+        end = _find_possible_end(chunk[0], following is not None)
         if not end:
             continue
         after = chunk[0][end:] or (following[0] if following else "")
@@ -177,7 +184,7 @@ def newspaper_sentences(text: str, language: str = "en") -> list[str]:
     return _move_closing_quotes(text, starts, ends)
 
 
-def _possible_end(chunk: str, has_following: bool) -> int:
+def _find_possible_end(chunk: str, has_following: bool) -> int:
     """Return the last place in a chunk between spaces where a sentence could end; 0 if there is none."""
     if has_following and chunk[-1] in ".?!":
         return len(chunk)
@@ -188,13 +195,13 @@ def _possible_end(chunk: str, has_following: bool) -> int:
 
 
 def _ends_sentence(head: str, after: str, language: str) -> bool:
-    """Tell whether a sentence ends between the head of a chunk and what comes after it."""
+    """Does a sentence end between the head of a chunk, which ends with a mark, and what comes after it?"""
     if "?" in head or "!" in head:
         return True
     if head.endswith(".."):
         return _starts_sentence(after, language)
-    stem = _last_piece(head).lstrip("`&#-,;:").rstrip(".").lower()
-    abbreviations = _word_list("newspaper_abbreviations", language)
+    stem = _get_last_piece(head).lstrip("`&#-,;:").rstrip(".").lower()
+    abbreviations = _read_word_list("newspaper_abbreviations", language)
     if len(stem) == 1 and stem.isalpha():
         if stem in abbreviations:
             return False
@@ -207,11 +214,12 @@ def _ends_sentence(head: str, after: str, language: str) -> bool:
     return True
 
 
-def _word_list(name: str, language: str) -> frozenset[str]:
+def _read_word_list(name: str, language: str) -> frozenset[str]:
+    """Return a list of words for French, or else for English."""
     return word_list(f"{name}_fr" if language == "fr" else name)
 
 
-def _last_piece(head: str) -> str:
+def _get_last_piece(head: str) -> str:
     """Return what follows the last bracket, quote or colon; an apostrophe belongs to the piece."""
     at = max(head.rfind(mark) for mark in _AFTER_END)
     if at < 0:
@@ -220,16 +228,18 @@ def _last_piece(head: str) -> str:
 
 
 def _starts_sentence(after: str, language: str) -> bool:
-    """Tell whether the next word, by its capital and its kind, is the first of a sentence."""
+    """Is the next word the first of a sentence? It has a capital, and is in the list of first words ("The")."""
     if not after[0].isupper():
         return False
-    return after.rstrip(string.punctuation).lower() in _word_list("newspaper_starters", language)
+    return after.rstrip(string.punctuation).lower() in _read_word_list(
+        "newspaper_starters", language
+    )
 
 
 def _move_closing_quotes(text: str, starts: list[int], ends: list[int]) -> list[str]:
     """Return the sentences, with closing quotes and brackets given back to the sentence that they close."""
     sentences: list[str] = []
-    moved_to = 0
+    moved_to = 0  # where the marks end that the previous sentence has taken
     for i, (start, end) in enumerate(zip(starts, ends, strict=True)):
         start = max(start, moved_to)
         if i + 1 < len(starts):
@@ -242,14 +252,20 @@ def _move_closing_quotes(text: str, starts: list[int], ends: list[int]) -> list[
     return [sentence for sentence in sentences if sentence]
 
 
+# Marks that are tokens of their own: "...", "--", brackets, quotes; a comma or colon unless a digit follows (3,50)
 _SINGLE = r"\.{2,}|--|[;@#$%&?!()\[\]{}<>*\"“”‘’«»„`\x01]|[:,](?!\d)"
+# A mark, or anything up to the next space or mark
 _PIECES = re.compile(rf"{_SINGLE}|(?:(?!{_SINGLE})\S)+")
 _OPENING_QUOTE = re.compile(r"(?:^|(?<=[\s(\[{<]))\"")
-_OPENING_QUOTE_MARK = "\x01"  # any rare character: the two kinds of quote differ from here on
+_OPENING_QUOTE_MARK = "\x01"  # stands in for an opening quote, which looks like a closing one
+# How the Treebank writes opening and closing quotes
 _QUOTES = {_OPENING_QUOTE_MARK: "``", '"': "''"}
+# The full stop at the end of a sentence, with closing marks behind it
 _FULL_STOP = re.compile(r"(?<!\.)\.(?=[\])}>\"'»”’ ]*\Z)")
+# "do" and "n't", "we" and "'ll"
 _CONTRACTION = re.compile(r"(?i)(.+?)(n't|'ll|'re|'ve|'[smd]|')\Z")
-_OPENING = re.compile(r"(?i)'(?![mtsdn])\w\b")
+# An apostrophe that opens a quotation of one letter: 'x'. "'s" and "'n" are contractions.
+_OPENING_APOSTROPHE = re.compile(r"(?i)'(?![mtsdn])\w\b")
 # Words that the tokenizer cuts in two, and where.
 _FUSED = {
     "cannot": 3,
@@ -266,10 +282,10 @@ _FUSED = {
 
 
 @lru_cache(maxsize=64)
-def public_tokens(text: str) -> list[str]:
+def split_public_tokens(text: str) -> list[str]:
     """Return the tokens of the public tokenizer, including punctuation marks. The list is cached: do not change it."""
     tokens: list[str] = []
-    for sentence in newspaper_sentences(text):
+    for sentence in split_newspaper_sentences(text):
         stop = _FULL_STOP.search(sentence)
         head = sentence[: stop.start()] if stop else sentence
         if '"' in sentence:
@@ -282,14 +298,14 @@ def public_tokens(text: str) -> list[str]:
 
 
 def _split_contraction(piece: str) -> list[str]:
-    """`don't` becomes `do`, `n't`; `'quoted'` becomes `'`, `quoted`, `'`."""
+    """Split a piece without spaces into tokens: `don't` becomes `do`, `n't`; `cannot` becomes `can`, `not`."""
     cut = _FUSED.get(piece.lower())
     if cut:
         return [piece[:cut], piece[cut:]]
     if "'" not in piece:
         return [piece]
     tokens: list[str] = []
-    if _OPENING.match(piece):
+    if _OPENING_APOSTROPHE.match(piece):
         tokens.append("'")
         piece = piece[1:]
     parts = _CONTRACTION.match(piece)

@@ -10,26 +10,22 @@ from pydantic import BeforeValidator, Field
 
 from rubrank.verifiers.verifier import Verdict, missing
 
-MOST = 10_000_000
-"""More words, lines or letters than a response can have: such a number is a slip."""
-Count: TypeAlias = Annotated[int, Field(ge=0, le=MOST)]
+_MOST_COUNT = (
+    10_000_000  # more words, lines or letters than a response can have: such a number is a slip
+)
+Count: TypeAlias = Annotated[int, Field(ge=0, le=_MOST_COUNT)]
 Share: TypeAlias = Annotated[float, Field(ge=0, le=1)]
-
 Relation: TypeAlias = Literal["at least", "at most", "exactly", "more than", "less than", "around"]
-
-
 _TESTS: dict[Relation, Callable[[float, float], bool]] = {
     "at least": operator.ge,
     "at most": operator.le,
     "exactly": operator.eq,
     "more than": operator.gt,
     "less than": operator.lt,
-    # "around 100": 90 to 110
+    # "around 100" is 90 to 110; "around 3" is 2 to 4
     "around": lambda count, required: abs(count - required) <= max(1.0, round(0.1 * required)),
 }
-
-
-# Words of the public data in other languages, by relation
+# The words that public data sets in French, Spanish, Japanese and Chinese use
 _TRANSLATIONS: dict[Relation, tuple[str, ...]] = {
     "at least": ("au moins", "al menos", "como mínimo", "以上", "至少", "不少于"),
     "less than": ("moins de", "menos de", "未満", "少于"),
@@ -60,7 +56,7 @@ AnyRelation: TypeAlias = Annotated[Relation, BeforeValidator(translate_relation)
 
 
 def compare_count(count: int, unit: str, relation: Relation, required: float) -> tuple[bool, str]:
-    """Return the verdict with its reason: `3 bullets found, at least 4 required`."""
+    """Return whether the count satisfies the relation, and the reason: `3 bullets found, at least 4 required`."""
     units = _pluralise(unit, count)
     reason = f"{count} {units} found, {relation} {required:g} required"
     return holds(count, relation, required), reason
@@ -77,7 +73,11 @@ def _pluralise(unit: str, count: int) -> str:
 
 
 def check_count_parameters(params: Any) -> str | None:
-    """Return what is wrong with `relation` and `count`, or `low` and `high`; None if a response can satisfy them."""
+    """Check the parameters of a verifier that counts; `params` has `relation`, `count`, `low` and `high`.
+
+    Returns None if a response can satisfy them, else what they must be. The error says "params must be …", so that the
+    text continues that sentence.
+    """
     count = params.count
     low = params.low
     high = params.high

@@ -1,4 +1,6 @@
-"""Tells whether a text without a full stop was cut: "… where it goes through the" and "… and we went home".
+"""Tells whether a text without a full stop was cut off.
+
+"… where it goes through the" was cut; "… and we went home" only lacks its full stop.
 
 A linear model adds up weights of what stands at the end (the last words, the last letters, whether the last word is
 half a word) and of the shape of the passage (its length, the length of its last clause, its first word). Two kinds of
@@ -22,19 +24,49 @@ from rubrank.verifiers.shared.word_tables import read_table, read_words
 
 Kind = Literal["sentence", "line"]
 
+# What ends a clause. Spaces have become "_" before it is used.
 _CLAUSE_END = re.compile("[,;—–，、；:：]_?")
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 ENTRY_MARK = re.compile(r"\A\s*(?:[-*+•]|\d{1,3}[.)、]|[(（]\d{1,3}[)）])\s*")
 """The sign or number before an entry of a list."""
-_MOST_CHARACTERS = 1000  # at the end of a passage that are looked at
+_MOST_CHARACTERS = 1000  # looked at, at the end of a passage
+
+
+def is_cut(passage: str, language: str, kind: Kind, margin: float = 0.0) -> bool | None:
+    """Was the passage cut off at its end? None if the language has no weights.
+
+    margin: how far the sum of the weights must be above the threshold; more than 0 for fewer false alarms.
+    """
+    weights = _read_weights(language)
+    if not weights:
+        return None
+    total = sum(weights.get(feature, 0.0) for feature in list_features(passage, language, kind))
+    return total > weights[f"threshold_{kind}"] + margin
+
+
+def is_half_word(word: str, language: str) -> bool:
+    """Is it no word of the vocabulary, but the beginning of one?"""
+    if word[0].isupper():
+        # It may be a name: it must be long, and a good deal shorter than the word that begins with it.
+        if len(word) < 6:
+            return False
+        longer = _find_longer_word(word.lower(), language)
+        return word.lower() not in read_vocabulary(language)[0] and len(longer) > len(word) + 1
+    return _classify_word(word, language) == "half"
 
 
 def list_features(passage: str, language: str, kind: Kind) -> Iterator[str]:
-    """Yield what the model looks at: "-ing" (an ending), "of_the" (the last words), "#words4" (a property)."""
+    """Yield the features of a passage, which are the keys of the weights.
+
+    "-ing"         its last letters; "_" stands for a space
+    "of_the"       its last words; "of_*" and "out_*_*": a word before the last one or two
+    "#clause4"     a property: here, four words since the last comma. Lengths are capped, and long ones put in classes
+                   of two or more, so that there are few features to learn.
+    """
     text = "_".join(passage.lower().split())[-_MOST_CHARACTERS:]
     clause = _CLAUSE_END.split(text)[-1]
     yield f"#{kind}"
-    if language == "zh":
+    if language == "zh":  # no spaces: characters are counted instead of words
         yield f"#{kind}_characters{min(len(text) // 4, 12)}"
         yield f"#clause{min(len(clause), 14)}"
         yield f"#from_{clause[:1]}{min(len(clause) // 3, 3)}"
@@ -51,7 +83,7 @@ def list_features(passage: str, language: str, kind: Kind) -> Iterator[str]:
     yield f"#from_{clause_words[0]}{min(len(clause_words), 4)}"
     last_word = _WORD.findall(passage)[-1:]
     if last_word:
-        yield f"#{_compare_word(last_word[0], language)}"
+        yield f"#{_classify_word(last_word[0], language)}"
     for size in range(1, 8):
         yield "-" + text[-size:]
     for size in (1, 2, 3):
@@ -63,8 +95,8 @@ def list_features(passage: str, language: str, kind: Kind) -> Iterator[str]:
         yield f"{words[-3]}_*_*"
 
 
-def _compare_word(word: str, language: str) -> str:
-    """Return "capital", "known", "half" (the vocabulary has longer words that begin with it) or "unknown"."""
+def _classify_word(word: str, language: str) -> str:
+    """Return "capital", "known", "half" or "unknown". "Half": words of the vocabulary begin with it, like "althou"."""
     if word[0].isupper():
         return "capital"
     if word in read_vocabulary(language)[0]:
@@ -90,30 +122,9 @@ def read_vocabulary(language: str) -> tuple[frozenset[str], list[str]]:
 
 @cache
 def _read_weights(language: str) -> dict[str, float]:
+    """Return the weight of each feature, and the thresholds under "threshold_sentence" and "threshold_line"."""
     return {
         feature: float(weight)
         for code, feature, weight in read_table("sentence_ends")
         if code == language
     }
-
-
-def is_half_word(word: str, language: str) -> bool:
-    """Is it no word of the vocabulary, but the beginning of one? A name must be long to be taken for half a word."""
-    if word[0].isupper():
-        if len(word) < 6:
-            return False
-        longer = _find_longer_word(word.lower(), language)
-        return word.lower() not in read_vocabulary(language)[0] and len(longer) > len(word) + 1
-    return _compare_word(word, language) == "half"
-
-
-def is_cut(passage: str, language: str, kind: Kind, margin: float = 0.0) -> bool | None:
-    """Does no passage of this kind end like this? None if the language has no weights.
-
-    margin: how far the sum must be above the threshold.
-    """
-    weights = _read_weights(language)
-    if not weights:
-        return None
-    total = sum(weights.get(feature, 0.0) for feature in list_features(passage, language, kind))
-    return total > weights[f"threshold_{kind}"] + margin

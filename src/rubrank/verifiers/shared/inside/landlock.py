@@ -15,11 +15,13 @@ from collections.abc import Iterable
 
 from rubrank.verifiers.shared.inside.kernel import check_result, libc
 
-# System calls.
+# Numbers of system calls, the same on all processors
 _CREATE_RULESET = 444
 _ADD_RULE = 445
 _RESTRICT_SELF = 446
-# Rights.
+_ASK_FOR_VERSION = 1  # a flag of _CREATE_RULESET
+_RULE_FOR_PATH = 1  # a type of rule: everything below a path
+# Rights to files: bits, of which each version of Landlock knows more
 _EXECUTE = 1
 _WRITE = 2
 _READ = 4
@@ -27,7 +29,9 @@ _LIST = 8
 _TRUNCATE = 1 << 14
 _IOCTL = 1 << 15
 _FILE_RIGHTS = _EXECUTE | _WRITE | _READ | _TRUNCATE | _IOCTL  # the others are for folders only
-# Versions of Landlock from which on it can restrict cutting files, sockets and signals.
+_BIND_AND_CONNECT = 3  # both rights to the network
+_SOCKETS_AND_SIGNALS = 3  # both scopes: abstract sockets, and signals to other processes
+# The first versions of Landlock that can restrict truncating files, TCP connections, and signals
 FIRST_WITH_TRUNCATION = 3
 _FIRST_WITH_NETWORK = 4
 _FIRST_WITH_SIGNALS = 6
@@ -43,23 +47,28 @@ SYSTEM_INFORMATION = (
 
 def read_version() -> int:
     """Return the kernel's version of Landlock; 0 if it has none or it is disabled."""
-    return max(0, libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint(1)))
+    return max(
+        0, libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint(_ASK_FOR_VERSION))
+    )
 
 
 def restrict(version: int, writable: Iterable[str], readable: Iterable[str]) -> bool:
-    """Restrict this process to reading `readable` and to full use of `writable`.
+    """Restrict this process to reading `readable` and to full use of `writable`. This cannot be undone.
 
-    Returns True if signals are confined, too.
+    `version` is that of the kernel, or a lower one to do without what later versions added. Returns True if signals to
+    other processes are refused, too. Raises OSError if the kernel refuses.
     """
-    # 13 rights exist since version 1; versions 2, 3 and 5 added one each. What is listed and not granted is refused.
-    all_rights = (1 << (13 + (version >= 2) + (version >= 3) + (version >= 5))) - 1
+    # The ruleset lists rights; what it lists and no rule grants is refused. Version 1 has 13 rights, and versions 2
+    # (moving files between folders), 3 (_TRUNCATE) and 5 (_IOCTL) added one each.
+    number_of_rights = 13 + (version >= 2) + (version >= 3) + (version >= 5)
+    all_rights = (1 << number_of_rights) - 1
     confines_signals = version >= _FIRST_WITH_SIGNALS
-    # The kernel accepts only the fields that its version knows.
+    # The kernel accepts only the fields that its version knows: files, network, scopes.
     fields = [all_rights]
     if version >= _FIRST_WITH_NETWORK:
-        fields.append(3)  # binding and connecting
+        fields.append(_BIND_AND_CONNECT)
     if confines_signals:
-        fields.append(3)  # abstract sockets and signals
+        fields.append(_SOCKETS_AND_SIGNALS)
     data = struct.pack(f"={len(fields)}Q", *fields)
     rules = check_result(
         libc.syscall(_CREATE_RULESET, data, ctypes.c_size_t(len(data)), ctypes.c_uint(0)),
@@ -77,7 +86,7 @@ def restrict(version: int, writable: Iterable[str], readable: Iterable[str]) -> 
 
 
 def _grant_rights(rules: int, path: str, rights: int) -> None:
-    """Add a rule for a path. A path that does not exist needs no rule."""
+    """Add a rule that grants the rights to a path and all below it. A path that cannot be opened needs no rule."""
     with contextlib.suppress(FileNotFoundError, PermissionError, NotADirectoryError):
         descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
         try:
@@ -85,7 +94,8 @@ def _grant_rights(rules: int, path: str, rights: int) -> None:
                 rights &= _FILE_RIGHTS
             rule = struct.pack("=Qi", rights, descriptor)
             check_result(
-                libc.syscall(_ADD_RULE, rules, 1, rule, ctypes.c_uint(0)), f"landlock {path}"
+                libc.syscall(_ADD_RULE, rules, _RULE_FOR_PATH, rule, ctypes.c_uint(0)),
+                f"landlock {path}",
             )
         finally:
             os.close(descriptor)
