@@ -87,7 +87,7 @@ def test_what_judging_took_reaches_records_by_way_of_a_file(tmp_path: Path) -> N
         assert (spent["calls"], spent["hits"], spent["failures"]) == (1, 0, {})
         overview = Overview()
         overview.add(GroupArrays(record))
-        said = overview.result()
+        said = overview.summarize()
         assert (said["judging"]["calls"], said["judging"]["asked"]) == (1, 1)
         assert said["metadata"] == []
 
@@ -95,10 +95,10 @@ def test_what_judging_took_reaches_records_by_way_of_a_file(tmp_path: Path) -> N
 def test_judging_adds_up_and_odd_metadata_is_left_out(record_of: Make) -> None:
     overview = Overview()
     overview.add(GroupArrays(record_of({"A": [1.0]}, [0.5])))
-    assert overview.result()["judging"] is None
+    assert overview.summarize()["judging"] is None
     odd = {"judges": "none", "judging": {"cost": "free", "calls": True, "failures": ["x"]}}
     for n in range(3):
         metadata = {"judges": {"asked": 2, "missing": n}, "judging": {"calls": 4, "failures": {"timeout": n}}}
         overview.add(GroupArrays(record_of({"A": [1.0]}, [0.5], metadata=metadata)))
     overview.add(GroupArrays(record_of({"A": [1.0]}, [0.5], metadata=odd)))
-    assert overview.result()["judging"] == {"calls": 12, "asked": 6, "missing": 3, "failures": {"timeout": 3}}
+    assert overview.summarize()["judging"] == {"calls": 12, "asked": 6, "missing": 3, "failures": {"timeout": 3}}

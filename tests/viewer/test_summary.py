@@ -30,7 +30,7 @@ def counted(part, *records: GroupRecord):
 
 
 def rows_of(*records: GroupRecord) -> dict[str, dict]:
-    return {row["name"]: row for row in counted(CriteriaSummary(), *records).result()["rows"]}
+    return {row["name"]: row for row in counted(CriteriaSummary(), *records).summarize()["rows"]}
 
 
 def test_a_criterion_by_hand(record_of: Make) -> None:
@@ -96,7 +96,7 @@ def test_conflicts_are_kendalls_tau_within_groups(record_of: Make) -> None:
     random = np.random.default_rng(1)
     drawn = [random.integers(0, 4, (3, 7)).astype(float) for _ in range(6)]
     records = [record_of(dict(zip("ABC", d.tolist(), strict=True)), [0.5] * 7) for d in drawn]
-    found = counted(ConflictSummary(), *records).result()
+    found = counted(ConflictSummary(), *records).summarize()
     for i in range(3):
         for j in range(3):
             expected = np.mean([stats.kendalltau(d[i], d[j]).statistic for d in drawn])
@@ -106,7 +106,7 @@ def test_conflicts_are_kendalls_tau_within_groups(record_of: Make) -> None:
 
 def test_conflicts_leave_out_what_is_missing_and_whoever_is_silent(record_of: Make) -> None:
     one = record_of({"A": [0.0, 1.0, 2.0, None], "B": [2.0, 1.0, None, 0.0], "C": [1.0] * 4}, [0.5] * 4)
-    found = counted(ConflictSummary(), one).result()
+    found = counted(ConflictSummary(), one).summarize()
     assert found["names"] == ["A", "B", "C"]
     assert found["tau"][0][1] == pytest.approx(-1.0)  # only the first two rollouts have both
     assert np.isnan(found["tau"][0][2])
@@ -121,7 +121,7 @@ def test_correlations_are_spearmans_within_groups(record_of: Make) -> None:
         given = {"attribute_names": ("words",), "attributes": tuple((x,) for x in length)}
         records.append(record_of({"A": [0.0] * 8}, reward.tolist(), others={"flat": (0.5,) * 8}, **given))
         expected.append(stats.spearmanr(length, reward).statistic)
-    found = counted(CorrelationSummary(), *records).result()
+    found = counted(CorrelationSummary(), *records).summarize()
     assert found["rules"] == ["rlvr2", "flat"]
     assert found["r"][0][0] == pytest.approx(np.mean(expected))
     assert found["half"][0][0] == pytest.approx(stats.t.ppf(0.975, 5) * stats.sem(expected), rel=1e-3)
@@ -146,7 +146,7 @@ def gamma_record(record_of: Make, gamma: list[float], step: int | None = 0, **mo
 def test_gamma_by_step_with_its_interval(record_of: Make) -> None:
     drawn = np.random.default_rng(3).normal(0.2, 0.1, (12, 2))
     part = counted(GammaSummary(), *(gamma_record(record_of, g.tolist(), step=n // 6) for n, g in enumerate(drawn)))
-    found = part.result()
+    found = part.summarize()
     assert (found["attributes"], found["criteria"]) == (["words"], ["", "A", "B"])
     for step, some in enumerate((drawn[:6], drawn[6:])):
         for k, values in enumerate((some @ [0.75, 0.25], some[:, 0], some[:, 1])):
@@ -160,17 +160,17 @@ def test_gamma_by_step_with_its_interval(record_of: Make) -> None:
 def test_how_much_of_a_criterion_control_took_out(record_of: Make) -> None:
     """A: 0, 1 → 0.25, 0.75, a quarter of the variance is left; B is spread further, so nothing was taken out of it."""
     plain = counted(GammaSummary(), gamma_record(record_of, [0.3, 0.1], utilities=None, values=None))
-    assert plain.result()["shares"] == [["A", pytest.approx(0.75)]]
+    assert plain.summarize()["shares"] == [["A", pytest.approx(0.75)]]
     ranked = {"utilities": ((-1.0, 1.0), (1.0, -1.0)), "values": ((-1.0, 1.0), (1.0, -1.0)), "scale": (2.0, 1.0)}
     fitted = counted(GammaSummary(), gamma_record(record_of, [0.3, 0.1], **ranked))
-    assert fitted.result()["shares"] == [["A", pytest.approx(0.75)]]
+    assert fitted.summarize()["shares"] == [["A", pytest.approx(0.75)]]
 
 
 def test_a_pooled_gamma_has_the_interval_of_its_own_error(record_of: Make) -> None:
     """t·se over the groups behind the estimate, not the spread over groups, which is 0."""
     pooled = {"pool": "batch", "se": ((0.05,), (0.2,)), "shrunk": ((0.2,), (0.0,)), "n": (41.0, 21.0)}
     part = counted(GammaSummary(), *(gamma_record(record_of, [0.3, 0.1], step=None, **pooled) for _ in range(9)))
-    points = part.result()["points"]
+    points = part.summarize()["points"]
     halves = [stats.t.ppf(0.975, n - 1) * se for n, se in ((41, 0.05), (21, 0.2))]
     assert points["0|1"] == [[None, pytest.approx(0.3), pytest.approx(halves[0]), 41.0]]
     assert points["0|2"] == [[None, pytest.approx(0.1), pytest.approx(halves[1]), 21.0]]
@@ -180,7 +180,7 @@ def test_a_pooled_gamma_has_the_interval_of_its_own_error(record_of: Make) -> No
 def test_a_criterion_that_is_not_controlled_does_not_count(record_of: Make) -> None:
     pooled = {"pool": "run", "se": ((0.05,), (None,)), "n": (41.0, 0.0)}
     part = counted(GammaSummary(), *(gamma_record(record_of, [0.3, 0.0], step=2, **pooled) for _ in range(9)))
-    points = part.result()["points"]
+    points = part.summarize()["points"]
     assert [step for step, *_ in points["0|1"]] == [2]
     assert points.get("0|2", []) == []
     assert points["0|0"][0][1] == pytest.approx(0.3)
@@ -212,7 +212,7 @@ def gated_record(record_of: Make, **more) -> GroupRecord:
 
 
 def test_gates_by_hand(record_of: Make) -> None:
-    found = counted(GateSummary(), gated_record(record_of), record_of({"A": [1.0]}, [0.5])).result()
+    found = counted(GateSummary(), gated_record(record_of), record_of({"A": [1.0]}, [0.5])).summarize()
     assert {key: found[key] for key in ("rollouts", "groups", "stopped", "softened", "touched")} == {
         "rollouts": 3,
         "groups": 1,
@@ -231,24 +231,24 @@ def test_rules_beside_each_other_and_in_records_of_their_own(record_of: Make) ->
     first = record_of({"A": [0.0] * 3}, [0.0, 0.5, 1.0], group="y")
     second = record_of({"A": [0.0] * 3}, [0.0, 0.5, 2.0], group="y", rule="gdpo")
     alone = record_of({"A": [0.0] * 3}, [0.0, 0.5, 2.0], group="z")
-    found = counted(RuleSummary(), beside, first, second, alone).result()
+    found = counted(RuleSummary(), beside, first, second, alone).summarize()
     assert (found["names"], found["groups"], found["all_groups"]) == (["rlvr2", "gdpo"], 2, 3)
     assert found["kendall"][0][1] == pytest.approx(0.0)  # −1 in one group, +1 in the other
     assert found["winner"][0][1] == 0.5
     assert found["no_signal"] == [0.0, 0.0]
-    assert counted(RuleSummary(), first).result()["kendall"] == []
+    assert counted(RuleSummary(), first).summarize()["kendall"] == []
 
 
 def test_a_query_that_comes_again_is_another_group(record_of: Make) -> None:
     both = [record_of({"A": [0.0] * 2}, r, others={"gdpo": (0.0, 1.0)}) for r in ([0.0, 1.0], [1.0, 0.0])]
-    found = counted(RuleSummary(), *both).result()
+    found = counted(RuleSummary(), *both).summarize()
     assert (found["groups"], found["winner"][0][1]) == (2, 0.5)
 
 
 def test_thousands_of_criteria_are_not_all_shown(record_of: Make) -> None:
     scores = {f"c{n}": [0.0, 1.0] for n in range(2100)}
     records = [record_of(scores, [0.0, 1.0]), record_of({"c2099": [0.0, 1.0]}, [0.0, 1.0])]
-    found = counted(CriteriaSummary(), *records).result()
+    found = counted(CriteriaSummary(), *records).summarize()
     assert (len(found["rows"]), found["left_out"], found["rows"][0]["name"]) == (2000, 100, "c2099")
 
 
@@ -283,7 +283,7 @@ def test_agreement_of_the_criteria(record_of: Make) -> None:
         [0, pytest.approx(0.2)],
         [1, pytest.approx(0.6)],
     ]
-    overview = counted(Overview(), *records).result()
+    overview = counted(Overview(), *records).summarize()
     assert (overview["agreement"], overview["agreement_groups"]) == (pytest.approx(0.4), 2)
     assert overview["error"] == pytest.approx(1.0)
 
@@ -305,7 +305,7 @@ def test_many_steps_share_points(record_of: Make) -> None:
 def test_the_overview(record_of: Make) -> None:
     judge = [{"judge": {"calls": n, "model": "m"}} for n in (3, 4)]
     gated = [gated_record(record_of, metadata=m) for m in judge]
-    found = counted(Overview(), *gated, record_of({"A": [1.0, 1.0]}, [0.5, 0.5])).result()
+    found = counted(Overview(), *gated, record_of({"A": [1.0, 1.0]}, [0.5, 0.5])).summarize()
     assert (found["groups"], found["rollouts"], found["criteria"], found["steps"]) == (3, 8, 3, 1)
     assert (found["no_signal"], found["stopped"], found["softened"]) == (1, 2, 2)
     assert (found["scores"], found["missing"]) == (20, 2)
@@ -317,21 +317,21 @@ def test_the_overview(record_of: Make) -> None:
 
 def test_numbers_that_differ_in_every_group_are_summed_up(record_of: Make) -> None:
     records = [record_of({"A": [1.0]}, [0.5], metadata={"cost": n / 10}) for n in range(20)]
-    (row,) = counted(Overview(), *records).result()["metadata"]
+    (row,) = counted(Overview(), *records).summarize()["metadata"]
     assert (row["mean"], row["low"], row["high"]) == (pytest.approx(0.95), 0.0, 1.9)
 
 
 def test_values_of_metadata_are_counted_in_all_groups(record_of: Make) -> None:
     models = [*"abcdefghi", *"aaab"]
     records = [record_of({"A": [1.0]}, [0.5], metadata={"model": name}) for name in models]
-    (row,) = counted(Overview(), *records).result()["metadata"]
+    (row,) = counted(Overview(), *records).summarize()["metadata"]
     assert row["values"] == [("a", 4), ("b", 2), ("c", 1), ("d", 1), ("e", 1), ("f", 1)]
     assert row["more"]
 
 
 def test_groups_of_nobody_and_of_one_break_nothing(record_of: Make) -> None:
     parts = counted(RunSummary(), record_of({"A": []}, [], no_signal=True), record_of({"A": [1.0]}, [0.5]))
-    assert parts.result()["overview"]["rollouts"] == 1
+    assert parts.summarize()["overview"]["rollouts"] == 1
 
 
 def test_intervals_need_five_and_are_students() -> None:
@@ -358,7 +358,7 @@ def test_reasons_are_counted_by_kind() -> None:
         reasons.add(f"{n} words, {n}.5 asked")
         reasons.add("letters " + "abcdefghijkl"[n])
     reasons.add("  ")
-    found = reasons.most_common()
+    found = reasons.list_most_common()
     assert found[0] == ("# words, # asked", 12)
     assert found[-1] == ("others", 5)
 

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +19,7 @@ from rubrank._folders import sweep
 from rubrank.errors import InvalidInput
 from rubrank.records.files import parse_record, write_records
 from rubrank.records.record import GroupRecord
-from rubrank.viewer.index import NO_STEP, find_common_prompts, make_curves, make_step_table
+from rubrank.viewer.index import NO_STEP, Index, compare_runs, find_common_prompts, make_curves, make_step_table
 from rubrank.viewer.run import LiveRun, check_source, decode_record
 from rubrank.viewer.states import find_states
 
@@ -270,3 +271,28 @@ def test_a_damaged_file_is_said_to_be_and_what_comes_before_is_shown(
             check_source(path)
     else:
         check_source(path)
+
+
+def test_an_index_is_read_while_it_grows(record_of: Make) -> None:
+    """Each group has criteria of its own, so that all tables of names grow while they are listed."""
+    index = Index()
+    is_done = threading.Event()
+
+    def add_groups() -> None:
+        for n in range(3000):
+            index.add_record(record_of({f"A{n}": [0.0, 1.0]}, [0.0, 1.0]))
+        is_done.set()
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    thread = threading.Thread(target=add_groups)
+    try:
+        thread.start()
+        while not is_done.is_set():
+            rows = index.list_rows()
+            assert max(rows["criteria"], default=-1) < len(rows["criteria_sets"])
+            compare_runs(index, index)
+    finally:
+        sys.setswitchinterval(interval)
+        thread.join()
+    assert len(index.list_rows()["criteria_sets"]) == 3000

@@ -1,11 +1,15 @@
-"""What if: the group of a record under another rule, with other weights, gates or λ.
+"""Fuse the group of a record again, with another rule, or with other weights, gates or λ: "what if" on the page.
 
     changes = read_changes('{"rule": "gdpo+", "weights": {"Tone": 0}, "layers": {"Facts": "global_quality"}}')
     changed = fuse_changed(record, changes)
     changed.record.reward, changed.notes
 
-Scores, reasons and texts stay; the group is fused again, by itself. What was taken out for its attributes is known
-from the record: the estimate of γ came from many groups, and is used as it was recorded.
+Scores, reasons and texts stay; the group is fused again, by itself. γ, the influence of an attribute such as length on
+the scores, was estimated from many groups, which are not here. So the recorded estimate is used again:
+
+    record.gamma     the estimate                  record.shrunk    the estimate, pulled towards 0 where it is uncertain
+    record.se        its standard error            record.taken     the part of it that was taken out of the scores
+    λ                the share of a positive shrunk estimate that is taken out
 
 A record does not hold all options of its rule. So the group is first fused without any change. If that does not give
 the recorded rewards, a note says by how much it differs, because the changed rewards differ as well.
@@ -35,7 +39,7 @@ Layer: TypeAlias = Literal["quality", "global_quality", "low_quality", "watch"]
 _CLOSE = 1e-6  # rewards that differ by less are the same
 _TEXT_FIELDS = ("prompt", "turns", "responses", "reasoning", "tokens")
 _UNCHANGED_FIELDS = ("group", "step", *_TEXT_FIELDS, "metadata")
-"""What a group that is fused again has in common with its record."""
+"""Fields that a group keeps when it is fused again."""
 
 
 class Changes(Strict):
@@ -78,7 +82,10 @@ def read_changes(text: str) -> Changes:
 
 
 def fuse_changed(record: GroupRecord, changes: Changes) -> ChangedGroup:
-    """Return the group with the changes."""
+    """Fuse the group of a record with the changes.
+
+    Raises UnknownName for criteria and rules that do not exist, and InvalidInput if no criterion is left to rank by.
+    """
     _check_names(record, changes)
     notes = []
     recorded_rule, difference = _find_recorded_rule(record)
@@ -106,16 +113,18 @@ def fuse_changed(record: GroupRecord, changes: Changes) -> ChangedGroup:
     if changes.lam is not None and not record.attribute_names:
         notes.append("λ changes nothing: the record has no attributes.")
     elif changes.lam is not None and record.shrunk is not None and record.pool != "group":
-        shape = (len(record.weights), len(record.attribute_names))
-        if not (to_array(record.shrunk, shape) > 0.0).any():
+        shrunk = to_array(record.shrunk, _find_gamma_shape(record))
+        if not (shrunk > 0.0).any():
             notes.append("λ changes nothing: no attribute has a positive influence on a criterion.")
     if changes.layers and not isinstance(rule, Gated):
         rule = Gated(rule)
         notes.append(f"A gate was added to the rule: {rule.name}.")
-    return ChangedGroup(_fuse(record, rule, _describe_changes(record, changes)), tuple(notes))
+    changed_fields = _find_changed_fields(record, changes)
+    return ChangedGroup(_fuse(record, rule, changed_fields), tuple(notes))
 
 
 def _check_names(record: GroupRecord, changes: Changes) -> None:
+    """Raise UnknownName for a criterion that the group does not have, and InvalidInput for an impossible weight."""
     names = [criterion.name for criterion in record.criteria]
     for name in (*changes.weights, *changes.layers):
         if name not in names:
@@ -127,9 +136,12 @@ def _check_names(record: GroupRecord, changes: Changes) -> None:
             )
 
 
-def _describe_changes(record: GroupRecord, changes: Changes) -> dict[str, dict[str, Any]]:
-    """Criterion → fields of its data that differ from the record."""
-    described: dict[str, dict[str, Any]] = {}
+def _find_changed_fields(record: GroupRecord, changes: Changes) -> dict[str, dict[str, Any]]:
+    """Return criterion → its layer and weight, for the criteria that differ from the record.
+
+    A quality criterion with the weight 0 is only watched, because a rule cannot rank by it.
+    """
+    changed: dict[str, dict[str, Any]] = {}
     for k, criterion in enumerate(record.criteria):
         # A rule may set weights of its own; a changed group starts from the weights that were used.
         used_weight = record.weights[k] if k < len(record.weights) else criterion.weight
@@ -142,14 +154,19 @@ def _describe_changes(record: GroupRecord, changes: Changes) -> dict[str, dict[s
                 weight = 1.0
         fields = {"layer": layer, "weight": 0.0 if layer == "watch" else weight}
         if fields != {"layer": criterion.layer, "weight": criterion.weight}:
-            described[criterion.name] = fields
-    return described
+            changed[criterion.name] = fields
+    return changed
 
 
-def _fuse(record: GroupRecord, rule: Rule, changes: Mapping[str, Mapping[str, Any]]) -> GroupRecord:
-    table = to_score_table([record]).change_criteria(changes)
-    ranked = [criterion for criterion in table.groups[0].criteria if criterion.layer == "quality"]
-    if not ranked:
+def _fuse(
+    record: GroupRecord, rule: Rule, changed_fields: Mapping[str, Mapping[str, Any]]
+) -> GroupRecord:
+    """Fuse the scores of a record under a rule; the recorded rewards become those of another rule.
+
+    changed_fields: criterion → fields that replace those of the record.
+    """
+    table = to_score_table([record]).change_criteria(changed_fields)
+    if not any(criterion.layer == "quality" for criterion in table.groups[0].criteria):
         raise InvalidInput(
             "view",
             "changes",
@@ -159,19 +176,25 @@ def _fuse(record: GroupRecord, rule: Rule, changes: Mapping[str, Mapping[str, An
         )
     attributes = None
     if record.attributes is not None:
-        attributes = to_array(record.attributes, _shape_of_attributes(record))
+        attributes = to_array(record.attributes, _find_attribute_shape(record))
     batch = table.batch(attributes=attributes, attribute_names=record.attribute_names)
     (fused,) = record_table(table, rule, batch=batch)
     other_rewards = {f"{record.rule}, as recorded": record.reward}
-    other_rewards |= {
-        name: rewards for name, rewards in record.others.items() if name != fused.rule
-    }
+    for name, rewards in record.others.items():
+        if name != fused.rule:
+            other_rewards[name] = rewards
     unchanged_fields = {name: getattr(record, name) for name in _UNCHANGED_FIELDS}
     return fused.model_copy(update={**unchanged_fields, "others": other_rewards})
 
 
-def _shape_of_attributes(record: GroupRecord) -> tuple[int, int]:
+def _find_attribute_shape(record: GroupRecord) -> tuple[int, int]:
+    """Return (G, D): rollouts and attributes."""
     return record.size, len(record.attribute_names)
+
+
+def _find_gamma_shape(record: GroupRecord) -> tuple[int, int]:
+    """Return (K, D): ranked criteria and attributes."""
+    return len(record.weights), len(record.attribute_names)
 
 
 # ------------------------------------------------------------------------------------------ the rule of a record
@@ -196,13 +219,17 @@ def _find_recorded_rule(record: GroupRecord) -> tuple[Rule | None, float | None]
 
 
 def _list_candidates(record: GroupRecord) -> Iterator[Rule]:
-    """Rules of the recorded name, with options that the record may have been made with; the usual ones come first."""
+    """Yield rules of the recorded name with options that the record may have been made with, the usual ones first.
+
+    Nothing is yielded if a rule of this name is not known here.
+    """
     try:
         rule = find_rule(record.rule)
     except RubrankError:
         return
     variants = [rule]
     if has_rlvr2(rule):
+        # `span` says how utilities were scaled: "model" leaves them as they are.
         is_scaled = record.scale is not None and any(factor != 1.0 for factor in record.scale)
         spans = ("unit", "sd") if is_scaled else ("model",)
         # Soft outcomes and γ of single groups exist in the ordinal fit only.
@@ -210,11 +237,10 @@ def _list_candidates(record: GroupRecord) -> Iterator[Rule]:
             variants = [with_options(rule, "view", span=span, outcomes="soft") for span in spans]
         else:
             kinds_of_wins = ("ordinal",) if record.pool == "group" else ("ordinal", "graded")
-            variants = [
-                with_options(rule, "view", span=span, wins=wins)
-                for wins in kinds_of_wins
-                for span in spans
-            ]
+            variants = []
+            for wins in kinds_of_wins:
+                for span in spans:
+                    variants.append(with_options(rule, "view", span=span, wins=wins))
     for variant in variants:
         controlled = _apply_control(variant, record, None)
         yield controlled
@@ -223,22 +249,25 @@ def _list_candidates(record: GroupRecord) -> Iterator[Rule]:
 
 
 def _apply_control(rule: Rule, record: GroupRecord, lam: float | None) -> Rule:
-    """Return the rule with the estimate of the record. lam None: what was taken out is taken out again, exactly."""
+    """Return the rule with the recorded estimate of γ; the rule itself if the record has none.
+
+    lam: the share of γ to take out; None: what was taken out is taken out again, exactly.
+    """
     if not record.attribute_names or record.shrunk is None or record.taken is None:
         return rule
     if record.pool == "group":
         # Nothing was pooled: the group itself has everything that the estimate needs.
         adjust = _find_adjustment(record) if lam is None else attenuate(lam)
         return with_options(rule, "view", adjust=adjust, pool="group")
-    shape = (len(record.weights), len(record.attribute_names))
+    shape = _find_gamma_shape(record)
     names = [criterion.name for criterion in record.ranked]
     gamma = to_array(record.gamma or record.shrunk, shape)
     error = to_array(record.se or record.shrunk, shape)
     counts = np.ones(len(names)) if record.n is None else np.array(record.n, dtype=float)
     # With "remove", all of the given coefficients is taken out: those of the record, or the shrunk ones that λ scales.
     coefficients = to_array(record.taken if lam is None else record.shrunk, shape)
-    squares = np.zeros((*shape, shape[1]))
-    estimate = InfluenceEstimate(gamma, error, coefficients, counts, squares, squares)
+    no_squares = np.zeros((*shape, shape[1]))  # only needed to estimate further
+    estimate = InfluenceEstimate(gamma, error, coefficients, counts, no_squares, no_squares)
     return with_options(
         rule,
         "view",
@@ -250,8 +279,11 @@ def _apply_control(rule: Rule, record: GroupRecord, lam: float | None) -> Rule:
 
 
 def _find_adjustment(record: GroupRecord) -> Adjustment:
-    """Return how much of each group's own γ was taken out, from what the record says."""
-    shape = (len(record.weights), len(record.attribute_names))
+    """Return how much of the group's own γ was taken out, found by comparing `taken` with `gamma`.
+
+    "remove" takes out all of it, `attenuate(λ)` a share λ of what is positive and nothing of what is negative.
+    """
+    shape = _find_gamma_shape(record)
     gamma = to_array(record.gamma or (), shape)
     taken_out = to_array(record.taken or (), shape)
     if (taken_out[gamma < 0.0] != 0.0).any():
@@ -261,17 +293,23 @@ def _find_adjustment(record: GroupRecord) -> Adjustment:
 
 
 def _find_scale(record: GroupRecord) -> np.ndarray:
-    """(D,): what contrasts were multiplied by, from the contrasts of the record; 1 where rollouts do not differ."""
+    """Return the factors of the attributes' contrasts, (D,); 1 for attributes in which rollouts do not differ.
+
+    The factors came from the whole batch, and a record does not hold them. But it holds the contrasts after scaling:
+    the contrasts are computed again without a factor, and the factor is the slope between the two.
+    """
+    # Imported here, because it compiles code.
     from rubrank.fusion.models import likelihood
 
-    attributes = len(record.attribute_names)
-    unscaled = np.empty(_shape_of_attributes(record))
-    values = to_array(record.attributes or (), _shape_of_attributes(record))
-    likelihood.average_contrasts(values, np.ones(attributes), np.array([0, record.size]), unscaled)
+    D = len(record.attribute_names)
     if record.mean_contrasts is None:
-        return np.ones(attributes)
-    recorded = to_array(record.mean_contrasts, _shape_of_attributes(record))
+        return np.ones(D)
+    shape = _find_attribute_shape(record)
+    unscaled = np.empty(shape)
+    values = to_array(record.attributes or (), shape)
+    likelihood.average_contrasts(values, np.ones(D), np.array([0, record.size]), unscaled)
+    recorded = to_array(record.mean_contrasts, shape)
     squares = (unscaled * unscaled).sum(0)
     differs = squares > 0.0
-    scale = (recorded * unscaled).sum(0) / np.where(differs, squares, 1.0)
-    return np.where(differs, scale, 1.0)
+    slope = (recorded * unscaled).sum(0) / np.where(differs, squares, 1.0)
+    return np.where(differs, slope, 1.0)

@@ -1,4 +1,4 @@
-"""One group as the page reads it: plain names, plain lists, explanations in words.
+"""Turn the record of a group into what the page shows: plain names, plain lists, explanations in words.
 
     group = make_group_data(record, text_limit=4000)
     group["reward"], group["explanations"][3], group["outcomes"][0][3]       "WWT.L…"
@@ -19,15 +19,19 @@ from rubrank.records.record import GroupRecord
 from rubrank.records.unfold import to_fused_group
 from rubrank.viewer.states import count_stopped, find_states
 
+_NOT_TEXT = ("role", "name")  # keys of messages and calls that are never cut
 _DECIMALS = 7  # enough for the page to round a number as Python does
 _MOST_LEVELS = 5  # of a distribution that are shown
 _LONGEST_REASON = 4000  # characters; a judge of whole lists gives one long reason for all responses
 TEXT_KEYS = ("prompt", "responses", "reasoning", "turns")
-"""What is cut if the texts of a report take too much room."""
+"""Keys of a group whose texts may be cut; numbers, reasons and explanations never are."""
 
 
 def make_group_data(record: GroupRecord, text_limit: int) -> dict[str, Any]:
-    """Return everything that the page shows of a group. Keys whose value is None are left out."""
+    """Return everything that the page shows of a group; what the record does not have is left out.
+
+    text_limit: characters that are kept of each text (see `cut_texts`).
+    """
     group = to_fused_group(record)
     reasons = None
     if record.reasons is not None and any(any(row) for row in record.reasons):
@@ -66,7 +70,7 @@ def cut_texts(data: Mapping[str, Any], limit: int) -> dict[str, Any]:
 
 
 def list_text_lengths(data: Mapping[str, Any]) -> list[int]:
-    """Return lengths of all texts that can be cut, before they were."""
+    """Return the lengths of all texts that can be cut; of a text that was cut, its whole length."""
     lengths: list[int] = []
     for key in TEXT_KEYS:
         _collect_lengths(data.get(key), lengths)
@@ -74,6 +78,7 @@ def list_text_lengths(data: Mapping[str, Any]) -> list[int]:
 
 
 def _describe_criterion(record: GroupRecord, k: int) -> dict[str, Any]:
+    """Return what the page shows of criterion k; ranked criteria have the weight that the rule used."""
     criterion = record.criteria[k]
     return {
         "name": criterion.name,
@@ -86,7 +91,7 @@ def _describe_criterion(record: GroupRecord, k: int) -> dict[str, Any]:
 
 
 def _describe_probabilities(record: GroupRecord) -> dict[str, list[str]] | None:
-    """Criterion → for each rollout such as "0: 0.20, 1: 0.80", likeliest last; "" without probabilities."""
+    """Return criterion → a text such as "0: 0.20, 1: 0.80" for each rollout, likeliest last; "" without any."""
     described = {}
     for name, distributions in record.probabilities.items():
         texts = []
@@ -100,7 +105,7 @@ def _describe_probabilities(record: GroupRecord) -> dict[str, list[str]] | None:
 
 
 def _write_outcomes(outcomes: np.ndarray) -> list[str]:
-    """(G, G) numbers → one text per rollout."""
+    """Return one text per rollout, with a letter for each opponent. outcomes: (G, G), 1 = row beats column."""
     letters = np.full(outcomes.shape, "T")
     letters[outcomes > 0.5] = "W"
     letters[outcomes < 0.5] = "L"
@@ -135,7 +140,7 @@ def _describe_attributes(record: GroupRecord) -> dict[str, Any]:
 
 
 def _list_texts(record: GroupRecord) -> dict[str, Any]:
-    """Return prompt, turns, responses and reasoning, whole."""
+    """Return the prompt, turns, responses and reasoning that the record has, whole."""
     texts: dict[str, Any] = {}
     if record.prompt:
         texts["prompt"] = [_describe_message(message) for message in record.prompt]
@@ -151,6 +156,7 @@ def _list_texts(record: GroupRecord) -> dict[str, Any]:
 
 
 def _describe_message(message: Mapping[str, Any]) -> dict[str, Any]:
+    """Return role and content; reasoning, error and tool calls if the message has them."""
     described: dict[str, Any] = {
         "role": str(message.get("role", "")),
         "content": str(message.get("content") or ""),
@@ -193,23 +199,24 @@ def _write_value(value: Any) -> str:
     return on_one_line
 
 
-_NOT_TEXT = ("role", "name")
-
-
 def _cut(value: Any, limit: int) -> Any:
     """Return the same value with long texts cut; texts that were cut before are cut again."""
     if isinstance(value, str):
         return value if len(value) <= limit else {"text": value[:limit], "length": len(value)}
     if isinstance(value, dict):
-        if "length" in value:
+        if "length" in value:  # a text that was cut before
             return {"text": value["text"][:limit], "length": value["length"]}
-        return {key: part if key in _NOT_TEXT else _cut(part, limit) for key, part in value.items()}
+        cut_parts = {}
+        for key, part in value.items():
+            cut_parts[key] = part if key in _NOT_TEXT else _cut(part, limit)
+        return cut_parts
     if isinstance(value, list):
         return [_cut(part, limit) for part in value]
     return value
 
 
 def _collect_lengths(value: Any, lengths: list[int]) -> None:
+    """Append the lengths of all texts inside a value."""
     if isinstance(value, str):
         lengths.append(len(value))
     elif isinstance(value, dict):
@@ -225,7 +232,7 @@ def _collect_lengths(value: Any, lengths: list[int]) -> None:
 
 
 def _round(numbers: Any) -> Any:
-    """Return a row or a table with few decimals, NaN as None; None stays None."""
+    """Round a row or a table of numbers; NaN becomes None, and None stays None."""
     if numbers is None:
         return None
     array = np.round(np.array(numbers, dtype=float), _DECIMALS) + 0.0  # −0 becomes 0
@@ -235,4 +242,4 @@ def _round(numbers: Any) -> Any:
 
 
 def _replace_nan(row: Sequence[float | None]) -> list[float | None]:
-    return [None if x is None or x != x else x for x in row]
+    return [None if x is None or x != x else x for x in row]  # only NaN differs from itself

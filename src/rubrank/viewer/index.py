@@ -1,4 +1,4 @@
-"""One row per group of a run: what lists, filters and curves need, in columns that grow.
+"""Keep one row per group of a run, in columns that grow: what the page's list, filters and curves need.
 
     index = Index()
     index.add_record(record)                 a GroupRecord, or the light form that run.py decodes
@@ -15,6 +15,7 @@ its name and title, and 20 bytes for each of its criteria. One thread adds group
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Mapping
 from hashlib import blake2b
@@ -26,6 +27,7 @@ from rubrank.viewer.states import State, count_stopped, find_states, make_title
 from rubrank.viewer.summary.figures import Moments
 
 NO_STEP = np.iinfo(np.int64).min
+"""The step of a group whose record has none."""
 _MOST_POINTS = 240  # of a curve; beyond that, neighbouring steps share a point
 _MOST_CURVES = 24  # of a kind
 
@@ -64,19 +66,21 @@ class Columns:
         """Add many rows."""
         new_rows = len(next(iter(values.values())))
         while self.length + new_rows > len(next(iter(self._arrays.values()))):
+            # Twice the room, in new arrays: a thread that reads keeps the old ones.
             self._arrays = {
                 name: np.concatenate([array, np.zeros_like(array)])
                 for name, array in self._arrays.items()
             }
         for name, value in values.items():
             self._arrays[name][self.length : self.length + new_rows] = value
-        self.length += new_rows
+        self.length += new_rows  # last, so that no thread sees a row that is not complete
 
     def __getitem__(self, name: str) -> np.ndarray:
         return self._arrays[name][: self.length]
 
-    def take(self, *names: str) -> tuple[np.ndarray, ...]:
-        """Return several columns of the same rows, even while another thread appends."""
+    def select(self, *names: str) -> tuple[np.ndarray, ...]:
+        """Return several columns of the same length, even while another thread appends."""
+        # In this order: arrays that are read later have at least as many rows.
         length = self.length
         arrays = self._arrays
         return tuple(arrays[name][:length] for name in names)
@@ -151,13 +155,14 @@ class Index:
             "rule": self.facts["rule"][rows].tolist(),
             "criteria": self.facts["criteria"][rows].tolist(),
             "rules": list(self.rules),
-            "criteria_sets": [list(names) for names in self.criteria_sets],
+            # A copy, because another thread may add to it.
+            "criteria_sets": [list(names) for names in list(self.criteria_sets)],
         }
 
     def list_scores(self, criterion: str) -> dict[str, Any]:
-        """Return lowest and highest score of a criterion in every group that has one."""
+        """Return the lowest and highest score of a criterion in every group that has one."""
         number = self.series_names.get(("criterion", criterion), -1)
-        series, groups, lows, highs = self.series.take("series", "group", "low", "high")
+        series, groups, lows, highs = self.series.select("series", "group", "low", "high")
         rows = np.flatnonzero(series == number)
         return {
             "groups": groups[rows].tolist(),
@@ -166,12 +171,13 @@ class Index:
         }
 
     def list_criteria(self, most: int) -> list[str]:
-        """Names of criteria, in alphabetical order; those that most groups have if there are more than `most`."""
+        """Return at most `most` names of criteria, those that most groups have, in alphabetical order."""
         # A copy, because another thread may add to it.
         counts = Counter(dict(self.criterion_groups))
         return sorted(name for name, _ in counts.most_common(most))
 
     def _add_series(self, record: Any, measured: Mapping[str, np.ndarray]) -> None:
+        """Add mean, lowest and highest value of every criterion and attribute of the next group."""
         columns: list[tuple[str, str, Any]] = [
             ("run", "agreement of the criteria", [record.agreement])
         ]
@@ -185,19 +191,18 @@ class Index:
                 columns.append(("attribute", name, values.tolist()))
         rows = []
         for kind, name, values in columns:
-            present = [x for x in values if x is not None and x == x]
+            present = [x for x in values if x is not None and x == x]  # without None and NaN
             if present:
                 number = self.series_names.setdefault((kind, name), len(self.series_names))
-                rows.append(
-                    (len(self), number, sum(present) / len(present), min(present), max(present))
-                )
+                mean = sum(present) / len(present)
+                rows.append((len(self), number, mean, min(present), max(present)))
         if rows:
-            group, series, mean, low, high = zip(*rows, strict=True)
-            self.series.extend(group=group, series=series, mean=mean, low=low, high=high)
+            groups, numbers, means, lows, highs = zip(*rows, strict=True)
+            self.series.extend(group=groups, series=numbers, mean=means, low=lows, high=highs)
 
 
 def _hash_prompt(record: Any) -> int:
-    """Return the same number for groups with the same prompt; without a prompt, for groups with the same name."""
+    """Return a number that groups with the same prompt share; without a prompt, groups with the same name."""
     messages = [(message.get("role"), message.get("content")) for message in record.prompt or ()]
     text = json.dumps(messages or record.group, default=str)
     digest = blake2b(text.encode("utf-8", "replace"), digest_size=8).digest()
@@ -205,6 +210,7 @@ def _hash_prompt(record: Any) -> int:
 
 
 def _round(values: np.ndarray) -> list[float]:
+    """Return 32-bit numbers with the seven digits that they have."""
     return [float(f"{x:.7g}") for x in values.tolist()]
 
 
@@ -212,7 +218,7 @@ def _round(values: np.ndarray) -> list[float]:
 
 
 def make_curves(index: Index) -> dict[str, Any]:
-    """Return means over the groups of a step, with half of their 95% intervals.
+    """Return the means over the groups of each step, with half of their 95% intervals.
 
     {"steps": [0, 10], "last_steps": [0, 10],
      "curves": [{"kind": "run", "name": …, "points": [[step, mean, half width], …]}]}
@@ -220,13 +226,15 @@ def make_curves(index: Index) -> dict[str, Any]:
     Kinds: "run", then "criterion" and "attribute" for those that most groups have. Beyond 240 steps, neighbours share a
     point: `steps` has the first step of each point, `last_steps` the last one.
     """
-    n = len(index)
+    n = len(index)  # groups that are added meanwhile are left out
     places, steps, last_steps = _assign_points(index, n)
     used = places >= 0
-    of_run = {**_rate_groups(index), "spread of rewards": index.facts["spread"].astype(float)}
+    values_of_groups = _compute_group_rates(index)
+    values_of_groups["spread of rewards"] = index.facts["spread"].astype(float)
     curves = []
-    for name, values in of_run.items():
-        points = _make_points(*_sum_by_place(places[used], values[:n][used], len(steps)), steps)
+    for name, values in values_of_groups.items():
+        counts, totals, squares = _sum_by_place(places[used], values[:n][used], len(steps))
+        points = _make_points(counts, totals, squares, steps)
         # A curve that is zero throughout says nothing: no judges, no gate.
         if any(point[1] for point in points):
             curves.append({"kind": "run", "name": name, "points": points})
@@ -234,38 +242,42 @@ def make_curves(index: Index) -> dict[str, Any]:
     return {"steps": steps, "last_steps": last_steps, "curves": curves}
 
 
-def _rate_groups(index: Index) -> dict[str, np.ndarray]:
-    """For every group, as numbers from 0 to 1: facts that curves and comparisons show."""
-    states, stopped, size = index.facts.take("states", "stopped", "size")
+def _compute_group_rates(index: Index) -> dict[str, np.ndarray]:
+    """Return name → one number from 0 to 1 for every group: what curves and comparisons show of a run."""
+    states, stopped, size = index.facts.select("states", "stopped", "size")
 
-    def has(state: State) -> np.ndarray:
+    def mark_groups(state: State) -> np.ndarray:
         return (states & int(state) > 0).astype(float)
 
     return {
-        "groups without signal": has(State.NO_SIGNAL),
+        "groups without signal": mark_groups(State.NO_SIGNAL),
         "stopped by a gate": stopped / np.maximum(size, 1),
-        "judges failed": has(State.JUDGES_FAILED),
-        "the longest wins": has(State.LONGEST_WINS),
+        "judges failed": mark_groups(State.JUDGES_FAILED),
+        "the longest wins": mark_groups(State.LONGEST_WINS),
     }
 
 
 def _make_series_curves(
     index: Index, n: int, places: np.ndarray, steps: list[int]
 ) -> list[dict[str, Any]]:
-    numbers, groups, means = index.series.take("series", "group", "mean")
+    """Return the curves of criteria and attributes, of each kind those that most groups have.
+
+    places: the point of each of the first n groups, −1 for none. steps: the first step of each point.
+    """
+    numbers, groups, means = index.series.select("series", "group", "mean")
     names = list(index.series_names.items())
     rows = np.flatnonzero(groups < n)
     rows = rows[places[groups[rows]] >= 0]
-    # One count over (series, point) for all series at once.
+    # There may be thousands of series: one pass over all of them, with a cell for each (series, point).
     cells = numbers[rows].astype(np.int64) * len(steps) + places[groups[rows]]
     sums = _sum_by_place(cells, means[rows].astype(float), len(names) * len(steps))
     counts, totals, squares = (column.reshape(len(names), len(steps)) for column in sums)
     names.sort(key=lambda item: -counts[item[1]].sum())
     curves = []
-    ranks: Counter[str] = Counter()
+    curves_of_kind: Counter[str] = Counter()
     for (kind, name), number in names:
-        ranks[kind] += 1
-        if ranks[kind] <= _MOST_CURVES and counts[number].any():
+        curves_of_kind[kind] += 1
+        if curves_of_kind[kind] <= _MOST_CURVES and counts[number].any():
             points = _make_points(counts[number], totals[number], squares[number], steps)
             curves.append({"kind": kind, "name": name, "points": points})
     return curves
@@ -274,7 +286,7 @@ def _make_series_curves(
 def _sum_by_place(
     places: np.ndarray, values: np.ndarray, length: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Count, sum and sum of squares of the values at every place."""
+    """Return the count, sum and sum of squares of the values at every place."""
     count = np.bincount(places, minlength=length)
     total = np.bincount(places, values, minlength=length)
     squares = np.bincount(places, values * values, minlength=length)
@@ -284,6 +296,7 @@ def _sum_by_place(
 def _make_points(
     count: np.ndarray, total: np.ndarray, squares: np.ndarray, steps: list[int]
 ) -> list[list[Any]]:
+    """Return [step, mean, half width] for every place that has values."""
     points = []
     for place in np.flatnonzero(count):
         moments = Moments(int(count[place]), float(total[place]), float(squares[place]))
@@ -292,82 +305,55 @@ def _make_points(
 
 
 def _assign_points(index: Index, n: int) -> tuple[np.ndarray, list[int], list[int]]:
-    """For each of the first n groups its point of a curve (−1: none); the first and the last step of each point."""
+    """Return the point of each of the first n groups (−1: none), and the first and the last step of each point."""
     step = index.facts["step"][:n]
     excluded = int(State.EVALUATION | State.UNREADABLE)
     used = (step != NO_STEP) & (index.facts["states"][:n] & excluded == 0)
-    every = np.unique(step[used])
-    width = max(1, -(-len(every) // _MOST_POINTS))
+    all_steps = np.unique(step[used])
+    steps_per_point = max(1, math.ceil(len(all_steps) / _MOST_POINTS))
     places = np.full(n, -1)
-    places[used] = np.searchsorted(every, step[used]) // width
-    first_steps = every[::width].tolist()
-    last_steps = [int(every[min(at + width, len(every)) - 1]) for at in range(0, len(every), width)]
+    places[used] = np.searchsorted(all_steps, step[used]) // steps_per_point
+    first_steps = []
+    last_steps = []
+    for start in range(0, len(all_steps), steps_per_point):
+        point_steps = all_steps[start : start + steps_per_point]
+        first_steps.append(int(point_steps[0]))
+        last_steps.append(int(point_steps[-1]))
     return places, first_steps, last_steps
 
 
 def make_step_table(index: Index) -> list[dict[str, Any]]:
     """Return one row per step: groups, rollouts, and the share of groups in each noteworthy state."""
-    columns = index.facts.take("step", "states", "size", "stopped")
+    columns = index.facts.select("step", "states", "size", "stopped")
     is_readable = columns[1] & int(State.UNREADABLE) == 0
     step, states, size, stopped = (column[is_readable] for column in columns)
-    every, at = np.unique(step, return_inverse=True)
-    groups = np.bincount(at, minlength=len(every))
-    rollouts = np.bincount(at, size, minlength=len(every))
-    stopped_share = np.bincount(at, stopped, minlength=len(every)) / np.maximum(rollouts, 1)
+    all_steps, place = np.unique(step, return_inverse=True)
+    groups = np.bincount(place, minlength=len(all_steps))
+    rollouts = np.bincount(place, size, minlength=len(all_steps))
+    stopped_rollouts = np.bincount(place, stopped, minlength=len(all_steps))
 
-    def share(state: State) -> np.ndarray:
+    def compute_shares(state: State) -> np.ndarray:
         has_state = (states & int(state) > 0).astype(float)
-        return np.bincount(at, has_state, minlength=len(every)) / np.maximum(groups, 1)
+        return np.bincount(place, has_state, minlength=len(all_steps)) / np.maximum(groups, 1)
 
-    shares = {
-        "no_signal": share(State.NO_SIGNAL),
-        "judges_failed": share(State.JUDGES_FAILED),
-        "rules_disagree": share(State.RULES_DISAGREE),
-        "longest_wins": share(State.LONGEST_WINS),
-    }
-    return [
-        {
+    no_signal = compute_shares(State.NO_SIGNAL)
+    judges_failed = compute_shares(State.JUDGES_FAILED)
+    rules_disagree = compute_shares(State.RULES_DISAGREE)
+    longest_wins = compute_shares(State.LONGEST_WINS)
+    rows = []
+    for i, value in enumerate(all_steps.tolist()):
+        row = {
             "step": None if value == NO_STEP else int(value),
             "groups": int(groups[i]),
             "rollouts": int(rollouts[i]),
-            "stopped": float(stopped_share[i]),
-            **{name: float(column[i]) for name, column in shares.items()},
+            "stopped": float(stopped_rollouts[i] / max(rollouts[i], 1)),
+            "no_signal": float(no_signal[i]),
+            "judges_failed": float(judges_failed[i]),
+            "rules_disagree": float(rules_disagree[i]),
+            "longest_wins": float(longest_wins[i]),
         }
-        for i, value in enumerate(every.tolist())
-    ]
-
-
-def find_common_prompts(first: Index, second: Index) -> list[tuple[int, int, float, float]]:
-    """Return prompts in both runs, each at the last group that has it: (group, group, mean score, mean score).
-
-    The largest differences of mean scores come first.
-    """
-    mine, theirs = _match_prompts(first, second)
-    my_means = np.nan_to_num(_compute_mean_scores(first)[mine])
-    their_means = np.nan_to_num(_compute_mean_scores(second)[theirs])
-    order = np.argsort(-np.abs(their_means - my_means), kind="stable")
-    return [
-        (int(mine[i]), int(theirs[i]), float(my_means[i]), float(their_means[i])) for i in order
-    ]
-
-
-def _find_last_groups(index: Index) -> tuple[np.ndarray, np.ndarray]:
-    """Return every prompt, and the last group that has it."""
-    readable = np.flatnonzero(index.facts["states"] & int(State.UNREADABLE) == 0)[::-1]
-    prompts, first = np.unique(index.facts["prompt"][readable], return_index=True)
-    return prompts, readable[first]
-
-
-def _compute_mean_scores(index: Index) -> np.ndarray:
-    """For every group the mean over its criteria; NaN without any."""
-    n = len(index)
-    numbers, groups, means = index.series.take("series", "group", "mean")
-    kinds = [kind for kind, _ in list(index.series_names)]
-    is_criterion = np.array([kind == "criterion" for kind in kinds] or [False])
-    rows = is_criterion[numbers] & (groups < n)
-    counts = np.bincount(groups[rows], minlength=n)
-    totals = np.bincount(groups[rows], means[rows], minlength=n)
-    return np.where(counts > 0, totals / np.maximum(counts, 1), np.nan)
+        rows.append(row)
+    return rows
 
 
 # ---------------------------------------------------------------------------------------- two runs compared
@@ -381,20 +367,22 @@ def compare_runs(first: Index, second: Index) -> dict[str, Any]:
 
     A difference is the mean over prompts of second minus first, with half of its 95% interval (Student's t, paired).
     """
-    mine, theirs = _match_prompts(first, second)
+    first_groups, second_groups = _match_prompts(first, second)
     columns: list[tuple[str, str, np.ndarray, np.ndarray]] = []
-    second_rates = _rate_groups(second)
-    for name, rates in _rate_groups(first).items():
-        columns.append(("run", name, rates[mine], second_rates[name][theirs]))
-    for kind, name in first.series_names:
+    second_rates = _compute_group_rates(second)
+    for name, rates in _compute_group_rates(first).items():
+        columns.append(("run", name, rates[first_groups], second_rates[name][second_groups]))
+    for kind, name in list(first.series_names):  # a copy: another thread may add to it
         if (kind, name) in second.series_names:
-            before = _read_means(first, kind, name)[mine]
-            after = _read_means(second, kind, name)[theirs]
+            before = _read_means(first, kind, name)[first_groups]
+            after = _read_means(second, kind, name)[second_groups]
             columns.append((kind, name, before, after))
     rows = []
     for kind, name, before, after in columns:
         both = ~np.isnan(before) & ~np.isnan(after)
-        if not both.any() or (kind == "run" and not (before.any() or after.any())):
+        # A rate that is zero in both runs says nothing: no judges, no gate.
+        is_zero = kind == "run" and not before.any() and not after.any()
+        if is_zero or not both.any():
             continue
         differences = after[both] - before[both]
         moments = Moments(int(both.sum()), float(differences.sum()), float((differences**2).sum()))
@@ -408,21 +396,56 @@ def compare_runs(first: Index, second: Index) -> dict[str, Any]:
             "half": moments.half_width,
         }
         rows.append(row)
-    return {"prompts": len(mine), "rows": rows}
+    return {"prompts": len(first_groups), "rows": rows}
+
+
+def find_common_prompts(first: Index, second: Index) -> list[tuple[int, int, float, float]]:
+    """Return (group, group, mean score, mean score) for each prompt that both runs have, at its last group in each run.
+
+    The largest differences of mean scores come first.
+    """
+    first_groups, second_groups = _match_prompts(first, second)
+    first_means = np.nan_to_num(_compute_mean_scores(first)[first_groups])
+    second_means = np.nan_to_num(_compute_mean_scores(second)[second_groups])
+    order = np.argsort(-np.abs(second_means - first_means), kind="stable")
+    return [
+        (int(first_groups[i]), int(second_groups[i]), float(first_means[i]), float(second_means[i]))
+        for i in order
+    ]
+
+
+def _compute_mean_scores(index: Index) -> np.ndarray:
+    """Return the mean over its criteria for every group; NaN without any."""
+    n = len(index)
+    numbers, groups, means = index.series.select("series", "group", "mean")
+    kinds = [kind for kind, _ in list(index.series_names)]
+    is_criterion = np.array([kind == "criterion" for kind in kinds] or [False])
+    rows = is_criterion[numbers] & (groups < n)
+    counts = np.bincount(groups[rows], minlength=n)
+    totals = np.bincount(groups[rows], means[rows], minlength=n)
+    return np.where(counts > 0, totals / np.maximum(counts, 1), np.nan)
 
 
 def _match_prompts(first: Index, second: Index) -> tuple[np.ndarray, np.ndarray]:
-    """Return groups of two runs with the same prompt, the last of each run."""
+    """Return the groups of two runs with the same prompt, one pair for each prompt: the last of each run."""
     first_prompts, first_groups = _find_last_groups(first)
     second_prompts, second_groups = _find_last_groups(second)
     _, at_first, at_second = np.intersect1d(first_prompts, second_prompts, return_indices=True)
     return first_groups[at_first], second_groups[at_second]
 
 
+def _find_last_groups(index: Index) -> tuple[np.ndarray, np.ndarray]:
+    """Return all prompts, sorted by their hash, and the last group that has each."""
+    # From the end, because `unique` returns the first place of each.
+    readable = np.flatnonzero(index.facts["states"] & int(State.UNREADABLE) == 0)[::-1]
+    prompts, first = np.unique(index.facts["prompt"][readable], return_index=True)
+    return prompts, readable[first]
+
+
 def _read_means(index: Index, kind: str, name: str) -> np.ndarray:
-    """For every group the mean of a series; NaN for groups without it."""
+    """Return the mean of a series for every group; NaN for groups without it."""
     means = np.full(len(index), np.nan)
-    numbers, groups, values = index.series.take("series", "group", "mean")
+    numbers, groups, values = index.series.select("series", "group", "mean")
     rows = np.flatnonzero((numbers == index.series_names[kind, name]) & (groups < len(means)))
     means[groups[rows]] = values[rows]
     return means

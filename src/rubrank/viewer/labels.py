@@ -27,7 +27,7 @@ class LabelFile:
     """The labels of one person, and the file that holds them."""
 
     def __init__(self, path: Path) -> None:
-        """Raises if the path cannot hold labels, or holds something else."""
+        """Read the labels that the file has; raises InvalidInput if it cannot hold labels, or holds something else."""
         if not path.name.endswith(SUFFIXES):
             raise InvalidInput(
                 "view",
@@ -42,12 +42,12 @@ class LabelFile:
             self._groups = {group.id: group for group in read_scores(path)}
 
     def count(self) -> int:
-        """Return verdicts that have a label."""
+        """Count the verdicts that have a label."""
         counts = [np.count_nonzero(~np.isnan(group.scores)) for group in self._groups.values()]
         return int(sum(counts))
 
     def list_group(self, group: str, size: int) -> dict[str, list[float | None]]:
-        """Criterion → the label of every rollout of a group, None without one."""
+        """Return criterion → the label of every rollout, None without one; {} if there is no group of this size."""
         labelled = self._groups.get(group)
         if labelled is None or len(labelled.scores) != size:
             return {}
@@ -61,7 +61,11 @@ class LabelFile:
     def put(
         self, record: GroupRecord, *, group: str, rollout: int, criterion: str, score: float | None
     ) -> None:
-        """Set a label and write the file; score None removes it. group: the id under which it is kept."""
+        """Set a label and write the file; score None removes the label.
+
+        record: the group that the label is about. group: the id under which its labels are kept.
+        Raises InvalidInput for a rollout or a score that the group cannot have, and UnknownName for a criterion.
+        """
         by_name = {entry.name: entry for entry in record.criteria}
         if criterion not in by_name:
             raise UnknownName.of(f"group {group!r}", "criterion", criterion, by_name)

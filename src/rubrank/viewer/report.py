@@ -1,4 +1,4 @@
-"""`rubrank report`: the viewer's page with its data inside, as one HTML file.
+"""`rubrank report`: write the viewer's page with its data inside, as one HTML file.
 
     summary = write_report("records.jsonl", "report.html")
     summary.groups, summary.bytes, summary.text_limit        10000, 21_300_000, 4000
@@ -158,7 +158,7 @@ def write_report(
         )
     packer.finish()
 
-    figures = summary.result(rubric_findings)
+    figures = summary.summarize(rubric_findings)
     overview = figures["overview"]
     heading = title or (f"rubrank report: {name}" if name else "rubrank report")
     texts = {"limit": packer.text_limit, "limit_asked": text_limit, "cut": packer.count_cut()}
@@ -216,6 +216,7 @@ def write_draft_report(source: str | Path, output: str | Path, *, title: str) ->
 def _describe_page(
     title: str, runs: Sequence[Mapping[str, Any]], evaluation: Mapping[str, Any] | None
 ) -> dict[str, Any]:
+    """Return what the server answers at /api/state, and how the groups are packed."""
     return {
         "title": title,
         "runs": runs,
@@ -226,6 +227,7 @@ def _describe_page(
 
 
 def _describe_run(index: Index, name: str) -> dict[str, Any]:
+    """Return what the server says of a run: here everything is read, and nothing will be added."""
     steps = sorted({step for step in index.list_rows()["step"] if step is not None})
     return {
         "name": name,
@@ -249,8 +251,11 @@ class Packer:
         self.blocks: list[bytes] = []
         self._budget = budget
         self._waiting: list[dict[str, Any]] = []
+        """Groups of the block that is not full yet."""
         self._lengths: list[int] = []
+        """The whole lengths of all texts."""
         self._size = 0.0
+        """Bytes that the blocks take in the file, where they are base64."""
 
     def add(self, group: dict[str, Any]) -> None:
         """Take a group of `make_group_data`."""
@@ -269,19 +274,20 @@ class Packer:
         self._fit_budget()
 
     def count_cut(self) -> int:
-        """Return texts longer than the limit."""
+        """Count the texts that are longer than the limit."""
         return sum(length > self.text_limit for length in self._lengths)
 
     def _close_block(self) -> None:
-        self._append(self._waiting)
+        self._add_block(self._waiting)
         self._waiting = []
 
-    def _append(self, groups: Sequence[dict[str, Any]]) -> None:
+    def _add_block(self, groups: Sequence[dict[str, Any]]) -> None:
         block = pack(groups)
         self.blocks.append(block)
         self._size += len(block) * _BASE64_GROWTH
 
     def _fit_budget(self) -> None:
+        """Lower the limit and pack everything again until the blocks fit the budget."""
         while self._size > self._budget and self.text_limit > 0:
             # At least 5% lower each time, so that a poor estimate cannot loop for long.
             self.text_limit = min(self._estimate_limit(), int(0.95 * self.text_limit))
@@ -289,10 +295,13 @@ class Packer:
             self.blocks = []
             self._size = 0.0
             for block in old_blocks:
-                self._append([cut_texts(group, self.text_limit) for group in unpack(block)])
+                self._add_block([cut_texts(group, self.text_limit) for group in unpack(block)])
 
     def _estimate_limit(self) -> int:
-        """Return the limit at which everything should take 97% of the budget, from a sample of blocks."""
+        """Return the limit at which everything should take 97% of the budget, from a sample of blocks.
+
+        The sample is packed again without texts: the difference tells how many characters of text fit into a byte.
+        """
         with_texts = 0
         without_texts = 0
         characters = 0
@@ -314,17 +323,23 @@ class Packer:
 
 
 def find_limit(lengths: np.ndarray, characters: float) -> int:
-    """Return the largest limit L with Σ min(length, L) ≤ characters. Lengths are sorted."""
+    """Return the largest limit L with Σ min(length, L) ≤ characters. lengths: sorted, shortest first.
+
+    Three texts of 10, 50 and 90 characters in 100 characters: the first stays whole, the others get 45 each.
+    """
     if not len(lengths):
         return 0
-    shorter = np.concatenate([[0.0], np.cumsum(lengths)])
-    count_from = len(lengths) - np.arange(len(lengths))
-    total_if_cut_here = shorter[:-1] + lengths * count_from
+    total_before = np.concatenate([[0.0], np.cumsum(lengths)])  # of all texts before text i
+    count_from = len(lengths) - np.arange(len(lengths))  # texts from text i on
+    total_if_cut_here = (
+        total_before[:-1] + lengths * count_from
+    )  # if text i is the longest that stays whole
     fitting = np.flatnonzero(total_if_cut_here <= characters)
-    at = int(fitting[-1]) + 1 if len(fitting) else 0
-    if at == len(lengths):
+    first_cut = int(fitting[-1]) + 1 if len(fitting) else 0
+    if first_cut == len(lengths):
         return int(lengths[-1])
-    return max(0, int((characters - shorter[at]) / count_from[at]))
+    room = characters - total_before[first_cut]
+    return max(0, int(room / count_from[first_cut]))
 
 
 def pack(data: Any) -> bytes:
@@ -334,7 +349,7 @@ def pack(data: Any) -> bytes:
 
 
 def unpack(block: bytes) -> Any:
-    """Return what was packed."""
+    """Return the data of a block that `pack` made."""
     return json.loads(gzip.decompress(block))
 
 
@@ -352,8 +367,9 @@ def make_script() -> str:
 
 
 def join_modules(names: Iterable[str]) -> str:
-    """Return modules as one text, without `import` lines and the word `export`."""
+    """Return the modules as one text, without `import` lines and the word `export`."""
     modules = "\n".join(read_asset(name) for name in names)
+    # such as: import { formatNumber, formatShare } from "./numbers.js";  also over several lines
     modules = re.sub(r"^import \{[^}]*\} from \"\./[\w.]+\";\n", "", modules, flags=re.MULTILINE)
     return re.sub(r"^export ", "", modules, flags=re.MULTILINE)
 
@@ -388,7 +404,7 @@ def _make_block(name: str, block: bytes) -> str:
 
 
 def _make_policy(script: str, style: str) -> str:
-    """A content policy that allows one script and one style sheet by their hashes, inline images, and no network."""
+    """Return a content policy that allows one script and one style sheet by their hashes, and inline images only."""
     return (
         f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; img-src data:; "
         "base-uri 'none'; form-action 'none'"

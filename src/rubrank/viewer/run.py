@@ -1,4 +1,4 @@
-"""A run that may still be written: its files, its index, and the thread that keeps both up to date.
+"""Read a run that may still be written: its files, its index, and the thread that keeps both up to date.
 
     run = LiveRun(Path("records.jsonl"))
     run.start()
@@ -9,7 +9,7 @@ records one by one into the index. It looks for more every second.
 
     file appears ──► lines found ──► records read into the index ──► waits for more
          ▲                                                              │
-         └──────────── file shrank or was replaced: begin again ◄───────┘
+         └──────────── file shrank or was replaced: start over ◄────────┘
 
 A last line without a line end counts as soon as it can be parsed. Compressed files and Parquet are unpacked into a
 temporary file as they grow.
@@ -112,7 +112,7 @@ class RecordTexts(msgspec.Struct):
     reasoning: list[str] = []
 
     def list_all(self) -> Iterator[str]:
-        """Return every text."""
+        """Yield every text."""
         yield self.group
         yield from (criterion.name for criterion in self.criteria)
         yield from self.responses
@@ -123,7 +123,7 @@ class RecordTexts(msgspec.Struct):
 
 
 def _list_strings(value: Any) -> Iterator[str]:
-    """Return all strings inside a value, however deep."""
+    """Yield all strings inside a value, however deep."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
@@ -149,10 +149,11 @@ def decode_texts(line: bytes) -> RecordTexts:
 
 
 def _decode(line: bytes, decoder: Any, kind: Any) -> Any:
+    """Decode a line of JSON into a struct; raises ValueError if it does not fit."""
     try:
         return decoder.decode(line)
     except msgspec.ValidationError:
-        raise
+        raise  # it is JSON, but not a record
     except msgspec.DecodeError:
         # NaN and lone surrogates, which only Python's own parser accepts.
         return msgspec.convert(json.loads(line), kind)
@@ -189,7 +190,7 @@ class GrowingFile:
         return is_same
 
     def read(self, offset: int, length: int) -> bytes:
-        """Return some bytes of the plain lines."""
+        """Return `length` bytes of the plain lines, fewer at the end."""
         descriptor = os.open(self.local, os.O_RDONLY)
         try:
             return os.pread(descriptor, length, offset)
@@ -205,11 +206,15 @@ class GrowingFile:
         """Remove temporary files."""
 
     def _unpack_more(self) -> None:
+        """Update `size`, `is_unpacked` and `problem`; files that are not plain write more lines into `local`."""
         self.size = self.total
 
 
 class _UnpackedFile(GrowingFile):
-    """A file whose lines are written to a temporary file; after a kill, a later process deletes it."""
+    """A file whose lines are written to a temporary file.
+
+    The temporary file is deleted by close(), at the end of the process, or after a kill by a later process.
+    """
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -239,37 +244,36 @@ class _CompressedFile(_UnpackedFile):
         self._decompressor = self._make_decompressor()
 
     def _unpack_more(self) -> None:
-        budget = _UNPACK_LIMIT
+        unpacked_bytes = 0
         try:
             with explain_read_errors(self.path), self.path.open("rb") as file:
                 file.seek(self._position)
-                while not self.problem and budget > 0 and (block := file.read(_UNPACK_READ)):
+                # One look unpacks a limited part, so that the first groups can be shown early.
+                while not self.problem and unpacked_bytes < _UNPACK_LIMIT:
+                    block = file.read(_UNPACK_READ)
+                    if not block:
+                        break
                     self._position += len(block)
-                    budget -= self._write_unpacked(block)
+                    # A block may end one member or frame and begin the next.
+                    while block:
+                        unpacked = self._decompressor.decompress(block)
+                        self._spool.write(unpacked)
+                        unpacked_bytes += len(unpacked)
+                        if not self._decompressor.eof:
+                            break
+                        block = self._decompressor.unused_data.lstrip(b"\0")  # padding
+                        self._decompressor = self._make_decompressor()
         except InvalidInput as error:
             self.problem = str(error)
         self._spool.flush()
         self.size = self._spool.tell()
         self.is_unpacked = bool(self.problem) or self._position >= self.total
 
-    def _write_unpacked(self, block: bytes) -> int:
-        """Write what is in a block, over any number of members or frames; returns how many bytes."""
-        written = 0
-        while block:
-            unpacked = self._decompressor.decompress(block)
-            self._spool.write(unpacked)
-            written += len(unpacked) + 1
-            if not self._decompressor.eof:
-                break
-            block = self._decompressor.unused_data.lstrip(b"\0")
-            self._decompressor = self._make_decompressor()
-        return written
-
 
 class _ParquetFile(_UnpackedFile):
     """A file that `write_records` wrote; it is complete when it appears."""
 
-    _ROWS = 1000  # per look
+    _ROWS = 1000  # that one look unpacks
 
     def _unpack_more(self) -> None:
         import polars
@@ -291,7 +295,7 @@ class _ParquetFile(_UnpackedFile):
 
 
 def open_growing(path: Path) -> GrowingFile:
-    """Return the file as one that can be read while it grows."""
+    """Open a file so that it can be read while it grows; its name tells how it is packed."""
     if path.name.endswith(".jsonl"):
         return GrowingFile(path)
     if path.suffix == ".parquet":
@@ -300,7 +304,7 @@ def open_growing(path: Path) -> GrowingFile:
 
 
 def check_source(source: Path) -> None:
-    """Raise unless a path names at least one file whose first lines hold a record."""
+    """Raise InvalidInput unless a path names at least one file whose first lines hold a record."""
     paths = find_record_files(source, missing_ok=True)
     if not source.exists() and not paths:
         require_file(source)
@@ -339,7 +343,11 @@ def check_source(source: Path) -> None:
 
 
 class LiveRun:
-    """One run of `rubrank view`."""
+    """One run of `rubrank view`.
+
+    One thread adds to it, and the threads of the server read. The lock guards what must fit together: files, lines, and
+    their index.
+    """
 
     def __init__(
         self, source: Path, name: str | None = None, feed: GradingFeed | None = None
@@ -366,7 +374,7 @@ class LiveRun:
         self._thread: threading.Thread | None = None
 
     def count_lines(self) -> int:
-        """Return groups that can be opened; those in the index can also be filtered."""
+        """Count the groups that can be opened; those in the index can also be filtered."""
         return self._lines.length
 
     def read_line(self, g: int) -> bytes:
@@ -378,7 +386,7 @@ class LiveRun:
             return file.read(int(self._lines["offset"][g]), int(self._lines["length"][g]))
 
     def describe(self) -> dict[str, Any]:
-        """Return what is known so far, as the page reads it."""
+        """Return how far the run is read, as the page shows it."""
         with self._lock:
             unreadable = self.index.unreadable
             return {
@@ -390,7 +398,7 @@ class LiveRun:
             }
 
     def note_request(self) -> None:
-        """A request is waiting for its answer: read more slowly for a moment."""
+        """Read more slowly for a moment, because a request is waiting for its answer."""
         self._busy_until = time.monotonic() + _REQUEST_SECONDS
 
     def start(self) -> None:
@@ -421,7 +429,7 @@ class LiveRun:
         """Look for new lines and read some of them; False: there was nothing new."""
         with self._lock:
             if not self._refresh_files():
-                self._begin_again()
+                self._start_over()
                 self._refresh_files()
         lines = self._scan_files()
         records = self._read_records()
@@ -430,6 +438,7 @@ class LiveRun:
         return bool(lines or records) or any(not file.is_unpacked for file in self._files)
 
     def _keep_reading(self) -> None:
+        """Read until the run is stopped; a problem is kept for the page, and reading goes on."""
         while not self._stopped.is_set():
             try:
                 is_busy = self.read_some()
@@ -440,7 +449,8 @@ class LiveRun:
             if not is_busy:
                 self._stopped.wait(_LOOK_EVERY)
 
-    def _begin_again(self) -> None:
+    def _start_over(self) -> None:
+        """Forget everything that was read."""
         for file in self._files:
             file.close()
         self.index = Index()
@@ -451,7 +461,7 @@ class LiveRun:
         self._lines = Columns({"file": np.uint32, "offset": np.int64, "length": np.int64})
 
     def _refresh_files(self) -> bool:
-        """Look at all files; False: one of them was replaced, changed or removed."""
+        """Look at all files, also at new ones; False: one of them was replaced, changed or removed."""
         open_paths = {file.path for file in self._files}
         for path in find_record_files(self.source, missing_ok=True):
             if path not in open_paths:
@@ -541,7 +551,7 @@ class LiveRun:
 
 
 def _find_line_ends(block: bytes) -> np.ndarray:
-    """Return positions of line ends. Searching is faster than comparing every byte, because records are long lines."""
+    """Return the positions of line ends. Searching beats comparing every byte, because records are long lines."""
     ends = []
     at = block.find(b"\n")
     while at >= 0:

@@ -1,4 +1,4 @@
-"""`rubrank view`: the page over a local server. Everything is read; only labels are written.
+"""`rubrank view`: serve the page and its data from a local server. Everything is read; only labels are written.
 
     GET /                    the page                     GET /assets/NAME     its modules and style sheet
     GET /api/state           runs, how far they are read  GET /api/index       rows of the list, from `start` on
@@ -101,6 +101,7 @@ def serve(
     """Serve until Ctrl-C. on_ready is called with the address once it is known.
 
     options: how sources are read that are not records. labels: the file that labels are written to.
+    Raises InvalidInput for a source that cannot be shown, and if no port is free.
     """
     label_file = None if labels is None else LabelFile(labels)
     with ExitStack() as cleanup:
@@ -127,9 +128,17 @@ def serve_app(
     port: int,
     on_ready: Callable[[str], None],
 ) -> None:
-    """Serve an application until Ctrl-C. It is made with `hosts`, the names that it may answer to, and `token`."""
-    token = None if _is_loopback(host) else secrets.token_urlsafe(24)
-    listening = _listen(host, port)
+    """Serve an application until Ctrl-C.
+
+    make_application: called with `hosts`, the names that it may answer to (empty for any), and `token`, which every
+        request must have (None: it needs none). Only an address of this machine is served without a token.
+    """
+    try:
+        is_loopback = host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:  # the name of a host
+        is_loopback = False
+    token = None if is_loopback else secrets.token_urlsafe(24)
+    listening = _open_socket(host, port)
     app = make_application(hosts=_LOCAL_NAMES if token is None else (), token=token)
     config = uvicorn.Config(app, log_level="warning", lifespan="off", timeout_graceful_shutdown=1)
     server = uvicorn.Server(config)
@@ -138,21 +147,14 @@ def serve_app(
 
 
 def make_address(host: str, port: int, token: str | None) -> str:
-    """Return what to open in a browser."""
+    """Return the address to open in a browser."""
     name = f"[{host}]" if ":" in host else host
     query = f"?token={token}" if token else ""
     return f"http://{name}:{port}/{query}"
 
 
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    """Return a socket at the port, or at the next free one; 0 takes any."""
+def _open_socket(host: str, port: int) -> socket.socket:
+    """Return a socket that listens at the port, or at the next free one; port 0 takes any free one."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     candidates = [port] if port == 0 else range(port, min(65536, port + _PORTS_TRIED))
     problem = ""
@@ -182,27 +184,29 @@ def make_app(
     evaluation: Any = None,
     labels: LabelFile | None = None,
 ) -> Starlette:
-    """Return the application over some runs. hosts: names under which it may be reached; empty for any.
+    """Make the application that shows some runs. hosts: names under which it may be reached; empty for any.
 
     evaluation: what `rubrank.evaluation.table.report_data` makes of scored runs.
     """
     api = ViewerApi(runs, evaluation, labels)
     handlers = {
-        "state": api.state,
-        "index": api.index,
-        "scores": api.scores,
+        "state": api.get_state,
+        "index": api.list_rows,
+        "scores": api.list_scores,
         "search": api.search,
-        "group": api.group,
-        "same": api.same,
-        "common": api.common,
-        "curves": api.curves,
+        "group": api.get_group,
+        "same": api.list_same_prompt,
+        "common": api.list_common_prompts,
+        "curves": api.make_curves,
         "compare": api.compare,
-        "summary": api.summary,
-        "evaluation": api.evaluation,
+        "summary": api.summarize,
+        "evaluation": api.get_evaluation,
         "export": api.export,
     }
-    routes = [Route(f"/api/{name}", _answer_with(handler)) for name, handler in handlers.items()]
-    routes.append(Route("/api/label", api.label, methods=["POST"]))
+    routes = []
+    for name, handler in handlers.items():
+        routes.append(Route(f"/api/{name}", _make_json_endpoint(handler)))
+    routes.append(Route("/api/label", api.put_label, methods=["POST"]))
     routes.append(Route("/", _serve_page))
     routes.append(Route("/assets/{name}", _serve_asset))
     return Starlette(
@@ -253,10 +257,10 @@ class AccessMiddleware:
         return Response("A token is needed: open the address that `rubrank view` printed.", 401)
 
 
-def _answer_with(handler: Callable[[Request], Any]) -> Callable[[Request], Response]:
-    """Return the handler's data as JSON; a wrong request as one line."""
+def _make_json_endpoint(handler: Callable[[Request], Any]) -> Callable[[Request], Response]:
+    """Return an endpoint that answers with the handler's data as JSON, and to a wrong request with one line."""
 
-    def answer(request: Request) -> Response:
+    def handle(request: Request) -> Response:
         try:
             data = handler(request)
         except LookupError:
@@ -269,7 +273,7 @@ def _answer_with(handler: Callable[[Request], Any]) -> Callable[[Request], Respo
         text = json.dumps(data, allow_nan=False, separators=(",", ":"))
         return Response(text, media_type="application/json")
 
-    return answer
+    return handle
 
 
 def _serve_page(request: Request) -> Response:
@@ -298,7 +302,10 @@ class LabelBody(Strict):
 
 
 class ViewerApi:
-    """What the page asks for. Every method takes a request and returns plain data."""
+    """The data that the page asks for: one method for each address, which takes a request and returns plain data.
+
+    IndexError and KeyError become 404, RubrankError and ValueError 400 (see `_make_json_endpoint`).
+    """
 
     def __init__(
         self, runs: Sequence[LiveRun], evaluation: Any = None, labels: LabelFile | None = None
@@ -309,7 +316,7 @@ class ViewerApi:
         self._cache: dict[tuple[Callable[[LiveRun], Any], LiveRun], tuple[Any, Any]] = {}
         """(function, run) → (state of the run, result of the function)."""
 
-    def state(self, request: Request) -> Any:
+    def get_state(self, request: Request) -> Any:
         """Return the runs, how far they are read, and what can be filtered by."""
         for run in self._runs:
             run.note_request()
@@ -323,19 +330,22 @@ class ViewerApi:
             "labels": labels,
         }
 
-    def index(self, request: Request) -> Any:
-        """Return rows of the list from `start` on."""
+    def list_rows(self, request: Request) -> Any:
+        """Return the rows of the list from `start` on."""
         run = self._find_run(request)
         start = int(request.query_params.get("start", 0))
         return {"epoch": run.epoch, **run.index.list_rows(max(0, start))}
 
-    def scores(self, request: Request) -> Any:
-        """Return lowest and highest score of a criterion in every group."""
+    def list_scores(self, request: Request) -> Any:
+        """Return the lowest and highest score of a criterion in every group."""
         run = self._find_run(request)
         return run.index.list_scores(request.query_params["criterion"])
 
     def search(self, request: Request) -> Any:
-        """Return groups from `start` on whose texts hold the query; searches for a while and says where to go on."""
+        """Return the groups from `start` on whose texts hold the query.
+
+        One request searches for 0.2 s and says in `next` where the page may go on.
+        """
         run = self._find_run(request)
         words = request.query_params["query"][:500].strip().casefold()
         start = max(0, int(request.query_params.get("start", 0)))
@@ -344,12 +354,12 @@ class ViewerApi:
         g = start
         total = len(run.index)
         while g < total and time.monotonic() < end:
-            if contains_words(run.read_line(g), words):
+            if _has_words(run.read_line(g), words):
                 hits.append(g)
             g += 1
         return {"hits": hits, "next": g, "total": total, "epoch": run.epoch}
 
-    def group(self, request: Request) -> Any:
+    def get_group(self, request: Request) -> Any:
         """Return one group, as recorded or with changes: another rule, other weights, gates or λ."""
         run = self._find_run(request)
         g = int(request.query_params["g"])
@@ -374,16 +384,18 @@ class ViewerApi:
             data["labels"] = self._labels.list_group(_name_labelled(run, record), record.size)
         return data
 
-    async def label(self, request: Request) -> Response:
+    async def put_label(self, request: Request) -> Response:
         """Accept or correct a verdict: {"run", "g", "rollout", "criterion", "score"}; score null removes the label."""
         if request.headers.get("content-type") != "application/json":
             return JSONResponse({"error": "send labels as application/json"}, 415)
         body = (await request.body())[:_LONGEST_LABEL]
-        put_label = _answer_with(lambda _: self._put_label(json.loads(body)))
-        return await run_in_threadpool(put_label, request)
+        endpoint = _make_json_endpoint(lambda _: self._write_label(json.loads(body)))
+        return await run_in_threadpool(
+            endpoint, request
+        )  # the file is written without blocking others
 
-    def _put_label(self, data: Any) -> Any:
-        """Write a label. data: the body of the request."""
+    def _write_label(self, data: Any) -> Any:
+        """Write a label; returns all labels of its group. data: the body of the request."""
         if self._labels is None:
             raise InvalidInput(
                 "view",
@@ -421,12 +433,12 @@ class ViewerApi:
         second = self._find_run(request, "second", 1)
         return to_plain_numbers(compare_runs(first.index, second.index))
 
-    def evaluation(self, request: Request) -> Any:
-        """Benchmarks, as `report_data` makes them; None if there are none."""
+    def get_evaluation(self, request: Request) -> Any:
+        """Return the benchmarks, as `report_data` makes them; None if there are none."""
         return self._evaluation
 
-    def same(self, request: Request) -> Any:
-        """Return groups of all runs with the same prompt, and what each made of it."""
+    def list_same_prompt(self, request: Request) -> Any:
+        """Return the groups of all runs with the same prompt, each with its mean scores and its best response."""
         run = self._find_run(request)
         g = int(request.query_params["g"])
         if not 0 <= g < len(run.index):
@@ -439,33 +451,36 @@ class ViewerApi:
                 groups.append(_describe_same(number, other_run, at))
         return {"groups": groups}
 
-    def common(self, request: Request) -> Any:
-        """Return prompts that two runs share, at the last time each was asked; the largest differences come first."""
+    def list_common_prompts(self, request: Request) -> Any:
+        """Return the prompts that two runs share, at the last time each was asked; largest differences come first."""
         first = self._find_run(request, "first", 0)
         second = self._find_run(request, "second", 1)
         pairs = find_common_prompts(first.index, second.index)
         rows = []
-        for mine, theirs, my_mean, their_mean in pairs[:_MOST_COMMON]:
+        for first_g, second_g, first_mean, second_mean in pairs[:_MOST_COMMON]:
             row = {
-                "id": first.index.ids[mine],
-                "title": first.index.titles[mine],
-                "groups": [mine, theirs],
-                "steps": [_find_step(first, mine), _find_step(second, theirs)],
-                "means": [round(my_mean, 6), round(their_mean, 6)],
+                "id": first.index.ids[first_g],
+                "title": first.index.titles[first_g],
+                "groups": [first_g, second_g],
+                "steps": [_find_step(first, first_g), _find_step(second, second_g)],
+                "means": [round(first_mean, 6), round(second_mean, 6)],
             }
             rows.append(row)
         return {"total": len(pairs), "common": rows}
 
-    def curves(self, request: Request) -> Any:
-        """Return curves and table of steps of every run."""
-        return [self._cached(_compute_curves, run) for run in self._runs]
+    def make_curves(self, request: Request) -> Any:
+        """Return the curves and the table of steps of every run."""
+        return [self._compute_once(_compute_curves, run) for run in self._runs]
 
-    def summary(self, request: Request) -> Any:
-        """Return figures over all groups of a run, or over a sample of a long one."""
-        return self._cached(_compute_summary, self._find_run(request))
+    def summarize(self, request: Request) -> Any:
+        """Return the figures over all groups of a run, or over a sample of a long one."""
+        return self._compute_once(_compute_summary, self._find_run(request))
 
     def export(self, request: Request) -> Any:
-        """Groups as a file: rollouts as CSV, or records as they are. groups: such as "0-59,61"; empty for all."""
+        """Return groups as a file: a row per rollout as CSV, or the records as they are.
+
+        The parameter `groups` lists them, such as "0-59,61"; without it, all are exported.
+        """
         run = self._find_run(request)
         listed = request.query_params.get("groups", "")
         groups = read_ranges(listed) if listed else list(range(run.count_lines()))
@@ -491,8 +506,8 @@ class ViewerApi:
         run.note_request()
         return run
 
-    def _cached(self, compute: Callable[[LiveRun], Any], run: LiveRun) -> Any:
-        """Return the result for a run, computed again only after new records."""
+    def _compute_once(self, compute: Callable[[LiveRun], Any], run: LiveRun) -> Any:
+        """Return what a function computes for a run; it is called again only after new records."""
         run_state = (run.epoch, len(run.index))
         cached_state, result = self._cache.get((compute, run), (None, None))
         if cached_state != run_state:
@@ -502,7 +517,7 @@ class ViewerApi:
 
 
 def read_ranges(text: str) -> list[int]:
-    """ "0-2,7" → [0, 1, 2, 7]; raises ValueError for anything else, and beyond ten million."""
+    """Return [0, 1, 2, 7] for "0-2,7"; raises ValueError for anything else, and for numbers from ten million on."""
     numbers: list[int] = []
     for part in text.split(","):
         first, _, last = part.partition("-")
@@ -513,6 +528,7 @@ def read_ranges(text: str) -> list[int]:
 
 
 def _describe_run(run: LiveRun) -> dict[str, Any]:
+    """Return what the page shows of a run before any group: names, how far it is read, problems."""
     steps = np.unique(run.index.facts["step"])
     return {
         "name": run.name,
@@ -536,13 +552,14 @@ def _compute_curves(run: LiveRun) -> Any:
 
 
 def _compute_summary(run: LiveRun) -> Any:
+    """Summarize at most 2,000 groups, evenly spread over the run."""
     readable = np.flatnonzero(run.index.facts["states"] & int(State.UNREADABLE) == 0)
     stride = max(1, math.ceil(len(readable) / _MOST_SUMMARIZED))
     chosen = readable[::stride]
     summary = RunSummary()
     for group, _ in read_groups(_parse_record(run.read_line(int(g))) for g in chosen):
         summary.add(group)
-    return {**summary.result(), "sampled": {"groups": len(chosen), "of": len(readable)}}
+    return {**summary.summarize(), "sampled": {"groups": len(chosen), "of": len(readable)}}
 
 
 def _name_labelled(run: LiveRun, record: GroupRecord) -> str:
@@ -558,6 +575,7 @@ def _find_step(run: LiveRun, g: int) -> int | None:
 
 
 def _describe_same(number: int, run: LiveRun, g: int) -> dict[str, Any]:
+    """Return what the page lists of a group with the same prompt. number: that of its run."""
     record = _parse_record(run.read_line(g))
     best = min(find_best(record.reward), default=None)
     response = record.responses[best] if record.responses and best is not None else None
@@ -568,7 +586,7 @@ def _describe_same(number: int, run: LiveRun, g: int) -> dict[str, Any]:
         "step": record.step,
         "id": record.group,
         "rule": record.rule,
-        "means": mean_scores(record),
+        "means": _compute_mean_scores(record),
         "best": best,
         "response": response,
     }
@@ -578,8 +596,8 @@ def _parse_record(line: bytes) -> GroupRecord:
     return parse_record(line.decode("utf-8", "surrogatepass"), "the record")
 
 
-def mean_scores(record: GroupRecord) -> dict[str, float | None]:
-    """Criterion → mean score of the group."""
+def _compute_mean_scores(record: GroupRecord) -> dict[str, float | None]:
+    """Return criterion → mean score of the group; None if no rollout has a score."""
     means: dict[str, float | None] = {}
     for k, criterion in enumerate(record.criteria):
         scores = [row[k] for row in record.scores]
@@ -590,8 +608,8 @@ def mean_scores(record: GroupRecord) -> dict[str, float | None]:
     return means
 
 
-def contains_words(line: bytes, words: str) -> bool:
-    """Return whether a text of the record holds the words, whatever their case."""
+def _has_words(line: bytes, words: str) -> bool:
+    """Return whether a text of the record holds the words, whatever their case. words: in lower case."""
     try:
         return any(words in text.casefold() for text in decode_texts(line).list_all())
     except (ValueError, RecursionError):
@@ -599,9 +617,9 @@ def contains_words(line: bytes, words: str) -> bool:
 
 
 def _write_csv(run: LiveRun, groups: Sequence[int]) -> Iterator[str]:
-    """Return one row per rollout: reward, ranking, gate, every score."""
+    """Yield CSV, group by group, with one row per rollout: reward, ranking, gate, every score."""
     names: dict[str, None] = {}
-    for criteria in run.index.criteria_sets:
+    for criteria in list(run.index.criteria_sets):  # a copy: another thread may add to it
         names.update(dict.fromkeys(criteria))
     columns = ["run", "number", "group", "step", "rule", "rollout", "reward", "ranking"]
     columns += ["stopped_by", *(f"score: {name}" for name in names)]
@@ -631,7 +649,7 @@ def _write_csv(run: LiveRun, groups: Sequence[int]) -> Iterator[str]:
 
 
 def _escape_formula(value: Any) -> Any:
-    """Return a text that a spreadsheet would compute gets an apostrophe in front."""
+    """Return the value; a text that a spreadsheet would compute gets an apostrophe in front."""
     if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")):
         return f"'{value}"
     return value

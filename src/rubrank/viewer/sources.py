@@ -1,4 +1,4 @@
-"""What `rubrank view` and `rubrank report` read besides records, and how it becomes records.
+"""Turn what `rubrank view` and `rubrank report` are given into records: scores, rollouts, training folders.
 
     records, a training folder     shown as they are; `view` reads them as they grow (run.py)
     scores                         fused as the options say, as `rubrank record` does
@@ -65,7 +65,10 @@ class SourceOptions:
     """How scores are fused; the page of `view` can fuse every group in another way."""
 
     def refuse(self, source: str | Path, kind: str, also: Collection[str] = ()) -> None:
-        """Raise if an option is set that has no effect on a source of this kind. also: more options that are set."""
+        """Raise InvalidInput if an option is set that has no effect on a source of this kind.
+
+        kind: a key of _SHOWN_AS_THEY_ARE. also: names of more options that are set.
+        """
         names = [name for name in ("judges", "rollouts") if getattr(self, name) is not None]
         # A report lists the findings of `lint` about the rubric of records.
         if self.rubric is not None and (self.verb, kind) != ("report", "records"):
@@ -86,7 +89,9 @@ class SourceOptions:
 def read_as_records(
     source: str, options: SourceOptions, say: Callable[[str], None]
 ) -> str | Iterator[GroupRecord]:
-    """The source itself if it has records; else scores, or rollouts that are graded first, fused as the options say.
+    """Return the source itself if it has records; otherwise the records of its scores or rollouts.
+
+    Scores are fused as the options say; rollouts are graded first.
 
     say: called with a line about the scores that were read.
     """
@@ -105,7 +110,10 @@ def read_as_records(
 def _read_scores_or_rollouts(
     source: str, options: SourceOptions, report: Callable[[str], None] | None = None
 ) -> Logged | list[Group]:
-    """Return the scores of a file, or its rollouts if it has none and they can be graded."""
+    """Return the scores of a file, or its rollouts if it has no scores.
+
+    Raises InvalidInput if the rollouts cannot be graded for want of a rubric, and for options that have no effect.
+    """
     problem: RubrankError | None = None
     # With a rubric, `view` grades what it is given; a report of scores lists the weaknesses of their rubric.
     if options.rubric is None or options.verb == "report":
@@ -153,7 +161,7 @@ def _read_scores_or_rollouts(
 
 
 def _fuse_scores(source: str, logged: Logged, options: SourceOptions) -> Iterator[GroupRecord]:
-    """Return records of scores, with the texts of `rollouts` or of the scores' own rows."""
+    """Fuse scores; the records have the texts of `rollouts`, or of the scores' own rows if these have some."""
     table, batch = make_batch(logged, options.fusion)
     groups: list[Group] | None
     if options.rollouts is None:
@@ -169,7 +177,7 @@ def _fuse_scores(source: str, logged: Logged, options: SourceOptions) -> Iterato
 def _grade_and_fuse(
     groups: Sequence[Group], options: SourceOptions, workers: int | None
 ) -> Iterator[GroupRecord]:
-    """Return records of rollouts, graded by the rubric of the options or by those of their rows."""
+    """Grade rollouts by the rubric of the options or by those of their rows, and fuse the scores."""
     graded = grade(groups, options.rubric, judges=options.judges, workers=workers)
     table, batch = make_batch(Logged(graded), options.fusion)
     return record_table(table, make_fuse_rule(options.fusion), groups=groups, batch=batch)
@@ -230,6 +238,7 @@ class GradingFeed:
             self.problem = f"Grading ended after {self.done} of {self.total} groups: {error}"
 
     def _grade(self, number: int) -> None:
+        """Grade the next groups and append them to the records."""
         groups = self._groups[self.done : self.done + number]
         records = _grade_and_fuse(groups, self._options, workers=0)
         write_records(self._records, records, append=True)
@@ -239,11 +248,15 @@ class GradingFeed:
 def open_sources(
     paths: Sequence[Path], options: SourceOptions, cleanup: ExitStack
 ) -> list[OpenedSource]:
-    """Every path as something that can be shown; raises for the first that cannot. cleanup: removes temporary files."""
+    """Open every path for `rubrank view`; raises InvalidInput for the first that cannot be shown.
+
+    cleanup: gets what removes temporary files.
+    """
     return [_open_source(path, options, cleanup) for path in paths]
 
 
 def _open_source(path: Path, options: SourceOptions, cleanup: ExitStack) -> OpenedSource:
+    """Try one kind of source after the other: records, scored runs, scores, rollouts."""
     # Imported here, because it needs packages of the extra `serve`, which a report does not.
     from rubrank.viewer.run import check_source
 
@@ -272,7 +285,7 @@ def _open_source(path: Path, options: SourceOptions, cleanup: ExitStack) -> Open
         with path.open("rb") as file:
             is_blank = not any(line.strip() for line in file)
         if is_blank:
-            raise record_problem
+            raise record_problem  # it says that the file is empty
     try:
         format_of(find_files(str(path))[0])
     except RubrankError:  # by its name no table: a rubric, a picture, notes

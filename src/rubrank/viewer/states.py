@@ -43,13 +43,13 @@ class State(IntFlag):
     """The line is not a record."""
 
 
-_TITLE_LENGTH = 110
+_TITLE_LENGTH = 110  # characters
 _NOT_ASKED = (NEEDS_JUDGE, NOT_ASKED)
 """How the reason of a missing score begins if no judge was asked for it."""
 
 
 def find_states(record: Any) -> State:
-    """Return all states of a group."""
+    """Return everything noteworthy about a group."""
     states = State(0)
     if record.no_signal:
         states |= State.NO_SIGNAL
@@ -61,11 +61,9 @@ def find_states(record: Any) -> State:
     if record.gate is not None:
         if not all(record.gate.passed):
             states |= State.STOPPED
-        if any(
-            passed and factor < 1.0
-            for passed, factor in zip(record.gate.passed, record.gate.factor, strict=True)
-        ):
-            states |= State.SOFTENED
+        for passed, factor in zip(record.gate.passed, record.gate.factor, strict=True):
+            if passed and factor < 1.0:
+                states |= State.SOFTENED
     if _rules_disagree(record):
         states |= State.RULES_DISAGREE
     if _longest_wins(record):
@@ -92,6 +90,7 @@ def make_title(prompt: Sequence[Mapping[str, Any]] | None) -> str:
         return ""
     from_user = [message for message in prompt if message.get("role") == "user"]
     last = from_user[-1] if from_user else prompt[-1]
+    # A prompt may be very long: split only what can end up in the title, with room for white space.
     words = " ".join(str(last.get("content", ""))[: 4 * _TITLE_LENGTH].split())
     if len(words) <= _TITLE_LENGTH:
         return words
@@ -117,6 +116,7 @@ def _is_missing_somewhere(record: Any, k: int) -> bool:
 
 
 def _rules_disagree(record: Any) -> bool:
+    """Return whether another rule has none of the best rollouts in common with the record's rule."""
     best = find_best(record.reward)
     for rewards in record.others.values():
         if len(rewards) == len(record.reward) > 0 and not best & find_best(rewards):
@@ -125,6 +125,7 @@ def _rules_disagree(record: Any) -> bool:
 
 
 def _longest_wins(record: Any) -> bool:
+    """Return whether one response is longer than all others and has the highest reward."""
     if record.no_signal or not record.responses or len(record.responses) < 2:
         return False
     lengths = [len(text) for text in record.responses]
@@ -133,7 +134,10 @@ def _longest_wins(record: Any) -> bool:
 
 
 def _judges_failed(record: Any) -> bool:
-    """From the metadata if a trainer wrote them; otherwise from the reasons of missing scores."""
+    """Return whether a judge was asked and gave no verdict.
+
+    The metadata say so if a trainer wrote the record; otherwise the reasons of missing scores do.
+    """
     judges = record.metadata.get("judges")
     if isinstance(judges, Mapping) and isinstance(judges.get("missing"), int):
         return bool(judges["missing"])

@@ -1,11 +1,18 @@
-"""Figures over all groups of a run, for the page's summary.
+"""Compute the figures over all groups of a run that the page's summary shows.
 
     summary = RunSummary()
     for group, _ in read_groups(records):
         summary.add(group)
-    summary.result()            {"overview": {…}, "criteria": {…}, "conflicts": {…}, "attributes": {…}, …}
+    summary.summarize()            {"overview": {…}, "criteria": {…}, "conflicts": {…}, "attributes": {…}, …}
 
-Results are plain data. NaN means that there is nothing to say; the page gets null.
+Every part has the same two methods: `add` takes one group after the other and keeps sums, `summarize` returns plain
+data. NaN means that there is nothing to say; the page gets null.
+
+    overview.py         counts, what judges cost; gates; how rules differ
+    criteria.py         what each criterion did, and which criteria pull against each other
+    attributes.py       γ, and how rewards go with length and Markdown
+    group_arrays.py     one record as arrays
+    figures.py          means with intervals, distributions, counts of reasons
 """
 
 from __future__ import annotations
@@ -31,7 +38,7 @@ _MEASURED_TOGETHER = 128  # groups whose texts are measured at once
 
 
 class RunSummary:
-    """All parts of the summary."""
+    """All parts of the summary of one run."""
 
     def __init__(self) -> None:
         self.overview = Overview()
@@ -54,17 +61,23 @@ class RunSummary:
         self.rules.add(group)
         self.findings.add(group.record)
 
-    def result(self, rubric_findings: Sequence[Finding] = ()) -> dict[str, Any]:
-        """All parts by name, as numbers that JSON can hold. rubric_findings: those about the words of the rubric."""
+    def summarize(self, rubric_findings: Sequence[Finding] = ()) -> dict[str, Any]:
+        """Return all parts by name, as numbers that JSON can hold.
+
+        rubric_findings: what `lint` found in the words of the rubric; listed with the findings about scores.
+        """
         findings = [*lint_counts(self.findings), *rubric_findings]
         findings.sort(key=lambda finding: -finding.severity)
         result = {
-            "overview": self.overview.result(),
-            "criteria": self.criteria.result(),
-            "conflicts": self.conflicts.result(),
-            "attributes": {"gamma": self.gamma.result(), "correlation": self.correlation.result()},
-            "gates": self.gates.result(),
-            "rules": self.rules.result(),
+            "overview": self.overview.summarize(),
+            "criteria": self.criteria.summarize(),
+            "conflicts": self.conflicts.summarize(),
+            "attributes": {
+                "gamma": self.gamma.summarize(),
+                "correlation": self.correlation.summarize(),
+            },
+            "gates": self.gates.summarize(),
+            "rules": self.rules.summarize(),
             "findings": [finding.to_dict() for finding in findings],
         }
         plain: dict[str, Any] = to_plain_numbers(result)
@@ -74,16 +87,19 @@ class RunSummary:
 def read_groups(
     records: Iterable[GroupRecord], measure: bool = True
 ) -> Iterator[tuple[GroupArrays, dict[str, Any]]]:
-    """Return every record as arrays, with what was measured on its responses: words and Markdown, if `measure`."""
+    """Yield every record as arrays, with attribute → (G,) of what was measured on its responses.
+
+    measure: count words and Markdown of the responses; otherwise the second value is empty.
+    """
     remaining = iter(records)
-    while some := list(islice(remaining, _MEASURED_TOGETHER)):
-        measured = _measure_responses(some) if measure else [{} for _ in some]
-        for record, columns in zip(some, measured, strict=True):
+    while batch := list(islice(remaining, _MEASURED_TOGETHER)):
+        measured = _measure_responses(batch) if measure else [{} for _ in batch]
+        for record, columns in zip(batch, measured, strict=True):
             yield GroupArrays(record, columns), columns
 
 
 def _measure_responses(records: list[GroupRecord]) -> list[dict[str, np.ndarray]]:
-    """Attribute → (G,) for every record; empty for a record without responses."""
+    """Return attribute → (G,) for every record; empty for a record without responses."""
     from rubrank.fusion.control.length import lengths
     from rubrank.fusion.control.markdown import MARKERS, markdown_density
 
@@ -115,7 +131,7 @@ def _measure_responses(records: list[GroupRecord]) -> list[dict[str, np.ndarray]
 
 
 def to_plain_numbers(data: Any) -> Any:
-    """NumPy numbers as Python's, NaN and infinity as None: what JSON can hold."""
+    """Return a copy that JSON can hold: NumPy numbers become Python's, with nine digits, NaN and infinity None."""
     if isinstance(data, dict):
         return {str(key): to_plain_numbers(value) for key, value in data.items()}
     if isinstance(data, list | tuple):

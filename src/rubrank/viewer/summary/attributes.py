@@ -1,7 +1,12 @@
-"""How strongly wins and rewards depend on attributes of the responses, such as length and Markdown."""
+"""Summarize how strongly wins and rewards depend on attributes of the responses, such as length and Markdown.
+
+γ is the influence of an attribute on the wins of one criterion: γ > 0 means that of two responses which are equally
+good otherwise, the one with more of the attribute wins. Control takes (a part of) this influence out of the scores.
+"""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,11 +17,11 @@ from rubrank.fusion.control.estimate import student_t_975
 from rubrank.records.record import GroupRecord, to_array
 from rubrank.scores.spread import ROUNDING
 from rubrank.viewer.summary.figures import Moments
-from rubrank.viewer.summary.group_arrays import GroupArrays, mean_of_present
+from rubrank.viewer.summary.group_arrays import GroupArrays, compute_column_means
 
-_MOST_CRITERIA = 24
+_MOST_CRITERIA = 24  # that are listed
 _MOST_POINTS = 240  # of a curve
-_ALL_CRITERIA = ""
+_ALL_CRITERIA = ""  # the name of all criteria together
 
 
 class GammaSummary:
@@ -43,51 +48,51 @@ class GammaSummary:
     def add(self, group: GroupArrays) -> None:
         """Add a group."""
         record = group.record
-        shape = (group.ranked, len(record.attribute_names))
         if record.gamma is None or not record.attribute_names:
             return
+        shape = (group.ranked, len(record.attribute_names))
         self._attributes.update(dict.fromkeys(record.attribute_names))
-        controlled = np.ones(group.ranked, bool) if record.n is None else np.array(record.n) > 0.0
-        used = group.has_signal[: group.ranked] & controlled
-        weights = np.array(record.weights) * used
+        is_controlled = (
+            np.ones(group.ranked, bool) if record.n is None else np.array(record.n) > 0.0
+        )
+        used = group.has_signal[: group.ranked] & is_controlled
         gamma = np.where(used[:, None], to_array(record.gamma, shape), 0.0)
-        half, groups = _compute_pooled_intervals(record, shape)
+        half_width, groups = _compute_pooled_intervals(record, shape)
         for k in np.flatnonzero(used):
             self._used[group.names[k]] += 1
-            self._add_point(record, group.names[k], gamma[k], half[k], groups[k])
+            self._add_point(record, group.names[k], gamma[k], half_width[k], groups[k])
+        weights = np.array(record.weights) * used
         if weights.sum() > 0.0:
             share = weights / weights.sum()
             # Half widths add up like γ itself, which makes the common one an upper bound.
             self._add_point(
                 record,
                 _ALL_CRITERIA,
-                share @ gamma,
-                share[used] @ half[used],
-                share[used] @ groups[used],
+                gamma=share @ gamma,
+                half_width=share[used] @ half_width[used],
+                groups=share[used] @ groups[used],
             )
-        if record.taken is not None and record.mean_contrasts is not None:
+        if record.taken is None:
+            return
+        taken = np.where(used[:, None], to_array(record.taken, shape), 0.0).sum(0)
+        for d, attribute in enumerate(record.attribute_names):
+            moments = self._taken.setdefault(attribute, Moments())
+            moments.merge(Moments(int(used.sum()), float(taken[d])))
+        if record.mean_contrasts is not None:
             before, after = _center_values(group, shape)
             for k in np.flatnonzero(used):
                 squares = self._squares.setdefault(group.names[k], np.zeros(2))
                 squares += np.nansum(before[:, k] ** 2), np.nansum(after[:, k] ** 2)
-        if record.taken is not None:
-            taken_out = np.where(used[:, None], to_array(record.taken, shape), 0.0).sum(0)
-            for d, attribute in enumerate(record.attribute_names):
-                self._taken.setdefault(attribute, Moments()).merge(
-                    Moments(int(used.sum()), float(taken_out[d]))
-                )
 
-    def result(self) -> dict[str, Any]:
-        """Return points by step, for the criteria that most groups have."""
+    def summarize(self) -> dict[str, Any]:
+        """Return the points by step of the criteria that most groups have, as in the class's docstring."""
         attributes = list(self._attributes)
         criteria = [_ALL_CRITERIA, *(name for name, _ in self._used.most_common(_MOST_CRITERIA))]
-        points = {
-            f"{d}|{k}": [
-                [step, *point.as_tuple()] for step, point in self._merge_steps(attribute, criterion)
-            ]
-            for d, attribute in enumerate(attributes)
-            for k, criterion in enumerate(criteria)
-        }
+        points: dict[str, list[Any]] = {}
+        for d, attribute in enumerate(attributes):
+            for k, criterion in enumerate(criteria):
+                curve = self._merge_steps(attribute, criterion)
+                points[f"{d}|{k}"] = [[step, *point.as_tuple()] for step, point in curve]
         taken_means = [
             self._taken[name].mean if name in self._taken else None for name in attributes
         ]
@@ -112,12 +117,12 @@ class GammaSummary:
             for (name, of_criterion, step), point in self._points.items()
             if (name, of_criterion) == (attribute, criterion)
         }
-        steps = sorted(by_step, key=lambda step: (step is not None, step or 0))
-        width = max(1, -(-len(steps) // _MOST_POINTS))
+        steps = sorted(by_step, key=lambda step: (step is not None, step or 0))  # None comes first
+        steps_per_point = max(1, math.ceil(len(steps) / _MOST_POINTS))
         merged = []
-        for start in range(0, len(steps), width):
+        for start in range(0, len(steps), steps_per_point):
             point = _GammaPoint()
-            for step in steps[start : start + width]:
+            for step in steps[start : start + steps_per_point]:
                 point.merge(by_step[step])
             merged.append((steps[start], point))
         return merged
@@ -127,13 +132,14 @@ class GammaSummary:
         record: GroupRecord,
         criterion: str,
         gamma: np.ndarray,
-        half: np.ndarray,
+        half_width: np.ndarray,
         groups: np.ndarray,
     ) -> None:
+        """Add a group to the points of one criterion, one for each attribute; the arrays are (D,)."""
         for d, attribute in enumerate(record.attribute_names):
             point = self._points.setdefault((attribute, criterion, record.step), _GammaPoint())
             point.gamma.add(float(gamma[d]))
-            point.half_width += float(half[d])
+            point.half_width += float(half_width[d])
             point.groups += float(groups[d])
 
 
@@ -143,7 +149,9 @@ class _GammaPoint:
 
     gamma: Moments = field(default_factory=Moments)
     half_width: float = 0.0
+    """Of pooled estimates; 0 if each group has its own."""
     groups: float = 0.0
+    """Groups behind pooled estimates; 0 if each group has its own."""
 
     def merge(self, other: _GammaPoint) -> None:
         """Add the sums of another point."""
@@ -152,36 +160,41 @@ class _GammaPoint:
         self.groups += other.groups
 
     def as_tuple(self) -> tuple[float | None, float | None, float]:
-        """γ̂, half of its interval, and the groups behind it."""
+        """Return γ̂, half of its interval, and the number of groups behind it."""
         n = self.gamma.n
         if self.groups > 0.0:
-            half = self.half_width / n if np.isfinite(self.half_width) else None
-            return self.gamma.mean, half, round(self.groups / n, 1)
+            # All groups of a batch report the same pooled estimate: its interval does not shrink with their number.
+            half_width = self.half_width / n if np.isfinite(self.half_width) else None
+            return self.gamma.mean, half_width, round(self.groups / n, 1)
         return self.gamma.mean, self.gamma.half_width, n
 
 
 def _center_values(group: GroupArrays, shape: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
-    """(G, K) before and after control, minus their group's mean: utilities, or scores of a rule without utilities."""
+    """Return (G, K) before and after control, minus the group's mean: utilities, or scores if the rule has none."""
     record = group.record
     if record.utilities is not None and record.values is not None:
         before = to_array(record.utilities, (record.size, group.ranked))
         after = to_array(record.values, before.shape) / np.array(record.scale or 1.0)
     else:
-        scores = group.scores[:, : group.ranked].T
-        before = np.array(
-            [c.normalize_scores(column) for c, column in zip(record.ranked, scores, strict=True)]
-        ).T
+        columns = group.scores[:, : group.ranked].T
+        normalized = []
+        for criterion, column in zip(record.ranked, columns, strict=True):
+            normalized.append(criterion.normalize_scores(column))
+        before = np.array(normalized).T
         assert record.mean_contrasts is not None
         assert record.taken is not None
         contrasts = to_array(record.mean_contrasts, (record.size, shape[1]))
         after = before - contrasts @ to_array(record.taken, shape).T
-    return before - mean_of_present(before), after - mean_of_present(after)
+    return before - compute_column_means(before), after - compute_column_means(after)
 
 
 def _compute_pooled_intervals(
     record: GroupRecord, shape: tuple[int, int]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(K, D): half width of a pooled estimate, and the groups behind it; 0 where each group has its own estimate."""
+    """Return the half width of pooled estimates and the groups behind them, (K, D) each.
+
+    Both are 0 if each group has its own estimate. The half width is infinite with fewer than two groups.
+    """
     if record.pool in (None, "group") or record.se is None or record.n is None:
         return np.zeros(shape), np.zeros(shape)
     quantile = np.array([student_t_975(n - 1.0) if n > 1.0 else np.inf for n in record.n])
@@ -213,15 +226,15 @@ class CorrelationSummary:
         self._rules.update(dict.fromkeys(rewards))
         values = np.column_stack(list(group.attributes.values()))
         correlations = _compute_spearman(values, np.column_stack(list(rewards.values())))
-        means = mean_of_present(values).tolist()
+        means = compute_column_means(values).tolist()
         for d, name in enumerate(group.attributes):
             self._measured.setdefault(name, name not in group.record.attribute_names)
             self._means.setdefault(name, Moments()).add(means[d])
             for r, rule in enumerate(rewards):
                 self._moments.setdefault((name, rule), Moments()).add(float(correlations[d, r]))
 
-    def result(self) -> dict[str, Any]:
-        """(attributes, rules) tables."""
+    def summarize(self) -> dict[str, Any]:
+        """Return tables of attributes × rules, as in the class's docstring."""
         rules = list(self._rules)
         names = list(self._measured)
         table = [[self._moments.get((name, rule), Moments()) for rule in rules] for name in names]
@@ -238,7 +251,7 @@ class CorrelationSummary:
 
 
 def _list_rewards(group: GroupArrays) -> dict[str, np.ndarray]:
-    """Rule → rewards of the group: its own rule, the ranking before the gate, and other rules."""
+    """Return rule → rewards of the group: its own rule, the ranking before the gate, and other rules."""
     record = group.record
     rewards = {record.rule: group.reward}
     if record.gate is not None:
@@ -249,7 +262,7 @@ def _list_rewards(group: GroupArrays) -> dict[str, np.ndarray]:
 
 
 def _compute_spearman(values: np.ndarray, rewards: np.ndarray) -> np.ndarray:
-    """(D, R): Spearman's ρ of attributes with rewards; NaN if either is the same for all rollouts.
+    """Return Spearman's ρ of attributes with rewards, (D, R); NaN if either is the same for all rollouts.
 
     Rollouts without the attribute are left out.
     """
@@ -267,7 +280,7 @@ def _compute_spearman(values: np.ndarray, rewards: np.ndarray) -> np.ndarray:
 
 
 def _compute_centered_ranks(values: np.ndarray) -> np.ndarray:
-    """Ranks around 0: how many values each one beats minus how many beat it. Differences by rounding are ties."""
+    """Return how many values each one beats minus how many beat it; differences by rounding are ties."""
     difference = values[:, None] - values[None]
     signs = np.sign(difference) * (np.abs(difference) > ROUNDING * np.ptp(values, axis=0))
     return np.asarray(signs.sum(1))

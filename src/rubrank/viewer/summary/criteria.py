@@ -1,4 +1,4 @@
-"""What each criterion did over all groups, and where two criteria pull against each other."""
+"""Summarize what each criterion did over all groups, and where two criteria pull against each other."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from rubrank.scores.criterion import CriterionData
 from rubrank.viewer.summary.figures import Moments, ReasonCounts, make_distribution
 from rubrank.viewer.summary.group_arrays import (
     GroupArrays,
-    mean_of_present,
-    tau_between_criteria,
-    tau_with_ranking,
+    compute_column_means,
+    compute_criterion_taus,
+    compute_ranking_taus,
 )
 
 _MOST_ROWS = 2000  # where every query brings its own rubric, there are too many criteria to read
@@ -47,7 +47,7 @@ class CriteriaSummary:
         compared = group.compared.sum(1).tolist()
         decided = np.abs(group.signs).sum(1).astype(int).tolist()
         missing = group.missing.sum(0).tolist()
-        taus = tau_with_ranking(group)
+        taus = compute_ranking_taus(group)
         for k, criterion in enumerate(record.criteria):
             row = self._rows.get(criterion.name)
             if row is None:
@@ -68,11 +68,20 @@ class CriteriaSummary:
             if missing[k] and record.reasons:
                 for i in np.flatnonzero(group.missing[:, k]):
                     row.missing_reasons.add(record.reasons[i][k])
-        self._add_weights(group)
+        weights = np.array(record.weights)
+        total = np.abs(weights).sum()
+        effective = record.effective_weights
+        for k, name in enumerate(group.names[: group.ranked]):
+            if total > 0.0:
+                self._rows[name].nominal.add(weights[k] / total)
+            if effective is not None and any(effective):
+                self._rows[name].effective.add(effective[k])
+        if effective is None:  # the rule does not report what it added up
+            self._regression.add(group)
 
-    def result(self) -> dict[str, Any]:
+    def summarize(self) -> dict[str, Any]:
         """Return all rows: ranked criteria first, those of most groups first."""
-        shares = self._regression.explained_shares()
+        shares = self._regression.compute_shares()
         rows = [row.as_dict(shares) for row in self._rows.values()]
         rows.sort(key=lambda row: (row["layer"] != "quality", -row["groups"]))
         return {
@@ -80,18 +89,6 @@ class CriteriaSummary:
             "left_out": max(0, len(rows) - _MOST_ROWS),
             "effective_by": "regression" if shares else "parts",
         }
-
-    def _add_weights(self, group: GroupArrays) -> None:
-        weights = np.array(group.record.weights)
-        effective = group.record.effective_weights
-        total = np.abs(weights).sum()
-        for k, name in enumerate(group.names[: group.ranked]):
-            if total > 0.0:
-                self._rows[name].nominal.add(weights[k] / total)
-            if effective is not None and any(effective):
-                self._rows[name].effective.add(effective[k])
-        if effective is None:
-            self._regression.add(group)
 
 
 class _CriterionRow:
@@ -107,9 +104,11 @@ class _CriterionRow:
         self.missing_reasons = ReasonCounts()
 
     def as_dict(self, shares: dict[str, float]) -> dict[str, Any]:
+        """Return the row of the table. shares: criterion → effective weight by regression, if the rule reports none."""
         scores = np.frombuffer(self.scores)
         present = scores[~np.isnan(scores)]
         counts = self.counts
+        tied = counts["compared"] - counts["decided"]
         criterion = self.criterion
         effective = self.effective.mean
         if effective is None:
@@ -129,18 +128,14 @@ class _CriterionRow:
             ),
             "compared_groups": counts["compared_groups"],
             "missing": counts["missing"],
-            "missing_reasons": self.missing_reasons.most_common(),
-            "ties": _divide(counts["compared"] - counts["decided"], counts["compared"]),
-            "decides": _divide(counts["decided"], counts["pairs"]),
-            "signal": _divide(counts["signal"], counts["groups"]),
+            "missing_reasons": self.missing_reasons.list_most_common(),
+            "ties": tied / counts["compared"] if counts["compared"] else None,
+            "decides": counts["decided"] / counts["pairs"] if counts["pairs"] else None,
+            "signal": counts["signal"] / counts["groups"],
             "nominal": self.nominal.mean,
             "effective": effective,
             "with_reward": self.with_reward.mean,
         }
-
-
-def _divide(part: int, whole: int) -> float | None:
-    return part / whole if whole else None
 
 
 class _RewardRegression:
@@ -152,11 +147,16 @@ class _RewardRegression:
 
     def __init__(self) -> None:
         self._places: dict[str, int] = {}
+        """Criterion → its row and column below; the arrays grow with new criteria."""
         self._products = np.zeros((16, 16))
+        """Sums of score × score for every two criteria."""
         self._with_reward = np.zeros(16)
+        """Sums of score × reward."""
         self._variance = 0.0
+        """Sum of reward × reward."""
 
     def add(self, group: GroupArrays) -> None:
+        """Add the products of a group."""
         if len(self._places) > _MOST_IN_REGRESSION or not group.record.size:
             return
         at = [
@@ -169,19 +169,19 @@ class _RewardRegression:
             self._with_reward = np.pad(self._with_reward, (0, growth))
         scores = group.scores[:, : group.ranked]
         # Around the mean of the group; a missing score counts as that mean.
-        scores = np.where(np.isnan(scores), 0.0, scores - mean_of_present(scores))
+        scores = np.where(np.isnan(scores), 0.0, scores - compute_column_means(scores))
         reward = group.ranking - group.ranking.mean()
         self._products[np.ix_(at, at)] += scores.T @ scores
         self._with_reward[at] += scores.T @ reward
         self._variance += float(reward @ reward)
 
-    def explained_shares(self) -> dict[str, float]:
-        """Criterion → share; empty without groups, or with too many criteria."""
+    def compute_shares(self) -> dict[str, float]:
+        """Return criterion → share; empty without groups, or with too many criteria."""
         size = len(self._places)
         if not 0 < size <= _MOST_IN_REGRESSION or not self._variance > 0.0:
             return {}
         spread = np.sqrt(np.diag(self._products)[:size])
-        used = np.flatnonzero(spread > 1e-12 * max(1.0, spread.max()))
+        used = np.flatnonzero(spread > 1e-12 * max(1.0, spread.max()))  # more than rounding
         scale = spread[used]
         correlations = self._products[np.ix_(used, used)] / np.outer(scale, scale)
         covariance = self._with_reward[used] / scale
@@ -208,13 +208,13 @@ class ConflictSummary:
         if names not in self._sums:
             shape = (len(names), len(names))
             self._sums[names] = (np.zeros(shape), np.zeros(shape, int))
-        tau = tau_between_criteria(group)
+        tau = compute_criterion_taus(group)
         total, count = self._sums[names]
         total += np.nan_to_num(tau)
         count += ~np.isnan(tau)
         self._used.update(names)
 
-    def result(self) -> dict[str, Any]:
+    def summarize(self) -> dict[str, Any]:
         """Return the matrix of the criteria that most groups have."""
         names = [name for name, _ in self._used.most_common(_MOST_IN_MATRIX)]
         places = {name: k for k, name in enumerate(names)}

@@ -1,4 +1,4 @@
-"""Means with intervals, distributions as bars, and counts of reasons.
+"""The figures that a summary is made of: means with intervals, distributions as bars, and counts of reasons.
 
 moments = Moments()
 moments.add(1.0)
@@ -20,6 +20,12 @@ from rubrank.fusion.control.estimate import student_t_975
 
 _FEWEST_FOR_INTERVAL = 5  # numbers
 _ROUNDING = 1e-9  # relative variance up to which all numbers count as the same
+_MOST_SEPARATE_BARS = 12  # with more different values, a distribution has bins
+_BINS = 20
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")  # 212, 1,000, 0.75
+_MOST_KINDS = 2000  # of reasons that are counted separately
+_SHOWN_KINDS = 8
+_LONGEST_KIND = 160  # characters
 
 
 @dataclass
@@ -61,14 +67,10 @@ class Moments:
         return student_t_975(self.n - 1.0) * sqrt(variance / self.n)
 
 
-_MOST_SEPARATE_BARS = 12
-_BINS = 20
-
-
 def make_distribution(
     values: np.ndarray, bounds: tuple[float, float] | None = None
 ) -> dict[str, Any]:
-    """Numbers as bars: one per value if there are at most twelve values, otherwise 20 bins. NaN is left out.
+    """Return numbers as bars: one per value if there are at most twelve values, otherwise 20 bins. NaN is left out.
 
         0, 0.5, 0.5, 1              {"values": [0, 0.5, 1], "counts": [1, 2, 1]}
         20,000 different numbers    {"edges": [0, 0.05, …, 1], "counts": [812, …]}
@@ -85,12 +87,6 @@ def make_distribution(
         low, high = bounds
     counts, edges = np.histogram(values, bins=_BINS, range=(low, high))
     return {"edges": edges.tolist(), "counts": counts.tolist()}
-
-
-_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
-_MOST_KINDS = 2000
-_SHOWN_KINDS = 8
-_LONGEST_KIND = 160
 
 
 class ReasonCounts:
@@ -113,8 +109,8 @@ class ReasonCounts:
         else:
             self._uncounted += 1
 
-    def most_common(self) -> list[tuple[str, int]]:
-        """Return the most frequent kinds, and how many others there are."""
+    def list_most_common(self) -> list[tuple[str, int]]:
+        """Return (kind, count) of the most frequent kinds, and ("others", count) for the rest."""
         kinds = self._counts.most_common(_SHOWN_KINDS)
         rest = sum(self._counts.values()) + self._uncounted - sum(count for _, count in kinds)
         return [*kinds, ("others", rest)] if rest else kinds

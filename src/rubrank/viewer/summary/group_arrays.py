@@ -1,4 +1,4 @@
-"""A record as arrays: what every part of the summary computes with.
+"""Turn a record into arrays, with which every part of the summary computes.
 
     group = GroupArrays(record)
     group.scores         (G, C), NaN = missing
@@ -90,6 +90,7 @@ class GroupArrays:
 
     @cached_property
     def _signs_and_compared(self) -> tuple[np.ndarray, np.ndarray]:
+        """`signs` and `compared`, from the scores, or from the outcomes of criteria that were compared."""
         i, j = list_pairs(self.record.size)
         direction = np.array(
             [1.0 if c.direction == "higher" else -1.0 for c in self.record.criteria]
@@ -102,34 +103,35 @@ class GroupArrays:
         signs[~compared] = 0.0
         for k, outcomes in self._outcomes.items():
             compared[k] = ~np.isnan(outcomes[i, j])
-            signs[k] = np.sign(np.where(compared[k], outcomes[i, j], 0.5) - 0.5)
+            outcome_or_tie = np.where(compared[k], outcomes[i, j], 0.5)
+            signs[k] = np.sign(outcome_or_tie - 0.5)
         return signs, compared
 
 
 @lru_cache(maxsize=64)
 def list_pairs(size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rollouts of every pair i < j."""
+    """Return the first and the second rollout of every pair i < j, (P,) each."""
     i, j = np.triu_indices(size, 1)
     return i, j
 
 
-def mean_of_present(values: np.ndarray) -> np.ndarray:
+def compute_column_means(values: np.ndarray) -> np.ndarray:
     """Return the mean of every column over what is present; NaN for an empty column."""
     present = ~np.isnan(values)
     total = np.where(present, values, 0.0).sum(0)
     return np.where(present.any(0), total / np.maximum(present.sum(0), 1), np.nan)
 
 
-def tau_with_ranking(group: GroupArrays) -> list[float]:
-    """Kendall's τ-b of every criterion with the ranking, over the pairs that it compares; NaN without a signal."""
+def compute_ranking_taus(group: GroupArrays) -> list[float]:
+    """Return Kendall's τ-b of every criterion with the ranking over the pairs that it compares; NaN if it ties all."""
     agreement = group.signs @ group.ranking_signs
     decided_pairs = np.abs(group.signs).sum(1)
     ranked_pairs = group.compared @ np.abs(group.ranking_signs)
     return kendall.compute_tau_b(agreement, decided_pairs, ranked_pairs).tolist()
 
 
-def tau_between_criteria(group: GroupArrays) -> np.ndarray:
-    """(K, K): τ-b of every two ranked criteria over the pairs that both compare; NaN where one ties everything."""
+def compute_criterion_taus(group: GroupArrays) -> np.ndarray:
+    """Return τ-b of every two ranked criteria over the pairs that both compare, (K, K); NaN if one ties everything."""
     signs = group.signs[: group.ranked]
     compared = group.compared[: group.ranked]
     agreement = signs @ signs.T

@@ -1,4 +1,4 @@
-"""The run in a few figures, what gates did, what judges cost, and how rules differ."""
+"""Summarize a run in a few figures, what its gates did, what its judges cost, and how rules differ."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from rubrank.records.agreement import compare_rules, rank_rewards
 from rubrank.viewer.summary.figures import Moments, ReasonCounts, make_distribution
 from rubrank.viewer.summary.group_arrays import GroupArrays
 
-_MOST_KEYS = 60
+_MOST_KEYS = 60  # of metadata that are listed
 _MOST_VALUES = 6  # of one metadata key that are listed
 _JUDGE_KEYS = ("judges", "judging")
+"""Metadata keys that trainers write: what judges were asked about a group, and what judging a batch cost."""
 
 
 class Overview:
@@ -61,13 +62,14 @@ class Overview:
             for error in record.error or ():
                 self._error.add(error)
         self._judging.add(record.metadata)
-        for key, value in _flatten(
-            {k: v for k, v in record.metadata.items() if k not in _JUDGE_KEYS}
-        ):
+        other_metadata = {
+            key: value for key, value in record.metadata.items() if key not in _JUDGE_KEYS
+        }
+        for key, value in _flatten(other_metadata):
             if key in self._metadata or len(self._metadata) < _MOST_KEYS:
                 self._metadata.setdefault(key, _MetadataValues()).add(value)
 
-    def result(self) -> dict[str, Any]:
+    def summarize(self) -> dict[str, Any]:
         """Return the figures of the summary."""
         rewards = np.frombuffer(self._rewards) if self._rewards else np.zeros(0)
         names = (
@@ -93,7 +95,7 @@ class Overview:
             "agreement": self._agreement.mean,
             "agreement_groups": self._agreement.n,
             "error": self._error.mean,
-            "judging": self._judging.result(),
+            "judging": self._judging.summarize(),
             "metadata": [
                 values.as_dict(key, self._counts["groups"])
                 for key, values in self._metadata.items()
@@ -102,7 +104,7 @@ class Overview:
 
 
 def count_gated(group: GroupArrays) -> tuple[int, int]:
-    """Return rollouts that the gate stopped, and rollouts whose reward it lowered."""
+    """Count the rollouts that the gate stopped, and those whose reward it lowered."""
     gate = group.record.gate
     assert gate is not None
     stopped = len(gate.passed) - sum(gate.passed)
@@ -139,8 +141,8 @@ class _JudgingSums:
                     {str(why)[:120]: n for why, n in failures.items() if _is_number(n)}
                 )
 
-    def result(self) -> dict[str, Any] | None:
-        """None if no record says anything about judges."""
+    def summarize(self) -> dict[str, Any] | None:
+        """Return the sums; None if no record says anything about judges."""
         if not any(self._sums.values()):
             return None
         # Both count what was asked; the groups' own counts win, because a batch may have been cut into several files.
@@ -169,7 +171,7 @@ class _MetadataValues:
             self._values[text] += 1
 
     def as_dict(self, key: str, groups: int) -> dict[str, Any]:
-        """Return a few values with the groups that have them, or the sum and range of numbers."""
+        """Return the row of a key: a few values with the groups that have them, or the sum and range of numbers."""
         row: dict[str, Any] = {"key": key, "in": self._count, "groups": groups}
         if len(self._values) > 1 and len(self._numbers) == self._count:
             numbers = np.frombuffer(self._numbers)
@@ -188,7 +190,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _flatten(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """{"judge": {"calls": 3}} → ("judge.calls", 3)."""
+    """Yield ("judge.calls", 3) for {"judge": {"calls": 3}}."""
     for key, value in data.items():
         if isinstance(value, Mapping):
             yield from _flatten(value, f"{prefix}{key}.")
@@ -223,6 +225,7 @@ class GateSummary:
                 self._add_criterion(group, k)
 
     def _add_criterion(self, group: GroupArrays, k: int) -> None:
+        """Count the rollouts that gate criterion k hit: stopped (hard), or lowered (soft)."""
         record = group.record
         assert record.gate is not None
         criterion = record.criteria[k]
@@ -245,11 +248,11 @@ class GateSummary:
             for i in np.flatnonzero(hit):
                 row["reasons"].add(record.reasons[i][k])
 
-    def result(self) -> dict[str, Any]:
-        """Return all counts are 0 if no group has a gate."""
+    def summarize(self) -> dict[str, Any]:
+        """Return the counts, as in the class's docstring; all are 0 if no group has a gate."""
         rollouts = self._counts["rollouts"]
         criteria = [
-            {"name": name, **row, "reasons": row["reasons"].most_common()}
+            {"name": name, **row, "reasons": row["reasons"].list_most_common()}
             for name, row in self._criteria.items()
         ]
         return {
@@ -293,14 +296,14 @@ class RuleSummary:
             rewards[rule] = np.array(reward)
         self._names.update(dict.fromkeys(rewards))
 
-    def result(self) -> dict[str, Any]:
-        """Matrices are empty if there is only one rule."""
+    def summarize(self) -> dict[str, Any]:
+        """Return the comparison, as in the class's docstring; its lists are empty if there is only one rule."""
         names = list(self._names)
-        complete = [
-            rewards
-            for rewards in self._rewards.values()
-            if len(rewards) == len(names) and len({len(reward) for reward in rewards.values()}) == 1
-        ]
+        complete = []
+        for rewards in self._rewards.values():
+            sizes = {len(reward) for reward in rewards.values()}
+            if len(rewards) == len(names) and len(sizes) == 1:
+                complete.append(rewards)
         result: dict[str, Any] = {
             "names": names,
             "groups": len(complete),
@@ -308,15 +311,19 @@ class RuleSummary:
         }
         if len(names) < 2 or not complete:
             return {**result, **{measure: [] for measure in (*self._MEASURES, "no_signal", "mean")}}
-        starts = np.concatenate([[0], np.cumsum([len(rewards[names[0]]) for rewards in complete])])
-        by_rule = [np.concatenate([rewards[name] for rewards in complete]) for name in names]
-        orders = [rank_rewards(reward, starts) for reward in by_rule]
-        with_signal = [
-            sum(int(block.any((1, 2)).sum()) for block in order.signs) for order in orders
-        ]
-        return {
-            **result,
-            **{measure: compare_rules(orders, measure).tolist() for measure in self._MEASURES},
-            "no_signal": [1.0 - n / len(complete) for n in with_signal],
-            "mean": [float(reward.mean()) for reward in by_rule],
-        }
+        sizes_of_groups = [len(rewards[names[0]]) for rewards in complete]
+        starts = np.concatenate([[0], np.cumsum(sizes_of_groups)])
+        rankings = []
+        result["no_signal"] = []
+        result["mean"] = []
+        for name in names:
+            reward = np.concatenate([rewards[name] for rewards in complete])
+            ranking = rank_rewards(reward, starts)
+            rankings.append(ranking)
+            # A ranking holds the groups in blocks of one size, with who beats whom: (groups, size, size).
+            groups_with_signal = sum(int(block.any((1, 2)).sum()) for block in ranking.signs)
+            result["no_signal"].append(1.0 - groups_with_signal / len(complete))
+            result["mean"].append(float(reward.mean()))
+        for measure in self._MEASURES:
+            result[measure] = compare_rules(rankings, measure).tolist()
+        return result
