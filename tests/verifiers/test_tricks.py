@@ -43,6 +43,15 @@ def judge(name, response, params, prompt="Write about the coast."):
     return verifier.verify(Rollout(response=response, prompt=prompt), verifier.check_parameters(params)).value
 
 
+@pytest.mark.parametrize("name", ["TokenF1", "Rouge", "ChrF", "Bleu", "EditDistance"])
+@pytest.mark.parametrize("hidden", ["<!-- {} -->", "<span style='display:none'>{}</span>"])
+def test_a_hidden_reference_earns_nothing(name, hidden):
+    reference = "The quick brown fox jumps over the lazy dog near the river bank"
+    params = {"references": [reference]}
+    assert judge(name, reference, params) == 1
+    assert judge(name, "No. " + hidden.format(reference), params) < 0.2
+
+
 def test_no_trick_earns_half_of_the_credit():
     with Cases() as cases:
         for trick in load_script().make_tricks():

@@ -2,8 +2,9 @@
 
     last_word:last_word_sent(last_word="sea")    "The last word of each sentence, before punctuation, should be … sea."
 
-As in IFBench, "fixed" takes the words and sentences of `Text`, "upstream" those of the public checkers. A keyword may
-be given as a list of one word, as in some of the data.
+Most verifiers have two readings, chosen by `compat`, as in IFBench. "fixed" does what the instruction says, with the
+words and sentences of `Text`. "upstream" gives the verdict of the public checkers, faults included; each docstring says
+where it differs. A keyword may be given as a list of one word (`Word`), as in some of the data.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ def _take_first(value: Any) -> Any:
 
 
 Word = Annotated[str, BeforeValidator(_take_first)]
+"""A parameter that is one word, given as "sea" or as ["sea"]."""
 _LOWER_CASE_WORD = re.compile(r"\b[a-z]+\b")
 _ASCII_LETTERS = re.compile("[A-Za-z]")
 _NOT_WORD = re.compile(r"[^\w\s]")
@@ -95,6 +97,7 @@ def word_once(text: Text, *, keyword: Word, compat: Compat = "fixed") -> Answer:
 
 
 def _count_keyword(keyword: str, text: Text, compat: Compat) -> int:
+    """Count the keyword, ignoring case: as a whole word, or upstream also inside words."""
     if compat == "upstream":
         return count_within(text.raw, keyword)
     return count_word(text.raw, keyword)
@@ -215,7 +218,7 @@ def first_word_sent(text: Text, *, first_word: Word, compat: Compat = "fixed") -
         ]
     else:
         first_words = ["".join(Text(sentence).words[:1]) for sentence in text.sentences]
-    return _all_equal(first_words, first_word, "start")
+    return _check_all_equal(first_words, first_word, "start")
 
 
 @if_rlvr("first_word:first_word_answer")
@@ -228,7 +231,7 @@ def first_word_answer(text: Text, *, first_word: Word, compat: Compat = "fixed")
     Not covered: words of several parts.
     """
     words = text.raw.split() if compat == "upstream" else text.words
-    return _all_equal(["".join(words[:1])], first_word, "start")
+    return _check_all_equal(["".join(words[:1])], first_word, "start")
 
 
 @if_rlvr("last_word:last_word_sent", version=2)
@@ -245,7 +248,7 @@ def last_word_sent(text: Text, *, last_word: Word, compat: Compat = "fixed") -> 
         ]
     else:
         last_words = ["".join(Text(sentence).words[-1:]) for sentence in text.sentences]
-    return _all_equal(last_words, last_word, "end")
+    return _check_all_equal(last_words, last_word, "end")
 
 
 @if_rlvr("last_word:last_word_answer")
@@ -258,15 +261,20 @@ def last_word_answer(text: Text, *, last_word: Word, compat: Compat = "fixed") -
     Not covered: words of several parts.
     """
     word = _last_word_upstream(text.raw) if compat == "upstream" else "".join(text.words[-1:])
-    return _all_equal([word], last_word, "end")
+    return _check_all_equal([word], last_word, "end")
 
 
 def _last_word_upstream(sentence: str) -> str:
+    """Return what stands behind the last space, without its marks; "" for an empty sentence."""
     return _NOT_WORD.sub("", "".join(sentence.split()[-1:]))
 
 
-def _all_equal(words: list[str], expected: str, verb: str) -> Answer:
-    """Check that each of the words is the expected one; "" stands for a sentence without words."""
+def _check_all_equal(words: list[str], expected: str, verb: str) -> Answer:
+    """Check that each of the words is the expected one, ignoring case; no words at all fail.
+
+    words: the first or last word of each sentence; "" stands for a sentence without words.
+    verb: "start" or "end", for the reason.
+    """
     for word in words:
         if not word or word.lower() != expected.strip().lower():
             return False, f"one {verb}s with {word!r}, {expected!r} required"
@@ -410,6 +418,7 @@ def repeat_phrase(text: Text, *, phrase: str, small_n: Count, compat: Compat = "
     phrase_words = [word.lower() for word in Text(phrase).words]
     words = [word.lower() for word in text.words]
     size = len(phrase_words)
+    # For each passage with the first and the last word of the phrase: how many of its words differ from the phrase.
     changes: list[int] = []
     for start in range(len(words) - size + 1):
         span = words[start : start + size]
@@ -421,12 +430,13 @@ def repeat_phrase(text: Text, *, phrase: str, small_n: Count, compat: Compat = "
 
 
 def _check_repeated_upstream(raw: str, phrase_words: list[str], small_n: int) -> Answer:
+    """Return the public checker's verdict: `small_n` passages, none with two words changed, the last with one."""
     changes: list[int] = []
     for line in raw.split("\n"):
         for span in _find_spans(line, phrase_words[0], phrase_words[-1]):
             words = span.split()
             if len(words) > len(phrase_words):
-                changes.append(2)
+                changes.append(2)  # too long, which is as wrong as two changed words
             else:
                 changes.append(sum(map(operator.ne, words, phrase_words)))
     if len(changes) != small_n:
@@ -483,6 +493,7 @@ def copying_multiple(
 
 
 def _is_copy(text: str, prompt: str, compat: Compat) -> bool:
+    """Is the text the prompt, apart from white space, or upstream apart from case and white space around it?"""
     if compat == "upstream":
         return text.strip().lower() == prompt.strip().lower()
     return text.split() == prompt.split()
@@ -527,6 +538,7 @@ def sentence_hyphens(text: Text, *, compat: Compat = "fixed") -> Answer:
             if piece != sentence:
                 return False, f"{piece[:60]!r} is no sentence by itself"
         return True, "joined by hyphens"
+    # With a comma in place of "." and "-", joined sentences become one. Those that are left were not joined.
     without_joints, joints = _SENTENCE_HYPHEN.subn(",", text.raw)
     sentences_left = len(Text(without_joints).sentences)
     reason = f"{joints} hyphens join sentences; {sentences_left - 1} joints have spaces"
@@ -600,6 +612,7 @@ def paragraphs2(text: Text, *, compat: Compat = "fixed") -> Answer:
 
 
 def _check_two_paragraphs(parts: list[str]) -> Answer:
+    """Check that two of the parts have text; empty ones may stand at the start and at the end only."""
     if not all(part.strip() for part in parts[1:-1]):
         return False, "an empty paragraph between two others"
     count = sum(bool(part.strip()) for part in parts)

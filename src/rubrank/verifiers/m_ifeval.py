@@ -2,6 +2,9 @@
 
 Spanish: tildes, ü, ñ, ¿…? and ¡…!. French: accents, œ and ç, tutoiement, numbers in words. Japanese: scripts, readings,
 sentence endings, lists, length in letters.
+
+Every verifier has two readings, chosen by `compat`. "fixed" does what the instruction says. "upstream" gives the
+verdict of the benchmark's public checker, faults included; each docstring says where it differs.
 """
 
 from __future__ import annotations
@@ -22,8 +25,8 @@ from rubrank.verifiers.shared.relation import AnyRelation, Count, compare_count
 from rubrank.verifiers.verifier import Answer, Compat
 
 
-def _allow_none(characters: Sequence[str], kind: str) -> tuple[bool, str]:
-    """Pass if there are no characters of a forbidden kind."""
+def _forbid(characters: Sequence[str], kind: str) -> tuple[bool, str]:
+    """Return the verdict on an answer that holds these characters of a forbidden kind: it passes if there are none."""
     if characters:
         return False, f"forbidden {kind}: {quote_some(characters)}"
     return True, f"no {kind}"
@@ -40,7 +43,7 @@ spanish = partial(instruction, family="m_ifeval", languages=("es",))
 
 _WORD = re.compile(r"\w+")
 _LETTERS = r"[\w\u0300-\u036f]+"  # with combining accents
-_HYPHENED_WORD = re.compile(rf"{_LETTERS}(?:[-‐‑'’]{_LETTERS})*")
+_HYPHENED_WORD = re.compile(rf"{_LETTERS}(?:[-‐‑'’]{_LETTERS})*")  # "franco-español" is one word
 
 
 def _count_words_with(text: Text, letters: str, compat: Compat) -> int:
@@ -160,7 +163,7 @@ def accents(text: Text, *, word_to_accentuate: dict[str, str], compat: Compat = 
         forms = word_to_accentuate
     else:
         words = set(_WORD.findall(text.composed.lower()))
-        forms = {}
+        forms = {}  # the right spelling of each word and its plurals, by the spelling without accents
         for end in (*_PLURALS, ""):  # the words themselves last: they win over plurals of others
             for bare, accented in word_to_accentuate.items():
                 forms[bare + end] = (accented + end).lower()
@@ -203,7 +206,7 @@ def no_accents(text: Text, *, compat: Compat = "fixed") -> Answer:
             if _remove_accents(char) != char and _remove_accents(char).isascii()
         ]
         accented += [char for char in text.raw if "\u0300" <= char <= "\u036f"]
-    return _allow_none(accented, "accented letter")
+    return _forbid(accented, "accented letter")
 
 
 @french("fr:special_character:ethel_or_cedilla")
@@ -222,8 +225,7 @@ def ethel_or_cedilla(text: Text, *, forbidden_char: str, compat: Compat = "fixed
 
 # tu, te, ton, "t'aime"
 _TU = re.compile(
-    r"(?<!\w)(?:tu|te|toi|ton|ta|tes|tiens?|tiennes?|t['’](?=\w))(?!\w)|(?<!\w)t['’]\w",
-    re.IGNORECASE,
+    r"(?<!\w)(?:tu|te|toi|ton|ta|tes|tiens?|tiennes?)(?!\w)|(?<!\w)t['’]\w", re.IGNORECASE
 )
 _TU_UPSTREAM = re.compile(r"\b(?:tu|te|toi|ton|ta|tes|t')\b", re.IGNORECASE)
 # A blank to fill in: "[Votre nom]"
@@ -268,7 +270,7 @@ def no_digits(text: Text, *, compat: Compat = "fixed") -> Answer:
     Not covered: Roman numerals.
     upstream: raised and circled digits (², ①) are not seen.
     """
-    return _allow_none(_find_digits(text, compat), "digit")
+    return _forbid(_find_digits(text, compat), "digit")
 
 
 # ---- Japanese ----------------------------------------------------------------------------------------------------
@@ -277,11 +279,13 @@ japanese = partial(instruction, family="m_ifeval", languages=("ja",))
 
 _KANJI_UPSTREAM = "\u4e00-\u9faf"
 _KANJI = "\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003134f々〆"
-# Whole runs of kanji. Without the look-behind a long run would be tried from each of its letters: quadratic time.
-_RUN = {
+# Whole runs of kanji, by `compat`. Without the look-behind a long run would be tried from each of its letters, which
+# takes quadratic time.
+_KANJI_RUN = {
     "upstream": f"(?<![{_KANJI_UPSTREAM}])[{_KANJI_UPSTREAM}]++",
     "fixed": f"(?<![{_KANJI}])[{_KANJI}]++",
 }
+# A reading in hiragana: "（かんじ）".
 _READING = {"upstream": "（[ぁ-ん]+）", "fixed": "[（(][ぁ-ゖー・ 　]+[）)]"}
 
 
@@ -294,8 +298,8 @@ def furigana(text: Text, *, compat: Compat = "fixed") -> Answer:
     Not covered: whether it is the right reading.
     upstream: full-width brackets only; 々 is no kanji.
     """
-    runs = len(re.findall(_RUN[compat], text.raw))
-    with_reading = len(re.findall(_RUN[compat] + _READING[compat], text.raw))
+    runs = len(re.findall(_KANJI_RUN[compat], text.raw))
+    with_reading = len(re.findall(_KANJI_RUN[compat] + _READING[compat], text.raw))
     return runs == with_reading, f"{with_reading} of {runs} runs of kanji have a reading"
 
 
@@ -310,7 +314,7 @@ def kanji(
     Not covered: which kanji.
     upstream: 々 and rare kanji beyond U+9FAF are not counted.
     """
-    count = sum(map(len, re.findall(_RUN[compat], text.raw)))
+    count = sum(map(len, re.findall(_KANJI_RUN[compat], text.raw)))
     return compare_count(count, "kanji", relation, kanji_limit)
 
 
@@ -323,7 +327,7 @@ def kansuuji(text: Text, *, compat: Compat = "fixed") -> Answer:
     Not covered: whether there is a number at all.
     upstream: circled and raised digits are not seen.
     """
-    return _allow_none(_find_digits(text, compat), "digit")
+    return _forbid(_find_digits(text, compat), "digit")
 
 
 @japanese("ja:letters:hiragana_only")
@@ -374,7 +378,7 @@ def no_hiragana(text: Text, *, compat: Compat = "fixed") -> Answer:
     upstream: the marks ゝ and ゞ are not seen.
     """
     pattern = "[ぁ-ゖ]" if compat == "upstream" else "[ぁ-ゖゝ-ゟ]"
-    return _allow_none(sorted(set(re.findall(pattern, text.raw))), "hiragana")
+    return _forbid(sorted(set(re.findall(pattern, text.raw))), "hiragana")
 
 
 @japanese("ja:letters:no_katakana")
@@ -387,7 +391,7 @@ def no_katakana(text: Text, *, compat: Compat = "fixed") -> Answer:
     upstream: the marks ヽ and ヾ are not seen.
     """
     pattern = "[ァ-ヺｦ-ﾟ]" if compat == "upstream" else "[ァ-ヺヽ-ヿｦ-ﾟ]"
-    return _allow_none(sorted(set(re.findall(pattern, text.raw))), "katakana")
+    return _forbid(sorted(set(re.findall(pattern, text.raw))), "katakana")
 
 
 @japanese("ja:punctuation:no_period")
@@ -419,6 +423,7 @@ def number_letters(
 
 
 _ITEM_UPSTREAM = re.compile(r"\d+\.(\s|$)")
+# The number of an item: "1.", "**１．", "1)", "1、". Not the "1." of "1.5".
 _ITEM = re.compile(r"[*_ 　]*\d+(?:[.．、]|[.．]?[)）])(?!\d)")
 
 
@@ -434,7 +439,9 @@ def number_numbered_lists(text: Text, *, num_items: Count, compat: Compat = "fix
     lines = text.raw.split("\n")
     if compat == "upstream":
         items = [_ITEM_UPSTREAM.match(line.lstrip()) for line in lines]
-        if items[-1] and not items[-1][1]:  # the number needs a space or a line break after it
+        # The public checker needs white space behind the number. Behind "3." at the end of a line that is the line
+        # break; the last line has none.
+        if items[-1] and not items[-1][1]:
             items.pop()
         count = sum(item is not None for item in items)
     else:
@@ -443,9 +450,9 @@ def number_numbered_lists(text: Text, *, num_items: Count, compat: Compat = "fix
 
 
 _QUOTED = re.compile("「[^「」\n]*」|『[^『』\n]*』")
-_END = re.compile("[。！？]")
-_END_FIXED = re.compile("[。｡！？!?\n]+")
-_MARKUP = "*_#> 　\t\r\n・-"
+_SENTENCE_END_UPSTREAM = re.compile("[。！？]")
+_SENTENCE_END = re.compile("[。｡！？!?\n]+")
+_MARKUP = "*_#> 　\t\r\n・-"  # may stand around a sentence
 
 
 @japanese("ja:startend:sentence_unified_end")
@@ -460,9 +467,9 @@ def sentence_unified_end(text: Text, *, ending: str, compat: Compat = "fixed") -
     """
     body = _QUOTED.sub("", text.raw)
     if compat == "upstream":
-        sentences = _END.split(body)
+        sentences = _SENTENCE_END_UPSTREAM.split(body)
     else:
-        sentences = [part.strip(_MARKUP) for part in _END_FIXED.split(body)]
+        sentences = [part.strip(_MARKUP) for part in _SENTENCE_END.split(body)]
     sentences = [sentence for sentence in sentences if sentence]
     wrong = [sentence.strip()[-12:] for sentence in sentences if not sentence.endswith(ending)]
     if wrong:
@@ -487,19 +494,23 @@ def nominal_ending(text: Text, *, count: Count, compat: Compat = "fixed") -> Ans
     """
     body = _QUOTED.sub("", text.raw)
     if compat == "upstream" and has_janome():
+        # Pairs of a word and its part of speech; 名詞 is a noun.
         tokens = split_japanese_tokens(body)
         nouns = sum(
             mark in "。！？" and kind == "名詞" for (_, kind), (mark, _) in pairwise(tokens)
         )
         return compare_count(nouns, "nominal ending", "at least", count)
     if compat == "upstream":
-        sentences = _END.split(body)[:-1]  # without the last part, which no mark closes
+        sentences = _SENTENCE_END_UPSTREAM.split(body)[
+            :-1
+        ]  # without the last part, which no mark closes
     else:
-        sentences = _END_FIXED.split(body)
+        sentences = _SENTENCE_END.split(body)
     return compare_count(sum(map(_ends_with_noun, sentences)), "nominal ending", "at least", count)
 
 
 def _ends_with_noun(sentence: str) -> bool:
+    """Does the sentence end with one of `_NOUNS`, or with a letter or digit that is no hiragana?"""
     body = sentence.strip(_MARKUP)
     if not body:
         return False

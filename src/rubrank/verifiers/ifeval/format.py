@@ -1,4 +1,12 @@
-"""IFEval: format (bullets, sections, JSON, titles, options), how the answer begins and ends, and commas."""
+"""IFEval: format (bullets, sections, JSON, titles, options), how the answer begins and ends, and commas.
+
+    detectable_format:number_bullet_lists(num_bullets=3)    "Your answer must contain exactly 3 bullet points."
+    startend:end_checker(end_phrase="Peace!")               "Finish your response with this exact phrase: Peace!"
+
+Every verifier has two readings, chosen by `compat`. "fixed" does what the instruction says. "upstream" gives the
+verdict of the benchmark's public checker, faults included; each docstring says where it differs. `lang` chooses the
+form of the instruction in M-IFEval: Spanish, French or Japanese.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +23,7 @@ from rubrank.verifiers.shared.instruction import Lang, count_pattern, instructio
 from rubrank.verifiers.shared.relation import AnyRelation, Count, compare_count, holds
 from rubrank.verifiers.verifier import Answer, Compat
 
+# A bullet and text: "- tea", "・茶". `_is_bullet` says which of these count.
 _BULLET = re.compile(r"(?:[-*+•‣◦▪–]|・)[ \t\u3000]*\S")
 _RULE = re.compile(r"(?:-[ \t]*){3,}|(?:\*[ \t]*){3,}")  # "---", "* * *"
 # *so*, **so** or ***so***, with as many asterisks on both sides and no space inside them. Japanese: 《so》.
@@ -83,6 +92,7 @@ def number_bullet_lists(
 
 
 def _is_bullet(line: str) -> bool:
+    """Is the line an entry of a bulleted list, rather than a rule, bold text or a negative number?"""
     line = line.strip()
     if not _BULLET.match(line) or _RULE.fullmatch(line):
         return False
@@ -91,17 +101,22 @@ def _is_bullet(line: str) -> bool:
 
 
 def _count_stars_upstream(lines: list[str]) -> int:
-    """Count lines that begin with `*` and something other than `*`; a lonely `*` takes the line after it."""
+    """Count lines that begin with `*` and something other than `*`, as the public checker's pattern does.
+
+    There the "something" may be a line break. So a line with nothing but `*` counts together with the next line, which
+    then cannot count by itself.
+    """
     count = 0
-    skip = False
+    is_taken = False  # this line belongs to the `*` before it
     for i, line in enumerate(lines):
         start = line.lstrip()
-        if skip or not start.startswith("*"):
-            skip = False
+        if is_taken or not start.startswith("*"):
+            is_taken = False
             continue
-        skip = start == "*" and i + 1 < len(lines)
-        if skip or start[1:2] not in ("", "*"):
+        takes_next_line = start == "*" and i + 1 < len(lines)
+        if takes_next_line or start[1:2] not in ("", "*"):
             count += 1
+        is_taken = takes_next_line
     return count
 
 
@@ -156,14 +171,15 @@ def multiple_sections(
     word = section_spliter.strip()
     raw = rollout.answer
     if compat == "upstream":
-        # The word comes from the data, so RE2; its digits are ASCII, as those of the prompts are.
+        # The public checker puts the word into its pattern as it is, and minds the case: (?-i). The word comes from the
+        # data, so the pattern runs under RE2, where \d is an ASCII digit.
         pattern = rf"第[\d０-９]+{re.escape(word)}" if lang == "ja" else rf"{word}\s?\d+"
-        return compare_count(
-            count_pattern(raw, f"(?-i){pattern}"), "section", "at least", num_sections
-        )
+        count = count_pattern(raw, f"(?-i){pattern}")
+        return compare_count(count, "section", "at least", num_sections)
     if relation == "exactly" and asks_for_at_least(rollout.question, num_sections, word):
         relation = "at least"
     numbers = _find_section_numbers(raw, re.escape(word), lang)
+    # Six asterisks divide two answers in one (`combination:two_responses`).
     if "******" in raw or asks_for_several(rollout.question):
         versions = _count_sections_by_version(numbers)
         if len(versions) > 1 and all(holds(count, relation, num_sections) for count in versions):
@@ -239,7 +255,7 @@ def title(text: Text, *, lang: Lang = "en", compat: Compat = "fixed") -> Answer:
         start = line.find(first_mark) + len(first_mark)
         marks = first_mark[0] + last_mark[0]
         title = ""
-        if compat == "upstream":
+        if compat == "upstream":  # from the first mark to the last
             end = line.rfind(last_mark, start + 1)
             if end >= 0:
                 title = line[start:end].strip(marks).strip()
@@ -284,8 +300,12 @@ def constrained_response(
         has_after = bool(bare[match.end() :].strip(_AROUND_OPTION))
         is_alone = is_alone or not (has_before or has_after)
         is_at_edge = is_at_edge or not (has_before and has_after)
+    # True: anything may stand beside the option; False: nothing; None: the prompt does not say.
     may_be_longer = allows_more(rollout.question) if rollout.question else False
-    is_right = bool(may_be_longer) or is_alone or (may_be_longer is None and is_at_edge)
+    if may_be_longer is None:
+        is_right = is_at_edge
+    else:
+        is_right = may_be_longer or is_alone
     if not is_right:
         return False, f"“{chosen[0]}”, and more than that"
     return True, f"“{chosen[0]}”"
@@ -356,9 +376,11 @@ def postscript(text: Text, *, postscript_marker: str, compat: Compat = "fixed") 
     says = rf"{letters}(?!\w)[.:)\s*_\-–—]*[^.:)\s*_\-–—]"
     # A number or label may stand before it: "2) ", "Postscript: ".
     label = r"(?:(?:\d{1,2}[.)]|post-?scriptum|postscript|posdata|postdata)[\s*_:(]*)?"
+    # Some answers hold "\n" as two characters, a backslash and an n.
     begins_line = re.compile(rf"^(?:\\n|[\s*_>#\"'“(\-])*{label}{says}", re.IGNORECASE)
     # Inside the last line it follows the end of a sentence.
     within_line = re.compile(rf"[.!?。！？…][\"'”’)*_]*\s+[*_(\"“]*{says}", re.IGNORECASE)
+
     lines = [line.strip() for line in text.lines if line.strip()]
     # Each line with the one after it: the marker may stand alone above its text.
     pairs = [
@@ -429,6 +451,7 @@ def end_checker(
             end = end.removesuffix(".")
         is_right = end.endswith(phrase.lower())
     else:
+        # A part of the answer that surely holds the phrase, so that long answers are not folded as a whole.
         end = body[-4 * len(phrase) - 200 :].rstrip(_AFTER_PHRASE)
         end = _fold(end)
         expected = _fold(phrase.rstrip(_AFTER_PHRASE))

@@ -1,4 +1,8 @@
-"""ValidMarkup: is HTML, LaTeX, Mermaid or a cron expression well-formed? Nothing is run or rendered."""
+"""ValidMarkup: is HTML, LaTeX, Mermaid or a cron expression well-formed? Nothing is run or rendered.
+
+Each kind has a function that reads the markup and returns the first fault in words, or None: `check_html` (tags),
+`_check_latex` (braces, environments), `_check_mermaid` (first line, brackets), `_check_cron` (five fields in range).
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,8 @@ from rubrank.texts.text import Text
 from rubrank.verifiers.verifier import BINARY, Answer, missing, verifier
 
 Kind = Literal["html", "latex", "mermaid", "cron"]
+TagKind = Literal["start", "end", "empty", "unclosed section"]
+# The names after the opening fence of a code block that holds each kind.
 _FENCES = {
     "html": ("html", "xml", "svg"),
     "latex": ("latex", "tex", "math"),
@@ -27,9 +33,11 @@ VOID = word_set("area base br col embed hr img input link meta source track wbr"
 # Comments and sections, which hold no tags.
 _SECTIONS = (("<!--", "-->"), ("<![CDATA[", "]]>"), ("<!", ">"), ("<?", ">"))
 _TAG_NAME = re.compile(r"</?[A-Za-z]")
-# A > within the quotes of an attribute does not end the tag.
+# <a href="x > y">: a > within the quotes of an attribute does not end the tag. The possessive *+ keeps it linear.
 _TAG = re.compile(
-    r"<(?P<slash>/?)(?P<name>[A-Za-z][^\s/>]*+)(?:=\s*+\"[^\"]*+\"|=\s*+'[^']*+'|[^>])*+>"
+    r"""<(?P<slash>/?) (?P<name>[A-Za-z][^\s/>]*+)
+    (?: =\s*+"[^"]*+" | =\s*+'[^']*+' | [^>] )*+ >""",
+    re.VERBOSE,
 )
 # Elements whose content is text: tags in it do not count. The pattern finds their end tag.
 _RAW_TEXT = {
@@ -99,15 +107,17 @@ def check_html(text: str) -> tuple[str | None, set[str]]:
     open_tags: list[str] = []
     names: set[str] = set()
     for name, kind in _find_tags(text):
-        if name.startswith("<!"):
+        if kind == "unclosed section":
             return f"{name} is never closed", names
         names.add(name)
-        if kind == "start" and name not in VOID:
-            open_tags.append(name)
-        if kind != "end" or name in VOID:
+        if kind == "empty" or name in VOID:
             continue
+        if kind == "start":
+            open_tags.append(name)
+            continue
+        # An end tag.
         if name not in open_tags:
-            if name == "p":
+            if name == "p":  # browsers insert the start tag
                 continue
             return f"</{name}> closes nothing", names
         while open_tags[-1] != name and open_tags[-1] in _OPTIONAL_END_TAG:
@@ -121,44 +131,43 @@ def check_html(text: str) -> tuple[str | None, set[str]]:
     return None, names
 
 
-def _find_tags(text: str) -> Iterator[tuple[str, Literal["start", "end", "empty"]]]:
-    """Yield names and kinds of the tags of a text; ("<!--", "start") for a comment or section that is never closed.
+def _find_tags(text: str) -> Iterator[tuple[str, TagKind]]:
+    """Yield names and kinds of the tags of a text; at last ("<!--", "unclosed section") if a comment never ends.
 
     Python's own parser starts again at every "<" of a tag or comment that does not end, which takes minutes for long
     texts. Here everything is read once: what never ends is the rest of the text.
     """
     position = 0
     while (start := text.find("<", position)) >= 0:
-        position = start + 1
-        for opening, closing in _SECTIONS:
-            if text.startswith(opening, start):
-                end = text.find(closing, start + len(opening))
-                if end < 0:
-                    if opening in ("<!", "<?"):
-                        return
-                    yield opening, "start"
-                    return
-                position = end + len(closing)
-                break
-        else:
-            if not _TAG_NAME.match(text, start):
-                continue
-            tag = _TAG.match(text, start)
-            if tag is None:  # there is no ">" behind it, so no later tag ends either
+        section = next((marks for marks in _SECTIONS if text.startswith(marks[0], start)), None)
+        if section:
+            opening, closing = section
+            end = text.find(closing, start + len(opening))
+            if end < 0:
+                if opening in ("<!--", "<![CDATA["):
+                    yield opening, "unclosed section"
                 return
-            position = tag.end()
-            name = tag["name"].lower()
-            if tag["slash"]:
-                yield name, "end"
-            elif tag[0].endswith("/>"):
-                yield name, "empty"
-            else:
-                yield name, "start"
-                if name in _RAW_TEXT:
-                    end_tag = _RAW_TEXT[name].search(text, position)
-                    if end_tag is None:
-                        return
-                    position = end_tag.start()
+            position = end + len(closing)
+            continue
+        if not _TAG_NAME.match(text, start):  # a "<" in the text: "a < b"
+            position = start + 1
+            continue
+        tag = _TAG.match(text, start)
+        if tag is None:  # there is no ">" behind it, so no later tag ends either
+            return
+        position = tag.end()
+        name = tag["name"].lower()
+        if tag["slash"]:
+            yield name, "end"
+        elif tag[0].endswith("/>"):
+            yield name, "empty"
+        else:
+            yield name, "start"
+            if name in _RAW_TEXT:
+                end_tag = _RAW_TEXT[name].search(text, position)
+                if end_tag is None:
+                    return
+                position = end_tag.start()
 
 
 def _check_latex(text: str) -> str | None:
@@ -237,7 +246,7 @@ def _is_cron_part(part: str, low: int, high: int, names: Sequence[str]) -> bool:
         return False
     if span == "*":
         return True
-    if span == "?":
+    if span == "?":  # "no value", which some schedulers allow for days
         return not slash
     numbers = []
     for end in span.split("-"):

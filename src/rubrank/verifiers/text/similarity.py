@@ -4,7 +4,12 @@
     ['the', 'cat', 's', 'tail', '西', '湖']
 
 Tokens are words without case and punctuation; Chinese, Japanese and Thai characters count one by one, so that identical
-texts score 1 in every script. Long texts are cut at `LONGEST` tokens: the cost of ROUGE-L is their product.
+texts score 1 in every script. Long texts are cut at `LONGEST` tokens: the cost of ROUGE-L is their product. All
+verifiers read the answer as it is shown: hidden text, such as an HTML comment, earns nothing.
+
+References come from the parameter `references` or from the data of the rollout; the best of several counts. ContainsAny
+has most of the code, because naming a reference is not enough: it must be stated, not denied, asked or listed among
+everything else.
 """
 
 from __future__ import annotations
@@ -31,7 +36,7 @@ from rubrank.verifiers.shared.word_tables import read_words
 from rubrank.verifiers.truth.truths import find_truths
 from rubrank.verifiers.verifier import BINARY, UNIT, Answer, missing, verifier
 
-LONGEST = 2_000  # tokens
+LONGEST = 2_000  # tokens of a text that are compared
 _UNSPACED = "\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\u0e00-\u0e7f\U00020000-\U0003134f"
 _TOKEN = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+")
 # A comment of code: "/* … */", "// …", "# …", "-- …".
@@ -42,9 +47,9 @@ _STRUCK = re.compile(r"~~[^~\n]{1,500}~~")
 _ENTRY_SEPARATOR = re.compile(
     r"[,，、;；/|#•·]|\s[-–—]\s|\)\s*\(|(?:^|\s)\d{1,3}[.)]|\b(?:and|or)\b|和"
 )
-_MANY_ENTRIES = 5
-_SHORT_ENTRY = 4  # tokens
-_FEWEST_IN_BAG = 8  # tokens without a small word among them: a list without commas
+_MANY_ENTRIES = 5  # so many entries in a list were put there to name everything
+_SHORT_ENTRY = 4  # tokens; entries with more of them say something
+_FEWEST_IN_BAG = 8  # tokens in a row without a small word ("the", "is") are a list without commas
 _SMALL_WORDS = frozenset(word for words in read_words("small_words").values() for word in words)
 _LANGUAGES_WITH_SMALL_WORDS = frozenset(read_words("small_words"))
 _HAS_UNSPACED = re.compile(f"[{_UNSPACED}]")
@@ -106,16 +111,22 @@ def token_f1(
     texts = _find_references(references, rollout)
     if not texts:
         return missing(_NO_REFERENCE)
-    answer = rollout.text.shown.raw
-    if not whole:
-        answer = read_answer(answer).text or answer
-    tokens = tokenize(answer)
+    tokens = tokenize(_read_result(rollout, whole))
     best = 0.0
-    for text in texts if tokens else ():
-        reference = tokenize(text)
-        overlap = _count_overlap(tokens, reference)
-        best = max(best, _measure_f1(overlap, len(tokens), len(reference)))
+    if tokens:
+        for text in texts:
+            reference = tokenize(text)
+            overlap = _count_overlap(tokens, reference)
+            best = max(best, _measure_f1(overlap, len(tokens), len(reference)))
     return best, f"F1 {best:.2f} with the nearest of {len(texts)} reference(s)"
+
+
+def _read_result(rollout: Rollout, whole: bool) -> str:
+    """Return the result that the answer gives ("The answer is …", \\boxed …); the whole answer if it marks none."""
+    answer = rollout.text.shown.raw
+    if whole:
+        return answer
+    return read_answer(answer).text or answer
 
 
 @verifier("ContainsAny", family="similarity", domain=BINARY, version=6)
@@ -158,7 +169,10 @@ def contains_any(
 
 
 def _select_statements(rollout: Rollout, most_entries: int) -> list[str]:
-    """Return the sentences that state something: no comments, addresses, questions, or too long lists."""
+    """Return the sentences that state something: no comments, addresses, questions, or lists of many entries.
+
+    most_entries: the longest list that still counts.
+    """
     lines, blocks, _ = split_code(_STRUCK.sub(" ", rollout.text.shown.raw))
     # One token more than in other entries: the number or letter of the item.
     entries = [line for line in lines if is_item(line) and len(tokenize(line)) <= _SHORT_ENTRY + 1]
@@ -183,9 +197,10 @@ def _drop_runs_of_short_sentences(lines: Sequence[str], most_entries: int) -> li
     def is_short(sentence: str) -> bool:
         return 0 < len(tokenize(sentence)) <= _SHORT_ENTRY
 
+    # A sentence may go over several lines. But if many lines are short, each is an entry of its own.
     texts = ["\n".join(lines)]
     if sum(map(is_short, lines)) > most_entries:
-        texts = list(lines)  # a word in each line: not the lines of a paragraph
+        texts = list(lines)
     sentences: list[str] = []
     for text in texts:
         sentences += filter(tokenize, split_sentences(text))
@@ -219,23 +234,27 @@ def _is_list(statement: str, most_entries: int) -> bool:
 
 
 def _is_stated(reference: str, statements: Sequence[str]) -> bool | None:
-    """Does a statement hold the reference, and not only to deny it ("Paris is wrong")? None if that is not clear."""
+    """Does a statement hold the reference, and not only to deny it ("Paris is wrong")?
+
+    Returns None if a reference stands in a clause with a word of denial of which it is not clear what it denies.
+    """
     tokens = _join_tokens(reference)
     is_unclear = False
     for statement in statements:
         if tokens not in _join_tokens(statement):
             continue
-        clear = statement  # without the clauses that deny something
+        without_denials = statement  # without the clauses that have a word of denial
         for denial in find_denials(statement):
-            clear = clear.replace(denial.part, " ")
-            is_sure = (
-                denial.denies_verb
-                or denial.denies(reference) is not None
-                or (_PREDICATE.match(denial.denied) and not _is_held(reference, denial.part))
+            without_denials = without_denials.replace(denial.part, " ")
+            # It is clear what is denied: a verb ("did not open"), or the reference or something else for sure, or the
+            # reference is the subject of the denial ("Paris is not the capital").
+            denies_subject = _PREDICATE.match(denial.denied) and not _is_held(
+                reference, denial.part
             )
-            if not is_sure and tokens in _join_tokens(denial.part):
+            is_clear = denial.denies_verb or denial.denies(reference) is not None or denies_subject
+            if not is_clear and tokens in _join_tokens(denial.part):
                 is_unclear = True
-        if _is_held(reference, clear):
+        if _is_held(reference, without_denials):
             return True
     return None if is_unclear else False
 
@@ -341,6 +360,7 @@ def chrf(
 
 
 def _drop_spaces(text: str) -> str:
+    """Return the characters without white space, as many as `LONGEST` words have at five characters each."""
     return "".join(unicodedata.normalize("NFKC", text).split())[: 5 * LONGEST]
 
 
@@ -410,7 +430,7 @@ def embedding_similarity(
     return best, f"cosine {best:.2f}"
 
 
-@verifier("EditDistance", family="similarity", domain=UNIT, version=1)
+@verifier("EditDistance", family="similarity", domain=UNIT, version=2)
 def edit_distance(
     rollout: Rollout,
     *,
@@ -430,17 +450,18 @@ def edit_distance(
     texts = _find_references(references, rollout)
     if not texts:
         return missing(_NO_REFERENCE)
-    answer = rollout.answer if whole else read_answer(rollout.answer).text or rollout.answer
-    units = _split_units(answer, unit)
+    units = _split_units(_read_result(rollout, whole), unit)
     best = 0.0
     for text in texts:
         reference = _split_units(text, unit)
         longest = max(len(units), len(reference))
-        best = max(best, 1.0 - levenshtein(units, reference) / longest if longest else 0.0)
+        if longest:
+            best = max(best, 1.0 - levenshtein(units, reference) / longest)
     return best, f"similarity {best:.2f} to the nearest of {len(texts)} reference(s)"
 
 
 def _split_units(text: str, unit: str) -> list[str]:
+    """Return the first `LONGEST` words, or characters with single spaces between words, without case and width."""
     if unit == "words":
         return tokenize(text)[:LONGEST]
     return list(" ".join(unicodedata.normalize("NFKC", text).casefold().split()))[:LONGEST]
@@ -449,8 +470,9 @@ def _split_units(text: str, unit: str) -> list[str]:
 def levenshtein(left: Sequence[str], right: Sequence[str]) -> int:
     """Return the fewest insertions, deletions and replacements that lead from one to the other.
 
-    Bits i of `up` and `down` say whether the usual table of distances grows or falls by 1 at item i of `left`; the
-    variables are those of Myers (1999): up is Pv, down Mv, diagonal Xh, gain Ph, loss Mh. One step per item of `right`.
+    This is the bit-parallel algorithm of Myers (1999), which keeps a whole column of the usual table of distances in
+    two integers: bits i of `up` and `down` say whether the distance grows or falls by 1 at item i of `left`. Each item
+    of `right` leads to the next column. Names in the paper: up is Pv, down Mv, diagonal Xh, gain Ph, loss Mh.
     """
     if not left:
         return len(right)
@@ -475,7 +497,7 @@ def levenshtein(left: Sequence[str], right: Sequence[str]) -> int:
     return distance
 
 
-@verifier("Bleu", family="similarity", domain=UNIT, version=1)
+@verifier("Bleu", family="similarity", domain=UNIT, version=2)
 def bleu(
     rollout: Rollout,
     *,
@@ -488,15 +510,15 @@ def bleu(
     Part: half of its words in order.
     Fails (0): no word in common; an empty answer.
     Missing: no reference.
-    The smoothing is Lin and Och's (NLTK's method 2): every missing longer n-gram counts as one, so that short answers
-    keep some points: "the the the the" has 0.23 for "the cat is on the mat".
+    The smoothing is Lin and Och's (NLTK's method 2): from bigrams on, 1 is added to the number of common n-grams
+    and to that of all, so that short answers keep some points: "the the the the" has 0.23 for "the cat is on the mat".
     Not covered: corpus BLEU; tokens are those of TokenF1 (characters in unspaced scripts), so figures differ from
         sacrebleu's.
     """
     texts = _find_references(references, rollout)
     if not texts:
         return missing(_NO_REFERENCE)
-    tokens = tokenize(rollout.answer)[:LONGEST]
+    tokens = tokenize(rollout.text.shown.raw)[:LONGEST]
     reference_tokens = [tokenize(text)[:LONGEST] for text in texts]
     if not tokens:
         return 0.0, "an empty answer"
@@ -504,10 +526,10 @@ def bleu(
     for n in range(1, min(order, len(tokens)) + 1):
         grams = Counter(list_grams(tokens, n))
         # An n-gram counts at most as often as in the reference that has it most often.
-        most: Counter[tuple[str, ...]] = Counter()
+        most_often: Counter[tuple[str, ...]] = Counter()
         for reference in reference_tokens:
-            most |= Counter(list_grams(reference, n))
-        common = (grams & most).total()
+            most_often |= Counter(list_grams(reference, n))
+        common = (grams & most_often).total()
         smoothing = 1 if n > 1 else 0
         if common + smoothing == 0:
             return 0.0, "no word in common with a reference"
