@@ -31,10 +31,10 @@ from rubrank.errors import InvalidInput
 COMPRESSED = (".gz", ".zst")
 """Suffixes of compressed files, which are decompressed when they are read."""
 _MIN_FREE_SPACE = 1 << 20  # bytes
-# Temporary files are called .NAME.HOST.PID.RANDOM.tmp. NAME is the start of the target's name, because file names may
-# have at most 255 bytes. Earlier versions left out the host.
-_NAME_CHARACTERS = 40
-_TEMPORARY_NAME = re.compile(r"\.(?:(?P<host>[A-Za-z0-9-]*)\.)?(?P<pid>\d+)\.[0-9a-f]{8}\.tmp$")
+# Temporary files are called .NAME.HOST.PID.RANDOM.tmp, such as ".scores.parquet.node7-4026531836-.1234.0a1b2c3d.tmp".
+# NAME is only the start of the target's name, because file names may have at most 255 bytes.
+_MOST_NAME_CHARACTERS = 40
+_TEMPORARY_NAME = re.compile(r"\.(?P<host>[A-Za-z0-9-]*)\.(?P<pid>\d+)\.[0-9a-f]{8}\.tmp$")
 # Age at which a temporary file from another machine is removed: its process cannot be checked.
 _ABANDONED_SECONDS = 86400.0
 # The phrases with which operating systems and libraries report a full disk.
@@ -64,37 +64,22 @@ def require_file(
     path = Path(path)
     parameter = f"{what} {path}" if owner else "the file"
     owner = owner or str(path)[:300]
+    allowed = "a file that can be read"
     try:
         if not path.is_dir():
             with path.open("rb"):
                 return path
+        allowed = "a file"
+        got = "a folder"
     except FileNotFoundError:
-        raise error_type(
-            owner=owner,
-            parameter=parameter,
-            allowed="a file that can be read",
-            got="no such file",
-            remedy=remedy,
-        ) from None
+        got = "no such file"
     except OSError as error:
         got = (error.strerror or str(error)).lower()
-        raise error_type(
-            owner=owner,
-            parameter=parameter,
-            allowed="a file that can be read",
-            got=got,
-            remedy=remedy,
-        ) from None
     except ValueError:  # a zero byte in the name
-        raise error_type(
-            owner=repr(str(path)),
-            parameter="the file",
-            allowed="a file that can be read",
-            got="no such file",
-        ) from None
-    raise error_type(
-        owner=owner, parameter=parameter, allowed="a file", got="a folder", remedy=remedy
-    )
+        owner = repr(str(path))
+        parameter = "the file"
+        got = "no such file"
+    raise error_type(owner=owner, parameter=parameter, allowed=allowed, got=got, remedy=remedy)
 
 
 def data_suffix(path: str | Path) -> str:
@@ -115,14 +100,14 @@ def suffix_error(
     error_type: type[InvalidInput] = InvalidInput,
 ) -> InvalidInput:
     """Return the error about a file whose name ends in none of the suffixes."""
-    names = suffixes[-1]
+    listed = suffixes[-1]
     if len(suffixes) > 1:
-        names = f"{', '.join(suffixes[:-1])} or {names}"
+        listed = f"{', '.join(suffixes[:-1])} or {listed}"
     got = repr(Path(path).name or str(path))
     return error_type(
         owner=owner or str(Path(path)),
         parameter=what,
-        allowed=f"a file that ends in {names}",
+        allowed=f"a file that ends in {listed}",
         got=got,
         remedy=remedy,
     )
@@ -155,14 +140,17 @@ class _ZstdReader(io.RawIOBase):
     def __init__(self, file: IO[bytes], path: Path) -> None:
         self._file = file
         self._new_frame = import_zstandard(path).ZstdDecompressor().decompressobj
-        self._frame: Any = None
-        self._compressed = b""
-        self._data = b""
+        self._frame: Any = (
+            None  # the decompressor of the frame that is being read; None between frames
+        )
+        self._compressed = b""  # bytes of the file that no frame has taken yet
+        self._data = b""  # decompressed bytes that nobody has read yet
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
+        """Fill the buffer with decompressed bytes; returns how many, 0 at the end of the file."""
         while not self._data:
             if not self._compressed:
                 self._compressed = self._file.read(1 << 16)
@@ -174,10 +162,10 @@ class _ZstdReader(io.RawIOBase):
             self._data = frame.decompress(self._compressed)
             self._compressed = frame.unused_data
             self._frame = None if frame.eof else frame
-        part = self._data[: len(buffer)]
-        self._data = self._data[len(part) :]
-        buffer[: len(part)] = part
-        return len(part)
+        chunk = self._data[: len(buffer)]
+        self._data = self._data[len(chunk) :]
+        buffer[: len(chunk)] = chunk
+        return len(chunk)
 
     def close(self) -> None:
         self._file.close()
@@ -189,12 +177,12 @@ def import_zstandard(path: Path) -> Any:
     try:
         import zstandard
     except ImportError:
-        remedy = "Run `pip install zstandard`, or decompress it."
+        remedy = "Run `pip install zstandard`, or decompress the file."
         raise InvalidInput(
             owner=str(path),
             parameter="the file",
-            allowed="readable with what is installed",
-            got="zstd",
+            allowed="in a format that the installed packages can read",
+            got="a zstd file",
             remedy=remedy,
         ) from None
     return zstandard
@@ -202,6 +190,7 @@ def import_zstandard(path: Path) -> Any:
 
 def find_rotated(path: Path) -> list[Path]:
     """Find the parts of a file that a run wrote in parts, in order: records.000100.jsonl, … of records.jsonl."""
+    # records.jsonl.gz has the stem "records" and the suffix ".jsonl.gz".
     compression = path.suffix if path.suffix in COMPRESSED else ""
     suffix = Path(path.name.removesuffix(compression)).suffix + compression
     stem = path.name.removesuffix(suffix)
@@ -209,12 +198,13 @@ def find_rotated(path: Path) -> list[Path]:
         candidates = list(path.parent.glob(f"{glob.escape(stem)}.*{glob.escape(suffix)}"))
     except (OSError, ValueError):
         return []
-    parts: dict[Path, int] = {}
+    number_of_part: dict[Path, int] = {}
     for candidate in candidates:
         number = candidate.name[len(stem) + 1 : -len(suffix)]
+        # Parts are numbered with six digits or more; records.2024.jsonl is another file.
         if number.isdecimal() and len(number) >= 6:
-            parts[candidate] = int(number)
-    return sorted(parts, key=lambda part: parts[part])
+            number_of_part[candidate] = int(number)
+    return sorted(number_of_part, key=lambda part: number_of_part[part])
 
 
 @contextmanager
@@ -319,11 +309,6 @@ def check_output_path(
     return target
 
 
-def _is_device(path: Path) -> bool:
-    """Return whether it is a device or a pipe, such as /dev/stdout."""
-    return path.exists() and not path.is_file() and not path.is_dir()
-
-
 def check_folder(path: Path, *, owner: str, what: str) -> None:
     """Raise InvalidInput if the folder of a file cannot be written to or created, or its disk is full.
 
@@ -332,6 +317,7 @@ def check_folder(path: Path, *, owner: str, what: str) -> None:
     if "\0" in str(path):
         raise InvalidInput(owner=owner, parameter=what, allowed="a path", got=repr(str(path)))
     target = path.resolve()
+    # Missing folders will be created in the nearest one that exists.
     folder = next((parent for parent in target.parents if parent.exists()), target.parent)
     if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
         raise InvalidInput(
@@ -347,42 +333,6 @@ def check_folder(path: Path, *, owner: str, what: str) -> None:
         )
 
 
-def _remove_abandoned(target: Path) -> None:
-    """Remove temporary files whose process has ended; files of other machines on a shared disk after a day."""
-    pattern = f".{glob.escape(target.name[:_NAME_CHARACTERS])}*.tmp"
-    for file in target.parent.glob(pattern):
-        name = _TEMPORARY_NAME.search(file.name)
-        if name is None:
-            continue
-        with suppress(OSError):
-            if name["host"] == _host_name():
-                is_abandoned = not _is_running(int(name["pid"]))
-            else:
-                is_abandoned = time.time() - file.stat().st_mtime > _ABANDONED_SECONDS
-            if is_abandoned:
-                file.unlink()
-
-
-@cache
-def _host_name() -> str:
-    """Name the machine, and on Linux its PID namespace: two containers on one disk may use the same process ids."""
-    try:
-        namespace = os.readlink("/proc/self/ns/pid")  # such as pid:[4026531836]
-    except OSError:
-        namespace = ""
-    return re.sub(r"[^A-Za-z0-9]+", "-", platform.node()[:30] + namespace.removeprefix("pid:"))
-
-
-def _is_running(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)  # signal 0 only checks that the process exists
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True  # it belongs to another user
-    return True
-
-
 @contextmanager
 def atomic_write(path: str | Path) -> Iterator[Path]:
     """Yield the path of a temporary file that replaces the target at the end; after an error the target is unchanged.
@@ -396,7 +346,7 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
         return
     target.parent.mkdir(parents=True, exist_ok=True)
     _remove_abandoned(target)
-    start = f".{target.name[:_NAME_CHARACTERS]}"
+    start = f".{target.name[:_MOST_NAME_CHARACTERS]}"
     temporary = target.with_name(f"{start}.{_host_name()}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
     try:
         yield temporary
@@ -432,3 +382,45 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
         ) from None
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _is_device(path: Path) -> bool:
+    """Return whether it is a device or a pipe, such as /dev/stdout."""
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
+def _remove_abandoned(target: Path) -> None:
+    """Remove temporary files whose process has ended; files of other machines on a shared disk after a day."""
+    pattern = f".{glob.escape(target.name[:_MOST_NAME_CHARACTERS])}*.tmp"
+    for file in target.parent.glob(pattern):
+        name = _TEMPORARY_NAME.search(file.name)
+        if name is None:
+            continue
+        with suppress(OSError):
+            if name["host"] == _host_name():
+                is_abandoned = not _is_running(int(name["pid"]))
+            else:
+                is_abandoned = time.time() - file.stat().st_mtime > _ABANDONED_SECONDS
+            if is_abandoned:
+                file.unlink()
+
+
+@cache
+def _host_name() -> str:
+    """Name the machine, and on Linux its PID namespace: two containers on one disk may use the same process ids."""
+    try:
+        namespace = os.readlink("/proc/self/ns/pid")  # such as pid:[4026531836]
+    except OSError:
+        namespace = ""
+    return re.sub(r"[^A-Za-z0-9]+", "-", platform.node()[:30] + namespace.removeprefix("pid:"))
+
+
+def _is_running(pid: int) -> bool:
+    """Return whether a process of this machine has the id."""
+    try:
+        os.kill(pid, 0)  # signal 0 only checks that the process exists
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True  # it belongs to another user
+    return True

@@ -32,6 +32,33 @@ MOST_DEPTH = 100
 """Levels of nesting."""
 _MOST_COMPLAINTS = 100  # per file; nobody reads more
 
+# For a field such as `str | list[str]`, pydantic adds the type that it tried to the location of its complaint:
+# ("criteria", 0, "list[str]"). This matches that part of the location.
+_TRIED_TYPE = re.compile(r"str|int|float|bool|constrained-\w+|\w+\[.+\]")
+# Type of a complaint → what would have been accepted, in words.
+_ALLOWED = {
+    "missing": "given",
+    "extra_forbidden": "left out (unknown key)",
+    "string_type": "a text",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "finite_number": "a finite number",
+    "string_too_short": "a text that is not empty",
+    **dict.fromkeys(("float_type", "float_parsing"), "a number"),
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "a whole number"),
+}
+# Type of a complaint about a bound → its sign, and the key of the bound in the complaint.
+_BOUNDS = {
+    "greater_than": (">", "gt"),
+    "greater_than_equal": ("≥", "ge"),
+    "less_than": ("<", "lt"),
+    "less_than_equal": ("≤", "le"),
+}
+_LISTS = ("tuple_type", "list_type", "set_type", "frozen_set_type", "iterable_type")
+_MAPPINGS = ("dict_type", "mapping_type", "model_type", "model_attributes_type")
+
+ModelT = TypeVar("ModelT", bound=BaseModel)
+
 
 def check_bounds(value: Any, owner: str, parameter: str, most: int = MOST_VALUES) -> None:
     """Raise InvalidInput if `value` holds more data than a person would write. most: values in it."""
@@ -160,10 +187,7 @@ def explain_complaints(
     return [_explain_complaint(complaint, where, model, page) for complaint in complaints]
 
 
-_M = TypeVar("_M", bound=BaseModel)
-
-
-def validate_model(model: type[_M], data: Any, where: str, page: str, **context: Any) -> _M:
+def validate_model(model: type[ModelT], data: Any, where: str, page: str, **context: Any) -> ModelT:
     """Validate the data as a model. Raises the first complaint as InvalidInput. context: passed to the validators."""
     try:
         return model.model_validate(data, context=context or None)
@@ -179,36 +203,36 @@ def _is_consequence(complaint: Any) -> bool:
     return isinstance(value, Sized) and len(value) >= complaint["ctx"]["min_length"]
 
 
-_BRANCH = re.compile(r"str|int|float|bool|constrained-\w+|\w+\[.+\]")
-"""For a field such as `str | list[str]`, pydantic adds the type that it tried to the location of its complaint."""
-
-
 def _merge_alternatives(complaints: list[Any]) -> list[Any]:
-    """Keep one complaint per value: a value that may have several types otherwise gets one for each type.
+    """Keep one complaint per value: for a value that may have several types, pydantic complains once for each type.
 
-    "tried", which is added to a complaint about such a value, is the index of the type in its location.
+    For 7 in a field `names: str | list[str]` it reports two complaints, with the locations ("names", "str") and
+    ("names", "list[str]"). They become one, with the location ("names",) and "allowed": "a text or a list".
     """
-    by_value: dict[Any, list[Any]] = {}
+    # Complaints by the location of their value, with the index of the tried type in the location (None: one type only).
+    by_value: dict[Any, list[tuple[Any, int | None]]] = {}
     for number, complaint in enumerate(complaints):
+        location = complaint["loc"]
         tried = next(
-            (i for i, part in enumerate(complaint["loc"]) if _BRANCH.fullmatch(str(part))), None
+            (i for i, part in enumerate(location) if _TRIED_TYPE.fullmatch(str(part))), None
         )
-        if tried is None:
-            by_value[number] = [complaint]
-        else:
-            by_value.setdefault(complaint["loc"][:tried], []).append({**complaint, "tried": tried})
+        value_key = number if tried is None else location[:tried]
+        by_value.setdefault(value_key, []).append((complaint, tried))
     merged = []
     for alternatives in by_value.values():
-        deepest = max(alternatives, key=lambda complaint: len(complaint["loc"]))
-        if "tried" in deepest:
-            tried = deepest["tried"]
-            place = (*deepest["loc"][:tried], *deepest["loc"][tried + 1 :])
-            deepest = {**deepest, "loc": place}
-            # A longer location means that the value has this type, and something inside it is wrong.
-            if len(place) == tried:
-                descriptions = dict.fromkeys(map(describe_allowed, alternatives))
-                deepest["allowed"] = " or ".join(descriptions)
-        merged.append(deepest)
+        deepest, tried = max(alternatives, key=lambda alternative: len(alternative[0]["loc"]))
+        if tried is None:
+            merged.append(deepest)
+            continue
+        location = (*deepest["loc"][:tried], *deepest["loc"][tried + 1 :])
+        merged_complaint = {**deepest, "loc": location}
+        # A longer location means that the value has this type, and something inside it is wrong.
+        if len(location) == tried:
+            descriptions = dict.fromkeys(
+                describe_allowed(complaint) for complaint, _ in alternatives
+            )
+            merged_complaint["allowed"] = " or ".join(descriptions)
+        merged.append(merged_complaint)
     return merged
 
 
@@ -254,27 +278,6 @@ def _explain_complaint(
     )
 
 
-_ALLOWED = {
-    "missing": "given",
-    "extra_forbidden": "left out (unknown key)",
-    "string_type": "a text",
-    "bool_type": "true or false",
-    "bool_parsing": "true or false",
-    "finite_number": "a finite number",
-    "string_too_short": "a text that is not empty",
-    **dict.fromkeys(("float_type", "float_parsing"), "a number"),
-    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), "a whole number"),
-}
-_BOUNDS = {
-    "greater_than": (">", "gt"),
-    "greater_than_equal": ("≥", "ge"),
-    "less_than": ("<", "lt"),
-    "less_than_equal": ("≤", "le"),
-}
-_LISTS = ("tuple_type", "list_type", "set_type", "frozen_set_type", "iterable_type")
-_MAPPINGS = ("dict_type", "mapping_type", "model_type", "model_attributes_type")
-
-
 def describe_type(value: Any) -> str:
     """Describe the type of a value from a file, for messages: "a text", "a list", "keys and values"."""
     if isinstance(value, Mapping):
@@ -318,20 +321,23 @@ def _suggest_key(model: type[BaseModel], place: Sequence[int | str]) -> str:
     # Find the model that the key is in: parents are such as ("judges", 0, "sampling").
     for parent in parents:
         if isinstance(parent, str) and parent in model.model_fields:
-            model = _model_in(model.model_fields[parent].annotation, model) or model
+            model = _find_model(model.model_fields[parent].annotation, model) or model
     names = list(model.model_fields)
     near = get_close_matches(str(name), names, n=1)
     return f"Did you mean {near[0]!r}?" if near else f"Known: {', '.join(names)}."
 
 
-def _model_in(annotation: Any, owner: type[BaseModel]) -> type[BaseModel] | None:
-    """The first model in an annotation, such as Judge in `tuple[Judge, ...] | None`. owner: what `Self` stands for."""
+def _find_model(annotation: Any, owner: type[BaseModel]) -> type[BaseModel] | None:
+    """Return the first model in an annotation, such as Judge in `tuple[Judge, ...] | None`; None without one.
+
+    owner: what `Self` stands for.
+    """
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     if getattr(annotation, "__name__", None) == "Self":
         return owner
     for inner in get_args(annotation):
-        model = _model_in(inner, owner)
+        model = _find_model(inner, owner)
         if model is not None:
             return model
     return None

@@ -44,6 +44,13 @@ from typing import (
 
 _MOST_NAMES = 40  # nobody reads a longer list of allowed names
 _MOST_OTHERS = 9  # further errors that are quoted in full after the first one
+# os.path, because importing pathlib here would make every import of rubrank slower.
+_RUBRANK_FOLDER = os.path.dirname(__file__)
+_STANDARD_LIBRARY = os.path.dirname(os.__file__)
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+_ClassT = TypeVar("_ClassT", bound=type)
 
 
 class RubrankError(Exception):
@@ -144,21 +151,6 @@ class UnknownOption(UnknownName, TypeError):  # noqa: N818
     """A keyword, or a key of a file, that is not an option. Also a TypeError, which Python raises for such keywords."""
 
 
-def optional_package(name: str, owner: str, install: str = "") -> Any:
-    """Import and return an optional dependency. Raises InvalidInput, with what to install, if it is missing."""
-    try:
-        return import_module(name)
-    except ImportError:
-        remedy = f"Run `pip install {install or name}`."
-        raise InvalidInput(
-            owner=owner,
-            parameter=f"the package {name}",
-            allowed="installed",
-            got="no such package",
-            remedy=remedy,
-        ) from None
-
-
 class BadTable(InvalidInput):
     """A file whose rows cannot be read as scores of rollouts."""
 
@@ -215,7 +207,7 @@ class JudgingFailed(RubrankError, RuntimeError):  # noqa: N818
         why = ", ".join(f"{count:,} × {reason}" for reason, count in self.reasons)
         limit = f"most_missing allows {self.ceiling:.1%}"
         if self.ceiling >= 1.0:
-            limit = "nothing can be judged without any, even if most_missing allows it"
+            limit = "a run without any answer fails, whatever most_missing allows"
         return (
             f"judges: {self.missing:,} of {self.asked:,} answers are missing ({self.missing / self.asked:.1%}), and"
             f" {limit}; most often: {why}. Spent: {self.spent}. {self.remedy}"
@@ -269,13 +261,31 @@ class JudgingInterrupted(KeyboardInterrupt):
         return f"{replies} are lost: there is no cache"
 
 
-# ------------------------------------------------------------------------------------------------ wrong arguments
+# ------------------------------------------------------------------------------------------- helpers for messages
 
-_P = ParamSpec("_P")
-_R = TypeVar("_R")
-# os.path, because importing pathlib here would make every import of rubrank slower.
-_RUBRANK_FOLDER = os.path.dirname(__file__)
-_STANDARD_LIBRARY = os.path.dirname(os.__file__)
+
+def counted(number: int, noun: str) -> str:
+    """Format a number with its noun: 1 group, 1,024 groups, 2 criteria."""
+    plural = "criteria" if noun == "criterion" else f"{noun}s"
+    return f"{number:,} {noun if number == 1 else plural}"
+
+
+def optional_package(name: str, owner: str, install: str = "") -> Any:
+    """Import and return an optional dependency. Raises InvalidInput, with what to install, if it is missing."""
+    try:
+        return import_module(name)
+    except ImportError:
+        remedy = f"Run `pip install {install or name}`."
+        raise InvalidInput(
+            owner=owner,
+            parameter=f"the package {name}",
+            allowed="installed",
+            got="no such package",
+            remedy=remedy,
+        ) from None
+
+
+# ------------------------------------------------------------------------------------------------ wrong arguments
 
 
 def only_our_errors(function: Callable[_P, _R]) -> Callable[_P, _R]:
@@ -337,12 +347,12 @@ def _find_wrong_argument(
         elif kind is inspect.Parameter.VAR_KEYWORD:
             values = list(value.values())
         for single_value in values:
-            if name in hints and not _fits(single_value, hints[name]):
+            if name in hints and not _is_of_type(single_value, hints[name]):
                 return name, hints[name], single_value
     return None
 
 
-def _fits(value: Any, hint: Any) -> bool:
+def _is_of_type(value: Any, hint: Any) -> bool:
     """Return whether a value is of the type of an annotation; True if that cannot be told."""
     origin = get_origin(hint)
     parts = get_args(hint)
@@ -351,12 +361,12 @@ def _fits(value: Any, hint: Any) -> bool:
     if hint is None:
         return value is None
     if origin in (Union, UnionType):
-        return any(_fits(value, part) for part in parts)
+        return any(_is_of_type(value, part) for part in parts)
     if origin is Annotated:
-        return _fits(value, parts[0])
+        return _is_of_type(value, parts[0])
     if origin is Literal:
         return any(isinstance(value, type(part)) and value == part for part in parts)
-    plain_type = hint if origin is None else origin
+    plain_type = hint if origin is None else origin  # list for list[str]
     if not isinstance(plain_type, type) or getattr(plain_type, "_is_protocol", False):
         return True
     if plain_type is float:
@@ -366,23 +376,26 @@ def _fits(value: Any, hint: Any) -> bool:
     if not isinstance(value, plain_type):
         return False
     if isinstance(value, Mapping) and len(parts) == 2:
-        return all(_fits(key, parts[0]) and _fits(item, parts[1]) for key, item in value.items())
+        return all(
+            _is_of_type(key, parts[0]) and _is_of_type(item, parts[1])
+            for key, item in value.items()
+        )
     has_one_kind_of_item = len(parts) == 1 or (len(parts) == 2 and parts[1] is ...)
     if has_one_kind_of_item and isinstance(value, Collection):  # a generator would be used up
-        return all(_fits(item, parts[0]) for item in value)
+        return all(_is_of_type(item, parts[0]) for item in value)
     return True
 
 
 def _describe_type(hint: Any) -> str:
     """Format an annotation as it is written in the code, without the names of modules."""
-    text = hint.__name__ if isinstance(hint, type) and not get_args(hint) else str(hint)
+    text = str(hint)
+    if isinstance(hint, type) and not get_args(hint):
+        text = hint.__name__
+    # "collections.abc.Sequence[pathlib.Path]" → "Sequence[Path]"
     return re.sub(r"\b(?:[a-z_0-9]+\.)+(?=[A-Za-z])", "", text)
 
 
-_C = TypeVar("_C", bound=type)
-
-
-def refuses_wrong_kinds(cls: _C) -> _C:
+def refuses_wrong_kinds(cls: _ClassT) -> _ClassT:
     """Decorate a class: its constructor raises `InvalidInput` for arguments of a wrong type, as `only_our_errors` does.
 
     Unknown keywords raise `UnknownOption`.
@@ -428,9 +441,3 @@ def is_library_file(name: str) -> bool:
     is_compiled = not os.path.isabs(name)
     is_ours_or_python = name.startswith((_RUBRANK_FOLDER, _STANDARD_LIBRARY))
     return is_compiled or is_ours_or_python or "site-packages" in name
-
-
-def counted(number: int, noun: str) -> str:
-    """Format a number with its noun: 1 group, 1,024 groups, 2 criteria."""
-    plural = "criteria" if noun == "criterion" else f"{noun}s"
-    return f"{number:,} {noun if number == 1 else plural}"
