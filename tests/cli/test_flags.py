@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import rubrank
 from rubrank.cli.app import app
-from rubrank.cli.terminal import warnings_in_words
+from rubrank.cli.terminal import print_warnings_in_one_line
 
 WRONG = ("-7", "no-such")
 # Looked at after the model, which these tests have not; and "" is this folder, whose files are named.
@@ -132,7 +132,7 @@ def test_an_unknown_option_that_is_nearly_one_of_ours(tmp_path, monkeypatch):
 def test_a_warning_of_the_library_is_one_line(capsys):
     with warnings.catch_warnings(record=True) as others:
         warnings.simplefilter("always")
-        with warnings_in_words():
+        with print_warnings_in_one_line():
             warnings.warn_explicit("left out", RuntimeWarning, rubrank.__file__, 1)
             warnings.warn_explicit("theirs", RuntimeWarning, "/elsewhere/module.py", 1)
     assert capsys.readouterr().err == "rubrank: warning: left out\n"

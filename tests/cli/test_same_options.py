@@ -12,7 +12,7 @@ from cases import folded
 from typer.testing import CliRunner
 
 from rubrank.cli.app import app
-from rubrank.cli.common import TableOptions, WhereOptions
+from rubrank.cli.common import ColumnOptions, TableOptions
 from rubrank.options import FuseOptions
 from rubrank.records.files import read_records
 from rubrank.studies.replay.log import read_logged
@@ -52,7 +52,7 @@ def run(*line):
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_has_every_option_of_a_fusion(verb):
     command = COMMANDS[verb]
-    assert set(command.setting_keys) >= {*WhereOptions.model_fields, *FuseOptions.model_fields}
+    assert set(command.setting_keys) >= {*ColumnOptions.model_fields, *FuseOptions.model_fields}
     help_text = run(verb, "--help").stdout
     options = [parameter for parameter in command.params if parameter.param_type_name == "option"]
     assert len(options) <= 15
@@ -61,7 +61,7 @@ def test_every_verb_has_every_option_of_a_fusion(verb):
 
 
 def test_where_a_table_holds_what_is_said_in_the_same_words():
-    for name, field in WhereOptions.model_fields.items():
+    for name, field in ColumnOptions.model_fields.items():
         assert TableOptions.model_fields[name].description == field.description
         assert TableOptions.model_fields[name].default == field.default
         for command in (COMMANDS["bench"].commands["fusion"], COMMANDS["judge"].commands["audit"]):

@@ -9,7 +9,7 @@ import pytest
 import typer
 from rich.cells import cell_len
 
-from rubrank.cli.command import errors_in_one_line
+from rubrank.cli.command import print_errors_in_one_line
 from rubrank.cli.fusion_tables import show_group
 from rubrank.cli.terminal import print_json, print_line, print_matrix, print_table, say
 from rubrank.errors import RubrankError
@@ -120,7 +120,7 @@ def test_a_bar_on_a_terminal_says_how_far_and_what_it_cost(monkeypatch, capsys):
 def test_what_is_noted_about_an_error_is_in_its_line(capsys):
     error = RubrankError("the judges do not answer.")
     error.add_note("No checkpoint could be saved: OSError: full")
-    with pytest.raises(typer.Exit), errors_in_one_line(None):
+    with pytest.raises(typer.Exit), print_errors_in_one_line(None):
         raise error
     assert capsys.readouterr().err == (
         "rubrank: the judges do not answer. No checkpoint could be saved: OSError: full\n"

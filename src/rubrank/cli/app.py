@@ -29,7 +29,7 @@ import typer
 
 import rubrank
 from rubrank._plugins import import_module
-from rubrank.cli.command import VerbGroup, add_verb, errors_in_one_line
+from rubrank.cli.command import VerbGroup, add_verb, print_errors_in_one_line
 from rubrank.cli.common import Force
 from rubrank.cli.verbs import (
     criteria,
@@ -122,6 +122,6 @@ def main(
     ] = None,
 ) -> None:
     """Turn rubrics into rewards by ranking: check a rubric, grade rollouts with it, fuse the scores into rewards."""
-    with errors_in_one_line(context):
+    with print_errors_in_one_line(context):
         for module in modules or ():
             import_module(module)

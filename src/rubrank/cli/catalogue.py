@@ -25,6 +25,35 @@ from rubrank.rubrics.catalogue import KNOWN
 from rubrank.rubrics.files import load_yaml
 from rubrank.verifiers.verifier import VERIFIERS, Domain, library_examples, verifier_names
 
+# Endings that a search ignores, after at least three letters: "hallucinat(ed)", "polite(ness)".
+_ENDING = re.compile(
+    r"(?<=\w{3})(?:ations?|ated?|ating|ness|ful(?:ness)?|anc[ey]|enc[ey]|ant|ing|ed|es|s|ly|e|y)$"
+)
+
+
+def _find_stems(text: str) -> list[str]:
+    """Return the words of a text in lower case, without the most common English endings."""
+    return [_ENDING.sub("", word) or word for word in re.findall(r"\w+", text.casefold())]
+
+
+# Words of a search for criteria that forbid something, in several languages.
+_NEGATIONS = frozenset(
+    _find_stems(
+        "no not without avoid never none don t kein keine ohne nicht sin sans pas senza non sem não zonder geen"
+        " utan uden bez без не"
+    )
+)
+# Words that say nothing about what a criterion checks: "at most 100 words" asks about words.
+_SMALL_WORDS = frozenset(
+    _find_stems(
+        "a an the of in on at to for is are be must should with and or it its my do does most least than more less"
+        " across exactly response use using der die das de la le les el los en du des"
+    )
+) | frozenset(map(str, range(1001)))
+_CHINESE_NEGATION = re.compile("不要|不能|禁止|没有|不得")
+# Keys of JSON Schema → how a limit is shown.
+_LIMITS = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
+
 
 @dataclass(frozen=True)
 class Parameter:
@@ -75,7 +104,7 @@ def find_criteria(family: str | None = None, search: str | None = None) -> list[
     words = [word for word in _find_stems(search or "") if word not in _SMALL_WORDS]
     if not words:
         return entries
-    has_chinese_negation = re.search("不要|不能|禁止|没有|不得", search or "") is not None
+    has_chinese_negation = _CHINESE_NEGATION.search(search or "") is not None
     is_negated = has_chinese_negation or any(word in _NEGATIONS for word in words)
     subjects = [word for word in words if word not in _NEGATIONS] or words
     relevance = {entry.name: _rate_relevance(subjects, entry) for entry in entries}
@@ -124,40 +153,15 @@ def _rate_relevance(words: Sequence[str], entry: CriterionEntry) -> float:
             is_part = not word.isascii() and word in text
             if is_word or is_beginning or is_part:
                 best = max(best, points)
-        if not word.isascii() and any(
-            not keyword.isascii() and keyword in word for keyword in keywords
-        ):
-            best = max(best, 2.0)  # 多语言 for 语言
+        if not word.isascii():
+            foreign_keywords = [keyword for keyword in keywords if not keyword.isascii()]
+            if any(keyword in word for keyword in foreign_keywords):
+                best = max(best, 2.0)  # the word 多语言 contains the keyword 语言
         if not best:
             return 0.0
         # Of equal matches, the one with the word itself as a keyword comes first.
         total += best + 0.1 * (word in map(str.casefold, keywords))
     return total
-
-
-_ENDING = re.compile(
-    r"(?<=\w{3})(?:ations?|ated?|ating|ness|ful(?:ness)?|anc[ey]|enc[ey]|ant|ing|ed|es|s|ly|e|y)$"
-)
-
-
-def _find_stems(text: str) -> list[str]:
-    """Return the words of a text in lower case, without the most common English endings."""
-    return [_ENDING.sub("", word) or word for word in re.findall(r"\w+", text.casefold())]
-
-
-_NEGATIONS = frozenset(
-    _find_stems(
-        "no not without avoid never none don t kein keine ohne nicht sin sans pas senza non sem não zonder geen"
-        " utan uden bez без не"
-    )
-)
-# "At most 100 words" asks about words.
-_SMALL_WORDS = frozenset(
-    _find_stems(
-        "a an the of in on at to for is are be must should with and or it its my do does most least than more less"
-        " across exactly response use using der die das de la le les el los en du des"
-    )
-) | frozenset(map(str, range(1001)))
 
 
 @cache
@@ -216,7 +220,7 @@ def _make_entry(name: str) -> CriterionEntry:
     required = schema.get("required", ())
     parameters = []
     for parameter, data in schema.get("properties", {}).items():
-        value_type = _describe_type(data, schema)
+        value_type = _describe_schema(data, schema)
         is_required = parameter in required
         parameters.append(Parameter(parameter, value_type, is_required, data.get("default")))
     return CriterionEntry(
@@ -241,20 +245,19 @@ def _describe_domain(domain: Domain) -> str:
     return f"{domain.low:g} to {domain.high:g}"
 
 
-_LIMITS = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
-
-
-def _describe_type(data: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
+def _describe_schema(data: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
     """Describe a JSON Schema: `"a" | "b"`, `integer ≥ 0`, `list of string`. schema: the whole, with its definitions."""
     if "$ref" in data:
         name = data["$ref"].rpartition("/")[2]
-        return _describe_type(schema["$defs"][name], schema)
+        return _describe_schema(schema["$defs"][name], schema)
     if "anyOf" in data:
-        return " | ".join(dict.fromkeys(_describe_type(option, schema) for option in data["anyOf"]))
+        return " | ".join(
+            dict.fromkeys(_describe_schema(option, schema) for option in data["anyOf"])
+        )
     if "enum" in data or "const" in data:
         return " | ".join(repr(value) for value in data.get("enum", [data.get("const")]))
     if data.get("type") == "array":
-        return f"list of {_describe_type(data.get('items', {}), schema)}"
+        return f"list of {_describe_schema(data.get('items', {}), schema)}"
     kind = str(data.get("type", "anything"))
     limits = [f"{sign} {data[word]:g}" for word, sign in _LIMITS.items() if word in data]
     return " ".join([kind, *limits])

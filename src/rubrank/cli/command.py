@@ -25,16 +25,21 @@ from typer.core import TyperCommand, TyperGroup
 
 from rubrank._plain import describe_allowed
 from rubrank._plugins import find_failed_line
-from rubrank.cli.settings import take_settings
-from rubrank.cli.terminal import say, warnings_in_words
+from rubrank.cli.settings import replace_models_by_flags
+from rubrank.cli.terminal import print_warnings_in_one_line, say
 from rubrank.errors import InvalidInput, RubrankError
 from rubrank.options import GateOptions
 
 UsageError: Any = typer.BadParameter.__base__  # typer does not export the base class by name
-_BACKQUOTED = re.compile(r"`(\w+)(?:\.([^`=]*))?(?:=([^`]*))?`")
-"""An option in a message: `any_order`, `criteria=Facts,Style`, `column.response=NAME`."""
+_BACKQUOTED = re.compile(
+    r"""`(?P<name>\w+)         # an option in a message: `any_order`
+        (?:\.(?P<key>[^`=]*))?  # an entry of a mapping: `column.response=NAME`
+        (?:=(?P<value>[^`]*))?` # with a value: `criteria=Facts,Style`
+    """,
+    re.VERBOSE,
+)
 _FUNCTION = re.compile(r"[a-z]+(?:_[a-z]+)+|(?:[A-Z][a-z0-9]+){2,}|options")
-"""Names of functions and classes of the library. In messages the verb is named instead."""
+"""Names of functions and classes of the library: read_scores, RewardOptions. In messages the verb is named instead."""
 _OTHER_NAMES = {
     "columns": "column",
     "budget_mb": "budget",
@@ -53,7 +58,7 @@ class Verb(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the line, and the file of --config with it."""
-        with errors_in_one_line(ctx), errors_with_context(ctx):
+        with print_errors_in_one_line(ctx), add_context_to_errors(ctx):
             if not ctx.resilient_parsing:  # it is True while the shell completes a line
                 self._refuse_repeated_options(ctx, args)
             return super().parse_args(ctx, args)
@@ -68,7 +73,7 @@ class Verb(TyperCommand):
             if parameter.name in names_so_far:
                 raise InvalidInput(
                     owner="options",
-                    parameter=_long_flag(parameter),
+                    parameter=_get_long_flag(parameter),
                     allowed="given once",
                     got="two values",
                 )
@@ -76,7 +81,7 @@ class Verb(TyperCommand):
 
     def invoke(self, ctx: Any) -> Any:
         """Run the verb."""
-        with errors_in_one_line(ctx):
+        with print_errors_in_one_line(ctx):
             return super().invoke(ctx)
 
 
@@ -85,7 +90,7 @@ class VerbGroup(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the options before the verb."""
-        with errors_with_context(ctx):
+        with add_context_to_errors(ctx):
             return super().parse_args(ctx, args)
 
     def make_context(self, info_name: Any, args: Any, parent: Any = None, **extra: Any) -> Any:
@@ -94,12 +99,12 @@ class VerbGroup(TyperGroup):
             # Standard output is closed (`>&-`): results could not be printed, and the next file that is opened would
             # get file descriptor 1, and with it everything that libraries print. So stop, as after a broken pipe.
             sys.exit(1)
-        with usage_errors_in_one_line():
+        with print_usage_errors_in_one_line():
             return super().make_context(info_name, args, parent, **extra)
 
     def invoke(self, ctx: Any) -> Any:
         """Read the rest of the line and run the verb."""
-        with warnings_in_words(), usage_errors_in_one_line():
+        with print_warnings_in_one_line(), print_usage_errors_in_one_line():
             return super().invoke(ctx)
 
 
@@ -114,7 +119,7 @@ def add_verb(
     flags: fields of the function's option models that get their own flag; the others are set by --set or a file.
     """
     verb_name = name or function.__name__.replace("_", "-")
-    wrapped, keys = take_settings(function, flags)
+    wrapped, keys = replace_models_by_flags(function, flags)
     kind = type("Verb", (Verb,), {"setting_keys": keys})
     app.command(verb_name, cls=kind)(wrapped)
 
@@ -123,7 +128,7 @@ def add_verb(
 
 
 @contextmanager
-def errors_in_one_line(ctx: Any) -> Iterator[None]:
+def print_errors_in_one_line(ctx: Any) -> Iterator[None]:
     """Print an error as one line and exit with a code, instead of a traceback."""
     try:
         yield
@@ -149,11 +154,13 @@ def errors_in_one_line(ctx: Any) -> Iterator[None]:
         say("rubrank: out of memory")
         raise typer.Exit(2) from None
     except sqlite3.Error as error:  # a full or broken disk under a store
-        say(f"rubrank: a cache of this run cannot be used: {error}")
+        say(f"rubrank: a cache file of this run cannot be used: {error}")
         raise typer.Exit(2) from None
     except UnicodeEncodeError as error:
         near = ascii(error.object[max(0, error.start - 20) : error.end + 20])
-        say(f"rubrank: text with half a character (a lone surrogate) cannot be used here: {near}")
+        say(
+            f"rubrank: text with a lone surrogate (half of a character) cannot be used here: {near}"
+        )
         raise typer.Exit(2) from None
     except OSError as error:
         text = f"{error.filename or 'the file system'}: {error.strerror or error}"
@@ -182,7 +189,7 @@ def describe_error(error: InvalidInput, ctx: Any) -> str:
         a.yaml: criteria.0, a file                      a.yaml: criteria.0
     """
     verb = ctx.command_path.partition(" ")[2]
-    flag = None if error.field is None else _flag_of(error.field, ctx)
+    flag = None if error.field is None else _find_flag(error.field, ctx)
     owner = error.owner
     is_verb = owner.removeprefix("rubrank ") == verb
     is_function = _FUNCTION.fullmatch(owner) is not None
@@ -208,12 +215,14 @@ def show_flags(text: str, ctx: Any) -> str:
     """Replace options in backquotes by flags: `criteria=A,B` → --criteria A,B."""
 
     def show(match: re.Match[str]) -> str:
-        name, key, value = match.groups()
-        flag = _flag_of(name, ctx)
+        key = match["key"]
+        value = match["value"]
+        flag = _find_flag(match["name"], ctx)
         if flag is None:
             return match[0]
         if flag.startswith("--set"):
-            flag += f".{key}" if key else ""
+            if key:
+                flag += f".{key}"
             return f"{flag}={value}" if value else flag
         if key:
             return f"{flag} {key}={value}"
@@ -222,17 +231,17 @@ def show_flags(text: str, ctx: Any) -> str:
     return _BACKQUOTED.sub(show, text)
 
 
-def _flag_of(field: str, ctx: Any) -> str | None:
+def _find_flag(field: str, ctx: Any) -> str | None:
     """Return the flag of an option, or `--set KEY` if it has none; None if the verb does not have the option."""
     for name in (field, _OTHER_NAMES.get(field)):
         for parameter in ctx.command.params:
             if parameter.name == name and parameter.param_type_name == "option":
-                return _long_flag(parameter)
+                return _get_long_flag(parameter)
     keys = getattr(ctx.command, "setting_keys", ())
     return f"--set {field}" if field.partition(".")[0] in keys else None
 
 
-def _long_flag(parameter: Any) -> str:
+def _get_long_flag(parameter: Any) -> str:
     """Return the flag of an option in its long form, such as --output for -o."""
     return next((flag for flag in parameter.opts if flag.startswith("--")), parameter.opts[0])
 
@@ -241,7 +250,7 @@ def _long_flag(parameter: Any) -> str:
 
 
 @contextmanager
-def errors_with_context(ctx: Any) -> Iterator[None]:
+def add_context_to_errors(ctx: Any) -> Iterator[None]:
     """Add the context to errors of typer's parser that lack it, so that the message can name the verb."""
     try:
         yield
@@ -251,7 +260,7 @@ def errors_with_context(ctx: Any) -> Iterator[None]:
 
 
 @contextmanager
-def usage_errors_in_one_line() -> Iterator[None]:
+def print_usage_errors_in_one_line() -> Iterator[None]:
     """Print one line and exit with code 2 if the command line cannot be parsed; help texts are left as they are."""
     try:
         yield
@@ -272,20 +281,26 @@ def _describe_usage_error(error: Any) -> str:
     """Describe a mistake in the command line in one sentence, with what is allowed or meant instead."""
     cause = error.__cause__
     parameter = getattr(error, "param", None)
-    if parameter is not None and hasattr(cause, "errors"):
+    if parameter is not None and hasattr(
+        cause, "errors"
+    ):  # pydantic refused the value of an option
         complaint = cause.errors()[0]
         _, is_choice, choices = complaint["msg"].partition(" is not one of ")
-        allowed = f"one of {choices.rstrip('.')}" if is_choice else describe_allowed(complaint)
-        return f"{_long_flag(parameter)} must be {allowed}; got {complaint['input']!r}"
-    is_unknown_option = hasattr(error, "possibilities")
-    advice = _advise_on_option(error) if is_unknown_option else ""
-    if advice:
-        return f"no such option: {error.option_name}. {advice}"
-    suggestions = error.possibilities if is_unknown_option else None
-    text = error.message if suggestions else error.format_message()
+        allowed = describe_allowed(complaint)
+        if is_choice:
+            allowed = f"one of {choices.rstrip('.')}"
+        return f"{_get_long_flag(parameter)} must be {allowed}; got {complaint['input']!r}"
+    similar_options = None
+    if hasattr(error, "possibilities"):  # an unknown option
+        advice = _advise_on_option(error)
+        if advice:
+            return f"no such option: {error.option_name}. {advice}"
+        similar_options = error.possibilities
+    # With `format_message`, typer would add the similar options in its own words.
+    text = error.message if similar_options else error.format_message()
     text = text[:1].lower() + text[1:]
-    if suggestions:
-        text += f". Did you mean {' or '.join(sorted(suggestions))}?"
+    if similar_options:
+        text += f". Did you mean {' or '.join(sorted(similar_options))}?"
     return text
 
 
@@ -295,6 +310,6 @@ def _advise_on_option(error: Any) -> str:
     if key == "import":
         return "Put it before the verb: rubrank --import MODULE"
     if key.startswith("gate_") and key.removeprefix("gate_") in GateOptions.model_fields:
-        key = key.replace("_", ".", 1)
+        key = key.replace("_", ".", 1)  # --gate-floor is --set gate.floor
     keys = getattr(error.ctx.command, "setting_keys", ())
     return f"Use --set {key}=VALUE" if key.partition(".")[0] in keys else ""

@@ -83,15 +83,15 @@ Source: TypeAlias = Annotated[
 ]
 
 
-class WhereOptions(Options):
-    """Which columns of a table of scores hold what; for every verb that reads a table."""
+class ColumnOptions(Options):
+    """The columns of a table of scores: which hold criteria, groups and other fields. For verbs that read a table."""
 
     criteria: tuple[str, ...] = option((), _CRITERIA, "NAMES")
     group_column: tuple[str, ...] = option((), _GROUP_COLUMN, "NAME")
     long: bool = option(False, _LONG)
     column: dict[str, str] = option({}, _TABLE_COLUMN, "FIELD=COLUMN")
 
-    def columns(self, options: FuseOptions | None = None) -> Columns:
+    def make_columns(self, options: FuseOptions | None = None) -> Columns:
         """Return these options as `Columns`, which functions that read tables take.
 
         options: attributes named there are columns of the table, and so are criteria with a weight, a margin …
@@ -116,7 +116,7 @@ class WhereOptions(Options):
         )
 
 
-class TableOptions(WhereOptions):
+class TableOptions(ColumnOptions):
     """The same for `fuse` and `explain`, which also read batches."""
 
     batch_column: str | None = option(
@@ -124,9 +124,9 @@ class TableOptions(WhereOptions):
     )
     any_order: bool = option(False, "Rows of a group need not be adjacent.")
 
-    def columns(self, options: FuseOptions | None = None) -> Columns:
+    def make_columns(self, options: FuseOptions | None = None) -> Columns:
         """Return these options as `Columns`."""
-        return replace(super().columns(options), batch=self.batch_column)
+        return replace(super().make_columns(options), batch=self.batch_column)
 
 
 def read_criteria(texts: Sequence[str]) -> list[str] | Literal["all"] | None:
@@ -142,23 +142,23 @@ def read_criteria(texts: Sequence[str]) -> list[str] | Literal["all"] | None:
     return "all" if names == ["all"] else names or None
 
 
-def table_columns(
+def make_table_columns(
     group_column: Sequence[str] | None,
     long: bool,
     column: Sequence[str] | None,
     criteria: str | None,
 ) -> Columns:
     """Return the columns of a table of scores, from the flags of a verb."""
-    where = WhereOptions(
+    where = ColumnOptions(
         group_column=tuple(group_column or ()),
         long=long,
         column=split_pairs(column, "column"),
         criteria=() if criteria is None else (criteria,),
     )
-    return where.columns()
+    return where.make_columns()
 
 
-def rollout_columns(
+def make_rollout_columns(
     column: Sequence[str] | None, group_column: Sequence[str] | None
 ) -> dict[str, Any]:
     """Return the columns of rollouts that the user has named, as `read_rollouts` takes them."""

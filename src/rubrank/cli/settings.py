@@ -1,7 +1,7 @@
 """Options of a verb that a pydantic model declares: some as flags, all of them by --set and in the file of --config.
 
     def fuse(file: str, options: FuseOptions, where: TableOptions, force: bool = False) -> None: ...
-    wrapped, keys = take_settings(fuse, flags=("rule", "weight"))
+    wrapped, keys = replace_models_by_flags(fuse, flags=("rule", "weight"))
 
 `wrapped` is the function as the command line calls it: instead of `options` and `where` it takes --rule, --weight,
 --config and --set. A flag is the field's name with hyphens, its help the field's description.
@@ -31,12 +31,12 @@ _CONFIG_HELP = "TOML, YAML or JSON file with any of these settings."
 _SET_HELP = "Any other setting, such as pool=run or gate.floor=0.3; repeatable. `rubrank help cli` has the keys."
 
 
-def as_flag(name: str) -> str:
+def make_flag(name: str) -> str:
     """Return the flag of a field: `group_column` → --group-column."""
     return f"--{name.replace('_', '-')}"
 
 
-def take_settings(
+def replace_models_by_flags(
     function: Callable[..., None], flags: Sequence[str]
 ) -> tuple[Callable[..., None], tuple[str, ...]]:
     """Return the function with flags instead of its option models, and the keys of --set.
@@ -63,7 +63,7 @@ def take_settings(
     for name in flags:
         field = fields[name]
         option = typer.Option(
-            as_flag(name),
+            make_flag(name),
             metavar=(field.json_schema_extra or {}).get("metavar"),
             help=field.description,
             rich_help_panel=_PANEL,
@@ -108,6 +108,7 @@ def _make_parameter(name: str, value_type: Any, option: Any) -> inspect.Paramete
 
 
 def _is_repeatable(field: Any) -> bool:
+    """Return whether a flag may be given several times: the field is a list or a mapping."""
     return get_origin(field.annotation) in (tuple, dict)
 
 
@@ -145,10 +146,11 @@ def read_settings(
         try:
             objects[parameter] = model.model_validate(data)
         except ValidationError as error:
+            # The message names the place that the wrong value came from.
             first = explain_complaints(error, "options", model, "cli")[0]
             name = first.parameter.partition(".")[0]
             if name in by_flags:
-                raise _name_flag(first, name, as_flag(name)) from None
+                raise _name_flag(first, name, make_flag(name)) from None
             if name in by_set:
                 raise _name_flag(first, name, f"--set {name}") from None
             raise type(first)(
@@ -191,16 +193,19 @@ def _read_set_texts(texts: Sequence[str], fields: Mapping[str, Any]) -> dict[str
         name, _, inner = key.strip().partition(".")
         name = name.replace("-", "_")
         if name not in fields:
-            raise UnknownOption.of("options", "--set", key, list_setting_keys(fields))
+            raise UnknownOption.of("options", "--set", key, _list_settings(fields))
         if get_origin(fields[name].annotation) is dict and not inner:
             ((inner, value),) = read_pairs(f"--set {name}", [value]).items()
         earlier = values.get(name)
         if earlier is None:
-            values[name] = value
             if inner:
                 values[name] = {inner: value}
-            elif _is_repeatable(fields[name]):
-                values[name] = [] if value.strip() == "[]" else [value]  # attributes=[] says: none
+            elif not _is_repeatable(fields[name]):
+                values[name] = value
+            elif value.strip() == "[]":  # attributes=[] sets none
+                values[name] = []
+            else:
+                values[name] = [value]
         elif isinstance(earlier, dict) and inner and inner not in earlier:
             earlier[inner] = value
         elif isinstance(earlier, list) and not inner:
@@ -239,30 +244,31 @@ def read_config(path: Path, fields: Mapping[str, Any]) -> dict[str, Any]:
 # ---------------------------------------------------------------------------------------------------------- completion
 
 
-def list_setting_keys(fields: Mapping[str, Any]) -> list[str]:
-    """List all keys of --set; fields of an inner model have a dot, such as gate.floor."""
-    keys = []
+def _list_settings(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the field of every key of --set; the fields of an inner model have a dot, such as gate.floor."""
+    settings: dict[str, Any] = {}
     for name, field in fields.items():
-        keys += [f"{name}.{inner}" for inner in _inner_fields(field)] or [name]
-    return keys
+        annotation = field.annotation
+        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+            for inner_name, inner_field in annotation.model_fields.items():
+                settings[f"{name}.{inner_name}"] = inner_field
+        else:
+            settings[name] = field
+    return settings
 
 
 def complete_setting(fields: Mapping[str, Any], incomplete: str) -> Iterator[tuple[str, str]]:
-    """Complete --set in the shell: the keys, and the values of a key that allows only a few."""
-    key, equals, _ = incomplete.partition("=")
-    for name, field in fields.items():
-        for inner_name, inner in {"": field, **_inner_fields(field)}.items():
-            full = f"{name}.{inner_name}" if inner_name else name
-            if equals and full == key:
-                for value in _literal_values(inner.annotation):
-                    if f"{full}={value}".startswith(incomplete):
-                        yield f"{full}={value}", inner.description or ""
-            elif (
-                not equals
-                and full.startswith(incomplete)
-                and not (inner is field and _inner_fields(field))
-            ):
-                yield f"{full}=", inner.description or ""
+    """Complete --set in the shell: yield keys, or values of a key that allows only a few, with their description."""
+    typed_key, equals, _ = incomplete.partition("=")
+    for key, field in _list_settings(fields).items():
+        description = field.description or ""
+        if not equals and key.startswith(incomplete):
+            yield f"{key}=", description
+        if equals and key == typed_key:
+            for value in _list_literal_values(field.annotation):
+                setting = f"{key}={value}"
+                if setting.startswith(incomplete):
+                    yield setting, description
 
 
 def complete_rule(incomplete: str) -> list[str]:
@@ -273,15 +279,10 @@ def complete_rule(incomplete: str) -> list[str]:
     return [rule for rule in rules if rule.startswith(incomplete)]
 
 
-def _inner_fields(field: Any) -> Mapping[str, Any]:
-    annotation = field.annotation
-    is_model = isinstance(annotation, type) and issubclass(annotation, BaseModel)
-    return annotation.model_fields if is_model else {}
-
-
-def _literal_values(annotation: Any) -> list[str]:
+def _list_literal_values(annotation: Any) -> list[str]:
+    """Return the values that an annotation lists, such as those of `Literal["a", "b"] | None`; often none."""
     if get_origin(annotation) is Literal:
         return [str(value) for value in get_args(annotation)]
     if annotation is bool:
         return ["true", "false"]
-    return [value for kind in get_args(annotation) for value in _literal_values(kind)]
+    return [value for kind in get_args(annotation) for value in _list_literal_values(kind)]

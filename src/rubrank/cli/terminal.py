@@ -4,7 +4,7 @@
     print_matrix("Kendall", rows, columns, cells)    the same; long column names are replaced by numbers
     draw_histogram([0, 0, 0.5, 1])                   a text of bars: ▁▂▃▄▅▆▇█
 
-Everything printed goes through `visible`, because texts from data must not send commands to the terminal.
+Everything printed goes through `escape_controls`, because texts from data must not send commands to the terminal.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ MOST_ROWS = 40
 
 
 @contextmanager
-def warnings_in_words() -> Iterator[None]:
+def print_warnings_in_one_line() -> Iterator[None]:
     """Show a warning of the library as one line, without its source line; other warnings are shown as usual."""
     show_as_usual = warnings.showwarning
 
@@ -57,14 +57,14 @@ def warnings_in_words() -> Iterator[None]:
         warnings.showwarning = show_as_usual
 
 
-def visible(text: str) -> str:
+def escape_controls(text: str) -> str:
     r"""Escape control characters, such as `\x1b`: text from data must not command the terminal."""
     return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
 
 
 def say(text: str) -> None:
     """Print a line to standard error."""
-    typer.echo(visible(text), err=True)
+    typer.echo(escape_controls(text), err=True)
 
 
 def show_findings(findings: Sequence[Any]) -> None:
@@ -77,7 +77,7 @@ def show_findings(findings: Sequence[Any]) -> None:
 
 def print_line(text: str) -> None:
     """Print a line to standard output."""
-    _write(visible(text))
+    _write(escape_controls(text))
 
 
 def _write(line: str) -> None:
@@ -135,7 +135,7 @@ def print_table(
     from rich.markup import escape
 
     console = Console()
-    title = visible(title)
+    title = escape_controls(title)
     headings = [_clean_text(name) for name in headings]
     cells = [[_clean_text(text) for text in row] for row in rows[:most]]
     widths = _measure_columns(headings, cells)
@@ -152,7 +152,7 @@ def print_table(
 
 
 def _clean_text(text: str) -> str:
-    return visible(text).replace("\t", " ")
+    return escape_controls(text).replace("\t", " ")
 
 
 def _make_table(

@@ -87,30 +87,6 @@ def demo(output: Path, *, force: bool = False, explain: bool = False) -> Fused:
     return result
 
 
-def _show_explanations(result: Fused, graded: ScoreTable) -> None:
-    """Print two rollouts in full: every criterion, attribute and gate, and the reason of each verifier and judge.
-
-    They are the best rollout of the first group, and the best-ranked one that a gate stopped.
-    """
-    first = next(iter(result))
-    examples = [(str(first.label), int(np.argmax(first.reward)))]
-    stopped = []
-    for group in result:
-        if group.gated is not None:
-            for i in np.flatnonzero(~group.gated.passed):
-                stopped.append((float(group.ranking[i]), str(group.label), int(i)))
-    if stopped:
-        _, label, rollout = max(stopped)
-        examples.append((label, rollout))
-    print_line("Why that reward?")
-    for label, rollout in examples:
-        print_line(result[label].explain(rollout))
-        scores = graded[label]
-        for name in scores.names:
-            print_line(f"  · {name}: {scores.reason(rollout, name)}")
-    print_line("")
-
-
 def fuse_table(table: ScoreTable, groups: Sequence[Group]) -> Fused:
     """Fuse with the weights and gates of the rubrics.
 
@@ -125,17 +101,6 @@ def fuse_table(table: ScoreTable, groups: Sequence[Group]) -> Fused:
     attributes = np.column_stack([reasoning, density[:, columns]])
     adjust = [attenuate(0.75, draw="fixed"), "remove", "remove"]
     return table.fuse(attributes=attributes, attribute_names=ATTRIBUTES, adjust=adjust)
-
-
-def write_rewards(groups: Sequence[Group], result: Fused, output: Path) -> None:
-    """Write one line per rollout: its group, its number, its reward."""
-    output.parent.mkdir(parents=True, exist_ok=True)
-    places = [(group.id, i) for group in groups for i in range(len(group.rollouts))]
-    lines = (
-        json.dumps({"group": label, "rollout": i, "reward": float(reward)}, ensure_ascii=False)
-        for (label, i), reward in zip(places, result.reward, strict=True)
-    )
-    output.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def _show_rewards(group: FusedGroup) -> None:
@@ -182,3 +147,38 @@ def _show_overview(result: Fused) -> None:
         "all groups: rewards by rollout (%), and the criterion with the largest effective weight"
     )
     print_table(title, ("group", "rewards", "largest weight"), rows, words=3)
+
+
+def _show_explanations(result: Fused, graded: ScoreTable) -> None:
+    """Print two rollouts in full: every criterion, attribute and gate, and the reason of each verifier and judge.
+
+    They are the best rollout of the first group, and the best-ranked one that a gate stopped.
+    """
+    first = next(iter(result))
+    examples = [(str(first.label), int(np.argmax(first.reward)))]
+    stopped = []
+    for group in result:
+        if group.gated is not None:
+            for i in np.flatnonzero(~group.gated.passed):
+                stopped.append((float(group.ranking[i]), str(group.label), int(i)))
+    if stopped:
+        _, label, rollout = max(stopped)
+        examples.append((label, rollout))
+    print_line("Why that reward?")
+    for label, rollout in examples:
+        print_line(result[label].explain(rollout))
+        scores = graded[label]
+        for name in scores.names:
+            print_line(f"  · {name}: {scores.reason(rollout, name)}")
+    print_line("")
+
+
+def write_rewards(groups: Sequence[Group], result: Fused, output: Path) -> None:
+    """Write one line per rollout: its group, its number, its reward."""
+    output.parent.mkdir(parents=True, exist_ok=True)
+    places = [(group.id, i) for group in groups for i in range(len(group.rollouts))]
+    lines = (
+        json.dumps({"group": label, "rollout": i, "reward": float(reward)}, ensure_ascii=False)
+        for (label, i), reward in zip(places, result.reward, strict=True)
+    )
+    output.write_text("\n".join(lines) + "\n", encoding="utf-8")

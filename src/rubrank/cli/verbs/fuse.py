@@ -80,7 +80,7 @@ def fuse(
             file,
             sys.stdout.buffer if json else output,
             options,
-            columns=where.columns(),
+            columns=where.make_columns(),
             any_order=where.any_order,
             utilities=utilities,
             prefix=output_options.prefix,
@@ -124,7 +124,7 @@ def explain(
             file,
             group,
             options,
-            columns=where.columns(),
+            columns=where.make_columns(),
             any_order=where.any_order,
             progress=lambda doing, share: bar(share, 1.0, doing),
         )

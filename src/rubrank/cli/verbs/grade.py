@@ -19,7 +19,7 @@ from rubrank.cli.common import (
     Force,
     GroupColumn,
     check_address,
-    rollout_columns,
+    make_rollout_columns,
 )
 from rubrank.cli.terminal import (
     format_number,
@@ -136,7 +136,7 @@ def grade(
     check_address(engine, address, "grade")
     seconds = _parse_timeout(timeout)
     loaded_judges = load_judge_file(judges, cache_only, dry_run)
-    columns = rollout_columns(column, group_column)
+    columns = make_rollout_columns(column, group_column)
     if dry_run:
         _show_estimate(rollouts, rubric, loaded_judges, columns, as_json, batch is not None)
         return

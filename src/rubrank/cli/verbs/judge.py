@@ -18,8 +18,8 @@ from rubrank.cli.common import (
     GroupColumn,
     Long,
     TableColumn,
-    rollout_columns,
-    table_columns,
+    make_rollout_columns,
+    make_table_columns,
 )
 from rubrank.cli.terminal import print_json, print_line, print_table
 from rubrank.errors import InvalidInput, counted
@@ -100,7 +100,7 @@ def show(
     """Print the messages that judges would get, word for word, with token counts; makes no calls."""
     from rubrank.grading.preview import show_calls
 
-    columns = rollout_columns(column, group_column)
+    columns = make_rollout_columns(column, group_column)
     preview = show_calls(
         rubric, rollouts, judges, group=group, rollout=rollout, columns=columns, tokenizer=tokenizer
     )
@@ -192,7 +192,7 @@ def audit(
         check_output_path(
             picture, FORMATS, inputs=inputs, force=force, verb="judge audit", option="picture"
         )
-    columns = table_columns(group_column, long, column, criteria)
+    columns = make_table_columns(group_column, long, column, criteria)
     result = audit_files(
         scores,
         humans=humans,

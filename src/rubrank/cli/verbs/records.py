@@ -20,10 +20,10 @@ from rubrank.cli.command import add_verb
 from rubrank.cli.common import (
     FUSION_FLAGS,
     LONG_FIELDS,
+    ColumnOptions,
     Force,
     Source,
-    WhereOptions,
-    rollout_columns,
+    make_rollout_columns,
 )
 from rubrank.cli.terminal import print_json, say
 from rubrank.cli.verbs.grade import load_judge_file
@@ -56,7 +56,7 @@ def register(app: typer.Typer) -> None:
 def record(
     scores: Source,
     options: FuseOptions,
-    where: WhereOptions,
+    where: ColumnOptions,
     output: Annotated[
         Path,
         typer.Option(
@@ -83,7 +83,7 @@ def record(
     check_output_path(output, SUFFIXES, inputs=(scores, rollouts), force=force, verb="record")
     rule = make_fuse_rule(options)
     compared = [make_fuse_rule(options, name) for name in split_rules(others, "others")]
-    logged = read_logged(scores, rollouts, where.columns(options), say)
+    logged = read_logged(scores, rollouts, where.make_columns(options), say)
     table, batch = make_batch(logged, options)
     groups = None if rollouts is None else match_rollouts(table, rollouts)
     number = write_records(
@@ -100,7 +100,7 @@ def report(
         ),
     ],
     options: FuseOptions,
-    where: WhereOptions,
+    where: ColumnOptions,
     size: SizeOptions,
     output: Annotated[Path, typer.Option("--output", "-o", help="The HTML file.")] = Path(
         "report.html"
@@ -194,7 +194,7 @@ def report(
 def _make_source_options(
     verb: Literal["view", "report"],
     options: FuseOptions,
-    where: WhereOptions,
+    where: ColumnOptions,
     rubric: str | None,
     judges: Path | None,
     rollouts: Path | None,
@@ -202,12 +202,12 @@ def _make_source_options(
     from rubrank.viewer.sources import SourceOptions
 
     try:
-        columns = where.columns(options)
+        columns = where.make_columns(options)
     except UnknownName:
         if rubric is None:
             raise
         columns = None  # a column of rollouts was named, such as that of the prompt
-    named_columns = {**rollout_columns(None, where.group_column), **where.column}
+    named_columns = {**make_rollout_columns(None, where.group_column), **where.column}
     is_graded_anew = verb == "view" and rubric is not None
     if rollouts is not None and not is_graded_anew:
         # Fields that a table of scores has, too, name its columns: the file of rollouts may have others.
@@ -246,7 +246,7 @@ def view(
         ),
     ],
     options: FuseOptions,
-    where: WhereOptions,
+    where: ColumnOptions,
     rubric: Annotated[
         str | None, typer.Option("--rubric", "-r", help="Grade rollouts by this file or preset.")
     ] = None,

@@ -12,14 +12,14 @@ from rubrank.cli.command import add_verb
 from rubrank.cli.common import (
     FUSION_FLAGS,
     AsJson,
+    ColumnOptions,
     CriteriaFlag,
     GroupColumn,
     Long,
     Source,
     TableColumn,
-    WhereOptions,
+    make_table_columns,
     split_names,
-    table_columns,
 )
 from rubrank.cli.terminal import print_json, say
 from rubrank.errors import InvalidInput, UnknownName
@@ -55,7 +55,7 @@ class FilterOptions(Options):
     gates: bool = option(True, "Keep the criteria of gates.")
     exclude: tuple[str, ...] = option((), "Leave out this criterion or field; repeatable.", "NAME")
 
-    def filters(self, paper: bool) -> Filters:
+    def make_filters(self, paper: bool) -> Filters:
         """Return these options as `Filters`. paper: start from the paper's filters."""
         from rubrank.studies.replay.filters import PAPER, Filters
 
@@ -77,7 +77,7 @@ def register(app: typer.Typer) -> None:
 def replay(
     scores: Source,
     options: FuseOptions,
-    where: WhereOptions,
+    where: ColumnOptions,
     rules: _Rules = None,
     transform: _Transforms = None,
     rollouts: Annotated[
@@ -98,7 +98,7 @@ def replay(
     from rubrank.studies.replay.replay import replay as run
 
     chosen = _choose_rules(rules, options, _REPLAYED)
-    logged = read_logged(scores, rollouts, where.columns(options), say)
+    logged = read_logged(scores, rollouts, where.make_columns(options), say)
     with Bar("rules", as_json) as tick:
         result = run(
             logged.table,
@@ -129,7 +129,7 @@ def replay(
 def robustness(
     scores: Source,
     options: FuseOptions,
-    where: WhereOptions,
+    where: ColumnOptions,
     filters: FilterOptions,
     rules: _Rules = None,
     mapped: Annotated[
@@ -171,8 +171,8 @@ def robustness(
         )
     chosen = _choose_rules(rules, options, _TESTED)
     transforms = [parse_transform(text) for text in transform or ()]
-    selected = filters.filters(paper)
-    logged = read_logged(scores, rollouts, where.columns(options), say)
+    selected = filters.make_filters(paper)
+    logged = read_logged(scores, rollouts, where.make_columns(options), say)
     for name in filters.exclude:  # these were typed; names that --paper excludes need not exist
         if name not in logged.table.criteria:
             raise UnknownName.of("robustness", "exclude", name, logged.table.criteria)
@@ -228,7 +228,7 @@ def bench_fusion(
         table = synthetic_step()
     else:
         table = read_logged(
-            scores, None, table_columns(group_column, long, column, criteria), say
+            scores, None, make_table_columns(group_column, long, column, criteria), say
         ).table
     if step < 1 or not len(table):
         allowed = "at least 1, in a file that has groups"
