@@ -9,7 +9,7 @@ from rubrank.errors import InvalidInput, UnknownName
 from rubrank.evaluation.benchmark import Answer
 from rubrank.evaluation.benchmarks import BENCHMARKS, benchmark_class, find_benchmark
 from rubrank.evaluation.benchmarks.judged_questions import read_grade
-from rubrank.evaluation.benchmarks.longproc import solves
+from rubrank.evaluation.benchmarks.longproc import is_solution
 from rubrank.evaluation.benchmarks.open_ended import read_label
 from rubrank.evaluation.comparison import compare
 from rubrank.evaluation.generation import ask_items
@@ -228,7 +228,7 @@ def test_longproc_of_travel():
     ],
 )
 def test_countdown_solutions(text, right):
-    assert solves([1, 2, 3, 4], 19, text) is right
+    assert is_solution([1, 2, 3, 4], 19, text) is right
 
 
 def test_helmet_is_the_mean_of_category_means():

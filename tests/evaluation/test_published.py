@@ -9,7 +9,12 @@ import pytest
 
 from rubrank import Rollout, find_verifier
 from rubrank.evaluation.benchmarks import find_benchmark
-from rubrank.evaluation.benchmarks.helmet import find_answer, parse_ranking, ruler_recall, string_metrics
+from rubrank.evaluation.benchmarks.helmet import (
+    compute_ruler_recall,
+    compute_string_metrics,
+    find_answer,
+    parse_ranking,
+)
 from rubrank.evaluation.benchmarks.multiple_choice import extract_mmlu_choice
 from rubrank.evaluation.benchmarks.open_ended import read_comparison
 from rubrank.evaluation.comparison import compare
@@ -104,10 +109,10 @@ def test_longproc_programs():
 def test_helmet_metrics_row_by_row():
     for row in rows("helmet/substring_em_f1_rouge.jsonl.gz"):
         golds = [gold for one in row["answer"] for gold in (one if isinstance(one, list) else [one])]
-        ours = string_metrics(row["output"], golds)
+        ours = compute_string_metrics(row["output"], golds)
         assert ours == pytest.approx({name: row["metrics"][name] for name in ours}), row["output"]
         assert find_answer(row["output"]) == row["parsed_output"]
-        assert ruler_recall(row["output"], golds) == row["ruler_recall"]
+        assert compute_ruler_recall(row["output"], golds) == row["ruler_recall"]
 
 
 def test_helmet_rankings():

@@ -57,10 +57,19 @@ class _Comparison:
     items: int
 
     def summarise(self) -> Difference:
+        """Return the difference with its 95% interval, which is NaN for a single item."""
         low, high = _NO_INTERVAL
         if self.items > 1:
             low, high = np.quantile(self.differences, (0.025, 0.975)).tolist()
-        return Difference(self.name, self.metric, self.first, self.second, low, high, self.items)
+        return Difference(
+            name=self.name,
+            metric=self.metric,
+            first=self.first,
+            second=self.second,
+            low=low,
+            high=high,
+            items=self.items,
+        )
 
 
 def compare(first: EvalRun, second: EvalRun) -> Difference:
@@ -96,8 +105,8 @@ def compare_runs(
         for comparison in defined:
             by_capability.setdefault(comparison.capability, []).append(comparison)
         for capability, members in by_capability.items():
-            differences.append(_average(f"= {capability}", members).summarise())
-        differences.append(_average("= overall", defined).summarise())
+            differences.append(_average_comparisons(f"= {capability}", members).summarise())
+        differences.append(_average_comparisons("= overall", defined).summarise())
     return differences
 
 
@@ -110,7 +119,8 @@ def bootstrap_interval(run: EvalRun, *, resamples: int = _RESAMPLES) -> tuple[fl
     if len(units) < 2:
         return _NO_INTERVAL
     points = [
-        _points(benchmark, scores_by_unit, draw) for draw in _draw_units(units, resamples, seed=0)
+        _compute_points(benchmark, scores_by_unit, draw)
+        for draw in _draw_units(units, resamples, seed=0)
     ]
     low, high = np.quantile(points, (0.025, 0.975))
     return float(low), float(high)
@@ -135,32 +145,34 @@ def _compare(first: EvalRun, second: EvalRun, resamples: int, seed: int) -> _Com
             got="none in common",
         )
     differences = [
-        _points(benchmark, second_scores, draw) - _points(benchmark, first_scores, draw)
+        _compute_points(benchmark, second_scores, draw)
+        - _compute_points(benchmark, first_scores, draw)
         for draw in _draw_units(units, resamples, seed)
     ]
     return _Comparison(
-        benchmark.title,
-        benchmark.headline,
-        str(first.settings.get("capability") or benchmark.capability),
-        _points(benchmark, first_scores, units),
-        _points(benchmark, second_scores, units),
-        np.array(differences),
-        len(units),
+        name=benchmark.title,
+        metric=benchmark.headline,
+        capability=str(first.settings.get("capability") or benchmark.capability),
+        first=_compute_points(benchmark, first_scores, units),
+        second=_compute_points(benchmark, second_scores, units),
+        differences=np.array(differences),
+        items=len(units),
     )
 
 
-def _average(name: str, comparisons: Sequence[_Comparison]) -> _Comparison:
+def _average_comparisons(name: str, comparisons: Sequence[_Comparison]) -> _Comparison:
     """Average the comparisons of several benchmarks."""
     # All were resampled with one seed; shuffling makes the draws of different benchmarks independent.
     rng = np.random.default_rng(len(comparisons))
+    shuffled_differences = [rng.permutation(comparison.differences) for comparison in comparisons]
     return _Comparison(
-        name,
-        "mean",
-        "",
-        float(np.mean([comparison.first for comparison in comparisons])),
-        float(np.mean([comparison.second for comparison in comparisons])),
-        np.mean([rng.permutation(comparison.differences) for comparison in comparisons], axis=0),
-        sum(comparison.items for comparison in comparisons),
+        name=name,
+        metric="mean",
+        capability="",
+        first=float(np.mean([comparison.first for comparison in comparisons])),
+        second=float(np.mean([comparison.second for comparison in comparisons])),
+        differences=np.mean(shuffled_differences, axis=0),
+        items=sum(comparison.items for comparison in comparisons),
     )
 
 
@@ -180,7 +192,7 @@ def _draw_units(units: Sequence[str], resamples: int, seed: int) -> Iterator[lis
         yield [units[i] for i in rng.integers(0, len(units), len(units)).tolist()]
 
 
-def _points(
+def _compute_points(
     benchmark: Benchmark, scores_by_unit: dict[str, list[ItemScore]], draw: Sequence[str]
 ) -> float:
     """Compute the headline metric of the drawn units, in points; a unit that is drawn twice counts twice."""

@@ -105,17 +105,18 @@ def load_from_hub(name: str, benchmark: str) -> Iterable[Row]:
 
 def describe_benchmarks(folder: Path | None) -> list[dict[str, Any]]:
     """Describe every benchmark, and whether its data file is in the folder."""
-    rows = []
+    descriptions = []
     for name in BENCHMARKS:
         benchmark = benchmark_class(name)
         path = find_file(benchmark.data, folder)
         if path is not None:
-            data = str(path)
-            checksum = _hash_file(path)
+            place = str(path)
+            with path.open("rb") as file:
+                checksum = hashlib.file_digest(file, "sha256").hexdigest()
         else:
-            data = "missing" if folder else "no data folder given"
+            place = "missing" if folder else "no data folder given"
             checksum = None
-        rows.append(
+        descriptions.append(
             {
                 "name": name,
                 "title": benchmark.title,
@@ -123,16 +124,11 @@ def describe_benchmarks(folder: Path | None) -> list[dict[str, Any]]:
                 "metric": benchmark.headline,
                 "judge": benchmark.judge,
                 "licence": benchmark.licence,
-                "data": data,
+                "data": place,
                 "sha256": checksum,
                 "get": benchmark.data.get,
                 "hub": benchmark.data.hub,
                 "settings": {key: setting.default for key, setting in benchmark.settings.items()},
             }
         )
-    return rows
-
-
-def _hash_file(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return descriptions

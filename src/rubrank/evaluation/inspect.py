@@ -31,7 +31,11 @@ from rubrank.texts.words import count_words
 
 _TURN_DATA = ("asked", "outputs", "thoughts")
 """Metadata keys under which the solver stores the item, the output and the words of reasoning of every turn."""
-_KINDS = {"system": ChatMessageSystem, "user": ChatMessageUser, "assistant": ChatMessageAssistant}
+_MESSAGE_CLASSES = {
+    "system": ChatMessageSystem,
+    "user": ChatMessageUser,
+    "assistant": ChatMessageAssistant,
+}
 
 
 def benchmark_task(
@@ -46,25 +50,24 @@ def benchmark_task(
 
     on_score: called with every sample after it is scored.
     """
-    samples = [
-        Sample(
-            id=id,
-            input=_chat(benchmark.prompt(turns[0])),
-            metadata={"turns": [dict(turn) for turn in turns]},
-        )
-        for id, turns in group_dialogues(benchmark, items).items()
-    ]
+    samples = []
+    for id, turns in group_dialogues(benchmark, items).items():
+        first_prompt = _make_chat(benchmark.prompt(turns[0]))
+        metadata = {"turns": [dict(turn) for turn in turns]}
+        samples.append(Sample(id=id, input=first_prompt, metadata=metadata))
     return Task(
         name=benchmark.name,
         dataset=MemoryDataset(samples, name=benchmark.name),
         solver=_ask_turns(benchmark),
-        scorer=_benchmark_scorer(benchmark, judge, on_score),
+        scorer=_make_benchmark_scorer(benchmark, judge, on_score),
         epochs=epochs,
     )
 
 
-def _chat(messages: Messages) -> list[ChatMessage]:
-    return [_KINDS[message["role"]](content=str(message["content"])) for message in messages]
+def _make_chat(messages: Messages) -> list[ChatMessage]:
+    return [
+        _MESSAGE_CLASSES[message["role"]](content=str(message["content"])) for message in messages
+    ]
 
 
 @solver
@@ -83,7 +86,7 @@ def _ask_turns(benchmark: Benchmark) -> Solver:
                 "repeat": state.epoch - 1,
             }
             items.append(item)
-            state.messages = _chat(benchmark.prompt(item))
+            state.messages = _make_chat(benchmark.prompt(item))
             state = await generate(state)
             outputs.append(state.output.completion)
             reasoning_words.append(_count_reasoning_words(state))
@@ -103,7 +106,7 @@ def _count_reasoning_words(state: TaskState) -> int:
     return count_words(" ".join(texts).strip())
 
 
-def _benchmark_scorer(
+def _make_benchmark_scorer(
     benchmark: Benchmark, judge: Judge | None, on_score: Callable[[TaskState], None] | None = None
 ) -> Scorer:
     """Make a scorer for all turns of a sample.

@@ -71,7 +71,7 @@ def fit_ratings(
     )
 
 
-def _objective(
+def _compute_objective(
     eta: np.ndarray, outcome: np.ndarray, weight: np.ndarray, theta: np.ndarray, ridge: np.ndarray
 ) -> float:
     """Return the penalised log-likelihood; eta = X theta."""
@@ -83,7 +83,7 @@ def _fit_newton(
 ) -> np.ndarray:
     """Return the parameters at the maximum: Newton steps, each halved until the objective does not fall."""
     theta = np.zeros(X.shape[1])
-    value = _objective(X @ theta, outcome, weight, theta, ridge)
+    value = _compute_objective(X @ theta, outcome, weight, theta, ridge)
     for _ in range(_ITERATIONS):
         chance = 1.0 / (1.0 + np.exp(-(X @ theta)))
         gradient = X.T @ (weight * (outcome - chance)) - ridge * theta
@@ -92,7 +92,7 @@ def _fit_newton(
         size = 1.0
         while size > _SMALLEST_STEP:
             candidate = theta + size * step
-            candidate_value = _objective(X @ candidate, outcome, weight, candidate, ridge)
+            candidate_value = _compute_objective(X @ candidate, outcome, weight, candidate, ridge)
             if candidate_value >= value:
                 break
             size /= 2.0

@@ -41,11 +41,13 @@ Judge: TypeAlias = Callable[[Sequence[Messages]], Sequence[Answer]]
 """Prompts → answers, in order; a failure is an `Answer` without text."""
 
 _ALL_OUTPUT_KEYS = (*OUTPUTS, "model_outputs", "predicted_answer", "llm_answer")
+"""Keys of a row that may hold an output, in any benchmark."""
 _MODEL_KEYS = ("model", "model_name", "model_id")
-_SHOWN = 4  # names or counts listed in a note
+_MOST_LISTED = 4  # names or counts in a note
 
-_KIND = "rubrank eval"
-_VERSION = 1
+# In every file of a run: what it is, and the version of its format.
+_FILE_KIND = "rubrank eval"
+_FILE_VERSION = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +96,7 @@ class EvalRun:
 
 @dataclass
 class _Output:
-    """One output on its way to a score."""
+    """One output, with everything that is known about it until it has a score."""
 
     row: Row
     number: int
@@ -117,9 +119,21 @@ def score_rows(
     model: str = "",
     judge_name: str = "",
 ) -> EvalRun:
-    """Score rows of outputs, joined with the benchmark's items."""
-    item_by_id = _index_items(benchmark, items)
-    item_count = len(set(map(id, item_by_id.values())))
+    """Score rows of outputs, joined with the benchmark's items.
+
+    1. Every row becomes an output: joined with its item, without reasoning, with its questions for the judge.
+    2. Exact copies are dropped, and all questions are asked in one call.
+    3. Every output is scored; several outputs of one item are repeats, numbered from 0.
+
+    Raises InvalidInput for a row that lacks a field, without rows, and if a judge is needed and none was given.
+    """
+    item_by_id: dict[str, Row] = {}
+    for number, item in enumerate(items, start=1):
+        with _name_row_in_errors(benchmark, f"item {number} of the data file", item):
+            for item_id in (benchmark.item_id(item), *benchmark.other_ids(item)):
+                item_by_id.setdefault(item_id, item)
+    # An item may be there under several ids, so items are counted by identity.
+    item_count = len({id(item) for item in item_by_id.values()})
     output_rows = [row for row in rows if not benchmark.is_summary(row)]
     outputs = [
         _read_output(benchmark, row, item_by_id, number)
@@ -151,33 +165,24 @@ def make_run(
     present = [score for score in scores if not score.missing]
     metrics = benchmark.metrics(present) if present else {benchmark.headline: math.nan}
     return EvalRun(
-        benchmark.name,
-        model,
-        dict(benchmark.options),
-        tuple(scores),
-        metrics,
-        judge,
+        benchmark=benchmark.name,
+        model=model,
+        settings=dict(benchmark.options),
+        scores=tuple(scores),
+        metrics=metrics,
+        judge=judge,
         reasoning_words=mean(score.thought for score in scores if score.thought),
     )
-
-
-def _index_items(benchmark: Benchmark, items: Iterable[Row]) -> dict[str, Row]:
-    item_by_id: dict[str, Row] = {}
-    for number, row in enumerate(items, start=1):
-        with _named_row(benchmark, f"item {number} of the data file", row):
-            for id in (benchmark.item_id(row), *benchmark.other_ids(row)):
-                item_by_id.setdefault(id, row)
-    return item_by_id
 
 
 def _read_output(
     benchmark: Benchmark, row: Row, item_by_id: dict[str, Row], number: int
 ) -> _Output:
-    with _named_row(benchmark, f"row {number}", row):
-        id = benchmark.item_id(row)
-        item = {**item_by_id.get(id, {}), **row}
+    with _name_row_in_errors(benchmark, f"row {number}", row):
+        row_id = benchmark.item_id(row)
+        item = {**item_by_id.get(row_id, {}), **row}
         # Some files give an item's fields with its first output only, and refer to it by id after that.
-        item_by_id.setdefault(id, item)
+        item_by_id.setdefault(row_id, item)
         score = benchmark.published_score(item, row)
         values = [row[key] for key in _ALL_OUTPUT_KEYS if key in row]
         # An output of null means that the model gave no answer; an empty text is an answer.
@@ -198,7 +203,7 @@ def _read_output(
 
 
 @contextmanager
-def _named_row(benchmark: Benchmark, where: str, row: Row) -> Iterator[None]:
+def _name_row_in_errors(benchmark: Benchmark, where: str, row: Row) -> Iterator[None]:
     """Turn any error about a row's fields into one message that names the row."""
     try:
         yield
@@ -240,9 +245,10 @@ def _ask_judge(benchmark: Benchmark, outputs: Sequence[_Output], judge: Judge | 
 
 
 def _score_output(benchmark: Benchmark, output: _Output) -> ItemScore:
+    """Return the published score of an output; without one, score its text and the judge's answers."""
     if output.score is not None:
         return output.score
-    with _named_row(benchmark, f"row {output.number}", output.row):
+    with _name_row_in_errors(benchmark, f"row {output.number}", output.row):
         score = benchmark.score(output.item, output.text, output.answers)
         return replace(score, thought=output.reasoning_words)
 
@@ -278,14 +284,14 @@ def _make_notes(
     counts = Counter(outputs_per_item.values())
     if len(counts) > 1:
         listed = ", ".join(
-            f"{outputs} of {items:,}" for outputs, items in sorted(counts.items())[:_SHOWN]
+            f"{outputs} of {items:,}" for outputs, items in sorted(counts.items())[:_MOST_LISTED]
         )
         notes.append(f"items have different numbers of outputs: {listed} items")
     for key in _MODEL_KEYS:
         models = list(dict.fromkeys(str(row[key]) for row in rows if isinstance(row.get(key), str)))
         if len(models) > 1:
-            listed = ", ".join(models[:_SHOWN])
-            if len(models) > _SHOWN:
+            listed = ", ".join(models[:_MOST_LISTED])
+            if len(models) > _MOST_LISTED:
                 listed += " …"
             notes.append(
                 f"outputs of {len(models)} models are taken together: {listed}; choose one: `where={key}=NAME`"
@@ -300,13 +306,13 @@ def _make_notes(
 def write_run(run: EvalRun, path: str | Path) -> None:
     """Write a run as JSON; the file appears complete or not at all."""
     data = {
-        "kind": _KIND,
-        "version": _VERSION,
+        "kind": _FILE_KIND,
+        "version": _FILE_VERSION,
         **run.summary(),
         "scores": [asdict(score) for score in run.scores],
     }
-    with atomic_write(path) as partial:
-        partial.write_text(json.dumps(data, ensure_ascii=False) + "\n", encoding="utf-8")
+    with atomic_write(path) as temporary:
+        temporary.write_text(json.dumps(data, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def read_run(path: str | Path) -> EvalRun:
@@ -314,7 +320,7 @@ def read_run(path: str | Path) -> EvalRun:
     source = require_file(path)
     try:
         data = json.loads(source.read_text(encoding="utf-8"))
-        if data["kind"] != _KIND:
+        if data["kind"] != _FILE_KIND:
             raise KeyError("kind")
         values = {field.name: data[field.name] for field in fields(EvalRun) if field.name in data}
         values["scores"] = tuple(ItemScore.from_dict(score) for score in data["scores"])
@@ -356,8 +362,8 @@ def read_runs(paths: Iterable[str | Path]) -> list[EvalRun]:
             continue
         log_folders = {
             file.parent
-            for mark in ("*.eval", "eval-set.json", ".eval-set-id")
-            for file in path.rglob(mark)
+            for pattern in ("*.eval", "eval-set.json", ".eval-set-id")
+            for file in path.rglob(pattern)
         }
         files += [file for file in sorted(path.rglob("*.json")) if file.parent not in log_folders]
     if not files:

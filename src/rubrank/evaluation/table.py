@@ -25,7 +25,7 @@ _CURVE_RESAMPLES = 200  # a curve has many points, and its bars need no third di
 
 @dataclass(frozen=True)
 class TableRow:
-    """One model."""
+    """The numbers of one model."""
 
     model: str
     cells: Mapping[str, float]
@@ -41,7 +41,7 @@ class TableRow:
 
 @dataclass(frozen=True)
 class CapabilityTable:
-    """Models in rows."""
+    """The table: one row for each model, one column for each benchmark and capability."""
 
     benchmarks: tuple[str, ...]
     capabilities: tuple[str, ...]
@@ -85,20 +85,19 @@ class CapabilityTable:
 
     def to_dict(self) -> dict[str, object]:
         """Return the table as plain data for JSON."""
-        return {
-            "benchmarks": list(self.benchmarks),
-            "rows": [
+        rows = []
+        for row in self.rows:
+            rows.append(
                 {
                     "model": row.model,
                     "points": dict(row.cells),
                     "capabilities": dict(row.averages),
                     "overall": row.overall,
-                    "intervals": {name: list(pair) for name, pair in row.intervals.items()},
+                    "intervals": {name: list(bounds) for name, bounds in row.intervals.items()},
                     "notes": dict(row.notes),
                 }
-                for row in self.rows
-            ],
-        }
+            )
+        return {"benchmarks": list(self.benchmarks), "rows": rows}
 
 
 def capability_table(runs: Sequence[EvalRun], *, intervals: bool = False) -> CapabilityTable:
@@ -116,22 +115,19 @@ def capability_table(runs: Sequence[EvalRun], *, intervals: bool = False) -> Cap
                 remedy="Name the models: `model=NAME`.",
             )
         model_runs[run.benchmark] = run
-    present = {run.benchmark for run in runs}
-    rows = tuple(
-        _make_row(model, model_runs, intervals) for model, model_runs in runs_by_model.items()
-    )
+    rows = [_make_row(model, model_runs, intervals) for model, model_runs in runs_by_model.items()]
+    # Columns are in the order of the paper's table.
+    present_benchmarks = {run.benchmark for run in runs}
+    present_capabilities = {capability for row in rows for capability in row.averages}
     return CapabilityTable(
-        tuple(name for name in BENCHMARKS if name in present),
-        tuple(
-            capability
-            for capability in CAPABILITIES
-            if any(capability in row.averages for row in rows)
-        ),
-        rows,
+        benchmarks=tuple(name for name in BENCHMARKS if name in present_benchmarks),
+        capabilities=tuple(name for name in CAPABILITIES if name in present_capabilities),
+        rows=tuple(rows),
     )
 
 
 def _make_row(model: str, runs: Mapping[str, EvalRun], intervals: bool) -> TableRow:
+    """Make the row of a model. runs: its run of each benchmark."""
     cells = {name: points(runs[name]) for name in BENCHMARKS if name in runs}
     by_capability: dict[str, list[float]] = {}
     for name, value in cells.items():
@@ -146,12 +142,12 @@ def _make_row(model: str, runs: Mapping[str, EvalRun], intervals: bool) -> Table
             if not math.isnan(low):
                 bounds[name] = (low, high)
     return TableRow(
-        model,
-        cells,
-        {capability: mean(values) for capability, values in by_capability.items()},
-        mean(value for value in cells.values() if not math.isnan(value)),
-        {name: _describe_run(run) for name, run in runs.items()},
-        bounds,
+        model=model,
+        cells=cells,
+        averages={capability: mean(values) for capability, values in by_capability.items()},
+        overall=mean(value for value in cells.values() if not math.isnan(value)),
+        notes={name: _describe_run(run) for name, run in runs.items()},
+        intervals=bounds,
     )
 
 
@@ -213,11 +209,11 @@ def report_data(runs: Sequence[EvalRun]) -> dict[str, Any]:
         "rows": rows,
         "intervals": intervals,
         "notes": table.notes(),
-        "curves": _training_curves(runs),
+        "curves": _make_training_curves(runs),
     }
 
 
-def _training_curves(runs: Sequence[EvalRun]) -> list[dict[str, Any]]:
+def _make_training_curves(runs: Sequence[EvalRun]) -> list[dict[str, Any]]:
     """Return the curves of benchmarks that were run at two or more training steps.
 
     A point is [step, points out of 100, half of the 95% interval].

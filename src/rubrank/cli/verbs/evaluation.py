@@ -162,17 +162,21 @@ def compare(
             [vars(difference) | {"estimate": difference.estimate} for difference in differences]
         )
         return
-    rows = [
-        [
-            difference.name,
-            difference.metric,
-            *(format_number(x) for x in (difference.first, difference.second)),
-            format_number(difference.estimate, "+.2f"),
-            f"[{format_number(difference.low, '+.2f')}, {format_number(difference.high, '+.2f')}]",
-            str(difference.items),
-        ]
-        for difference in differences
-    ]
+    rows = []
+    for difference in differences:
+        low = format_number(difference.low, "+.2f")
+        high = format_number(difference.high, "+.2f")
+        rows.append(
+            [
+                difference.name,
+                difference.metric,
+                format_number(difference.first),
+                format_number(difference.second),
+                format_number(difference.estimate, "+.2f"),
+                f"[{low}, {high}]",
+                str(difference.items),
+            ]
+        )
     headings = ["", "metric", "first", "second", "difference", "95%", "items"]
     print_table("Second minus first, in points out of 100", headings, rows, words=2)
 

@@ -8,7 +8,7 @@
 
 Every string metric is the larger of that of the whole output and that of the text after "Answer:".
 
-    >>> string_metrics("The Paris of course!", ["Paris"])["f1"]
+    >>> compute_string_metrics("The Paris of course!", ["Paris"])["f1"]
     0.5
     >>> parse_ranking("ID: 12 > ID: 5 > ID: 3 > 12")
     {'12': 4, '5': 3, '3': 2}
@@ -55,14 +55,30 @@ CATEGORY_OF = {
     "infbench_sum": "summ",
     "multi_lexsum": "summ",
 }
+# Data sets whose outputs a judge grades.
 JUDGED = ("narrativeqa", "infbench_sum", "multi_lexsum")
-# Category → the string metric that is its score.
-_METRIC = {
+# Category → the string metric that is its score; the other categories have scores of their own.
+_METRIC_OF_CATEGORY = {
     "rag": "substring_exact_match",
     "icl": "exact_match",
     "cite": "substring_exact_match",
     "recall": "substring_exact_match",
 }
+
+
+_ARTICLES = re.compile(r"\b(?:a|an|the)\b")
+_NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
+_PREFIX = re.compile(r"answer:", re.IGNORECASE)
+# Around an id in a ranking: "[12]", "**5**"
+_DECORATION = "[](){}<>*_`\"'#.,;"
+_TOKENS = re.compile(r"[a-z0-9]+")
+# "1. ID 12" or "- 5": an entry of a list
+_LIST_ENTRY = re.compile(r"\s*(?:\d{1,3}[.)]|[-*•])\s+(.*\d.*)")
+# "Ranking: ID 12, ID 5, 3": ids between commas, each with few other characters beside it
+_ID_IN_LIST = r"[^,]{0,12}\d[^,]{0,4}"
+_COMMA_LIST = re.compile(rf"(?:[^,:]*:)?(?:{_ID_IN_LIST},)+{_ID_IN_LIST}")
+# "Ranking:", "ID:", "doc ID"
+_BEFORE_ID = re.compile(r"^.*(?::|\bID\b)")
 
 
 class Helmet(Benchmark):
@@ -96,7 +112,7 @@ class Helmet(Benchmark):
 
     def questions(self, item: Row, output: str) -> list[Messages]:
         """Return one question about a narrative answer or a summary; none about other items."""
-        dataset = dataset_of(item)
+        dataset = find_dataset(item)
         is_rouge = dataset == "narrativeqa" and self.options["longqa"] == "rouge"
         if dataset not in JUDGED or is_rouge:
             return []
@@ -112,7 +128,7 @@ class Helmet(Benchmark):
 
     def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
         """Return the score by the metric of the item's category."""
-        dataset = dataset_of(item)
+        dataset = find_dataset(item)
         category = CATEGORY_OF[dataset] if dataset in CATEGORY_OF else str(item["category"])
         labels = {"category": category, "dataset": dataset}
         if answers:
@@ -125,15 +141,19 @@ class Helmet(Benchmark):
             answer = find_answer(output)
             # There may be an introduction before the ranking: "Here is my ranking:\n\n12 > 5 > 3".
             ranked = answer if ">" in answer or ">" not in output else output
-            return {"score": ndcg(parse_ranking(ranked), item["qrel"], 10)}
+            return {"score": compute_ndcg(parse_ranking(ranked), item["qrel"], 10)}
         golds = _read_answers(item)
         if dataset == "ruler":
-            return {"score": ruler_recall(output, golds)}
+            return {"score": compute_ruler_recall(output, golds)}
         if category == "cite" and item.get("qa_pairs_top"):
-            return {"score": top_recall(output, item["qa_pairs_top"])}
-        metrics = string_metrics(output, golds)
-        name = "rougeL_f1" if category in ("longqa", "summ") else _METRIC[category]
-        return {"score": metrics[name], **metrics, "ruler_recall": ruler_recall(output, golds)}
+            return {"score": compute_top_recall(output, item["qa_pairs_top"])}
+        metrics = compute_string_metrics(output, golds)
+        name = "rougeL_f1" if category in ("longqa", "summ") else _METRIC_OF_CATEGORY[category]
+        return {
+            "score": metrics[name],
+            **metrics,
+            "ruler_recall": compute_ruler_recall(output, golds),
+        }
 
     def _score_reply(
         self, item: Row, category: str, answer: Answer, labels: dict[str, str]
@@ -169,7 +189,7 @@ class Helmet(Benchmark):
         return {"score": mean(categories.values()), **categories}
 
 
-def dataset_of(item: Row) -> str:
+def find_dataset(item: Row) -> str:
     """Return the short name of an item's data set: "nq" for the authors' kilt_nq, and for an item that names none."""
     dataset = str(item.get("dataset") or "nq")
     if dataset in CATEGORY_OF:
@@ -202,12 +222,6 @@ def _read_grade(value: Any, most: int) -> float:
 
 # ---------------------------------------------------------------------------------------- metrics of strings and ranks
 
-_ARTICLES = re.compile(r"\b(?:a|an|the)\b")
-_NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
-_PREFIX = re.compile(r"answer:", re.IGNORECASE)
-_DECORATION = "[](){}<>*_`\"'#.,;"
-_TOKENS = re.compile(r"[a-z0-9]+")
-
 
 def normalise(text: str) -> str:
     """Return the text in lower case, without punctuation and articles, with single spaces."""
@@ -224,7 +238,7 @@ def find_answer(output: str) -> str:
     return line
 
 
-def string_metrics(output: str, golds: Sequence[str]) -> dict[str, float]:
+def compute_string_metrics(output: str, golds: Sequence[str]) -> dict[str, float]:
     """Return each metric at its best: over the gold answers, and over the whole output and its answer line."""
     candidates = [_compare(text, gold) for text in (output, find_answer(output)) for gold in golds]
     return {name: max(metrics[name] for metrics in candidates) for name in candidates[0]}
@@ -233,17 +247,17 @@ def string_metrics(output: str, golds: Sequence[str]) -> dict[str, float]:
 def _compare(text: str, gold: str) -> dict[str, float]:
     plain_text = normalise(text)
     plain_gold = normalise(gold)
-    precision, recall = rouge_l(text, gold)
+    precision, recall = compute_rouge_l(text, gold)
     return {
         "exact_match": float(plain_text == plain_gold),
         "substring_exact_match": float(plain_gold in plain_text),
-        "f1": _f1(plain_text.split(), plain_gold.split()),
+        "f1": _compute_f1(plain_text.split(), plain_gold.split()),
         "rougeL_f1": harmonic_mean(precision, recall),
         "rougeL_recall": recall,
     }
 
 
-def _f1(got: list[str], gold: list[str]) -> float:
+def _compute_f1(got: list[str], gold: list[str]) -> float:
     # The authors give no partial credit if one side is exactly yes, no or noanswer.
     if got != gold and {" ".join(got), " ".join(gold)} & {"yes", "no", "noanswer"}:
         return 0.0
@@ -253,10 +267,10 @@ def _f1(got: list[str], gold: list[str]) -> float:
     return harmonic_mean(common / len(got), common / len(gold))
 
 
-def rouge_l(text: str, gold: str) -> tuple[float, float]:
+def compute_rouge_l(text: str, gold: str) -> tuple[float, float]:
     """Return precision and recall of the longest common subsequence of words, after light stemming."""
-    words = [stem(token) for token in _TOKENS.findall(text.lower())]
-    gold_words = [stem(token) for token in _TOKENS.findall(gold.lower())]
+    words = [find_stem(token) for token in _TOKENS.findall(text.lower())]
+    gold_words = [find_stem(token) for token in _TOKENS.findall(gold.lower())]
     if not words or not gold_words:
         return 0.0, 0.0
     lengths = [0] * (len(gold_words) + 1)  # of the common subsequence with the first j gold words
@@ -271,7 +285,7 @@ def rouge_l(text: str, gold: str) -> tuple[float, float]:
     return lengths[-1] / len(words), lengths[-1] / len(gold_words)
 
 
-def stem(word: str) -> str:
+def find_stem(word: str) -> str:
     """Remove the endings of plurals and verbs; words of up to three letters stay as they are."""
     if len(word) <= 3:
         return word
@@ -287,28 +301,19 @@ def stem(word: str) -> str:
     return word
 
 
-def ruler_recall(output: str, golds: Sequence[str]) -> float:
+def compute_ruler_recall(output: str, golds: Sequence[str]) -> float:
     """Return the share of the gold strings that the output contains."""
     text = output.lower()
     return sum(gold.lower() in text for gold in golds) / len(golds) if golds else 0.0
 
 
-def top_recall(output: str, answers: Sequence[Sequence[str]], top: int = 5) -> float:
+def compute_top_recall(output: str, answers: Sequence[Sequence[str]], top: int = 5) -> float:
     """Return the share of the answers of which the output contains a form; `top` of them are enough."""
     text = normalise(output)
     if not answers:
         return 0.0
     count = sum(any(normalise(form) in text for form in forms) for forms in answers)
     return min(top, count) / min(top, len(answers))
-
-
-# "1. ID 12" or "- 5": an entry of a list
-_LIST_ENTRY = re.compile(r"\s*(?:\d{1,3}[.)]|[-*•])\s+(.*\d.*)")
-# "Ranking: ID 12, ID 5, 3": ids between commas, each with few other characters beside it
-_ID_IN_LIST = r"[^,]{0,12}\d[^,]{0,4}"
-_COMMA_LIST = re.compile(rf"(?:[^,:]*:)?(?:{_ID_IN_LIST},)+{_ID_IN_LIST}")
-# "Ranking:", "ID:", "doc ID"
-_BEFORE_ID = re.compile(r"^.*(?::|\bID\b)")
 
 
 def parse_ranking(output: str) -> dict[str, int]:
@@ -341,7 +346,7 @@ def parse_ranking(output: str) -> dict[str, int]:
     return scores
 
 
-def ndcg(scores: Mapping[str, int], relevance: Mapping[str, int], k: int) -> float:
+def compute_ndcg(scores: Mapping[str, int], relevance: Mapping[str, int], k: int) -> float:
     """Return the NDCG of the first k ids, with relevance as the gain."""
     ranked = sorted(scores, key=lambda id: -scores[id])[:k]
     total = math.fsum(

@@ -40,6 +40,52 @@ from rubrank.verifiers.shared import sandbox
 Values: TypeAlias = dict[str, float]
 
 
+# Values of an output that could not be read, and of one that is completely right.
+_UNREADABLE = {"accuracy": 0.0, "partial": 0.0, "extraction": 0.0}
+_RIGHT = {"accuracy": 1.0, "partial": 1.0, "extraction": 1.0}
+# Words that are ignored when beliefs are compared.
+_SMALL_WORDS = re.compile(
+    r"\b(?:a|an|the|on|in|at|step|thinks|think|believes|believe|is|are|of|location|know|knows|belief)\b"
+)
+_WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation + "\u2019")
+# Numbers are limited, because Python refuses to read one of thousands of digits.
+_NUMBER = r"(-?\d{1,18})"
+# "3 * 14 = 42"
+_EQUATION = re.compile(rf"\s*{_NUMBER}\s*([-+*/])\s*{_NUMBER}\s*=\s*{_NUMBER}\s*")
+# "Day 5: fly from Rome to Oslo"
+_FLIGHT = re.compile(r"Day (\d{1,9}).*from (\w+) to (\w+)")
+# "Day 5-9": the last day of a stay
+_SPAN = re.compile(r"\d+-(\d{1,9})")
+
+# How C++ programs of pseudo_to_code are run.
+_CPP_CASES = 10  # test cases of an item that are run
+_CPP_SECONDS = 3.0  # for one test case
+_CPP_BLOCK = re.compile(r"```(?:cpp|c\+\+)([\s\S]*)```")
+_CPP_HEADERS = word_list("""
+    cstdio iostream vector algorithm numeric cmath cstring set map queue stack list fstream climits cassert iomanip
+    sstream bitset
+""")
+_CPP_PRELUDE = "".join(f"#include <{name}>\n" for name in _CPP_HEADERS) + "using namespace std;\n"
+_CPP_DRIVER = """
+import json, subprocess, sys
+task = json.load(open("task.json"))
+build = subprocess.run(["g++", "-std=c++11", "-O", "-o", "main", "main.cpp"], capture_output=True)
+outcome = "does not compile" if build.returncode else "passed"
+if not build.returncode:
+    for number, (lines, expected) in enumerate(task["cases"], 1):
+        try:
+            program = subprocess.run(["./main"], input=("\\n".join(lines) + "\\n").encode(), capture_output=True,
+                                  timeout=task["seconds"])
+        except subprocess.TimeoutExpired:
+            outcome = f"case {number} runs out of time"
+            break
+        if program.stdout != ("\\n".join(expected) + "\\n").encode():
+            outcome = f"case {number} prints something else"
+            break
+print(task["mark"] + outcome)
+"""
+
+
 class LongProc(Benchmark):
     """Six tasks at 0.5k, 2k and 8k tokens."""
 
@@ -99,18 +145,6 @@ class LongProc(Benchmark):
 
 
 # -------------------------------------------------------------------------------------------------------------- tasks
-
-_UNREADABLE = {"accuracy": 0.0, "partial": 0.0, "extraction": 0.0}
-_RIGHT = {"accuracy": 1.0, "partial": 1.0, "extraction": 1.0}
-_SMALL_WORDS = re.compile(
-    r"\b(?:a|an|the|on|in|at|step|thinks|think|believes|believe|is|are|of|location|know|knows|belief)\b"
-)
-_WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation + "\u2019")
-# Numbers are limited, because Python refuses to read one of thousands of digits.
-_NUMBER = r"(-?\d{1,18})"
-_EQUATION = re.compile(rf"\s*{_NUMBER}\s*([-+*/])\s*{_NUMBER}\s*=\s*{_NUMBER}\s*")
-_FLIGHT = re.compile(r"Day (\d{1,9}).*from (\w+) to (\w+)")
-_SPAN = re.compile(r"\d+-(\d{1,9})")
 
 
 def _find_tag(text: str, tag: str) -> str | None:
@@ -174,7 +208,9 @@ def _list_beliefs(text: str) -> list[str]:
 def score_countdown(prediction: str, example: Row) -> Values:
     """Check the solution; if it is wrong, give credit for the share of the search up to its first error."""
     solution = _find_tag(prediction, "Solution")
-    if solution is not None and solves(list(example["nums"]), int(example["target"]), solution):
+    if solution is not None and is_solution(
+        list(example["nums"]), int(example["target"]), solution
+    ):
         return dict(_RIGHT)
     values = {"accuracy": 0.0, "partial": 0.0, "extraction": float(solution is not None)}
     title = "# Search Procedure"
@@ -188,7 +224,7 @@ def score_countdown(prediction: str, example: Row) -> Values:
     return values
 
 
-def solves(numbers: list[int], target: int, solution: str) -> bool:
+def is_solution(numbers: list[int], target: int, solution: str) -> bool:
     """Return whether three equations use up the numbers and end in the target."""
     lines = solution.split("\n")
     if len(lines) != 3:
@@ -336,33 +372,6 @@ _TASKS = {
 
 
 # ------------------------------------------------------------------------------------------------- pseudo_to_code
-
-_CPP_CASES = 10  # test cases of an item that are run
-_CPP_SECONDS = 3.0  # for one test case
-_CPP_BLOCK = re.compile(r"```(?:cpp|c\+\+)([\s\S]*)```")
-_CPP_HEADERS = word_list("""
-    cstdio iostream vector algorithm numeric cmath cstring set map queue stack list fstream climits cassert iomanip
-    sstream bitset
-""")
-_CPP_PRELUDE = "".join(f"#include <{name}>\n" for name in _CPP_HEADERS) + "using namespace std;\n"
-_CPP_DRIVER = """
-import json, subprocess, sys
-task = json.load(open("task.json"))
-build = subprocess.run(["g++", "-std=c++11", "-O", "-o", "main", "main.cpp"], capture_output=True)
-outcome = "does not compile" if build.returncode else "passed"
-if not build.returncode:
-    for number, (lines, expected) in enumerate(task["cases"], 1):
-        try:
-            program = subprocess.run(["./main"], input=("\\n".join(lines) + "\\n").encode(), capture_output=True,
-                                  timeout=task["seconds"])
-        except subprocess.TimeoutExpired:
-            outcome = f"case {number} runs out of time"
-            break
-        if program.stdout != ("\\n".join(expected) + "\\n").encode():
-            outcome = f"case {number} prints something else"
-            break
-print(task["mark"] + outcome)
-"""
 
 
 def run_cpp_tests(output: str, cases: Sequence[Sequence[Sequence[str]]]) -> tuple[bool | None, str]:

@@ -125,10 +125,12 @@ class ArenaHard(Benchmark):
         metrics: Metrics = {}
         for category, members in sorted(by_category.items()):
             name = f"win rate/{category}"
-            rate = self._win_rate(members)
+            rate = self._compute_win_rate(members)
             rng = np.random.default_rng(rng_seed)
             draws = [
-                self._win_rate([members[i] for i in rng.integers(0, len(members), len(members))])
+                self._compute_win_rate(
+                    [members[i] for i in rng.integers(0, len(members), len(members))]
+                )
                 for _ in range(_BOOTSTRAPS)
             ]
             low, high = np.quantile(draws, (0.05, 0.95)).tolist()
@@ -136,7 +138,7 @@ class ArenaHard(Benchmark):
             rates.append(rate)
         return {"win rate": sum(rates) / len(rates) if rates else float("nan"), **metrics}
 
-    def _win_rate(self, scores: Sequence[ItemScore]) -> float:
+    def _compute_win_rate(self, scores: Sequence[ItemScore]) -> float:
         """Return the win rate in percent, as it is or at equal style."""
         if self.options["style"] == "raw":
             won = sum(score.values["won"] for score in scores)
