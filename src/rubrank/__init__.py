@@ -10,9 +10,10 @@
     >>> rubrank.fuse(scores).round(2)
     array([0.29, 1.  , 0.  ])
 
-`grade` turns rollouts and a rubric into scores, by programs and judges; `fuse` turns scores into rewards, `find_rule`
-finds other ways to do so. `utilities` are what is behind rewards; `RLVR2` gives everything at once, with explanations,
-and records keep it. Nothing heavy is imported here: a name is loaded when it is first used, numba by the first fit,
+`grade` turns rollouts and a rubric into scores, with programs and judges. `fuse` turns scores into rewards, and
+`find_rule` finds other rules that do. `RLVR2` returns everything behind a reward: utilities, weights and explanations.
+
+Public names are imported when they are first used, so that `import rubrank` is quick: numba is loaded by the first fit,
 polars and rich by files and the command line.
 """
 
@@ -24,10 +25,13 @@ from typing import Any
 
 __version__ = "0.2.0"
 
-# Public name → where it lives, and its name there; all of them are listed in the stub, where type checkers look.
+# The stub __init__.pyi lists all public names for type checkers, one per line:
+#     from rubrank.fusion.rlvr2 import RLVR2 as RLVR2
+# Its lines are read here, so that there is one list only.
 with open(f"{__file__}i", encoding="utf-8") as _stub:
-    _LISTED = re.findall(r"^from (\S+) import (\w+) as (\w+)$", _stub.read(), re.MULTILINE)
-_HOMES = {name: (module, inside) for module, inside, name in _LISTED}
+    _STUB_IMPORTS = re.findall(r"^from (\S+) import (\w+) as (\w+)$", _stub.read(), re.MULTILINE)
+_HOMES = {name: (module, inside) for module, inside, name in _STUB_IMPORTS}
+"""Public name → the module that defines it, and its name there."""
 
 __all__ = ["__version__", *_HOMES]
 

@@ -1,4 +1,4 @@
-"""`python -m rubrank` is `rubrank`."""
+"""`python -m rubrank` runs the command line, as `rubrank` does."""
 
 from rubrank.cli.app import app
 

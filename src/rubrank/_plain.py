@@ -98,6 +98,7 @@ def check_bounds(value: Any, owner: str, parameter: str, most: int = MOST_VALUES
 
 
 def _too_many(owner: str, parameter: str, most: int, got: int | None) -> InvalidInput:
+    """Return the error about a file or a parameter that holds too many values."""
     return InvalidInput(
         owner=owner,
         parameter=parameter,

@@ -165,6 +165,7 @@ class Options(OptionsBase):
     @model_validator(mode="before")
     @classmethod
     def _accept_written_forms(cls, data: Any) -> Any:
+        """Replace hyphens in keys, wrap a single name in a list, and read `NAME=VALUE` as an entry."""
         if not isinstance(data, Mapping):
             return data
         values = {}
@@ -214,6 +215,7 @@ class AttributeOptions(Options):
     @model_validator(mode="before")
     @classmethod
     def _accept_text(cls, value: Any) -> Any:
+        """Read `tokens` and `tokens=attenuate:0.5`."""
         if not isinstance(value, str):
             return value
         name, equals, rule = value.rpartition("=")
@@ -224,6 +226,7 @@ class AttributeOptions(Options):
     @field_validator("start", mode="before")
     @classmethod
     def _check_start(cls, value: Any) -> Any:
+        """Refuse a negative step, and a share that is not from 0% to 100%."""
         percent = _PERCENT.fullmatch(value) if isinstance(value, str) else None
         is_step = isinstance(value, int) and not isinstance(value, bool) and value >= 0
         is_share = percent is not None and float(percent[1]) <= 100.0
@@ -347,6 +350,7 @@ class RewardOptions(Options):
     @field_validator("rule")
     @classmethod
     def _check_rule(cls, value: Any) -> Any:
+        """Refuse anything but a name or a rule; the name is looked up later, when the rule is made."""
         if not isinstance(value, str) and not callable(value):
             allowed = "a name such as 'rlvr2+', or a rule"
             raise InvalidInput(
@@ -361,6 +365,7 @@ class RewardOptions(Options):
     @field_validator("retest")
     @classmethod
     def _check_retest(cls, value: dict[str, float]) -> dict[str, float]:
+        """Refuse negative and infinite deviations."""
         for name, deviation in value.items():
             if not 0.0 <= deviation < math.inf:
                 raise InvalidInput(
@@ -386,6 +391,7 @@ class RewardOptions(Options):
     @field_validator("adjust_criteria", mode="before")
     @classmethod
     def _read_adjust_criteria(cls, value: Any) -> Any:
+        """Wrap a single name in a list; ["all"] is "all"."""
         if isinstance(value, str):
             value = [value]
         if isinstance(value, list | tuple) and list(value) == ["all"]:
@@ -445,6 +451,7 @@ class FuseOptions(RewardOptions):
     @field_validator("weight", "margin")
     @classmethod
     def _check_numbers(cls, value: dict[str, float], info: Any) -> dict[str, float]:
+        """Refuse infinite and negative numbers, and a weight of 0."""
         for name, number in value.items():
             is_weight = info.field_name == "weight"
             if not math.isfinite(number) or number < 0.0 or (is_weight and number == 0.0):
@@ -461,6 +468,7 @@ class FuseOptions(RewardOptions):
 
     @model_validator(mode="after")
     def _check_layers(self) -> Self:
+        """Refuse a criterion that is in both layers of gates."""
         both = sorted(set(self.global_quality) & set(self.low_quality))
         if both:
             allowed = "of other criteria than `low_quality`"
@@ -475,6 +483,7 @@ class FuseOptions(RewardOptions):
     @field_validator("domain", mode="before")
     @classmethod
     def _split_domains(cls, value: Any) -> Any:
+        """Split `1:5` into its two numbers."""
         if not isinstance(value, Mapping):
             return value
         return {
@@ -486,6 +495,7 @@ class FuseOptions(RewardOptions):
     def _check_domains(
         cls, value: dict[str, tuple[float, float]]
     ) -> dict[str, tuple[float, float]]:
+        """Refuse infinite bounds, and a lower bound that is not below the upper one."""
         for name, (low, high) in value.items():
             if not -math.inf < low < high < math.inf:
                 allowed = "LOW:HIGH, two finite numbers of which the second is larger"
@@ -530,6 +540,7 @@ class EngineOptions(RewardOptions):
     @field_validator("cache")
     @classmethod
     def _check_cache(cls, value: Any) -> Any:
+        """Refuse anything but a path."""
         if value is not None and not hasattr(value, "__fspath__") and not isinstance(value, str):
             raise InvalidInput(
                 owner="options", parameter="cache", allowed="a file", got=repr(value)

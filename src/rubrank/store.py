@@ -153,6 +153,7 @@ class Store:
             await asyncio.sleep(_LOCK_RETRY)
 
     def _read_once(self, sql: str, values: Sequence[Any]) -> list[Any]:
+        """Return all rows of a query; in a new file if this one turns out to be damaged."""
         try:
             with self._read_lock:
                 reader = self._reader
@@ -187,6 +188,7 @@ class Store:
             self.write(None).result()
 
     def _submit(self, request: Request, waiter: _Waiter) -> None:
+        """Hand a request to the writer thread, which is started by the first one."""
         with self._thread_lock:
             if self._closed:
                 raise RuntimeError(f"{self.path} is closed")
@@ -208,6 +210,7 @@ class Store:
             self._commit_all([entry for entry in entries if entry is not None])
 
     def _commit_all(self, entries: list[tuple[Request, _Waiter]]) -> None:
+        """Commit the entries of the queue, and tell every waiter the result or the error of its own request."""
         # A request that is None is a flush: nothing to do, but its caller waits for what was submitted before it.
         requests = [request for request, _ in entries if request is not None]
         waiters = [waiter for request, waiter in entries if request is not None]
@@ -262,6 +265,7 @@ class Store:
     # -------------------------------------------------------------------------------------------------- the file
 
     def _open_or_replace(self) -> sqlite3.Connection:
+        """Open the file; if it is damaged, rename it and open a new one."""
         if self.read_only:
             return self._open_read_only()
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -296,6 +300,7 @@ class Store:
         return db
 
     def _open_read_only(self) -> sqlite3.Connection:
+        """Open a file that nobody writes: immutable=1 needs no locks, which a read-only folder could not hold."""
         uri = f"{self.path.resolve().as_uri()}?mode=ro&immutable=1"
         db = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
         try:
@@ -306,6 +311,7 @@ class Store:
         return db
 
     def _check_version(self, db: sqlite3.Connection) -> None:
+        """Raise sqlite3.DatabaseError for a file of another program or version; an empty file is new."""
         if not self._version:
             return
         version = db.execute("PRAGMA user_version").fetchone()[0]
@@ -329,6 +335,7 @@ class Store:
         return True
 
     def _replace_file(self) -> sqlite3.Connection:
+        """Rename the damaged file, open a new one, and copy into it what can still be read."""
         damaged = set_aside(self.path, self._name)
         db = _retry_while_locked(self._open)
         if self._recover is not None:
@@ -336,6 +343,7 @@ class Store:
         return db
 
     def _close_connections(self) -> None:
+        """Close both connections; they are opened again when they are needed."""
         for db in (self._writer, self._reader):
             if db is not None:
                 db.close()
@@ -361,6 +369,7 @@ def _resolve(outcomes: Sequence[_Outcome]) -> None:
 
 
 def _set_results(outcomes: Sequence[_Outcome]) -> None:
+    """Set the results or errors of futures, in the thread that may do so."""
     for waiter, result, error in outcomes:
         if waiter.done():  # cancelled
             continue
@@ -424,6 +433,7 @@ def _before_fork() -> None:
 
 
 def _after_fork_in_parent() -> None:
+    """Let the parent use its connections again."""
     for store in _stores_in_fork:
         store._read_lock.release()
         store._write_lock.release()
@@ -432,6 +442,7 @@ def _after_fork_in_parent() -> None:
 
 
 def _after_fork_in_child() -> None:
+    """Close the child's copies of the connections, and start again with new locks and an empty queue."""
     for store in _stores_in_fork:
         store._close_connections()
         store._reset()

@@ -64,7 +64,7 @@ def demo(
     ] = Path("out/demo_rewards.jsonl"),
     force: Force = False,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Show all groups, and two rewards in full.")
+        bool, typer.Option("--explain", help="Show all groups, and explain two rewards in full.")
     ] = False,
 ) -> None:
     """Run the main steps on bundled rollouts: grade, fuse, gate, explain, and write a report."""

@@ -238,6 +238,7 @@ def _make_entry(name: str) -> CriterionEntry:
 
 
 def _describe_domain(domain: Domain) -> str:
+    """Describe the scores that a criterion gives: "binary", "ternary", "0, 0.5, 1" or "0 to 1"."""
     if domain.kind in ("binary", "ternary"):
         return domain.kind
     if domain.values:

@@ -53,6 +53,7 @@ def show_replay(result: Replay, winners: bool) -> None:
 
 
 def _show_rewards(result: Replay) -> None:
+    """Print the distribution of rewards under each rule, and the time that a step takes."""
     rows = []
     for i, rule in enumerate(result.rules):
         low, _, middle, _, high = (f"{x:.2f}" for x in rule.quantiles)

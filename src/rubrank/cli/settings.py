@@ -101,6 +101,7 @@ def replace_models_by_flags(
 
 
 def _make_parameter(name: str, value_type: Any, option: Any) -> inspect.Parameter:
+    """Make a parameter of the wrapped function, from which typer makes a flag."""
     annotation = Annotated[value_type, option]
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation

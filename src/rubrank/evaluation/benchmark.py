@@ -139,6 +139,7 @@ class Benchmark:
             self.options[name] = self._check_option(name, value)
 
     def _check_option(self, name: str, value: Any) -> Any:
+        """Return a setting in the type of its default. Raises InvalidInput for a value that is not allowed."""
         if name not in self.settings:
             raise UnknownName.of(f"benchmark {self.name}", "setting", name, self.settings)
         setting = self.settings[name]

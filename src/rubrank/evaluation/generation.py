@@ -113,6 +113,7 @@ def _render_prompt(tokenizer: Any, prompt: Messages) -> str:
 
 
 def _generate_batch(model: Any, tokenizer: Any, texts: list[str], max_tokens: int) -> list[str]:
+    """Generate the completions of a batch of rendered prompts, greedily."""
     # A chat template writes the special tokens itself. Without one, the tokenizer must add them: base models such as
     # Llama expect a token for the beginning of the text.
     add_special_tokens = not getattr(tokenizer, "chat_template", None)

@@ -69,12 +69,14 @@ class FileJudge:
         return answers
 
     async def _ask_all(self, prompts: Sequence[Messages]) -> list[Reply]:
+        """Ask all prompts at the same time; the client limits how many are in flight."""
         async with AsyncExitStack() as stack:
             clients = await open_clients(self._judges, [self._judge], stack, None)
             asker = clients.asker_of(self._judge)
             return list(await asyncio.gather(*(self._ask(asker, prompt) for prompt in prompts)))
 
     async def _ask(self, asker: Asker, prompt: Messages) -> Reply:
+        """Ask one prompt, and count its cost and failure."""
         call = Call(tuple(prompt), prompt_version=f"eval-{PROMPTS_VERSION}", purpose="evaluation")
         reply = await asker.ask(call)
         self.done += 1

@@ -178,6 +178,7 @@ def make_run(
 def _read_output(
     benchmark: Benchmark, row: Row, item_by_id: dict[str, Row], number: int
 ) -> _Output:
+    """Join a row with its item, and read its published score or its text and questions."""
     with _name_row_in_errors(benchmark, f"row {number}", row):
         row_id = benchmark.item_id(row)
         item = {**item_by_id.get(row_id, {}), **row}

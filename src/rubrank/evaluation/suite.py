@@ -153,6 +153,7 @@ def configure_benchmark(name: str, options: RunOptions) -> Benchmark:
 
 
 def _read_items(benchmark: Benchmark, options: RunOptions) -> list[Row]:
+    """Load the items of a benchmark, at most `options.limit`."""
     items = list(islice(load_items(benchmark, options.data, hub=options.hub), options.limit))
     if options.model.startswith(_LOCAL):
         # Prompts that are generated together are padded to the longest: sort them by length.
@@ -170,6 +171,7 @@ def _run_benchmark(
     judge_name: str,
     model: Any,
 ) -> EvalRun:
+    """Run one benchmark through Inspect, and write its scored run. Raises RubrankError if it is not finished."""
     from inspect_ai import eval_set
     from inspect_ai.log import read_eval_log
 

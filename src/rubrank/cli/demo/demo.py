@@ -126,6 +126,7 @@ def _format_score(group: FusedGroup, i: int, k: int) -> str:
 
 
 def _format_gate(group: FusedGroup, i: int) -> str:
+    """Return "pass", "stop", or the factor by which the gate reduced the reward of rollout i."""
     gated = group.gated
     if gated is None:
         return "pass"

@@ -79,6 +79,7 @@ def lint(
 
 
 def _complete_name(incomplete: str) -> list[str]:
+    """Complete the name of a criterion in the shell."""
     from rubrank.cli.catalogue import find_criteria
 
     names = [criterion.name for criterion in find_criteria()]
@@ -86,6 +87,7 @@ def _complete_name(incomplete: str) -> list[str]:
 
 
 def _complete_family(incomplete: str) -> list[str]:
+    """Complete the name of a family in the shell."""
     from rubrank.cli.catalogue import find_criteria
 
     families = sorted({criterion.family for criterion in find_criteria()})

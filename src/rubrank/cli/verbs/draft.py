@@ -155,7 +155,7 @@ def draft(
     for rubric in result.rubrics[:examples]:
         _show_rubric(rubric)
     say(
-        f"{counts['prompts']} prompts, {counts['with_compiled']} of them state constraints; "
+        f"{counted(counts['prompts'], 'prompt')}, {counts['with_compiled']} with constraints; "
         f"{counts['compiled']} criteria compiled, {counts['activated']} from the library, "
         f"{counts['written']} written, {counts['dropped']} dropped"
     )
@@ -220,7 +220,7 @@ def _show_estimate(
         f"{estimate.cost:.4g}" if estimate.is_priced else "no price" for estimate in (usual, most)
     ]
     lines.append([f"cost{currency}, at most", *costs])
-    print_table(f"{counted(len(rows), 'prompt')}, before replies in the cache", headings, lines)
+    print_table(f"{counted(len(rows), 'prompt')}, if no reply is cached", headings, lines)
 
 
 def _count_items(drafted: Sequence[DraftedRubric]) -> dict[str, Any]:

@@ -185,7 +185,9 @@ def run(
     context: typer.Context,
     model: Annotated[
         str,
-        typer.Option(help="hf/PATH, or openai-api/NAME/MODEL with a base URL: Inspect's names."),
+        typer.Option(
+            help="Inspect's name of the model: hf/PATH, or openai-api/NAME/MODEL with --base-url."
+        ),
     ],
     suite: Annotated[str, typer.Option(help="A named suite.")] = "rlvr2",
     only: Annotated[
@@ -260,6 +262,7 @@ def _show_run(run: EvalRun) -> None:
 
 
 def _print_table(capabilities: CapabilityTable) -> None:
+    """Print the benchmarks, averages and overall mean of each model."""
     from rubrank.evaluation.benchmarks import benchmark_class
 
     for row in capabilities.rows:

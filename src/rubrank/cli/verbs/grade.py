@@ -281,6 +281,7 @@ def _show_estimate(
     as_json: bool,
     batch: bool,
 ) -> None:
+    """Print calls, tokens and cost for each judge, without making any call."""
     from rubrank.grading.preview import estimate
 
     run = estimate(rollouts, rubric, judges, columns=columns, batch=batch)

@@ -23,11 +23,14 @@ import rubrank
 from rubrank.cli.terminal import print_line, print_table
 from rubrank.errors import InvalidInput
 
+# "[judges](judges.md#cascade)": the text, the page, the section
 _LINK = re.compile(r"\[([^\]]*)\]\(([^)#\s]*\.md)?(#[^)]*)?\)")
+# "![Drawing](drawing.svg)" on a line of its own
 _PICTURE = re.compile(r"^!\[.*\]\(.*\)\n?", re.MULTILINE)
 _HEADING = re.compile(r"^(#{1,6}) +(.*)$", re.MULTILINE)
+# A block of code between two lines of ``` or ~~~
 _FENCED = re.compile(r"^(```+|~~~+).*?^\1[ \t]*$", re.MULTILINE | re.DOTALL)
-_HIDDEN = ("index", "reference/", "log/")
+_UNLISTED = ("index", "reference/", "log/")
 """Pages that are not listed: the site's home and generated reference, and the log of what was tried."""
 
 
@@ -114,9 +117,10 @@ def _find_headings(markdown: str) -> list[tuple[int, int, str]]:
 
 
 def _list_topics() -> None:
+    """Print the names and titles of all pages."""
     rows = []
     for name in list_pages():
-        if not name.startswith(_HIDDEN):
+        if not name.startswith(_UNLISTED):
             markdown = (pages_folder() / f"{name}.md").read_text(encoding="utf-8")
             _, _, title = _find_headings(markdown)[0]
             rows.append([name, title])

@@ -79,7 +79,7 @@ def init(
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in FILES.items():
         (folder / name).write_text(text, encoding="utf-8")
-    print_line(f"{folder} has {', '.join(FILES)}. Next:")
+    print_line(f"Created in {folder}: {', '.join(FILES)}. Next:")
     print_line(f"  cd {folder}")
     for command in COMMANDS:
         print_line(f"  {command}")

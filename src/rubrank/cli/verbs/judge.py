@@ -351,6 +351,7 @@ def show_account(account: Account) -> None:
 
 
 def _make_usage_row(name: str, line: UsageLine) -> tuple[str, ...]:
+    """Return the cells of one row of the table of usage."""
     counts = (
         line.calls,
         line.hits,

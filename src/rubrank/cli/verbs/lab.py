@@ -197,13 +197,12 @@ def _explain_missing_packages() -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        remedy = "pip install 'rubrank[trl,studies]'."
         raise InvalidInput(
             owner="lab",
-            parameter="installed",
-            allowed="torch, TRL and SciPy",
+            parameter="the packages torch, TRL and SciPy",
+            allowed="installed",
             got=f"no {error.name}",
-            remedy=remedy,
+            remedy="Run `pip install 'rubrank[trl,studies]'`.",
         ) from None
 
 

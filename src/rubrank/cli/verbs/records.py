@@ -199,6 +199,7 @@ def _make_source_options(
     judges: Path | None,
     rollouts: Path | None,
 ) -> SourceOptions:
+    """Collect the options with which `view` and `report` read records, scores or rollouts."""
     from rubrank.viewer.sources import SourceOptions
 
     try:
@@ -282,11 +283,12 @@ def view(
         from rubrank.viewer.drafts import serve_drafts
         from rubrank.viewer.server import serve
     except ImportError as error:
-        needed = "starlette, uvicorn and msgspec"
-        got = f"no {error.name}"
-        remedy = "pip install 'rubrank[serve]'"
         raise InvalidInput(
-            owner="view", parameter="installed packages", allowed=needed, got=got, remedy=remedy
+            owner="view",
+            parameter="the packages starlette, uvicorn and msgspec",
+            allowed="installed",
+            got=f"no {error.name}",
+            remedy="Run `pip install 'rubrank[serve]'`.",
         ) from None
     from rubrank.drafting.page import is_draft_file
 

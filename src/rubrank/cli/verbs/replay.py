@@ -29,8 +29,19 @@ from rubrank.options import FuseOptions, Options, option
 if TYPE_CHECKING:
     from rubrank.studies.replay.filters import Filters
 
-_REPLAYED = "rlvr2+,gdpo+,focal+,rule-fusion"  # rules that `replay` compares by default
-_TESTED = "weighted-mean,z-score,rlvr2"  # rules that `robustness` tests by default
+_RULES_TO_REPLAY = "rlvr2+,gdpo+,focal+,rule-fusion"  # by default
+_RULES_TO_TEST = "weighted-mean,z-score,rlvr2"  # of robustness, by default
+# One rule of a,b,c: everything up to a comma that is not within brackets or quotes.
+# "focal:gamma=2,mine:bounds=(0, 1)" → "focal:gamma=2" and "mine:bounds=(0, 1)"
+_RULE_IN_LIST = re.compile(
+    r"""(?:
+        [^,(\["']        # any character but a comma and an opening bracket or quote
+        | \([^)]*\)      # (0, 1)
+        | \[[^\]]*\]     # [0, 1]
+        | "[^"]*" | '[^']*'
+    )+""",
+    re.VERBOSE,
+)
 # These verbs compare several rules: they have --rules instead of --rule.
 _FLAGS = tuple(name for name in FUSION_FLAGS if name != "rule")
 _Rules = Annotated[
@@ -97,7 +108,7 @@ def replay(
     from rubrank.studies.replay.log import read_logged
     from rubrank.studies.replay.replay import replay as run
 
-    chosen = _choose_rules(rules, options, _REPLAYED)
+    chosen = _choose_rules(rules, options, _RULES_TO_REPLAY)
     logged = read_logged(scores, rollouts, where.make_columns(options), say)
     with Bar("rules", as_json) as tick:
         result = run(
@@ -169,7 +180,7 @@ def robustness(
             got=mapped,
             remedy=remedy,
         )
-    chosen = _choose_rules(rules, options, _TESTED)
+    chosen = _choose_rules(rules, options, _RULES_TO_TEST)
     transforms = [parse_transform(text) for text in transform or ()]
     selected = filters.make_filters(paper)
     logged = read_logged(scores, rollouts, where.make_columns(options), say)
@@ -265,7 +276,7 @@ def split_rules(text: str, field: str = "rules") -> list[str]:
 
     if text.strip() == "all":
         return list(rule_names())
-    parts = re.findall(r"""(?:[^,(\["']|\([^)]*\)|\[[^\]]*\]|"[^"]*"|'[^']*')+""", text)
+    parts = _RULE_IN_LIST.findall(text)
     chosen = [part.strip() for part in parts if part.strip()]
     for rule in chosen:
         try:

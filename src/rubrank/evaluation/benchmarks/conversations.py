@@ -127,6 +127,7 @@ class SysBench(Benchmark):
         return self._make_score(item, verdicts, str(reply.get("reason", "")))
 
     def _make_score(self, item: Row, verdicts: Mapping[str, Any], reason: str) -> ItemScore:
+        """Score a turn; missing unless there is one readable verdict for each of its constraints."""
         constraint_ids = [str(criterion["id"]) for criterion in item["criteria"]]
         # None: the judge said neither yes nor no.
         followed = [
@@ -263,6 +264,7 @@ class AdvancedIF(Benchmark):
         return self._make_score(item, [_parse_yes_no(str(checks[key])) for key in keys])
 
     def _make_score(self, item: Row, verdicts: Sequence[bool | None]) -> ItemScore:
+        """Score an item; missing unless there is one readable verdict for each criterion."""
         rubric = _read_rubric(item)
         if len(verdicts) != len(rubric):
             return self.missing_score(item, f"{len(verdicts)} verdicts for {len(rubric)} criteria")
@@ -384,6 +386,7 @@ class MultiChallenge(Benchmark):
         return self._make_score(item, passed, str(reply.get("reasoning", "")))
 
     def _make_score(self, row: Row, passed: bool, reason: str) -> ItemScore:
+        """Make the score of an item with its axis as a label."""
         axis = str(first_value(row, ("AXIS", "axis")))
         return ItemScore(
             self.item_id(row), {"passed": float(passed)}, reason, labels={"axis": axis}

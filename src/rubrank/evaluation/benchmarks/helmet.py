@@ -137,6 +137,7 @@ class Helmet(Benchmark):
         return ItemScore(self.item_id(item), values, labels=labels)
 
     def _make_values(self, item: Row, output: str, category: str, dataset: str) -> dict[str, float]:
+        """Return the values of an item that a program scores; "score" is the one that counts."""
         if category == "rerank":
             answer = find_answer(output)
             # There may be an introduction before the ranking: "Here is my ranking:\n\n12 > 5 > 3".
@@ -158,6 +159,7 @@ class Helmet(Benchmark):
     def _score_reply(
         self, item: Row, category: str, answer: Answer, labels: dict[str, str]
     ) -> ItemScore:
+        """Score an item by the grades in the judge's reply; missing if it has none."""
         reply = parse_json_object(answer.text) or {}
         try:
             value = _read_grade(reply["fluency"], 1)
@@ -245,6 +247,7 @@ def compute_string_metrics(output: str, golds: Sequence[str]) -> dict[str, float
 
 
 def _compare(text: str, gold: str) -> dict[str, float]:
+    """Return all string metrics of a text against one gold answer."""
     plain_text = normalise(text)
     plain_gold = normalise(gold)
     precision, recall = compute_rouge_l(text, gold)
@@ -258,6 +261,7 @@ def _compare(text: str, gold: str) -> dict[str, float]:
 
 
 def _compute_f1(got: list[str], gold: list[str]) -> float:
+    """Return the F1 of the words that both lists have."""
     # The authors give no partial credit if one side is exactly yes, no or noanswer.
     if got != gold and {" ".join(got), " ".join(gold)} & {"yes", "no", "noanswer"}:
         return 0.0

@@ -193,6 +193,7 @@ def _check_mmlu_answer(item: Row, where: str) -> None:
 
 
 def _format_mmlu_question(item: Row) -> str:
+    """Write a question with its options, as in the authors' prompts."""
     options = "\n".join(
         f"{letter}. {text}" for letter, text in zip(_LETTERS, item["options"], strict=False)
     )

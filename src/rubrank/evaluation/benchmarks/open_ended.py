@@ -106,6 +106,7 @@ class ArenaHard(Benchmark):
         return self._score_games(item, labels)
 
     def _score_games(self, item: Row, labels: Sequence[str | None]) -> ItemScore:
+        """Score both games of a prompt; missing if one of them has no label."""
         category = {"category": str(item.get("category") or "all")}
         if len(labels) != 2 or None in labels:
             return self.missing_score(item, "a game is missing", labels=category)
@@ -300,6 +301,7 @@ class EQBench(Benchmark):
         return self._score_grades(item, grades)
 
     def _score_grades(self, row: Row, grades: Mapping[str, Any]) -> ItemScore:
+        """Score an item by the mean of the grades that count; missing if they are not numbers from 0 to 20."""
         try:
             counted = [float(grades[name]) for name in COUNTED if name in grades]
         except (TypeError, ValueError):
