@@ -245,7 +245,7 @@ def _explain_complaint(
     place = ".".join(map(str, complaint["loc"]))
     if isinstance(inner, InvalidInput):
         return inner.with_owner(where if inner.owner == "options" else f"{where}: {inner.owner}")
-    got = shortened(repr(complaint.get("input")))
+    got = shorten(repr(complaint.get("input")))
     if complaint["type"] == "missing":  # the input is the mapping that lacks the key
         got = f"none in {got}"
     if complaint["type"] == "extra_forbidden":
@@ -354,12 +354,12 @@ def word_set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-def clean(text: str) -> str:
+def replace_surrogates(text: str) -> str:
     """Replace each lone surrogate, which UTF-8, RE2 and SQLite cannot represent, by a question mark."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
-def encodable(text: str) -> str:
+def join_surrogates(text: str) -> str:
     """Make a text representable in UTF-8: pairs of surrogates are joined, a lone one becomes U+FFFD."""
     try:
         text.encode()
@@ -373,12 +373,12 @@ def refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
 
 
-def labelled(name: str, text: str, width: int) -> str:
+def format_labelled_line(name: str, text: str, width: int) -> str:
     """Format one line of a description: a name, padded to `width`, and its text."""
     return f"{name:<{width}}{text}"
 
 
-def shortened(text: str, most: int = 120) -> str:
+def shorten(text: str, most: int = 120) -> str:
     """Cut the text to `most` characters if it is longer; a cut text ends with an ellipsis."""
     return text if len(text) <= most else text[: most - 1] + "…"
 

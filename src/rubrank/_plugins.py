@@ -124,7 +124,7 @@ def _import_all(modules: tuple[str, ...]) -> Imported:
     return Imported(modules)
 
 
-def importable_home() -> str:
+def find_importing_module() -> str:
     """Name of the user's module that calls the library while it is being imported; "" without such a module.
 
     Another process can repeat such a registration by importing the module. It cannot repeat what a script (__main__) or

@@ -270,7 +270,7 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun if number == 1 else plural}"
 
 
-def optional_package(name: str, owner: str, install: str = "") -> Any:
+def import_optional(name: str, owner: str, install: str = "") -> Any:
     """Import and return an optional dependency. Raises InvalidInput, with what to install, if it is missing."""
     try:
         return import_module(name)

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from rubrank._files import data_suffix, read_text
-from rubrank._plain import shortened
-from rubrank.errors import InvalidInput, optional_package
+from rubrank._plain import shorten
+from rubrank.errors import InvalidInput, import_optional
 from rubrank.evaluation.benchmark import Benchmark, DataFile, Row
 from rubrank.evaluation.benchmarks import BENCHMARKS, benchmark_class
 from rubrank.tables.rows import read_rows
@@ -74,11 +74,11 @@ def load_items(benchmark: Benchmark, folder: Path | None, *, hub: bool = False) 
 
 def load_from_hub(name: str, benchmark: str) -> Iterable[Row]:
     """Load the rows of a data set on the hub, from the split that contains the questions."""
-    datasets = optional_package("datasets", f"benchmark {benchmark}: hub")
+    datasets = import_optional("datasets", f"benchmark {benchmark}: hub")
     try:
         dataset: Any = datasets.load_dataset(name)
     except Exception as error:  # the hub client raises errors of many packages
-        text = shortened(" ".join(str(error).split()) or type(error).__name__, 240)
+        text = shorten(" ".join(str(error).split()) or type(error).__name__, 240)
         remedy = f"Get it: huggingface-cli download --repo-type dataset {name}."
         raise InvalidInput(
             owner=f"benchmark {benchmark}",

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from rubrank._files import atomic_write, require_file
-from rubrank._plain import plain, shortened
+from rubrank._plain import plain, shorten
 from rubrank.errors import InvalidInput, RubrankError, only_our_errors
 from rubrank.evaluation.benchmark import (
     OUTPUTS,
@@ -214,7 +214,7 @@ def _name_row_in_errors(benchmark: Benchmark, where: str, row: Row) -> Iterator[
             owner=f"benchmark {benchmark.name}",
             parameter=where,
             allowed="the fields of its data file, or an id that is in the data file",
-            got=shortened(f"{text.rstrip('.')}; keys {', '.join(map(str, row))}", 400),
+            got=shorten(f"{text.rstrip('.')}; keys {', '.join(map(str, row))}", 400),
         ) from None
 
 

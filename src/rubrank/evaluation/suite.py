@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from rubrank.errors import InvalidInput, RubrankError, UnknownName, optional_package
+from rubrank.errors import InvalidInput, RubrankError, UnknownName, import_optional
 from rubrank.evaluation.benchmark import Benchmark, Row
 from rubrank.evaluation.benchmarks import SUITES, benchmark_class, find_benchmark
 from rubrank.evaluation.data import load_items
@@ -97,7 +97,7 @@ def run_suite(options: RunOptions, model: Any = None) -> SuiteResult:
 
     model: an Inspect model; by default the one that `options.model` names.
     """
-    optional_package("inspect_ai", "eval run", "'rubrank[eval]'")
+    import_optional("inspect_ai", "eval run", "'rubrank[eval]'")
     names = options.benchmarks()
     check_settings(options.settings, names)
     judge: FileJudge | None = None

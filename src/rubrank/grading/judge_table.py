@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rubrank._plain import shortened
+from rubrank._plain import shorten
 from rubrank.judges import COMPARES
 from rubrank.judges.judge import Judges, Judgment
 from rubrank.judges.judgments import Judgments
@@ -184,4 +184,4 @@ def _describe_comparison(outcomes: np.ndarray, judgment: Judgment, row: int, nam
     text = f"better than {better}, worse than {worse} of {len(compared)}"
     if (row, name) in judgment.words:
         text += f"; {judgment.words[row, name]}"
-    return shortened(text, _LONGEST_REASON)
+    return shorten(text, _LONGEST_REASON)

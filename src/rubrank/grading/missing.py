@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rubrank._plain import shortened
+from rubrank._plain import shorten
 from rubrank.errors import GradingFailed, InvalidInput
 from rubrank.scores.table import ScoreTable
 
@@ -84,9 +84,9 @@ def count_missing(table: ScoreTable) -> Missing:
         expected += group.scores.size - int(group.not_asked.sum())
         for row, column in np.argwhere(group.missing):
             reason = group.reasons[row][column] if group.reasons else ""
-            kind = shortened(reason.partition(":")[0], 80)
+            kind = shorten(reason.partition(":")[0], 80)
             if kind.endswith(" failed"):
                 # Most rollouts fail in the same way, and the exception says what to repair.
-                kind = first_failure.setdefault(kind, shortened(reason, 300))
+                kind = first_failure.setdefault(kind, shorten(reason, 300))
             reasons[kind or "no reason given"] += 1
     return Missing(expected, reasons.total(), reasons)

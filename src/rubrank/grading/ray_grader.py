@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 from uuid import uuid4
 
-from rubrank._plain import clean
+from rubrank._plain import replace_surrogates
 from rubrank.errors import InvalidInput, RubrankError, only_our_errors
 from rubrank.grading.cluster import (
     connect_ray,
@@ -590,7 +590,7 @@ class RowGrader:
         ).groups  # with one row of scores for each row of the table, in order
         for column, criterion in enumerate(scored[0].criteria):
             numbers = [float(score) for group in scored for score in group.scores[:, column]]
-            reasons = [clean(row[column]) for group in scored for row in group.reasons]
+            reasons = [replace_surrogates(row[column]) for group in scored for row in group.reasons]
             table = table.append_column(criterion.name, pa.array(numbers, pa.float64()))
             table = table.append_column(
                 criterion.name + REASON_SUFFIX, pa.array(reasons, pa.string())

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rubrank._plain import shortened
+from rubrank._plain import shorten
 from rubrank.errors import counted
 from rubrank.judges.judge import Judgment
 
@@ -123,7 +123,7 @@ class Judgments:
             ]
             for criterion_reasons in judgment.missing.values():
                 reasons += criterion_reasons
-        return Counter(shortened(reason.partition(":")[0], 80) for reason in reasons)
+        return Counter(shorten(reason.partition(":")[0], 80) for reason in reasons)
 
     @property
     def provenance(self) -> Provenance:

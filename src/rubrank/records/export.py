@@ -24,7 +24,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from rubrank._plain import shortened
+from rubrank._plain import shorten
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 from rubrank.records.files import read_records
 from rubrank.records.record import GroupRecord
@@ -166,7 +166,7 @@ def _export_to_mlflow(records: Iterator[GroupRecord], metrics: StepMetrics, targ
         "rollouts": str(metrics.rollouts),
     }
     parameters = [
-        Param(name, shortened(text, _LONGEST_MLFLOW_PARAMETER)) for name, text in texts.items()
+        Param(name, shorten(text, _LONGEST_MLFLOW_PARAMETER)) for name, text in texts.items()
     ]
     means_of_step = metrics.compute_means()
     names = make_mlflow_names({name for means in means_of_step.values() for name in means})
@@ -344,7 +344,7 @@ def _export_to_weave(records: Iterator[GroupRecord], metrics: StepMetrics, targe
 
 def _summarize(error: Exception) -> str:
     """Return the message of an error on one line, or its class if it has none."""
-    return shortened(" ".join(str(error).split()) or type(error).__name__, 400)
+    return shorten(" ".join(str(error).split()) or type(error).__name__, 400)
 
 
 _EXPORTERS: dict[str, Callable[[Iterator[GroupRecord], StepMetrics, Target], str]] = {

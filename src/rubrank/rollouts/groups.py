@@ -34,7 +34,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rubrank._plain import shortened
+from rubrank._plain import shorten
 from rubrank.errors import InvalidInput, UnknownName, counted
 from rubrank.rollouts.messages import (
     are_messages,
@@ -516,7 +516,7 @@ def _read_key_cell(row: Row, name: str, where: str, what: str) -> Any:
     """Return the name of the group or step in a row; raises if the cell is empty or holds an object or a list."""
     value = row.get(name)
     if not _is_filled(value) or isinstance(value, Mapping | list):
-        content = shortened(repr(value), 60) if _is_filled(value) else "nothing"
+        content = shorten(repr(value), 60) if _is_filled(value) else "nothing"
         got = f"{content} in {name!r}"
         remedy = f"Every row names its {what}, or none does."
         raise InvalidInput(where, f"the {what}", "given, as in other rows", got, remedy)

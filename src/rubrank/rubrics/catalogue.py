@@ -20,7 +20,7 @@ from difflib import get_close_matches
 from importlib.resources import files
 from typing import Literal, TypeAlias, cast
 
-from rubrank._plain import shortened
+from rubrank._plain import shorten
 from rubrank.verifiers.verifier import (
     BINARY,
     TERNARY,
@@ -105,4 +105,4 @@ def is_a_name(text: str) -> bool:
 
 def shorten_name(text: str) -> str:
     """Return a question, shortened to a name."""
-    return shortened(" ".join(text.split()), _LONGEST_NAME) or "criterion"
+    return shorten(" ".join(text.split()), _LONGEST_NAME) or "criterion"

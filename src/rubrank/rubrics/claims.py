@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from itertools import combinations, product
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from rubrank._plain import shortened
+from rubrank._plain import shorten
 
 if TYPE_CHECKING:
     from rubrank.rubrics.rubric import Criterion
@@ -162,7 +162,7 @@ def compare_claims(named_claims: Sequence[NamedClaim]) -> tuple[Contradiction, .
                 contradictions.append(_contradict(name_a, name_b, message))
     for (name_a, contains), (name_b, lacks) in product(required, forbidden):
         if _is_forbidden(contains.text, lacks):
-            quote = shortened(contains.text, _LONGEST_QUOTE)
+            quote = shorten(contains.text, _LONGEST_QUOTE)
             message = f"“{name_a}” asks for “{quote}”, “{name_b}” forbids “{lacks.text}”"
             contradictions.append(_contradict(name_a, name_b, message))
     first_of_criteria: dict[tuple[str, ...], Contradiction] = {}

@@ -26,7 +26,7 @@ from typing import Any
 import yaml
 
 from rubrank._files import read_text, suffix_error
-from rubrank._plain import MOST_DEPTH, MOST_VALUES, check_bounds, check_unique_keys, shortened
+from rubrank._plain import MOST_DEPTH, MOST_VALUES, check_bounds, check_unique_keys, shorten
 from rubrank.errors import InvalidInput
 
 _MOST_CHARACTERS = 4 << 20  # characters of a YAML or TOML file, whose parsers are slow
@@ -151,7 +151,7 @@ def check_may_read(source: str | Path, where: str = "rubric") -> None:
             where,
             "rubric",
             allowed=f"the content of a rubric, or a preset ({', '.join(presets())})",
-            got=shortened(repr(str(source)), 80),
+            got=shorten(repr(str(source)), 80),
             remedy="Send the rubric itself: files are not read for callers.",
         )
 
@@ -187,7 +187,7 @@ def read_settings(source: str | Path, remedy: str = "") -> Any:
     try:
         data = _LOADERS[path.suffix](text)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        message = shortened(" ".join(str(error).split()), 500)
+        message = shorten(" ".join(str(error).split()), 500)
         language = "YAML" if path.suffix == ".yml" else path.suffix[1:].upper()
         raise InvalidInput(
             str(path),

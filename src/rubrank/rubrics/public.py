@@ -23,7 +23,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from rubrank._plain import describe_type, shortened
+from rubrank._plain import describe_type, shorten
 from rubrank.errors import InvalidInput, only_our_errors
 from rubrank.rubrics.catalogue import is_a_name, name_or_question, shorten_name
 from rubrank.rubrics.files import presets, read_data
@@ -241,7 +241,7 @@ def _parse_json_text(data: Any) -> Any:
 
 
 def _describe_value(value: Any) -> str:
-    return shortened(repr(value), 80) if isinstance(value, str) else describe_type(value)
+    return shorten(repr(value), 80) if isinstance(value, str) else describe_type(value)
 
 
 # --------------------------------------------------------------------------------------------------- lists of criteria
@@ -390,7 +390,7 @@ def _list_leaves(tree: Mapping[str, Any], where: str) -> list[dict[str, Any]]:
             )
         text = _read_node_text(node, where)
         if not children:
-            leaf: dict[str, Any] = {"name": shortened(text, 80), "question": text, "weight": share}
+            leaf: dict[str, Any] = {"name": shorten(text, 80), "question": text, "weight": share}
             between = above[1:]  # the requirements between the root and the leaf
             if between:
                 leaf["question"] = f"{text} (part of: {' › '.join(between)})"

@@ -32,7 +32,7 @@ from unicodedata import category
 
 from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 
-from rubrank._plain import Strict, explain_complaints, find_similar_names, shortened
+from rubrank._plain import Strict, explain_complaints, find_similar_names, shorten
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 from rubrank.rubrics.catalogue import KNOWN, PROMPTED, name_or_question
 from rubrank.rubrics.dependencies import Dependency, check_edges
@@ -120,7 +120,7 @@ class Criterion(Strict):
             return data
         fields = dict(data)
         if "name" not in fields and isinstance(fields.get("question"), str):
-            fields["name"] = shortened(fields["question"], 80)
+            fields["name"] = shorten(fields["question"], 80)
         is_watched = fields.get("layer") == "watch"
         points = fields.get("points")
         # A watched criterion may have weight 0. Points of 0 in public data also become a weight of 0, which would be

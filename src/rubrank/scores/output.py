@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rubrank._files import atomic_write, suffix_error
-from rubrank._plain import clean
+from rubrank._plain import replace_surrogates
 from rubrank.scores.criterion import CriterionData
 
 if TYPE_CHECKING:
@@ -189,7 +189,9 @@ def _make_wide_frame(table: ScoreTable, rubric_numbers: _RubricNumbers) -> pl.Da
             if name in group.names:
                 column = group.names.index(name)
                 # Parquet has UTF-8 only, in which a lone surrogate cannot be written, nor its escape.
-                reasons += [clean(reasons_of_row[column]) for reasons_of_row in group.reasons]
+                reasons += [
+                    replace_surrogates(reasons_of_row[column]) for reasons_of_row in group.reasons
+                ]
             else:  # not in the group's rubric
                 reasons += [None] * len(group.reasons)
         columns[name + REASON_SUFFIX] = pl.Series(reasons, dtype=pl.String)
@@ -213,7 +215,9 @@ def _make_long_frame(table: ScoreTable, rubric_numbers: _RubricNumbers) -> pl.Da
             scores = _list_with_nulls(group.scores[i])
             for name, score, reason in zip(group.names, scores, group.reasons[i], strict=True):
                 keys = (group.id, i, rubric_number, name)
-                rows.append((*keys, score, clean(reason), outcomes, probabilities, digest))
+                rows.append(
+                    (*keys, score, replace_surrogates(reason), outcomes, probabilities, digest)
+                )
     schema = {
         "group": pl.String,
         "rollout": pl.Int64,

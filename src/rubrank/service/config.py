@@ -33,7 +33,7 @@ from typing import Any, Self
 from pydantic import Field, SecretStr, ValidationError, model_validator
 
 from rubrank._files import check_folder, require_file
-from rubrank._plain import explain_complaints, labelled, word_list
+from rubrank._plain import explain_complaints, format_labelled_line, word_list
 from rubrank.errors import InvalidInput
 from rubrank.rubrics.files import presets, read_data, read_settings
 from rubrank.rubrics.rubric import load_rubric, merge_extended
@@ -366,4 +366,4 @@ def describe_plan(plan: dict[str, Any]) -> str:
         ("records", plan["records"] or "none"),
         ("folder", plan["folder"]),
     ]
-    return "\n".join(labelled(name, text, width=11) for name, text in lines)
+    return "\n".join(format_labelled_line(name, text, width=11) for name, text in lines)

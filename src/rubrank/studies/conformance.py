@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args
 
-from rubrank._plain import shortened
+from rubrank._plain import shorten
 from rubrank.errors import InvalidInput, RubrankError, UnknownName, only_our_errors
 from rubrank.rollouts.messages import parse_json_cell
 from rubrank.rollouts.rollout import make_rollout
@@ -179,11 +179,11 @@ def _read_instructions(row: Mapping[str, Any], where: str) -> tuple[list[str], l
         raise _make_row_error(
             where,
             allowed=f"with {len(ids)} `kwargs`, one for each id",
-            got=shortened(repr(kwargs)),
+            got=shorten(repr(kwargs)),
         )
     if not all(isinstance(arguments, Mapping | None) for arguments in kwargs):
         raise _make_row_error(
-            where, allowed="with objects {…} as `kwargs`", got=shortened(repr(kwargs))
+            where, allowed="with objects {…} as `kwargs`", got=shorten(repr(kwargs))
         )
     return list(ids), list(kwargs)
 
@@ -212,7 +212,7 @@ def _read_answers(row: Mapping[str, Any], where: str, id_count: int) -> list[Map
                 raise _make_row_error(
                     where,
                     allowed=f"with {id_count} verdicts as `{mode}`, one for each id",
-                    got=shortened(repr(verdicts)),
+                    got=shorten(repr(verdicts)),
                 )
     return list(answers)
 

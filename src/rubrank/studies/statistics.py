@@ -38,7 +38,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rubrank.errors import InvalidInput, UnknownName, only_our_errors, optional_package
+from rubrank.errors import InvalidInput, UnknownName, import_optional, only_our_errors
 
 Weights: TypeAlias = Literal["linear", "quadratic"]
 Metric: TypeAlias = Literal["nominal", "ordinal", "interval"]
@@ -500,7 +500,7 @@ def _correlate(x: np.ndarray, y: np.ndarray, method: Literal["kendall", "spearma
     # SciPy warns about columns in which everything is tied.
     if len(x) < 2 or np.ptp(x) == 0.0 or np.ptp(y) == 0.0:
         return math.nan
-    stats = optional_package("scipy.stats", "rank correlation", "'rubrank[studies]'")
+    stats = import_optional("scipy.stats", "rank correlation", "'rubrank[studies]'")
     correlation = stats.kendalltau(x, y) if method == "kendall" else stats.spearmanr(x, y)
     return float(correlation.statistic)
 

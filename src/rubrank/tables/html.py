@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from rubrank.errors import optional_package
+from rubrank.errors import import_optional
 
 _BETTER = "91, 147, 220"
 _WORSE = "224, 146, 74"
@@ -116,7 +116,7 @@ class Framed:
         """Return the same as a pandas frame; pyarrow is not needed."""
         frame = self.to_polars()
         columns = {name: frame[name].to_list() for name in frame.columns}
-        return optional_package("pandas", "to_pandas").DataFrame(columns)
+        return import_optional("pandas", "to_pandas").DataFrame(columns)
 
     def _colour_column(self, name: str, values: Sequence[Any]) -> list[Any]:
         """Return the cells of a column as a notebook shows them; results with colours override this."""

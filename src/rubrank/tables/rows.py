@@ -16,7 +16,7 @@ import numpy as np
 
 from rubrank._files import explain_read_errors, open_text, read_text
 from rubrank._plain import check_unique_keys, describe_type
-from rubrank.errors import InvalidInput, optional_package
+from rubrank.errors import InvalidInput, import_optional
 from rubrank.tables.inspect_logs import LogRow, is_log, read_json_log, read_zipped_log
 from rubrank.tables.sources import HUB, find_files, format_of, is_dataset, is_table
 
@@ -184,10 +184,10 @@ def _read_column_rows(source: Mapping[Any, Any]) -> Iterator[Row]:
 def _load_dataset(source: str) -> Any:
     """Return a dataset of the Hugging Face hub, "hf:owner/name:split", or a folder that save_to_disk wrote."""
     if not source.startswith(HUB):
-        return optional_package("datasets", "rollouts").load_from_disk(source)
+        return import_optional("datasets", "rollouts").load_from_disk(source)
     name, _, split = source.removeprefix(HUB).partition(":")
     try:
-        return optional_package("datasets", "rollouts").load_dataset(name, split=split or None)
+        return import_optional("datasets", "rollouts").load_dataset(name, split=split or None)
     except InvalidInput:
         raise
     except Exception as error:  # the hub raises errors of many kinds

@@ -19,7 +19,7 @@ from typing import Any
 
 import pyromark
 
-from rubrank._plain import encodable
+from rubrank._plain import join_surrogates
 
 PARSER = pyromark.Markdown(options=pyromark.Options.ENABLE_TABLES)
 
@@ -107,7 +107,7 @@ def parse_markdown(text: str) -> Structure:
     if not may_hold_markdown:
         return Structure()
     builder = _StructureBuilder()
-    for event in PARSER.events(encodable(limit_depth(text))):
+    for event in PARSER.events(join_surrogates(limit_depth(text))):
         builder.read_event(event)
     return builder.build()
 

@@ -47,7 +47,7 @@ from rubrank._plugins import (
     check_free,
     describe_object,
     find_failed_line,
-    importable_home,
+    find_importing_module,
     is_async,
     is_from_library,
     load_plugins,
@@ -425,7 +425,7 @@ def verifier(name: Any = None, *, languages: Iterable[str] = (), **options: Any)
             "version": 1,
             "wants": _find_wanted_type(function, hints),
         }
-        home = function.__module__ if is_library else importable_home()
+        home = function.__module__ if is_library else find_importing_module()
         VERIFIERS[free_name] = Verifier(
             free_name, function, languages=tuple(languages), home=home, **{**defaults, **options}
         )

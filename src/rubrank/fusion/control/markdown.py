@@ -35,7 +35,7 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from rubrank._plain import encodable
+from rubrank._plain import join_surrogates
 from rubrank.errors import UnknownName, only_our_errors
 from rubrank.fusion.control.attribute import Texts, flatten_texts
 from rubrank.texts.markdown import PARSER, limit_depth
@@ -139,7 +139,7 @@ def _render_html(texts: Iterable[str]) -> Iterator[tuple[NDArray[np.uint8], list
         try:
             PARSER.write_html(text, buffer)
         except UnicodeEncodeError:  # lone surrogates; raised before anything is written
-            PARSER.write_html(encodable(text), buffer)
+            PARSER.write_html(join_surrogates(text), buffer)
         buffer.write(b"\n\n")  # two characters may be read after any `<`
         ends.append(buffer.tell())
         if ends[-1] >= _BUFFER_BYTES:

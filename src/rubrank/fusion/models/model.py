@@ -42,7 +42,7 @@ from rubrank._plugins import (
     check_call,
     check_free,
     describe_object,
-    importable_home,
+    find_importing_module,
     load_plugins,
     make_decorator,
 )
@@ -103,7 +103,7 @@ def utility_model(name: Any = None) -> Any:
         check_free("utility_model", model.name, source, find=_sources.get, reserved=is_built_in)
         _models[model.name] = model
         _sources[model.name] = source
-        _modules[model.name] = importable_home()
+        _modules[model.name] = find_importing_module()
         return source
 
     return make_decorator(register, name)

@@ -46,7 +46,7 @@ from pathlib import Path
 from typing import Any, Self, TypeAlias
 from uuid import uuid4
 
-from rubrank._plain import clean
+from rubrank._plain import replace_surrogates
 from rubrank.errors import InvalidInput
 from rubrank.judges.judge import Call, Judge, Reply, Usage
 from rubrank.store import Store
@@ -344,7 +344,7 @@ class ReplyCache:
             *_make_origin(call, reply),
             _encode(reply.text),
             _encode(reply.failure),
-            clean(reply.finish_reason or "") or None,
+            replace_surrogates(reply.finish_reason or "") or None,
             logprobs,
             reply.usage.input_tokens,
             reply.usage.output_tokens,
@@ -484,7 +484,11 @@ def _split_into_chunks(items: list[Any]) -> Iterator[list[Any]]:
 
 
 def _make_origin(call: Call, reply: Reply) -> _Origin:
-    return clean(call.purpose), clean(reply.model), clean(reply.endpoint)
+    return (
+        replace_surrogates(call.purpose),
+        replace_surrogates(reply.model),
+        replace_surrogates(reply.endpoint),
+    )
 
 
 def _encode(text: str | None) -> bytes | None:

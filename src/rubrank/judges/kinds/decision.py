@@ -45,7 +45,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from rubrank._plain import shortened
+from rubrank._plain import shorten
 from rubrank.errors import InvalidInput
 from rubrank.judges.asker import gather_all, report_if_unreadable
 from rubrank.judges.judge import SYSTEM_ONE, Asker, Call, Declined, Judge, Judgment, Question, Reply
@@ -168,7 +168,7 @@ def _split_request(question: Question, request: Request, judge: Judge) -> list[_
         call = Call(
             ({"role": "user", "content": json.dumps(body, ensure_ascii=False)},),
             prompt_version=_VERSION,
-            purpose=f"{shortened(names, 80)} (decision)",
+            purpose=f"{shorten(names, 80)} (decision)",
             protocol=SYSTEM_ONE,
         )
         requests.append(_DecisionRequest(tuple(batch), call))

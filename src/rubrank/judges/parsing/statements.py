@@ -30,7 +30,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from rubrank._plain import encodable, shortened
+from rubrank._plain import join_surrogates, shorten
 from rubrank.judges.judge import Call, Declined, Reply
 from rubrank.judges.prompting.material import UNSEEN
 from rubrank.texts.reasoning import TAGS, split_reasoning
@@ -163,7 +163,7 @@ class NoVerdict(Exception):  # noqa: N818 - not an error of the program
 
 def shorten_reason(text: str, limit: int = 400) -> str:
     """Return the text on one line, cut to so many characters."""
-    return shortened(" ".join(encodable(text[: 4 * limit]).split()), limit)
+    return shorten(" ".join(join_surrogates(text[: 4 * limit]).split()), limit)
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any, ParamSpec, TypeAlias, cast
 
-from rubrank._plain import shortened
+from rubrank._plain import shorten
 from rubrank.errors import only_our_errors
 from rubrank.judges.judge import Call, Reply
 from rubrank.judges.parsing.items import find_items, score_items
@@ -252,7 +252,7 @@ def _read_object(value: Mapping[str, Any]) -> _Entry:
         field = _find_field_name(name)
         if field is None:
             raise NoVerdict(
-                f"not the form that was asked for: a field {shortened(name, 40)!r}: {value}"
+                f"not the form that was asked for: a field {shorten(name, 40)!r}: {value}"
             )
         if field in fields:
             problem = f"the field {name} is given twice"
@@ -285,7 +285,7 @@ def _read_line(
     rest = None if match is None else _REST_OF_LINE.fullmatch(line[match.end() :])
     finding = "" if rest is None else rest["finding"] or ""
     if match is None or rest is None or (finding and fold_word(finding) not in numbers):
-        raise NoVerdict(f"no verdict in the line “{shortened(line, 60)}”: {statements.text}")
+        raise NoVerdict(f"no verdict in the line “{shorten(line, 60)}”: {statements.text}")
     value = match[1] if pattern is _CHOICE else match[0]  # "A" of "Response A"; the whole number
     return _Entry(value, finding or statements.finding, statements.text.strip())
 
@@ -341,7 +341,7 @@ def _score_entry(
         allowed = f"one of {', '.join(map(spell_number, scale.numbers))}"
         if scale.is_range:
             allowed = "a whole number from 0 to 10"
-        problem = f"verdict {shortened(str(entry.verdict), 60)} is not {allowed}"
+        problem = f"verdict {shorten(str(entry.verdict), 60)} is not {allowed}"
         raise NoVerdict(f"{problem}: {entry.reasoning}")
     _check_finding(entry, number, map_findings_to_numbers(criterion))
     return Verdict(value, _make_reason(entry))
@@ -383,7 +383,7 @@ def _score_choice(value: dict[str, Any] | str, statements: Statements) -> Verdic
     match = _CHOICE.fullmatch(entry.verdict.strip()) if isinstance(entry.verdict, str) else None
     if match is None:
         raise NoVerdict(
-            f"verdict {shortened(str(entry.verdict), 60)} is not one of A, B, tie: {entry.reasoning}"
+            f"verdict {shorten(str(entry.verdict), 60)} is not one of A, B, tie: {entry.reasoning}"
         )
     score = _CHOICES[match[1].lower()]
     _check_finding(entry, score, numbers)
@@ -405,7 +405,7 @@ def _read_ranks(entry: _Entry, n: int) -> tuple[tuple[int, ...], str]:
             if rank in range(1, n + 1):
                 ranks.append(int(rank))
     if len(ranks) != n or n == 0:
-        got = shortened(str(by_number), 120)
+        got = shorten(str(by_number), 120)
         raise NoVerdict(f"not a rank from 1 to {n} for each response: {got}: {entry.reasoning}")
     order = sorted(set(ranks))
     dense_ranks = tuple(order.index(rank) + 1 for rank in ranks)
@@ -422,7 +422,7 @@ def _check_finding(entry: _Entry, number: float, numbers: NumbersOfFindings) -> 
     if agreeing_numbers is None:
         return
     if number not in agreeing_numbers:
-        contradiction = f"found “{shortened(str(entry.finding), 40)}”, said {entry.verdict}"
+        contradiction = f"found “{shorten(str(entry.finding), 40)}”, said {entry.verdict}"
         raise NoVerdict(f"verdict contradicts its reasoning: {contradiction}: {entry.reasoning}")
 
 

@@ -30,7 +30,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rubrank._plain import shortened
+from rubrank._plain import shorten
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 from rubrank.judges.judge import Call, Language, Order
 from rubrank.judges.prompting.material import (
@@ -322,7 +322,7 @@ class _PromptParts:
             tuple(safe_messages),
             schema,
             prompt_version=f"{kind}-{self.frame.language} {', '.join(versions)}",
-            purpose=f"{shortened(about, 80)} ({kind})",
+            purpose=f"{shorten(about, 80)} ({kind})",
             shares_data=order == "data_first" and template is None,
             data=defuse(_join_parts(data)),
         )

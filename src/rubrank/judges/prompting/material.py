@@ -23,7 +23,7 @@ from hashlib import blake2b
 from itertools import count
 from typing import Any
 
-from rubrank._plain import encodable
+from rubrank._plain import join_surrogates
 from rubrank.judges.judge import Language
 from rubrank.judges.prompting.prompt_files import Prompt, PromptLanguage, fill
 from rubrank.rollouts.rollout import Rollout, ToolCall
@@ -61,7 +61,7 @@ _TOKEN = re.compile(
 
 def defuse(text: str) -> str:
     """Make a text safe to send: encodable, with control tokens of chat templates broken up."""
-    return _TOKEN.sub(lambda match: match[0] + UNSEEN, encodable(text))
+    return _TOKEN.sub(lambda match: match[0] + UNSEEN, join_surrogates(text))
 
 
 def make_fence_code(text: str) -> str:

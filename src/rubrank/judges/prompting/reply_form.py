@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from reprlib import repr as brief
 from typing import Any, NamedTuple, TypeAlias
 
-from rubrank._plain import encodable
+from rubrank._plain import join_surrogates
 from rubrank.errors import InvalidInput
 from rubrank.judges.prompting.material import as_text, fence
 from rubrank.judges.prompting.prompt_files import (
@@ -437,7 +437,7 @@ def _show_example(example: Example, responses: Sequence[str], finding: Any, verd
     lines = []
     if example.get("prompt"):
         lines.append(fence("user", as_text(example["prompt"])))
-    reply = {"reasoning": encodable(str(example["reasoning"]))}
+    reply = {"reasoning": join_surrogates(str(example["reasoning"]))}
     if finding is not None:
         reply["finding"] = finding
     reply["verdict"] = verdict

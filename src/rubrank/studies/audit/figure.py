@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from rubrank._files import atomic_write, suffix_error
-from rubrank.errors import optional_package
+from rubrank.errors import import_optional
 from rubrank.studies.audit.result import Audit, list_unmeasured, name_criterion
 from rubrank.studies.statistics import Estimate
 
@@ -79,7 +79,7 @@ def draw(audit: Audit, path: str | Path, *, title: str | None = None, dpi: int =
     suffix = file.suffix.lower()
     if suffix not in FORMATS:
         raise suffix_error(file, FORMATS)
-    matplotlib = optional_package("matplotlib", "draw", "'rubrank[plots]'")
+    matplotlib = import_optional("matplotlib", "draw", "'rubrank[plots]'")
     from matplotlib.font_manager import get_font_names
 
     installed = set(get_font_names())

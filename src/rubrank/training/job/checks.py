@@ -18,7 +18,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from rubrank._plain import shortened, word_list
+from rubrank._plain import shorten, word_list
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.training.job.config import Job, read_number
 
@@ -114,7 +114,7 @@ def check_known(
 
 def describe_error(error: BaseException) -> str:
     """The message of a library's error in one line that can be followed by a full stop."""
-    return shortened(" ".join(str(error).split()), 240).rstrip(".") or type(error).__name__
+    return shorten(" ".join(str(error).split()), 240).rstrip(".") or type(error).__name__
 
 
 # --------------------------------------------------------------------------------------------------- kinds and ranges
@@ -192,7 +192,7 @@ def check_values(
             kinds = dict.fromkeys(
                 _describe_kind(alternative) for alternative in (*alternatives, *more_kinds)
             )
-            raise InvalidInput(where, parameter, " or ".join(kinds), shortened(repr(value), 80), "")
+            raise InvalidInput(where, parameter, " or ".join(kinds), shorten(repr(value), 80), "")
         # If one of the types is an enumeration, only its words are allowed, even if the hint also has `str`.
         enum_words = [str(word.value) for kind in alternatives if _is_enum(kind) for word in kind]
         words = _WORDS.get(name) or enum_words or choices[name]

@@ -17,7 +17,7 @@ from importlib import import_module
 from inspect import getmembers, iscoroutinefunction, isfunction, signature
 from typing import Any
 
-from rubrank._plain import shortened
+from rubrank._plain import shorten
 from rubrank.errors import UnknownName
 from rubrank.training.job.config import Job
 from rubrank.training.job.data import ENVIRONMENT, STAGE
@@ -168,7 +168,7 @@ def _check_description(job: Job, place: str, path: str, function: Any) -> None:
         get_json_schema(function)
     except Exception as error:
         allowed = f"a function that can be described to a model: {path}"
-        got = shortened(" ".join(str(error).split()), 200).rstrip(".!")
+        got = shorten(" ".join(str(error).split()), 200).rstrip(".!")
         remedy = "Give it types, and a docstring with `Args:`."
         raise job.invalid(place, allowed, got, remedy) from None
 
@@ -197,6 +197,6 @@ def _import(job: Job, place: str, name: str) -> Any:
     try:
         return import_module(name)
     except (Exception, SystemExit) as error:  # a module's own code may raise anything
-        got = shortened(f"{name!r} ({type(error).__name__}: {' '.join(str(error).split())})", 240)
+        got = shorten(f"{name!r} ({type(error).__name__}: {' '.join(str(error).split())})", 240)
         remedy = "Put it beside the config, or on PYTHONPATH."
         raise job.invalid(place, "a module that can be imported", got, remedy) from None

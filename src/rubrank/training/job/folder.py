@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from rubrank._files import atomic_write
-from rubrank._plain import shortened, word_list
+from rubrank._plain import shorten, word_list
 from rubrank.errors import InvalidInput
 from rubrank.records.files import find_record_files
 from rubrank.training.job.config import Config, Job
@@ -308,6 +308,6 @@ def _refuse_change(
     job: Job, name: str, before: Mapping[str, Any], now: Mapping[str, Any], when: str, remedy: str
 ) -> NoReturn:
     """Raise InvalidInput about a setting that was changed."""
-    value_before = shortened(repr(before.get(name)), 60)
-    value_now = shortened(repr(now.get(name)), 60)
+    value_before = shorten(repr(before.get(name)), 60)
+    value_now = shorten(repr(now.get(name)), 60)
     raise job.invalid(name, f"{value_before}, {when}", value_now, remedy)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rubrank._plain import labelled, validate_model
+from rubrank._plain import format_labelled_line, validate_model
 from rubrank.errors import only_our_errors
 from rubrank.judges.judge import load_judges
 from rubrank.options import EngineOptions
@@ -359,7 +359,9 @@ def describe_plan(plan: Plan) -> str:
         lines.append(("branch", f"of {run}: {changes or 'nothing changed'}"))
     batch = f"{training.prompts_per_batch} prompts × {training.num_generations} rollouts"
     title = f"{plan.job.where}: {config.steps:,} steps, {batch} a batch, seed {config.seed}, to {plan.job.output}"
-    return "\n".join([title, *(labelled(label, text, width=_LABEL_WIDTH) for label, text in lines)])
+    return "\n".join(
+        [title, *(format_labelled_line(label, text, width=_LABEL_WIDTH) for label, text in lines)]
+    )
 
 
 def _describe_reward(plan: Plan) -> str:

@@ -20,7 +20,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
-from rubrank._plain import shortened, word_list, word_set
+from rubrank._plain import shorten, word_list, word_set
 from rubrank.errors import InvalidInput, RubrankError, UnknownName
 from rubrank.training.job.checks import check_known, check_values, describe_error
 from rubrank.training.job.components import check_tools
@@ -135,7 +135,7 @@ def _read_pretrained(job: Job, path: str, class_name: str) -> Any:
         allowed = "a folder that exists, or a name on the hub that answers"
         if Path(path).is_dir():
             allowed = "a folder that can be read"
-        got = shortened(f"{job.config.model.path!r} ({' '.join(str(error).split())})", 240)
+        got = shorten(f"{job.config.model.path!r} ({' '.join(str(error).split())})", 240)
         raise job.invalid("model.path", allowed, got) from None
 
 

@@ -21,7 +21,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, TypeAdapter
 
-from rubrank._plain import Strict, clean
+from rubrank._plain import Strict, replace_surrogates
 from rubrank.rollouts.rollout import Rollout, ToolCall
 from rubrank.verifiers.agentic.calls import find_best_pairs, read_arguments, write_call_key
 from rubrank.verifiers.shared.json_schema import BadSchema, find_schema_error
@@ -318,7 +318,7 @@ def says_error(result: Any, patterns: Sequence[str] = _ERROR_PATTERNS) -> bool:
         return str(result.get("status", "")).lower() in ("error", "failed", "failure")
     if not isinstance(result, str):
         return False
-    beginning = clean(result[:10_000])
+    beginning = replace_surrogates(result[:10_000])
     return any(compile_pattern(pattern).search(beginning) for pattern in patterns)
 
 

@@ -14,7 +14,7 @@ import json
 import re
 from functools import lru_cache
 
-from rubrank._plain import clean, refuse_constant
+from rubrank._plain import refuse_constant, replace_surrogates
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.prose import COMMAS
 from rubrank.texts.text import Text
@@ -368,7 +368,7 @@ def postscript(text: Text, *, postscript_marker: str, compat: Compat = "fixed") 
     marker = postscript_marker.strip()
     if compat == "upstream":
         word = _POSTSCRIPT_UPSTREAM.get(marker, marker.lower())
-        is_present = match_as_pattern(word).search(clean(text.raw.lower())) is not None
+        is_present = match_as_pattern(word).search(replace_surrogates(text.raw.lower())) is not None
         return is_present, f"{marker} {'found' if is_present else 'not found'}"
     # "P.S", "P. S": spaces between the characters of the marker do not matter.
     letters = r"\s?".join(re.escape(char) for char in re.sub(r"\s", "", marker.rstrip(".")))

@@ -29,7 +29,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import re2
 
-from rubrank._plain import clean
+from rubrank._plain import replace_surrogates
 from rubrank.texts.text import Text
 from rubrank.verifiers.shared.instruction import count_word
 from rubrank.verifiers.shared.patterns import compile_re2
@@ -202,7 +202,10 @@ def measure_count_like(level: Level, source: str) -> TextMeasure:
     compiled = compile_pattern(source)
 
     def count_matching(text: Text) -> Value:
-        return sum(compiled.search(clean(unit)) is not None for unit in list_units(text, level))
+        return sum(
+            compiled.search(replace_surrogates(unit)) is not None
+            for unit in list_units(text, level)
+        )
 
     return TextMeasure(f"{write_plural(level)} like /{source}/", count_matching, counts=True)
 
@@ -332,7 +335,10 @@ def require_end(targets: Sequence[str]) -> Test:
 def require_match(source: str) -> Test:
     """Require that the pattern is found in the piece."""
     compiled = compile_pattern(source)
-    return Test(f"like /{source}/", lambda value: compiled.search(clean(str(value))) is not None)
+    return Test(
+        f"like /{source}/",
+        lambda value: compiled.search(replace_surrogates(str(value))) is not None,
+    )
 
 
 def require_upper() -> Test:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import re2
 from pydantic import Field
 
-from rubrank._plain import clean, word_list, word_set
+from rubrank._plain import replace_surrogates, word_list, word_set
 from rubrank.texts.prose import (
     count_phrase,
     fold_phrase,
@@ -241,7 +241,7 @@ def forbidden_content(
         if _has_kind(kind, text.raw if kind in _KINDS_OF_MARKUP else visible_text.raw):
             present.append(kind)
     for pattern in patterns:
-        if compile_re2(pattern).search(clean(visible_text.raw)):
+        if compile_re2(pattern).search(replace_surrogates(visible_text.raw)):
             present.append(f"pattern {pattern!r}")
     if present:
         return False, f"forbidden: {', '.join(present[:5])}"

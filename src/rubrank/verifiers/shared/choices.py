@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from rubrank._plain import clean
+from rubrank._plain import replace_surrogates
 from rubrank.verifiers.shared.answers import DEFAULT, TAIL, Extractor, read_answer
 from rubrank.verifiers.shared.statements import (
     RETRACTION,
@@ -213,7 +213,7 @@ def find_choice(
 ) -> Choice:
     """Return the options that the answer chooses, and where they were found; no letters if it chooses none."""
     finder = _get_finder(options)
-    text = _replace_lookalikes(clean(text[-TAIL:]), finder.options)
+    text = _replace_lookalikes(replace_surrogates(text[-TAIL:]), finder.options)
     marks = [name for name in extractors if name not in ("stated", "last", "whole")]
     reading = read_answer(text, marks)
     if reading.explicit:

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 import re2
 
-from rubrank._plain import clean
+from rubrank._plain import replace_surrogates
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.text import Text
 from rubrank.verifiers.shared.patterns import compile_re2
@@ -147,5 +147,5 @@ def count_pattern(text: str, word: str, *, bounded: bool = False) -> int:
     """Count the word as the public checkers see it: see `match_as_pattern`."""
     pattern = match_as_pattern(word, bounded=bounded)
     if not isinstance(pattern, re.Pattern):
-        text = clean(text)  # RE2 needs valid UTF-8
+        text = replace_surrogates(text)  # RE2 needs valid UTF-8
     return sum(1 for _ in pattern.finditer(text))

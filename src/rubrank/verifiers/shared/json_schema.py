@@ -18,7 +18,7 @@ from jsonschema.exceptions import ValidationError
 from jsonschema.validators import extend
 from referencing import Registry
 
-from rubrank._plain import clean
+from rubrank._plain import replace_surrogates
 from rubrank.verifiers.shared.json_values import check_size, compile_pattern, write_canonical
 
 _MOST_STEPS = 100_000
@@ -96,7 +96,9 @@ def _make_plain(value: Any) -> Any:
 def _check_pattern(
     validator: Any, value: Any, instance: Any, schema: Any
 ) -> Iterator[ValidationError]:
-    if isinstance(instance, str) and not compile_pattern(value).search(clean(instance)):
+    if isinstance(instance, str) and not compile_pattern(value).search(
+        replace_surrogates(instance)
+    ):
         yield ValidationError(f"{instance[:60]!r} does not match {value!r}")
 
 
@@ -107,7 +109,7 @@ def _check_pattern_properties(
         return
     for pattern, subschema in value.items():
         for key in instance:
-            if compile_pattern(pattern).search(clean(key)):
+            if compile_pattern(pattern).search(replace_surrogates(key)):
                 yield from validator.descend(
                     instance[key], subschema, path=key, schema_path=pattern
                 )
@@ -121,7 +123,9 @@ def _check_additional_properties(
     properties = schema.get("properties", {})
     patterns = [compile_pattern(source) for source in schema.get("patternProperties", {})]
     for key in instance:
-        if key in properties or any(pattern.search(clean(key)) for pattern in patterns):
+        if key in properties or any(
+            pattern.search(replace_surrogates(key)) for pattern in patterns
+        ):
             continue
         if value is False:
             yield ValidationError(f"{key!r} is not a parameter")

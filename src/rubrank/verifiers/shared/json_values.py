@@ -18,7 +18,7 @@ from typing import Any, Literal, TypeAlias
 
 import re2
 
-from rubrank._plain import clean
+from rubrank._plain import replace_surrogates
 from rubrank.verifiers.shared.patterns import compile_re2
 
 CompareMode: TypeAlias = Literal["exact", "number", "casefold", "json", "regex"]
@@ -117,7 +117,7 @@ def is_match(expected: Any, actual: Any, mode: CompareMode, tolerance: float = 0
     if mode == "regex":
         if not isinstance(actual, str):
             actual = json.dumps(actual, ensure_ascii=False, default=str)
-        return compile_pattern(str(expected)).fullmatch(clean(actual)) is not None
+        return compile_pattern(str(expected)).fullmatch(replace_surrogates(actual)) is not None
     if mode == "number":
         expected_number = _read_number(expected)
         actual_number = _read_number(actual)

@@ -10,7 +10,7 @@ from typing import Any
 
 import re2
 
-from rubrank._plain import clean
+from rubrank._plain import replace_surrogates
 
 
 @lru_cache(maxsize=2048)
@@ -19,4 +19,4 @@ def compile_re2(source: str, *, case_sensitive: bool = True) -> Any:
     options = re2.Options()
     options.log_errors = False
     options.case_sensitive = case_sensitive
-    return re2.compile(clean(source), options)
+    return re2.compile(replace_surrogates(source), options)

@@ -29,7 +29,7 @@ import threading
 from functools import lru_cache
 from typing import Any
 
-from rubrank._plain import clean
+from rubrank._plain import replace_surrogates
 from rubrank.texts.lexicon import word_list
 from rubrank.verifiers.shared.language import detect_language
 
@@ -107,7 +107,7 @@ def split_japanese_tokens(text: str) -> tuple[tuple[str, str], ...]:
         return ()
     return tuple(
         (token.surface, token.part_of_speech.partition(",")[0])
-        for token in tokenizer.tokenize(clean(text[:_MOST_CHARACTERS]))
+        for token in tokenizer.tokenize(replace_surrogates(text[:_MOST_CHARACTERS]))
     )
 
 

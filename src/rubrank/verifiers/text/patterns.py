@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import re2
 from pydantic import Field
 
-from rubrank._plain import clean, word_list
+from rubrank._plain import replace_surrogates, word_list
 from rubrank.texts.text import Text
 from rubrank.verifiers.shared.patterns import compile_re2
 from rubrank.verifiers.shared.relation import Relation, holds
@@ -52,7 +52,7 @@ def regex(
     Not covered: look-around and back-references, which RE2 does not have.
     """
     compiled = _compile(pattern, where, case_sensitive)
-    raw = clean(text.raw)
+    raw = replace_surrogates(text.raw)
     if where == "anywhere":
         # Twice as many matches as `count` and two more decide every relation, so the search ends there.
         number = sum(1 for _ in islice(compiled.finditer(raw), 2 * count + 2))

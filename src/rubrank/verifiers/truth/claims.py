@@ -17,7 +17,7 @@ import itertools
 import re
 import unicodedata
 
-from rubrank._plain import clean, word_set
+from rubrank._plain import replace_surrogates, word_set
 from rubrank.texts.sentences import split_sentences
 from rubrank.verifiers.paper.language import load_converter
 from rubrank.verifiers.shared.statements import RETRACTION
@@ -97,7 +97,7 @@ _APPOSITION_WORDS = word_set("""
 
 def normalise(text: str) -> str:
     """Return the text in lower case, normal width and Simplified characters, without punctuation and articles."""
-    text = unicodedata.normalize("NFKC", clean(text)).casefold()
+    text = unicodedata.normalize("NFKC", replace_surrogates(text)).casefold()
     if not text.isascii():
         text = load_converter("t2s").convert(text)
     letters = ""
@@ -173,7 +173,7 @@ def _is_claimed_in(sentence: str, truth: str, question: str) -> bool:
 
 def _simplify(text: str) -> str:
     """Return the text in one width, in Simplified characters, with single spaces."""
-    text = unicodedata.normalize("NFKC", clean(text))
+    text = unicodedata.normalize("NFKC", replace_surrogates(text))
     if not text.isascii():
         text = load_converter("t2s").convert(text).replace("ß", "ss")
     return " ".join(text.split())

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field
 
-from rubrank._plain import clean
+from rubrank._plain import replace_surrogates
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.prose import list_items, strip_decoration
 from rubrank.verifiers.shared.answers import DEFAULT, TAIL, AnswerReading, Extractor, read_answer
@@ -251,12 +251,14 @@ def _compare_mathematics(case: _Case, seconds: float) -> Answer:
         written = find_formula(reading.text, whole=True) or reading.text
     else:
         written = find_last_formula(case.answer[-TAIL:])
-    result = read_formula(clean(written))
+    result = read_formula(replace_surrogates(written))
     reasons: list[str] = []
     for truth in case.truths:
-        expected = read_formula(clean(truth))
+        expected = read_formula(replace_surrogates(truth))
         is_same = compare_formulas(expected, result, is_marked=reading.explicit)
-        if reading.explicit and compare_formulas(expected, read_formula(clean(reading.text))):
+        if reading.explicit and compare_formulas(
+            expected, read_formula(replace_surrogates(reading.text))
+        ):
             is_same = True
         if is_same is None:
             is_same, reason = _compute_equality(expected.core, result.core, seconds)
