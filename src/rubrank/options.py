@@ -60,7 +60,7 @@ from rubrank._choices import (
 from rubrank._plain import Strict, explain_complaints
 from rubrank.errors import InvalidInput, UnknownOption
 
-_PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%")
+_PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%")  # "70%", "12.5 %"
 _ModelT = TypeVar("_ModelT", bound=BaseModel)
 
 
@@ -94,6 +94,7 @@ def read_pairs(name: str, texts: Iterable[Any]) -> dict[str, str]:
     """Read the entries `NAME=VALUE` of an option as a mapping. Raises InvalidInput if a name is there twice."""
     values: dict[str, str] = {}
     for text in texts:
+        # At the last "=": the name of a criterion may contain one, a number may not.
         key, equals, value = str(text).rpartition("=")
         if not equals or not key:
             raise InvalidInput(
@@ -110,7 +111,7 @@ def read_pairs(name: str, texts: Iterable[Any]) -> dict[str, str]:
     return values
 
 
-def _read_adjustment(field: str, text: str) -> dict[str, Any]:
+def _parse_adjustment(field: str, text: str) -> dict[str, Any]:
     """Parse `remove` or `attenuate:0.5:uniform` into fields of AttributeOptions."""
     word, *parts = text.split(":")
     if word == "remove" and not parts:
@@ -221,7 +222,7 @@ class AttributeOptions(Options):
         name, equals, rule = value.rpartition("=")
         if not equals:
             return {"name": value}
-        return {"name": name, **_read_adjustment("attributes", rule)}
+        return {"name": name, **_parse_adjustment("attributes", rule)}
 
     @field_validator("start", mode="before")
     @classmethod
@@ -385,7 +386,7 @@ class RewardOptions(Options):
     @field_validator("adjust")
     @classmethod
     def _check_adjust(cls, value: str) -> str:
-        _read_adjustment("adjust", value)
+        _parse_adjustment("adjust", value)
         return value
 
     @field_validator("adjust_criteria", mode="before")
@@ -416,7 +417,7 @@ class RewardOptions(Options):
         share = attribute.attenuate
         draw = attribute.draw
         if "attenuate" not in attribute.model_fields_set:
-            default = _read_adjustment("adjust", self.adjust)
+            default = _parse_adjustment("adjust", self.adjust)
             share = default["attenuate"]
             draw = default.get("draw", "fixed")
         return None if share is None else (share, draw)

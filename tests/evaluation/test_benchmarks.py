@@ -10,7 +10,7 @@ from rubrank.evaluation.benchmark import Answer
 from rubrank.evaluation.benchmarks import BENCHMARKS, benchmark_class, find_benchmark
 from rubrank.evaluation.benchmarks.judged_questions import read_grade
 from rubrank.evaluation.benchmarks.longproc import is_solution
-from rubrank.evaluation.benchmarks.open_ended import read_label
+from rubrank.evaluation.benchmarks.open_ended import read_verdict
 from rubrank.evaluation.comparison import compare
 from rubrank.evaluation.generation import ask_items
 from rubrank.evaluation.runs import score_rows
@@ -265,7 +265,7 @@ def test_arena_hard_counts_strong_labels_three_times():
     run = score_rows(rows, find_benchmark("arena-hard-v2"), judge=said)
     assert run.metrics["win rate"] == pytest.approx(100 * 3.5 / 4)
     assert run.missing["a game is missing"] == 1
-    assert read_label("[[A>>>B]] [[C]]") is None
+    assert read_verdict("[[A>>>B]] [[C]]") is None
 
 
 def test_arena_hard_style_control_takes_length_out():

@@ -174,6 +174,7 @@ def split_pairs(
     """Read texts of the form NAME=VALUE. field, form: the option and its form, for errors."""
     pairs = {}
     for text in texts or ():
+        # At the first "=": a field has none in its name, a column may.
         name, equals, value = text.partition("=")
         if not equals or not name or not value:
             raise InvalidInput(owner="options", parameter=field, allowed=form, got=repr(text))

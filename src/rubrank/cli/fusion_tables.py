@@ -69,7 +69,7 @@ def _describe_rubric(summary: Summary) -> str:
 
 
 def _describe_size(summary: Summary) -> str:
-    """Return such as "6 rollouts in 2 groups, 0 without signal"."""
+    """Return a text such as "6 rollouts in 2 groups, 0 without signal"."""
     rollouts = counted(summary.rollouts, "rollout")
     groups = counted(summary.groups, "group")
     return f"{rollouts} in {groups}, {summary.no_signal:,} without signal"

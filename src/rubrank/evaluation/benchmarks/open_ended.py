@@ -24,9 +24,8 @@ from rubrank.evaluation.benchmark import (
 from rubrank.evaluation.judge import fill_prompt, parse_json_object
 from rubrank.evaluation.ratings import fit_ratings
 
-# -------------------------------------------------------------------------------------------------------- Arena-Hard
-
-_LABEL = re.compile(r"\[\[([AB<>=]+)\]\]")
+# Arena-Hard
+_VERDICT = re.compile(r"\[\[([AB<>=]+)\]\]")  # "[[A>>B]]"
 GAMES: dict[str, tuple[float, int]] = {
     "A>>B": (1.0, 3),
     "A>B": (1.0, 1),
@@ -39,18 +38,37 @@ GAMES: dict[str, tuple[float, int]] = {
     "B<A": (1.0, 1),
     "B<<A": (1.0, 3),
 }
-"""Label → (outcome for A, games that it counts as)."""
+"""Verdict → (outcome for A, number of games that it counts as)."""
 STYLES = ("token_len", "header_count", "list_count", "bold_count")
 _BOOTSTRAPS = 100
-_STYLE_PRIOR = (
-    1e-3  # precision of the prior on the ratings; small, because there are only two models
-)
+# Precision of the prior on the ratings with style control; small, because there are only two models.
+_STYLE_PRIOR = 1e-3
+
+# EQ-Bench
+CRITERIA = word_list("""
+    depth_of_insight authentic_eu causal_attribution theory_of_mind incisiveness reading_between_lines correctness
+    overall_eq
+""")
+COUNTED = word_list("""
+    demonstrated_empathy pragmatic_ei depth_of_insight social_dexterity emotional_reasoning message_tailoring
+    theory_of_mind subtext_identification intellectual_grounding correctness
+""")
+"""Criteria of the rubric on which more is better; the others describe a style."""
+_RATING_PRIOR = 1.0  # precision of the prior on the ratings of models
+_MOST_PLUSES = 5
+# "A0488+++": the winner of a criterion, and by how many pluses
+_WINNER = re.compile(r"\s*(\w+?)\s*(\+{1,5})\s*")
+# "A0488:test / A1234:other": which respondent is which model
+_ORDER = re.compile(r"\s*(\w+)\s*:\s*(test|other)\s*/\s*(\w+)\s*:\s*(test|other)\s*")
 
 
-def read_label(reply: str) -> str | None:
-    """Return the last label of a reply; None if it has none."""
-    labels = [label for label in _LABEL.findall(reply) if label in GAMES]
-    return labels[-1] if labels else None
+# -------------------------------------------------------------------------------------------------------- Arena-Hard
+
+
+def read_verdict(reply: str) -> str | None:
+    """Return the last verdict of a reply, such as "A>>B"; None if it has none."""
+    verdicts = [verdict for verdict in _VERDICT.findall(reply) if verdict in GAMES]
+    return verdicts[-1] if verdicts else None
 
 
 class ArenaHard(Benchmark):
@@ -59,7 +77,7 @@ class ArenaHard(Benchmark):
     game 1: A is the baseline;  game 2: A is the model       ">>" counts as three games, ">" as one, "=" as half a win
 
     500 hard prompts (baseline o3-mini) and 250 creative ones (baseline Gemini 2.0 Flash) are reported separately. The
-    last label of a reply counts; an item with a missing game is left out and counted. `style="controlled"` fits the
+    last verdict of a reply counts; an item with a missing game is left out and counted. `style="controlled"` fits the
     games with length, headings, bold print and lists as attributes, and reports the win rate at equal style.
     """
 
@@ -85,14 +103,15 @@ class ArenaHard(Benchmark):
         return super().output(row)
 
     def published_score(self, item: Row, row: Row) -> ItemScore | None:
-        """Return the score from the labels of published games."""
+        """Return the score from the verdicts of published games; None if the row has no games."""
         games = row.get("games")
         if not games:
             return None
-        labels = [game.get("score") if game else None for game in games]
-        return self._score_games(
-            {**item, **row}, [label if label in GAMES else None for label in labels]
-        )
+        verdicts = []
+        for game in games:
+            verdict = game.get("score") if game else None
+            verdicts.append(verdict if verdict in GAMES else None)
+        return self._score_games({**item, **row}, verdicts)
 
     def questions(self, item: Row, output: str) -> list[Messages]:
         """Return two games, with positions swapped; on hard prompts the judge first answers the prompt itself."""
@@ -101,43 +120,45 @@ class ArenaHard(Benchmark):
         return [fill_prompt(template, prompt=item["prompt"], a=a, b=b) for a, b in pairs]
 
     def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
-        """Return the score from the labels of both games."""
-        labels = [None if answer.text is None else read_label(answer.text) for answer in answers]
-        return self._score_games(item, labels)
+        """Return the score from the verdicts of both games."""
+        verdicts = [
+            None if answer.text is None else read_verdict(answer.text) for answer in answers
+        ]
+        return self._score_games(item, verdicts)
 
-    def _score_games(self, item: Row, labels: Sequence[str | None]) -> ItemScore:
-        """Score both games of a prompt; missing if one of them has no label."""
-        category = {"category": str(item.get("category") or "all")}
-        if len(labels) != 2 or None in labels:
-            return self.missing_score(item, "a game is missing", labels=category)
-        baseline_outcome, first_games = GAMES[str(labels[0])]
-        model_outcome, second_games = GAMES[str(labels[1])]
+    def _score_games(self, item: Row, verdicts: Sequence[str | None]) -> ItemScore:
+        """Score both games of a prompt; missing if one of them has no verdict."""
+        labels = {"category": str(item.get("category") or "all")}
+        if len(verdicts) != 2 or None in verdicts:
+            return self.missing_score(item, "a game is missing", labels=labels)
+        # In the first game the baseline is A, in the second the model is.
+        baseline_outcome, first_games = GAMES[str(verdicts[0])]
+        model_outcome, second_games = GAMES[str(verdicts[1])]
         won = (1.0 - baseline_outcome) * first_games + model_outcome * second_games
         values = {"won": won, "games": float(first_games + second_games), **_contrast_styles(item)}
-        return ItemScore(self.item_id(item), values, f"{labels[0]}, {labels[1]}", labels=category)
+        return ItemScore(
+            self.item_id(item), values, reason=f"{verdicts[0]}, {verdicts[1]}", labels=labels
+        )
 
     def metrics(self, scores: Sequence[ItemScore]) -> Metrics:
         """Return the win rate with a 90% interval, by category and over the categories."""
         by_category: dict[str, list[ItemScore]] = {}
         for score in scores:
             by_category.setdefault(score.labels["category"], []).append(score)
-        rng_seed = int(self.options["seed"])
         rates = []
         metrics: Metrics = {}
         for category, members in sorted(by_category.items()):
             name = f"win rate/{category}"
             rate = self._compute_win_rate(members)
-            rng = np.random.default_rng(rng_seed)
-            draws = [
-                self._compute_win_rate(
-                    [members[i] for i in rng.integers(0, len(members), len(members))]
-                )
-                for _ in range(_BOOTSTRAPS)
-            ]
-            low, high = np.quantile(draws, (0.05, 0.95)).tolist()
+            rng = np.random.default_rng(int(self.options["seed"]))
+            resampled_rates = []
+            for _ in range(_BOOTSTRAPS):
+                drawn = rng.integers(0, len(members), len(members))
+                resampled_rates.append(self._compute_win_rate([members[i] for i in drawn]))
+            low, high = np.quantile(resampled_rates, (0.05, 0.95)).tolist()
             metrics |= {name: rate, f"{name}/5%": low, f"{name}/95%": high}
             rates.append(rate)
-        return {"win rate": sum(rates) / len(rates) if rates else float("nan"), **metrics}
+        return {"win rate": mean(rates), **metrics}
 
     def _compute_win_rate(self, scores: Sequence[ItemScore]) -> float:
         """Return the win rate in percent, as it is or at equal style."""
@@ -178,20 +199,6 @@ def _sum_counts(value: Any) -> float:
 
 
 # --------------------------------------------------------------------------------------------------------- EQ-Bench
-
-CRITERIA = word_list("""
-    depth_of_insight authentic_eu causal_attribution theory_of_mind incisiveness reading_between_lines correctness
-    overall_eq
-""")
-COUNTED = word_list("""
-    demonstrated_empathy pragmatic_ei depth_of_insight social_dexterity emotional_reasoning message_tailoring
-    theory_of_mind subtext_identification intellectual_grounding correctness
-""")
-"""Criteria of the rubric on which more is better; the others describe a style."""
-_RATING_PRIOR = 1.0  # precision of the prior on the ratings of models
-_MOST_PLUSES = 5
-_WINNER = re.compile(r"\s*(\w+?)\s*(\+{1,5})\s*")
-_ORDER = re.compile(r"\s*(\w+)\s*:\s*(test|other)\s*/\s*(\w+)\s*:\s*(test|other)\s*")
 
 
 @dataclass(frozen=True)
