@@ -118,7 +118,8 @@ class Strict(Immutable):
 
     @model_validator(mode="before")
     @classmethod
-    def _spell_booleans(cls, data: Any) -> Any:
+    def _refuse_booleans_as_numbers(cls, data: Any) -> Any:
+        """Replace True by "true" where a number is expected, so that pydantic refuses it instead of reading 1."""
         if not isinstance(data, Mapping):
             return data
         values = dict(data)
@@ -130,19 +131,26 @@ class Strict(Immutable):
 
 
 def _spell_booleans(annotation: Any, value: Any) -> Any:
-    """Return the value with "true" and "false" as text where a number is expected: pydantic accepts True as 1."""
+    """Return the value with "true" and "false" in place of booleans where the annotation expects a number.
+
+    For `dict[str, float]`, {"Facts": True} becomes {"Facts": "true"}.
+    """
     if not isinstance(value, bool | Mapping | list | tuple):
         return value
     alternatives = _list_alternatives(annotation)
     if isinstance(value, bool):
-        is_number = int in alternatives or float in alternatives
-        return str(value).lower() if is_number and bool not in alternatives else value
+        is_number_expected = int in alternatives or float in alternatives
+        if is_number_expected and bool not in alternatives:
+            return "true" if value else "false"
+        return value
     for alternative in alternatives:
+        # Of `list[float]` and `tuple[float, ...]` [float], of `dict[str, float]` [str, float]
         item_types = [item_type for item_type in get_args(alternative) if item_type is not ...]
         if not item_types:
             continue
         if isinstance(value, Mapping):
-            value = {key: _spell_booleans(item_types[-1], item) for key, item in value.items()}
+            value_type = item_types[-1]
+            value = {key: _spell_booleans(value_type, item) for key, item in value.items()}
             continue
         if len(item_types) == 1:
             item_types *= len(value)

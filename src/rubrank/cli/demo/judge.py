@@ -108,14 +108,21 @@ def _make_rankings(
 
 def _format_ranking(places: Places, order: Sequence[int]) -> str:
     """Write the reply, with the responses numbered as in the prompt: `order[0]` is response 1."""
-    rank = {i: number for number, place in enumerate(places, 1) for i in place}
-    comment = {i: text for place in places for i, text in place.items()}
-    rollout_of_number = dict(enumerate(order, 1))
-    return _format_reply(
-        reasoning="\n".join(f"{number}: {comment[i]}" for number, i in rollout_of_number.items()),
-        finding=[number for number, i in rollout_of_number.items() if rank[i] == 1],
-        verdict={str(number): rank[i] for number, i in rollout_of_number.items()},
-    )
+    rank_of_rollout = {}
+    comment_on_rollout = {}
+    for rank, place in enumerate(places, 1):
+        for i, comment in place.items():
+            rank_of_rollout[i] = rank
+            comment_on_rollout[i] = comment
+    comments = []
+    best_numbers = []
+    ranks = {}
+    for number, i in enumerate(order, 1):
+        comments.append(f"{number}: {comment_on_rollout[i]}")
+        ranks[str(number)] = rank_of_rollout[i]
+        if rank_of_rollout[i] == 1:
+            best_numbers.append(number)
+    return _format_reply(reasoning="\n".join(comments), finding=best_numbers, verdict=ranks)
 
 
 def _make_verdicts(

@@ -204,15 +204,10 @@ def _show_estimate(
         )
         return
     headings = ["", f"{USUAL['items']} items per writer", f"at most ({MOST['items']})"]
-    purposes = {"judge": "calls of judges"}
-    lines = [
-        [
-            purposes.get(purpose, f"calls to {purpose}"),
-            f"{usual.calls[purpose]:,}",
-            f"{most.calls[purpose]:,}",
-        ]
-        for purpose in most.calls
-    ]
+    lines = []
+    for purpose in most.calls:
+        label = "calls of judges" if purpose == "judge" else f"calls to {purpose}"
+        lines.append([label, f"{usual.calls[purpose]:,}", f"{most.calls[purpose]:,}"])
     lines.append(["tokens in", f"{usual.input_tokens:,}", f"{most.input_tokens:,}"])
     lines.append(["tokens out, at most", f"{usual.output_tokens:,}", f"{most.output_tokens:,}"])
     currency = f" in {writers.currency}" if writers.currency else ""
@@ -227,11 +222,13 @@ def _count_items(drafted: Sequence[DraftedRubric]) -> dict[str, Any]:
     """Count the prompts, and how many of their items were compiled, activated, written and dropped."""
     items = [item for rubric in drafted for item in rubric.items]
     kept_steps = Counter(item.step.removesuffix(" by a model") for item in items if item.kept)
+    with_compiled = 0
+    for rubric in drafted:
+        if any(item.step.startswith("compiled") for item in rubric.items):
+            with_compiled += 1
     return {
         "prompts": len(drafted),
-        "with_compiled": sum(
-            any(item.step.startswith("compiled") for item in rubric.items) for rubric in drafted
-        ),
+        "with_compiled": with_compiled,
         "compiled": kept_steps["compiled"],
         "activated": kept_steps["activated"],
         "written": kept_steps["written"],

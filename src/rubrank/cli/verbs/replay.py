@@ -127,13 +127,13 @@ def replay(
     data = result.as_dict()
     if winners:
         # For each group and rule the winning rollout; None for a tie.
-        data["winners"] = {
-            group: {
-                rule.rule: None if rule.winner[g] < 0 else int(rule.winner[g])
-                for rule in result.rules
-            }
-            for g, group in enumerate(result.groups)
-        }
+        data["winners"] = {}
+        for g, group in enumerate(result.groups):
+            winner_of_rule = {}
+            for rule in result.rules:
+                winner = int(rule.winner[g])
+                winner_of_rule[rule.rule] = None if winner < 0 else winner
+            data["winners"][group] = winner_of_rule
     print_json(data)
 
 
