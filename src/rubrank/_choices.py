@@ -25,7 +25,7 @@ GateShape: TypeAlias = Literal["linear", "smoothstep"]
 GateMissing: TypeAlias = Literal["pass", "fail"]
 """What a missing score does at the gate."""
 Thinking: TypeAlias = Literal["auto", "tags", "prefilled"]
-"""How completions begin: within reasoning or not."""
+"""Whether completions start inside the reasoning: "prefilled" always, "tags" never, "auto" as the prompt shows."""
 
 # Limits of the priors of RLVR²: beyond these, rounding decides a fit rather than the data.
 SMALLEST_PRIOR = 1e-9

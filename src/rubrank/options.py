@@ -331,7 +331,7 @@ class RewardOptions(Options):
     )
     edition: Edition | None = option(
         None,
-        "paper: the paper's settings: span model, wins ordinal, lift 0, no control, or pool group if asked for.",
+        "paper: the paper's settings: span model, wins ordinal, lift 0, and pool group if attributes are controlled.",
     )
     outcomes: Outcomes = option(
         "hard",
@@ -534,8 +534,8 @@ class EngineOptions(RewardOptions):
     )
     thinking: Thinking = option(
         "auto",
-        "How completions begin: prefilled, within reasoning that the chat template opened; tags, as they are; auto, as "
-        "the prompt shows.",
+        "Whether completions start inside the reasoning, because the chat template opened it. prefilled: always; tags: "
+        "never; auto: if the prompt ends in the opening tag.",
     )
 
     @field_validator("cache")

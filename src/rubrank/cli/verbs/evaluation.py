@@ -189,11 +189,13 @@ def run(
             help="Inspect's name of the model: hf/PATH, or openai-api/NAME/MODEL with --base-url."
         ),
     ],
-    suite: Annotated[str, typer.Option(help="A named suite.")] = "rlvr2",
+    suite: Annotated[str, typer.Option(help="The suite of benchmarks.")] = "rlvr2",
     only: Annotated[
         str | None, typer.Option(help="Only these benchmarks of the suite, as a,b.")
     ] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Items per benchmark.")] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Most items of each benchmark; default: all.")
+    ] = None,
     data: _Data = None,
     judges: _Judges = None,
     output: Annotated[
