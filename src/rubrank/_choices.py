@@ -3,27 +3,27 @@
 from typing import Literal, TypeAlias
 
 Draw: TypeAlias = Literal["fixed", "bernoulli", "uniform"]
-"""How `attenuate` draws the share of an attribute's influence that it removes."""
+"""How `attenuate` draws the share of an attribute's influence that it removes from each group."""
 Pool: TypeAlias = Literal["batch", "run", "group"]
-"""The rollouts from which the influence of an attribute is estimated."""
+"""The rollouts from which the influence of an attribute is estimated: this batch, all batches so far, or the group."""
 Span: TypeAlias = Literal["model", "unit", "sd"]
-"""Utilities as the model fits them, or scaled so that each criterion has the same span, or standard deviation."""
+"""model: utilities as fitted; unit, sd: scaled so that each criterion has a span, or a standard deviation, of 1."""
 Wins: TypeAlias = Literal["ordinal", "graded"]
-"""All wins count the same, or a win counts more if the scores differ more."""
+"""ordinal: all wins count the same; graded: a win counts more if the scores differ more."""
 Width: TypeAlias = Literal["domain", "run"]
-"""The difference of scores that counts as a full win: a share of the criterion's domain, or of its recent scores."""
+"""With graded wins, what a full win is a share of: the criterion's domain, or the range of its recent scores."""
 Edition: TypeAlias = Literal["paper"]
-"""A named set of settings."""
+"""A named set of settings; paper: those of the paper."""
 Scale: TypeAlias = Literal["ranking", "utility"]
-"""Rewards from 0 to 1, or advantages."""
+"""ranking: rewards from 0 to 1; utility: advantages."""
 Outcomes: TypeAlias = Literal["hard", "soft"]
-"""Comparisons by scores alone, or weighted by how sure the verdicts are."""
+"""hard: scores are compared as they are; soft: weighted by how sure the verdicts are."""
 Penalties: TypeAlias = Literal["rank", "ignore"]
-"""What a rule without a gate does with low-quality criteria."""
+"""What a rule without a gate does with low-quality criteria: rank by them, as by others, or ignore them."""
 GateShape: TypeAlias = Literal["linear", "smoothstep"]
-"""The factor of the soft gate between 0 and its threshold."""
+"""The shape of the gate's factor between a low-quality mean of 0 and the threshold."""
 GateMissing: TypeAlias = Literal["pass", "fail"]
-"""What a missing score does at the gate."""
+"""What a missing score of a gate criterion does."""
 Thinking: TypeAlias = Literal["auto", "tags", "prefilled"]
 """Whether completions start inside the reasoning: "prefilled" always, "tags" never, "auto" as the prompt shows."""
 

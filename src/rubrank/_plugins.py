@@ -119,17 +119,19 @@ class Imported:
 
 
 def _import_all(modules: tuple[str, ...]) -> Imported:
+    """Import the modules: what unpickling an `Imported` calls."""
     for module in modules:
         import_module(module)
     return Imported(modules)
 
 
 def find_importing_module() -> str:
-    """Name of the user's module that calls the library while it is being imported; "" without such a module.
+    """Return the name of the user's module whose import is calling the library; "" if no module is being imported.
 
     Another process can repeat such a registration by importing the module. It cannot repeat what a script (__main__) or
     a function registers.
     """
+    # The first caller outside of rubrank.
     frame = sys._getframe(1)
     while frame.f_back is not None:
         package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
