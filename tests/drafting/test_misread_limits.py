@@ -89,3 +89,9 @@ def test_a_limit_on_a_letter_does_not_forbid_it(prompt):
 def test_a_story_ends_where_the_length_of_the_response_begins():
     (constraint,) = compile_prompt("Write a story about a boy who sails to the moon in at least 300 words.")
     assert constraint.params == {"relation": "at least", "num_words": 300}
+
+
+def test_begin_does_not_name_an_example():
+    """Three times one word in capitals is not three words in capitals; "e.g." would make it an example of them."""
+    prompt = 'Begin the story and use the word "tide" in capital letters at least 3 times.'
+    assert "change_case:capital_word_frequency" not in [constraint.verifier for constraint in compile_prompt(prompt)]

@@ -262,9 +262,13 @@ def _read_parquet_rows(path: Path) -> Iterator[tuple[int, str]]:
             part = frame.select("record").slice(start, _PARQUET_ROWS).collect()["record"]
             yield from enumerate(part, start + 1)
     except polars.exceptions.PolarsError as error:
-        allowed = "a Parquet file that write_records wrote"
-        remedy = "Score tables are for `rubrank fuse`."
-        raise BadTable(str(path), "records", allowed, str(error).splitlines()[0], remedy) from None
+        raise BadTable(
+            str(path),
+            "records",
+            allowed="a Parquet file that write_records wrote",
+            got=str(error).splitlines()[0],
+            remedy="Score tables are for `rubrank fuse`.",
+        ) from None
 
 
 def _write_parquet(path: Path, records: Iterable[GroupRecord]) -> int:
@@ -300,11 +304,19 @@ def parse_record(line: str, where: str) -> GroupRecord:
             record = GroupRecord.model_validate(json.loads(line))
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(map(str, first["loc"])) or "line"
-        allowed = f"that of a record ({first['msg']})"
-        remedy = "Records are written by write_records, `rubrank record` or a trainer."
-        raise BadTable(where, place, allowed, repr(first.get("input"))[:80], remedy) from None
+        raise BadTable(
+            where,
+            ".".join(map(str, first["loc"])) or "line",
+            allowed=f"that of a record ({first['msg']})",
+            got=repr(first.get("input"))[:80],
+            remedy="Records are written by write_records, `rubrank record` or a trainer.",
+        ) from None
     if record.version > VERSION:
-        remedy = "Use a newer rubrank to read it."
-        raise BadTable(where, "version", f"at most {VERSION}", str(record.version), remedy)
+        raise BadTable(
+            where,
+            "version",
+            allowed=f"at most {VERSION}",
+            got=str(record.version),
+            remedy="Use a newer rubrank to read it.",
+        )
     return record

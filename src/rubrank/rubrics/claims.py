@@ -359,9 +359,9 @@ def _claim_language(params: Params) -> Iterator[Claim]:
 
 @claims("IFBench")
 def _claim_ifbench_item(params: Params) -> Iterator[Claim]:
-    from rubrank.rubrics.public import ifeval_criteria
+    from rubrank.rubrics.public import make_ifeval_criteria
 
-    for criterion in ifeval_criteria(params["instruction_id_list"], params.get("kwargs")):
+    for criterion in make_ifeval_criteria(params["instruction_id_list"], params.get("kwargs")):
         yield from list_claims(criterion.decided_by.name, resolve_params(criterion))
 
 

@@ -172,7 +172,7 @@ def _is_list(data: Any) -> bool:
 # --------------------------------------------------------------------------------------------- instructions of IFEval
 
 
-def ifeval_criteria(
+def make_ifeval_criteria(
     ids: Sequence[str], kwargs: Sequence[Mapping[str, Any] | None] | None
 ) -> list[Criterion]:
     """Return the criteria of a row of IFEval or IFBench."""

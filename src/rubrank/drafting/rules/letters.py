@@ -198,7 +198,8 @@ _NUMBER_OF_CAPITAL_WORDS = pattern(
     r"(?P<unit>\s+(?:\w+\s){0,2}?(?:words?|times?|phrases?|terms?|acronyms?)\b)?",
 )
 _STRING_OR_LETTER = re.compile(r"⟨s\d+⟩|\bletter\b")
-_EXAMPLE = re.compile(r"such as|like|eg")
+# Whole words: "begin" and "likely" name no example. "e.g." has lost its points by then.
+_EXAMPLE = re.compile(r"\b(?:such as|like|eg)\b")
 # "all of your words", "every letter", "the entire text"
 _ALL_WORDS = pattern(
     r"\b(?:all|every|each)(?: of)?(?: the| your)? (?:words?|letters?|text)|\bentire|\bwhole|\bonly"
