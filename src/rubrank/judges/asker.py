@@ -1,12 +1,15 @@
 """Askers that wrap other askers, and functions that all kinds of judges share.
 
+An asker answers a call (a prompt for a judge) with a reply. It is the client of an endpoint, a local model, or a script
+in tests; the protocol is `Asker` in `judges/judge.py`. An asker may also have a method `unreadable`, to be told of
+replies that are useless.
+
     WrappedAsker(asker)       passes calls on; the base class of askers that change calls or look at replies
-    SampledAsker(asker, 3)    the fourth answer to every call
-    report_if_unreadable(…)   report a reply in which a verdict could not be found
+    SampledAsker(asker, 3)    asks for the fourth answer to every call, for judges that vote (samples count from 0)
+
+    report_if_unreadable(…)   tell the asker of a reply in which a verdict could not be found
     gather_all(…)             run several coroutines at the same time; the first error cancels the rest
     check_judgment(…)         check what a user's kind of judge returned
-
-An `Asker` answers a call with a reply: the client of an endpoint, a local model, or a script in tests.
 """
 
 from __future__ import annotations
@@ -26,13 +29,13 @@ from rubrank.verifiers.verifier import Verdict
 T = TypeVar("T")
 
 AskerOf: TypeAlias = Callable[[Judge], Asker]
-"""Returns the asker of a judge, or of a member of a panel."""
+"""A function that returns the asker of a judge, or of a member of a panel."""
 
-_NUMBERS = (int, float, np.number, type(None))  # bool is an int: True is 1, as for verifiers
+_VERDICT_VALUES = (int, float, np.number, type(None))  # bool is an int: True is 1, as for verifiers
 
 
 class CountedKind(JudgeKind, Protocol):
-    """A kind that knows beforehand how many calls it will make."""
+    """A kind of judge that knows beforehand how many calls it will make."""
 
     def calls(self, question: Question, judge: Judge) -> int:
         """Return how many calls it will make at most for this question."""
@@ -44,7 +47,8 @@ def report_if_unreadable(
 ) -> None:
     """Tell the asker of a reply in which a verdict could not be found, so that the next run sends the call again.
 
-    A judge that declined was understood, and is not asked again. An asker without `unreadable` is told nothing.
+    verdicts: what was found in the reply. A judge that declined was understood, and is not asked again. A call that
+    failed is not reported, because its reply has no text. An asker without `unreadable` is told nothing.
     """
     is_unreadable = any(
         verdict.value is None and not isinstance(verdict, Declined) for verdict in verdicts
@@ -77,7 +81,7 @@ class WrappedAsker:
 
 
 class SampledAsker(WrappedAsker):
-    """Asks for answer number `sample` to every call."""
+    """Asks for answer number `sample` to every call, counted from 0."""
 
     def __init__(self, asker: Asker, sample: int) -> None:
         super().__init__(asker)
@@ -92,20 +96,18 @@ class SampledAsker(WrappedAsker):
         super().unreadable(replace(call, sample=self._sample), reply)
 
 
-# ---------------------------------------------------------------------------------------------------------- contracts
-
-
 def check_judgment(kind: str, question: Question, judgment: Any) -> Judgment:
-    """Return the judgment of a user's kind, with values outside a criterion's domain made missing.
+    """Check the judgment of a kind of judge that a user has written, and return it.
 
-    Raises InvalidInput if it does not keep the contract.
+    Values outside the domain of their criterion are replaced by missing verdicts, in the judgment itself. Raises
+    InvalidInput if it is not a judgment, or about other cells than the question.
     """
     owner = f"judge kind {kind!r}"
     remedy = "See `rubrank help extending`."
     if not isinstance(judgment, Judgment):
         raise InvalidInput(
-            owner,
-            "what it returns",
+            owner=owner,
+            parameter="what it returns",
             allowed="a rubrank.Judgment",
             got=brief(judgment),
             remedy=remedy,
@@ -114,11 +116,11 @@ def check_judgment(kind: str, question: Question, judgment: Any) -> Judgment:
     criteria = {criterion.name: criterion for criterion in question.criteria}
     cells = {(i, name) for i in range(size) for name in criteria}
     for cell, verdict in judgment.verdicts.items():
-        is_verdict = isinstance(verdict, Verdict) and isinstance(verdict.value, _NUMBERS)
+        is_verdict = isinstance(verdict, Verdict) and isinstance(verdict.value, _VERDICT_VALUES)
         if cell not in cells or not is_verdict:
             raise InvalidInput(
-                owner,
-                "verdicts",
+                owner=owner,
+                parameter="verdicts",
                 allowed="rubrank.Verdict by (rollout, criterion) of the question",
                 got=f"{brief(verdict)} for {cell!r}",
                 remedy=remedy,
@@ -132,8 +134,8 @@ def check_judgment(kind: str, question: Question, judgment: Any) -> Judgment:
     for name, outcomes in judgment.outcomes.items():
         if name not in criteria or np.shape(outcomes) != (size, size):
             raise InvalidInput(
-                owner,
-                "outcomes",
+                owner=owner,
+                parameter="outcomes",
                 allowed=f"an array of shape ({size}, {size}) by criterion",
                 got=f"shape {np.shape(outcomes)} for {name!r}",
                 remedy=remedy,

@@ -1,12 +1,14 @@
-"""Which parameters of a chat completion a server supports; learnt from its error messages.
+"""Find out from a server's error messages which parameters of a chat completion it supports.
 
-    capabilities.make_body(call)        {"model": …, "messages": …, "response_format": {"type": "json_schema", …}}
-    400 "response_format …"             capabilities.learn(…) → True: send the call again
-    capabilities.make_body(call)        {… "response_format": {"type": "json_object"}}, then none at all
+    body = capabilities.make_body(call)                {…, "response_format": {"type": "json_schema", …}}
+    400 "response_format is not supported"             the server's answer
+    capabilities.learn(body, 400, message)             True: send the call again
+    capabilities.make_body(call)                       {…, "response_format": {"type": "json_object"}}
 
-Servers differ: some can hold replies to a JSON schema, some to JSON, some to nothing; reasoning models want
-`max_completion_tokens` and no temperature. Users should not have to configure that. What was learnt is remembered for
-the endpoint, and logged once.
+Servers differ. Some can force replies to follow a JSON schema, some only to be JSON, and some neither; reasoning models
+want `max_completion_tokens` instead of `max_tokens`, and no temperature. Users should not have to configure that. So a
+request has everything at first, and what the server rejects is left out or replaced in all later requests to this
+endpoint. Each change is logged once, except fewer logprobs.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ _log = logging.getLogger("rubrank.judges")
 
 _TOP_LOGPROBS = 20
 _FEWER_LOGPROBS = 5  # what servers with a small limit allow
-_LEARNABLE = frozenset({400, 422, 501})  # statuses with which servers reject a parameter
+_REJECTING_STATUSES = frozenset({400, 422, 501})  # with which servers reject a parameter
 _FORMAT_WORDS = (  # a message with one of these is about the response format
     "response_format",
     "json_schema",
@@ -43,39 +45,18 @@ _UNKNOWN_WORDS = (  # a message with one of these rejects the parameter itself, 
     "extra inputs",
     "extra_forbidden",
 )
-# Parameters that a request can do without. "top_logprobs" comes first because its name contains "logprobs".
-_OPTIONAL = ("temperature", "top_p", "seed", "top_logprobs", "logprobs")
+# Parameters that a request can do without. "top_logprobs" comes before "logprobs", which is part of its name.
+_OPTIONAL_PARAMETERS = ("temperature", "top_p", "seed", "top_logprobs", "logprobs")
 _NEXT_FORMAT = {"json_schema": "json_object", "json_object": "text"}
 
 
-def _mark_shared(call: Call) -> list[dict[str, Any]]:
-    """Return the messages in parts, with those marked for caching that other calls share.
-
-    Shared are the system message and, with `order: data_first`, the leading data.
-    """
-    messages: list[dict[str, Any]] = []
-    for message in call.messages:
-        content = message["content"]
-        shared = len(content) if message["role"] == "system" else 0
-        if call.shares_data and call.data and content.startswith(call.data):
-            shared = len(call.data)
-        parts = []
-        if shared:
-            parts.append(
-                {"type": "text", "text": content[:shared], "cache_control": {"type": "ephemeral"}}
-            )
-        if shared < len(content):
-            parts.append({"type": "text", "text": content[shared:]})
-        messages.append({"role": message["role"], "content": parts})
-    return messages
-
-
 class Capabilities:
-    """What one endpoint supports, as far as it is known."""
+    """What one endpoint supports, as far as it is known; at first, everything is assumed to be supported."""
 
     def __init__(self, endpoint: Endpoint, sampling: Sampling) -> None:
         self._endpoint = endpoint
         self._sampling = sampling
+        # "json_schema", "json_object" or "text"; fixed if the user has configured it.
         self.format: str = "json_schema" if endpoint.structured == "auto" else endpoint.structured
         self._length_parameter = "max_tokens"
         self._top_logprobs = _TOP_LOGPROBS
@@ -85,11 +66,10 @@ class Capabilities:
     def make_body(self, call: Call, max_tokens: int | None = None) -> dict[str, Any]:
         """Return the body of a request. max_tokens: overrides the judge's sampling."""
         sampling = self._sampling
-        messages = (
-            _mark_shared(call)
-            if self._marks_shared
-            else [dict(message) for message in call.messages]
-        )
+        if self._marks_shared:
+            messages = _mark_shared(call)
+        else:
+            messages = [dict(message) for message in call.messages]
         body: dict[str, Any] = {"model": self._endpoint.model, "messages": messages}
         body[self._length_parameter] = max_tokens or sampling.max_tokens
         body["temperature"] = sampling.temperature
@@ -111,13 +91,13 @@ class Capabilities:
         return body | dict(self._endpoint.extra_body)
 
     def learn(self, body: Mapping[str, Any], status: int, message: str) -> bool:
-        """Learn from an HTTP error; True if it rejects a parameter that the next request does without.
+        """Learn from an HTTP error; True if the next request will do without what was rejected, so send it again.
 
-        body: the request that was rejected. What the user put into `extra_body` is never changed. Only one parameter
-        is learnt from an error; if there are others, the errors of the next requests tell. A concurrent call may have
-        learnt the same already: the request is then sent again, but nothing is logged.
+        body: the request that was rejected. What the user put into `extra_body` is never changed. One error changes one
+        parameter; if the server rejects another one, too, the next error says so. A concurrent call may have learnt the
+        same already: the request is then sent again, but nothing is logged.
         """
-        if status not in _LEARNABLE:
+        if status not in _REJECTING_STATUSES:
             return False
         message = message.lower()
         users_parameters = self._endpoint.extra_body
@@ -132,30 +112,31 @@ class Capabilities:
 
         # The response format: a schema, then JSON, then text.
         sent_format = body.get("response_format")
-        may_change = (
-            self._endpoint.structured == "auto" and "response_format" not in users_parameters
-        )
-        if sent_format and may_change and any(word in message for word in _FORMAT_WORDS):
+        is_ours = self._endpoint.structured == "auto" and "response_format" not in users_parameters
+        if sent_format and is_ours and any(word in message for word in _FORMAT_WORDS):
             if sent_format["type"] == self.format:
                 self.format = _NEXT_FORMAT[self.format]
                 self._log(f"does not support {sent_format['type']}: falls back to {self.format}")
             return True
 
-        # The name of the longest allowed reply, which differs for reasoning models.
-        may_change = "max_tokens" in body and "max_tokens" not in users_parameters
-        if may_change and "max_completion_tokens" in message:
+        # The parameter that limits the length of a reply has another name for reasoning models.
+        is_ours = "max_tokens" in body and "max_tokens" not in users_parameters
+        if is_ours and "max_completion_tokens" in message:
             if self._length_parameter == "max_tokens":
                 self._length_parameter = "max_completion_tokens"
                 self._log("requires max_completion_tokens instead of max_tokens")
             return True
 
-        # Parameters that a request can do without.
-        rejected = [name for name in _OPTIONAL if name in body and name in message]
+        # Parameters that a request can do without. If the message does not reject the parameter itself, it rejects its
+        # value. That is an error of the configuration, except for the number of logprobs.
+        rejected = [name for name in _OPTIONAL_PARAMETERS if name in body and name in message]
         if not rejected or rejected[0] in users_parameters:
             return False
         name = rejected[0]
         if any(word in message for word in _UNKNOWN_WORDS):
-            names = {"logprobs", "top_logprobs"} if name.endswith("logprobs") else {name}
+            names = {name}
+            if name.endswith("logprobs"):
+                names = {"logprobs", "top_logprobs"}  # one is useless without the other
             if not names <= self._unsupported:
                 self._unsupported |= names
                 self._log(f"does not support {name}: left out")
@@ -167,3 +148,27 @@ class Capabilities:
 
     def _log(self, message: str) -> None:
         _log.warning("%s (%s) %s", self._endpoint.where, self._endpoint.model, message)
+
+
+def _mark_shared(call: Call) -> list[dict[str, Any]]:
+    """Return the messages of a call, with a mark for the server's prompt cache on what other calls share.
+
+    Shared are the system message and, with `order: data_first`, the data at the beginning of the user's message. A
+    message becomes a list of parts, so that a part can be marked (`cache_control`, as Anthropic's models want it).
+    """
+    messages: list[dict[str, Any]] = []
+    for message in call.messages:
+        content = message["content"]
+        shared_length = len(content) if message["role"] == "system" else 0
+        if call.shares_data and call.data and content.startswith(call.data):
+            shared_length = len(call.data)
+        parts = []
+        if shared_length:
+            shared_text = content[:shared_length]
+            parts.append(
+                {"type": "text", "text": shared_text, "cache_control": {"type": "ephemeral"}}
+            )
+        if shared_length < len(content):
+            parts.append({"type": "text", "text": content[shared_length:]})
+        messages.append({"role": message["role"], "content": parts})
+    return messages

@@ -1,10 +1,16 @@
-"""The texts of the prompts: `prompts/en/*.txt` and `prompts/zh/*.txt`, one file for each criterion.
+"""Load the texts of prompts from `prompts/en/*.txt` and `prompts/zh/*.txt`, one file for each criterion.
+
+    load_prompt("CoreFactAccuracy", "en").anchors          {0.0: "The main point …", 0.5: "The larger …", 1.0: "All …"}
+
+A file consists of sections. On the left is a file, on the right what each section is for:
 
     [version]                       raised whenever the wording changes
     1
     [question]                      what is asked
     Are the core facts all there and right?
-    [counts] [ignore] [edges]       what counts, what does not, special cases; a line for each
+    [counts]                        what counts; one line for each
+    [ignore]                        what does not count
+    [edges]                         special cases
     [anchors]                       what the values mean, as shares of the domain: 0 = its low end, 1 = its high end
     1: All core facts are there and right.
     0.5: The larger part is.
@@ -24,13 +30,14 @@ And if a criterion needs them:
     keys: It must hold these keys or columns: {}.
     [items]                         what a judge lists instead of giving a verdict; code computes the value
     rule: facts                     how, a name in `parsing/items.py`
-    values: 3                       of the domain that it computes a value for; 0 = a range
-    each: every core fact
+    values: 3                       the rule is for domains with so many values; 0 = a range
+    each: every core fact           what an item is
+    count: reference                there must be as many items as the reference has (may be left out)
     right: right | stated, and right        a verdict's name in code, the word for it, what it means
 
 A line that consists of `[name]` starts a section; blank lines around a section are ignored. Files that begin with `_`
-are frames: texts that all criteria share (`_common`), the frame of a user's question (`_question`), and one frame for
-each kind of judge.
+are frames, which the texts of a criterion are put into: texts that all criteria share (`_common`), the frame of a
+user's question (`_question`), and one frame for each kind of judge.
 """
 
 from __future__ import annotations
@@ -48,27 +55,29 @@ PromptLanguage: TypeAlias = Literal["en", "zh"]
 LANGUAGES: tuple[PromptLanguage, ...] = ("en", "zh")
 
 FOLDER = Path(__file__).parents[1] / "prompts"
-_HEADER = re.compile(r"^\[([a-z]+)\]\s*$", re.MULTILINE)
-_SLOT = re.compile(r"\{(\w+)\}")
+_HEADER = re.compile(r"^\[([a-z]+)\]\s*$", re.MULTILINE)  # a line "[anchors]"
+_SLOT = re.compile(r"\{(\w+)\}")  # "{criterion}"
 
 
 @dataclass(frozen=True)
 class Items:
-    """What a judge lists, and what it says about each."""
+    """The section `items`: what a judge lists instead of giving a verdict, and what it says about each item."""
 
     rule: str
+    """How code computes a value from the items; a name in `parsing/items.py`."""
     values: int
     """The rule is for domains with this many values; 0: a range."""
     each: str
+    """What an item is, such as "every core fact"."""
     words: Mapping[str, tuple[str, str]]
-    """Name in code → (the word for it, what it means)."""
+    """Verdict about an item, by its name in code → (the word that the judge uses, what it means)."""
     counted: bool = False
     """Must there be as many items as the reference has?"""
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """One file."""
+    """The sections of one file; properties parse those that are more than text."""
 
     name: str
     language: PromptLanguage
@@ -83,7 +92,7 @@ class Prompt:
 
     @cached_property
     def version(self) -> int:
-        """Raised whenever the wording changes."""
+        """A number that is raised whenever the wording changes."""
         return int(self["version"])
 
     @cached_property
@@ -103,7 +112,7 @@ class Prompt:
 
     @cached_property
     def labels(self) -> dict[str, str]:
-        """Short texts of the common frame."""
+        """Name → short text; only in the frame `_common`."""
         return dict(self._read_pairs("labels"))
 
     @cached_property
@@ -116,7 +125,7 @@ class Prompt:
 
     @cached_property
     def items(self) -> Items | None:
-        """What is listed instead of a verdict, if anything."""
+        """What a judge lists instead of giving a verdict; None: it gives a verdict."""
         lines = dict(self._read_pairs("items"))
         if not lines:
             return None
@@ -142,20 +151,19 @@ class Prompt:
 
 def parse_prompt(text: str, name: str, language: PromptLanguage) -> Prompt:
     """Parse the text of a prompt file."""
-    pieces = _HEADER.split(text)
-    headers = pieces[1::2]
-    bodies = pieces[2::2]
-    return Prompt(
-        name, language, {header: body.strip() for header, body in zip(headers, bodies, strict=True)}
-    )
+    # The text before the first header, then headers and bodies by turns.
+    _, *pieces = _HEADER.split(text)
+    headers = pieces[0::2]
+    bodies = pieces[1::2]
+    sections = {header: body.strip() for header, body in zip(headers, bodies, strict=True)}
+    return Prompt(name, language, sections)
 
 
 @lru_cache(maxsize=256)
 def load_prompt(name: str, language: PromptLanguage) -> Prompt:
-    """Load the prompt of that name from this package."""
-    return parse_prompt(
-        (FOLDER / language / f"{name}.txt").read_text(encoding="utf-8"), name, language
-    )
+    """Load a prompt by the name of its file, such as "CoreFactAccuracy" or "_common"."""
+    text = (FOLDER / language / f"{name}.txt").read_text(encoding="utf-8")
+    return parse_prompt(text, name, language)
 
 
 def load_labels(language: PromptLanguage) -> dict[str, str]:
@@ -172,7 +180,7 @@ def list_prompt_names() -> frozenset[str]:
 
 
 def load_criterion_prompt(criterion: Criterion, language: PromptLanguage) -> Prompt:
-    """Return the criterion's own prompt, or the frame for its question."""
+    """Return the criterion's own prompt; the frame `_question` if it has a question of the user, or no prompt."""
     name = criterion.prompt_name
     if criterion.question is not None or name not in list_prompt_names():
         name = "_question"
@@ -180,5 +188,8 @@ def load_criterion_prompt(criterion: Criterion, language: PromptLanguage) -> Pro
 
 
 def fill(text: str, **values: object) -> str:
-    """Return the text with {slots} filled. This is one pass: a slot in the text of a value is not filled."""
+    """Return the text with values in its slots: fill("of {n} items", n=3) gives "of 3 items".
+
+    A slot without a value stays. A slot within the text of a value is not filled, because a response may contain one.
+    """
     return _SLOT.sub(lambda slot: str(values.get(slot[1], slot[0])), text)
