@@ -1,4 +1,6 @@
-"""One step of judging: put the cells that verifiers left open to judges, and collect the judgments.
+"""One step of judging: ask judges about the cells that verifiers left open, and collect the judgments.
+
+A cell is one rollout on one criterion. G is the number of rollouts of a group, K the number of its criteria.
 
     wanted = [find_judged_cells(criteria, scores, reasons, judges) for …]  after the verifiers have run
     judgments = judge_groups(groups, criteria, wanted, judges)
@@ -9,6 +11,13 @@
 Judges come after the verifiers because they cost most; a rollout that a hard gate has stopped is not judged at all
 (`cascade`). An answer that fails is missing with a reason. The step goes on with the other answers, and raises
 `JudgingFailed` only if more are missing than `most_missing` allows; the replies are in the cache by then.
+
+How a step runs (`_Step`):
+
+    1. plan        one question for each judge and group with cells for it; it is known how many calls it makes at most
+    2. start       the questions of a judge are started one after the other, as its throttle has room for their calls
+    3. answer      every reply makes room for the next question, and is reported as progress
+    4. collect     the judgment about a question is added to the judgment of its group
 """
 
 from __future__ import annotations
@@ -45,10 +54,10 @@ Progress: TypeAlias = Callable[[int, int], None]
 _CALLS_AHEAD = 2
 _MIN_CALLS_AHEAD = 64
 _MAX_REASONS = 5  # listed in an error
-_REPORT_EVERY = 1.0  # seconds
+_REPORT_SECONDS = 1.0  # between reports of cost and failures
 
 _log = logging.getLogger("rubrank.judges")
-_warned_criteria: set[str] = set()
+_warned_criteria: set[str] = set()  # criteria without any answer, of which this process has warned
 
 
 # -------------------------------------------------------------------------------------------------------------- cells
@@ -60,8 +69,9 @@ def find_judged_cells(
     reasons: Sequence[Sequence[str]],
     judges: Judges,
 ) -> np.ndarray:
-    """Return (G, K): the cells to be judged.
+    """Return (G, K): the cells of one group to be judged.
 
+    scores_GK, reasons: what the verifiers gave; a missing score has the reason why.
     These are the cells that the verifiers left missing because they need a judge, of criteria that a judge decides and
     that can be put as a question; with `judges.cascade`, without the rollouts that a hard gate has stopped.
     """
@@ -78,20 +88,24 @@ def find_judged_cells(
 
 
 def _can_be_asked(criterion: Criterion) -> bool:
-    """Does it have a question, or a prompt of its own? A user's verifier that gives up may have neither."""
+    """Whether a criterion has a question, or a prompt of its own. A user's verifier that gives up may have neither."""
     from rubrank.judges.prompting import has_prompt
 
     return criterion.question is not None or has_prompt(criterion.prompt_name)
 
 
 def find_stopped(criteria: Sequence[Criterion], scores_GK: np.ndarray) -> np.ndarray:
-    """Return (G,): the rollouts below the best value of a global-quality criterion; a missing score stops none."""
+    """Return (G,): whether a hard gate has stopped a rollout.
+
+    A hard gate is a criterion of the layer "global_quality". It stops every rollout without the best score on it; a
+    missing score (NaN) stops none.
+    """
     stopped = np.zeros(len(scores_GK), dtype=bool)
     for k, criterion in enumerate(criteria):
         if criterion.value_layer != "global_quality":
             continue
         domain = criterion.value_domain
-        if criterion.direction == "higher":
+        if criterion.direction == "higher":  # comparisons with NaN are False
             stopped |= scores_GK[:, k] < domain.high
         else:
             stopped |= scores_GK[:, k] > domain.low
@@ -156,8 +170,10 @@ def check_judgments(
 ) -> None:
     """Raise JudgingFailed if more answers are missing than `most_missing` allows, or all of them.
 
-    Also warns, once per process, of criteria for which no answer came. Answers lost to an outage are not counted if the
-    policy is `on_outage: continue`. reasons: why answers are missing, instead of the reasons in the judgments.
+    Also warns, once per process, of criteria for which no answer came. With `on_outage: continue`, answers lost to an
+    outage are not counted.
+
+    reasons: reason → how many answers are missing for it, instead of the reasons in the judgments.
     """
     reasons = judgments.reasons if reasons is None else reasons
     outage_losses = 0
@@ -166,7 +182,8 @@ def check_judgments(
         message = "the judges do not answer: %s of %s answers of this step are missing; on_outage: continue"
         _log.warning(message, f"{outage_losses:,}", f"{judgments.asked:,}")
     all_missing = judgments.asked > 0 and judgments.lost == judgments.asked and not outage_losses
-    if all_missing or judgments.lost - outage_losses > judges.most_missing * judgments.asked:
+    too_many_missing = judgments.lost - outage_losses > judges.most_missing * judgments.asked
+    if all_missing or too_many_missing:
         most_common = tuple(reasons.most_common(_MAX_REASONS))
         account = judgments.account
         spent = f"{account.calls:,} calls, {account.hits:,} from the cache, cost {account.cost:.4g}"
@@ -194,7 +211,7 @@ class _JudgePlan:
     questions: list[tuple[int, Question]] = field(default_factory=list)
     """(index of the group, question about it)"""
     calls: list[int] = field(default_factory=list)
-    """Number of calls of each question."""
+    """For each question, how many calls it makes at most."""
 
 
 class _Throttle:
@@ -237,7 +254,10 @@ class _ReportingAsker(WrappedAsker):
 
 
 class _Step:
-    """The state of one step: judgments as they come."""
+    """The state of one step: the plan, the judgments so far, and the progress.
+
+    total: how many calls will be made at most. done: how many of them are answered.
+    """
 
     def __init__(
         self,
@@ -250,6 +270,7 @@ class _Step:
     ) -> None:
         from rubrank.judges.kinds.panel import complete_members
 
+        # Members of a panel inherit the settings of their judge that they leave out.
         completed = tuple(complete_members(judge) for judge in judges.judges)
         self._judges = judges.model_copy(update={"judges": completed})
         self._arrived = arrived
@@ -263,7 +284,10 @@ class _Step:
         self.done = 0
 
     async def run(self, asker_of: AskerOf | None) -> Judgments:
-        """Ask all judges at the same time, and return what they said with its usage."""
+        """Ask all judges at the same time; return their judgments and what the calls cost.
+
+        asker_of: see `judge_groups`.
+        """
         from rubrank.judges.client.runtime import open_clients
 
         async with AsyncExitStack() as stack:
@@ -273,6 +297,7 @@ class _Step:
             self._usage_so_far = clients.account
             asker_of_judge: AskerOf = clients.asker_of
             if self._arrived is not None:
+                # Calls that were answered while rollouts were still arriving are not sent again.
                 asker_of_judge = self._arrived.memo.wrap(clients.asker_of, self._judges)
             async with asyncio.TaskGroup() as tasks:
                 for plan in self._plans:
@@ -289,6 +314,7 @@ class _Step:
         throttle = _Throttle(max(_MIN_CALLS_AHEAD, _CALLS_AHEAD * concurrency))
 
         async def judge_group(g: int, question: Question, calls: int) -> None:
+            """Ask the question about group g, for whose calls there is room, and add the judgment."""
             unanswered = calls
             reply_ids = []
 
@@ -321,7 +347,7 @@ class _Step:
         # Not for every answer: summing up the usage takes longer than an answer from the cache.
         tell = getattr(self._progress, "tell", None)
         now = time.monotonic()
-        if tell is None or self._usage_so_far is None or now - self._last_report < _REPORT_EVERY:
+        if tell is None or self._usage_so_far is None or now - self._last_report < _REPORT_SECONDS:
             return
         self._last_report = now
         account = self._usage_so_far()
@@ -339,7 +365,10 @@ def _plan_questions(
     judges: Judges,
     arrived: ArrivedGroup | None,
 ) -> list[_JudgePlan]:
-    """Return the questions of each judge; judges without questions are left out."""
+    """Return the questions of each judge; judges without questions are left out.
+
+    Raises InvalidInput if `wanted` has a wrong shape, or a judge cannot answer a question.
+    """
     plans = [_JudgePlan(judge) for judge in judges.judges]
     slots = None if arrived is None else arrived.slots
     size = None if arrived is None else arrived.size
@@ -348,10 +377,9 @@ def _plan_questions(
     ):
         shape = (len(group.rollouts), len(group_criteria))
         if wanted_GK.shape != shape:
-            parameter = f"wanted of group {group.id!r}"
             raise InvalidInput(
-                "judge_groups",
-                parameter,
+                owner="judge_groups",
+                parameter=f"wanted of group {group.id!r}",
                 allowed=f"of shape {shape}",
                 got=f"shape {wanted_GK.shape}",
                 remedy="One row per rollout, one column per criterion.",
@@ -361,18 +389,18 @@ def _plan_questions(
             for k, criterion in enumerate(group_criteria):
                 if wanted_GK[:, k].any() and judges.judge_of(criterion.name) is plan.judge:
                     columns.append(k)
-            if columns:
-                question_criteria = tuple(group_criteria[k] for k in columns)
-                question = Question(
-                    group=group,
-                    criteria=question_criteria,
-                    wanted=wanted_GK[:, columns],
-                    slots=slots,
-                    size=size,
-                )
-                _check_question(question, plan.judge)
-                plan.questions.append((g, question))
-                plan.calls.append(count_calls(question, plan.judge))
+            if not columns:
+                continue
+            question = Question(
+                group=group,
+                criteria=tuple(group_criteria[k] for k in columns),
+                wanted=wanted_GK[:, columns],
+                slots=slots,
+                size=size,
+            )
+            _check_question(question, plan.judge)
+            plan.questions.append((g, question))
+            plan.calls.append(count_calls(question, plan.judge))
     return [plan for plan in plans if plan.questions]
 
 
@@ -381,8 +409,8 @@ def _check_question(question: Question, judge: Judge) -> None:
     for criterion in question.criteria:
         if not _can_be_asked(criterion):
             raise InvalidInput(
-                f"criterion {criterion.name!r}",
-                "question",
+                owner=f"criterion {criterion.name!r}",
+                parameter="question",
                 allowed="given for a criterion that a judge decides",
                 got="none",
                 remedy="Write the question that the judge answers.",

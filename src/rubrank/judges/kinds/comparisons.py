@@ -1,4 +1,4 @@
-"""Kinds of judges that compare responses: "pairwise" shows two in a call, "listwise" the whole group.
+"""Kinds of judges that compare responses: "pairwise" shows two of them in a call, "listwise" the whole group.
 
     8 rollouts, pairwise, all pairs       28 pairs × 2 orders = 56 calls per criterion
                           pairs: 12       12 pairs × 2 orders = 24 calls; every rollout is in three pairs
@@ -6,15 +6,13 @@
     8 rollouts, listwise                  1 call: ranks 1, 3, 3, 2, …
                           passes: 2       2 calls, the second in the opposite order
 
-The result is one matrix of outcomes for each criterion:
-
-    G    rollouts of the group
-    P    observations of the same pairs: orders of a pair, passes over a list, members of a panel
+The result is one matrix of outcomes (G, G) for each criterion, where G is the number of rollouts in the group:
 
     1 = row beats column, 0.5 = tie, 0 = column beats row, NaN = not compared
 
-Matrices are consistent: o(i, j) + o(j, i) = 1; the diagonal is NaN. Outcomes say which rollout is *better* on the
-criterion: if its direction is "lower", they must not be inverted again.
+Outcome (i, j) and outcome (j, i) add up to 1; the diagonal is NaN. Outcomes say which rollout is *better* on the
+criterion: if its direction is "lower", they must not be inverted again. A pair may be observed P times: in both orders,
+in several passes over a list, or by several members of a panel. The result is the mean.
 
 A judge that always prefers the response it sees first contradicts itself when it sees the pair in the other order. The
 pair then counts as a tie, which cancels the position bias. How often the first one wins, and how much the orders
@@ -51,20 +49,26 @@ from rubrank.judges.parsing import NoVerdict, parse_ranks, read_pairwise
 from rubrank.judges.prompting import listwise_call, pairwise_call, select_prompt_options
 from rubrank.verifiers.verifier import Verdict
 
+# A reason of a listwise judge speaks of positions in the list; see `name_rollouts`.
 _POSITION = re.compile(r"\d{1,4}")
-# "response 2", "responses 1, 3 and 4", "回复 2、3": a reason speaks of positions in the list; see `name_rollouts`.
-_AND = r" ?(?:,|，|、|;|and|&|or|和|与|或)(?: and)? ?#?"
+# "response 2", "responses 1, 3 and 4", "Responses #1, and #2", "回复 2、3"; group 1 has the positions.
+_POSITION_TEXT = r"\d{1,4}(?!\d)"
+_SEPARATOR = r" ?(?:,|，|、|;|and|&|or|和|与|或)(?: and)? ?#?"
 _RESPONSES = re.compile(
-    rf"(?i)(?<![a-z])(?:responses?|回复|回答) ?#?(\d{{1,4}}(?!\d)(?:{_AND}\d{{1,4}}(?!\d))*)"
+    r"(?i)(?<![a-z])(?:responses?|回复|回答) ?#?"
+    rf"({_POSITION_TEXT}(?:{_SEPARATOR}{_POSITION_TEXT})*)"
 )
-# "1: clear. 2: too long.": a reason that goes through the whole list.
-_ITEM = re.compile(r"(?:^|(?<=\s))(\d{1,4}): ")
+# "1: clear. 2: too long.": a reason that goes through the whole list; group 1 is the position.
+_LIST_ITEM = re.compile(r"(?:^|(?<=\s))(\d{1,4}): ")
 
 # ----------------------------------------------------------------------------------------------------------- outcomes
 
 
 def group_duplicates(question: Question, column: int) -> list[list[int]]:
-    """Return the rollouts that are compared on a criterion, in classes that a judge cannot tell apart."""
+    """Return the rollouts that are compared on a criterion, in classes that a judge cannot tell apart.
+
+    Rollouts 0 to 3, of which 1 and 3 are the same: [[0], [1, 3], [2]].
+    """
     first_of = find_duplicates(question.group.rollouts)
     classes: dict[int, list[int]] = {}
     for i in np.flatnonzero(question.wanted[:, column]).tolist():
@@ -78,7 +82,7 @@ def list_distinct_rollouts(question: Question, column: int) -> list[int]:
 
 
 def average_outcomes(observed_P: np.ndarray) -> np.ndarray:
-    """Return the mean over the first axis, without NaN; NaN where nothing was observed."""
+    """Return the mean over the P observations, without NaN; NaN where nothing was observed."""
     count = (~np.isnan(observed_P)).sum(0)
     return np.where(count > 0, np.nansum(observed_P, axis=0) / np.maximum(count, 1), np.nan)
 
@@ -91,19 +95,23 @@ def measure_disagreement(observed_P: Sequence[np.ndarray] | np.ndarray) -> float
     if not len(observed_P):
         return float("nan")
     flat = np.stack([np.ravel(observed) for observed in observed_P])
-    first, second = np.triu_indices(len(flat), 1)
+    first, second = np.triu_indices(len(flat), 1)  # all pairs of observations
     distances = np.abs(flat[first] - flat[second])
     distances = distances[~np.isnan(distances)]
     return float(distances.mean()) if distances.size else float("nan")
 
 
 def _spread_to_duplicates(outcomes_GG: np.ndarray, question: Question, column: int) -> np.ndarray:
-    """Copy the outcomes of the rollouts that were shown to their duplicates; duplicates tie with each other."""
-    first_of = np.arange(len(outcomes_GG))
+    """Return the outcomes with those of the rollouts that were shown copied to their duplicates.
+
+    Duplicates tie with each other. Rollouts that take no part have NaN.
+    """
+    first_of = np.arange(len(outcomes_GG))  # rollout → the first of its duplicates, which was shown
     for duplicates in group_duplicates(question, column):
         first_of[duplicates] = duplicates[0]
     spread_GG = outcomes_GG[np.ix_(first_of, first_of)]
-    spread_GG[first_of[:, None] == first_of] = 0.5
+    are_duplicates_GG = first_of[:, None] == first_of
+    spread_GG[are_duplicates_GG] = 0.5
     absent = ~question.wanted[:, column]
     spread_GG[absent, :] = np.nan
     spread_GG[:, absent] = np.nan
@@ -145,20 +153,21 @@ def _add_comparisons(
 
 
 class Pairwise:
-    """Kind "pairwise"."""
+    """Kind "pairwise": shows two responses in a call and asks which is better."""
 
     def calls(self, question: Question, judge: Judge) -> int:
-        """Return the number of pairs × orders, over all criteria."""
+        """Return the number of pairs × orders, over all criteria; at most so many for an adaptive design."""
         pairs = 0
         for k in range(len(question.criteria)):
             n = len(list_distinct_rollouts(question, k))
             all_pairs = n * (n - 1) // 2
-            if isinstance(judge.pairs, str):
-                pairs += count_most_pairs(
-                    judge.pairs, n, judge.rounds or choose_rounds(judge.pairs, n)
-                )
+            if isinstance(judge.pairs, str):  # an adaptive design, such as "swiss"
+                rounds = judge.rounds or choose_rounds(judge.pairs, n)
+                pairs += count_most_pairs(judge.pairs, n, rounds)
+            elif judge.pairs is None:
+                pairs += all_pairs
             else:
-                pairs += all_pairs if judge.pairs is None else min(all_pairs, judge.pairs)
+                pairs += min(all_pairs, judge.pairs)
         return 2 * pairs if judge.both_orders else pairs
 
     async def judge(self, question: Question, judge: Judge, asker: Asker) -> Judgment:
@@ -174,7 +183,10 @@ class Pairwise:
 
 
 def plan_pairs(judge: Judge, group: str, criterion: str, size: int) -> set[Pair] | None:
-    """Return the pairs of places in a group of this size; None: all. Which rollouts will come is not known yet."""
+    """Return the pairs of places to compare in a group of this size; None: all pairs.
+
+    They depend on nothing else, so that a pair can be judged as soon as its two rollouts have arrived.
+    """
     assert not isinstance(judge.pairs, str)  # an adaptive design is known round by round
     if judge.pairs is None or judge.pairs >= size * (size - 1) // 2:
         return None
@@ -184,16 +196,18 @@ def plan_pairs(judge: Judge, group: str, criterion: str, size: int) -> set[Pair]
 async def _compare_pairs(
     question: Question, column: int, judge: Judge, asker: Asker
 ) -> dict[Pair, Verdict]:
-    """Return the verdict of every call about one criterion.
+    """Ask about all pairs on one criterion, and return the verdict of every call.
 
     Keys are (rollout shown first, rollout shown second); a value of 1 means that the first is better.
     """
     criterion = question.criteria[column]
     group = question.group
     examples = judge.examples.get(criterion.name, ())
+    # Duplicates are shown once. Pairs are chosen as indices of this list, and then translated to rollouts.
     rollouts = list_distinct_rollouts(question, column)
 
     async def ask(order: Pair) -> Verdict:
+        """Ask about two rollouts, shown in this order."""
         first, second = (group.rollouts[i] for i in order)
         call = pairwise_call(
             criterion, first, second, examples=examples, **select_prompt_options(judge)
@@ -215,6 +229,7 @@ async def _compare_pairs(
         return dict(zip(orders, await gather_all(map(ask, orders)), strict=True))
 
     if not isinstance(judge.pairs, str):
+        # A fixed design: all pairs are known, and asked at the same time.
         slots, size = question.places
         slots_of_classes = [
             [slots[i] for i in duplicates] for duplicates in group_duplicates(question, column)
@@ -222,12 +237,13 @@ async def _compare_pairs(
         random = make_seeded_random(judge.seed, group.id, criterion.name)
         return await ask_all(choose_pairs_among(slots_of_classes, size, judge.pairs, random))
 
+    # An adaptive design: the pairs of a round depend on the answers so far. `rank` decides between equals.
     n = len(rollouts)
     rank = shuffle(n, make_seeded_random(judge.seed, group.id, criterion.name, judge.pairs))
     verdicts: dict[Pair, Verdict] = {}
     answers: dict[Pair, float] = {}
-    for number in range(judge.rounds or choose_rounds(judge.pairs, n)):
-        pairs = choose_next_round(judge.pairs, n, answers, number, rank)
+    for round_number in range(judge.rounds or choose_rounds(judge.pairs, n)):
+        pairs = choose_next_round(judge.pairs, n, answers, round_number, rank)
         if not pairs:
             break
         verdicts |= await ask_all(pairs)
@@ -237,9 +253,10 @@ async def _compare_pairs(
 
 
 def _draw_order(question: Question, criterion: str, seed: int, pair: Pair) -> Pair:
-    """Draw the order of a pair, depending on the texts of the responses.
+    """Draw in which order a pair is shown, if it is shown once.
 
-    Not on their places, because duplicates share a text and must share the call.
+    The draw depends on the texts of the responses and not on their places: duplicates have the same text, and
+    whichever of them is shown, the call must be the same.
     """
     texts = {
         i: (question.group.rollouts[i].answer, repr(question.group.rollouts[i].tool_calls))
@@ -264,7 +281,7 @@ def _average_outcome(verdicts: Mapping[Pair, Verdict], first: int, second: int) 
 def _add_pairs(
     judgment: Judgment, question: Question, column: int, verdicts: dict[Pair, Verdict]
 ) -> None:
-    """Add the verdicts of one criterion to the judgment."""
+    """Add the verdicts of `_compare_pairs` about one criterion to the judgment."""
     name = question.criteria[column].name
     size = len(question.group.rollouts)
     # Two observations of each pair: with the smaller number shown first, and the other way round.
@@ -311,14 +328,15 @@ class _RankedList:
 
 
 class Listwise:
-    """Kind "listwise"."""
+    """Kind "listwise": shows all responses in a call and asks for their ranks."""
 
     def calls(self, question: Question, judge: Judge) -> int:
-        """Return one call for every pass and every criterion with two different responses to rank."""
-        ranked = [
-            k for k in range(len(question.criteria)) if len(list_distinct_rollouts(question, k)) > 1
-        ]
-        return judge.passes * len(ranked)
+        """Return the number of passes × criteria that have at least two different responses to rank."""
+        ranked_criteria = 0
+        for k in range(len(question.criteria)):
+            if len(list_distinct_rollouts(question, k)) > 1:
+                ranked_criteria += 1
+        return judge.passes * ranked_criteria
 
     async def judge(self, question: Question, judge: Judge, asker: Asker) -> Judgment:
         """Return a matrix of outcomes for every criterion."""
@@ -340,20 +358,21 @@ class Listwise:
 
 
 def make_orders(question: Question, column: int, judge: Judge) -> list[list[int]]:
-    """Return the rollouts as each pass of a listwise judge shows them: shuffled, every second pass backwards.
+    """Return the rollouts in the order in which each pass of a listwise judge shows them.
 
-    So two passes show each pair both ways.
+    The order is random; every second pass has the opposite order of the one before, so that two passes show each pair
+    both ways. No passes if there are fewer than two different rollouts.
     """
     rollouts = list_distinct_rollouts(question, column)
     if len(rollouts) < 2:
         return []
     orders: list[list[int]] = []
-    for number in range(judge.passes):
-        if number % 2:
+    for pass_number in range(judge.passes):
+        if pass_number % 2:
             orders.append(orders[-1][::-1])
         else:
             random = make_seeded_random(
-                judge.seed, question.group.id, question.criteria[column].name, number
+                judge.seed, question.group.id, question.criteria[column].name, pass_number
             )
             orders.append([rollouts[i] for i in shuffle(len(rollouts), random)])
     return orders
@@ -379,22 +398,22 @@ async def _ask_for_ranks(
 def _add_lists(
     judgment: Judgment, question: Question, column: int, lists: list[_RankedList]
 ) -> None:
-    """Add the lists of one criterion to the judgment."""
+    """Add the ranked lists of all passes over one criterion to the judgment."""
     name = question.criteria[column].name
     size = len(question.group.rollouts)
-    observed = np.full((len(lists) + 1, size, size), np.nan)  # + 1: there may be no list
+    observed = np.full((len(lists), size, size), np.nan)
     first_wins = 0.0
     comparisons = 0
     lost = []
-    for number, ranked in enumerate(lists):
+    for pass_number, ranked in enumerate(lists):
         if ranked.ranks is None:
             lost.append(ranked.reason)
             continue
         # Between the positions of the list: 1 = row beats column. A smaller rank is better; the same rank ties.
         ranks = np.array(ranked.ranks)
         wins = 0.5 * (1.0 + np.sign(ranks[None, :] - ranks[:, None]))
-        observed[number][np.ix_(ranked.order, ranked.order)] = wins
-        np.fill_diagonal(observed[number], np.nan)
+        observed[pass_number][np.ix_(ranked.order, ranked.order)] = wins
+        np.fill_diagonal(observed[pass_number], np.nan)
         earlier, later = np.triu_indices(len(ranks), 1)
         first_wins += float(wins[earlier, later].sum())
         comparisons += len(earlier)
@@ -423,7 +442,8 @@ def name_rollouts(reason: str, order: list[int]) -> str:
         numbers = _POSITION.sub(lambda number: str(order[int(number[0]) - 1]), match[1])
         return f"{'rollouts' if len(positions) > 1 else 'rollout'} {numbers}"
 
-    items = [int(number) for number in _ITEM.findall(reason)]
+    # Only if the items are 1, 2, … up to the length of the list; other numbers before a colon may be anything.
+    items = [int(number) for number in _LIST_ITEM.findall(reason)]
     if items == list(range(1, len(order) + 1)):
-        reason = _ITEM.sub(lambda item: f"rollout {order[int(item[1]) - 1]}: ", reason)
+        reason = _LIST_ITEM.sub(lambda item: f"rollout {order[int(item[1]) - 1]}: ", reason)
     return _RESPONSES.sub(rename, reason)
