@@ -479,6 +479,15 @@ def test_a_branch_that_is_resumed_before_its_first_checkpoint_begins_where_it_le
     assert again.branch == plan.branch
 
 
+def test_a_branch_that_is_resumed_before_its_first_checkpoint_keeps_its_settings(folder):
+    left = begun(folder).job.output / "checkpoint-10"
+    job = tiny.job(folder, output="branch", attributes=CONTROL)
+    plan = make_plan(job, branch=left)
+    write_config(job, plan.fingerprint, plan.branch)
+    with pytest.raises(InvalidInput, match=r"seed must be 0, as when the run began; got 1"):
+        make_plan(tiny.job(folder, output="branch", attributes=CONTROL, seed=1), resume=True)
+
+
 # --------------------------------------------------------------------------------------------------------------- preset
 
 

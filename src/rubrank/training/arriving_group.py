@@ -47,7 +47,7 @@ T = TypeVar("T")
 
 @dataclass(eq=False)
 class _DistinctRollout:
-    """A rollout that has arrived, once or several times, and its grading."""
+    """A rollout that has arrived, for one member of the group or for several."""
 
     rollout: Rollout
     slots: list[int]
@@ -74,7 +74,8 @@ class ArrivingGroup:
         self._pairs: ArrivingPairs | None = None
         if engine.judges is not None:
             self._pairs = ArrivingPairs(engine, group_id, rubric, size, self._start)
-        # [start, end] of each piece of work; the end is infinite while it runs.
+        # [start, end] of each task; the end is infinite while it runs. They tell how much of the judging was hidden
+        # behind the generation of other rollouts.
         self._spans: list[list[float]] = []
 
     def add(self, member: Hashable, rollout: Rollout) -> None:
@@ -92,6 +93,8 @@ class ArrivingGroup:
         self._slots[member] = slot
         for earlier_member, earlier in self._rollouts.items():
             if earlier.rollout == rollout:
+                # An identical rollout shares the grading, but is compared in its own slot: now if the grading has come
+                # that far, otherwise by `_compare_in_slots`.
                 earlier.slots.append(slot)
                 if self._pairs is not None and earlier.scores_for_pairs is not None:
                     self._pairs.compare(slot, rollout, earlier.scores_for_pairs)
@@ -105,15 +108,16 @@ class ArrivingGroup:
     async def _grade(self, distinct: _DistinctRollout) -> Graded:
         """Grade a rollout as a group of one; calls pairwise judges as soon as its hard gates are decided."""
         single = Group(id=self._id, rollouts=(distinct.rollout,), rubric=self._rubric)
+        # `decide` runs the verifiers, `ask` calls the judges.
         table = await asyncio.to_thread(self._engine.decide, [single])
         if self._pairs is not None and self._pairs.are_gates_decided(table.groups[0]):
-            self._compare(distinct, table.groups[0])
+            self._compare_in_slots(distinct, table.groups[0])
         graded = await self._engine.ask(table, [single], compare=False)
         if distinct.scores_for_pairs is None:
-            self._compare(distinct, graded.groups[0])
+            self._compare_in_slots(distinct, graded.groups[0])
         return graded
 
-    def _compare(self, distinct: _DistinctRollout, scores: GroupScores) -> None:
+    def _compare_in_slots(self, distinct: _DistinctRollout, scores: GroupScores) -> None:
         """Compare a rollout, in each of its slots, with those that have arrived."""
         distinct.scores_for_pairs = scores
         if self._pairs is not None:
@@ -121,7 +125,7 @@ class ArrivingGroup:
                 self._pairs.compare(slot, distinct.rollout, scores)
 
     def _start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Start some work as a task, and note when it runs."""
+        """Start some work as a task, and record in `_spans` when it runs."""
 
         async def run() -> T:
             span = [time.perf_counter(), math.inf]
@@ -161,7 +165,7 @@ class ArrivingGroup:
 
 
 class ArrivingPairs:
-    """Has pairs of one group judged as soon as both rollouts have arrived; for an engine with judges.
+    """Calls judges about pairs of one group as soon as both rollouts have arrived; for an engine with judges.
 
     rubric: the query's own, or None. size: how many rollouts are expected. start: makes a task of a judge call.
 
@@ -196,13 +200,16 @@ class ArrivingPairs:
         """Call judges to compare a rollout with those that have arrived. scores: its own, as a group of one."""
         if not self._arrivals.has_early_pairs:  # these judges need the whole group
             return
+        # For each criterion, whether this rollout is compared on it: not if a verifier decided it or a gate stopped it.
         cells_to_compare = find_cells_to_judge(scores, self._criteria, self._judges, compare=True)
         pairs = self._arrivals.add(slot, rollout, cells_to_compare[0])
         if not pairs:
             return
-        groups = [group for group, _ in pairs]
+        pair_groups = [group for group, _ in pairs]
         cells = [cells for _, cells in pairs]
-        judging = self._engine.ask_pairs(groups, self._criteria, cells, ArrivedGroup(self._memo))
+        judging = self._engine.ask_pairs(
+            pair_groups, self._criteria, cells, ArrivedGroup(self._memo)
+        )
         task = self._start(judging)
         # Retrieve the error, if any: the task may never be awaited.
         task.add_done_callback(lambda done: done.cancelled() or done.exception())
@@ -212,6 +219,8 @@ class ArrivingPairs:
         """Return the replies about pairs, for the judgment of the group whose rollouts have these slots."""
         if max(slots, default=0) < self._size:
             return ArrivedGroup(self._memo, slots, self._size)
+        # More rollouts came than were expected, so the design for `size` rollouts does not cover them: the group is
+        # compared by the design for its real size, and replies about pairs of both designs are reused.
         return ArrivedGroup(self._memo)
 
     async def wait_for_accounts(self) -> list[Account]:
@@ -240,7 +249,7 @@ async def merge_rollouts(
     scores = [part.groups[0] for part in parts]
     probabilities = {}
     for name in dict.fromkeys(name for part in scores for name in part.probabilities):
-        # () for a rollout whose judge did not say how sure it is
+        # A part holds a tuple with one entry, for its only rollout; () if the judge did not say how sure it is.
         probabilities[name] = tuple(part.probabilities.get(name, ((),))[0] for part in scores)
     stacked = GroupScores(
         group.id,
@@ -259,7 +268,10 @@ async def merge_rollouts(
 def _merge_judgments(
     group: Group, parts: Sequence[Graded], compared: Graded, pair_accounts: Sequence[Account]
 ) -> Judgments | None:
-    """Merge what judges said about single rollouts, pairs and the whole group; None without judges."""
+    """Merge the judgments about single rollouts (`parts`) and about the whole group (`compared`); None without judges.
+
+    pair_accounts: the costs of the calls about pairs that were made before. Their verdicts are part of `compared`.
+    """
     if compared.judging is None:
         return None
     merged = Judgment()
@@ -270,6 +282,7 @@ def _merge_judgments(
         assert part.judging is not None
         accounts[id(part)] = part.judging.account  # one entry for identical rollouts
         (single,) = part.judging.groups
+        # The only rollout of the part is number 0 there, and number i in the group.
         merged.verdicts |= {(i, name): verdict for (_, name), verdict in single.verdicts.items()}
         merged.asked += single.asked
         merged.lost += single.lost

@@ -49,7 +49,7 @@ from rubrank.training.arriving_group import ArrivingGroup
 from rubrank.training.engine import RewardEngine, StepRewards, fill_unknown
 
 _OWNER = "Barrier"
-_CLEANUPS = 100  # old groups are forgotten at most this many times in `keep` seconds
+_CLEANUPS_PER_KEEP = 100  # old groups are looked for at most this many times in `keep` seconds
 
 
 @dataclass(frozen=True)
@@ -102,9 +102,11 @@ class Barrier:
     """Collects the samples of a query and scores them together. Belongs to one event loop.
 
     size: rollouts per group. timeout: seconds after which an incomplete group is scored.
-    keep: seconds for which closed groups are remembered.
+    keep: seconds for which closed groups are remembered, for late and repeated calls.
     report: called with the result of each group, for logs.
-    counts: groups "complete" and "short", calls "late" and "repeated".
+
+    The attribute `counts` has the number of groups that were scored "complete" and "short" (incomplete), and of calls
+    that were "late" and "repeated".
     """
 
     def __init__(
@@ -149,9 +151,10 @@ class Barrier:
     ) -> float:
         """Return the reward of one sample within its group; NaN if all its scores are missing.
 
-        key: of the query. step: of the run. rubric: the query's own. size: of this group, if not the barrier's.
-        member: its number in the group, to recognise a repeated call; None: every call is another sample. A number
-            below `size` also makes pairs and records independent of the order of arrival.
+        key: identifies the query. step: of the run. rubric: the query's own. size: of this group, if not the barrier's.
+        member: the sample's number in the group, to recognise a repeated call; None: every call is another sample. A
+            number below `size` also makes pairs and records independent of the order of arrival.
+        train: False for an evaluation: the rule does not learn from the group.
         """
         sample = await self.score(
             key, rollout, step=step, rubric=rubric, size=size, member=member, train=train
@@ -173,15 +176,16 @@ class Barrier:
         self._forget_old_groups()
         size = size or self.size
         group = self._groups.get(key)
-        earlier = None
+        is_closed = group is not None and group.closed_at is not None
+        earlier = None  # the rollout that this member sent before
         if group is not None and member is not None:
             earlier = group.rollouts.get(member)
-        # The cases follow the table at the top of the module.
+        # The cases are those of the table at the top of the module. First, a member that was there before:
         if group is not None and earlier is not None:
             if (earlier.response, earlier.reasoning) == (rollout.response, rollout.reasoning):
                 self.counts["repeated"] += 1
                 return await asyncio.shield(group.rewards[member])
-            if group.closed_at is None:
+            if not is_closed:
                 raise InvalidInput(
                     _OWNER,
                     f"member {member!r} of {key!r}",
@@ -189,8 +193,11 @@ class Barrier:
                     got="another response",
                     remedy="Number the samples of a group.",
                 )
-        is_closed = group is not None and group.closed_at is not None
-        if group is None or (is_closed and (earlier is not None or group.is_complete)):
+        # Then the group of this sample: a new one, or the one that is there.
+        query_has_returned = (
+            group is not None and is_closed and (earlier is not None or group.is_complete)
+        )
+        if group is None or query_has_returned:
             group = self._open_group(key, size, rubric, step, train)
         elif group.size != size:
             raise InvalidInput(
@@ -218,6 +225,7 @@ class Barrier:
     def _open_group(
         self, key: Hashable, size: int, rubric: Any, step: int, train: bool
     ) -> _WaitingGroup:
+        """Open a group, whose timer closes it if samples are lost."""
         group_id = f"{self.engine.label(step, train=train)}/{key}"
         grading = ArrivingGroup(self.engine, group_id, rubric, size)
         group = _WaitingGroup(key, group_id, size, rubric, step, train, grading)
@@ -236,6 +244,7 @@ class Barrier:
     def _start_scoring(
         self, group: _WaitingGroup, waiting_members: Sequence[Hashable], late: bool
     ) -> None:
+        """Score a group in a task of its own, which goes on if the call that started it is cancelled."""
         scoring = self._score_group(group, waiting_members, late)
         task = asyncio.get_running_loop().create_task(scoring)
         self._tasks.add(task)
@@ -274,6 +283,7 @@ class Barrier:
             self._forget_group(group)
             return
         rewards = dict(zip(members, result.rewards[0], strict=True))
+        # An unknown reward is filled with the mean of the known ones, so an added one gives that mean.
         group_mean = fill_unknown([*rewards.values(), math.nan])[-1]
         for member, future in waiting.items():
             if not future.done():
@@ -291,7 +301,7 @@ class Barrier:
     def _forget_old_groups(self) -> None:
         """Forget groups that were closed long ago; not on every call, because it goes through all groups."""
         now = time.monotonic()
-        if now - self._last_cleanup < self.keep / _CLEANUPS:
+        if now - self._last_cleanup < self.keep / _CLEANUPS_PER_KEEP:
             return
         self._last_cleanup = now
         for key, group in list(self._groups.items()):

@@ -37,11 +37,12 @@ def evolve(reward: RubricReward, *, log: str | Path | None = None, **options: An
     """
     settings = validate_model(EvolveOptions, options, "evolve", "docs/drafting.md")
     records = reward.engine.records
-    if log is None and records is not None:
-        log = records.parent / LOG_NAME
-    start_evolution(
-        reward, RubricEvolution(settings, reward.engine.judges, None if log is None else Path(log))
-    )
+    log_path = None
+    if log is not None:
+        log_path = Path(log)
+    elif records is not None:
+        log_path = records.parent / LOG_NAME
+    start_evolution(reward, RubricEvolution(settings, reward.engine.judges, log_path))
     return make_callback(reward)
 
 
@@ -61,46 +62,48 @@ def start_evolution(reward: RubricReward, evolution: RubricEvolution) -> None:
 def observe_step(
     groups: Sequence[Group], table: ScoreTable, rewards: StepRewards, step: int
 ) -> Iterable[Observation]:
-    """What an evolution needs to know about each group of a step."""
+    """Yield an observation of each group of a step, with what an evolution needs to know about it."""
     for group, scores, group_rewards, stopped_by in zip(
         groups, table.groups, rewards.rewards, rewards.stopped_by, strict=True
     ):
         yield Observation(
-            describe_prompt(group.rollouts[0]),
-            [rollout.response for rollout in group.rollouts],
-            scores.criteria,
-            scores.scores,
-            group_rewards,
-            [not gates for gates in stopped_by],
-            step,
+            prompt=describe_prompt(group.rollouts[0]),
+            responses=[rollout.response for rollout in group.rollouts],
+            criteria=scores.criteria,
+            scores=scores.scores,
+            rewards=group_rewards,
+            passed=[not gates for gates in stopped_by],  # the gates that stopped each rollout
+            step=step,
         )
 
 
 def observe_record(record: GroupRecord) -> Observation | None:
-    """What an evolution needs to know about a recorded group; None if its texts were not recorded."""
+    """Return the observation of a recorded group; None if its texts were not recorded."""
     if record.prompt is None or record.responses is None:
         return None
+    # A rollout without response: the same prompt must give the same text as during the run.
     rollout = Rollout.model_validate({"prompt": list(record.prompt), "response": ""})
     return Observation(
-        describe_prompt(rollout),
-        record.responses,
-        record.criteria,
-        to_array(record.scores, (record.size, len(record.criteria))),
-        record.reward,
-        [True] * record.size if record.gate is None else record.gate.passed,
-        record.step or 0,
+        prompt=describe_prompt(rollout),
+        responses=record.responses,
+        criteria=record.criteria,
+        scores=to_array(record.scores, (record.size, len(record.criteria))),
+        rewards=record.reward,
+        passed=[True] * record.size if record.gate is None else record.gate.passed,
+        step=record.step or 0,
     )
 
 
 def describe_prompt(rollout: Rollout) -> str:
-    """The prompt as one text: a single message as it is, several messages with their roles."""
+    """Return the prompt as one text: the content of a single message, or several messages with their roles."""
     if len(rollout.prompt) == 1:
         return rollout.prompt[0].content
     return "\n\n".join(f"{message.role}: {message.content}" for message in rollout.prompt)
 
 
 def make_callback(reward: RubricReward) -> Any:
-    """The callback that proposes items between steps, and keeps the state in checkpoints."""
+    """Make the trainer's callback that proposes items between steps, and keeps the state in checkpoints."""
+    # Imported here: this module is also used where TRL is not installed.
     from transformers import TrainerCallback
 
     from rubrank.training.flat_batch import gather_results
@@ -117,6 +120,7 @@ def make_callback(reward: RubricReward) -> Any:
             if saved is not None:
                 evolution.load_state_dict(saved)
             if state.is_world_process_zero:
+                # A resumed run repeats the steps after its checkpoint, whose events are in the log already.
                 evolution.rewind_log(state.global_step)
 
         def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -124,10 +128,12 @@ def make_callback(reward: RubricReward) -> Any:
             if evolution.is_due(step):
                 processes = current_processes()
                 is_first = processes.rank == 0
-                proposals = gather_results(
+                # The first process calls the writers, and every process gets its proposals.
+                proposals_of_ranks = gather_results(
                     processes, lambda: evolution.propose(step) if is_first else []
                 )
-                evolution.apply(proposals[0], write=is_first)
+                evolution.apply(proposals_of_ranks[0], write=is_first)
+            # The trainer writes these states into its checkpoints.
             state.stateful_callbacks[STATE_KEY] = evolution.state_dict()
 
     return EvolutionCallback()

@@ -1,4 +1,4 @@
-"""Make a group of one query's prompt, rubric, metadata and completions, and score it.
+"""Score one query: make a group of its prompt, rubric, metadata and completions, and compute the rewards.
 
     make_query("<|user|>Name a lake.", '{"prompt": "Name a lake.", "rubric": ["EmptyAnswer"], "answer": "West Lake"}')
     Query(prompt="Name a lake.", rubric=["EmptyAnswer"], metadata={"answer": "West Lake"})
@@ -48,30 +48,36 @@ class Query:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     tools: Sequence[Mapping[str, Any]] | None = None
     opened: str | None = None
-    """The reasoning tag in which the trainer's templated prompt ends."""
+    """The reasoning tag, such as "<think>", that the trainer's templated prompt opens at its end; None: no tag. A
+    completion then begins inside the reasoning."""
 
 
 def make_query(prompt: Any, *rows: Any, rubric_column: str = "rubric") -> Query:
-    """Make a query of a trainer's prompt and the rows that it passes with it; later rows override earlier ones."""
-    row: dict[str, Any] = {}
-    for data in rows:
-        value = parse_json_cell(data)
+    """Make a query of a trainer's prompt and what it passes with it (mappings, JSON or other values, None).
+
+    The keys of later rows override those of earlier ones.
+    """
+    merged_row: dict[str, Any] = {}
+    for row in rows:
+        value = parse_json_cell(row)
         is_empty_text = isinstance(value, str) and not value
         if isinstance(value, Mapping):
-            row |= value
+            merged_row |= value
         elif value is not None and not is_empty_text:
-            row["label"] = value
-    row_prompt = prompt if row.get("prompt") is None else row["prompt"]
+            merged_row["label"] = value
     not_metadata = (rubric_column, "prompt", "tools")
     metadata = {
-        name: value for name, value in row.items() if name not in not_metadata and value is not None
+        name: value
+        for name, value in merged_row.items()
+        if name not in not_metadata and value is not None
     }
+    untemplated_prompt = merged_row.get("prompt")
     return Query(
-        prompt=to_messages(row_prompt),
-        rubric=find_own_rubric(row, rubric_column),
+        prompt=to_messages(prompt if untemplated_prompt is None else untemplated_prompt),
+        rubric=find_own_rubric(merged_row, rubric_column),
         metadata=metadata,
-        tools=row.get("tools") or None,
-        opened=find_prompt_opening_tag(prompt),
+        tools=merged_row.get("tools") or None,
+        opened=find_prompt_opening_tag(prompt),  # not of the row's prompt, which has no template
     )
 
 
@@ -85,7 +91,7 @@ def find_own_rubric(row: Mapping[str, Any], rubric_column: str = "rubric") -> An
 
 @dataclass(frozen=True, eq=False)
 class Completion:
-    """One completion, and what the trainer knows about how it was sampled; None: unknown."""
+    """One completion, and what the trainer knows about how it was sampled; None if it is not known."""
 
     content: Any
     """A text, or messages with tool calls and their results."""
@@ -96,12 +102,12 @@ class Completion:
     """Their number, if the trainer has no ids."""
     reasoning_tokens: int | None = None
     opened: str | None = None
-    """The reasoning tag in which the templated prompt ends."""
+    """As in `Query`, which it overrides."""
 
     def to_rollout(
         self, query: Query, thinking: Thinking, where: str, tokenizer: Any = None
     ) -> Rollout:
-        """Make the rollout, with its token counts if they can be known."""
+        """Make the rollout, with its token counts if they are known. where: the place that errors name."""
         rollout = rollout_of(
             query.prompt,
             to_messages(self.content),
@@ -132,8 +138,8 @@ def make_group(
 ) -> Group:
     """Make a group of the completions of one query (`Completion`s, texts or messages).
 
-    id: unique in the run; None: the engine makes one. A rubric that cannot be decided is refused here, before a judge
-    is called.
+    id: unique in the run; None: the engine makes one. where: the place that errors name.
+    Raises InvalidInput if there are no completions, or if the rubric cannot be scored: before a judge is called.
     """
     engine.check_rubric(query.rubric, where)
     if isinstance(completions, str) or not len(completions):
@@ -221,12 +227,15 @@ def split_prompt(conversation: Sequence[Any]) -> tuple[list[Any], list[Any]]:
 
 
 def _to_message(value: Any) -> Any:
-    message = _dump(value)
+    """Convert one message to a mapping, as `to_messages` does; anything that is no message is returned unchanged."""
+    message = _to_plain_data(value)
     if not isinstance(message, Mapping) or "role" not in message:
         return message
-    message = {**message, "content": _dump(message.get("content"))}
+    # A mapping may still hold objects.
+    message = {**message, "content": _to_plain_data(message.get("content"))}
     if message.get("tool_calls"):
-        message["tool_calls"] = _dump(message["tool_calls"])
+        message["tool_calls"] = _to_plain_data(message["tool_calls"])
+    # A list of parts: {"type": "thinking", "thinking": "First …"}, {"type": "text", "text": "West Lake."}
     if isinstance(message["content"], list) and not message.get("reasoning_content"):
         parts = [part for part in message["content"] if isinstance(part, Mapping)]
         thoughts = [part["thinking"] for part in parts if part.get("type") == "thinking"]
@@ -235,8 +244,10 @@ def _to_message(value: Any) -> Any:
     return message
 
 
-def _dump(value: Any) -> Any:
-    """An object of pydantic, or a list of them, as plain data."""
+def _to_plain_data(value: Any) -> Any:
+    """Convert a pydantic object, or a list of them, to plain data; other values are returned unchanged."""
     if isinstance(value, list | tuple):
-        return [_dump(item) for item in value]
-    return value.model_dump(exclude_none=True) if hasattr(value, "model_dump") else value
+        return [_to_plain_data(item) for item in value]
+    if hasattr(value, "model_dump"):
+        return value.model_dump(exclude_none=True)
+    return value

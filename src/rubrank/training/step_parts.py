@@ -1,10 +1,13 @@
 """Fuse a step in parts if its queries have many criteria of their own.
 
 A thousand queries with ten criteria of their own make a matrix of ten thousand columns, and each rollout has scores in
-ten of them. If the rule treats each group by itself, consecutive groups are fused in parts, so that the cost grows with
-the number of scores. A rule that treats groups by themselves except for the influence of attributes, which it estimates
-over all groups, gets that estimate first, from the criteria that several groups share. Other rules need all groups at
-once.
+ten of them. Fused in parts of consecutive groups, the cost grows with the number of scores instead of the size of the
+matrix. Whether that is possible depends on the rule:
+
+    a rule that treats each group by itself ("local")          is applied to each part
+    a rule that is local except for the influence of           gets that estimate first, from the criteria that several
+    attributes, which it estimates over all groups             groups share; then it is applied to each part
+    other rules                                                are applied to the whole step
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ from rubrank.training.controls import ActiveControls
 
 MOST_COLUMNS = 256
 """A step with more criteria is fused in parts, if the rule allows it."""
-_OWNER = "RewardEngine"
+_OWNER = "RewardEngine"  # named by errors
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,11 +38,14 @@ class FusedPart:
 
     table: ScoreTable
     groups: slice
-    """The positions of these groups among the groups of the step."""
+    """Which groups of the step these are."""
     result: Fused
 
     def find_unknown(self) -> np.ndarray:
-        """Return (M,) True for rollouts without a reward: no quality criterion has a score, no gate stopped them."""
+        """Return (M,) True for rollouts whose reward is unknown.
+
+        Their group has quality criteria, none of these has a score for them, and no gate stopped them.
+        """
         batch = self.result.batch
         has_quality_N = np.array([_has_quality(group) for group in self.table.groups], dtype=bool)
         unknown_M = batch.missing_MK.all(axis=1) & has_quality_N[batch.group_of_row]
@@ -51,29 +57,33 @@ class FusedPart:
 def fuse_in_parts(
     rule: Rule, table: ScoreTable, active: ActiveControls, penalties: Penalties
 ) -> list[FusedPart]:
-    """Fuse the groups of a step, in one part unless it has many criteria and the rule can fuse groups separately."""
+    """Fuse the groups of a step, in one part unless it has many criteria and the rule can fuse groups separately.
+
+    active: the attributes that are controlled in this step, with their values for all its rollouts.
+    """
     if active.values_MD is not None:
         rule = with_options(rule, "attributes", adjust=active.adjust)
         rule = _set_estimate(rule, table, active)
     parts = []
     start_row = 0
     slices = split_step(table.groups, rule)
-    for groups in slices:
-        part_table = table if len(slices) == 1 else _select_groups(table, groups)
+    for part_slice in slices:
+        part_table = table if len(slices) == 1 else _select_groups(table, part_slice)
         end_row = start_row + sum(len(group.scores) for group in part_table.groups)
         values = None if active.values_MD is None else active.values_MD[start_row:end_row]
         batch = part_table.batch(
             attributes=values, attribute_names=active.columns, penalties=penalties
         )
-        parts.append(FusedPart(part_table, groups, apply_rule(rule, batch)))
+        parts.append(FusedPart(part_table, part_slice, apply_rule(rule, batch)))
         start_row = end_row
     return parts
 
 
 def split_step(groups: Sequence[GroupScores], rule: Rule) -> list[slice]:
-    """Split a step into groups with at most `MOST_COLUMNS` criteria; one part if the rule must see all at once.
+    """Split a step into parts with at most `MOST_COLUMNS` criteria; one part if the rule must see all groups at once.
 
-    Each part has at least one quality criterion, because gates alone cannot be fused.
+    Each part has at least one quality criterion, because gates alone cannot be fused. A part may therefore have more
+    criteria: a new part begins only after a group with quality, and only if such a group is still to come.
     """
     if not is_local(rule) or not _is_wide(groups):
         return [slice(0, len(groups))]
@@ -103,25 +113,26 @@ def _set_estimate(rule: Rule, table: ScoreTable, active: ActiveControls) -> Rule
     such criteria, attributes are not controlled. The rule is returned unchanged if the step is not wide, or if the rule
     must see the whole step anyway.
     """
+    # RLVR² on rescored criteria (rlvr2*gear): prerequisites of a shared criterion may be criteria of one query.
     needs_all_criteria = isinstance(find_weighing(rule), Rescoring) and has_rlvr2(rule)
     if not _is_wide(table.groups) or needs_all_criteria or is_local(rule):
         return rule
     uncontrolled_rule = with_options(rule, _OWNER, adjust=None)
     if not is_local(uncontrolled_rule):
         return rule
-    counts = Counter(
+    group_counts = Counter(
         criterion.name
         for group in table.groups
         for criterion in group.criteria
         if criterion.layer == "quality"
     )
-    shared = [name for name, count in counts.items() if count > 1]
-    if not shared:
+    shared_names = [name for name, count in group_counts.items() if count > 1]
+    if not shared_names:
         return uncontrolled_rule
-    batch = table.select_criteria(shared).batch(
+    shared_batch = table.select_criteria(shared_names).batch(
         attributes=active.values_MD, attribute_names=active.columns
     )
-    return with_options(rule, _OWNER, batch_estimate=find_ordinal(rule).estimate(batch))
+    return with_options(rule, _OWNER, batch_estimate=find_ordinal(rule).estimate(shared_batch))
 
 
 def _is_wide(groups: Sequence[GroupScores]) -> bool:
@@ -130,10 +141,12 @@ def _is_wide(groups: Sequence[GroupScores]) -> bool:
 
 
 def _has_quality(group: GroupScores) -> bool:
+    """Whether the group has a criterion that is fused, not only gates."""
     return any(criterion.layer == "quality" for criterion in group.criteria)
 
 
 def _select_groups(table: ScoreTable, groups: slice) -> ScoreTable:
+    """Return the table of some groups, with their judgments."""
     judging = table.judging
     if judging is not None:
         # The costs of the whole step are counted once, in the first part.

@@ -28,7 +28,7 @@ FOLDER = "evaluations"
 
 
 def check_evaluation(job: Job) -> None:
-    """Raise for unknown benchmarks, missing data, and a missing judge."""
+    """Raise InvalidInput for an unknown benchmark, missing data, or a missing judge, before the model is loaded."""
     settings = job.config.evaluate
     if settings is not None:
         _load_items(job, settings)
@@ -37,22 +37,21 @@ def check_evaluation(job: Job) -> None:
 
 
 def _load_items(job: Job, settings: Evaluate) -> list[tuple[Benchmark, list[Row]]]:
-    """The benchmarks of the config with their items; raises for one that needs a judge if there is none."""
+    """Return the benchmarks of the config with their items; raises for one that needs a judge if there is none."""
     benchmarks = []
     for name in settings.benchmarks:
         benchmark = find_benchmark(name)
         if benchmark.judge and settings.judges is None:
+            allowed = "benchmarks that need no judge"
             remedy = "Name a file of judges with evaluate.judges, or leave the benchmark out."
-            raise job.invalid(
-                "evaluate.benchmarks", "benchmarks that need no judge", repr(name), remedy
-            )
+            raise job.invalid("evaluate.benchmarks", allowed, got=repr(name), remedy=remedy)
         items = islice(load_items(benchmark, job.path(settings.data)), settings.limit)
         benchmarks.append((benchmark, list(items)))
     return benchmarks
 
 
 @dataclass(frozen=True)
-class _BenchmarkRun:
+class _BenchmarkRunner:
     """Runs benchmarks on the trainer's policy, and writes the results below `output`."""
 
     output: Path
@@ -69,7 +68,9 @@ class _BenchmarkRun:
         settings = self.settings
         model = self.trainer.accelerator.unwrap_model(self.trainer.model)
         tokenizer = self.trainer.processing_class
-        ask = make_generator(model, tokenizer, max_tokens=settings.max_tokens, batch=settings.batch)
+        generate = make_generator(
+            model, tokenizer, max_tokens=settings.max_tokens, batch=settings.batch
+        )
         sampling = {
             "step": step,
             "limit": settings.limit,
@@ -78,7 +79,7 @@ class _BenchmarkRun:
         }
         logs = {}
         for benchmark, items in self.benchmarks:
-            rows = ask_items(benchmark, items, ask)
+            rows = ask_items(benchmark, items, generate)
             run = score_rows(
                 rows, benchmark, judge=self.judge, model=f"step {step}", judge_name=self.judge_name
             )
@@ -89,7 +90,10 @@ class _BenchmarkRun:
 
 
 def make_benchmark_callback(job: Job, trainer: Any) -> Any:
-    """The trainer's callback that runs the benchmarks; None if the config has none."""
+    """Make the trainer's callback that runs the benchmarks; None if the config has none.
+
+    Raises InvalidInput if weights are sharded: only the first process generates, and it needs all of them.
+    """
     from transformers import TrainerCallback
 
     settings = job.config.evaluate
@@ -99,8 +103,13 @@ def make_benchmark_callback(job: Job, trainer: Any) -> Any:
         allowed = "left out, unless every device holds all weights"
         raise job.invalid("evaluate", allowed, "weights that are sharded over processes")
     judge, judge_name = open_judge(job.path(settings.judges)) if settings.judges else (None, "")
-    benchmark_run = _BenchmarkRun(
-        job.output, settings, trainer, _load_items(job, settings), judge, judge_name
+    runner = _BenchmarkRunner(
+        output=job.output,
+        settings=settings,
+        trainer=trainer,
+        benchmarks=_load_items(job, settings),
+        judge=judge,
+        judge_name=judge_name,
     )
 
     class BenchmarkCallback(TrainerCallback):
@@ -108,12 +117,12 @@ def make_benchmark_callback(job: Job, trainer: Any) -> Any:
 
         def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
             if state.global_step == 0 and state.is_world_process_zero:
-                benchmark_run.evaluate(0)
+                runner.evaluate(0)
 
         def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
             step = state.global_step
-            is_due = step % benchmark_run.settings.every == 0 or step == state.max_steps
+            is_due = step % settings.every == 0 or step == state.max_steps
             if is_due and state.is_world_process_zero:
-                benchmark_run.evaluate(step)
+                runner.evaluate(step)
 
     return BenchmarkCallback()

@@ -1,11 +1,17 @@
 """The folder of a run; checks whether a run may start there, continue there, or branch off another run.
 
-out/config.json        the settings of the run, which a resumed run must repeat; for a branch also what it changed
-out/records.jsonl      the records of every group of every step
-out/checkpoint-200/    a checkpoint, to resume from
-out/runs/              logs for TensorBoard
-out/model/             the policy at the end
-out/trainer_state.json everything that was logged
+    out/config.json             the settings, which a resumed run must repeat; of a branch also what it changed
+    out/records.jsonl           the records of every group of every step
+    out/checkpoint-200/         a checkpoint, to resume from
+    out/runs/                   logs for TensorBoard
+    out/model/                  the policy at the end
+    out/trainer_state.json      everything that was logged
+
+There are three ways to begin (`find_start`):
+
+    a new run       at step 0, in a folder without a run
+    resume          at the last checkpoint in the folder, with the same settings, apart from `_MAY_CHANGE_ON_RESUME`
+    a branch        a new run that begins at a checkpoint of another run, with other control settings
 """
 
 from __future__ import annotations
@@ -28,14 +34,14 @@ from rubrank.training.job.data import is_first_process
 CONFIG = "config.json"
 MODEL = "model"
 STATE = "trainer_state.json"
-_MAY_CHANGE = word_list("""
+_MAY_ALWAYS_CHANGE = word_list("""
     output judges workers report_to training.logging_steps training.save_steps training.save_total_limit
     training.per_device_train_batch_size model.path preset records.every records.texts records.rotate
     records.most_mb records.most_mb_a_day held_out.batch evaluate
 """)
 """Settings that a resumed run or a branch may change, because they do not change what is learned."""
 
-_TRL_MAY_RESUME = word_list("""
+_TRL_MAY_CHANGE_ON_RESUME = word_list("""
     gradient_checkpointing gradient_checkpointing_kwargs torch_empty_cache_steps eval_accumulation_steps
     use_liger_kernel liger_kernel_config cache_implementation ds3_gather_for_generation fsdp fsdp_config deepspeed
     vllm_gpu_memory_utilization vllm_max_model_length vllm_tensor_parallel_size vllm_enable_sleep_mode
@@ -44,7 +50,10 @@ _TRL_MAY_RESUME = word_list("""
     model_init_kwargs.low_cpu_mem_usage ddp_timeout ddp_bucket_cap_mb dataloader_num_workers dataloader_pin_memory
     enable_jit_checkpoint log_completions num_completions_to_print run_name disable_tqdm
 """)
-_MAY_RESUME = (*_MAY_CHANGE, *(f"trl.{name}" for name in _TRL_MAY_RESUME))
+_MAY_CHANGE_ON_RESUME = (
+    *_MAY_ALWAYS_CHANGE,
+    *(f"trl.{name}" for name in _TRL_MAY_CHANGE_ON_RESUME),
+)
 """Settings that a resumed run may change; after a crash it may need less memory, other ports or another launcher."""
 
 _ENDLESS_SCHEDULES = ("constant", "constant_with_warmup")
@@ -63,7 +72,7 @@ class Branch:
     """Setting → its value before the branch, and now."""
 
     def as_dict(self) -> dict[str, Any]:
-        """As plain data, for config.json."""
+        """Return the branch as plain data, for config.json."""
         changed = {
             name: {"before": before, "now": now} for name, (before, now) in self.changed.items()
         }
@@ -82,25 +91,36 @@ class Start:
 def find_start(
     job: Job, fingerprint: Mapping[str, Any], resume: bool, branch: Path | None
 ) -> Start:
-    """Find where to begin; raises InvalidInput if a run would be overwritten, or continued with other settings."""
+    """Find where to begin; raises InvalidInput if a run would be overwritten, or continued with other settings.
+
+    fingerprint: rows and digests of the data and the rubric, which are compared like settings.
+    branch: the checkpoint of another run to begin at.
+    """
     if branch is not None:
         if resume:
             raise InvalidInput(
                 "train", "branch", "given without `resume`", "both", "A branch is a new run."
             )
-        find_checkpoint(job, fingerprint, resume=False)
+        check_new_run(job)
         new_branch = make_branch(job, fingerprint, branch)
         return Start(new_branch.checkpoint, new_branch)
-    checkpoint = find_checkpoint(job, fingerprint, resume)
     if not resume:
-        return Start(checkpoint)
+        check_new_run(job)
+        return Start()
+    checkpoint = find_checkpoint(job, fingerprint)
     data = (_read_json(job.output / CONFIG) or {}).get("branch")
     if data is None:
         return Start(checkpoint)
     # The run that is resumed was itself a branch of another run.
     changed = {name: (change["before"], change["now"]) for name, change in data["changed"].items()}
     earlier_branch = Branch(Path(data["checkpoint"]), changed)
-    return Start(checkpoint or earlier_branch.checkpoint, earlier_branch)
+    if checkpoint is None:
+        # It ended before its first checkpoint, and begins again where it left the other run. The checkpoint is one of
+        # the other run, so the settings must be the same here, too.
+        if is_first_process():
+            _check_same_run(job, fingerprint)
+        checkpoint = earlier_branch.checkpoint
+    return Start(checkpoint, earlier_branch)
 
 
 def make_branch(job: Job, fingerprint: Mapping[str, Any], checkpoint: Path) -> Branch:
@@ -120,7 +140,7 @@ def make_branch(job: Job, fingerprint: Mapping[str, Any], checkpoint: Path) -> B
     before = _read_run(job, checkpoint.parent)
     now = _flatten_config(job, fingerprint)
     changed = {}
-    for name in _find_changes(before, now, _MAY_CHANGE):
+    for name in _find_changes(before, now, _MAY_ALWAYS_CHANGE):
         if not _is_among(name, _CONTROL_SETTINGS):
             remedy = "A branch changes control settings only."
             _refuse_change(job, name, before, now, "as in the run that it leaves", remedy)
@@ -131,35 +151,51 @@ def make_branch(job: Job, fingerprint: Mapping[str, Any], checkpoint: Path) -> B
 # --------------------------------------------------------------------------------------------------------- checkpoints
 
 
-def find_checkpoint(job: Job, fingerprint: Mapping[str, Any], resume: bool) -> Path | None:
-    """Find the checkpoint to resume from; None: begin at step 0.
+# Only the first process checks the folder: when the others get here, it may have written its files already.
 
-    Raises if a run would be overwritten, or continued with other settings.
+
+def check_new_run(job: Job) -> None:
+    """Raise InvalidInput if the folder cannot be written, or if a new run would overwrite something in it."""
+    if not is_first_process():
+        return
+    folder = job.output
+    _check_writable(job)
+    _check_foreign_files(job, folder)
+    if find_last_checkpoint(folder) or find_record_files(job.records, missing_ok=True):
+        remedy = "Use `resume=true`, or choose another one."
+        raise job.invalid("output", "a folder without a run", str(folder), remedy)
+
+
+def find_checkpoint(job: Job, fingerprint: Mapping[str, Any]) -> Path | None:
+    """Find the checkpoint to resume from; None if the run was not saved yet.
+
+    Raises InvalidInput if the run had other settings, or if all its checkpoints are damaged.
     """
     folder = job.output
-    if not is_first_process():  # only the first process checks: it may have written files already
-        return find_last_checkpoint(folder) if resume else None
-    existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    checkpoint = find_last_checkpoint(folder)
+    if not is_first_process():
+        return checkpoint
+    _check_writable(job)
+    if checkpoint is not None:
+        _check_same_run(job, fingerprint)
+        return checkpoint
+    damaged = _list_checkpoints(folder)
+    if damaged:
+        got = f"{damaged[-1].name}, whose {STATE} cannot be read"
+        remedy = "Remove the checkpoints to start again."
+        raise job.invalid("output", "a folder with a complete checkpoint", got, remedy)
+    return None
+
+
+def _check_writable(job: Job) -> None:
+    """Raise InvalidInput if the output folder, or the parent in which it will be made, cannot be written."""
+    candidates = (job.output, *job.output.absolute().parents)
+    existing = next(path for path in candidates if path.exists())
     remedy = "Choose another one."
     if not existing.is_dir():
         raise job.invalid("output", "a folder", f"the file {existing}", remedy)
     if not os.access(existing, os.W_OK | os.X_OK):
-        allowed = "a folder that can be written"
-        raise job.invalid("output", allowed, str(existing), remedy)
-    checkpoint = find_last_checkpoint(folder)
-    if not resume:
-        _check_foreign_files(job, folder)
-        if checkpoint is not None or find_record_files(job.records, missing_ok=True):
-            remedy = "Use `resume=true`, or choose another one."
-            raise job.invalid("output", "a folder without a run", str(folder), remedy)
-        return None
-    if checkpoint is not None:
-        _check_same_run(job, fingerprint)
-    elif damaged := _list_checkpoints(folder):
-        got = f"{damaged[-1].name}, whose {STATE} cannot be read"
-        remedy = "Remove the checkpoints to start again."
-        raise job.invalid("output", "a folder with a complete checkpoint", got, remedy)
-    return checkpoint
+        raise job.invalid("output", "a folder that can be written", str(existing), remedy)
 
 
 def find_last_checkpoint(folder: Path) -> Path | None:
@@ -188,6 +224,7 @@ def _list_checkpoints(folder: Path) -> list[Path]:
 def _check_foreign_files(job: Job, folder: Path) -> None:
     """Raise if the run would overwrite files of something else: a model's config.json, or a folder `model`."""
     config = _read_json(folder / CONFIG)
+    # The file that the user wrote for this job would be overwritten by the config.json of its run.
     is_job_file = (folder / CONFIG).resolve() == job.file.resolve()
     if config is not None and ("stages" not in config or is_job_file):
         allowed = f"a folder without a {CONFIG} of something else"
@@ -201,7 +238,7 @@ def _check_foreign_files(job: Job, folder: Path) -> None:
 
 
 def write_config(job: Job, fingerprint: Mapping[str, Any], branch: Branch | None = None) -> None:
-    """Write the settings of the run to its folder."""
+    """Write the settings of the run to config.json in its folder."""
     job.output.mkdir(parents=True, exist_ok=True)
     data: dict[str, Any] = {**job.config.model_dump(mode="json"), **fingerprint}
     if branch is not None:
@@ -229,20 +266,23 @@ def _read_run(job: Job, folder: Path) -> dict[str, Any]:
         got = f"none in {folder}" if config is None else f"{folder / CONFIG}, which cannot be read"
         remedy = "Start a new run, with the checkpoint as its model."
         raise job.invalid("output", f"a folder with the {CONFIG} of its run", got, remedy)
-    # A run of an older version lacks keys that were added later.
+    # A run of an older version lacks keys that were added later: they had their defaults.
     defaults = {
         name: field.default
         for name, field in Config.model_fields.items()
         if not field.is_required()
     }
-    defaults = json.loads(json.dumps(defaults, default=lambda value: value.model_dump(mode="json")))
-    flat = dict(_flatten({**defaults, **config}))
+    plain_defaults = json.loads(
+        json.dumps(defaults, default=lambda value: value.model_dump(mode="json"))
+    )
+    flat = dict(_flatten({**plain_defaults, **config}))
     return {name: value for name, value in flat.items() if not name.startswith("branch.")}
 
 
 def _flatten_config(job: Job, fingerprint: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of this run: dotted name → value."""
     data = {**job.config.model_dump(mode="json"), **fingerprint}
+    # Through JSON, so that values compare equal with those that were read from a file (a tuple becomes a list).
     return dict(_flatten(json.loads(json.dumps(data))))
 
 
@@ -259,10 +299,11 @@ def _flatten(data: Any, name: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def _check_same_run(job: Job, fingerprint: Mapping[str, Any]) -> None:
-    """Raise if a resumed run has other settings than the run that it continues."""
+    """Raise InvalidInput if a resumed run has other settings than the run that it continues."""
     config = job.config
     before = _read_run(job, job.output)
     now = _flatten_config(job, fingerprint)
+    # Two settings are adapted before all are compared.
     # The starts of attributes are compared as steps: "70%" of a longer run is another step.
     stage_steps = [name for name in before if re.fullmatch(r"stages\.\d+\.steps", name)]
     steps_before = sum(before[name] for name in stage_steps)
@@ -274,14 +315,14 @@ def _check_same_run(job: Job, fingerprint: Mapping[str, Any]) -> None:
             now[name] = attribute.start_step(config.steps)
     # The last stage may get more steps: that changes nothing for the steps that were done.
     name = f"stages.{len(config.stages) - 1}.steps"
-    last_before = before.get(name)
-    if isinstance(last_before, int) and now[name] > last_before:
+    last_stage_before = before.get(name)
+    if isinstance(last_stage_before, int) and now[name] > last_stage_before:
         if config.training.lr_scheduler_type not in _ENDLESS_SCHEDULES:
-            allowed = f"{last_before}, as when the run began: the learning rate depends on the end of the run"
+            allowed = f"{last_stage_before}, as when the run began: the learning rate depends on the end of the run"
             remedy = "Start a new run, with the checkpoint as its model."
             raise job.invalid(name, allowed, str(now[name]), remedy)
-        now[name] = last_before
-    for name in _find_changes(before, now, _MAY_RESUME):
+        now[name] = last_stage_before
+    for name in _find_changes(before, now, _MAY_CHANGE_ON_RESUME):
         remedy = "Change it back, or begin a new run, with the checkpoint as its model."
         _refuse_change(job, name, before, now, "as when the run began", remedy)
 
@@ -289,12 +330,14 @@ def _check_same_run(job: Job, fingerprint: Mapping[str, Any]) -> None:
 def _find_changes(
     before: Mapping[str, Any], now: Mapping[str, Any], may_change: tuple[str, ...]
 ) -> list[str]:
-    """List the settings that differ and may not."""
+    """List the settings that differ, except those that may change."""
     changed = []
     for name in dict.fromkeys([*now, *before]):
-        # Older versions did not record digests of the data.
-        is_unknown = name.startswith("contents.") and name not in before
-        if not is_unknown and before.get(name) != now.get(name) and not _is_among(name, may_change):
+        # Older versions did not record digests of the data ("contents.…"), so there is nothing to compare.
+        is_unrecorded = name.startswith("contents.") and name not in before
+        if is_unrecorded or _is_among(name, may_change):
+            continue
+        if before.get(name) != now.get(name):
             changed.append(name)
     return changed
 
@@ -307,7 +350,7 @@ def _is_among(name: str, sections: tuple[str, ...]) -> bool:
 def _refuse_change(
     job: Job, name: str, before: Mapping[str, Any], now: Mapping[str, Any], when: str, remedy: str
 ) -> NoReturn:
-    """Raise InvalidInput about a setting that was changed."""
+    """Raise InvalidInput about a setting that was changed: "seed must be 0, as when the run began; got 1"."""
     value_before = shorten(repr(before.get(name)), 60)
     value_now = shorten(repr(now.get(name)), 60)
     raise job.invalid(name, f"{value_before}, {when}", value_now, remedy)
