@@ -478,7 +478,7 @@ def test_groups_may_be_labelled_by_tuples():
     bad("groups must be a list of labels", scores, groups=[[1]] * 6)
 
 
-@pytest.mark.parametrize(("field", "what"), [("digests", "another response"), ("rollout_ids", "another id")])
+@pytest.mark.parametrize(("field", "what"), [("digests", "other responses"), ("rollout_ids", "another order of ids")])
 def test_tables_of_the_same_rollouts_in_another_order_are_refused(field, what):
     """The verdicts of different responses would be compared with each other."""
     (group,) = table(World().scores()[:1]).groups
@@ -488,3 +488,11 @@ def test_tables_of_the_same_rollouts_in_another_order_are_refused(field, what):
     bad(f"judge 'b' must be about the same rollouts in the same order; got {what}", {"a": first, "b": turned})
     bad(f"humans must be about the same rollouts in the same order; got {what}", first, humans=turned)
     assert audit({"a": first, "b": ScoreTable((group,))}, humans=first, bootstrap=0).groups == 1
+
+
+def test_ids_of_another_kind_are_not_compared():
+    """Labels that were given on the page number the rollouts; the table may have names for them."""
+    (group,) = table(World().scores()[:1]).groups
+    named = ScoreTable((replace(group, rollout_ids=tuple("abcdefgh")),))
+    numbered = ScoreTable((replace(group, rollout_ids=tuple("01234567")),))
+    assert audit(named, humans=numbered, bootstrap=0).groups == 1

@@ -330,8 +330,8 @@ def _read_table(
 def _check_same_rollouts(whose: str, group: GroupScores, first: GroupScores) -> None:
     """Raise InvalidInput if a group has other rollouts than the group with its id in the first table.
 
-    Rollouts are compared by number, and by the digests of their responses or their ids if both tables have them:
-    the same responses in another order would be compared with the wrong verdicts.
+    The same responses in another order would be compared with the wrong verdicts. They are recognised by their digests,
+    or by their ids if both tables have them.
     """
     size = len(first.scores)
     if len(group.scores) != size:
@@ -342,21 +342,23 @@ def _check_same_rollouts(whose: str, group: GroupScores, first: GroupScores) -> 
             got=f"{len(group.scores)} rollouts in group {group.id!r}",
             remedy=_SAME_ROLLOUTS,
         )
-    has_digests = bool(group.digests and first.digests)
-    has_ids = bool(group.rollout_ids and first.rollout_ids)
-    for i in range(size):
-        if has_digests:
-            is_same = group.digests[i] == first.digests[i]
-        else:
-            is_same = not has_ids or group.rollout_ids[i] == first.rollout_ids[i]
-        if not is_same:
-            raise InvalidInput(
-                _OWNER,
-                whose,
-                allowed="about the same rollouts in the same order",
-                got=f"another {'response' if has_digests else 'id'} of rollout {i} in group {group.id!r}",
-                remedy=_SAME_ROLLOUTS,
-            )
+    problem = ""
+    if group.digests and first.digests:
+        if group.digests != first.digests:
+            problem = "other responses, or another order of them,"
+    else:
+        # One table may number its rollouts and the other name them: then their ids say nothing.
+        has_same_ids = sorted(group.rollout_ids) == sorted(first.rollout_ids)
+        if has_same_ids and group.rollout_ids != first.rollout_ids:
+            problem = "another order of ids"
+    if problem:
+        raise InvalidInput(
+            _OWNER,
+            whose,
+            allowed="about the same rollouts in the same order",
+            got=f"{problem} in group {group.id!r}",
+            remedy=_SAME_ROLLOUTS,
+        )
 
 
 def _compute_win_shares(outcomes: np.ndarray) -> np.ndarray:
