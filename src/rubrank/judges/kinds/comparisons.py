@@ -185,7 +185,7 @@ class Pairwise:
 def plan_pairs(judge: Judge, group: str, criterion: str, size: int) -> set[Pair] | None:
     """Return the pairs of places to compare in a group of this size; None: all pairs.
 
-    They depend on nothing else, so that a pair can be judged as soon as its two rollouts have arrived.
+    They do not depend on the rollouts, so that a pair can be judged as soon as its two rollouts have arrived.
     """
     assert not isinstance(judge.pairs, str)  # an adaptive design is known round by round
     if judge.pairs is None or judge.pairs >= size * (size - 1) // 2:
