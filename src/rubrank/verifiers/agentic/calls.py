@@ -26,11 +26,11 @@ def read_arguments(call: ToolCall) -> Mapping[str, Any]:
 
 
 def write_call_key(call: ToolCall, *, with_result: bool) -> str | None:
-    """Write one text for calls with the same tool and arguments (and result).
+    """Write a text that is the same for calls with the same tool and arguments (and result).
 
     Returns None if the call is too large to compare.
     """
-    arguments: Any
+    arguments: Any  # as a mapping if they are one, so that the order of keys does not matter
     try:
         arguments = dict(read_arguments(call))
     except ValueError:
@@ -64,9 +64,8 @@ def find_best_pairs(gains: Sequence[Sequence[int]]) -> list[tuple[int, int]]:
     for new_row in range(rows):
         # best_change[c]: the largest change of the sum by a chain that ends with somebody taking column c.
         best_change = table[new_row].copy()
-        previous_column = np.full(
-            table.shape[1], -1
-        )  # the column before c in that chain; -1: c is the first
+        # previous_column[c]: the column before c in that chain; -1 if c is the first.
+        previous_column = np.full(table.shape[1], -1)
         improved = True
         while improved:
             improved = False
@@ -80,6 +79,7 @@ def find_best_pairs(gains: Sequence[Sequence[int]]) -> list[tuple[int, int]]:
                     improved = True
         free_columns = [column for column in range(table.shape[1]) if column not in row_of]
         column = max(free_columns, key=lambda free: int(best_change[free]))
+        # Carry out the chain from its end: each row moves to the column after its own.
         while previous_column[column] >= 0:
             taken_from = int(previous_column[column])
             row_of[column] = row_of[taken_from]

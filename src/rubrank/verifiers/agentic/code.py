@@ -49,6 +49,7 @@ _MOST_TESTS = 200
 _MOST_SECONDS = 600.0  # of one sandbox, however many tests it runs
 _PIPE_PACKAGE = "rubrank.verifiers.agentic.pipe"
 _TEST_FOLDERS = {"test", "tests", "testing", "testdata", "test_data", "fixtures"}
+# Names of files that belong to the tests:
 # test_sort.py, tests.py, sort_test.py, conftest.py, test_helpers.py, testutils.py
 _TEST_NAMES = re.compile(
     r"(?:test_.*|tests?|.*_tests?|conftest|.*_?test_?(?:helpers?|utils?|tools?|case))\.py"
@@ -83,7 +84,7 @@ class RunOptions:
     """How the tests of one response are run."""
 
     seconds: float
-    """For each test."""
+    """Time limit of each test."""
     memory: int
     """In MB."""
     stop: bool
@@ -94,6 +95,7 @@ class RunOptions:
     """Run every test in the solution's process."""
 
 
+# Validate what a rollout's metadata holds.
 _CASES: TypeAdapter[list[Case]] = TypeAdapter(list[Case])
 _TESTS: TypeAdapter[list[str] | str] = TypeAdapter(list[str] | str)
 _FILES: TypeAdapter[dict[str, str]] = TypeAdapter(dict[str, str])
@@ -215,7 +217,8 @@ def passes_tests(
         if jobs:
             reports = run_tests(solution, jobs, options)
         stopped = options.stop and not all(report["passed"] for report in reports)
-        if not stopped:  # the sandbox may have ended early: later tests keep their numbers
+        if not stopped:
+            # The sandbox may have ended early. Reports for the rest keep the numbers of the cases right.
             reports += [{"passed": False, "why": "was not finished"}] * (len(jobs) - len(reports))
         if cases and not stopped:
             reports += _run_programs(solution, cases, options, compare, tolerance)
@@ -253,7 +256,10 @@ def _split_tests(source: str, entry_point: str | None) -> list[dict[str, Any]]:
 def _find_solution(
     rollout: Rollout, source: str, path: str, patterns: list[str] | None, tests: list[str]
 ) -> Solution | Verdict:
-    """Return the code to run, the files beside it and the tests' own files; a verdict if there is no code."""
+    """Return the code to run, the files beside it and the tests' own files; a verdict if there is no code.
+
+    `source` and `path` are parameters of TestsPass, `patterns` is its `test_files`; `tests` are sources of tests.
+    """
     files = _FILES.validate_python(rollout.metadata.get("files") or {})
     module = Path(path).stem
     if source == "answer":
@@ -305,9 +311,8 @@ def _run_programs(
         trusted=True,
     )
     reports = _parse_reports(result.stdout)
-    for report, case in zip(
-        reports, cases, strict=False
-    ):  # fewer reports if the sandbox ended early
+    # There are fewer reports than cases if the sandbox ended early.
+    for report, case in zip(reports, cases, strict=False):
         if report["passed"] and not is_same_output(case.stdout, report["out"], compare, tolerance):
             report["passed"] = False
             report["why"] = f"{case.stdout[:60]!r} expected, {report['out'][:60]!r} written"
@@ -323,6 +328,7 @@ def _summarise(reports: list[dict[str, Any]], total: int, score: str) -> Answer:
     """Return the value and the reason of TestsPass; the reason names the first test that failed."""
     passed = sum(report["passed"] for report in reports)
     reason = f"{passed} of {total} tests passed"
+    # "live" says why a test ran in the solution's process.
     fakeable = [report["live"] for report in reports if report.get("live")]
     if fakeable:
         reason += f" ({len(fakeable)} ran in the code's process, where a pass can be faked: {fakeable[0][:100]})"
@@ -369,6 +375,7 @@ def run_tests(
         **_assign_modules(solution),
     }
 
+    # `solution_process` and `tests_process` are modules of pipe/; each runs in a sandbox of its own.
     def run_side(
         module: str, request: dict[str, Any], files: Mapping[str, str], channel: tuple[int, int]
     ) -> sandbox.Result:
@@ -410,6 +417,7 @@ def _assign_modules(solution: Solution) -> dict[str, Any]:
     """
     local = {name: file for name, file in find_modules(solution.test_files).items() if file}
     remote: set[str] = set()
+    # Code of an answer is one module; only solutions with files of their own have more.
     if solution.code is None or solution.test_files:
         remote = set(find_modules(solution.files)) - set(local)
     if solution.code is not None:

@@ -27,13 +27,17 @@ class Recipe:
     tool: str
     """The compiler or interpreter."""
     compile: tuple[str, ...] = ()
+    """The command that compiles the source; empty for interpreted languages."""
     run: tuple[str, ...] = ("./program",)
     binary: str = ""
     """The executable that the compiler writes, if it writes one."""
     smallest: str = ""
-    """A program that compiles, to find out whether the compiler works. Empty for interpreted languages."""
+    """The smallest program, compiled once to find out whether the compiler works. Empty for interpreted languages."""
     reserves: bool = False
-    """Whether the runtime reserves far more address space than it uses. If so, a flag in `run` limits the memory."""
+    """Does the runtime reserve far more address space than it uses?
+
+    Then the sandbox sets no limit on address space. Java and JavaScript have a flag in `run` instead.
+    """
 
 
 RECIPES: dict[str, Recipe] = {

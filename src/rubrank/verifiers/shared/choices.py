@@ -3,9 +3,16 @@
 >>> find_choice("所以答案是B。"), find_choice("(A) is wrong; (B) is right.")
 (Choice(letters='B', how='the last statement'), Choice(letters='B', how='what is called right'))
 
-Tried in this order: a marked result (tags, \\\\boxed, ####, JSON); a statement ("answer is", "I choose", 故选); what is
-called right ("B is correct"); a letter alone on the last or the first line; the only option in brackets; the last
-capital. What is denied ("not A", "A is wrong", 排除A) is never chosen. Several letters mean that several were named.
+These are tried in order; the first that gives a letter wins:
+
+    1. a marked result               tags, \\\\boxed, ####, JSON
+    2. _find_stated                  "answer is", "I choose", 故选
+    3. _find_called_right            "B is correct"
+    4. _find_on_a_line               a letter alone on the last or the first line
+    5. _find_in_brackets             the options in brackets
+    6. _find_last_capital            the last capital that stands alone
+
+What is denied ("not A", "A is wrong", 排除A) is never chosen. Several letters mean that several were named.
 """
 
 from __future__ import annotations
@@ -33,6 +40,7 @@ _MOST_MENTIONS = 500  # of options that are read in one answer: each takes almos
 # ---- the patterns of a mention: "A", "(b)", "A, C and D", "ACD" ------------------------------------------------
 
 _LATIN = "A-Za-zÀ-ɏ0-9"
+# Brackets, quotes, Markdown, LaTeX and spaces around a letter
 _OPENING_MARK = r"[(（\[【「<{\\$*_\"“'‘`\s]"
 _CLOSING_MARK = r"[)）\]】」>}$*_\"”'’`\s]"
 # What joins two letters: "A, B", "A and B", A和B. One or two of them, for ", and".
@@ -205,13 +213,17 @@ class _MentionFinder:
         )
 
 
-_get_finder = lru_cache(maxsize=64)(_MentionFinder)
+_get_finder = lru_cache(maxsize=64)(_MentionFinder)  # compiling the pattern takes time
 
 
 def find_choice(
     text: str, options: str = "ABCDEFGHIJ", extractors: Sequence[Extractor] = DEFAULT
 ) -> Choice:
-    """Return the options that the answer chooses, and where they were found; no letters if it chooses none."""
+    """Return the options that the answer chooses, and where they were found; no letters if it chooses none.
+
+    `extractors` says where to look: "stated" stands for steps 2 and 3 of the module docstring, "last" for 4 to 6, the
+    others for marks of step 1.
+    """
     finder = _get_finder(options)
     text = _replace_lookalikes(replace_surrogates(text[-TAIL:]), finder.options)
     marks = [name for name in extractors if name not in ("stated", "last", "whole")]
@@ -262,8 +274,9 @@ def _find_stated(text: str, finder: _MentionFinder) -> str:
     """Return the letters after the last "answer is", "I choose" or 故选 that are not denied."""
     statements = find_statements(text)
     letters = ""
-    is_chosen_among = False
+    is_chosen_among = False  # the previous mention listed what the next one is chosen among
     for mention in finder.find_all(text):
+        # The words before the letter, without the marks around it
         window = max(0, mention.start - 80)
         before = text[window : mention.start].rstrip("(（[【「<{\\$*_\"“'‘` \n")
         end_of_words = window + len(before)
@@ -273,7 +286,9 @@ def _find_stated(text: str, finder: _MentionFinder) -> str:
             or _CORRECTED.search(before) is not None
             or _is_end_of_statement(text, end_of_words)
         )
-        if text.startswith("中", mention.end):  # 答案是A、B、C、D中的B
+        if text.startswith(
+            "中", mention.end
+        ):  # 答案是A、B、C、D中的B: "the answer is, among A to D, B"
             is_chosen_among = is_stated
             continue
         is_stated = is_stated or is_chosen_among

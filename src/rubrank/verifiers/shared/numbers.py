@@ -1,11 +1,14 @@
-"""Numbers as people write them: 1,234.5 · 1.234,5 · 3/4 · 2^10 · 1.2 × 10^5 · 45% · 五百二十 · forty-two · 5 km.
+"""Reads numbers as people write them: 1,234.5 · 1.234,5 · 3/4 · 2^10 · 1.2 × 10^5 · 45% · 五百二十 · forty-two · 5 km.
 
->>> read_numbers("about 1,200 m")[0]
-Number(value=1200.0, unit='m', percent=False)
+>>> read_numbers("about 1,200 m, or 1.2 km")
+[Number(value=1200.0, unit='m', percent=False), Number(value=1200.0, unit='km', percent=False)]
 
 Digits of all scripts count. A comma before exactly three digits groups (1,234 is a thousand), any other single one
 divides the decimals (3,14); with both signs the last one divides. Not covered: 1.234 as a thousand, when nothing else
 shows it; Roman numerals.
+
+`read_numbers` finds numbers with one large pattern (`_compile_number_pattern`), which names its parts. `_read_value`
+computes the value from these parts, and `_add_unit` reads the unit or percent sign around it.
 """
 
 from __future__ import annotations
@@ -45,36 +48,44 @@ _PERCENT = (
     r"\\?%|٪|percent(?:age points?)?|per cent|pct\b|por\s?ciento|por cento|pour cent|prozent|procent|per cento"
     r"|процент\w*|パーセント|퍼센트|프로(?!\w)|phần trăm|persen|yüzde|เปอร์เซ็นต์"
 )
-# What follows a number: a sign of percent, or a unit, perhaps in LaTeX: " km/h", "\text{ cm}^2", "^\circ C"
+# What follows a number: a sign of percent, or a unit, perhaps in LaTeX
 _AFTER = re.compile(
     rf"[\s~]*(?:(?P<percent>{_PERCENT})|(?P<mille>‰|permille)|(?P<tenths>成(?!\w)|割))"
-    r"|[\s~]*\\?(?:text|mathrm|operatorname)?\{?\s*(?P<unit>\^?\\circ\s?C?|[^\s\d.,;:!?。，；：！？、)）}$=<>|]"
-    r"[^\s.,;:!?。，；：！？、)）}$=<>|]{0,13}(?:\^?\{?[23]\}?(?=\W|$))?)",
+    r"|[\s~]*\\?(?:text|mathrm|operatorname)?\{?\s*"  # "\text{ ", "\mathrm{"
+    r"(?P<unit>\^?\\circ\s?C?"  # "^\circ C"
+    r"|[^\s\d.,;:!?。，；：！？、)）}$=<>|][^\s.,;:!?。，；：！？、)）}$=<>|]{0,13}"  # "km/h"
+    r"(?:\^?\{?[23]\}?(?=\W|$))?)",  # "^2" of "cm^2"
     re.IGNORECASE,
 )
-# x^2, x_1, H2O, B12: no numbers of their own; USD5 and Rs500 are.
+# What stands before a number that is part of a name: x^2, x_1, H2O, B12. Currencies are no names: USD5, Rs500.
 _PART_OF_NAME = re.compile(
     r"(?:[A-Za-zÀ-ɏ)}][\^_]\{?|(?<![A-Za-z])(?!(?:usd|eur|gbp|cny|rmb|inr|rs|us|nt|hk)\Z)[A-Za-z]{1,11})\Z",
     re.I,
 )
-_UNIT_WITH_POWER = re.compile(r"(.+?)(?:\^(\d))?")
+_UNIT_WITH_POWER = re.compile(r"(.+?)(?:\^(\d))?")  # "s^2"
+_COMPOUND_UNIT = re.compile(r"[^\W\d_]+(?:\^\d)?[/每][^\W\d_]+(?:\^\d)?")  # "m/s^2", 米每秒
 _PER = re.compile(r"\s*(?:per|pro|par|por|на)\s+([^\W\d_]+)")  # 72 kilometres per hour
+# The place between 2 and ½ in "2½": NFKC would make "21/2" of it
 _BEFORE_FRACTION_SIGN = re.compile(r"(?<=\d)(?=[¼-¾⅐-⅞])")
 
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A value in base units of its dimension; `percent`: written with a percent sign, the value being the share."""
+    """A number of a text."""
 
     value: float
+    """In base units, whatever the unit: 1000 for "1 km" and 0.45 for "45%"."""
     unit: str = ""
+    """As written ("km"); the currency for money ("dollar"); "" without one or if it is unknown."""
     percent: bool = False
+    """Was it written as a share: 45%, 3‰, 三成?"""
     written: str = field(default="", compare=False, repr=False)
     """As it stands in the text, with its unit."""
     start: int = field(default=0, compare=False, repr=False)
     end: int = field(default=0, compare=False, repr=False)
     """Its place in `normalise_numbers(text)`, without the unit."""
     in_words: bool = field(default=False, compare=False, repr=False)
+    """Is it written in English words?"""
 
 
 @cache
@@ -99,7 +110,7 @@ def measure_unit(unit: str) -> tuple[float, str] | None:
         factor, dimension = read_units()[part[1]]
         power = int(part[2] or 1)
         sizes.append((factor**power, dimension if power == 1 else f"{dimension}^{power}"))
-    (above, dimension_above), (below, dimension_below) = sizes
+    (above, dimension_above), (below, dimension_below) = sizes  # "km" and "h" of "km/h"
     return above / below, f"{dimension_above}/{dimension_below}"
 
 
@@ -212,58 +223,59 @@ def _is_continued(previous: Number, number: Number) -> bool:
 
 
 def _read_value(match: re.Match[str]) -> float | None:
-    """Return the value with its sign, power of ten and scale; None if the words are no number."""
-    part = match.groupdict()
-    value = _read_base(part)
+    """Return the value of a match with its sign, power of ten and scale; None if the words are no number."""
+    groups = match.groupdict()
+    value = _read_base(groups)
     if value is None:
         return None
-    exponent = int((part["exponent"] or part["e"] or "0").replace("−", "-"))
-    value *= 10.0 ** max(-300, min(300, exponent))
-    value *= _read_scale(part["scale"])
-    sign = (part["sign"] or part["sign2"] or "").strip().casefold()
+    exponent = int(groups["exponent"] or groups["e"] or "0")
+    value *= 10.0 ** max(-300, min(300, exponent))  # beyond that, Python raises OverflowError
+    value *= _read_scale(groups["scale"])
+    sign = (groups["sign"] or groups["sign2"] or "").strip().casefold()
     return value if sign in ("", "+", "±") else -value
 
 
-def _read_base(part: dict[str, str | None]) -> float | None:
-    """Return the value without sign, power of ten, scale and unit."""
-    if part["frac_above"] and part["frac_below"]:
-        return _divide(float(part["frac_above"]), float(part["frac_below"]))
-    if part["han_above"] and part["han_below"]:
+def _read_base(groups: dict[str, str | None]) -> float | None:
+    """Return the value without sign, power of ten, scale and unit. One of the six notations has matched."""
+    if groups["frac_above"] and groups["frac_below"]:
+        return _divide(float(groups["frac_above"]), float(groups["frac_below"]))
+    if groups["han_above"] and groups["han_below"]:
         return _divide(
-            _read_digits_or_han(part["han_above"]), _read_digits_or_han(part["han_below"])
+            _read_digits_or_han(groups["han_above"]), _read_digits_or_han(groups["han_below"])
         )
-    if part["digits"]:
-        return _read_parts(_read_decimal(part["digits"], repeats=bool(part["dots"])), part)
-    if part["han"] == "一半":
+    if groups["digits"]:
+        return _apply_suffix(_read_decimal(groups["digits"], repeats=bool(groups["dots"])), groups)
+    if groups["han"] == "一半":
         return 0.5
-    if part["han"]:
-        half = part["han_half"] or ""
-        return read_han(part["han"].removesuffix(half)) + (0.5 if half else 0.0)
-    if part["korean"]:
-        return read_korean(part["korean"])
-    if part["fraction"]:
-        return read_english_fraction(part["fraction"])
-    return read_english(part["english"] or "") + (0.5 if part["english_half"] else 0.0)
+    if groups["han"]:
+        half = groups["han_half"] or ""
+        return read_han(groups["han"].removesuffix(half)) + (0.5 if half else 0.0)
+    if groups["korean"]:
+        return read_korean(groups["korean"])
+    if groups["fraction"]:
+        return read_english_fraction(groups["fraction"])
+    return read_english(groups["english"] or "") + (0.5 if groups["english_half"] else 0.0)
 
 
 def _read_digits_or_han(numeral: str) -> float:
+    """Return the value of "100" or of 百."""
     return float(numeral) if numeral[0].isascii() else read_han(numeral)
 
 
-def _read_parts(value: float, part: dict[str, str | None]) -> float:
+def _apply_suffix(value: float, groups: dict[str, str | None]) -> float:
     """Apply what follows the digits to their value: a power, a denominator or a fraction."""
-    if part["power"]:
+    if groups["power"]:
         try:
-            return math.pow(value, int(part["power"]))
+            return math.pow(value, int(groups["power"]))
         except (OverflowError, ValueError):
             return math.inf
-    if part["below"]:
-        return _divide(value, float(part["below"]))
-    above = part["mixed_above"] or part["latex_above"]
-    below = part["mixed_below"] or part["latex_below"]
+    if groups["below"]:
+        return _divide(value, float(groups["below"]))
+    above = groups["mixed_above"] or groups["latex_above"]
+    below = groups["mixed_below"] or groups["latex_below"]
     if above and below:
         return value + _divide(float(above), float(below))
-    return value + (0.5 if part["half"] else 0.0)
+    return value + (0.5 if groups["half"] else 0.0)
 
 
 def _divide(above: float, below: float) -> float:
@@ -309,46 +321,57 @@ def _add_unit(value: float, match: re.Match[str], text: str) -> Number:
     def make_number(value: float, written: str, unit: str = "", percent: bool = False) -> Number:
         return Number(value, unit, percent, written, match.start(), match.end(), in_words)
 
-    percent_before = text[max(0, match.start() - 4) : match.start()].endswith("百分之")
+    # Chinese writes percent before the number: 百分之5
+    percent_before = text.endswith("百分之", 0, match.start())
     written = ("百分之" if percent_before else "") + match[0].strip()
-    if match["han_below"] in ("百", "100"):
+    if match["han_below"] in (
+        "百",
+        "100",
+    ):  # 百分之五 was read as a fraction: the value is the share already
         return make_number(value, written, percent=True)
-    after = _AFTER.match(text[match.end() : match.end() + 40])
     if percent_before:
         return make_number(value / 100, written, percent=True)
-    for kind, share in (("percent", 100), ("mille", 1000), ("tenths", 10)):
+    after = _AFTER.match(text[match.end() : match.end() + 40])
+    for kind, whole in (("percent", 100), ("mille", 1000), ("tenths", 10)):
         if after and after[kind]:
-            return make_number(value / share, match[0] + after[0], percent=True)
-    money = (match["money"] or "").strip()
-    name = _find_unit(money or (after["unit"] if after else "") or "")
+            return make_number(value / whole, match[0] + after[0], percent=True)
+
+    money = (match["money"] or "").strip()  # the sign of a currency before the number
+    word_after = after["unit"] if after else ""
+    name = _find_unit(money or word_after or "")
     measure = measure_unit(name)
     if measure is None:
         return make_number(value, written)
-    if after and measure[1] not in _MONEY:
+    if after and measure[1] not in _MONEY:  # 72 kilometres per hour
         per = _PER.match(text, match.end() + after.start("unit") + len(name))
         compound = f"{name}/{per[1].casefold()}" if per else name
-        if measure_unit(compound):
+        compound_measure = measure_unit(compound)
+        if compound_measure:
             name = compound
-            measure = measure_unit(compound) or measure
+            measure = compound_measure
     factor, dimension = measure
     if after and not money:
         if "\\" in after[0]:  # LaTeX
             written = f"{match[0].strip()} {name}"
         else:
             written = match[0] + after[0][: after.start("unit") + len(name)]
-    return make_number(value * factor, written.strip(), dimension if dimension in _MONEY else name)
+    unit = dimension if dimension in _MONEY else name
+    return make_number(value * factor, written.strip(), unit)
 
 
 def _find_unit(word: str) -> str:
-    """Return the unit that a word is or begins with; "" for compounds of unknown parts (N/m)."""
+    """Return the unit that a word is or begins with; "" for compounds of unknown parts (N/m).
+
+    A word that is no unit is returned in small letters; `measure_unit` gives None for it.
+    """
     word = word.casefold().replace("{", "").replace("}", "")
     if word.startswith(("^\\circ", "\\circ")):
         return "°c" if word.endswith("c") and not word.endswith("circ") else "°"
-    compound = re.match(r"[^\W\d_]+(?:\^\d)?[/每][^\W\d_]+(?:\^\d)?", word)
+    compound = _COMPOUND_UNIT.match(word)
     if compound and measure_unit(compound[0]):
         return compound[0]
     if re.match(r"\w+(?:/|每|\\cdot|·)\w", word):
         return ""
     while word and word not in read_units() and not word.isascii():
-        word = word[:-1]  # 米长, 元左右
+        word = word[:-1]  # 米长, 元左右: Chinese words follow without a space
     return word

@@ -1,4 +1,4 @@
-"""Numbers in words: 壹佰贰拾, 廿三, 삼백이십, forty-two, cuarenta y dos, quatre-vingt-dix-sept, zweiundvierzig.
+"""Reads numbers in words: 壹佰贰拾, 廿三, 삼백이십, forty-two, cuarenta y dos, quatre-vingt-dix-sept, zweiundvierzig.
 
 >>> read_han("壹佰贰拾"), read_han("三万五"), read_number_words("quatre-vingt-dix-sept")
 (120.0, 35000.0, 97.0)
@@ -26,7 +26,7 @@ _DIGIT_FORMS = (
     "九玖",
 )
 _DIGITS = {form: digit for digit, forms in enumerate(_DIGIT_FORMS) for form in forms}
-_TENS = {
+_SMALL_SCALES = {
     "十": 10,
     "拾": 10,
     "廿": 20,
@@ -38,11 +38,14 @@ _TENS = {
     "千": 1000,
     "仟": 1000,
 }
+# Scales above 千, each of which multiplies a whole section: (三千五百)万
 _MYRIADS = {"万": 10**4, "萬": 10**4, "亿": 10**8, "億": 10**8, "兆": 10**12}
-HAN_SCALES = {**_TENS, **_MYRIADS}
+HAN_SCALES = {**_SMALL_SCALES, **_MYRIADS}
 HAN_DIGITS = "".join(_DIGITS)
+# A pattern of one character of a numeral
 HAN = f"[{HAN_DIGITS}{''.join(HAN_SCALES)}]"
 
+# Korean has two sets of numerals. Sino-Korean ones work like Chinese ones; native ones go up to 99.
 _SINO_KOREAN_DIGITS = {form: digit for digit, form in enumerate("영일이삼사오육칠팔구")} | {
     "공": 0,
     "륙": 6,
@@ -91,41 +94,40 @@ def read_han(numeral: str) -> float:
 
 
 def _read_han_with_scales(numeral: str) -> float:
+    """Return the value of a numeral such as 三千五百万: digits, each before the scale that multiplies it."""
     total = 0  # the value up to the last 万, 亿 or 兆
     section = 0  # the value since then, up to the last 十, 百 or 千
     digit = 0
-    scale = 0  # of the last character that is a scale
-    after_zero = False
+    scale = 0  # the last 十, 百, 千, 万 …
     for char in numeral:
         if char in _DIGITS:
             digit = _DIGITS[char]
-            after_zero = digit == 0
-        elif char in "廿卅卌":
-            section += _TENS[char]
+        elif char in "廿卅卌":  # twenty, thirty, forty: no digit before them
+            section += _SMALL_SCALES[char]
             digit = 0
             scale = 10
-        elif char in _TENS:
-            section += (digit or 1) * _TENS[char]
+        elif char in _SMALL_SCALES:
+            section += (digit or 1) * _SMALL_SCALES[char]
             digit = 0
-            scale = _TENS[char]
+            scale = _SMALL_SCALES[char]
         else:
             scale = _MYRIADS[char]
             part = (section + digit) or 1
-            total = (total + part) * scale if scale > 10**4 else total + part * scale
+            if scale > 10**4:
+                total = (total + part) * scale  # 亿 multiplies all before it: 一万亿 is 10^12
+            else:
+                total += part * scale
             section = 0
             digit = 0
-            after_zero = False
-    # 一百二 is 120 and 三万五 is 35,000, but 一百零二 is 102.
-    is_short = (
-        digit and not after_zero and scale > 10 and len(numeral) > 1 and numeral[-2] in HAN_SCALES
-    )
-    if is_short:
+    # A last digit right after a scale counts for the next smaller scale: 一百二 is 120 and 三万五 is 35,000.
+    # With a zero between them it does not: 一百零二 is 102.
+    if digit and scale > 10 and numeral[-2:-1] in HAN_SCALES:
         digit = digit * scale // 10
     return float(total + section + digit)
 
 
 def read_korean(numeral: str) -> float | None:
-    """Return the value of a Sino-Korean or native Korean numeral; None if it is none."""
+    """Return the value of a Sino-Korean or native Korean numeral; None if the text is something else."""
     numeral = numeral.replace(" ", "")[:40]
     if not numeral:
         return None
@@ -151,33 +153,41 @@ _ENGLISH_BELOW_20 = """
     eighteen nineteen
 """
 _ENGLISH_TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
-_ENGLISH = {word: i for i, word in enumerate(_ENGLISH_BELOW_20.split())}
-_ENGLISH |= {word: 10 * i for i, word in enumerate(_ENGLISH_TENS.split(), 2)}
-_ENGLISH |= {"fourty": 40, "dozen": 12}
-_LARGE = {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9, "trillion": 10**12}
+_ENGLISH_NUMBERS = {word: i for i, word in enumerate(_ENGLISH_BELOW_20.split())}
+_ENGLISH_NUMBERS |= {word: 10 * i for i, word in enumerate(_ENGLISH_TENS.split(), 2)}
+_ENGLISH_NUMBERS |= {"fourty": 40, "dozen": 12}  # "fourty" is a common slip
+_ENGLISH_SCALES = {
+    "hundred": 100,
+    "thousand": 1000,
+    "million": 10**6,
+    "billion": 10**9,
+    "trillion": 10**12,
+}
 _ENGLISH_PARTS = "half third quarter fifth sixth seventh eighth ninth tenth"
-_FRACTIONS = {word: i for i, word in enumerate(_ENGLISH_PARTS.split(), 2)}
-_ANY_WORD = "|".join([*sorted(_ENGLISH, key=len, reverse=True), *_LARGE])
+_DENOMINATORS = {word: i for i, word in enumerate(_ENGLISH_PARTS.split(), 2)}
+_ANY_WORD = "|".join([*sorted(_ENGLISH_NUMBERS, key=len, reverse=True), *_ENGLISH_SCALES])
+# "forty-two", "a hundred", "three hundred and five"
 ENGLISH = rf"\b(?:a\s+(?:hundred|thousand|million|billion|dozen)|{_ANY_WORD})(?:(?:\s+and)?[\s-]+(?:{_ANY_WORD}))*+\b"
+# "three quarters", "a third", "half"; not "third of the list" or "third grade", which are ranks
 ENGLISH_FRACTION = (
-    rf"\b(?:(?:{'|'.join(_ENGLISH)}|an?)[\s-]+)?(?:{'|'.join(_FRACTIONS)}|halve)s?\b"
+    rf"\b(?:(?:{'|'.join(_ENGLISH_NUMBERS)}|an?)[\s-]+)?(?:{'|'.join(_DENOMINATORS)}|halve)s?\b"
     r"(?!\s+(?:of\s+the\s+(?:list|test)|grade|place))"
 )
 
 
 def read_english(words: str) -> float:
     """Return the value of words such as "three hundred and five"."""
-    total = 0
-    current = 0
+    total = 0  # up to the last "thousand", "million" …
+    current = 0  # since then
     for word in re.split(r"[\s-]+", words.lower())[:40]:
         if word == "dozen":
             current = (current or 1) * 12
-        elif word in _ENGLISH:
-            current += _ENGLISH[word]
+        elif word in _ENGLISH_NUMBERS:
+            current += _ENGLISH_NUMBERS[word]
         elif word == "hundred":
             current = (current or 1) * 100
-        elif word in _LARGE:
-            total += (current or 1) * _LARGE[word]
+        elif word in _ENGLISH_SCALES:
+            total += (current or 1) * _ENGLISH_SCALES[word]
             current = 0
     return float(total + current)
 
@@ -188,8 +198,9 @@ def read_english_fraction(words: str) -> float:
     singular = part.rstrip("s")
     if singular == "halve":
         singular = "half"
-    above = _ENGLISH.get(count[0], 1) if count else 1
-    return above / _FRACTIONS.get(singular, 1)
+    # "a third" and "third": one of them
+    numerator = _ENGLISH_NUMBERS.get(count[0], 1) if count else 1
+    return numerator / _DENOMINATORS.get(singular, 1)
 
 
 # ---- other languages: words, alone or glued together ----------------------------------------------------------------
@@ -197,7 +208,7 @@ def read_english_fraction(words: str) -> float:
 
 @cache
 def _read_number_words() -> dict[str, dict[str, str]]:
-    """Return, by language, {word: its value}: a number, "x100" for one that multiplies, "+" for one that only joins."""
+    """Return {language: {word: value}}. A value is "40", "x100" for a word that multiplies, "+" for one that joins."""
     languages: dict[str, dict[str, str]] = {}
     for language, value, words in read_table("numerals"):
         languages.setdefault(language, {}).update(dict.fromkeys(words.split(), value))
@@ -206,14 +217,17 @@ def _read_number_words() -> dict[str, dict[str, str]]:
 
 @cache
 def _compile_words(language: str) -> re.Pattern[str]:
+    """Compile a pattern of one number word, the longest first: "sechzehn" before "sech"."""
     return re.compile("|".join(sorted(_read_number_words()[language], key=len, reverse=True)))
 
 
 def read_number_words(words: str) -> float | None:
     """Read a number in French, Spanish, Portuguese, Italian, German, Dutch or Russian words; None for anything else."""
-    letters = re.sub(r"[\s\-‐­]+", "", words.casefold())[:200].replace("ß", "ss")
+    # German writes zweiundvierzig as one word and French puts hyphens, so spaces and hyphens (also soft ones) go.
+    letters = re.sub("[\\s\\-\u2010\u00ad]+", "", words.casefold())[:200].replace("ß", "ss")
     if not letters or not letters.isalpha():
         return None
+    # French 80 is "four twenties", which would be read as 4 + 20. The Swiss word "octante" means the same.
     letters = letters.replace("quatrevingts", "octante").replace("quatrevingt", "octante")
     for language in _read_number_words():
         value = _add_words(letters, language)
@@ -224,8 +238,8 @@ def read_number_words(words: str) -> float | None:
 
 def _add_words(letters: str, language: str) -> float | None:
     """Return the value of number words without spaces between them; None if something else stands there."""
-    total = 0
-    current = 0
+    total = 0  # up to the last word for a thousand, a million …
+    current = 0  # since then
     position = 0
     while position < len(letters):
         word = _compile_words(language).match(letters, position)

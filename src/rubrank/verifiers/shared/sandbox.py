@@ -78,7 +78,7 @@ _SYSTEM_FOLDERS = word_list("""
 """)
 _SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
 _LANDLOCK_WITHOUT_SCOPES = 5  # the last version of Landlock that cannot restrict signals
-_LANDLOCK_WITHOUT_TRUNCATION = 2  # the last version that cannot restrict cutting files
+_LANDLOCK_WITHOUT_TRUNCATION = 2  # the last version that cannot restrict truncating files
 _ANY_LANDLOCK = 99  # whatever version the kernel has
 _LAUNCHER = Path(__file__).parent / "inside" / "start.py"
 _GRACE_SECONDS = 5.0  # that the launcher gets beyond the time limit to report; then it is killed
@@ -110,15 +110,21 @@ class SandboxFailed(RubrankError, RuntimeError):  # noqa: N818
 @refuses_wrong_kinds
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a run may use. Sizes are in MB. `cpu` (seconds) and `memory` hold per process, `file_size` per file."""
+    """What a run may use. Sizes are in MB."""
 
     seconds: float = 10.0
+    """Wall-clock time."""
     cpu: int = 10
+    """Seconds of processor time of each process."""
     memory: int = 512
+    """Address space of each process."""
     file_size: int = 16
+    """Size of each file."""
     disk: int = 64
+    """Size of all files, if they are in memory."""
     processes: int = 16
     open_files: int = 128
+    """Of each process."""
     output: int = 1
     """MB of standard output, and as much again of standard error."""
 
@@ -252,7 +258,7 @@ def normalise_file_name(name: str) -> str:
 
 
 def find_isolation() -> tuple[str, ...]:
-    """Return the mechanisms that isolate code on this machine; empty if code would be refused."""
+    """Run a command that does nothing, and return the mechanisms around it; empty if code would be refused."""
     try:
         return run(["/bin/true"], limits=Limits(seconds=5)).walls
     except RubrankError:
@@ -289,7 +295,10 @@ def _build_header(
     open_walls: Collection[str],
     keep: Sequence[str],
 ) -> dict[str, Any]:
-    """Return everything that the launcher needs to know, except "files", "channel" and "trusted"."""
+    """Return everything that the launcher needs to know, except "files", "channel" and "trusted".
+
+    Raises InvalidInput if the program does not exist.
+    """
     program: str | None = sys.executable
     if command[0] != "python":
         program = shutil.which(command[0], path=_SYSTEM_PATH)
@@ -310,6 +319,7 @@ def _build_header(
     readable = [path for pattern in _SYSTEM_FOLDERS for path in sorted(glob.glob(pattern))]
     readable += [*sorted(interpreter), *keep]
 
+    # Mechanisms that a test has disabled
     without = os.environ.get(WITHOUT_VARIABLE, "").split(",")
     namespaces = "best"
     if "namespaces" in without:
@@ -471,7 +481,7 @@ class _LauncherProcess:
             # Read what is still in the pipes, without waiting: a left-over process may hold a pipe open forever.
             while ready := [key for key, _ in selector.select(0) if key.data != "stdin"]:
                 if not all(self._read_some(key, selector) for key in ready):
-                    break
+                    break  # too much output: the result has its beginning
         return None
 
     def _write_some(self, key: selectors.SelectorKey, selector: selectors.BaseSelector) -> None:
@@ -481,7 +491,7 @@ class _LauncherProcess:
             self.pending_input = self.pending_input[written:]
         except BlockingIOError:
             return
-        except OSError:  # the command has closed its input: the rest is not wanted
+        except OSError:  # the command has closed its input: it does not read the rest
             self.pending_input = self.pending_input[:0]
         if not self.pending_input:
             selector.unregister(key.fileobj)

@@ -18,8 +18,8 @@ from collections.abc import Iterable
 
 from rubrank.verifiers.shared.word_tables import join_patterns, read_table, read_words
 
-_CHARACTERS_BEFORE = 40  # that are searched for a denial before a result
-_CHARACTERS_AFTER = 60
+_CHARACTERS_BEFORE = 40  # before a result, which are searched for a denial
+_CHARACTERS_AFTER = 60  # after it
 
 # ---- statements ----------------------------------------------------------------------------------------------------
 
@@ -30,9 +30,11 @@ def _join_words(words: Iterable[str]) -> str:
 
 
 _WORDS = read_words("answer_words")
+# Words for "is" in languages with spaces
 _COPULAS = frozenset(_WORDS["copula"])
 _NOUN = _join_words(_WORDS["noun"])  # answers?, solution, réponse …: a ? is part of the pattern
 _SMALL_WORD = _join_words(map(re.escape, (*_WORDS["copula"], *_WORDS["filler"])))
+# 答案, 正确答案, 정답 …: whole phrases, which may have spaces
 _PHRASE = _join_words(re.escape(row[0]) for row in read_table("answer_phrases"))
 _MARK = r"[*_`\"'”’)\]】」』#]"  # Markdown and closing marks that may follow a word
 _MARKS = re.compile(r"[*_`\"'”’)\]#]+")
@@ -52,6 +54,7 @@ _GLUED = (
     r"|(?<=】)[ \t]*+(?=\S))"
 )
 STATED = re.compile(f"{_SPACED}|{_GLUED}", re.IGNORECASE)
+"""A candidate for a statement. It also matches "the answer" alone; `find_statements` wants "is" or a colon, too."""
 # A heading on a line of its own: "## Final answer", **答案**
 _HEADING = re.compile(
     rf"(?:^|\n)[ \t#*_>【\[]*(?:(?:the|final|correct|最终|la|le)\s*+){{0,3}}"
@@ -85,7 +88,7 @@ _DENIAL_AFTER = re.compile(
     rf"|{join_patterns('wrong')})",
     re.IGNORECASE,
 )
-# "Wait, …", "on second thought", 不对，: what was said before no longer holds
+# "Wait, …", "on second thought", 不对，: what stands before it no longer holds
 RETRACTION = re.compile(
     r"\b(?:wait|actually|correction|i was wrong|scratch that|on second thought|no, |sorry|my mistake|let me correct)"
     r"|不对[，,]|不對[，,]|更正|其实|应该改为|我错了|抱歉|待って|訂正|아니[,，]|잠깐",

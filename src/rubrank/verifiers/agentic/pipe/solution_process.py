@@ -3,6 +3,10 @@
     tests ──READ_END───> Parent ──pipe──> Child, in which `Session` runs the solution
     tests <──WRITE_END── Parent <──pipe──
 
+A request from the tests is a JSON object: {"do": "call", "at": 3, "args": …} calls object number 3. `Session.actions`
+lists what can be asked for. Plain data crosses the pipe as it is; everything else stays in the child, and the tests get
+a reference with the object's number (`Session.make_reference`).
+
 The child belongs to the solution. It may answer whatever it likes, but it answers with data, before it can know what
 the data will be compared with. The parent owns the pipe to the tests, so a child that is killed in the middle of a
 frame leaves nothing in it.
@@ -50,7 +54,9 @@ class Session:
     """One test's child: loads the solution, then answers requests until the pipe closes."""
 
     def __init__(self, request: dict[str, Any], incoming: int, outgoing: int) -> None:
-        self.request = request
+        self.request = (
+            request  # {"code", "module", "mutates"}: the solution, not a request of the tests
+        )
         self.incoming = incoming
         self.outgoing = outgoing
         self.objects: list[Any] = []
@@ -58,12 +64,12 @@ class Session:
         self.numbers: dict[int, int] = {}
         """id(object) → its place. The list keeps the objects alive, so that no id is used twice."""
         self.actions = {
-            "load": self.load,
+            "load": self.load_solution,
             "import": self.import_module,
             "get": self.get_attribute,
             "set": self.set_attribute,
             "call": self.call_object,
-            "test": self.run_test,
+            "test": self.run_whole_test,
         }
 
     def serve(self) -> None:
@@ -88,11 +94,11 @@ class Session:
 
     # --- references to objects that stay here
 
-    def encode(self, value: Any) -> Any:
+    def encode_value(self, value: Any) -> Any:
         """Return the value as JSON, with references to what is not plain data."""
         return encode(value, self.make_reference)
 
-    def decode(self, data: Any) -> Any:
+    def decode_value(self, data: Any) -> Any:
         """Return the value again; the tests only refer to objects of ours."""
         return decode(data, lambda reference: self.objects[reference[1]])
 
@@ -109,7 +115,9 @@ class Session:
             return ["module", value.__name__]
         if isinstance(value, type) and issubclass(value, BaseException):
             bases = [
-                self.encode(base) for base in value.__bases__ if issubclass(base, BaseException)
+                self.encode_value(base)
+                for base in value.__bases__
+                if issubclass(base, BaseException)
             ]
             return ["error class", self.number_object(value), value.__name__, bases]
         return [
@@ -121,32 +129,33 @@ class Session:
     def describe_error(self, error: BaseException) -> list[Any]:
         """Return its class, the name of the nearest built-in class, its arguments and its text."""
         kind = type(error)
+        # The tests do not have the solution's own classes: they raise the nearest built-in one.
         builtin = next(base.__name__ for base in kind.__mro__ if base.__module__ == "builtins")
         try:
-            arguments = [self.encode(argument) for argument in error.args]
+            arguments = [self.encode_value(argument) for argument in error.args]
             text = str(error)
         except BaseException:
             arguments = []
             text = kind.__name__
-        return [self.encode(kind), builtin, arguments, text[:1000]]
+        return [self.encode_value(kind), builtin, arguments, text[:1000]]
 
     # --- requests: each takes the message and returns the answer
 
-    def load_module(self) -> dict[str, Any]:
-        """Run the code as a module, and return the names that it defines."""
-        if self.request["code"] is None:
+    def execute_code(self) -> dict[str, Any]:
+        """Run the solution's code as a module, and return {name: value} of what it defines."""
+        if self.request["code"] is None:  # the tests import the solution from its files
             return {}
         module = types.ModuleType(self.request["module"])
         sys.modules[module.__name__] = module
         exec(compile(self.request["code"], f"{module.__name__}.py", "exec"), module.__dict__)
         return {name: value for name, value in module.__dict__.items() if not name.startswith("__")}
 
-    def load(self, _: dict[str, Any]) -> dict[str, Any]:
+    def load_solution(self, _: dict[str, Any]) -> dict[str, Any]:
         """Load the solution and send its names."""
         names = []
-        for name, value in self.load_module().items():
+        for name, value in self.execute_code().items():
             with contextlib.suppress(Exception):  # one value that cannot be encoded hides no other
-                names += [name, self.encode(value)]
+                names += [name, self.encode_value(value)]
         return {"ok": ["dict", names]}
 
     def import_module(self, message: dict[str, Any]) -> dict[str, Any]:
@@ -165,31 +174,36 @@ class Session:
         # `Level.LOW` is more than the number it may hold: it has a name.
         if isinstance(value, enum.Enum):
             return {"ok": self.make_reference(value)}
-        return {"ok": self.encode(value)}
+        return {"ok": self.encode_value(value)}
 
     def set_attribute(self, message: dict[str, Any]) -> dict[str, Any]:
         """Set an attribute of an object."""
-        setattr(self.objects[message["at"]], message["name"], self.decode(message["value"]))
+        setattr(self.objects[message["at"]], message["name"], self.decode_value(message["value"]))
         return {"ok": None}
 
     def call_object(self, message: dict[str, Any]) -> dict[str, Any]:
-        """Call a function, a method or a class. Changes of the arguments go back if it returns None."""
-        args = self.decode(message["args"])
-        kwargs = self.decode(message["kwargs"])
+        """Call a function, a method or a class.
+
+        The tests have copies of the arguments. What the call changes in them goes back if it returns None, as `sort`
+        does, or always with `mutates`.
+        """
+        args = self.decode_value(message["args"])
+        kwargs = self.decode_value(message["kwargs"])
         all_arguments = (*args, *kwargs.values())
         can_change = not all(isinstance(argument, _UNCHANGEABLE) for argument in all_arguments)
-        before = self.encode([args, kwargs]) if can_change else None
+        before = self.encode_value([args, kwargs]) if can_change else None
         result = self.objects[message["at"]](*args, **kwargs)
-        answer = {"ok": self.encode(result)}
+        answer = {"ok": self.encode_value(result)}
         if can_change and (result is None or self.request["mutates"]):
-            after = self.encode([args, kwargs])
+            after = self.encode_value([args, kwargs])
             if after != before:
                 answer["args"] = after
         return answer
 
-    def run_test(self, message: dict[str, Any]) -> dict[str, Any]:
+    def run_whole_test(self, message: dict[str, Any]) -> dict[str, Any]:
         """Run a whole test in this process, beside the solution's live objects. Its verdict can be faked."""
-        names = self.load_module()
+        names = self.execute_code()
+        # A solution must not replace what the test relies on, such as `all` or `isinstance`.
         scope = {name: value for name, value in names.items() if not hasattr(builtins, name)}
         run_test(message["job"], scope, [names[name] for name in message["job"].get("with", [])])
         return {"ok": None}
@@ -239,7 +253,10 @@ class Child:
                 self.pending.clear()
 
     def relay(self) -> bool:
-        """Pass every complete frame on to the tests. Returns False if there will be no more."""
+        """Pass every complete frame on to the tests.
+
+        Returns False if there will be no more: the child has closed its pipe, or sent something that is no frame.
+        """
         block = os.read(self.incoming, 1 << 20)
         self.received += block
         while len(self.received) >= HEAD.size:
@@ -308,7 +325,7 @@ class Parent:
 
 
 def main() -> None:
-    """Read what is to be run, then serve."""
+    """Read the solution from standard input, then serve the tests."""
     request = json.loads(sys.stdin.buffer.read())
     sys.dont_write_bytecode = True
     sys.path.insert(0, os.getcwd())
