@@ -31,12 +31,12 @@ from rubrank.studies.statistics import (
     Estimate,
     Measure,
     Resampling,
+    average_draws,
+    compute_cluster_taus,
+    compute_interval,
     kendall,
-    kendall_by_cluster,
+    make_mean_statistic,
     make_resampling,
-    mean_draws,
-    mean_statistic,
-    percentile_interval,
     spearman,
 )
 
@@ -71,12 +71,14 @@ class Compared:
     def ranked(self, values: np.ndarray, reference: np.ndarray, fused: np.ndarray | None = None) -> Ranked:
         """All measures of one ranking; `fused` is the other reading of the reference."""
         rhos = np.array([spearman(values[rows], reference[rows]).value for rows in _rows_of(self.data.prompts)])
-        taus = kendall_by_cluster(values, reference, self.draw)
-        taus_with_fused = np.full(len(taus), np.nan) if fused is None else kendall_by_cluster(values, fused, self.draw)
+        taus = compute_cluster_taus(values, reference, self.draw)
+        taus_with_fused = (
+            np.full(len(taus), np.nan) if fused is None else compute_cluster_taus(values, fused, self.draw)
+        )
         return Ranked(
-            self.draw.measure(Measure(mean_statistic(taus), len(taus))),
-            self.draw.measure(Measure(mean_statistic(taus_with_fused), len(taus_with_fused))),
-            self.draw.measure(Measure(mean_statistic(rhos), len(rhos))),
+            self.draw.measure(Measure(make_mean_statistic(taus), len(taus))),
+            self.draw.measure(Measure(make_mean_statistic(taus_with_fused), len(taus_with_fused))),
+            self.draw.measure(Measure(make_mean_statistic(rhos), len(rhos))),
             self.draw.measure(self._systems(values, reference, lambda a, b: kendall(a, b).value)),
             self.draw.measure(self._systems(values, reference, lambda a, b: spearman(a, b).value)),
         )
@@ -103,7 +105,7 @@ def _rows_of(prompts: np.ndarray) -> list[np.ndarray]:
 
 def difference(a: Draws, b: Draws) -> Estimate:
     """a − b, draw by draw."""
-    return percentile_interval(Draws(a.value - b.value, a.draws - b.draws, a.n))
+    return compute_interval(Draws(a.value - b.value, a.draws - b.draws, a.n))
 
 
 def compare(data: Hanna, bootstrap: int) -> dict[str, dict[str, Ranked]]:
@@ -127,7 +129,7 @@ def _one_human(data: Hanna, compared: Compared) -> Ranked:
     for i, rater in enumerate(data.raters):
         mean_of_others = np.mean([labels for j, labels in enumerate(data.raters) if j != i], axis=(0, 2))
         each.append(compared.ranked(rater.mean(axis=1), mean_of_others))
-    return Ranked(*(mean_draws([getattr(ranking, name) for ranking in each]) for name in NAMES))
+    return Ranked(*(average_draws([getattr(ranking, name) for ranking in each]) for name in NAMES))
 
 
 def run_audit(data: Hanna, bootstrap: int) -> Audit:
@@ -160,7 +162,7 @@ def by_measure(found: dict[str, dict[str, Ranked]]) -> list[Sequence[str]]:
     return [
         heading,
         *(
-            (rule, *(format_estimate(percentile_interval(getattr(ranked[ALL], name))) for name in NAMES))
+            (rule, *(format_estimate(compute_interval(getattr(ranked[ALL], name))) for name in NAMES))
             for rule, ranked in found.items()
         ),
     ]
@@ -246,7 +248,7 @@ def report(data: Hanna, found: dict[str, dict[str, Ranked]], judged: Audit, boot
 def as_json(found: dict[str, dict[str, Ranked]], judged: Audit) -> dict[str, Any]:
     ranked = {
         rule: {
-            judge: {n: percentile_interval(getattr(ranking, n)).as_dict() for n in NAMES}
+            judge: {n: compute_interval(getattr(ranking, n)).as_dict() for n in NAMES}
             for judge, ranking in ranked.items()
         }
         for rule, ranked in found.items()

@@ -12,7 +12,7 @@ from cases import folded
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rules import find_rule, rule_names
-from rubrank.studies.replay.overhead import best_seconds, overhead, synthetic_step
+from rubrank.studies.replay.overhead import measure_best_seconds, overhead, synthetic_step
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def test_every_call_gets_a_batch_on_which_nothing_was_computed() -> None:
     batch = synthetic_step(groups=2).batch()
     assert batch.unit_MK is not None
     observer = Observer([])
-    assert best_seconds(observer, batch, rounds=2) < np.inf
+    assert measure_best_seconds(observer, batch, rounds=2) < np.inf
     assert len(observer.was_computed) > 2
     assert not any(observer.was_computed)
 

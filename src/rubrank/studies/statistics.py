@@ -81,7 +81,7 @@ class Measure(NamedTuple):
 
 
 class Draws(NamedTuple):
-    """The value of a measure for the data, and in every draw."""
+    """The value of a measure for the data, and in every draw (empty: without a bootstrap); n counts units."""
 
     value: float
     draws: np.ndarray
@@ -125,10 +125,10 @@ class Resampling:
 
     def estimate(self, measure: Measure) -> Estimate:
         """Return the statistic of the data, with its percentile interval."""
-        return percentile_interval(self.measure(measure))
+        return compute_interval(self.measure(measure))
 
 
-def percentile_interval(measured: Draws) -> Estimate:
+def compute_interval(measured: Draws) -> Estimate:
     """Return the value with the percentiles of the draws in which the statistic is defined.
 
     There is no interval if it is undefined in most of them.
@@ -141,7 +141,7 @@ def percentile_interval(measured: Draws) -> Estimate:
     return Estimate(value, float(low), float(high), n)
 
 
-def mean_draws(measured: Sequence[Draws]) -> Draws:
+def average_draws(measured: Sequence[Draws]) -> Draws:
     """Return the mean of measures of the same draws, over those that are defined; n is the sum."""
     defined = [item for item in measured if not math.isnan(item.value)]
     if not defined:
@@ -202,7 +202,7 @@ def ratio_measure(parts: np.ndarray, totals: np.ndarray) -> Measure:
     return Measure(statistic, int(totals.sum()))
 
 
-def mean_statistic(values: np.ndarray) -> Statistic:
+def make_mean_statistic(values: np.ndarray) -> Statistic:
     """Return the mean over the clusters whose value is not NaN, each as often as it was drawn."""
     defined = ~np.isnan(values)
 
@@ -266,7 +266,7 @@ def kappa(
         raise UnknownName.of("kappa", "weights", weights, _WEIGHTS)
     ratings = read_ratings("kappa", [a, b], texts=weights is None)
     resampling = make_resampling("kappa", ratings.units, clusters, bootstrap, seed)
-    return resampling.estimate(kappa_measure(ratings, weights, resampling))
+    return resampling.estimate(make_kappa_measure(ratings, weights, resampling))
 
 
 @only_our_errors
@@ -286,7 +286,7 @@ def alpha(
         raise UnknownName.of("alpha", "metric", metric, _METRICS)
     coded = read_ratings("alpha", ratings, texts=metric == "nominal")
     resampling = make_resampling("alpha", coded.units, clusters, bootstrap, seed)
-    return resampling.estimate(alpha_measure(coded, metric, resampling))
+    return resampling.estimate(make_alpha_measure(coded, metric, resampling))
 
 
 def read_ratings(
@@ -335,7 +335,9 @@ def read_ratings(
     return Ratings(codes, values)
 
 
-def kappa_measure(ratings: Ratings, weights: Weights | None, resampling: Resampling) -> Measure:
+def make_kappa_measure(
+    ratings: Ratings, weights: Weights | None, resampling: Resampling
+) -> Measure:
     """Return kappa of the first two raters: 1 − observed / expected disagreement, as a measure of drawn clusters."""
     both = np.flatnonzero((ratings.codes[:2] >= 0).all(axis=0))
     count = len(ratings.values)
@@ -358,7 +360,7 @@ def kappa_measure(ratings: Ratings, weights: Weights | None, resampling: Resampl
     return Measure(statistic, len(both))
 
 
-def alpha_measure(ratings: Ratings, metric: Metric, resampling: Resampling) -> Measure:
+def make_alpha_measure(ratings: Ratings, metric: Metric, resampling: Resampling) -> Measure:
     """Return alpha of all raters: 1 − observed / expected disagreement, as a measure of drawn clusters."""
     usable = np.flatnonzero((ratings.codes >= 0).sum(axis=0) > 1)
 
@@ -478,11 +480,11 @@ def _estimate_correlation(
         )
     resampling = make_resampling(owner, len(x), clusters, bootstrap, seed)
     if owner == "kendall_within":
-        return resampling.estimate(within_measure(x, y, resampling))
-    return resampling.estimate(correlation_measure(x, y, resampling, owner))
+        return resampling.estimate(make_within_measure(x, y, resampling))
+    return resampling.estimate(make_correlation_measure(x, y, resampling, owner))
 
 
-def correlation_measure(
+def make_correlation_measure(
     x: np.ndarray, y: np.ndarray, resampling: Resampling, method: Literal["kendall", "spearman"]
 ) -> Measure:
     """Return Kendall's tau-b or Spearman's rho over all units that both have rated."""
@@ -505,13 +507,13 @@ def _correlate(x: np.ndarray, y: np.ndarray, method: Literal["kendall", "spearma
     return float(correlation.statistic)
 
 
-def within_measure(x: np.ndarray, y: np.ndarray, resampling: Resampling) -> Measure:
+def make_within_measure(x: np.ndarray, y: np.ndarray, resampling: Resampling) -> Measure:
     """Return the mean of tau-b over the clusters in which it is defined."""
-    taus = kendall_by_cluster(x, y, resampling)
-    return Measure(mean_statistic(taus), int((~np.isnan(taus)).sum()))
+    taus = compute_cluster_taus(x, y, resampling)
+    return Measure(make_mean_statistic(taus), int((~np.isnan(taus)).sum()))
 
 
-def kendall_by_cluster(x: np.ndarray, y: np.ndarray, resampling: Resampling) -> np.ndarray:
+def compute_cluster_taus(x: np.ndarray, y: np.ndarray, resampling: Resampling) -> np.ndarray:
     """Return tau-b in every cluster, over the units that both have rated; NaN if it is undefined."""
     both = np.flatnonzero(~(np.isnan(x) | np.isnan(y)))
     of_row = resampling.of_row[both]

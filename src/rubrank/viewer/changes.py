@@ -97,6 +97,7 @@ def fuse_changed(record: GroupRecord, changes: Changes) -> ChangedGroup:
             f"rewards differ by up to {difference:.2g}."
         )
 
+    # The recorded rule has the recorded estimate already; another rule, or another λ, needs it again.
     rule = recorded_rule
     if rule is None or changes.rule not in ("", record.rule):
         rule = find_rule(changes.rule or record.rule)

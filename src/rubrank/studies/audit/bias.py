@@ -28,8 +28,8 @@ from rubrank.studies.statistics import (
     Estimate,
     Measure,
     Resampling,
-    mean_draws,
-    percentile_interval,
+    average_draws,
+    compute_interval,
     ratio_measure,
 )
 
@@ -89,7 +89,7 @@ def measure_biases(
         for criterion, row_columns in rows:
             for d, attribute in enumerate(attributes.names):
                 gamma_draws = _average_gamma(fit, row_columns, d, resampling)
-                gamma = percentile_interval(gamma_draws)
+                gamma = compute_interval(gamma_draws)
                 win_shares = []
                 for k in row_columns:
                     share = ratio_measure(fit.wins[:, k, d], fit.pairs[:, k, d])
@@ -102,7 +102,7 @@ def measure_biases(
                         draws=gamma_draws.draws - humans_draws.draws,
                         n=gamma_draws.n,
                     )
-                    excess = percentile_interval(difference)
+                    excess = compute_interval(difference)
                 biases.append(
                     Bias(
                         judge=name,
@@ -110,7 +110,7 @@ def measure_biases(
                         attribute=attribute,
                         gamma=gamma,
                         odds=_convert_to_odds(gamma, float(spread[d])),
-                        wins=percentile_interval(mean_draws(win_shares)),
+                        wins=compute_interval(average_draws(win_shares)),
                         excess=excess,
                     )
                 )

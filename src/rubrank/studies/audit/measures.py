@@ -23,15 +23,15 @@ from rubrank.studies.audit.result import Agreement, Consistency, Coverage, Posit
 from rubrank.studies.statistics import (
     Estimate,
     Resampling,
-    alpha_measure,
-    correlation_measure,
-    kappa_measure,
-    mean_draws,
-    percentile_interval,
+    average_draws,
+    compute_interval,
+    make_alpha_measure,
+    make_correlation_measure,
+    make_kappa_measure,
+    make_within_measure,
     ratio_measure,
     read_ratings,
     wilson,
-    within_measure,
 )
 
 Positions: TypeAlias = Mapping[str, tuple[float, int]]
@@ -99,7 +99,9 @@ def measure_consistency(
     alphas = []
     for column in range(len(cases.criteria)) if k is None else [k]:
         ratings = np.stack([run.scores[:, column] for run in runs])
-        alpha = alpha_measure(read_ratings(_OWNER, ratings, texts=False), "ordinal", resampling)
+        alpha = make_alpha_measure(
+            read_ratings(_OWNER, ratings, texts=False), "ordinal", resampling
+        )
         alphas.append(resampling.measure(alpha))
         # For each response: how many pairs of runs scored it, and how many of these gave the same score.
         pairs = np.zeros(ratings.shape[1])
@@ -113,8 +115,8 @@ def measure_consistency(
         judge=name,
         criterion=None if k is None else cases.criteria[k],
         runs=len(runs),
-        identical=percentile_interval(mean_draws(identical)),
-        alpha=percentile_interval(mean_draws(alphas)),
+        identical=compute_interval(average_draws(identical)),
+        alpha=compute_interval(average_draws(alphas)),
         deviation=_measure_deviation(k, runs, resampling),
     )
 
@@ -175,21 +177,21 @@ def measure_agreement(
             ratings = read_ratings(_OWNER, [x, y], texts=False)
             # In the order of the fields of Agreement.
             measures = (
-                kappa_measure(ratings, "quadratic", resampling),
-                alpha_measure(ratings, "ordinal", resampling),
-                within_measure(x, y, resampling),
-                correlation_measure(x, y, resampling, "kendall"),
+                make_kappa_measure(ratings, "quadratic", resampling),
+                make_alpha_measure(ratings, "ordinal", resampling),
+                make_within_measure(x, y, resampling),
+                make_correlation_measure(x, y, resampling, "kendall"),
             )
             draws = [resampling.measure(measure) for measure in measures]
             draws_of_criteria.append(draws)
-            agreements.append(Agreement(a, b, criterion, *map(percentile_interval, draws)))
+            agreements.append(Agreement(a, b, criterion, *map(compute_interval, draws)))
         if not draws_of_criteria:
             unmeasured.append(
                 Unmeasured("agreement", f"{a} and {b}", "no rollout that both have judged")
             )
             continue
-        mean_of_measures = [mean_draws(draws) for draws in zip(*draws_of_criteria, strict=True)]
-        agreements.append(Agreement(a, b, None, *map(percentile_interval, mean_of_measures)))
+        mean_of_measures = [average_draws(draws) for draws in zip(*draws_of_criteria, strict=True)]
+        agreements.append(Agreement(a, b, None, *map(compute_interval, mean_of_measures)))
     return tuple(agreements)
 
 

@@ -155,36 +155,26 @@ def make_tables(audit: Audit, details: bool = False) -> list[Table]:
     def is_shown(row: Any) -> bool:
         return details or row.criterion is None
 
-    consistency = [
-        (
-            row.judge,
-            name_criterion(row),
-            str(row.runs),
-            *map(format_estimate, (row.identical, row.alpha, row.deviation)),
+    consistency = []
+    for row in filter(is_shown, audit.consistency):
+        estimates = (row.identical, row.alpha, row.deviation)
+        cells = map(format_estimate, estimates)
+        consistency.append((row.judge, name_criterion(row), str(row.runs), *cells))
+    position = []
+    for first_wins in filter(is_shown, audit.position):
+        comparisons = str(first_wins.first.n)
+        share = format_estimate(first_wins.first)
+        position.append((first_wins.judge, name_criterion(first_wins), comparisons, share))
+    bias = []
+    for influence in filter(is_shown, audit.bias):
+        cells = map(
+            format_estimate, (influence.gamma, influence.odds, influence.wins, influence.excess)
         )
-        for row in filter(is_shown, audit.consistency)
-    ]
-    position = [
-        (row.judge, name_criterion(row), str(row.first.n), format_estimate(row.first))
-        for row in filter(is_shown, audit.position)
-    ]
-    bias = [
-        (
-            row.judge,
-            name_criterion(row),
-            row.attribute,
-            *map(format_estimate, (row.gamma, row.odds, row.wins, row.excess)),
-        )
-        for row in filter(is_shown, audit.bias)
-    ]
-    agreement = [
-        (
-            f"{row.a}, {row.b}",
-            name_criterion(row),
-            *map(format_estimate, (row.kappa, row.alpha, row.tau_within, row.tau)),
-        )
-        for row in filter(is_shown, audit.agreement)
-    ]
+        bias.append((influence.judge, name_criterion(influence), influence.attribute, *cells))
+    agreement = []
+    for pair in filter(is_shown, audit.agreement):
+        cells = map(format_estimate, (pair.kappa, pair.alpha, pair.tau_within, pair.tau))
+        agreement.append((f"{pair.a}, {pair.b}", name_criterion(pair), *cells))
     people = []
     if audit.human_raters is not None:
         raters = audit.human_raters

@@ -87,7 +87,7 @@ def overhead(
     return tuple(Overhead(case, value, value / seconds[BASE]) for case, value in seconds.items())
 
 
-def best_seconds(rule: str | Rule, batch: ScoreBatch, rounds: int) -> float:
+def measure_best_seconds(rule: str | Rule, batch: ScoreBatch, rounds: int) -> float:
     """Return the seconds of the fastest call of one rule."""
     return _time_cases([(find_rule(rule), batch)], rounds, None)[0]
 

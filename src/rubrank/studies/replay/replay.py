@@ -39,7 +39,7 @@ from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.spread import find_no_signal
 from rubrank.scores.table import ScoreTable
 from rubrank.studies.replay.log import Logged, make_batch
-from rubrank.studies.replay.overhead import best_seconds
+from rubrank.studies.replay.overhead import measure_best_seconds
 from rubrank.studies.replay.transforms import Transform, parse_transform
 
 STEP = 128
@@ -307,7 +307,7 @@ def _replay_rule(
         effective=effective_weights(reward, batch),
         influence=np.array(influence),
         follows=np.array(follows),
-        seconds=best_seconds(_make_new_rule(rule, options), first_step, _TIMING_ROUNDS),
+        seconds=measure_best_seconds(_make_new_rule(rule, options), first_step, _TIMING_ROUNDS),
     )
     return rule_replay, ranking
 
