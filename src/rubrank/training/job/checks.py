@@ -1,7 +1,9 @@
-"""Checks that need no model: installed packages, known names, and values of the classes of TRL and PEFT.
+"""Checks of a config that need no model: installed packages, known names, and arguments of the classes of TRL and PEFT.
 
-trl.top_k must be a whole number; got '5'
-trl.vllm_importance_sampling_mode must be one of 'sequence_mask', …; got 'nonsense'
+    trl.top_k must be a whole number; got '5'
+    trl.vllm_importance_sampling_mode must be one of 'sequence_mask', …; got 'nonsense'
+
+Wrong values are reported before the model is loaded; the libraries themselves would report many of them only later.
 """
 
 from __future__ import annotations
@@ -24,8 +26,9 @@ from rubrank.training.job.config import Job, read_number
 
 _MOST_LISTED = 20  # a message lists at most this many allowed names
 _ALL_LOGGERS = "all"  # in transformers, this means every logger that is installed
-# Loggers whose package has another name.
+# Logger → its package, if that has another name.
 _LOGGER_PACKAGES = {"azure_ml": "azureml.core", "flyte": "flytekit"}
+# model_init_kwargs.attn_implementation → the package that it needs.
 _ATTENTION_PACKAGES = {
     "flash_attention_2": "flash_attn",
     "flash_attention_3": "flash_attn_interface",
@@ -34,7 +37,10 @@ _ATTENTION_PACKAGES = {
 
 
 def check_installed(job: Job) -> None:
-    """Raise for the first package that the config needs and that is not installed."""
+    """Raise InvalidInput for the first package that the config needs and that is not installed.
+
+    Raises UnknownName for a logger that transformers does not know.
+    """
     config = job.config
     if is_installed("trl") and config.report_to != (_ALL_LOGGERS,):
         from transformers.integrations.integration_utils import INTEGRATION_TO_CALLBACK
@@ -42,6 +48,7 @@ def check_installed(job: Job) -> None:
         for logger in config.report_to:
             if logger not in INTEGRATION_TO_CALLBACK:
                 raise UnknownName.of(job.where, "report_to", logger, INTEGRATION_TO_CALLBACK)
+    # Needed package → what to do if it is missing.
     remedies = {"trl": "pip install 'rubrank[trl]'"}
     if config.model.lora is not None:
         remedies["peft"] = "pip install peft, or leave model.lora out"
@@ -55,7 +62,19 @@ def check_installed(job: Job) -> None:
             remedies[package] = f"pip install {package.replace('.', '-')}, or change report_to"
     if config.records.path.endswith(".zst"):
         remedies["zstandard"] = "pip install zstandard, or choose records of another kind"
-    remedies |= _list_model_packages(config.trl.get("model_init_kwargs"))
+    model_options = config.trl.get("model_init_kwargs")
+    if isinstance(model_options, Mapping):
+        attention_package = _ATTENTION_PACKAGES.get(str(model_options.get("attn_implementation")))
+        if attention_package is not None:
+            remedies[attention_package] = (
+                f"pip install {attention_package.replace('_', '-')}, "
+                "or choose another attn_implementation, such as sdpa"
+            )
+        quantization = model_options.get("quantization_config")
+        if isinstance(quantization, Mapping):
+            remedy = "pip install bitsandbytes, or leave quantization_config out"
+            if quantization.get("load_in_4bit") or quantization.get("load_in_8bit"):
+                remedies["bitsandbytes"] = remedy
     check_packages(job, remedies)
 
 
@@ -75,32 +94,13 @@ def is_installed(package: str) -> bool:
         return False
 
 
-def _list_model_packages(options: Any) -> dict[str, str]:
-    """Packages that `trl.model_init_kwargs` needs, with what to do if they are missing."""
-    if not isinstance(options, Mapping):
-        return {}
-    remedies = {}
-    package = _ATTENTION_PACKAGES.get(str(options.get("attn_implementation")))
-    if package is not None:
-        name = package.replace("_", "-")
-        remedies[package] = (
-            f"pip install {name}, or choose another attn_implementation, such as sdpa"
-        )
-    quantization = options.get("quantization_config")
-    if isinstance(quantization, Mapping) and (
-        quantization.get("load_in_4bit") or quantization.get("load_in_8bit")
-    ):
-        remedies["bitsandbytes"] = "pip install bitsandbytes, or leave quantization_config out"
-    return remedies
-
-
 # ----------------------------------------------------------------------------------------------------------- messages
 
 
 def check_known(
     job: Job, parameter: str, names: Iterable[Any], allowed_names: Collection[str]
 ) -> None:
-    """Raise for the first name that is not allowed. A long list of allowed names is not printed."""
+    """Raise UnknownName for the first name that is not allowed. A long list of allowed names is not printed."""
     for name in names:
         if name in allowed_names:
             continue
@@ -113,11 +113,14 @@ def check_known(
 
 
 def describe_error(error: BaseException) -> str:
-    """The message of a library's error in one line that can be followed by a full stop."""
+    """Return the message of a library's error in one line, shortened, that can be followed by a full stop."""
     return shorten(" ".join(str(error).split()), 240).rstrip(".") or type(error).__name__
 
 
-# --------------------------------------------------------------------------------------------------- kinds and ranges
+# --------------------------------------------------------------------------------------------------- types and ranges
+
+_STRICT = ConfigDict(strict=True, arbitrary_types_allowed=True)
+"""For pydantic: '5' is no number."""
 
 _WORDS: Mapping[str, tuple[str, ...]] = {
     "vllm_importance_sampling_mode": word_list(
@@ -137,7 +140,7 @@ _WORDS: Mapping[str, tuple[str, ...]] = {
 }
 """Argument → its allowed words, for arguments whose class does not list them."""
 
-_MORE_KINDS: Mapping[str, tuple[type, ...]] = {"fsdp": (bool, list), "debug": (list,)}
+_MORE_TYPES: Mapping[str, tuple[type, ...]] = {"fsdp": (bool, list), "debug": (list,)}
 """Argument → types that are accepted although its class does not declare them."""
 
 _RANGES: Mapping[str, tuple[str, ...]] = {
@@ -171,10 +174,10 @@ RANGE_OF: Mapping[str, str] = {
 def check_values(
     values: Mapping[str, Any], config_class: type, where: str, section: str
 ) -> dict[str, Any]:
-    """The values, with numbers read from texts; raises for the first one of a wrong type or out of range.
+    """Return the values, with numbers read from texts ("1e-5"); raises for the first of a wrong type or out of range.
 
     config_class: a library's dataclass that takes the values: GRPOConfig (section "trl") or PEFT's LoraConfig (section
-    "model.lora").
+    "model.lora"). All keys must be names of its fields. where, section: for messages.
     """
     hints = get_type_hints(config_class)
     choices = {
@@ -184,17 +187,22 @@ def check_values(
     for name, value in values.items():
         parameter = f"{section}.{name}"
         hint = hints[name]
-        alternatives = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-        if float in alternatives and str not in alternatives:
+        # The types that are allowed: those of a union such as `float | None`, or the only one.
+        types = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+        if float in types and str not in types:
             value = read_number(value)
-        more_kinds = _MORE_KINDS.get(name, ())
-        if type(value) not in more_kinds and not _is_of_kind(value, alternatives):
-            kinds = dict.fromkeys(
-                _describe_kind(alternative) for alternative in (*alternatives, *more_kinds)
+        more_types = _MORE_TYPES.get(name, ())
+        if type(value) not in more_types and not _has_type(value, types):
+            descriptions = dict.fromkeys(_describe_type(kind) for kind in (*types, *more_types))
+            raise InvalidInput(
+                where,
+                parameter,
+                allowed=" or ".join(descriptions),
+                got=shorten(repr(value), 80),
+                remedy="",
             )
-            raise InvalidInput(where, parameter, " or ".join(kinds), shorten(repr(value), 80), "")
         # If one of the types is an enumeration, only its words are allowed, even if the hint also has `str`.
-        enum_words = [str(word.value) for kind in alternatives if _is_enum(kind) for word in kind]
+        enum_words = [str(word.value) for kind in types if _is_enum(kind) for word in kind]
         words = _WORDS.get(name) or enum_words or choices[name]
         if words and isinstance(value, str) and value not in words:
             raise UnknownName.of(where, parameter, value, words)
@@ -204,18 +212,15 @@ def check_values(
     return checked
 
 
-_KIND_CONFIG = ConfigDict(strict=True, arbitrary_types_allowed=True)
-
-
-def _is_of_kind(value: Any, alternatives: tuple[Any, ...]) -> bool:
+def _has_type(value: Any, types: tuple[Any, ...]) -> bool:
     """Whether a value of a YAML file fits one of the types of an argument."""
-    for kind in alternatives:
+    for kind in types:
         if _is_enum(kind):
-            if isinstance(value, str):
+            if isinstance(value, str):  # which words are allowed is checked later
                 return True
             continue
         try:
-            adapter = TypeAdapter(kind, config=_KIND_CONFIG)
+            adapter = TypeAdapter(kind, config=_STRICT)
             if isinstance(value, list | dict):
                 # In JSON mode, a list is accepted for a tuple.
                 adapter.validate_json(json.dumps(value))
@@ -223,7 +228,8 @@ def _is_of_kind(value: Any, alternatives: tuple[Any, ...]) -> bool:
                 adapter.validate_python(value)
         except ValidationError:
             continue
-        except Exception:  # a type that pydantic does not support, such as a class of the library
+        except Exception:
+            # A type that pydantic does not support, such as a class of the library, which is given as a mapping.
             if isinstance(value, Mapping):
                 return True
             continue
@@ -235,8 +241,8 @@ def _is_enum(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, Enum)
 
 
-def _describe_kind(kind: Any) -> str:
-    """A type in the words of a YAML file, for messages."""
+def _describe_type(kind: Any) -> str:
+    """Describe a type in the words of a YAML file, for messages: "a whole number", "null"."""
     if kind is type(None):
         return "null"
     if _is_enum(kind):
@@ -255,18 +261,21 @@ def _describe_kind(kind: Any) -> str:
 
 
 def _check_range(where: str, parameter: str, value: float, interval: str | None) -> None:
+    """Raise InvalidInput for a number that is not finite, or outside an interval such as "[0, 1)"; None: no limits."""
     if not math.isfinite(value):
-        raise InvalidInput(where, parameter, "a finite number", repr(value), "")
+        raise InvalidInput(where, parameter, allowed="a finite number", got=repr(value), remedy="")
     if interval is None:
         return
     low_text, high_text = interval[1:-1].split(",")
     low = float(low_text)
     high = float(high_text)
-    is_low_inside = interval[0] == "["
-    is_high_inside = interval[-1] == "]"
-    if low < value < high or (value == low and is_low_inside) or (value == high and is_high_inside):
+    includes_low = interval[0] == "["
+    includes_high = interval[-1] == "]"
+    is_low_enough = value < high or (value == high and includes_high)
+    is_high_enough = value > low or (value == low and includes_low)
+    if is_low_enough and is_high_enough:
         return
-    allowed = f"in {interval[0]}{low:g}, {high:g}{interval[-1]}"
+    allowed = f"in {interval}"
     if math.isinf(high):
-        allowed = f"≥ {low:g}" if is_low_inside else f"> {low:g}"
-    raise InvalidInput(where, parameter, allowed, repr(value), "")
+        allowed = f"≥ {low:g}" if includes_low else f"> {low:g}"
+    raise InvalidInput(where, parameter, allowed=allowed, got=repr(value), remedy="")

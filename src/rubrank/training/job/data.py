@@ -1,12 +1,13 @@
 """The prompts of a run: rows of files and hub datasets, their order in the run, and how a batch is split over devices.
 
+Rows. Prompt and rubric are found by their usual column names (`rubrank.tables.columns.COLUMNS`), or by those in the
+config. All other columns are passed on, for verifiers that look up a reference, except those that mean something else
+to TRL:
+
     {"question": "Name a lake.", "instruction_id_list": ["punctuation:no_comma"], "answer": "West Lake"}
     →  {"prompt": "Name a lake.", "rubric": {"instruction_id_list": […], "kwargs": None}, "answer": "West Lake"}
 
-Prompt and rubric are found by their usual column names (`rubrank.tables.columns.COLUMNS`), or by those in the config.
-All other columns are passed on, for verifiers that look up a reference, except those that mean something else to TRL.
-
-The order is laid out for all steps before the first one:
+Order. It is laid out for all steps before the first one:
 
     >>> from rubrank.training.job.data import MixStage, lay_out
     >>> lay_out([MixStage(batches=2, sources=(0, 1), shares=(0.75, 0.25))], sizes=[4, 2], batch=4, seed=0).tolist()
@@ -19,7 +20,8 @@ Every batch is mixed by the shares of the sources. At any time of a stage, the p
 its share by less than the number of sources. The rows of a source come in random order, and none is repeated before all
 were used. A source that occurs in two stages continues where it stopped.
 
-A batch of rollouts is split over devices and optimizer steps, such that rollouts are always generated in whole groups:
+Batches. A batch of rollouts is split over devices and optimizer steps, such that rollouts are always generated in whole
+groups:
 
     split_batch(Training(prompts_per_batch=16, num_generations=8), None, world=2, where="config.yaml")
     BatchSplit(rollouts=128, per_device=8, accumulation=8, steps_per_generation=8, evaluated=8)
@@ -87,11 +89,11 @@ def read_source(job: Job, source: Source) -> SourceRows:
     """Read all prompts of a source; raises InvalidInput for the first row that cannot be used."""
     is_hub = source.path.startswith("hf:")
     path = source.path if is_hub else str(job.path(source.path))
-    if not is_hub and not job.path(source.path).exists():
+    if not is_hub and not job.path(source.path).exists():  # a folder of files is fine
         remedy = "For a dataset of the hub: hf:owner/name:split."
         require_file(path, owner=job.where, what="path of a source", remedy=remedy)
     reserved = _RESERVED_COLUMNS
-    if isinstance(job.config.environments, Mapping):
+    if isinstance(job.config.environments, Mapping):  # several environments: each row names its own
         reserved = reserved - {ENVIRONMENT}
     rows = []
     try:
@@ -101,11 +103,10 @@ def read_source(job: Job, source: Source) -> SourceRows:
         if isinstance(error, InvalidInput) or not is_hub:
             raise
         remedy = "Check the name, the split (hf:owner/name:split) and the network."
-        raise job.invalid(
-            "path of a source", "a dataset that can be read", str(error), remedy
-        ) from None
+        allowed = "a dataset that can be read"
+        raise job.invalid("path of a source", allowed, str(error), remedy) from None
     if not rows:
-        raise InvalidInput(source.path, "rows", "at least one", "none", "")
+        raise InvalidInput(source.path, "rows", allowed="at least one", got="none", remedy="")
     return SourceRows(source, tuple(rows))
 
 
@@ -119,12 +120,13 @@ def _make_prompt_row(
         allowed = f"the prompt ({', '.join(COLUMNS['prompt'][:5])} …)"
         remedy = "Name it in the config: columns: {prompt: …}."
         got = ", ".join(map(str, row))
-        raise InvalidInput(where, "one of the columns", allowed, got, remedy)
+        raise InvalidInput(where, "one of the columns", allowed=allowed, got=got, remedy=remedy)
     used_columns = {prompt_column, rubric_column}
     rubric = None
     if rubric_column is not None:
         rubric = row[rubric_column] or None
     else:
+        # Without a rubric column, the instructions of IFEval are the rubric.
         used_columns.update(INSTRUCTION_COLUMNS)
         if row.get("instruction_id_list") is not None:
             rubric = {name: row.get(name) for name in INSTRUCTION_COLUMNS}
@@ -145,7 +147,10 @@ def _to_plain(value: Any) -> Any:
 
 
 def _find_column(row: Row, source: Source, field: str, where: str) -> str | None:
-    """Return the column that the config names for a field, or else one of the usual names; None: the row has none."""
+    """Return the column of a field ("prompt", "rubric"): the one that the config names, else one of the usual names.
+
+    None if the row has none of the usual columns. Raises UnknownName if it lacks the one that the config names.
+    """
     column = source.columns.get(field)
     if column is None:
         return next((name for name in COLUMNS[field] if row.get(name) is not None), None)
@@ -160,22 +165,26 @@ def _read_prompt(cell: Any, where: str) -> Any:
     if isinstance(prompt, str) and prompt.strip():
         return prompt
     if not are_messages(prompt) or not prompt:
-        raise InvalidInput(where, "prompt", "a text or messages, not empty", repr(prompt)[:80], "")
+        allowed = "a text or messages, not empty"
+        raise InvalidInput(where, "prompt", allowed=allowed, got=repr(prompt)[:80], remedy="")
     for message in prompt:
         content = message.get("content")
-        for part in content if isinstance(content, list | tuple) else ():
+        parts = content if isinstance(content, list | tuple) else ()
+        for part in parts:
             if isinstance(part, Mapping) and part.get("type") not in (None, "text"):
                 got = f"a part of type {part['type']!r}"
-                raise InvalidInput(where, "prompt", "text only", got, "")
+                raise InvalidInput(where, "prompt", allowed="text only", got=got, remedy="")
     messages = [convert_message(message) for message in prompt]
     for message in messages:
         if not isinstance(message["content"], str):
+            allowed = "messages whose content is a text"
             got = repr(message["content"])[:80]
-            raise InvalidInput(where, "prompt", "messages whose content is a text", got, "")
+            raise InvalidInput(where, "prompt", allowed=allowed, got=got, remedy="")
     if messages[-1]["role"] == "assistant":
         allowed = "messages that end before the answer"
+        got = "an assistant message last"
         remedy = "Remove the answer: the policy will give its own."
-        raise InvalidInput(where, "prompt", allowed, "an assistant message last", remedy)
+        raise InvalidInput(where, "prompt", allowed=allowed, got=got, remedy=remedy)
     return messages
 
 
@@ -208,15 +217,15 @@ class JobData:
         return [len(source.rows) for source in self.training_sources.values()]
 
     def make_fingerprint(self, rubric: Rubric | None) -> dict[str, Any]:
-        """Return numbers of rows, and digests of the data and the rubric; a resumed run must have the same."""
-        rows_of = {}
-        for source in (*self.training_sources.values(), *self.held_out_sources):
-            limit = source.source.limit
-            name = f"{source.path}[:{limit}]" if limit else source.path
-            rows_of[name] = source.rows
-        row_counts = {name: len(rows) for name, rows in rows_of.items()}
+        """Return the numbers of rows, and digests of the data and the rubric; a resumed run must have the same."""
+        row_counts = {}
+        source_digests = {}
+        for source_rows in (*self.training_sources.values(), *self.held_out_sources):
+            limit = source_rows.source.limit
+            name = f"{source_rows.path}[:{limit}]" if limit else source_rows.path
+            row_counts[name] = len(source_rows.rows)
+            source_digests[name] = _digest(source_rows.rows)
         rubric_digest = None if rubric is None else _digest(rubric.model_dump(mode="json"))
-        source_digests = {name: _digest(rows) for name, rows in rows_of.items()}
         return {
             "rows": row_counts,
             "contents": {"rubric": rubric_digest, "sources": source_digests},
@@ -229,6 +238,7 @@ def _name_sources(sources: Iterable[SourceRows]) -> tuple[Mapping[str, Any], ...
 
 
 def _digest(data: Any) -> str:
+    """Return a short hash of JSON data."""
     text = json.dumps(data, sort_keys=True)
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
@@ -244,6 +254,7 @@ def read_data(job: Job) -> JobData:
     held_out = []
     if job.config.held_out is not None:
         held_out = [read_source(job, source) for source in job.config.held_out.sources]
+    # Prompts are compared by their repr, since messages are lists, which cannot be keys.
     path_of_prompt = {
         repr(row["prompt"]): source.path for source in trained.values() for row in source.rows
     }
@@ -281,7 +292,9 @@ class SourcePlan:
 
     path: str
     rows: int
+    """The number of its rows."""
     share: float
+    """Of the prompts of the stage, as intended; `prompts` is what comes of it in whole prompts."""
     prompts: int
 
     @property
@@ -292,7 +305,7 @@ class SourcePlan:
 
 @dataclass(frozen=True)
 class StagePlan:
-    """What the plan says about a stage: its steps from `first` to `last`, and its sources."""
+    """A stage in the plan of the run: its first and last step, counted from 0, and its sources."""
 
     name: str
     first: int
@@ -310,18 +323,22 @@ class MixStage:
 
 
 def lay_out(stages: Sequence[MixStage], sizes: Sequence[int], batch: int, seed: int) -> np.ndarray:
-    """Return the rows in the order of the run, `batch` of them for each batch.
+    """Return the numbers of the rows in the order of the run, `batch` of them for each batch.
 
-    Rows are given by their numbers; those of all sources are numbered one after the other. sizes: rows of each source.
+    sizes: rows of each source. The rows of all sources are numbered one after the other.
     """
     starts = [0, *np.cumsum(sizes).tolist()]
+    # One endless walk for each source, so that a source continues in the next stage where it stopped.
     walks = [_walk_source(size, starts[number], seed, number) for number, size in enumerate(sizes)]
     rng = np.random.default_rng([seed, len(sizes)])
     order: list[int] = []
     for stage in stages:
         turns = _take_turns(stage.shares)
         for _ in range(stage.batches):
-            rows = [next(walks[stage.sources[next(turns)]]) for _ in range(batch)]
+            rows = []
+            for _ in range(batch):
+                source = stage.sources[next(turns)]
+                rows.append(next(walks[source]))
             rng.shuffle(rows)
             order += rows
     return np.array(order, dtype=np.int64)
@@ -336,15 +353,16 @@ def _walk_source(size: int, start: int, seed: int, number: int) -> Iterator[int]
 
 
 def _take_turns(shares: Sequence[float]) -> Iterator[int]:
-    """Yield the source of each prompt: always the one that is furthest behind its share."""
+    """Yield the source of each prompt, as its position in `shares`: always the one furthest behind its share."""
     shares_array = np.array(shares)
     prompts_taken = np.zeros(len(shares))
     turn = 0
     while True:
         turn += 1
-        source = int(np.argmax(shares_array * turn - prompts_taken))
-        prompts_taken[source] += 1
-        yield source
+        prompts_due = shares_array * turn
+        position = int(np.argmax(prompts_due - prompts_taken))
+        prompts_taken[position] += 1
+        yield position
 
 
 def mix_stage(stage: Stage, updates: int, data: JobData) -> MixStage:
@@ -392,7 +410,11 @@ LOGITS_BYTES = 2e9
 
 @dataclass(frozen=True)
 class BatchSplit:
-    """The sizes of a batch and of its portions; a portion is what a device computes at a time."""
+    """The sizes of a batch and of its portions; a portion is what a device computes at a time.
+
+    batch of `rollouts`, divided over processes and optimizer steps ("updates")
+    └─ for each process and update: `accumulation` portions of `per_device` rollouts
+    """
 
     rollouts: int
     """Rollouts of one batch, on all processes."""
@@ -401,7 +423,7 @@ class BatchSplit:
     accumulation: int
     """Portions that a device computes for one optimizer step."""
     steps_per_generation: int
-    """Portions that a device computes for one batch."""
+    """Portions that a device computes for one batch: `accumulation` times the updates per batch."""
     evaluated: int
     """Rollouts of one portion in evaluations."""
 
@@ -417,42 +439,49 @@ def is_first_process() -> bool:
 
 
 def split_batch(training: Training, held_out: HeldOut | None, world: int, where: str) -> BatchSplit:
-    """Split a batch over `world` processes; raises if the numbers do not divide each other."""
+    """Split a batch over `world` processes; raises InvalidInput if the numbers do not divide each other."""
     group = training.num_generations
     updates = training.updates_per_batch
     rollouts = training.prompts_per_batch * group
-    parts = world * updates
+    parts = world * updates  # what one process computes for one update is a part
     product = f"{training.prompts_per_batch} prompts × {group} rollouts = {rollouts}"
     if rollouts % parts:
         update_word = "update" if updates == 1 else "updates"
         process_word = "process" if world == 1 else "processes"
         got = f"{product} in {updates} {update_word} on {world} {process_word}"
         allowed = f"such that a batch is a multiple of {parts} rollouts"
+        remedy = "Change it, or updates_per_batch."
         raise InvalidInput(
-            where, "training.prompts_per_batch", allowed, got, "Change it, or updates_per_batch."
+            where, "training.prompts_per_batch", allowed=allowed, got=got, remedy=remedy
         )
-    per_device = training.per_device_train_batch_size or math.gcd(group, rollouts // parts)
-    portion = per_device * parts
-    if rollouts % portion:
-        name = "training.per_device_train_batch_size"
-        allowed = f"a divisor of {rollouts // parts}"
+    part_rollouts = rollouts // parts
+    per_device = training.per_device_train_batch_size or math.gcd(group, part_rollouts)
+    if part_rollouts % per_device:
         part_word = "part" if parts == 1 else "parts"
-        got = f"{per_device} for {product} in {parts} {part_word}"
-        raise InvalidInput(where, name, allowed, got, "Choose one, or leave it out.")
+        raise InvalidInput(
+            where,
+            "training.per_device_train_batch_size",
+            allowed=f"a divisor of {part_rollouts}",
+            got=f"{per_device} for {product} in {parts} {part_word}",
+            remedy="Choose one, or leave it out.",
+        )
     smallest = _find_smallest_evaluation_batch(group, held_out, world)
     evaluated = smallest * max(1, per_device // smallest)
     if held_out is not None and held_out.batch is not None:
         evaluated = held_out.batch
         if evaluated % smallest:
-            remedy = "A batch has whole groups on all processes."
             raise InvalidInput(
-                where, "held_out.batch", f"a multiple of {smallest}", str(evaluated), remedy
+                where,
+                "held_out.batch",
+                allowed=f"a multiple of {smallest}",
+                got=str(evaluated),
+                remedy="A batch has whole groups on all processes.",
             )
     return BatchSplit(
         rollouts=rollouts,
         per_device=per_device,
-        accumulation=rollouts // portion,
-        steps_per_generation=rollouts // (per_device * world),
+        accumulation=part_rollouts // per_device,
+        steps_per_generation=updates * part_rollouts // per_device,
         evaluated=evaluated,
     )
 
@@ -484,5 +513,7 @@ def choose_evaluation_batch_size(
 
 def _find_smallest_evaluation_batch(group: int, held_out: HeldOut | None, world: int) -> int:
     """Return the fewest rollouts per device such that all devices together have whole groups."""
-    rollouts = (held_out.rollouts if held_out is not None else None) or group
-    return rollouts // math.gcd(rollouts, world)
+    rollouts_per_prompt = group
+    if held_out is not None and held_out.rollouts:
+        rollouts_per_prompt = held_out.rollouts
+    return rollouts_per_prompt // math.gcd(rollouts_per_prompt, world)
