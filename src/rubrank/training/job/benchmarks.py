@@ -121,7 +121,7 @@ def make_benchmark_callback(job: Job, trainer: Any) -> Any:
 
         def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
             step = state.global_step
-            is_due = step % settings.every == 0 or step == state.max_steps
+            is_due = step % runner.settings.every == 0 or step == state.max_steps
             if is_due and state.is_world_process_zero:
                 runner.evaluate(step)
 
