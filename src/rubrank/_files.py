@@ -177,13 +177,12 @@ def import_zstandard(path: Path) -> Any:
     try:
         import zstandard
     except ImportError:
-        remedy = "Run `pip install zstandard`, or decompress the file."
         raise InvalidInput(
             owner=str(path),
             parameter="the file",
             allowed="in a format that the installed packages can read",
             got="a zstd file",
-            remedy=remedy,
+            remedy="Run `pip install zstandard`, or decompress the file.",
         ) from None
     return zstandard
 
@@ -359,26 +358,23 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
     except InvalidInput:
         raise
     except UnicodeEncodeError as error:
-        got = ascii(error.object[max(0, error.start - 20) : error.end + 20])
-        remedy = "Change the id or name, or write .jsonl, which escapes it."
         raise InvalidInput(
             owner=str(path),
             parameter="the output",
             allowed="text without lone surrogates",
-            got=got,
-            remedy=remedy,
+            got=ascii(error.object[max(0, error.start - 20) : error.end + 20]),
+            remedy="Change the id or name, or write .jsonl, which escapes it.",
         ) from None
     except Exception as error:
         # Libraries report a full disk with different errors, so the message is checked.
         if not any(phrase in str(error).lower() for phrase in _DISK_FULL):
             raise
-        remedy = "What was there before is unchanged. Free some space, and run it again."
         raise InvalidInput(
             owner=str(path),
             parameter="the output",
             allowed="on a disk with room left",
             got="a full disk",
-            remedy=remedy,
+            remedy="What was there before is unchanged. Free some space, and run it again.",
         ) from None
     finally:
         temporary.unlink(missing_ok=True)

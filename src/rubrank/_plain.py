@@ -74,9 +74,11 @@ def check_bounds(value: Any, owner: str, parameter: str, most: int = MOST_VALUES
             characters += len(item)
         elif isinstance(item, Mapping):
             if len(item) > MOST_KEYS:
-                allowed = f"mappings of at most {MOST_KEYS:,} keys"
                 raise InvalidInput(
-                    owner=owner, parameter=parameter, allowed=allowed, got=f"{len(item):,}"
+                    owner=owner,
+                    parameter=parameter,
+                    allowed=f"mappings of at most {MOST_KEYS:,} keys",
+                    got=f"{len(item):,}",
                 )
             stack.extend((child, depth + 1) for pair in item.items() for child in pair)
         elif isinstance(item, Sequence | Set) and not isinstance(item, bytes | bytearray):
@@ -93,8 +95,12 @@ def check_bounds(value: Any, owner: str, parameter: str, most: int = MOST_VALUES
         if values > most:
             raise _too_many(owner, parameter, most, None)
         if characters > MOST_TEXT:
-            allowed = f"at most {MOST_TEXT >> 20} million characters of text"
-            raise InvalidInput(owner=owner, parameter=parameter, allowed=allowed, got="more")
+            raise InvalidInput(
+                owner=owner,
+                parameter=parameter,
+                allowed=f"at most {MOST_TEXT >> 20} million characters of text",
+                got="more",
+            )
 
 
 def _too_many(owner: str, parameter: str, most: int, got: int | None) -> InvalidInput:

@@ -72,9 +72,11 @@ def import_module(name: str) -> None:
     except InvalidInput:  # the module registers something that is refused, which the message names
         raise
     except (Exception, SystemExit) as error:
-        got = f"{name!r}: {type(error).__name__}: {error}"
         raise InvalidInput(
-            owner="import", parameter="module", allowed="a module that can be imported", got=got
+            owner="import",
+            parameter="module",
+            allowed="a module that can be imported",
+            got=f"{name!r}: {type(error).__name__}: {error}",
         ) from error
 
 
@@ -189,13 +191,12 @@ def check_call(kind: str, thing: Any, *names: str) -> None:
         allowed = "a class that needs no arguments"
         if names:
             allowed = f"one that can be called with ({', '.join(names)})"
-        remedy = "See `rubrank help extending`."
         raise InvalidInput(
             owner=kind,
             parameter="function",
             allowed=allowed,
             got=describe_object(thing),
-            remedy=remedy,
+            remedy="See `rubrank help extending`.",
         ) from None
 
 

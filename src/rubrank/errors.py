@@ -275,13 +275,12 @@ def import_optional(name: str, owner: str, install: str = "") -> Any:
     try:
         return import_module(name)
     except ImportError:
-        remedy = f"Run `pip install {install or name}`."
         raise InvalidInput(
             owner=owner,
             parameter=f"the package {name}",
             allowed="installed",
             got="no such package",
-            remedy=remedy,
+            remedy=f"Run `pip install {install or name}`.",
         ) from None
 
 
@@ -308,22 +307,20 @@ def only_our_errors(function: Callable[_P, _R]) -> Callable[_P, _R]:
             if wrong is None:
                 raise
             name, hint, value = wrong
-            got = f"{type(value).__name__} ({type(error).__name__}: {str(error)[:120]})"
             raise InvalidInput(
                 owner=function.__name__,
                 parameter=name,
                 allowed=f"of type {_describe_type(hint)}",
-                got=got,
+                got=f"{type(value).__name__} ({type(error).__name__}: {str(error)[:120]})",
             ) from error
         except OSError as error:
             if error.errno != errno.ENAMETOOLONG:
                 raise
-            got = f"a name of {len(str(error.filename)):,} characters"
             raise InvalidInput(
                 owner=function.__name__,
                 parameter="the file",
                 allowed="a name that the system accepts",
-                got=got,
+                got=f"a name of {len(str(error.filename)):,} characters",
             ) from None
 
     return guarded

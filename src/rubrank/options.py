@@ -124,11 +124,10 @@ def _parse_adjustment(field: str, text: str) -> dict[str, Any]:
                 return {"attenuate": share, "draw": draw}
     except ValueError:
         pass
-    allowed = "remove or attenuate:NUMBER[:fixed|bernoulli|uniform] with a number from 0 to 1"
     raise InvalidInput(
         owner="options",
         parameter=field,
-        allowed=allowed,
+        allowed="remove or attenuate:NUMBER[:fixed|bernoulli|uniform] with a number from 0 to 1",
         got=repr(text),
         remedy="For example attenuate:0.5.",
     )
@@ -250,13 +249,12 @@ class AttributeOptions(Options):
         if isinstance(self.start, int):
             return self.start
         if steps is None:
-            remedy = "Only `rubrank train` knows how long a run is."
             raise InvalidInput(
                 owner="options",
                 parameter="start",
                 allowed="a step ≥ 0",
                 got=repr(self.start),
-                remedy=remedy,
+                remedy="Only `rubrank train` knows how long a run is.",
             )
         share = float(self.start.rstrip("% ")) / 100.0
         # 70% of 10 steps is step 7, even if 0.7 × 10 is rounded up.
@@ -353,11 +351,10 @@ class RewardOptions(Options):
     def _check_rule(cls, value: Any) -> Any:
         """Refuse anything but a name or a rule; the name is looked up later, when the rule is made."""
         if not isinstance(value, str) and not callable(value):
-            allowed = "a name such as 'rlvr2+', or a rule"
             raise InvalidInput(
                 owner="options",
                 parameter="rule",
-                allowed=allowed,
+                allowed="a name such as 'rlvr2+', or a rule",
                 got=repr(value),
                 remedy="See `rubrank help rules`.",
             )
@@ -472,11 +469,10 @@ class FuseOptions(RewardOptions):
         """Refuse a criterion that is in both layers of gates."""
         both = sorted(set(self.global_quality) & set(self.low_quality))
         if both:
-            allowed = "of other criteria than `low_quality`"
             raise InvalidInput(
                 owner="options",
                 parameter="global_quality",
-                allowed=allowed,
+                allowed="of other criteria than `low_quality`",
                 got=f"{both[0]!r} in both",
             )
         return self
@@ -499,13 +495,11 @@ class FuseOptions(RewardOptions):
         """Refuse infinite bounds, and a lower bound that is not below the upper one."""
         for name, (low, high) in value.items():
             if not -math.inf < low < high < math.inf:
-                allowed = "LOW:HIGH, two finite numbers of which the second is larger"
-                got = f"{low:g}:{high:g} for {name!r}"
                 raise InvalidInput(
                     owner="options",
                     parameter="domain",
-                    allowed=allowed,
-                    got=got,
+                    allowed="LOW:HIGH, two finite numbers of which the second is larger",
+                    got=f"{low:g}:{high:g} for {name!r}",
                     remedy="For example Style=1:5.",
                 )
         return value

@@ -179,9 +179,12 @@ def describe(name: str) -> CriterionEntry:
         remedy = "`rubrank criteria` lists them."
         if near:
             remedy = f"Did you mean {' or '.join(map(repr, near))}?"
-        allowed = f"one of {len(names)} known criteria"
         raise UnknownName(
-            owner="criteria", parameter="name", allowed=allowed, got=repr(name), remedy=remedy
+            owner="criteria",
+            parameter="name",
+            allowed=f"one of {len(names)} known criteria",
+            got=repr(name),
+            remedy=remedy,
         )
     return replace(_make_entry(name), examples=tuple(library_examples().get(name, ())))
 

@@ -151,9 +151,11 @@ class Benchmark:
         try:
             return expected_type(value)  # settings from the command line are texts
         except (TypeError, ValueError):
-            allowed = f"a {expected_type.__name__}"
             raise InvalidInput(
-                owner=f"benchmark {self.name}", parameter=name, allowed=allowed, got=repr(value)
+                owner=f"benchmark {self.name}",
+                parameter=name,
+                allowed=f"a {expected_type.__name__}",
+                got=repr(value),
             ) from None
 
     # ------------------------------------------------------------------------------------------------- rows of files

@@ -92,9 +92,11 @@ def compare_runs(
         if run.benchmark in second_by_name
     ]
     if not comparisons:
-        got = f"{', '.join(run.benchmark for run in first)} and {', '.join(second_by_name)}"
         raise InvalidInput(
-            owner="eval compare", parameter="runs", allowed="with a benchmark in common", got=got
+            owner="eval compare",
+            parameter="runs",
+            allowed="with a benchmark in common",
+            got=f"{', '.join(run.benchmark for run in first)} and {', '.join(second_by_name)}",
         )
     differences = [comparison.summarise() for comparison in comparisons]
     defined = [
@@ -129,9 +131,11 @@ def bootstrap_interval(run: EvalRun, *, resamples: int = _RESAMPLES) -> tuple[fl
 def _compare(first: EvalRun, second: EvalRun, resamples: int, seed: int) -> _Comparison:
     """Compare two runs on their common items. Raises InvalidInput without such items, or for different benchmarks."""
     if first.benchmark != second.benchmark:
-        got = f"{first.benchmark} and {second.benchmark}"
         raise InvalidInput(
-            owner="eval compare", parameter="runs", allowed="of the same benchmark", got=got
+            owner="eval compare",
+            parameter="runs",
+            allowed="of the same benchmark",
+            got=f"{first.benchmark} and {second.benchmark}",
         )
     benchmark = find_benchmark(first.benchmark, **first.settings)
     first_scores = _group_by_unit(first.scores)

@@ -79,24 +79,22 @@ def load_from_hub(name: str, benchmark: str) -> Iterable[Row]:
         dataset: Any = datasets.load_dataset(name)
     except Exception as error:  # the hub client raises errors of many packages
         text = shorten(" ".join(str(error).split()) or type(error).__name__, 240)
-        remedy = f"Get it: huggingface-cli download --repo-type dataset {name}."
         raise InvalidInput(
             owner=f"benchmark {benchmark}",
             parameter="hub",
             allowed=f"a hub that gives {name}",
             got=text,
-            remedy=remedy,
+            remedy=f"Get it: huggingface-cli download --repo-type dataset {name}.",
         ) from None
     if not isinstance(dataset, Mapping):
         return (dict(row) for row in dataset)
     split = next((split for split in _SPLITS if split in dataset), None)
     if split is None:
         if len(dataset) != 1:
-            allowed = f"with one of {', '.join(_SPLITS)}"
             raise InvalidInput(
                 owner=f"benchmark {benchmark}",
                 parameter=f"splits of {name}",
-                allowed=allowed,
+                allowed=f"with one of {', '.join(_SPLITS)}",
                 got=", ".join(dataset),
             )
         split = next(iter(dataset))

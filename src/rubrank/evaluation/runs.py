@@ -227,14 +227,12 @@ def _ask_judge(benchmark: Benchmark, outputs: Sequence[_Output], judge: Judge | 
     if not prompts:
         return False
     if judge is None:
-        allowed = "given: these outputs have no verdicts"
-        remedy = "Name a file of judges: `judge=FILE`."
         raise InvalidInput(
             owner=f"benchmark {benchmark.name}",
             parameter="judge",
-            allowed=allowed,
+            allowed="given: these outputs have no verdicts",
             got="none",
-            remedy=remedy,
+            remedy="Name a file of judges: `judge=FILE`.",
         )
     answers = list(judge(prompts))
     start = 0
@@ -334,13 +332,12 @@ def read_run(path: str | Path) -> EvalRun:
         values["notes"] = tuple(data.get("notes", ()))
         return EvalRun(**values)
     except (ValueError, KeyError, TypeError):
-        remedy = "`rubrank eval score` and `rubrank eval run` write such files."
         raise InvalidInput(
             owner="eval",
             parameter="run",
             allowed="a file of a scored run",
             got=str(source),
-            remedy=remedy,
+            remedy="`rubrank eval score` and `rubrank eval run` write such files.",
         ) from None
 
 

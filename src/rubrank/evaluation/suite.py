@@ -110,13 +110,12 @@ def run_suite(options: RunOptions, model: Any = None) -> SuiteResult:
         try:
             benchmark = configure_benchmark(name, options)
             if benchmark.judge and judge is None:
-                remedy = "Name a file of judges: `judge=FILE`."
                 raise InvalidInput(
                     owner=f"benchmark {name}",
                     parameter="judge",
                     allowed="given",
                     got="none",
-                    remedy=remedy,
+                    remedy="Name a file of judges: `judge=FILE`.",
                 )
             ready.append((benchmark, _read_items(benchmark, options)))
         except RubrankError as error:

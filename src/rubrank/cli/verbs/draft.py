@@ -320,13 +320,12 @@ def evolve(
             continue
         observation = observe_record(record)
         if observation is None:
-            remedy = "Record with texts (`texts: true`)."
             raise InvalidInput(
                 owner=f"{records}: group {record.group!r}",
                 parameter="texts",
                 allowed="prompt and responses",
                 got="none",
-                remedy=remedy,
+                remedy="Record with texts (`texts: true`).",
             )
         evolution.observe(observation)
         last_step = max(last_step, observation.step)

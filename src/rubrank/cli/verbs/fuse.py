@@ -131,8 +131,12 @@ def explain(
     if has_rubric(file):
         typer.echo(show.BY_RUBRIC, err=True)
     if rollout is not None and not 0 <= rollout < len(explained.reward):
-        allowed = f"a number from 0 to {len(explained.reward) - 1}"
-        raise InvalidInput(owner="explain", parameter="rollout", allowed=allowed, got=str(rollout))
+        raise InvalidInput(
+            owner="explain",
+            parameter="rollout",
+            allowed=f"a number from 0 to {len(explained.reward) - 1}",
+            got=str(rollout),
+        )
     if json:
         typer.echo(show.format_group_json(explained, rollout))
     else:

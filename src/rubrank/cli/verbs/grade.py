@@ -174,13 +174,12 @@ def _choose_grader(
     if engine != "ray":
         return grade_here if batch is None else partial(grade_here, batch=batch)
     if batch is not None:
-        remedy = "Batches do not use your processors: leave --engine ray out."
         raise InvalidInput(
             owner="grade",
             parameter="batch",
             allowed="used with --engine local",
             got="--engine ray",
-            remedy=remedy,
+            remedy="Batches do not use your processors: leave --engine ray out.",
         )
     from rubrank.grading.ray_grader import grade_on_ray
 
@@ -194,13 +193,12 @@ def load_judge_file(file: Path | None, cache_only: bool, dry_run: bool) -> Judge
 
     if file is None:
         if cache_only:
-            remedy = "Name a file: `judges=FILE`."
             raise InvalidInput(
                 owner="grade",
                 parameter="cache_only",
                 allowed="used with `judges`",
                 got="no judges",
-                remedy=remedy,
+                remedy="Name a file: `judges=FILE`.",
             )
         return None
     judges = load_judges(file)

@@ -95,11 +95,10 @@ def select_sections(markdown: str, words: str, topic: str) -> str:
         selected.append(markdown[start:end_of_last].strip())
     if not selected:
         titles = "; ".join(title for _, level, title in headings if level > 1)
-        allowed = f"part of a heading of {topic!r}"
         raise InvalidInput(
             owner="help",
             parameter="section",
-            allowed=allowed,
+            allowed=f"part of a heading of {topic!r}",
             got=repr(words),
             remedy=f"Headings: {titles}.",
         )

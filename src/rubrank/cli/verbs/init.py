@@ -67,14 +67,12 @@ def init(
     """Create a folder with sample rollouts, a rubric, judges and settings to start from."""
     existing = [name for name in FILES if (folder / name).exists()]
     if existing:
-        allowed = "a folder without files of these names"
-        remedy = "Name another folder; nothing is replaced."
         raise InvalidInput(
             owner="init",
             parameter="folder",
-            allowed=allowed,
+            allowed="a folder without files of these names",
             got=f"{folder / existing[0]}",
-            remedy=remedy,
+            remedy="Name another folder; nothing is replaced.",
         )
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in FILES.items():

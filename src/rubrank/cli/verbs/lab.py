@@ -251,13 +251,12 @@ def _find_recipes(recipes: Path | None) -> Path:
     folder = next((path.resolve() for path in candidates if (path / "rubrank_lab").is_dir()), None)
     if folder is None:
         got = str(recipes) if recipes is not None else f"none in {current_folder} or above"
-        remedy = "Run it in a checkout of the repository, or name the folder with --recipes."
         raise InvalidInput(
             owner="lab",
             parameter="--recipes",
             allowed="the folder recipes/lab of a checkout",
             got=got,
-            remedy=remedy,
+            remedy="Run it in a checkout of the repository, or name the folder with --recipes.",
         )
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))

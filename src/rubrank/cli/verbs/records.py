@@ -302,14 +302,12 @@ def view(
     source_options = _make_source_options("view", options, where, rubric, judges, rollouts)
     if any(is_draft_file(path) for path in sources):
         if len(sources) > 1:
-            allowed = "one file if it has drafted rubrics"
-            remedy = "Drafted rubrics are shown one file at a time, without records."
             raise InvalidInput(
                 owner="view",
                 parameter="sources",
-                allowed=allowed,
+                allowed="one file if it has drafted rubrics",
                 got=f"{len(sources)} files",
-                remedy=remedy,
+                remedy="Drafted rubrics are shown one file at a time, without records.",
             )
         source_options.refuse(sources[0], "drafted rubrics")
         serve_drafts(sources[0], host=host, port=port, on_ready=announce)
@@ -371,13 +369,12 @@ def alarm(
         findings += watcher.update(figures)
         steps += 1
     if not steps:
-        remedy = "Trainers write the step into their records; `rubrank record` does not."
         raise InvalidInput(
             owner=str(records),
             parameter="records",
             allowed="of training steps",
             got="none that has a step",
-            remedy=remedy,
+            remedy="Trainers write the step into their records; `rubrank record` does not.",
         )
     if as_json:
         alarms = [

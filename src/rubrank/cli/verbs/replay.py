@@ -172,13 +172,12 @@ def robustness(
     from rubrank.studies.replay.transforms import parse_transform
 
     if mapped is not None and transform:
-        remedy = "A transform names its criterion itself."
         raise InvalidInput(
             owner="robustness",
             parameter="mapped",
             allowed="given without `transform`",
             got=mapped,
-            remedy=remedy,
+            remedy="A transform names its criterion itself.",
         )
     chosen = _choose_rules(rules, options, _RULES_TO_TEST)
     transforms = [parse_transform(text) for text in transform or ()]
@@ -242,10 +241,12 @@ def bench_fusion(
             scores, None, make_table_columns(group_column, long, column, criteria), say
         ).table
     if step < 1 or not len(table):
-        allowed = "at least 1, in a file that has groups"
-        got = f"{step} of {len(table)} rollouts"
         raise InvalidInput(
-            owner="bench fusion", parameter="step", allowed=allowed, got=got, remedy="Try 128."
+            owner="bench fusion",
+            parameter="step",
+            allowed="at least 1, in a file that has groups",
+            got=f"{step} of {len(table)} rollouts",
+            remedy="Try 128.",
         )
     batch = next(split_steps(table.batch(), step))
     with Bar("rounds", as_json) as tick:

@@ -57,14 +57,12 @@ class IFEval(Benchmark):
         """Raise for an instruction of the other benchmark, whose files have the same form."""
         other_benchmark = "ifbench" if self.name == "ifeval" else "ifeval"
         if verifier.family == other_benchmark:
-            allowed = f"instructions of {self.title}"
-            remedy = f"Is the benchmark {other_benchmark} meant?"
             raise InvalidInput(
                 owner="row",
                 parameter="instruction_id_list",
-                allowed=allowed,
+                allowed=f"instructions of {self.title}",
                 got=repr(verifier.name),
-                remedy=remedy,
+                remedy=f"Is the benchmark {other_benchmark} meant?",
             )
 
     def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:

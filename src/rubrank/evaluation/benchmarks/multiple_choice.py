@@ -182,11 +182,10 @@ def _check_mmlu_answer(item: Row, where: str) -> None:
     except (TypeError, ValueError):
         is_same = False
     if not is_same:
-        allowed = f"{_LETTERS.index(answer)}, the place of `answer` {answer} counted from 0"
         raise InvalidInput(
             owner=where,
             parameter="answer_index",
-            allowed=allowed,
+            allowed=f"{_LETTERS.index(answer)}, the place of `answer` {answer} counted from 0",
             got=repr(index)[:80],
             remedy="Correct the row.",
         )
