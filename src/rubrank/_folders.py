@@ -82,7 +82,7 @@ def _is_abandoned(path: Path, minimum_age: float) -> bool:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
-        return False
+        return False  # its process is alive and holds the lock
     finally:
         os.close(lock)
     return True

@@ -201,7 +201,7 @@ class Store:
         """Run the writer thread: commit everything that is waiting, again and again."""
         closing = False
         while not closing:
-            entries = [self._queue.get()]
+            entries = [self._queue.get()]  # waits; None is put by `close`
             if self._gather and entries[0] is not None:
                 time.sleep(self._gather)
             while not self._queue.empty():
@@ -329,6 +329,7 @@ class Store:
         with self._write_lock, self._read_lock:
             if failed is not None and failed not in (self._reader, self._writer):
                 return True  # another thread has replaced the file
+            # If the path is another file by now, another process has replaced the damaged one already.
             replaced_elsewhere = os.stat(self.path).st_ino != self._inode
             self._close_connections()
             self._reader = self._open_or_replace() if replaced_elsewhere else self._replace_file()

@@ -101,6 +101,7 @@ def find_criteria(family: str | None = None, search: str | None = None) -> list[
         if family not in families:
             raise UnknownName.of("find_criteria", "family", family, families)
         entries = [entry for entry in entries if entry.family == family]
+    # "no emojis" has the subject "emoji" and is negated.
     words = [word for word in _find_stems(search or "") if word not in _SMALL_WORDS]
     if not words:
         return entries

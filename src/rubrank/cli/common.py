@@ -218,6 +218,7 @@ def _use_config(context: typer.Context, path: Path | None) -> Path | None:
     }
     defaults = {}
     for name, value in read_config(path, options).items():
+        # Values take the form that a command line has: {response: text} is --column response=text.
         if isinstance(value, dict):
             value = [f"{key}={item}" for key, item in value.items()]
         takes_list = getattr(options[name], "multiple", False)

@@ -100,6 +100,7 @@ def format_number(x: float, form: str = ".2f") -> str:
     text = format(x, form)
     is_zero = float(text.rstrip("%")) == 0.0
     if is_zero:
+        # -0.004 is formatted as "-0.00": with a signed form "+0.00" is shown, else "0.00".
         text = text.replace("-", "+" if "+" in form else "")
     return text
 
@@ -138,6 +139,8 @@ def print_table(
     title = escape_controls(title)
     headings = [_clean_text(name) for name in headings]
     cells = [[_clean_text(text) for text in row] for row in rows[:most]]
+    # Words wrap, so their columns shrink first, until all columns of numbers fit; if their minimum is reached, the
+    # columns of numbers are split into several tables.
     widths = _measure_columns(headings, cells)
     room_for_words = console.width - sum(widths[words:]) - _GAP * (len(widths) - 1)
     word_widths = _shrink_widths(widths[:words], room_for_words)
@@ -224,11 +227,11 @@ def _measure_columns(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> 
 def _split_columns(widths: Sequence[int], room: int) -> list[list[int]]:
     """Split the columns into parts that fit into `room`, of at least one column each; [[]] without columns."""
     parts: list[list[int]] = [[]]
-    left = room
+    room_left = room
     for i, width in enumerate(widths):
-        if parts[-1] and width + _GAP > left:
+        if parts[-1] and width + _GAP > room_left:
             parts.append([])
-            left = room
+            room_left = room
         parts[-1].append(i)
-        left -= width + _GAP
+        room_left -= width + _GAP
     return parts

@@ -58,11 +58,12 @@ def ask_items(
     dialogues = list(group_dialogues(benchmark, items).values())
     histories: list[list[dict[str, str]]] = [[] for _ in dialogues]
     rows: list[dict[str, Any]] = []
-    for number in range(max(map(len, dialogues), default=0)):
-        indices = [index for index, turns in enumerate(dialogues) if len(turns) > number]
+    for turn_number in range(max(map(len, dialogues), default=0)):
+        # The dialogues that have this turn.
+        indices = [index for index, turns in enumerate(dialogues) if len(turns) > turn_number]
         asked_items = []
         for index in indices:
-            turn = dialogues[index][number]
+            turn = dialogues[index][turn_number]
             asked_items.append({**turn, "history": histories[index] or turn.get("history") or []})
         outputs = generate([benchmark.prompt(item) for item in asked_items])
         for index, item, output in zip(indices, asked_items, outputs, strict=True):

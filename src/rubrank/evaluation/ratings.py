@@ -56,6 +56,7 @@ def fit_ratings(
     column_of = {name: k for k, name in enumerate(names)}
     n = len(names)
     D = 0 if contrasts is None else contrasts.shape[1]
+    # One row per game, so that X @ (u, γ) is e: 1 for the first model, -1 for the second, then the attributes.
     X = np.zeros((len(games), n + D))
     rows = np.arange(len(games))
     X[rows, [column_of[i] for i, _, _ in games]] += 1.0

@@ -104,6 +104,7 @@ def run_suite(options: RunOptions, model: Any = None) -> SuiteResult:
     judge_name = ""
     if options.judge:
         judge, judge_name = open_judge(options.judge)
+    # 1. Read the data of every benchmark; those that cannot start are skipped.
     ready: list[tuple[Benchmark, list[Row]]] = []
     skipped = []
     for name in names:
@@ -120,9 +121,11 @@ def run_suite(options: RunOptions, model: Any = None) -> SuiteResult:
             ready.append((benchmark, _read_items(benchmark, options)))
         except RubrankError as error:
             skipped.append(str(error))
-    # A judge that is down would be noticed only when the first sample is scored, and Inspect would then sample again.
+    # 2. Check the judge. Otherwise one that is down would be noticed only when the first sample is scored, and Inspect
+    # would then sample again.
     if judge is not None and any(benchmark.judge for benchmark, _ in ready):
         judge.check()
+    # 3. Run the benchmarks one after another.
     runs = []
     failed = []
     for benchmark, items in ready:

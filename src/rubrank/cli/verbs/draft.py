@@ -309,6 +309,7 @@ def evolve(
         keep=keep,
         prompts=None if writer_prompts is None else str(writer_prompts),
     )
+    # 1. Adopt the items that the dataset has already, and observe every training group of the run.
     evolution = RubricEvolution(options, load_judges(judges))
     rows = _read_rubric_rows(rubrics) if rubrics is not None else None
     for row in rows or ():
@@ -330,8 +331,10 @@ def evolve(
         evolution.observe(observation)
         last_step = max(last_step, observation.step)
         groups += 1
+    # 2. Write new items where groups need them, and retire those without spread.
     events = evolution.propose(last_step + 1)
     evolution.apply(events)
+    # 3. Write all rows of the dataset; without one, the prompts that have evolved items.
     queries = {query.prompt: query for query in evolution.queries.values()}
     if rows is None:
         rows = [{"prompt": prompt} for prompt in queries]

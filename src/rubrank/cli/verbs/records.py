@@ -151,6 +151,7 @@ def report(
     )
     heading = title or f"rubrank report: {name_runs([Path(records)])[0]}"
     source_options = _make_source_options("report", options, where, rubric, judges, rollouts)
+    # Drafted rubrics and scored runs have no groups: options about fusion and texts are refused.
     if is_draft_file(Path(records)):
         more = [*size.model_fields_set, *(["evaluated"] if evaluated else [])]
         source_options.refuse(records, "drafted rubrics", more)
@@ -168,6 +169,7 @@ def report(
         text = counted(len(scored_runs), "scored run")
         _print_written(output, counts, text, size_in_bytes, as_json)
         return
+    # Everything else is shown as records: scores are fused, rollouts are graded first.
     if rubric is not None:
         load_rubric(rubric)  # a wrong rubric is refused before anything is read
     summary = write_report(

@@ -236,6 +236,7 @@ def is_solution(numbers: list[int], target: int, solution: str) -> bool:
         a = int(equation[1])
         b = int(equation[3])
         result = int(equation[4])
+        # Each number may be used once; a result may be used in a later equation.
         for operand in (a, b):
             if operand not in numbers:
                 return False
