@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rubrank.studies.replay.replay import Replay
     from rubrank.studies.replay.robustness import RobustnessRow
 
-_MOST_MAPPED = 180  # rows of 20 criteria × 3 maps × 3 rules
+_MOST_ROBUSTNESS_ROWS = 180  # 20 criteria × 3 maps × 3 rules
 
 
 def show_replay(result: Replay, winners: bool) -> None:
@@ -100,7 +100,7 @@ def show_robustness(rows: Sequence[RobustnessRow], means: Sequence[RobustnessRow
     """Print the paper's table, and the means over criteria."""
     headings = ("criterion", "map", "rule", "groups", "same sign %", "Spearman")
     title = "Before and after one criterion is mapped"
-    print_table(title, headings, _make_robustness_cells(rows), words=3, most=_MOST_MAPPED)
+    print_table(title, headings, _make_robustness_cells(rows), words=3, most=_MOST_ROBUSTNESS_ROWS)
     if means:
         title = "Means over the groups of all criteria"
         print_table(title, headings, _make_robustness_cells(means), words=3)
