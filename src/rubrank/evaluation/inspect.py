@@ -29,8 +29,6 @@ from rubrank.rollouts.rollout import Group, make_rollout
 from rubrank.texts.reasoning import split_reasoning
 from rubrank.texts.words import count_words
 
-_TURN_DATA = ("asked", "outputs", "thoughts")
-"""Metadata keys under which the solver stores the item, the output and the words of reasoning of every turn."""
 _MESSAGE_CLASSES = {
     "system": ChatMessageSystem,
     "user": ChatMessageUser,
@@ -72,7 +70,10 @@ def _make_chat(messages: Messages) -> list[ChatMessage]:
 
 @solver
 def _ask_turns(benchmark: Benchmark) -> Solver:
-    """Ask every turn of a sample; the model's own answers stay in the history."""
+    """Ask every turn of a sample; the model's own answers stay in the history.
+
+    The items, the outputs and the words of reasoning of all turns go to the metadata, for the scorer.
+    """
 
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         items = []
@@ -118,7 +119,12 @@ def _make_benchmark_scorer(
     def make_scorer() -> Scorer:
         async def score(state: TaskState, target: Target) -> Score:
             scores = []
-            turns = zip(*(state.metadata[name] for name in _TURN_DATA), strict=True)
+            turns = zip(
+                state.metadata["asked"],
+                state.metadata["outputs"],
+                state.metadata["thoughts"],
+                strict=True,
+            )
             for item, output, reasoning_words in turns:
                 item_score = await _score_output(benchmark, item, output, judge, state.epoch - 1)
                 scores.append(replace(item_score, thought=reasoning_words))

@@ -25,7 +25,6 @@ from rubrank.cli.terminal import print_json, print_line, print_table
 from rubrank.errors import InvalidInput, counted
 
 if TYPE_CHECKING:
-    from rubrank.grading.preview import CallPreview
     from rubrank.judges.client.usage import Account, UsageLine
     from rubrank.judges.judgments import Judgments
     from rubrank.studies.audit.result import Audit
@@ -106,12 +105,7 @@ def show(
     )
     if as_json:
         print_json(preview.as_dict(most))
-    else:
-        _print_calls(preview, most)
-
-
-def _print_calls(preview: CallPreview, most: int) -> None:
-    """Print the calls as plain text. The text between two lines that start with -- is sent as it is."""
+        return
     if not preview.calls:
         print("no calls: programs decide all criteria, or a gate has stopped the response")
         return
@@ -119,6 +113,7 @@ def _print_calls(preview: CallPreview, most: int) -> None:
     if preview.tokenizer == "estimate":
         method = "estimated: 4 ASCII characters or 1 other character per token"
     printed = preview.calls[: most or None]
+    # The text between two lines that start with -- is sent as it is.
     for number, call in enumerate(printed, 1):
         purpose = f", {call.purpose}" if call.purpose else ""
         times = f", sent {call.times} times" if call.times > 1 else ""
