@@ -99,7 +99,7 @@ REGISTRIES: dict[tuple[str, str], Callable[[str, Any], bool]] = {
     ("rubrank.fusion.models.model", "_models"): lambda name, found: name in ("bradley-terry", "thurstone", "borda"),
     ("rubrank.fusion.models.model", "_sources"): lambda name, found: found.__module__.startswith("rubrank."),
     ("rubrank.fusion.control.attributes", "ATTRIBUTES"): lambda name, found: (
-        name.endswith("_length") or name == "markdown"
+        name.endswith("_length") or name in ("markdown", "markup")
     ),
     ("rubrank.fusion.control.attributes", "_sources"): lambda name, found: False,
     ("rubrank.judges", "KINDS"): lambda name, found: isinstance(found, str),
