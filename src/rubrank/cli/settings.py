@@ -124,18 +124,19 @@ def read_settings(
     config: Path | None,
 ) -> dict[str, Options]:
     """Read one object of each model, by the name of its parameter, from flags, --set and the file."""
-    by_flags = {
+    from_flags = {
         name: value for name, value in flag_values.items() if value is not None and value != []
     }
-    by_set = _read_set_texts(set_texts or (), fields)
-    by_file = {} if config is None else read_config(config, fields)
+    from_set = _read_set_texts(set_texts or (), fields)
+    from_file = {} if config is None else read_config(config, fields)
 
+    # Later sources override earlier ones.
     merged: dict[str, Any] = {}
-    for source in (by_file, by_set, by_flags):
+    for source in (from_file, from_set, from_flags):
         for name, value in source.items():
             earlier = merged.get(name)
             if isinstance(earlier, Mapping) and isinstance(value, list):
-                value = read_pairs("NAME", value)
+                value = read_pairs(name, value)
             if isinstance(earlier, Mapping) and isinstance(value, Mapping):
                 # Entries of a mapping, such as weights, are merged one by one.
                 value = {**earlier, **value}
@@ -148,18 +149,19 @@ def read_settings(
             objects[parameter] = model.model_validate(data)
         except ValidationError as error:
             # The message names the place that the wrong value came from.
-            first = explain_complaints(error, "options", model, "cli")[0]
-            name = first.parameter.partition(".")[0]
-            if name in by_flags:
-                raise _name_flag(first, name, make_flag(name)) from None
-            if name in by_set:
-                raise _name_flag(first, name, f"--set {name}") from None
-            raise type(first)(
+            complaint = explain_complaints(error, "options", model, "cli")[0]
+            name = complaint.parameter.partition(".")[0]
+            if name in from_flags:
+                raise _name_flag(complaint, name, make_flag(name)) from None
+            if name in from_set:
+                raise _name_flag(complaint, name, f"--set {name}") from None
+            # A new error without `field`: the file is to be corrected, not a flag.
+            raise type(complaint)(
                 owner=str(config),
-                parameter=first.parameter,
-                allowed=first.allowed,
-                got=first.got,
-                remedy=first.remedy,
+                parameter=complaint.parameter,
+                allowed=complaint.allowed,
+                got=complaint.got,
+                remedy=complaint.remedy,
             ) from None
     return objects
 
@@ -196,6 +198,7 @@ def _read_set_texts(texts: Sequence[str], fields: Mapping[str, Any]) -> dict[str
         if name not in fields:
             raise UnknownOption.of("options", "--set", key, _list_settings(fields))
         if get_origin(fields[name].annotation) is dict and not inner:
+            # --set weight=Facts=2 is --set weight.Facts=2.
             ((inner, value),) = read_pairs(f"--set {name}", [value]).items()
         earlier = values.get(name)
         if earlier is None:
