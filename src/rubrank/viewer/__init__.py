@@ -5,16 +5,20 @@ Both show the same page, `assets/index.html`. It asks a data source for what it 
     rubrank view      the page fetches JSON from a local server       server.py, run.py
     rubrank report    the same JSON is packed into the HTML file      report.py
 
+    sources.py        turns scores and rollouts into records first
     states.py         what is noteworthy about a group, as bits to filter by
     index.py          one row per group: what lists, filters and curves need
     group_data.py     one group: scores, utilities, outcomes, explanations, texts
+    changes.py        one group under another rule, or with other weights, gates or λ
+    labels.py         verdicts that a person accepted or corrected on the page
     summary/          figures over all groups: criteria, conflicts, attributes, gates, rules
+    drafts.py         drafted rubrics, which have a page of their own
 """
 
 from __future__ import annotations
 
 DEFAULT_PORT = 8642
-"""Of `rubrank view`."""
+"""The port of `rubrank view`, or the first free one after it."""
 TEXT_LIMIT = 4000
 """Characters that a report keeps of each response, reasoning and message."""
 BUDGET_MB = 50.0

@@ -7,10 +7,12 @@ export function h(tag, props, ...children) {
   return fill(document.createElement(tag), props, children);
 }
 
+/** The same for an element of SVG. */
 export function s(tag, props, ...children) {
   return fill(document.createElementNS(SVG, tag), props, children);
 }
 
+/** Set attributes, listeners and style variables of an element, and append children. Empty values are skipped. */
 export function fill(element, props, children) {
   for (const [key, value] of Object.entries(props || {})) {
     if (value === undefined || value === null || value === false) continue;
@@ -33,6 +35,7 @@ export function replaceChildren(element, ...children) {
   element.replaceChildren(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
 }
 
+/** A short note in a rounded box; kind: "bad", "warn", "info" or "plain" sets its colour. */
 export function chip(text, kind, title) {
   return h("span", { class: kind ? `chip ${kind}` : "chip", title }, text);
 }

@@ -49,6 +49,7 @@ export function recomputeGroup(group, changes) {
   };
 }
 
+/** Weighted sums of the values, stretched to 0…1; then the gate: 0 if stopped, else lift…1 times its factor. */
 function computeRewards(group, weights, gatesOff, lift) {
   const terms = group.values.map((row) => row.map((value, k) => weights[k] * (value ?? 0)));
   const totals = terms.map(sum);

@@ -8,6 +8,7 @@ const STYLES = [
 ];
 const SCALE = 3; // pixels of a PNG for one of the plot
 
+/** Save a text or a Blob as a file of the browser's downloads. */
 export function download(name, type, content) {
   const url = URL.createObjectURL(content instanceof Blob ? content : new Blob([content], { type }));
   const link = h("a", { href: url, download: name });
@@ -43,18 +44,20 @@ export function svgText(svg) {
   const [, , width, height] = svg.getAttribute("viewBox").split(" ");
   copy.setAttribute("width", width);
   copy.setAttribute("height", height);
-  copy.prepend(ground(svg, width, height));
+  copy.prepend(makeGround(svg, width, height));
   return new XMLSerializer().serializeToString(copy);
 }
 
-function ground(svg, width, height) {
+/** A rectangle in the page's colour, to lie behind the plot. */
+function makeGround(svg, width, height) {
   const rect = document.createElementNS(svg.namespaceURI, "rect");
   const colour = getComputedStyle(document.documentElement).getPropertyValue("background-color");
   for (const [key, value] of Object.entries({ width, height, fill: colour })) rect.setAttribute(key, value);
   return rect;
 }
 
-async function png(svg) {
+/** The plot as a Blob of PNG. */
+async function drawPng(svg) {
   const [, , width, height] = svg.getAttribute("viewBox").split(" ").map(Number);
   const image = new Image();
   image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(svgText(svg))}`;
@@ -74,6 +77,6 @@ export function plotButtons(title, svg) {
     onclick: save,
   }, kind);
   const saveSvg = () => download(`${fileName(title)}.svg`, "image/svg+xml", svgText(svg));
-  const savePng = async () => download(`${fileName(title)}.png`, "image/png", await png(svg));
+  const savePng = async () => download(`${fileName(title)}.png`, "image/png", await drawPng(svg));
   return h("span", { class: "save" }, button("SVG", saveSvg), button("PNG", savePng));
 }
