@@ -95,3 +95,58 @@ def test_begin_does_not_name_an_example():
     """Three times one word in capitals is not three words in capitals; "e.g." would make it an example of them."""
     prompt = 'Begin the story and use the word "tide" in capital letters at least 3 times.'
     assert "change_case:capital_word_frequency" not in [constraint.verifier for constraint in compile_prompt(prompt)]
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        'The word "tide" should not appear more than 3 times.',
+        'The words "tide" and "dose" must not appear more than 3 times.',
+        "The word tide should not appear more than 3 times.",
+        'The word "tide" should never appear more often than the word "dose".',
+        'The word "tide" does not need to appear.',
+        'The word "tide" should not appear twice.',
+        "Do not use the word tide twice.",
+        "Do not use the letter e 3 times.",
+    ],
+)
+def test_a_limit_on_a_word_neither_requires_nor_forbids_it(prompt):
+    assert compile_prompt(prompt) == []
+
+
+@pytest.mark.parametrize(
+    ("prompt", "relation"),
+    [
+        ('Do not use the word "tide" more than 3 times.', "at most"),
+        ('Don\'t use the word "tide" more than 3 times.', "at most"),
+        ('Do not use the words "dose" and "tide" more than 3 times.', "at most"),
+        ('Do not use more than 3 mentions of the word "tide".', "at most"),
+        ('Do not use the word "tide" at least 3 times.', "less than"),
+        ('Never rhyme and use the word "tide" at least 3 times.', "at least"),
+        ('Do not forget to use the word "tide" at least 3 times.', "at least"),
+    ],
+)
+def test_a_negation_turns_the_limit_on_a_word_once(prompt, relation):
+    (constraint,) = compile_prompt(prompt)
+    assert constraint.params == {"keyword": "tide", "relation": relation, "frequency": 3}
+
+
+@pytest.mark.parametrize(
+    ("prompt", "relation"),
+    [
+        ("Do not use the letter e at least 3 times.", "less than"),
+        ('Do not use the letter "e" more than 3 times.', "at most"),
+        ("Do not include more than 3 occurrences of the letter e.", "at most"),
+        ("Never rhyme and use the letter e at least 3 times.", "at least"),
+    ],
+)
+def test_a_negation_turns_the_limit_on_a_letter_once(prompt, relation):
+    (constraint,) = compile_prompt(prompt)
+    assert constraint.params == {"letter": "e", "let_relation": relation, "let_frequency": 3}
+
+
+@pytest.mark.parametrize("kind", ["an elegant line", "a likely phrase", "the helpful tips"])
+def test_an_ending_is_an_example_only_if_a_whole_word_says_so(kind):
+    (constraint,) = compile_prompt(f'End your answer with {kind}: "See you soon."')
+    assert constraint.params == {"end_phrase": "See you soon."}
+    assert compile_prompt('End your answer with a phrase like "See you soon."') == []

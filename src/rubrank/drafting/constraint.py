@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rubrank.drafting.sentences import Quantity
+from rubrank.drafting.patterns import pattern, read_group
+from rubrank.drafting.sentences import Quantity, Relation, Sentence
+
+_NOT = r"(?:\b(?:not|never)|n't)\b(?! (?:forget|fail|hesitate|worry|only|just)\b)"
+_NEGATED_WITHIN = pattern(_NOT)
+# "do not use the" before "word ⟨s0⟩", or "do not use the words ⟨s0⟩ and" before "⟨s1⟩"; the negation is in the same
+# clause: "do not rhyme and use the" negates something else.
+_NEGATED_BEFORE = pattern(
+    _NOT,
+    r"(?:\s+(?!(?:and|but)\b)[\w'-]+){0,6}\s*:?\s*",
+    r"(?:⟨s\d+⟩\s*,?\s*(?:and\s+|or\s+|nor\s+)?)*$",
+)
+_OPPOSITE: dict[Relation, Relation] = {
+    "more than": "at most",
+    "less than": "at least",
+    "at least": "less than",
+    "at most": "more than",
+}
 
 
 @dataclass(frozen=True)
@@ -55,4 +73,29 @@ def split_bounds(quantity: Quantity) -> list[tuple[str, int]]:
         return [("at least", quantity.low), ("at most", quantity.high)]
     if quantity.relation == "plain":
         return [("exactly", quantity.number)]
+    return [(quantity.relation, quantity.number)]
+
+
+def read_frequency(sentence: Sentence, match: re.Match[str]) -> list[tuple[str, int]]:
+    """Return how often a word or letter may appear, as (relation, number) pairs; negations are taken into account.
+
+    match: has the group `quantity`, and `middle` if the pattern has the quantity after the word: the text between them.
+
+    Do not use the word "tide" more than 3 times.      [("at most", 3)]
+    Do not use the word "tide" at least 3 times.       [("less than", 3)]
+    The word "tide" should not appear twice.           []: a negated number says neither more nor fewer
+    """
+    quantity = sentence.get_quantity(match)
+    is_negated_before = bool(_NEGATED_BEFORE.search(sentence.text[: match.start()]))
+    is_negated_within = bool(_NEGATED_WITHIN.search(read_group(match, "middle")))
+    if not is_negated_before and not is_negated_within:
+        return split_bounds(quantity)
+    if quantity.relation not in _OPPOSITE:
+        return []
+    # `sentences.py` has already turned a relation directly after its negation: in "do not use more than 3 mentions of",
+    # the quantity is "at most 3". Then "at most" and "at least" must not be turned back. But it has not seen a negation
+    # before the word: "do not use the word ⟨s0⟩ at least 3 times".
+    word_is_between = is_negated_before and "middle" in match.re.groupindex
+    if word_is_between or quantity.relation in ("more than", "less than"):
+        return [(_OPPOSITE[quantity.relation], quantity.number)]
     return [(quantity.relation, quantity.number)]

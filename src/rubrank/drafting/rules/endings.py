@@ -46,7 +46,9 @@ _ENDING_AFTER_COLON = re.compile(
 _ENDING_OF_A_PART = pattern(
     r"\b(?:verse|chorus|stanza|chapter|slide|string|url|file|email address|regular expression)s?\b"
 )
-_NOT_A_PHRASE = pattern(r"postscript|\b(?:word|letter|title|emoji)\b|p\.?s\b|like|such as|eg")
+# "with the word ⟨s0⟩", "with a postscript ⟨s0⟩", "with a phrase like ⟨s0⟩". Whole words: "elegant", "likely" and "tips"
+# say nothing. "e.g." has lost its points by then.
+_NOT_A_PHRASE = pattern(r"postscript|\b(?:word|letter|title|emoji|p\.?s|like|such as|eg)\b")
 _LAST_WORD = re.compile(r"\bword\b")
 _POSTSCRIPT = re.compile(r"P\.?\s?(P\.?)?\s?S")
 _EACH = pattern(r"\b(?:each|every)\b")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
 
-from rubrank.drafting.constraint import Constraint, split_bounds
+from rubrank.drafting.constraint import Constraint, read_frequency
 from rubrank.drafting.patterns import (
     NOT,
     QUANTITY,
@@ -17,7 +16,7 @@ from rubrank.drafting.patterns import (
     read_group,
     words,
 )
-from rubrank.drafting.sentences import Relation, Sentence
+from rubrank.drafting.sentences import Sentence
 
 # ---- pieces --------------------------------------------------------------------------------------------------------
 
@@ -130,10 +129,13 @@ _FORBIDDEN_BARE = pattern(
     rf"|\b(?:avoid|exclude|without|omit)\s+(?:{USE}\s+)?(?:the\s+)?(?:following\s+)?(?:key\s?words?|words?)\s*:?\s+",
     _match_bare_words("bare_3"),
 )
-# "… in the title", "… ⟨q0⟩ times", "… at the end": only a place or a count is forbidden
-_FORBIDDEN_IN_A_PLACE = pattern(
-    r"\s*(?:in (?:your|the) (?:title|first)|⟨q\d+⟩ times|more than|at the (?:end|beginning|start))"
+# "… in the title", "… ⟨q0⟩ times", "… more often than", "… at the end": only a place or a count is forbidden
+_FORBIDDEN_IN_A_PLACE_OR_COUNT = pattern(
+    r"\s*(?:in (?:your|the) (?:title|first)|at the (?:end|beginning|start)",
+    r"|⟨q\d+⟩ times|(?:more|fewer|less)(?: often| frequently)? than)",
 )
+# "the word ⟨s0⟩ does not need to appear" forbids nothing
+_NOT_NEEDED = pattern(r"(?:\bnot|n't) (?:need|have|required|necessary)\b")
 # "say nothing other than ⟨s0⟩" asks for the string; "no words after ⟨s0⟩" is about the end.
 _NOT_FORBIDDEN = pattern(
     r"\bletters?\b|\bother (?:than|words)|\bonly\b|\bno other\b|\bnothing\b|\bfollow\b|\bafter\b|\bafterwards\b"
@@ -145,29 +147,32 @@ def _find_forbidden(sentence: Sentence, counted: Collection[str]) -> list[str]:
     """Return the words that must not appear; counted: words that must appear a number of times."""
     forbidden: list[str] = []
     for match in _FORBIDDEN.finditer(sentence.text):
-        is_about_a_place = _FORBIDDEN_IN_A_PLACE.match(read_group(match, "after"))
-        if is_about_a_place or _NOT_FORBIDDEN.search(match[0]):
+        is_limited = _FORBIDDEN_IN_A_PLACE_OR_COUNT.match(read_group(match, "after"))
+        if is_limited or _NOT_NEEDED.search(match[0]) or _NOT_FORBIDDEN.search(match[0]):
             continue
         strings = sentence.find_strings(read_group(match, "strings"))
         if _are_words(strings) and not any(string.lower() in counted for string in strings):
             forbidden += strings
     if not forbidden:
         for match in _FORBIDDEN_BARE.finditer(sentence.text):
-            forbidden += _split_bare(read_group(match, "bare"))
+            is_limited = _FORBIDDEN_IN_A_PLACE_OR_COUNT.match(sentence.text, match.end())
+            if not is_limited and not _NOT_NEEDED.search(match[0]):
+                forbidden += _split_bare(read_group(match, "bare"))
     return forbidden
 
 
 # ---- words that must appear ----------------------------------------------------------------------------------------
 
+_OTHER_THAN_NOT = r"(?:(?!(?:not|never)\b)\w+\s)"
 _INCLUDE = pattern(
     # "include the words ⟨s0⟩ and ⟨s1⟩"
     rf"\b{_MUST_USE}\s+(?:\w+\s){{0,4}}?(?:{_THE_WORDS})\s*(?:of\s+|like\s+)?:?\s*",
     _match_strings("strings"),
     _AFTERWARDS,
-    # "the word ⟨s0⟩ must appear"
+    # "the word ⟨s0⟩ must appear"; not "must not appear more than 3 times", "does not need to appear"
     rf"|{_THE_WORDS}\s*:?\s*",
     _match_strings("strings_2"),
-    r"\s+(?:\w+\s){0,2}?(?:should|must|need to|has to|have to)\s+(?:\w+\s)?",
+    rf"\s+{_OTHER_THAN_NOT}{{0,2}}?(?:should|must|need to|has to|have to)\s+{_OTHER_THAN_NOT}?",
     r"(?:be (?:used|included|mentioned|in|present)|appear|occur|show up)",
     _AFTERWARDS_2,
     # "make sure the word ⟨s0⟩ shows up"
@@ -275,13 +280,6 @@ _FREQUENCY_FIRST = pattern(
 _LETTER_BEFORE = pattern(r"\bletters?\s+$")
 # "the word ⟨s0⟩ with the letter a ⟨q0⟩ times", "… in capitals", "… in each sentence": other rules, or no rule
 _NOT_A_FREQUENCY = pattern(r"\bletters?\b|\bcapital|\bcaps\b|\bsentence\b")
-_NEGATION = pattern(r"\b(?:not|never|n't)\b")
-_OPPOSITE: dict[Relation, Relation] = {
-    "more than": "at most",
-    "less than": "at least",
-    "at least": "less than",
-    "at most": "more than",
-}
 
 
 def _find_frequencies(sentence: Sentence) -> Iterator[Constraint]:
@@ -296,10 +294,6 @@ def _find_frequencies(sentence: Sentence) -> Iterator[Constraint]:
         is_filler = word.lower() in _NO_KEYWORDS or word.lower().startswith("with")
         if is_filler or not _are_words([word]):
             continue
-        quantity = sentence.get_quantity(match)
-        if _NEGATION.search(middle + before):  # "not more than twice" is "at most twice"
-            relation = _OPPOSITE.get(quantity.relation, quantity.relation)
-            quantity = replace(quantity, relation=relation)
-        for bound, number in split_bounds(quantity):
-            params = {"keyword": word, "relation": bound, "frequency": number}
+        for relation, number in read_frequency(sentence, match):
+            params = {"keyword": word, "relation": relation, "frequency": number}
             yield Constraint("keywords:frequency", params)

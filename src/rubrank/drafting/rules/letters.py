@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from rubrank.drafting.constraint import Constraint, split_bounds
+from rubrank.drafting.constraint import Constraint, read_frequency, split_bounds
 from rubrank.drafting.patterns import NOT, QUANTITY, STRING, USE, any_of, pattern, words
 from rubrank.drafting.sentences import Sentence
 
@@ -19,7 +19,7 @@ from rubrank.drafting.sentences import Sentence
 # "the letter ⟨s0⟩ should appear ⟨q0⟩ times"
 _LETTER_THEN_NUMBER = pattern(
     rf"\bletters?\s+(?:{STRING}|(?P<bare>[A-Za-z#!?@])\b)",
-    rf"(?:\s+(?!letter)[\w'⟨⟩\"()/-]+,?){{0,10}}?\s+(?:for\s+)?{QUANTITY}\s+times?\b",
+    rf"(?P<middle>(?:\s+(?!letter)[\w'⟨⟩\"()/-]+,?){{0,10}}?)\s+(?:for\s+)?{QUANTITY}\s+times?\b",
 )
 # "⟨q0⟩ occurrences of the letter ⟨s0⟩"
 _NUMBER_THEN_LETTER = pattern(
@@ -76,7 +76,7 @@ def find_letter_counts(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterat
         if len(letter) != 1:
             continue
         has_count = True
-        for relation, number in split_bounds(sentence.get_quantity(match)):
+        for relation, number in read_frequency(sentence, match):
             params = {"letter": letter.lower(), "let_relation": relation, "let_frequency": number}
             yield Constraint("keywords:letter_frequency", params)
     if has_count:
