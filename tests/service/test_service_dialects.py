@@ -7,7 +7,7 @@ import json
 
 import aiohttp
 import pytest
-from service.calling import nemo_gym, openrlhf, slime
+from service.service_calls import nemo_gym, openrlhf, slime
 from service.serving import RUBRIC, serving
 
 from rubrank import Group, InvalidInput, RewardEngine, Rollout, read_records

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 import aiohttp
 import pytest
 from judges.server import MODEL, Answer, Server
-from service.calling import slime
+from service.service_calls import slime
 from service.serving import process, serving
 
 from rubrank import Group, RewardEngine, Rollout

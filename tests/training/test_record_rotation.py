@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from cases import spread
 
 pytest.importorskip("zstandard", reason="zstandard is not installed: pip install zstandard")
 
@@ -117,8 +118,9 @@ for step in range(10_000):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("suffix", KINDS)
-@pytest.mark.parametrize("rotate", [0, 4])
+@pytest.mark.parametrize(
+    ("suffix", "rotate"), spread([(suffix, rotate) for rotate in (0, 4) for suffix in KINDS], every=2)
+)
 def test_kill_in_the_middle(tmp_path, suffix, rotate, caplog):
     path = tmp_path / f"r{suffix}"
     process = subprocess.Popen(
