@@ -50,6 +50,13 @@ def test_the_expected_value_of_a_binary_verdict():
     assert verdict.reason.startswith("expected from 1: 0.78, 0: 0.22: it said")
 
 
+def test_a_binary_verdict_may_be_true_or_false():
+    verdict = expected(INTENT, *HEAD, " ", {"true": 0.7, "false": 0.2, "maybe": 0.1}, "}")
+    assert verdict.value == pytest.approx(7 / 9)
+    verdict = expected(INTENT, *HEAD, {" 1": 0.6, " false": 0.2, " true": 0.2}, "}")
+    assert verdict.value == pytest.approx(0.8)
+
+
 def test_the_probabilities_are_kept():
     verdict = expected(INTENT, *HEAD, " ", {"1": 0.7, "0": 0.2, "maybe": 0.1}, "}")
     assert verdict.probabilities == ((0.0, pytest.approx(2 / 9)), (1.0, pytest.approx(7 / 9)))

@@ -219,3 +219,11 @@ def test_claims_compare_only_what_is_the_same():
         ("d", Lacks("sid", True)),
     ]
     assert [found.criteria for found in compare_claims(clash)] == [("a", "b"), ("a", "c")]
+
+
+def test_a_pair_of_criteria_is_reported_once_in_whatever_order_they_come():
+    forbids = ("ban", [Interval("occurrences of “lake”", 0, 0), Lacks("lake", is_word=True)])
+    requires = ("use", [Interval("occurrences of “lake”", 1), Contains("lake")])
+    for first, second in ((forbids, requires), (requires, forbids)):
+        named_claims = [(name, claim) for name, claims_of_one in (first, second) for claim in claims_of_one]
+        assert [contradiction.criteria for contradiction in compare_claims(named_claims)] == [(first[0], second[0])]

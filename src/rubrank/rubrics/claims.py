@@ -32,9 +32,8 @@ if TYPE_CHECKING:
     from rubrank.rubrics.rubric import Criterion
 
 _LONGEST_QUOTE = 60  # characters of a text that a message quotes
-_AROUND = (
-    0.1  # share of a count by which "around" may differ, as in `rubrank.verifiers.shared.relation`
-)
+# Share of a count by which "around" may differ, as in `rubrank.verifiers.shared.relation`.
+_AROUND = 0.1
 
 
 @dataclass(frozen=True)
@@ -76,10 +75,11 @@ class Contains:
 
 @dataclass(frozen=True)
 class Lacks:
-    """This text does not occur, in upper or lower case; as a word: it does not stand alone."""
+    """This text does not occur, in upper or lower case."""
 
     text: str
     is_word: bool = False
+    """Only the whole word is forbidden: “art” may still occur in “party”."""
 
 
 Params: TypeAlias = Mapping[str, Any]
@@ -138,7 +138,7 @@ def find_contradictions(criteria: Iterable[Criterion]) -> tuple[Contradiction, .
 
 
 def compare_claims(named_claims: Sequence[NamedClaim]) -> tuple[Contradiction, ...]:
-    """Return all contradictions among claims; of two criteria that contradict each other twice, the first one."""
+    """Return the contradictions among claims: for each pair of criteria only the first that is found."""
     contradictions: list[Contradiction] = []
     # Only claims about the same subject can contradict each other.
     claims_of_subject: dict[tuple[type, str], list[tuple[str, Interval | OneOf]]] = {}
@@ -165,9 +165,11 @@ def compare_claims(named_claims: Sequence[NamedClaim]) -> tuple[Contradiction, .
             quote = shorten(contains.text, _LONGEST_QUOTE)
             message = f"“{name_a}” asks for “{quote}”, “{name_b}” forbids “{lacks.text}”"
             contradictions.append(_contradict(name_a, name_b, message))
-    first_of_criteria: dict[tuple[str, ...], Contradiction] = {}
+    # A pair of criteria often contradicts itself twice, as an interval ("exactly 0 times") and as a text ("forbids"),
+    # and the second may name the criteria in the other order.
+    first_of_criteria: dict[frozenset[str], Contradiction] = {}
     for contradiction in contradictions:
-        first_of_criteria.setdefault(contradiction.criteria, contradiction)
+        first_of_criteria.setdefault(frozenset(contradiction.criteria), contradiction)
     return tuple(first_of_criteria.values())
 
 
@@ -245,7 +247,11 @@ def claim_count(quantity: str, params: Params) -> list[Claim]:
 
 
 def claim_word(text: str, low: float = 0, high: float = math.inf) -> Iterator[Claim]:
-    """Claim that a word occurs `low` to `high` times."""
+    """Claim that a word occurs `low` to `high` times.
+
+    The interval is compared with other counts of the same word. The text is compared with other texts: a phrase that
+    must occur may contain a word that must not.
+    """
     text = text.strip()
     yield Interval(f"occurrences of “{text.casefold()}”", low, high)
     if low > 0:
@@ -260,6 +266,7 @@ def claim_single_value(what: str, value: str) -> list[Claim]:
 
 
 def _claim_text(text: str | None) -> list[Claim]:
+    """Claim that a text occurs; nothing without a text."""
     return [Contains(text)] if text else []
 
 
@@ -271,6 +278,7 @@ def claim_text_at(what: str, text: str) -> list[Claim]:
 def _claim_each_word(
     words: Iterable[str], low: float = 0, high: float = math.inf
 ) -> Iterator[Claim]:
+    """Claim that each of the words occurs `low` to `high` times."""
     for text in words:
         yield from claim_word(text, low, high)
 
@@ -285,6 +293,9 @@ def _claim_occurrences(
 
 
 # ------------------------------------------------------------------ verifiers whose claims take more than one line
+#
+# Verifiers with a colon in their names are those of public benchmarks (IFEval, IFBench, IF-RLVR), with the parameters
+# that these have. The others are the library's own.
 
 
 @claims("length_constraints:nth_paragraph_first_word")
@@ -315,6 +326,7 @@ def _claim_highlight_count(params: Params) -> list[Claim]:
 
 @claims("count:keywords_multiple")
 def _claim_keywords_multiple(params: Params) -> Iterator[Claim]:
+    # The instruction of IFBench: keyword1 once, keyword2 twice, keyword3 three times, keyword4 five, keyword5 seven.
     for number, times in enumerate((1, 2, 3, 5, 7), start=1):
         yield from claim_word(params[f"keyword{number}"], times, times)
 
@@ -327,6 +339,12 @@ def _claim_forbidden_content(params: Params) -> Iterator[Claim]:
         else:
             yield Lacks(forbidden)
     yield from map(Lacks, params.get("characters", ""))
+
+
+@claims("keywords:letter_frequency", "letters:letter_counting2")
+def _claim_letter_relation(params: Params) -> list[Claim]:
+    quantity = f"letters “{params['letter'].casefold()}”"
+    return claim_relation(quantity, params["let_relation"], params["let_frequency"])
 
 
 @claims("LetterFrequency")
@@ -375,6 +393,7 @@ _LENGTH_CLAIMS: dict[str, ClaimFunction] = {
     "count:word_count_range": lambda params: [
         Interval("words", params["min_words"], params["max_words"])
     ],
+    # N different words are at least N words.
     "count:unique_word_count": lambda params: [Interval("words", params["N"])],
     "length_constraints:number_sentences": lambda params: claim_relation(
         "sentences", params["relation"], params["num_sentences"]
@@ -461,14 +480,6 @@ _WORD_CLAIMS: dict[str, ClaimFunction] = {
         *_claim_each_word(params.get("use", ()), low=1),
         *_claim_each_word(params.get("avoid", ()), high=0),
     ],
-    **dict.fromkeys(
-        ("keywords:letter_frequency", "letters:letter_counting2"),
-        lambda params: claim_relation(
-            f"letters “{params['letter'].casefold()}”",
-            params["let_relation"],
-            params["let_frequency"],
-        ),
-    ),
     "letters:letter_counting": lambda params: claim_relation(
         "letters", params["relation"], params["N"]
     ),

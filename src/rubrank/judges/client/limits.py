@@ -11,8 +11,10 @@
     rates.settle(charge, used=900)     the 600 that were not used are credited to the next calls
 
     shares = LimitShares()                                          in one place, such as a Ray actor
-    shares.report("replica-1", {"http://…": Demand(64, 80, 10)})    {"http://…": 57}: slots that it may use
-    shares.report("replica-2", {"http://…": Demand(64, 10, 0)})     {"http://…": 7}
+    shares.report("replica-1", {"http://…": Demand(64, 80, 10)})    {"http://…": 64}: slots that it may use
+    shares.report("replica-2", {"http://…": Demand(64, 10, 0)})     {"http://…": 0}: none is free yet
+    shares.report("replica-1", {"http://…": Demand(64, 80, 10)})    {"http://…": 56}: 80 of 90 calls
+    shares.report("replica-2", {"http://…": Demand(64, 10, 0)})     {"http://…": 7}: 10 of 90 calls
 
 Each process has a `ConcurrencyLimit` and `RateLimits` for every endpoint. If several processes use an endpoint,
 `LimitShares` divides its slots among them.
@@ -139,7 +141,9 @@ class Charge:
     """What a call was charged when it was admitted."""
 
     estimate: float
+    """Tokens that the caller expected."""
     tokens: float
+    """Tokens that were charged: the estimate, scaled by what earlier calls really used."""
 
 
 class RateLimits:
@@ -154,7 +158,8 @@ class RateLimits:
         self._requests: AsyncLimiter | None = None
         self._tokens: AsyncLimiter | None = None
         if requests_per_minute is not None:
-            # One second of the rate may go at once. The rest is spread so that no minute has more than the limit.
+            # One second of the rate may go at once. A bucket lets through fewer than burst + rate requests in any
+            # minute. This rate makes that sum the limit + 1, so that no minute has more than the limit.
             burst = max(1.0, requests_per_minute / _SECONDS_PER_MINUTE)
             self._requests = _make_bucket(burst, requests_per_minute - burst + 1.0)
         if tokens_per_minute is not None:
@@ -174,7 +179,9 @@ class RateLimits:
         async with self._turn:
             tokens = estimate * self._scale
             due = tokens + self._carried
-            self._carried = min(due, 0.0)
+            self._carried = min(
+                due, 0.0
+            )  # a credit that is larger than this call is left for the next
             try:
                 while due > 0.0:  # in parts, because aiolimiter rejects more than the bucket holds
                     part = min(due, self._tokens.max_rate)
@@ -197,7 +204,6 @@ class RateLimits:
 
 def _make_bucket(burst: float, per_minute: float) -> AsyncLimiter:
     """Return a leaky bucket that holds `burst` units and lets `per_minute` of them through."""
-
     from aiolimiter import AsyncLimiter
 
     return AsyncLimiter(burst, burst * _SECONDS_PER_MINUTE / per_minute)
@@ -222,7 +228,10 @@ class Spending:
     _waiting: deque[asyncio.Future[None]] = field(default_factory=deque, repr=False, compare=False)
 
     async def reserve(self, estimate: float, most_cost: float) -> bool:
-        """Wait until a call of this estimated cost may be sent; False if the limit is reached."""
+        """Wait until a call of this estimated cost may be sent; False if the limit `most_cost` is reached.
+
+        Every call that leaves wakes the next one, so that several calls that fit can go one after the other.
+        """
         while self.cost < most_cost:
             if not self.in_flight or self.cost + self.reserved + estimate <= most_cost:
                 self.in_flight += 1
@@ -245,7 +254,9 @@ class Spending:
     def settle(self, estimate: float, cost: float) -> None:
         """Replace the estimate of a call that has ended by its cost."""
         self.in_flight -= 1
-        self.reserved = self.reserved - estimate if self.in_flight else 0.0
+        self.reserved -= estimate
+        if not self.in_flight:
+            self.reserved = 0.0  # without the rounding errors of many additions
         self.cost += cost
         self._wake_next()
 
@@ -328,18 +339,19 @@ class LimitShares:
     def _live_holders(self, endpoint: str) -> dict[str, _Holder]:
         """Return the processes that hold slots of an endpoint, without those whose lease has ended."""
         holders = self._holders.setdefault(endpoint, {})
-        expired = self._clock() - self._lease
-        for process in [
-            process for process, holder in holders.items() if holder.reported_at < expired
-        ]:
-            del holders[process]
+        oldest_valid_report = self._clock() - self._lease
+        for process, holder in list(holders.items()):
+            if holder.reported_at < oldest_valid_report:
+                del holders[process]
         return holders
 
     def _grant(self, endpoint: str, process: str, demand: Demand) -> int:
         """Return the slots that a process may use: its fair share, as far as others do not hold them."""
         holders = self._live_holders(endpoint)
         other_holders = [holder for name, holder in holders.items() if name != process]
+        # If the processes are configured with different ceilings, the lowest holds for all.
         ceiling = min([demand.ceiling, *(holder.demand.ceiling for holder in holders.values())])
+        # An idle process counts as one call, so that it has a slot when it needs one.
         calls = max(demand.wanted, 1)
         other_calls = sum(max(holder.demand.wanted, 1) for holder in other_holders)
         fair_share = max(1, int(ceiling * calls / (other_calls + calls)))

@@ -23,14 +23,24 @@ from rubrank.verifiers.distribution import Distribution
 
 MIN_PROBABILITY = 0.5
 """Probability that must be on values of the scale."""
-# The place of a verdict: `"verdict": 1` in JSON, or `Verdict: 1` at the start of a line.
+# The place of a verdict: `"verdict": 1` in JSON, or `**Final verdict:** 1` at the start of a line.
 _VERDICT = re.compile(
-    r"(?:(?<!\\)[\"'](?:verdict|结论|判定)[\"']|^[ \t*_#-]*(?:final )?(?:verdict|结论|判定|裁决)[ \t*_]*)"
-    r"\s*[:：=][ \t*_`\"\n]*(?P<value>[-+]?[\d.]+|true|false)",
-    re.IGNORECASE | re.MULTILINE,
+    r"""
+    (?:
+        (?<!\\) ["'] (?:verdict|结论|判定) ["']                       # a key, but not the \"verdict\" of a quoted JSON
+        | ^ [ \t*_#-]* (?:final[ ])? (?:verdict|结论|判定|裁决) [ \t*_]*  # a line of text, perhaps in Markdown
+    )
+    \s* [:：=] [ \t*_`"\n]*
+    (?P<value> [-+]?[\d.]+ | true | false )
+    """,
+    re.IGNORECASE | re.MULTILINE | re.VERBOSE,
 )
-# A number at the start of a token, behind spaces and marks, and what follows it: ` "0.5}` → "0.5", "}".
-_LITERAL = re.compile(r"[\s\"'*_`:：]*([-+]?[\d.]*)(.*)", re.DOTALL)
+# The value at the start of a token, behind spaces and marks, and what follows it: ` "0.5}` → "0.5", "}".
+# The value is "" if the token is something else.
+_LITERAL = re.compile(
+    r"""[\s"'*_`:：]* (?P<value> true | false | [-+]?[\d.]* ) (?P<rest> .* )""",
+    re.IGNORECASE | re.DOTALL | re.VERBOSE,
+)
 
 
 def read_distribution(
@@ -38,6 +48,7 @@ def read_distribution(
 ) -> tuple[Distribution, str]:
     """Return the scores with their probabilities, and the likeliest in words; or () and why there are none.
 
+    tokens: of the reply, each {"token": text, "logprob": number, "top": {alternative: logprob}}.
     verdict: the score that was read from the reply. key: in a reply about several criteria, the field of this one.
     """
     span = _find_verdict(tokens, scale, verdict, key)
@@ -62,9 +73,9 @@ def read_distribution(
 def _find_verdict(
     tokens: Sequence[Mapping[str, Any]], scale: Scale, verdict: float, key: str | None
 ) -> tuple[int, int] | None:
-    """Start and end, in the joined text, of the place that states the verdict that was read.
+    """Return the start and end, in the text of all tokens, of the value that was read as the verdict; None without one.
 
-    That is the last one of the reply, or the first one in the object of the key.
+    That is the last value of the reply that means this verdict, or the first value in the object of the key.
     """
     text = "".join(str(token.get("token", "")) for token in tokens)
     start = 0
@@ -84,7 +95,10 @@ def _find_verdict(
 
 
 def _parse_number(literal: str, scale: Scale) -> float | None:
-    """Return the number of the scale that a literal means; None if there is none."""
+    """Return the number of the scale that a literal means; None if there is none.
+
+    On the scale of 0 and 1, true and false are numbers too.
+    """
     try:
         number = float(literal)
     except ValueError:
@@ -97,7 +111,11 @@ def _parse_number(literal: str, scale: Scale) -> float | None:
 def _follow_alternatives(
     tokens: Sequence[Mapping[str, Any]], start: int, end: int, scale: Scale
 ) -> Iterator[tuple[float, float]]:
-    """Yield (value, probability) of every continuation of the verdict: at each token, all alternatives to it."""
+    """Yield (value, probability) for the verdict and for all alternatives to it; a value may come several times.
+
+    The tokens "0", ".", "5", "}" of 0.5 branch at each token: "1" instead of "0" gives 1, "}" instead of "." gives 0.
+    start, end: of the verdict in the text of all tokens.
+    """
     path_probability = 1.0
     literal_so_far = ""
     position = 0
@@ -108,22 +126,23 @@ def _follow_alternatives(
         if position <= start:
             continue
         offset = max(0, start - token_start)  # the first token may begin before the verdict
-        for alternative, logprob in dict(token.get("top") or {}).items():
+        alternatives: Mapping[str, Any] = token.get("top") or {}
+        for alternative, logprob in alternatives.items():
             if alternative != text:
                 probability = path_probability * _to_probability(logprob)
-                values = _list_possible_values(
-                    literal_so_far + alternative.removeprefix(text[:offset]), scale
-                )
+                literal = literal_so_far + alternative.removeprefix(text[:offset])
+                values = _list_possible_values(literal, scale)
                 for value in values:
                     yield value, probability / len(values)
         path_probability *= _to_probability(token.get("logprob"))
         literal_so_far += text[offset:]
-        if position > end:  # this token ends the verdict
+        # The token after the verdict is needed too: only "}" behind "0" shows that the number is not 0.5.
+        if position > end:
             break
-    match = _LITERAL.match(literal_so_far)
-    last = _parse_number(match[1] if match else "", scale)
-    if last is not None:
-        yield last, path_probability
+    literal, _ = _split_literal(literal_so_far)
+    stated = _parse_number(literal, scale)
+    if stated is not None:
+        yield stated, path_probability
 
 
 def _to_probability(logprob: Any) -> float:
@@ -135,10 +154,18 @@ def _to_probability(logprob: Any) -> float:
 
 def _list_possible_values(text: str, scale: Scale) -> list[float]:
     """Return the values of the scale that a text with this beginning can become."""
-    match = _LITERAL.match(text)
-    literal = match[1] if match else ""
-    is_complete = match is None or bool(match[2])
+    literal, rest = _split_literal(text)
+    is_complete = bool(rest) or literal.lower() in ("true", "false")
     if is_complete:
         value = _parse_number(literal, scale)
         return [] if value is None else [value]
-    return [value for value in scale.numbers if literal and spell_number(value).startswith(literal)]
+    if not literal:
+        return []
+    return [value for value in scale.numbers if spell_number(value).startswith(literal)]
+
+
+def _split_literal(text: str) -> tuple[str, str]:
+    """Return the value at the start of a text ("" if there is none), and what follows it."""
+    match = _LITERAL.match(text)
+    assert match is not None  # the pattern also matches the empty text
+    return match["value"], match["rest"]
