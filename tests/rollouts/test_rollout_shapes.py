@@ -272,6 +272,13 @@ def test_the_samples_of_inspect_are_groups(tmp_path, name):
     assert first.metadata["scores"] == {"match": 1.0}
 
 
+@pytest.mark.parametrize("name", ["log.eval", "log.json"])
+@pytest.mark.parametrize("output", ["42", {"choices": ["42"]}, {"choices": {"a": "42"}}])
+def test_a_sample_of_another_layout_is_refused(tmp_path, name, output):
+    with pytest.raises(InvalidInput, match=r"must be a log of Inspect"):
+        read_groups(log(tmp_path, [{**sample("q", 1), "output": output}], name))
+
+
 def test_the_same_sample_of_two_logs_is_two_groups(tmp_path):
     log(tmp_path, [sample("q", 1)], "a.eval"), log(tmp_path, [sample("q", 1)], "b.eval")
     assert [group.id for group in read_groups(tmp_path)] == ["a/q", "b/q"]

@@ -50,8 +50,12 @@ def read_json_log(data: Mapping[str, Any], where: str) -> Iterator[LogRow]:
                 got=type(sample).__name__,
                 remedy="Write the log again.",
             )
-        if not _has_failed(sample):
-            yield _make_row(sample)
+        try:
+            row = None if _has_failed(sample) else _make_row(sample)
+        except (AttributeError, TypeError, ValueError, LookupError) as error:
+            raise _make_error(where, error) from None
+        if row is not None:
+            yield row
 
 
 def read_zipped_log(path: Path) -> Iterator[LogRow]:
@@ -64,22 +68,29 @@ def read_zipped_log(path: Path) -> Iterator[LogRow]:
                 if not _has_failed(sample):
                     yield _make_row(sample)
     except InvalidInput:
-        raise
+        raise  # zstandard is not installed
     except (
         zipfile.BadZipFile,
-        ValueError,
-        KeyError,
-        AttributeError,
-        OSError,
         struct.error,
+        OSError,
+        # What a sample of another layout causes.
+        AttributeError,
+        TypeError,
+        ValueError,
+        LookupError,
     ) as error:
-        raise InvalidInput(
-            owner=str(path),
-            parameter="the file",
-            allowed="a log of Inspect",
-            got=str(error),
-            remedy="Copy it again.",
-        ) from None
+        raise _make_error(str(path), error) from None
+
+
+def _make_error(where: str, error: Exception) -> InvalidInput:
+    """Return the error about a file that is damaged or has another layout."""
+    return InvalidInput(
+        owner=where,
+        parameter="the file",
+        allowed="a log of Inspect",
+        got=str(error),
+        remedy="Copy it again.",
+    )
 
 
 def _get_sample_and_epoch(member: zipfile.ZipInfo) -> tuple[str, int]:
@@ -92,6 +103,8 @@ def _read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path) ->
     """Return the decompressed bytes of a file in the archive; newer logs use zstd, which zipfile cannot read."""
     if info.compress_type != _ZSTD_METHOD:
         return archive.read(info)
+    # Each member is a fixed header, whose last two numbers are the lengths of the name and the extra field; then these
+    # two, and then the compressed data.
     with path.open("rb") as file:
         file.seek(info.header_offset)
         header = file.read(_LOCAL_HEADER_BYTES)
@@ -109,6 +122,7 @@ def _has_failed(sample: Mapping[str, Any]) -> bool:
 
 
 def _make_row(sample: Mapping[str, Any]) -> LogRow:
+    """Return one epoch of a sample as a row, with the names that tables use."""
     output = sample.get("output") or {}
     choice = (output.get("choices") or [{}])[0]
     scores, reasons = _read_scores(sample.get("scores") or {})
