@@ -1,5 +1,7 @@
 """One record for each fused group: what replay, report, explain and the trainers' logs read.
 
+    from rubrank.records.files import read_records, write_records
+
     write_records("records.jsonl", records_of(table.fuse(), table, groups=groups, step=12))
     for record in read_records("records.jsonl"):
         record.reward, record.criteria[0].name, record.flags
@@ -47,8 +49,9 @@ class GateRecord(Immutable):
     stopped_by: tuple[tuple[str, ...], ...]
     """Names of the hard criteria that stopped it."""
     missing: tuple[int, ...]
+    """The number of gate criteria without a score."""
     lifted: tuple[float, ...] | None = None
-    """What the factor was applied to."""
+    """The rewards that the factor was applied to: those of rollouts that passed are stretched and lifted above 0."""
 
 
 class GroupRecord(Immutable):
@@ -83,25 +86,27 @@ class GroupRecord(Immutable):
     mean_contrasts: Table | None = None
     """G × D."""
     pool: str | None = None
-    """What γ was estimated over: "batch", "run" or "group"."""
+    """What γ, the effect of each attribute on each criterion, was estimated over: "batch", "run" or "group"."""
     gamma: Table | None = None
-    """K × D: γ̂."""
+    """K × D: the estimate γ̂."""
     se: Table | None = None
     """K × D: its standard error."""
     shrunk: Table | None = None
-    """K × D: γ̃."""
+    """K × D: γ̃, the estimate after shrinkage towards 0."""
     n: tuple[float, ...] | None = None
     """(K,): groups that the estimate comes from."""
     taken: Table | None = None
-    """K × D: what was taken out in this group."""
+    """K × D: the effect that was taken out of the utilities in this group."""
     scale: tuple[float, ...] | None = None
     """(K,): what `span` multiplied each criterion's utilities by."""
     fused: tuple[float, ...] | None = None
+    """Weighted sum of `values`."""
     ranking: tuple[float, ...]
-    """Before the gate."""
+    """The reward before the gate."""
     gate: GateRecord | None = None
     reward: tuple[float, ...]
     no_signal: bool
+    """All rollouts have the same reward, so that the group teaches nothing."""
     effective_weights: tuple[float, ...] | None = None
     agreement: Number = None
     """How much the criteria agree, from 0 to 1."""

@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 
 MOST_CRITERIA = 10_000
 JUDGE = "judge"
-"""As the verifier of a criterion: no program decides."""
+"""`verifier: judge` says that a judge decides, although a verifier may have the name of the criterion."""
 
 # Unicode categories of characters that nobody sees: controls, formats, spaces.
 _INVISIBLE = ("Cc", "Cf", "Zs", "Zl", "Zp")
@@ -265,15 +265,19 @@ class Criterion(Strict):
 
     @cached_property
     def judged(self) -> bool:
-        """Does a judge decide? Yes if there is a question, or if the library knows the name as a judge's."""
+        """Does a judge decide, and not a verifier? Yes if the rubric says so, or if the catalogue has it for judges."""
         if self.question is not None or self.verifier == JUDGE:
             return True
-        is_known = self.verifier is None and self.name in KNOWN
-        return is_known and KNOWN[self.name].how != "rule" and not is_verifier(self.name)
+        if self.verifier is not None or self.name not in KNOWN or is_verifier(self.name):
+            return False
+        return KNOWN[self.name].how != "rule"
 
     @property
     def prompt_name(self) -> str:
-        """The name of the library's prompt for a judge, if there is one: that of the verifier which passes it on."""
+        """The name under which the library may have a prompt for a judge: the verifier's, or else the criterion's own.
+
+        Verifiers that can pass a criterion on to a judge use it.
+        """
         return self.name if self.verifier in (None, JUDGE) else str(self.verifier)
 
     @property
@@ -506,7 +510,8 @@ def merge_extended(
 ) -> dict[str, Any]:
     """Return the data with the criteria of the rubrics that it extends put first; its own replace inherited ones.
 
-    Criteria are not checked. above: the rubrics that led here, to find cycles.
+    Criteria are not checked. data: a mapping, or a list of criteria alone, as public data has it.
+    above: the rubrics that led here, each of which extends the next, to find cycles.
     errors: gets an error for each rubric that cannot be extended, so that the rest can be checked; None: it is raised.
     """
     if isinstance(data, Sequence) and not isinstance(data, str):
@@ -527,12 +532,15 @@ def merge_extended(
     merged = dict(data)
     bases = merged.pop("extends", None) or []
     own_criteria = merged.get("criteria") or []
-    if not bases or not isinstance(own_criteria, Sequence) or isinstance(own_criteria, str):
-        return merged
+    is_list = isinstance(own_criteria, Sequence) and not isinstance(own_criteria, str)
+    if not bases or not is_list:
+        return merged  # criteria of another type are refused when the rubric is validated
     if isinstance(bases, str) or not isinstance(bases, Sequence):
         bases = [bases]
     replaced = {_get_name(criterion) for criterion in own_criteria}
-    inherited: dict[str, Any] = {}
+    inherited: dict[
+        str, Any
+    ] = {}  # of two bases with a criterion of the same name, the later one counts
     for base in bases:
         try:
             base_criteria = _load_base_criteria(base, where, folder, above)

@@ -365,7 +365,11 @@ def read_per_criterion(
 
 
 def make_safe_weights(weights_NK: np.ndarray) -> np.ndarray:
-    """Return weights (N, K) in the same ratios that cannot overflow when they are added up: only ratios matter."""
+    """Return weights (N, K) that cannot overflow when they are added up.
+
+    Only the ratios of weights matter. Ordinary weights are returned as they are, so that they are not rounded.
+    Otherwise the largest of each group becomes 1.
+    """
     if not weights_NK.size:
         return weights_NK
     smallest = weights_NK.min()
@@ -386,7 +390,9 @@ def move_gates(
 ) -> ScoreBatch:
     """Return the batch with some of its ranked criteria, by name or number, as gate criteria.
 
-    Global-quality columns are moved. Low-quality columns are copied: rules without a gate still rank by them.
+    global_quality: criteria of the hard gate; a rollout that fails one gets the reward 0. Their columns are moved.
+    low_quality: criteria of the soft gate, which lowers rewards. Their columns are copied: rules without a gate still
+        rank by them.
     """
     layers: dict[int, Layer] = {}
     for k in _find_columns(owner, batch, global_quality):
@@ -494,7 +500,7 @@ def align_with_scores(
 
 
 def refuse_infinite(owner: str, scores: ArrayLike) -> None:
-    """Raise an error that says where in the scores the first infinity is."""
+    """Raise InvalidInput, which says where the first infinity is; the caller knows that there is one."""
     array = np.asarray(scores, dtype=float)
     index = np.argwhere(np.isinf(array))[0]
     got = f"{array[tuple(index)]} at {_describe_position(index)}"
@@ -527,7 +533,8 @@ def _convert_to_doubles(owner: str, parameter: str, value: ArrayLike) -> np.ndar
         array = np.ascontiguousarray(raw, dtype=np.float64).reshape(raw.shape)
         was_converted = raw.dtype.kind == "f" and raw is not value
         if was_converted and (np.abs(array) >= _LARGEST_EXACT_INTEGER).any():
-            # NumPy turns integers into doubles if some column has fractions; the separate columns still have integers.
+            # NumPy makes one array of doubles from a column of integers and one of fractions, and large integers have
+            # been rounded by then. So the original columns are checked, but only if there is a large number at all.
             for column in _split_columns(value):
                 _check_kind(owner, parameter, column)
     except InvalidInput:
@@ -542,9 +549,8 @@ def _convert_to_doubles(owner: str, parameter: str, value: ArrayLike) -> np.ndar
 
 def _check_kind(owner: str, parameter: str, raw: np.ndarray) -> None:
     """Refuse values that NumPy would convert to doubles without a warning, and not exactly."""
-    kind = (
-        raw.dtype.kind
-    )  # NumPy's letter: c complex, U and S texts, m and M times, O objects, i and u integers
+    # NumPy's letters: c complex, U and S texts, m and M times, O objects, i and u integers.
+    kind = raw.dtype.kind
     allowed = "an array of numbers"
     if kind == "c":
         raise InvalidInput(owner, parameter, "real numbers", "complex ones", "Take the real part.")
@@ -613,7 +619,10 @@ def _is_frame(value: Any) -> bool:
 
 
 def _split_columns(value: Any) -> list[np.ndarray]:
-    """Return the numbers of a frame or list in separate arrays, each with its original type; [] for anything else."""
+    """Return the numbers of a frame or list in separate arrays, each with its original type; [] for anything else.
+
+    Of a list these are the arrays in it, at any depth, and the plain items of each list together.
+    """
     if _is_frame(value):
         if getattr(value, "ndim", 2) != 2:
             return []

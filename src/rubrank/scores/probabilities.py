@@ -59,11 +59,16 @@ def soft_outcomes(distributions: Sequence[Distribution], margin: float = 0.0) ->
     for i, distribution in enumerate(distributions):
         for value, probability in distribution:
             p_GL[i, column_of[value]] = probability
-    beats_LL = outcomes(levels[:, None], margin)[:, :, 0] == 1.0
+    beats_LL = (
+        outcomes(levels[:, None], margin)[:, :, 0] == 1.0
+    )  # is level a (row) better than level b (column)?
     # Sums of products in one fixed order, not matrix products: those may round equal rows differently, and equal
     # distributions must tie exactly.
-    below_GL = np.stack([(p_L * beats_LL).sum(-1) for p_L in p_GL])
-    wins_GG = np.stack([(p_L * below_GL).sum(-1) for p_L in p_GL])
+    below_GL = np.stack(
+        [(p_L * beats_LL).sum(-1) for p_L in p_GL]
+    )  # P(rollout is worse than level)
+    wins_GG = np.stack([(p_L * below_GL).sum(-1) for p_L in p_GL])  # P(column is worse than row)
+    # P(win) + ½ P(tie), where P(tie) = 1 − P(win) − P(loss).
     result = 0.5 + 0.5 * (wins_GG - wins_GG.T)
     is_absent = np.array([not distribution for distribution in distributions])
     result[is_absent, :] = np.nan
@@ -82,13 +87,14 @@ def noisy_outcomes(scores: np.ndarray, deviation: float, margin: float = 0.0) ->
         return outcomes(scores_G[:, None], margin)[:, :, 0]
     difference = scores_G[:, None] - scores_G[None, :]
     # P(difference > margin) + ½ P(|difference| ≤ margin); Φ(d / (√2 σ)) = ½ (1 + erf(d / (2σ))) without a margin.
-    above = _erf((difference - margin) / (2.0 * deviation)).astype(float)
-    below = _erf((difference + margin) / (2.0 * deviation)).astype(float)
-    return 0.5 + 0.25 * (above + below)
+    # With a margin it is the mean of Φ for the difference minus the margin and for the difference plus the margin.
+    erf_minus = _erf((difference - margin) / (2.0 * deviation)).astype(float)
+    erf_plus = _erf((difference + margin) / (2.0 * deviation)).astype(float)
+    return 0.5 + 0.25 * (erf_minus + erf_plus)
 
 
 def find_soft_cells(batch: ScoreBatch, retest: Mapping[str, float]) -> Cells:
-    """Return outcomes for the groups and criteria where verdicts are uncertain, to be used instead of their scores.
+    """Return outcomes for the cells (a group and a criterion) whose verdicts are uncertain, to use instead of scores.
 
     retest: criterion → the retest deviation of its scores; used where there are no distributions. Cells in which every
     outcome is the one that the scores give are left out: they are fitted from the scores.
@@ -120,7 +126,10 @@ def find_soft_cells(batch: ScoreBatch, retest: Mapping[str, float]) -> Cells:
 def _make_higher_better(
     distributions: Sequence[Distribution], scores_G: np.ndarray, is_lower: bool
 ) -> list[Distribution]:
-    """Return distributions in which higher is better; a score without one is certain, and a missing score has none."""
+    """Return distributions in which higher is better; a score without one is certain, and a missing score has none.
+
+    scores_G: already higher = better, unlike the distributions. is_lower: lower values are better on this criterion.
+    """
     oriented: list[Distribution] = []
     for distribution, score in zip(distributions, scores_G.tolist(), strict=True):
         if math.isnan(score):
@@ -172,7 +181,7 @@ def read_probabilities(
             is_absent = entry is None or (isinstance(entry, Sized) and not len(entry))
             parsed.append(() if is_absent else make_distribution(entry, owner))
         for g in range(batch.N):
-            of_group = tuple(parsed[int(batch.starts[g]) : int(batch.starts[g + 1])])
-            if any(of_group):
-                cells[g, k] = of_group
+            distributions = tuple(parsed[int(batch.starts[g]) : int(batch.starts[g + 1])])
+            if any(distributions):
+                cells[g, k] = distributions
     return cells

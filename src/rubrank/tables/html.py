@@ -4,7 +4,8 @@
 
 A result that can be converted to a data frame inherits from `Framed`, and is then shown as such a table.
 
-Every text is escaped. The colours are those of the viewer, half transparent so that they fit light and dark notebooks.
+Every text is escaped. The colours are those of the web pages of `rubrank.viewer`, half transparent so that they fit
+light and dark notebooks.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from typing import Any
 
 from rubrank.errors import import_optional
 
+# Colours as red, green, blue.
 _BETTER = "91, 147, 220"
 _WORSE = "224, 146, 74"
-_AMOUNT = "139, 147, 161"
+_BAR = "139, 147, 161"
+_MARKS = {"bad": "179, 38, 30", "warn": "200, 150, 30"}
 _HIGHEST_OPACITY = 0.55  # of a cell with strength 1 or −1
 _SHOWN_ROWS = 20  # of a frame
-_MARKS = {"bad": "179, 38, 30", "warn": "200, 150, 30"}
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ class Bar:
     def style(self) -> str:
         """Return its CSS."""
         end = f"{100.0 * min(1.0, max(0.0, self.share)):.0f}%"
-        return f"background: linear-gradient(90deg, rgba({_AMOUNT}, 0.45) {end}, transparent {end})"
+        return f"background: linear-gradient(90deg, rgba({_BAR}, 0.45) {end}, transparent {end})"
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ class Marked:
 
 def write_cell(cell: Any) -> str:
     """Return a cell as text: four digits of a number, a dash if it is missing."""
-    if cell is None or cell != cell:
+    if cell is None or cell != cell:  # only NaN differs from itself
         return "–"
     return f"{cell:.4g}" if isinstance(cell, float) else str(cell)
 

@@ -46,19 +46,11 @@ _CLOSE_SECONDS = 5.0  # for closing, at the end of a process
 _SIGNAL_CHECK_SECONDS = 0.1  # between checks for signals
 
 
-async def _raise_single_error(main: Coroutine[Any, Any, T]) -> T:
-    """Await a coroutine; an exception group (from asyncio.TaskGroup) is replaced by its first error."""
-    try:
-        return await main
-    except BaseExceptionGroup as group:
-        error: BaseException = group
-        while isinstance(error, BaseExceptionGroup):
-            error = error.exceptions[0]
-        raise error from None
-
-
 class Runtime:
-    """Use `runtime()`, which makes one for each process."""
+    """An event loop in a thread of its own, with the endpoints and reply caches that all judges of a process share.
+
+    Do not create one: `runtime()` returns that of the process.
+    """
 
     def __init__(self) -> None:
         self.pid = os.getpid()
@@ -78,7 +70,8 @@ class Runtime:
         if current_thread() is self._thread:
             main.close()
             raise RuntimeError("run() would wait for its own event loop: await run_async() instead")
-        tasks: list[asyncio.Task[T]] = []
+        # `start` and `cancel` run in the thread of the event loop, and this thread waits for `ended`.
+        tasks: list[asyncio.Task[T]] = []  # the task, when it has been started
         ended = Event()
 
         def start() -> None:
@@ -102,8 +95,10 @@ class Runtime:
             with suppress(RuntimeError):  # the loop is closed
                 self._loop.call_soon_threadsafe(cancel)
                 ended.wait()
+            # Read the result, so that asyncio does not warn of an error that nobody looked at. If the coroutine was not
+            # started, there is no task.
             with suppress(BaseException):
-                tasks[0].result()  # so that asyncio does not warn of an error that nobody looked at
+                tasks[0].result()
             raise
         return tasks[0].result()
 
@@ -116,8 +111,13 @@ class Runtime:
     # -------------------------------------------------------------------------------------------------------- limits
 
     def share_limits(self, report: Report, process: str, every: float = LEASE / 10) -> None:
-        """Share the limits of all endpoints with other processes from now on; see `limits.LimitShares`."""
-        self.endpoints.demands()  # endpoints that are opened from now on wait for their share
+        """Share the limits of all endpoints with other processes from now on; see `limits.LimitShares`.
+
+        report: sends the demand of this process to the `LimitShares` of all, and returns the slots that it may use.
+        process: a name that no other process has. every: seconds between reports.
+        """
+        # Called for its side effect: endpoints that are opened from now on have no slots until they get a share.
+        self.endpoints.demands()
         asyncio.run_coroutine_threadsafe(self._share_limits(report, process, every), self._loop)
 
     async def _share_limits(self, report: Report, process: str, every: float) -> None:
@@ -142,24 +142,27 @@ class Runtime:
     @contextmanager
     def cache(self, path: str | Path, *, read_only: bool = False) -> Iterator[ReplyCache]:
         """Provide a reply cache, which the first user opens and the last one closes."""
-        name = (os.path.realpath(path), read_only)
+        key = (os.path.realpath(path), read_only)
         with self._lock:
-            if name not in self._caches:
-                self._caches[name] = (ReplyCache(path, read_only=read_only), 0)
-            cache, users = self._caches[name]
-            self._caches[name] = (cache, users + 1)
+            if key not in self._caches:
+                self._caches[key] = (ReplyCache(path, read_only=read_only), 0)
+            cache, users = self._caches[key]
+            self._caches[key] = (cache, users + 1)
         try:
             yield cache
         finally:
             with self._lock:
-                cache, users = self._caches.pop(name)
+                cache, users = self._caches.pop(key)
                 if users > 1:
-                    self._caches[name] = (cache, users - 1)
+                    self._caches[key] = (cache, users - 1)
                 else:
                     cache.close()
 
     def close(self) -> None:
-        """Cancel what is running, and close connections and caches."""
+        """Cancel what is running, and close connections and caches.
+
+        Does nothing in a forked child: the thread and the connections are its parent's.
+        """
         if self.pid != os.getpid() or not self._thread.is_alive():
             return
         with suppress(Exception):
@@ -179,6 +182,17 @@ class Runtime:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await self.endpoints.__aexit__(None, None, None)
+
+
+async def _raise_single_error(main: Coroutine[Any, Any, T]) -> T:
+    """Await a coroutine; an exception group (from asyncio.TaskGroup) is replaced by its first error."""
+    try:
+        return await main
+    except BaseExceptionGroup as group:
+        error: BaseException = group
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        raise error from None
 
 
 def share_limits_through(actor: Any, process: str) -> None:
@@ -236,7 +250,7 @@ class JudgeClients:
         self._askers = {id(judge): asker for judge, asker in askers}
 
     def asker_of(self, judge: Judge) -> Asker:
-        """Return the asker that answers the calls of a judge."""
+        """Return the asker that answers the calls of a judge: a leaf of those that the clients were opened for."""
         return self._askers[id(judge)]
 
     def account(self) -> Account:
@@ -247,11 +261,13 @@ class JudgeClients:
 async def open_clients(
     judges: Judges, active_judges: Iterable[Judge], stack: AsyncExitStack, asker_of: AskerOf | None
 ) -> JudgeClients:
-    """Open a client for each judge that has questions in this step; the stack closes them.
+    """Open a client for each judge that sends calls in this step; the stack closes them.
 
-    asker_of: the caller's askers, which are used instead of clients.
+    active_judges: those of `judges` that have questions in this step.
+    asker_of: returns the caller's asker for a judge, which is used instead of a client; None: clients are used.
     """
     deadline = Deadline(judges.deadline)
+    # A panel or a cascade sends no calls itself; its leaves, the judges that it is made of, do.
     leaves = [leaf for judge in active_judges for leaf in judge.leaves]
     if asker_of is not None:
         return JudgeClients([(leaf, _TimedAsker(asker_of(leaf), deadline)) for leaf in leaves])

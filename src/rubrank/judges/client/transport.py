@@ -98,6 +98,7 @@ class Address:
             "Accept-Encoding": "identity",
             "User-Agent": "rubrank",
         }
+        # In the same spelling, so that a user's "authorization" replaces the one above.
         for name, value in self._endpoint.headers.items():
             headers[name.title()] = value
         for value in headers.values():
@@ -112,8 +113,9 @@ class Address:
             *self._credentials,
             *self._endpoint.headers.values(),
         ]
-        for pair in self._parts.query.split("&"):
+        for pair in self._parts.query.split("&"):  # some servers take the key as ?key=…
             secrets.append(pair.partition("=")[2])
+        # Longest first: one secret may be a part of another.
         for secret in sorted(set(secrets), key=len, reverse=True):
             if len(secret) >= _MIN_SECRET_CHARACTERS:
                 text = text.replace(secret, "***")
@@ -128,7 +130,8 @@ def open_session(
 ) -> aiohttp.ClientSession:
     """Open a session without cookies and without a limit on connections.
 
-    read_timeout: seconds without a byte.
+    read_timeout: seconds without a byte; None: no limit.
+    decompress: let aiohttp decompress bodies, which it does without a limit on their size.
     """
     import aiohttp
 
@@ -233,6 +236,7 @@ def _decompress(body: bytes, encoding: str) -> bytes:
 
 def _describe(error: BaseException) -> str:
     """Return what went wrong with a connection, such as "connection refused"."""
+    # Numbers of errors of the operating system are positive; those of SSL and of name resolution are of another kind.
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not accepted: {error.verify_message}"
     if (

@@ -81,11 +81,12 @@ class _RequestEntry:
 
     @property
     def options(self) -> tuple[str, ...]:
-        """The names under which the answer has its probabilities, in the order of `values`."""
+        """The names of the levels in the answer, in the order of `values`; without "cannot be judged"."""
         if self.body["type"] == "noul":
             return ("false", "true")
         if self.body["type"] == "score":
             return tuple(str(level) for level in range(len(self.values)))
+        # A choice: "cannot be judged" comes after the levels and has no value.
         return tuple(self.body["criteria"])[: len(self.values)]
 
 
@@ -102,7 +103,7 @@ class Decision:
     """Kind "decision"."""
 
     def calls(self, question: Question, judge: Judge) -> int:
-        """Return one call for every different rollout; more if its criteria do not fit into one request."""
+        """Return the number of calls: one for every different rollout; more if its criteria do not fit into one."""
         calls = 0
         for request in {request for _, request in list_rollout_requests(question)}:
             calls += sum(part.call is not None for part in _split_request(question, request, judge))
@@ -134,9 +135,8 @@ class Decision:
 
 def _split_request(question: Question, request: Request, judge: Judge) -> list[_DecisionRequest]:
     """Return the requests about one response: one, or several if the criteria do not fit into one."""
-    i, columns = request
-    rollout = question.group.rollouts[i]
-    criteria = [question.criteria[k] for k in columns]
+    rollout = question.group.rollouts[request.rollout]
+    criteria = [question.criteria[k] for k in request.columns]
     language = choose_language(judge.language, rollout)
     state = _make_state(criteria, rollout, language)
     state_size = _count_tokens(state)
@@ -250,7 +250,7 @@ def _list_levels(criterion: Criterion, form: ReplyForm) -> list[_Level]:
         return levels
     domain = criterion.value_domain
     for line in reversed(form.lines):
-        share = line.number / scale.numbers[-1]
+        share = line.number / scale.numbers[-1]  # a range is asked for from 0 to 10
         score = round(domain.low + share * (domain.high - domain.low), 8)
         levels.append(_Level(score, line.label, line.meaning))
     return levels
@@ -267,7 +267,10 @@ def _count_tokens(data: Any) -> int:
 def _read_answers(
     reply: Reply, entries: Sequence[_RequestEntry], expected: bool
 ) -> dict[str, Verdict]:
-    """Return a verdict, or a missing one, for every criterion by its name."""
+    """Return a verdict, or a missing one, for every criterion by its name.
+
+    The text of the reply is what the server sent as `answers`. expected: see `_read_answer`.
+    """
     text = reply.text or ""
     answers: Any = None
     problem = reply.failure
@@ -318,7 +321,7 @@ def _read_answer(answer: Any, entry: _RequestEntry, expected: bool) -> Verdict:
 
 
 def _read_probabilities(answer: Mapping[str, Any], entry: _RequestEntry) -> dict[str, float]:
-    """Return the probability of every option of the entry; raises ValueError if the answer has not all."""
+    """Return the probability of every option of the entry; raises ValueError unless the answer has exactly these."""
     if entry.body["type"] == "noul":
         yes = answer.get("noul")
         if isinstance(yes, bool) or not isinstance(yes, int | float) or not 0.0 <= yes <= 1.0:
@@ -333,5 +336,7 @@ def _read_probabilities(answer: Mapping[str, Any], entry: _RequestEntry) -> dict
     by_name = {str(name): probability for name, probability in probabilities.items()}
     if any(isinstance(probability, bool) for probability in by_name.values()):
         raise ValueError("its probabilities are not numbers")
+    # Options are names, a distribution has numbers: the position of an option stands for it while its probability is
+    # checked and the sum is scaled to 1. A distribution is sorted by these numbers, so the order stays.
     checked = make_distribution({number: by_name[option] for number, option in enumerate(options)})
     return {option: probability for option, (_, probability) in zip(options, checked, strict=True)}
