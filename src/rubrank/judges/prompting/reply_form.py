@@ -1,7 +1,7 @@
 """The form of a judge's reply: which numbers, which findings, which items; as text for the prompt and as JSON Schema.
 
     {"reasoning": "Names the lake, but the wrong city.", "finding": "holds in part", "verdict": 0.5}
-    {"reasoning": "Strong opening, no ending.", "verdict": 6}                          a range, asked from 0 to 10
+    {"reasoning": "Strong opening, no ending.", "verdict": 6}                          a range: whole numbers, 0 to 10
     {"reasoning": "…", "items": [{"item": "West Lake", "verdict": "right"}, …]}        decomposed: the value is computed
 
 The finding is the conclusion of the reasoning in a word, stated before the number. On scales of two or three values
@@ -102,12 +102,14 @@ def make_form(
 ) -> ReplyForm:
     """Return the form of the reply.
 
-    whole: one verdict, even if the prompt file asks for items. count: items expected.
+    whole: one verdict, even if the prompt file asks for items.
+    count: how many items the reference has, if it is a list.
     """
     items = prompt.items
     if items is not None:
         has_own_scale = bool(criterion.anchors or criterion.findings)
-        # A rule computes either a number of a range (values = 0) or one of so many values.
+        # The value is computed from the items by a rule, which is made for domains with `items.values` values, or for
+        # ranges if that is 0. A range lists no values either.
         fits_domain = len(criterion.value_domain.values) == items.values
         if whole or has_own_scale or not fits_domain:
             items = None
@@ -155,7 +157,10 @@ def _make_scale_lines(criterion: Criterion, prompt: Prompt) -> tuple[ScaleLine, 
 
 
 def _list_finding_words(criterion: Criterion, prompts: Sequence[Prompt]) -> dict[float, list[str]]:
-    """Return the words of the finding of each number, one of each prompt; empty if none is asked for."""
+    """Return for each number of the scale the words of its finding; empty if no finding is asked for.
+
+    prompts: the prompt in one or several languages. There is one word for each, or a single one that the user gave.
+    """
     scale = criterion.scale
     numbers = scale.numbers
     if criterion.findings:
@@ -197,7 +202,10 @@ def map_findings_to_numbers(criterion: Criterion) -> dict[str, tuple[float, ...]
 
 
 def map_pairwise_findings_to_numbers() -> dict[str, tuple[float, ...]]:
-    """Return the same for a comparison of two: 1 = A is better."""
+    """Return for every finding about two responses, in either language, its outcome: 1 = A is better, 0.5 = tie.
+
+    No outcome agrees with "cannot be judged".
+    """
     numbers = _map_cannot_judge_to_numbers()
     values = {"high": 1.0, "between": 0.5, "low": 0.0}
     for language in LANGUAGES:
@@ -208,6 +216,7 @@ def map_pairwise_findings_to_numbers() -> dict[str, tuple[float, ...]]:
 
 
 def _map_cannot_judge_to_numbers() -> dict[str, tuple[float, ...]]:
+    """Return "cannot be judged" in every language, with no number."""
     return {fold_word(load_cannot_judge_word(language)): () for language in LANGUAGES}
 
 
@@ -239,7 +248,10 @@ def describe_numbers(scale: Scale, language: PromptLanguage) -> str:
 
 
 def describe_scale(form: ReplyForm, labels: Mapping[str, str]) -> list[str]:
-    """Return a line for each value: 1 ("clean"): Natural for its purpose."""
+    """Return a line for each value, such as `1 ("clean"): Natural for its purpose.`
+
+    labels: the texts of the prompt's language, from `load_labels`.
+    """
     findings = {spell_number(number): word for number, word in form.findings.items()}
     lines = [labels["range"]] if form.scale.is_range else []
     for label, text, _ in form.lines:
@@ -433,7 +445,10 @@ def _invalid(criterion: Criterion, parameter: str, allowed: str, got: Any) -> In
 
 
 def _show_example(example: Example, responses: Sequence[str], finding: Any, verdict: Any) -> str:
-    """Return query, responses, and the reply in the form that the judge must use."""
+    """Return one example as text: query, responses, and the reply in the form that the judge must use.
+
+    responses: already fenced. finding: None if no finding is asked for.
+    """
     lines = []
     if example.get("prompt"):
         lines.append(fence("user", as_text(example["prompt"])))
