@@ -238,3 +238,9 @@ def test_a_forked_process_opens_connections_of_its_own(served, client):
     client._idle = [(process + 1, kept)]  # as a child of this process finds it
     assert client.rewards(group) == rewards
     assert kept.sock is None
+
+
+def test_a_message_names_the_address_without_password_or_empty_port():
+    client = RewardClient("http://user:secret@nowhere.invalid", tries=1)
+    with pytest.raises(ServiceError, match=r"^http://nowhere\.invalid: "):
+        client.rewards([])

@@ -1,4 +1,4 @@
-"""Compile the explicit constraints of a prompt to criteria of the library, without a model.
+"""Compile the explicit constraints of a prompt to criteria of the library, by patterns and without a model.
 
 >>> for constraint in compile_prompt("Write a poem of at least 20 words. Do not use any commas."):
 ...     print(constraint.verifier, dict(constraint.params))
@@ -48,12 +48,19 @@ RULES: tuple[Rule, ...] = (
     endings.find_language,
 )
 _HAN = re.compile(r"[一-鿿]")
+_CHINESE_SHARE = (
+    0.2  # of Han characters, from which a prompt counts as Chinese; an English one may quote a few
+)
 
 
 def compile_prompt(prompt: str) -> list[Constraint]:
-    """Return the constraints that a prompt states, each once, in the order of the prompt."""
+    """Return the constraints that a prompt states, each once.
+
+    Those of special rules come first, then those of `RULES` in the order of the sentences, then a request that must be
+    repeated, then those that the Chinese rules find.
+    """
     constraints: list[Constraint] = []
-    ordinary = []
+    ordinary = []  # sentences without a special constraint
     for sentence in prepare_sentences(prompt):
         special = list(find_special(sentence, prompt))
         constraints += [replace(constraint, evidence=sentence.original) for constraint in special]
@@ -61,6 +68,8 @@ def compile_prompt(prompt: str) -> list[Constraint]:
         if not special:
             ordinary.append(sentence)
     for sentence in filter(is_request, ordinary):
+        # "Write about a boy who never used commas" must not forbid commas. The rules look up their sentence in the
+        # prompt, so it is replaced there too.
         shortened = replace(sentence, text=hide_story(sentence.text))
         sentences = [shortened if other is sentence else other for other in ordinary]
         for rule in RULES:
@@ -69,7 +78,7 @@ def compile_prompt(prompt: str) -> list[Constraint]:
                 constraints.append(replace(constraint, evidence=evidence))
     # What is repeated is a part of the prompt as it was written, so this rule needs the prompt's text.
     constraints += endings.find_repeated_prompt(prompt, ordinary)
-    if len(_HAN.findall(prompt)) > 0.2 * len(prompt):
+    if len(_HAN.findall(prompt)) > _CHINESE_SHARE * len(prompt):
         constraints += compile_chinese(prompt)
     unique: dict[tuple[str, str], Constraint] = {}
     for constraint in constraints:

@@ -9,8 +9,9 @@
     verl: reward.custom_reward_function.path=pkg://rubrank.service.client
           reward.custom_reward_function.name=compute_score          and RUBRANK_SERVICE=http://…, RUBRANK_TOKEN=…
 
-A call that fails temporarily (no connection, 429, 503) is retried with the same request id, so that the service does
-the work once. The reward of a rollout without any score is NaN, and None for TRL, which leaves such a sample out.
+A call that fails temporarily (no connection, or a status such as 429 or 503) is retried. A retry sends the same body,
+so the service recognises groups by their request id and samples by their id or text, and does the work once.
+The reward of a rollout without any score is NaN, and None for TRL, which leaves such a sample out.
 """
 
 from __future__ import annotations
@@ -34,12 +35,12 @@ from rubrank._plain import plain
 from rubrank.errors import InvalidInput, RubrankError, refuses_wrong_kinds
 from rubrank.service.schemas import to_json
 
-URL = "RUBRANK_SERVICE"
+URL_VARIABLE = "RUBRANK_SERVICE"
 """The environment variable with the address of the service."""
-TOKEN = "RUBRANK_TOKEN"
+TOKEN_VARIABLE = "RUBRANK_TOKEN"
 """The environment variable with its token."""
 _RETRIED_STATUSES = (408, 429, 500, 502, 503, 504)
-_LONGEST_PAUSE_SECONDS = 30.0  # seconds between attempts
+_LONGEST_PAUSE_SECONDS = 30.0  # between two attempts
 _OWNER = "RewardClient"
 _TRAINER_COLUMNS = ("completion_ids", "trainer_state", "log_extra", "log_metric")
 """Arguments that TRL passes in addition to the columns of the dataset."""
@@ -71,6 +72,7 @@ class RewardClient:
         timeout: float = 600.0,
         tries: int = 8,
     ) -> None:
+        # Set first: `__del__` closes the connections even if an argument is invalid.
         self._idle: list[tuple[int, http.client.HTTPConnection]] = []
         """(process id, connection): a forked process must not use the connections of its parent."""
         if tries < 1:
@@ -81,7 +83,7 @@ class RewardClient:
         self._timeout = timeout
         self._tries = tries
         self._headers = {"Content-Type": "application/json"}
-        secret = token or unquote(self._address.password or "") or os.environ.get(TOKEN)
+        secret = token or unquote(self._address.password or "") or os.environ.get(TOKEN_VARIABLE)
         if secret:
             if not secret.isascii() or not secret.isprintable():
                 raise InvalidInput(
@@ -90,6 +92,7 @@ class RewardClient:
             self._headers["Authorization"] = f"Bearer {secret}"
 
     def __getstate__(self) -> dict[str, Any]:
+        """Return the state for pickle, without the connections: a socket cannot be sent to another process."""
         return {**self.__dict__, "_idle": []}
 
     def __enter__(self) -> Self:
@@ -118,8 +121,13 @@ class RewardClient:
         """Return the rewards of whole groups, one list per group; NaN if all scores are missing."""
         answer = self.groups(groups, **{"reasons": False, **options})
         try:
-            rewards = [group["rewards"] for group in answer["groups"]]
-            return [[math.nan if reward is None else reward for reward in row] for row in rewards]
+            rewards = []
+            for group in answer["groups"]:
+                # JSON has no NaN, so the service sends null.
+                rewards.append(
+                    [math.nan if reward is None else reward for reward in group["rewards"]]
+                )
+            return rewards
         except (KeyError, TypeError):
             problem = "its answer has no rewards; is it a reward service?"
             raise ServiceError(f"{self._where}: {problem}") from None
@@ -134,6 +142,7 @@ class RewardClient:
         more: group_id, sample_id, group_size, step, train.
         """
         body = {"prompt": prompt, "response": response, "label": label, **more}
+        # slime's format is the plainest for one sample; form=object asks for more than the reward (`dialects.py`).
         return self.call("/slime?form=object", body)
 
     async def groups_async(
@@ -151,7 +160,11 @@ class RewardClient:
     async def sample_async(
         self, prompt: Any, response: Any, label: Any = None, **more: Any
     ) -> dict[str, Any]:
-        """Do what `sample` does, in an event loop. Each call has its own thread, because it may wait for minutes."""
+        """Do what `sample` does, in an event loop.
+
+        Each call has its own thread. It waits for its siblings, perhaps for minutes; in a pool such as that of
+        `asyncio.to_thread`, waiting samples would occupy all threads, and the siblings could never be sent.
+        """
         future: Future[dict[str, Any]] = Future()
         # A running future cannot be cancelled, so the thread can set its result even if the caller has left.
         future.set_running_or_notify_cancel()
@@ -168,9 +181,12 @@ class RewardClient:
     # ------------------------------------------------------------------------------------------------------ HTTP
 
     def call(self, path: str, body: Any) -> dict[str, Any]:
-        """Send a POST request, with retries; returns the JSON of the response."""
+        """Send a POST request, with retries, and return the JSON of the response.
+
+        Raises ServiceError if the service rejects the call, if its answer is no JSON, or after the last attempt.
+        """
         content = to_json(body)
-        error = ServiceError("")
+        error = ServiceError("")  # replaced by the error of the latest attempt
         for attempt in range(self._tries):
             if attempt:
                 time.sleep(min(0.25 * 2**attempt, _LONGEST_PAUSE_SECONDS))
@@ -196,10 +212,14 @@ class RewardClient:
 
     @property
     def _where(self) -> str:
-        return f"{self._address.scheme}://{self._address.hostname}:{self._address.port or ''}"
+        """The address for messages: without the password that it may contain."""
+        return f"{self._address.scheme}://{self._address.netloc.rpartition('@')[2]}"
 
     def _request(self, path: str, content: bytes) -> tuple[int, bytes]:
-        """Send one request, and return status and body of the response. Connections that failed are closed."""
+        """Send one request, and return status and body of the response.
+
+        The connection is kept for the next request, or closed if this one failed.
+        """
         connection = self._take_connection()
         try:
             target = self._address.path.rstrip("/") + path
@@ -230,7 +250,7 @@ class RewardClient:
 
 def _parse_url(url: str | None) -> SplitResult:
     """Return the parts of the address. Raises InvalidInput without the password, which must not be in a log."""
-    text = url or os.environ.get(URL) or ""
+    text = url or os.environ.get(URL_VARIABLE) or ""
     try:
         address = urlsplit(text)
         has_port = address.port is None or address.port > 0
@@ -244,11 +264,12 @@ def _parse_url(url: str | None) -> SplitResult:
         "url",
         allowed="http://host:port",
         got=without_password,
-        remedy=f"Pass it, or set {URL}.",
+        remedy=f"Pass it, or set {URL_VARIABLE}.",
     )
 
 
 def _read_error(answer: bytes, status: int) -> str:
+    """Return the message of an error response; its beginning, if it is not the JSON of our service."""
     try:
         return str(json.loads(answer)["error"]["message"])
     except (ValueError, KeyError, TypeError):
@@ -277,6 +298,7 @@ def remote_reward(
             "remote_reward", "num_generations", allowed="≥ 1", got=str(num_generations), remedy=""
         )
 
+    # TRL logs the rewards under the name of the function.
     def rubrank(
         prompts: Sequence[Any], completions: Sequence[Any], **columns: Any
     ) -> list[float | None]:
@@ -332,7 +354,7 @@ async def compute_score(
     The group is identified by `uid` in `extra_info`, or else by prompt and ground truth. The prompt is `prompt` or
     `question` in `extra_info`. verl logs every number of the result under `reward_extra_info`.
     """
-    key = (os.environ.get(URL, ""), os.environ.get(TOKEN, ""))
+    key = (os.environ.get(URL_VARIABLE, ""), os.environ.get(TOKEN_VARIABLE, ""))
     if key not in _clients:
         _clients[key] = RewardClient()
     row = plain(extra_info or {})  # lists from a Parquet file are NumPy arrays

@@ -1,8 +1,8 @@
-"""The same app on Ray Serve, with several replicas that share two actors.
+"""The reward service on Ray Serve: several replicas of the app (`app.py`), which share two actors.
 
     serve_on_ray(config, folder, replicas=2)
 
-    rubrank-cohorts      samples meet here, whichever replica they came to; answers and requests are on its disk
+    rubrank-cohorts      collects the samples of a group, whichever replicas they were sent to; stores answers on disk
     rubrank-limits       divides the limits of the judges' endpoints among the replicas (judges/client/limits.py)
 
 Replicas grade, judge and fuse. A replica that dies is detected after a few seconds: its share of the limits is freed,
@@ -40,9 +40,10 @@ _OWNER = "serve"
 COHORTS_ACTOR = "rubrank-cohorts"
 LIMITS_ACTOR = "rubrank-limits"
 NAMESPACE = "rubrank"
-_DEAD_AFTER_SECONDS = 5.0  # seconds without a ping or call from a replica
+_DEAD_AFTER_SECONDS = 5.0  # without a ping or call from a replica
 _MOST_CALLS = 100_000  # calls that may wait in an actor or replica at the same time
-_OBJECT_STORE_BYTES = 128 << 20  # bytes; small, because nothing large goes through it
+_OBJECT_STORE_BYTES = 128 << 20  # small, because nothing large goes through it
+_DEFAULT_PORT = 8300
 _PROXY_TIMEOUTS = {
     "RAY_SERVE_PROXY_READY_CHECK_TIMEOUT_S": "60",
     "RAY_SERVE_PROXY_HEALTH_CHECK_TIMEOUT_S": "60",
@@ -59,7 +60,10 @@ class ActorReply:
 
 
 class CohortsActor:
-    """The cohorts of all replicas."""
+    """The cohorts of all replicas, in an actor: a process of its own. A cohort is a group whose samples are arriving.
+
+    deadline, keep: seconds, see `Cohorts`.
+    """
 
     def __init__(self, folder: str, deadline: float, keep: float) -> None:
         self._store = ServiceStore(Path(folder) / "service.sqlite")
@@ -67,6 +71,7 @@ class CohortsActor:
         self._keep = keep
         self._cohorts: Cohorts | None = None
         self._last_seen: dict[str, float] = {}
+        """Replica → the time (monotonic, in seconds) of its last ping or call."""
         self._watch: asyncio.Task[None] | None = None
 
     def get_cohorts(self) -> Cohorts:
@@ -81,7 +86,10 @@ class CohortsActor:
     async def call(
         self, replica: str, method: Callable[..., Awaitable[Any]], *arguments: Any
     ) -> ActorReply:
-        """Call a method of `Cohorts` for a replica."""
+        """Call a method of `Cohorts` for a replica.
+
+        method: the function of the class, such as `Cohorts.add_sample`; Ray pickles it by its name.
+        """
         self._last_seen[replica] = time.monotonic()
         try:
             return ActorReply(await method(self.get_cohorts(), *arguments))
@@ -100,7 +108,7 @@ class CohortsActor:
         self._store.close()
 
     async def _watch_replicas(self, cohorts: Cohorts) -> None:
-        """Remove the callers of replicas that have not called for a while."""
+        """Remove the callers of replicas that have neither called nor pinged for a while. Runs until the actor ends."""
         while True:
             await asyncio.sleep(LEASE / 10)
             now = time.monotonic()
@@ -138,7 +146,7 @@ class RemoteCohorts:
     async def wait_for_siblings(
         self, ticket: Ticket, graded: Graded | None
     ) -> GroupWork | SampleAnswer:
-        """Wait for the siblings."""
+        """Wait for the siblings; the group's work if this caller is to score it, else the answer."""
         return await self._call(Cohorts.wait_for_siblings, ticket, graded)
 
     async def publish_answers(self, caller_id: int, answers: Sequence[SampleAnswer]) -> None:
@@ -162,9 +170,9 @@ class RemoteCohorts:
         await self._call(Cohorts.add_answer, request_id, answer)
 
     async def keep_alive(self) -> None:
-        """Ping the actor at regular intervals."""
+        """Ping the actor at regular intervals, until the task is cancelled."""
         while True:
-            with suppress(Exception):
+            with suppress(Exception):  # the actor may be restarting; the next ping reaches it
                 await self._actor.ping.remote(self._replica)
             await asyncio.sleep(LEASE / 10)
 
@@ -237,8 +245,10 @@ def serve_on_ray(
         num_cpus=2 * replicas + 2,
     )
     try:
-        actors = _start_actors(ray, config, folder)  # an actor ends with its last handle
-        serve.start(http_options={"host": config.host, "port": config.port or 8300})
+        # Ray ends an actor when its last handle is gone, so they are held until the service ends.
+        actors = _start_actors(ray, config, folder)
+        port = config.port or _DEFAULT_PORT
+        serve.start(http_options={"host": config.host, "port": port})
         app = make_app(make_replica_opener(config, folder))
         deployment = serve.deployment(
             num_replicas=replicas,
@@ -248,7 +258,7 @@ def serve_on_ray(
             health_check_period_s=2.0,
         )(serve.ingress(app)(_Replica))
         serve.run(deployment.bind(), name="rubrank", route_prefix="/")
-        on_listening(f"http://{config.host}:{config.port or 8300}")
+        on_listening(f"http://{config.host}:{port}")
         _wait_for_signal()
         del actors
     finally:
@@ -268,12 +278,13 @@ def _start_actors(ray: Any, config: ServiceConfig, folder: Path) -> list[Any]:
     )
     cohorts = cohorts_class.remote(str(config.state_folder(folder)), config.deadline, config.keep)
     limits = ray.remote(LimitsActor).options(name=LIMITS_ACTOR, **common).remote()
+    # Any call would do: it returns when the actor runs. "start" is no replica, and is forgotten after some seconds.
     ray.get([cohorts.ping.remote("start"), limits.held.remote()])
     return [cohorts, limits]
 
 
 def _wait_for_signal() -> None:
-    """Wait until the process is told to end."""
+    """Wait until the process gets SIGINT or SIGTERM."""
     ended = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: ended.set())

@@ -1,4 +1,9 @@
-"""Rules about the whole response: first and last words, quotation marks, fixed answers, language, repeated request."""
+"""Rules about the whole response: first and last words, quotation marks, fixed answers, language, repeated request.
+
+Each rule gets a sentence and all sentences of the prompt, and yields the constraints that the sentence states; its
+docstring has examples. In a sentence, tokens stand for what the prompt says: ⟨q0⟩ for a quantity such as "at least 20",
+⟨s0⟩ for a quoted string (`sentences.py`). `words("…")` is a list of alternatives in data/words.tsv.
+"""
 
 from __future__ import annotations
 
@@ -50,12 +55,15 @@ _ENDING_OF_A_PART = pattern(
 # say nothing. "e.g." has lost its points by then.
 _NOT_A_PHRASE = pattern(r"postscript|\b(?:word|letter|title|emoji|p\.?s|like|such as|eg)\b")
 _LAST_WORD = re.compile(r"\bword\b")
+# A string "P.S." or "P.P.S." belongs to the rule about postscripts (`formats.py`).
 _POSTSCRIPT = re.compile(r"P\.?\s?(P\.?)?\s?S")
 _EACH = pattern(r"\b(?:each|every)\b")
 
 
 def find_ending(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
-    """The exact phrase with which the response ends.
+    """Find the exact phrase or the word with which the response ends.
+
+    The phrase is quoted, or bare after words that announce it, or after a colon, where it may be the next sentence.
 
     End your response with the phrase "See you soon."
         → startend:end_checker {"end_phrase": "See you soon."}
@@ -110,7 +118,7 @@ _DENIED_BEFORE = pattern(r"(?:\bnot|n't|\bnever|\bavoid)\s+(?:\w+\s+)?$")
 
 
 def find_beginning(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
-    """The word or the words with which the response starts.
+    """Find the word or the words with which the response starts.
 
     Start your answer with the word "Deep".
         → first_word:first_word_answer {"first_word": "Deep"}
@@ -155,7 +163,7 @@ _QUOTED_PART = pattern(r"\b(?:each|every|single field|title|keyword|dialogue|spe
 
 
 def find_quotation(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
-    """The whole response in double quotation marks.
+    """Find that the whole response must be in double quotation marks.
 
     Put double quotation marks around your whole answer.
         → startend:quotation {}
@@ -182,7 +190,9 @@ _CONTAIN = pattern(r"\b(?:contain|include|end with)\b")
 
 
 def find_fixed_answers(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
-    """One of a few fixed answers.
+    """Find that the response must be one of a few fixed answers, or contain one.
+
+    IFEval's three answers ("My answer is yes." and so on) have a verifier of their own.
 
     Choose from "yes" and "no" as your answer.
         → ConstrainedResponse {"options": ["yes", "no"], "whole": True}
@@ -224,7 +234,7 @@ _ONLY_LANGUAGE = pattern(
 
 
 def find_language(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
-    """The language of the response.
+    """Find the language of the response.
 
     Your entire answer should be in Korean, no other language.
         → language:response_language {"language": "ko"}
@@ -272,7 +282,7 @@ _ABOUT_REPEATING = pattern(
 
 
 def find_repeated_prompt(prompt_text: str, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
-    """A request that must be repeated before the answer: what comes before that sentence, or else what follows it.
+    """Find a request that must be repeated before the answer: what comes before that sentence, or else what follows it.
 
     Write a poem about tides. First repeat the request word for word without change, then give your answer.
         → combination:repeat_prompt {"prompt_to_repeat": "Write a poem about tides."}

@@ -1,4 +1,11 @@
-"""Rules about keywords: words that must appear, must not appear, or must appear a number of times."""
+"""The rule about keywords: words that must appear, must not appear, or must appear a number of times.
+
+The rule gets a sentence and all sentences of the prompt, and yields the constraints that the sentence states; its
+docstring has examples. In a sentence, tokens stand for what the prompt says: ⟨q0⟩ for a quantity such as "at least 20",
+⟨s0⟩ for a quoted string (`sentences.py`). `words("…")` is a list of alternatives in data/words.tsv.
+
+Keywords in quotation marks are looked for first. A bare word is read only where the prompt calls it a word or keyword.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +33,10 @@ _THE_WORDS = (
     r"(?:the\s+)?(?:following\s+|exact\s+|specific\s+|any\s+of\s+the\s+|any\s+)*"
     r"(?:key\s?words?|words?|terms?|phrases?|names?|expressions?|lines?|sentences?)"
 )
-_MOST_KEYWORD_WORDS = 12  # of a phrase
+_MOST_KEYWORD_WORDS = 12  # a longer string is a sentence rather than a keyword
+_MOST_UNNAMED_WORDS = (
+    3  # of a string that the prompt does not call a word or phrase: "mention ⟨s0⟩"
+)
 _NO_KEYWORDS = frozenset(
     list_words("no keyword")
 )  # "any", "these": words that nobody means as keywords
@@ -72,7 +82,7 @@ _PART_OF_RESPONSE = pattern(
 
 
 def find_keywords(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
-    """Words that must appear, must not appear, or appear a number of times.
+    """Find words that must appear, must not appear, or appear a number of times.
 
     Include the keywords "dose" and "tide".
         → keywords:existence {"keywords": ["dose", "tide"]}
@@ -202,6 +212,7 @@ _INCLUDE_BARE = pattern(
     _match_bare_words("bare_4"),
     r"\s+(?:appears?|shows? up|occurs?|(?:is|are) (?:used|included|mentioned|present))\b",
 )
+# What stands around a match and shows that the word is not simply required:
 _CLAUSE_BOUNDARY = re.compile(r"[.;,]|\band\b")
 _BEGINNING_OR_END = pattern(r"\b(?:end|finish|conclude|start|begin)\w*\b")
 _NOT_BEFORE = pattern(rf"\b{NOT}\s+(?:\w+\s){{0,3}}$")
@@ -240,7 +251,8 @@ def _find_included(
             strings = sentence.find_strings(read_group(match, "strings"))
             # After _INCLUDE_STRING nothing says that the string is a keyword, so it must look like one.
             looks_unlike_words = any(
-                len(string.split()) > 3 or not string[:1].isalpha() for string in strings
+                len(string.split()) > _MOST_UNNAMED_WORDS or not string[:1].isalpha()
+                for string in strings
             )
             if include_pattern is _INCLUDE_STRING and looks_unlike_words:
                 continue
@@ -283,7 +295,7 @@ _NOT_A_FREQUENCY = pattern(r"\bletters?\b|\bcapital|\bcaps\b|\bsentence\b")
 
 
 def _find_frequencies(sentence: Sentence) -> Iterator[Constraint]:
-    """Yield how often a word must appear."""
+    """Yield how often words must appear: keywords:frequency constraints."""
     text = sentence.text
     for match in [*_FREQUENCY.finditer(text), *_FREQUENCY_FIRST.finditer(text)]:
         word = sentence.get_string(match)

@@ -1,4 +1,9 @@
-"""Rules about the parts of the response: divided paragraphs, first words of paragraphs, sections, two responses."""
+"""Rules about the parts of the response: divided paragraphs, first words of paragraphs, sections, two responses.
+
+Each rule gets a sentence and all sentences of the prompt, and yields the constraints that the sentence states; its
+docstring has examples. In a sentence, tokens stand for what the prompt says: ⟨q0⟩ for a quantity such as "at least 20",
+⟨s0⟩ for a quoted string (`sentences.py`). `words("…")` is a list of alternatives in data/words.tsv.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +17,7 @@ from rubrank.drafting.sentences import Sentence
 # ---- paragraphs that are separated by *** --------------------------------------------------------------------------
 
 _DIVIDER = pattern(r"(?<!\*)\*\*\*(?!\*)|\b(?:three|3) asterisks?\b|markdown divider")
+# "use this format:"
 _FORM = pattern(r"\b(?:format|form)\b")
 # "⟨q0⟩ paragraphs", "⟨q0⟩ short stanzas"
 _NUMBER_OF_PARTS = pattern(
@@ -26,7 +32,9 @@ def has_divider(prompt: Sequence[Sentence]) -> bool:
 
 
 def find_divided_paragraphs(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
-    """Paragraphs or parts that are separated by ***.
+    """Find how many paragraphs or parts, separated by ***, are asked for.
+
+    The number may be in the sentence itself, up to three sentences before it, or in the next one.
 
     Write 3 paragraphs. Separate them with the markdown divider: ***
         → length_constraints:number_paragraphs {"num_paragraphs": 3}
@@ -60,7 +68,7 @@ _ORDINAL = any_of(*_ORDINALS, "last", "final", r"\d+(?:st|nd|rd|th)")
 # "the second paragraph must start with the word ⟨s0⟩", "paragraph 2 begins with tide"
 _FIRST_WORD = pattern(
     rf"\b(?:(?P<ordinal>{_ORDINAL})\s+paragraph|paragraph\s+(?:number\s+)?(?P<number>⟨q\d+⟩|\d+))(?!\w)[^.]{{0,60}}?",
-    r"\b(?:start|begin|starting|beginning|starts|begins)s?\b\s+(?:off\s+)?with\s+",
+    r"\b(?:start|begin|starting|beginning|starts|begins)\b\s+(?:off\s+)?with\s+",
     r"(?:the\s+)?(?:exact\s+)?(?:word\s+)?:?\s*",
     rf"(?:{STRING}|(?P<bare>[^\W\d_][\w'-]*))",
 )
@@ -68,6 +76,7 @@ _FIRST_WORD = pattern(
 _START_PARAGRAPH = pattern(
     r"\b(start|begin)(?:ing)?\s+((?:the\s+)?(?:\w+\s+paragraph|paragraph\s+(?:⟨q\d+⟩|\d+)))\s+(?=with\b)"
 )
+# "⟨q0⟩ paragraphs", "⟨q0⟩-paragraph essay"
 _NUMBER_OF_PARAGRAPHS = pattern(QUANTITY, r"[- ](?:\w+\s){0,2}?paragraphs?\b")
 
 
@@ -77,7 +86,7 @@ def names_first_word(prompt: Sequence[Sentence]) -> bool:
 
 
 def _find_first_word(sentence: Sentence) -> re.Match[str] | None:
-    """Find with which word a paragraph starts.
+    """Return the match of `_FIRST_WORD`, if the sentence says with which word a paragraph starts.
 
     "Start the second paragraph with" is first turned into "the second paragraph start with".
     """
@@ -87,7 +96,7 @@ def _find_first_word(sentence: Sentence) -> re.Match[str] | None:
 def find_first_word_of_paragraph(
     sentence: Sentence, prompt: Sequence[Sentence]
 ) -> Iterator[Constraint]:
-    """The first word of one paragraph, together with the number of paragraphs.
+    """Find the first word of one paragraph, together with the number of paragraphs.
 
     Write 4 paragraphs. Paragraph 2 must start with the word "tide".
         → length_constraints:nth_paragraph_first_word {"num_paragraphs": 4, "nth_paragraph": 2, "first_word": "tide"}
@@ -130,10 +139,12 @@ _LABEL = pattern(
     rf"\b{words('label')}\b[^.]{{0,60}}?\b(?:with|as|by|into|the|:)\s*:?\s*",
     rf"(?:{STRING}|(?P<bare>[A-Za-z]+)\s+(?:X\b|#?⟨(?P<label_number>q\d+)⟩|1\b|#))",
 )
+# "Day X", "Section 1:", "Part #"
 _QUOTED_LABEL = re.compile(r"([A-Za-z]+)\s*(?:X|\d+|#\d*)\.?:?$")
 _NUMBERED_LABEL = re.compile(r"(\w+) (\d+)$")
 # "Section 1, Section 2" without quotation marks
 _LISTED_LABELS = re.compile(r"\b([A-Z][A-Za-z]{2,}) 1\b[^.\n]{0,20}\b\1 2\b")
+# "⟨q0⟩ sections", "⟨q0⟩-day itinerary"
 _NUMBER_OF_SECTIONS = pattern(
     rf"{QUANTITY}(?:[- ](?:[\w-]+\s){{0,3}}?{words('labelled part')}\b| section)"
 )
@@ -142,7 +153,7 @@ _LABELLING = pattern("section|part|mark|label|begin")
 
 
 def find_sections(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
-    """Sections that begin with "Section 1", "Day 2" and so on.
+    """Find how many sections begin with "Section 1", "Day 2" and so on.
 
     Write 3 sections. Mark the beginning of each section with "Day X".
         → detectable_format:multiple_sections {"section_spliter": "Day", "num_sections": 3}
@@ -166,7 +177,10 @@ def find_sections(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Co
 
 
 def _find_label(sentence: Sentence) -> str | None:
-    """Return the word before the number of every section: "Day" in "Day 1", "Day 2"."""
+    """Return the word before the number of every section, "Day" in "Day 1", "Day 2"; None if there is none.
+
+    It may be quoted ("Day X"), bare (Day X), or shown by a list ("Day 1", "Day 2" or Day 1, Day 2).
+    """
     for match in _LABEL.finditer(sentence.text):
         if match["string"]:
             quoted = _QUOTED_LABEL.match(sentence.strings[match["string"]])
@@ -195,7 +209,7 @@ _FIRST_REPEAT = pattern(r"\bfirst repeat\b")
 
 
 def find_two_responses(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
-    """Two responses separated by ******.
+    """Find that two responses are asked for, separated by ******.
 
     Give two different responses, separated by 6 asterisk symbols: ******.
         → combination:two_responses {}
