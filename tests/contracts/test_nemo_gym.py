@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict
 
 from rubrank import InvalidInput, RewardEngine
 from rubrank.service.cohorts import SampleAnswer
-from rubrank.service.dialects import NEMO_GYM, REVERIFY, SampleReader, aggregate_metrics, answer_session
+from rubrank.service.dialects import NEMO_GYM, REVERIFY_MODE, SampleReader, aggregate_metrics, answer_session
 from rubrank.training.frameworks.nemo_gym import RubricVerifier
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # what frameworks warn of among themselves is not ours
@@ -178,7 +178,7 @@ def test_metrics_of_a_run(schema):
     assert aggregate_metrics({"verify_responses": odd})["agent_metrics"] == {"samples": 2, "masked": 0}
     with pytest.raises(InvalidInput, match="verify_responses must be a list"):
         aggregate_metrics({})
-    assert REVERIFY in schema.modes
+    assert REVERIFY_MODE in schema.modes
 
 
 @pytest.mark.parametrize(

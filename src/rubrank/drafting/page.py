@@ -89,7 +89,11 @@ def read_style() -> str:
 
 
 def make_page(drafts: Sequence[Mapping[str, Any]], number: int) -> str:
-    """Return the page with one draft in full, and links to the others."""
+    """Return the page with one draft in full, and links to the others.
+
+    number: index of the draft, from 0; the page and its links count from 1.
+    """
+    # The list is a window of at most _MOST_LISTED prompts around the chosen one, shifted at both ends of the file.
     first = max(0, min(number - _MOST_LISTED // 2, len(drafts) - _MOST_LISTED))
     listed = range(first, min(len(drafts), first + _MOST_LISTED))
     parts = [
@@ -116,7 +120,7 @@ def make_offline_page(drafts: Sequence[Mapping[str, Any]], title: str, policy: s
 
 
 def _show_draft(drafts: Sequence[Mapping[str, Any]], number: int) -> str:
-    """Return the HTML of one prompt and its rubric."""
+    """Return the HTML of one prompt and its rubric. number: index of the draft, from 0."""
     row = drafts[number]
     draft = row["draft"]
     items = draft["items"]
@@ -148,7 +152,11 @@ def _show_draft(drafts: Sequence[Mapping[str, Any]], number: int) -> str:
 def _list_prompts(
     drafts: Sequence[Mapping[str, Any]], listed: range, chosen: int, link: str
 ) -> str:
-    """Return a list of links to prompts, by their first lines. link: the address of a prompt without its number."""
+    """Return a list of links to prompts, which shows their first lines.
+
+    listed: indices of the prompts. chosen: index of the one that is shown.
+    link: the address of a prompt without its number, such as "/?row=".
+    """
     entries = []
     for number in listed:
         row = drafts[number]
@@ -176,7 +184,7 @@ def _mark_evidence(prompt: str, items: Sequence[Mapping[str, Any]]) -> str:
     pieces = []
     position = 0
     for start, end in sorted(spans):
-        start = max(start, position)
+        start = max(start, position)  # an earlier mark may cover the beginning
         if end > start:
             pieces.append(
                 f"{escape(prompt[position:start])}<mark>{escape(prompt[start:end])}</mark>"
@@ -195,6 +203,7 @@ def _make_table(row: Mapping[str, Any], items: Sequence[Mapping[str, Any]]) -> s
     }
     lines = []
     for item in items:
+        # A dropped item holds its criterion itself; that of a kept one is in the rubric.
         criterion = item.get("criterion") or criterion_of_name.get(item.get("name")) or {}
         is_kept = bool(item.get("kept", True))
         decision = "kept" if is_kept else f"dropped: {item.get('reason', '')}"
@@ -211,12 +220,14 @@ def _make_table(row: Mapping[str, Any], items: Sequence[Mapping[str, Any]]) -> s
 
 
 def _format_figure(value: Any) -> str:
+    """Return a figure as text: "yes" or "no", a number with up to six digits, or the value itself."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:g}" if isinstance(value, int | float) else str(value)
 
 
 def _join_lines(lines: Sequence[str]) -> str:
+    """Return the HTML of lines below each other; the lines are escaped here."""
     return "<br>".join(escape(line) for line in lines)
 
 

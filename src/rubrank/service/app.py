@@ -31,7 +31,7 @@ from rubrank.service.cohorts import SampleAnswer, ServiceSample
 from rubrank.service.dialects import (
     NEMO_GYM,
     OPENRLHF,
-    REVERIFY,
+    REVERIFY_MODE,
     SESSION,
     SLIME,
     Dialect,
@@ -204,7 +204,7 @@ class Routes:
         return Response(to_json(aggregate_metrics(body)), media_type=_JSON)
 
     async def _answer_reverify_mode(self, request: Request) -> Response:
-        return Response(to_json(REVERIFY), media_type=_JSON)
+        return Response(to_json(REVERIFY_MODE), media_type=_JSON)
 
     # --------------------------------------------------------------------------------------------------- health
 

@@ -33,11 +33,13 @@ from rubrank.training.queries import Completion, make_query
 _OPENRLHF = "OpenRLHF"
 _SLIME = "slime"
 _MOST_BEFORE_PROMPT = 64  # characters of a query before its prompt: a token that begins a text
-_LARGEST_MEANT = 1e100  # numbers beyond it, and NaN, are left out of means
+_LARGEST_AVERAGED = (
+    1e100  # larger numbers, and NaN, are left out of means, whose sums could overflow
+)
 _TASK_KEY = f"{PRIVATE_PREFIX}task_index"
 SESSION = "resources_session_id"
 """The key under which NeMo Gym sends the id of a session."""
-REVERIFY = "unsupported"
+REVERIFY_MODE = "unsupported"
 """What NeMo Gym is told about scoring a sample again, which is not possible without its group."""
 
 
@@ -46,8 +48,10 @@ class SampleReader:
     """Makes samples from what trainers send, with the settings of the service."""
 
     group_size: int | None
+    """Samples per prompt, for calls that do not send it; None: every call must."""
     rubric_column: str
     end_tokens: tuple[str, ...]
+    """Special tokens that end a response, such as "<|im_end|>"; see `split_query`."""
     needs_step: bool
     """Do some attributes start at a later step? Then every call must send its step."""
     max_group: int = 4096
@@ -125,7 +129,7 @@ class SampleReader:
 
 
 def digest_json(*parts: Any) -> bytes:
-    """Return a digest of values as JSON; equal values have equal digests."""
+    """Return a digest of 16 bytes of values as JSON; equal values have equal digests, in every process."""
     text = json.dumps(parts, sort_keys=True, default=str)
     return blake2b(text.encode("ascii"), digest_size=16).digest()
 
@@ -181,6 +185,7 @@ def _read_openrlhf(data: Any, reader: SampleReader) -> list[ServiceSample]:
 
 
 def _read_list(body: Mapping[str, Any], name: str) -> list[Any] | None:
+    """Return the list under a key; a text alone is a list of one; None for anything else."""
     value = body.get(name)
     if isinstance(value, str):
         return [value]
@@ -189,6 +194,8 @@ def _read_list(body: Mapping[str, Any], name: str) -> list[Any] | None:
 
 def split_query(query: Any, prompt: Any, end_tokens: Sequence[str]) -> tuple[str, str | None]:
     """Return the response without end tokens, and its finish reason: "stop" if there was one, else None.
+
+    Raises InvalidInput if the query does not begin with the prompt, apart from a token before it.
 
     split_query("<s>Name a lake. West Lake.<|im_end|>", "Name a lake.", ["<|im_end|>"])     (" West Lake.", "stop")
     """
@@ -215,6 +222,7 @@ def split_query(query: Any, prompt: Any, end_tokens: Sequence[str]) -> tuple[str
     stripped = response.rstrip()
     if not stripped.endswith(tokens):
         return response, None
+    # There may be several: "<|im_end|>\n<|endoftext|>".
     while stripped.endswith(tokens):
         token = next(token for token in tokens if stripped.endswith(token))
         stripped = stripped[: -len(token)].rstrip("\n")
@@ -379,6 +387,6 @@ def _compute_means(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
         if isinstance(parts, Mapping):
             numbers |= parts
         for name, number in numbers.items():
-            if isinstance(number, int | float) and abs(number) <= _LARGEST_MEANT:
+            if isinstance(number, int | float) and abs(number) <= _LARGEST_AVERAGED:
                 values.setdefault(f"mean/{name}", []).append(number)
     return {name: fsum(numbers) / len(numbers) for name, numbers in values.items()}

@@ -212,7 +212,8 @@ _INCLUDE_BARE = pattern(
     _match_bare_words("bare_4"),
     r"\s+(?:appears?|shows? up|occurs?|(?:is|are) (?:used|included|mentioned|present))\b",
 )
-# What stands around a match and shows that the word is not simply required:
+# What stands around a match and shows that the word is not simply required: "end with the word ⟨s0⟩", "do not include
+# the word ⟨s0⟩", "the column must contain ⟨s0⟩".
 _CLAUSE_BOUNDARY = re.compile(r"[.;,]|\band\b")
 _BEGINNING_OR_END = pattern(r"\b(?:end|finish|conclude|start|begin)\w*\b")
 _NOT_BEFORE = pattern(rf"\b{NOT}\s+(?:\w+\s){{0,3}}$")
@@ -233,7 +234,10 @@ _POSTSCRIPT_MARKERS = ("P.S.", "P.P.S", "P.S", "P.P.S.", "PS")
 def _find_included(
     sentence: Sentence, counted: Collection[str], forbidden: Sequence[str]
 ) -> list[str]:
-    """Return the words that must appear, without those that are counted or forbidden."""
+    """Return the words that must appear, without those that are counted or forbidden.
+
+    Bare words are read only if no quoted ones are found.
+    """
     text = sentence.text
     included: list[str] = []
     for include_pattern in (_INCLUDE, _INCLUDE_STRING):

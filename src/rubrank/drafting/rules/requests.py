@@ -105,7 +105,8 @@ def is_request(sentence: Sentence) -> bool:
 
 # ---- what a sentence only speaks of --------------------------------------------------------------------------------
 
-# "a story about a boy who was told to write 100 words": what the story tells
+# "a story about a boy who was told to write 100 words": what the story tells. It needs "about" or the like, and then
+# "who"; between them there is no word with which a request about the response could begin.
 _STORY = pattern(
     r"\b(?:about|between|where|featuring)\s+(?:(?!\b(?:with|using|in at|that has|that have)\b)[^.,;:⟨]){0,60}?",
     # The story ends where the request goes on: "… who sails in at least 300 words".
@@ -168,7 +169,9 @@ _PARTS_EARLIER = pattern(
 
 
 def is_about_a_part(text: str, start: int, end: int) -> bool:
-    """Is the clause around a quantity about parts of the response, as in "each section has 50 words"?
+    """Is a quantity about parts of the response, as in "each section has 50 words"?
+
+    Looks at the words of its clause, and at all text before it for a "for each …" that still applies.
 
     start, end: where the quantity is in the text.
     """

@@ -7,9 +7,10 @@
         after_each=score_trajectories("reward.yaml"),
     )
 
-ART passes one `TrajectoryGroup`, whose trajectories answer the same query; trajectories that failed are not in it. The
-`metadata` of the group, and of its first trajectory, are the row: the query's own `rubric` as JSON text (ART keeps
-plain values there), reference answers. The conversation of a trajectory is its answer, tool calls included.
+ART passes one `TrajectoryGroup`, whose trajectories answer the same query; trajectories that failed are not in it. What
+is known about the query is read from the `metadata` of the group and of its first trajectory: reference answers, or the
+query's own `rubric` as JSON text, because ART keeps only plain values there. The conversation of a trajectory after the
+prompt is its answer, tool calls included.
 
 ART gets the same group. Its trajectories have the rubric's rewards; those that the rollouts set themselves are kept as
 the metric `independent_reward`. A trajectory without any score gets the mean of its group.
@@ -70,14 +71,18 @@ def score_trajectories(
 
 
 def _split_conversation(trajectory: Any) -> tuple[list[Any], list[Any]]:
-    """Return the messages of the prompt, and those after it."""
+    """Return the messages of the prompt, and those after it.
+
+    ART mixes messages with the choices of chat completions, each of which holds a message of the policy.
+    """
     messages = []
     for item in trajectory.messages_and_choices:
-        message = getattr(item, "message", None)  # a choice holds a message
+        message = getattr(item, "message", None)
         if message is None:
             messages.append(item)
         else:
             data = message.model_dump(exclude_none=True)
+            # Servers use either name.
             reasoning = data.get("reasoning_content") or data.get("reasoning")
             messages.append({**data, "reasoning_content": reasoning})
     return split_prompt(messages)
@@ -89,6 +94,7 @@ def _read_completion(trajectory: Any) -> Completion:
     choices = [item for item in trajectory.messages_and_choices if hasattr(item, "finish_reason")]
     last_choice = choices[-1] if choices else None
     token_logprobs = getattr(getattr(last_choice, "logprobs", None), "content", None)
+    # The number of tokens is counted in the log-probabilities; without them, a rollout may have reported it.
     tokens: int | None
     if token_logprobs:
         tokens = len(token_logprobs)

@@ -98,6 +98,7 @@ class RubricAgent:
     ) -> dict[str, Any]:
         """Return the executor's output, with the reward of the sample among its siblings."""
         siblings, member = await self._join_siblings(prompt, label, sampling_params)
+        # Sample and grade this response. The call that finishes last also fuses the scores of the group.
         try:
             output = await super().execute(  # type: ignore[misc]
                 prompt, label, sampling_params, max_length, hf_tokenizer, llm_engine, images=images
@@ -126,6 +127,7 @@ class RubricAgent:
                 else:
                     siblings.result.cancel()
             raise
+        # Shielded, because cancelling one call must not cancel the future that its siblings wait for.
         result = await asyncio.shield(siblings.result)
         reward = fill_unknown(result.flat())[member]
         logs = {name: result.metrics[name] for name in _LOGGED_METRICS}
@@ -153,7 +155,11 @@ class RubricAgent:
 def read_completion(
     output: dict[str, Any], sampling_params: Any, max_length: int, tokenizer: Any
 ) -> Completion:
-    """Return every turn of the policy as a message. What the environment said between them is left out."""
+    """Return every turn of the policy as a message, with the finish reason and the tokens of the last turn.
+
+    output: what OpenRLHF's executor returned; `action_ranges` are the (start, end) of the turns in its tokens.
+    What the environment said between the turns is left out.
+    """
     tokens = output["observation_tokens"]
     messages = []
     for start, end in output["action_ranges"]:

@@ -41,6 +41,8 @@ class RubricGroupBuilder:
     renderer: decodes actions; not needed with `completion_of`.
     row: what else is known about the query: its `rubric`, reference answers.
     step: the step of the run, such as the index of the batch. train: False for an evaluation.
+    rubric_column: the key of `row` under which the query has its own rubric.
+    completion_of: (trajectory, environment) → messages; by default the renderer decodes the actions.
     """
 
     builder: Any
@@ -95,7 +97,10 @@ class RubricGroupBuilder:
         return [(reward, dict(result.metrics)) for reward in fill_unknown(result.flat())]
 
     def _read_completion(self, trajectory: Any, env: Any) -> Completion:
-        """Return the messages of a trajectory, with finish reason and tokens of its last action."""
+        """Return the messages of a trajectory, with finish reason and tokens of its last action.
+
+        In the cookbook's transitions, `ob` is an observation and `ac` the action that followed it, both as tokens.
+        """
         transitions = [transition for transition in trajectory.transitions if transition.ac.tokens]
         if self.completion_of is not None:
             content = to_messages(self.completion_of(trajectory, env))
@@ -117,5 +122,6 @@ class RubricGroupBuilder:
         reason = normalize_finish_reason(getattr(action, "stop_reason", None))
         if reason is None and self.renderer is not None:
             _, has_ended = self.renderer.parse_response(action.tokens)
+            # Anything else than True or False leaves the reason unknown.
             reason = {True: "stop", False: "length"}.get(has_ended)
         return Completion(content, reason, action.tokens, opened=opened)

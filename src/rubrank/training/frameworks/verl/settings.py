@@ -1,4 +1,4 @@
-"""verl's configuration and rows, read for rubrank. Imports nothing of verl.
+"""Read verl's configuration and the rows of its dataset. Imports nothing of verl, so it works and is tested without.
 
     python -m rubrank.training.verl … +rubrank.rubric=rubric.yaml +rubrank.rule=rlvr2+ +rubrank.records=records.jsonl
 
@@ -38,6 +38,7 @@ _USUAL_COLUMNS = ("data_source", "ability", "reward_model", "extra_info", *INSTR
 _LENGTH_PLACES = ("actor_rollout_ref.rollout.response_length", "data.max_response_length")
 _GRADING_OPTIONS = ("rubric", "judges", "workers", "cache", "thinking", "imports")
 _ABSENT = object()
+"""What `_get_at` returns for a place that a row does not have; None may be a value."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class Settings:
     rubric_column: where a row has its own rubric, such as "extra_info.rubric". None: the first of "rubric",
         "extra_info.rubric", "reward_model.rubric" that it has, else `instruction_id_list` and `kwargs`.
     columns: further columns of the dataset, for verifiers; `extra_info` and `reward_model` are always passed.
-    timeout, keep: of the barrier (`rubrank.training.barrier`). A group waits for its slowest rollout.
+    timeout, keep: seconds, of the barrier (`rubrank.training.barrier`), where a group waits for its slowest rollout.
     fusing: set by our trainer, to tell the reward workers that the trainer fuses their scores.
     saving: set by our trainer, to tell the reward workers that it saves a checkpoint if the judges fail.
     """
@@ -62,7 +63,10 @@ class Settings:
 
     @classmethod
     def read(cls, config: Any) -> Self:
-        """Read verl's configuration; unknown keys are refused."""
+        """Read the section `rubrank` of verl's configuration; a key that is null counts as left out.
+
+        Raises UnknownName for an unknown key, and InvalidInput for a wrong value.
+        """
         section = to_plain_data(config.get("rubrank") or {})
         section = {name: value for name, value in section.items() if value is not None}
         known_keys = {*RewardConfig.model_fields, *_OWN_KEYS}
@@ -125,7 +129,10 @@ class Settings:
     def check_rows(
         self, engine: RewardEngine, rows: Iterable[Mapping[str, Any]], where: str
     ) -> int:
-        """Check the rubric of every row before anything is loaded; returns how many rows there are."""
+        """Check the rubric of every row, before models are loaded, and return how many rows there are.
+
+        where: the name of the dataset in errors. Raises InvalidInput for the first wrong rubric.
+        """
         return engine.check_rubrics(
             (self.find_rubric(to_plain_data(row)), f"{where}, row {number}")
             for number, row in enumerate(rows, start=1)
@@ -139,6 +146,7 @@ class Settings:
         The contents of `extra_info` and `reward_model`, except rubrics, and the columns of the settings are metadata.
         """
         metadata: dict[str, Any] = {}
+        # Later entries replace earlier ones of the same name.
         for holder in (row.get("reward_model"), row.get("extra_info")):
             if isinstance(holder, Mapping):
                 metadata |= holder
@@ -170,6 +178,7 @@ class ResponseReader:
         self.end_ids = find_end_token_ids(tokenizer)
         self.max_tokens = find_token_limit(config)
         template_options = _get_setting(config, "data.apply_chat_template_kwargs")
+        # The tag of thoughts, such as "<think>", that the template puts before a response; None without one.
         self.opened = find_template_opening_tag(tokenizer, **to_plain_data(template_options or {}))
 
     def read_rollout(self, row: Mapping[str, Any], ids: Any, where: str) -> Rollout:
@@ -208,7 +217,10 @@ def _get_setting(config: Any, place: str) -> Any:
 
 
 def read_step(row: Mapping[str, Any], meta: Any) -> int | None:
-    """Return the step of a row; None: unknown. Asynchronous recipes of verl put it into `meta` (meta_info)."""
+    """Return the step of a row; None if it is unknown: absent, or negative.
+
+    meta: verl's meta_info, where its asynchronous recipes put the step.
+    """
     step = row.get("global_steps")
     if step is None and isinstance(meta, Mapping):
         step = meta.get("global_steps")
@@ -216,7 +228,7 @@ def read_step(row: Mapping[str, Any], meta: Any) -> int | None:
 
 
 def is_held_out(row: Mapping[str, Any]) -> bool:
-    """Whether the row says that it is not trained on; verl's datasets have `extra_info.split`."""
+    """Does the row say that it is not trained on? verl's datasets have `extra_info.split`: "train", "test" …"""
     split = _get_at(row, "extra_info.split")
     return isinstance(split, str) and split.lower() not in ("train", "training")
 
@@ -232,7 +244,7 @@ def _get_at(row: Mapping[str, Any], place: str) -> Any:
 
 
 def to_plain_data(value: Any) -> Any:
-    """Configurations, arrays and tensordict's stacks as dicts, lists and numbers."""
+    """Return configurations, arrays and tensordict's stacks as dicts, lists and numbers, at every depth."""
     if isinstance(value, Mapping):
         return {name: to_plain_data(item) for name, item in value.items()}
     if hasattr(value, "tolist"):  # numpy's arrays and numbers, tensors, tensordict's stacks
