@@ -64,6 +64,7 @@ def read_frame(owner: str, frame: Any, groups: Any, criteria: Any, attributes: A
         attribute_names = [attributes]
     elif isinstance(attributes, list | tuple) and all(isinstance(a, str) for a in attributes):
         attribute_names = list(attributes)
+    # Those that are not criteria: attributes, and later the group.
     other_columns = list(attribute_names)
     for name in attribute_names:
         if name not in columns:

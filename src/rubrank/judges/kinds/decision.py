@@ -15,7 +15,8 @@ or self-hosted, is called by the System One protocol:
     {"answers": {"Tone": {"type": "noul", "noul": 0.83},
                  "Depth": {"type": "score", "score": 1.6, "probabilities": {"0": 0.1, …}}}}
 
-Each criterion becomes an entry of `questions`, whose type follows from the scale of the criterion:
+Each criterion becomes an entry of `questions`, whose type follows from the scale of the criterion. (A `Question` in
+the code is something larger: a group of rollouts and all criteria that they are judged on.)
 
     may be declined                   choice: one option for each level, and "cannot be judged"
     more than ten levels              choice: one option for each level
@@ -302,9 +303,9 @@ def _read_answer(answer: Any, entry: _RequestEntry, expected: bool) -> Verdict:
         probabilities = _read_probabilities(answer, entry)
     except (InvalidInput, TypeError, ValueError) as error:
         return missing(f"unusable answer: {error}")
-    undecided = probabilities.pop(_CANNOT_JUDGE, 0.0)
-    if undecided > max(probabilities.values()):
-        return Declined(None, f"the judge cannot tell: {undecided:.0%} for {_CANNOT_JUDGE!r}")
+    cannot_judge = probabilities.pop(_CANNOT_JUDGE, 0.0)
+    if cannot_judge > max(probabilities.values()):
+        return Declined(None, f"the judge cannot tell: {cannot_judge:.0%} for {_CANNOT_JUDGE!r}")
     total = math.fsum(probabilities.values())
     if not total > 0.0:
         return missing("unusable answer: no probability on any level")
@@ -312,12 +313,14 @@ def _read_answer(answer: Any, entry: _RequestEntry, expected: bool) -> Verdict:
     distribution: Distribution = tuple(
         (value, probabilities[option] / total) for value, option in levels
     )
-    if expected or not entry.criterion.value_domain.values:
+    is_range = not entry.criterion.value_domain.values
+    if expected or is_range:
         value = mean_of(distribution)
     else:
         value = most_probable(distribution, entry.criterion.direction == "higher")
     likeliest = sorted(distribution, key=lambda pair: -pair[1])[:5]
-    return Verdict(value, ", ".join(f"{level:g}: {p:.2f}" for level, p in likeliest), distribution)
+    reason = ", ".join(f"{level:g}: {probability:.2f}" for level, probability in likeliest)
+    return Verdict(value, reason, distribution)
 
 
 def _read_probabilities(answer: Mapping[str, Any], entry: _RequestEntry) -> dict[str, float]:
