@@ -228,3 +228,9 @@ def test_a_verifier_of_ones_own_server_says_the_same(schema, monkeypatch, agent)
     assert (getattr(lost, "_ng_failure_class", None) or (lost.model_extra or {}).get("_ng_failure_class")) == (
         "judge_failed" if agent else None
     )
+
+
+def test_a_criterion_called_reward_does_not_replace_the_mean_reward():
+    row = {"reward": 0.75, "reward_components": {"reward": 0.0, "Facts": 1.0}}
+    metrics = aggregate_metrics({"verify_responses": [row]})["agent_metrics"]
+    assert (metrics["mean/reward"], metrics["mean/Facts"]) == (0.75, 1.0)

@@ -383,9 +383,8 @@ def _compute_means(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
         if row.get("mask_sample"):
             continue
         parts = row.get("reward_components")
-        numbers = {"reward": row.get("reward")}
-        if isinstance(parts, Mapping):
-            numbers |= parts
+        numbers = dict(parts) if isinstance(parts, Mapping) else {}
+        numbers["reward"] = row.get("reward")  # last: a criterion may be called "reward" too
         for name, number in numbers.items():
             if isinstance(number, int | float) and abs(number) <= _LARGEST_AVERAGED:
                 values.setdefault(f"mean/{name}", []).append(number)
