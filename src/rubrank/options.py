@@ -73,9 +73,11 @@ def read_options(
 ) -> _ModelT:
     """Validate options as a model. Raises InvalidInput, about `owner`, for an unknown name or a wrong value.
 
-    strict: do not read numbers from text.
+    page: the page of the documentation that errors refer to. strict: do not read numbers from text.
     """
-    check_keywords(owner, values, model.model_fields)
+    accepts_hyphens = issubclass(model, Options)
+    names = [name.replace("-", "_") if accepts_hyphens else name for name in values]
+    check_keywords(owner, names, model.model_fields)
     try:
         return model.model_validate(dict(values), strict=strict)
     except ValidationError as error:
@@ -416,7 +418,8 @@ class RewardOptions(Options):
         if "attenuate" not in attribute.model_fields_set:
             default = _parse_adjustment("adjust", self.adjust)
             share = default["attenuate"]
-            draw = default.get("draw", "fixed")
+            if "draw" not in attribute.model_fields_set:
+                draw = default.get("draw", "fixed")
         return None if share is None else (share, draw)
 
 

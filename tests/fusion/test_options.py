@@ -8,7 +8,19 @@ import numpy as np
 import polars
 import pytest
 
-from rubrank import RLVR2, FuseOptions, Gate, InvalidInput, RewardEngine, ScoreBatch, UnknownName, find_rule, fuse
+from rubrank import (
+    RLVR2,
+    FuseOptions,
+    Gate,
+    InvalidInput,
+    RewardEngine,
+    ScoreBatch,
+    UnknownName,
+    find_rule,
+    fuse,
+    utilities,
+)
+from rubrank.errors import UnknownOption
 from rubrank.fusion.options import make_fuse_rule, make_rule
 from rubrank.options import EngineOptions, GateOptions, RewardOptions
 
@@ -157,3 +169,22 @@ def test_a_rule_that_adds_scores_is_told_their_scales():
 def test_wrong_keywords_beside_a_rule(options, remedy):
     with pytest.raises(InvalidInput, match=remedy):
         fuse_frame(rule="gdpo", **options)
+
+
+def test_an_attribute_keeps_its_draw_with_the_common_adjustment():
+    options = RewardOptions(attributes=[{"name": "tokens", "draw": "uniform"}, "markdown"], adjust="attenuate:0.5")
+    assert [options.adjustment_of(attribute) for attribute in options.attributes] == [(0.5, "uniform"), (0.5, "fixed")]
+
+
+def test_keys_may_have_hyphens():
+    assert RewardOptions(**{"attribute-prior": 2}).attribute_prior == 2.0
+    with pytest.raises(UnknownOption, match="Did you mean 'attribute_prior'"):
+        RewardOptions(**{"atribute-prior": 2})
+
+
+def test_options_beside_a_rule_object_are_refused_by_name():
+    scores = [[1.0, 2.0], [2.0, 1.0]]
+    with pytest.raises(UnknownOption, match="outcomes must be left out: a rule object has its options already"):
+        fuse(scores, rule=find_rule("gdpo"), outcomes="soft")
+    with pytest.raises(UnknownOption, match=r"got 'rule'\.$"):
+        utilities(scores, rule="gdpo")

@@ -178,3 +178,10 @@ def test_a_superscript_in_a_file_name_is_no_number(tmp_path: Path) -> None:
     for name in ("a10.jsonl", "a9.jsonl", "\u00b2.jsonl"):
         (tmp_path / name).write_text("")
     assert [file.name for file in find_record_files(tmp_path)] == ["a9.jsonl", "a10.jsonl", "\u00b2.jsonl"]
+
+
+def test_a_line_with_a_lone_surrogate_that_breaks_off_is_named(tmp_path):
+    path = tmp_path / "r.jsonl"
+    path.write_text('{"group": "a\\ud800", "rew')
+    with pytest.raises(BadTable, match=r"r\.jsonl:1"):
+        list(read_records(path))

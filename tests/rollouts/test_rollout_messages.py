@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from pydantic import ValidationError
 
 from rubrank.errors import InvalidInput
 from rubrank.records.record import describe_texts
 from rubrank.rollouts.groups import read_groups
+from rubrank.rollouts.messages import convert_message
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.training.rollouts import rollout_of
 
@@ -112,3 +114,34 @@ def test_a_result_beside_the_function_of_a_call_is_kept_in_rows_and_in_rollouts(
     (group,) = read_groups([row])
     for rollout in (group.rollouts[0], Rollout.model_validate(row)):
         assert (rollout.tool_calls[0].result, rollout.tool_calls[0].error) == ("5 hits", True)
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ([{"title": "a"}, {"title": "b"}], '[{"title": "a"}, {"title": "b"}]'),  # results, not parts of a content
+        ([1, {"a": 2}], '[1, {"a": 2}]'),
+        ([{"type": "text", "text": "x"}, {"type": "image_url"}, "y"], "xy"),
+        ({"a": 1}, '{"a": 1}'),
+    ],
+)
+def test_what_a_tool_returned_is_not_lost(content, text):
+    assert convert_message({"role": "tool", "content": content})["content"] == text
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [
+        [{"name": "f", "arguments": "{}"}],
+        '[{"name": "f", "arguments": {}}]',
+        np.array([{"name": "f", "arguments": {}}], dtype=object),  # pandas
+    ],
+)
+def test_calls_in_every_form_of_a_table(calls):
+    message = {"role": "assistant", "content": "", "tool_calls": calls}
+    assert convert_message(message)["tool_calls"] == [{"name": "f", "arguments": {}}]
+
+
+def test_calls_that_are_no_list_stay_for_the_error():
+    message = {"role": "assistant", "content": "", "tool_calls": 5}
+    assert convert_message(message)["tool_calls"] == 5

@@ -89,6 +89,14 @@ def test_a_criterion_becomes_a_gate_and_a_gate_is_switched_off(record_of: Any) -
     assert again.reward == pytest.approx([1.0, 0.5, 0.0])
 
 
+def test_watching_a_criterion_adds_no_gate(record_of: Any) -> None:
+    record = record_of({"A": [1.0, 0.2, 0.0], "B": [0.0, 1.0, 1.0]}, [0.5, 1.0, 0.0], rule="gdpo")
+    changed = fuse_changed(record, Changes(layers={"B": "watch"}))
+    assert changed.record.rule == "gdpo"
+    left_out = fuse_changed(record, Changes(weights={"B": 0.0}))
+    assert changed.record.reward == pytest.approx(left_out.record.reward)
+
+
 def test_weight_zero_leaves_a_criterion_out_but_not_all(record_of: Any) -> None:
     record = record_of({"A": [1.0, 0.0], "B": [0.0, 1.0]}, [0.5, 0.5], rule="weighted-mean+")
     assert fuse_changed(record, Changes(weights={"B": 0.0})).record.reward == pytest.approx([1.0, 0.0])

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from functools import lru_cache
+from reprlib import repr as brief
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -151,8 +152,15 @@ def _fuse_arrays(
         # an empty list means no control, as `attributes: []` does in files
         arrays["attributes"] = None
     if rule is not None and not isinstance(rule, str):
-        if options:  # a rule object has its constants already
-            raise UnknownOption.of(owner, "keyword", next(iter(options)), arrays)
+        if options:
+            name = next(iter(options))
+            raise UnknownOption(
+                owner,
+                name,
+                allowed="left out: a rule object has its options already",
+                got=brief(options[name]),
+                remedy="Set it on the rule, or pass the name of a rule.",
+            )
         return apply_rule(find_rule(rule), ScoreBatch.of_arrays(scores, **arrays, owner=owner))
     if isinstance(rule, str):
         named_rule = _find_named_rule(owner, rule, arrays, options)
@@ -160,7 +168,9 @@ def _fuse_arrays(
 
     for name in options:
         if name not in _RLVR2_OPTIONS:
-            allowed_names = sorted({*arrays, *_RLVR2_OPTIONS, "rule"})
+            # `utilities` is RLVR²'s alone; only `fuse` has a keyword `rule`.
+            keywords = {*arrays, *_RLVR2_OPTIONS} | ({"rule"} if owner == "fuse" else set())
+            allowed_names = sorted(keywords)
             raise UnknownOption.of(owner, "keyword", name, allowed_names)
     if arrays["attributes"] is not None:
         options.setdefault("adjust", "remove")

@@ -272,8 +272,8 @@ class Gated:
     grade A: docs/gates.md. `gate` holds the options; its criteria come from the batch.
 
     A factor below 1 would *raise* a negative number. The values of a rule that is not bounded (advantages, logarithms,
-    counts) are therefore stretched to [0, 1] within each group first. `value_M` of the result is still the rule's own
-    number, and `details["stretched"]` is what was gated. A group whose rubric has no gate keeps the rule's values.
+    counts) are therefore stretched to [0, 1] within each group first, also in a group without gate criteria. `value_M`
+    of the result is still the rule's own number, and `details["stretched"]` is what was gated.
     Penalties (the layer "low_quality") act through the factor, and are not ranked.
     Missing: a missing score is ignored; `Gate(missing="fail")` treats it as the worst score.
     """

@@ -300,8 +300,12 @@ def parse_record(line: str, where: str) -> GroupRecord:
         except ValidationError as error:
             if "\\ud" not in line or error.errors()[0]["type"] != "json_invalid":
                 raise
-            # Only Python's own parser accepts lone surrogates.
-            record = GroupRecord.model_validate(json.loads(line))
+            # Only Python's own parser accepts lone surrogates. If it refuses the line too, the first error stands.
+            try:
+                data = json.loads(line)
+            except ValueError:
+                raise error from None
+            record = GroupRecord.model_validate(data)
     except ValidationError as error:
         first = error.errors()[0]
         raise BadTable(

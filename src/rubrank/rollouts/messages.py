@@ -40,10 +40,8 @@ def are_messages(value: Any) -> bool:
 
 def find_reasoning(message: Mapping[str, Any]) -> str | None:
     """Return the reasoning that a chat message has in a separate field; None if there is none."""
-    for name in (
-        "reasoning_content",
-        *COLUMNS["reasoning"],
-    ):  # the usual names; chat APIs have the first
+    # Chat APIs use the first name; the others are those of columns.
+    for name in ("reasoning_content", *COLUMNS["reasoning"]):
         text = message.get(name)
         if isinstance(text, str) and text:
             return text
@@ -59,10 +57,15 @@ def convert_message(message: Row) -> dict[str, Any]:
     role = message["role"]
     content = _join_content(message.get("content"))
     if role == "tool" and not isinstance(content, str):
-        content = str(content)
+        content = json.dumps(content, ensure_ascii=False, default=str)
     converted = {"role": "user" if role == "human" else role, "content": content}
-    if message.get("tool_calls"):
-        converted["tool_calls"] = convert_tool_calls(message["tool_calls"])
+    calls = message.get("tool_calls")
+    if hasattr(calls, "tolist"):
+        calls = calls.tolist()
+    calls = parse_json_cell(calls)
+    if calls:
+        is_list = isinstance(calls, list | tuple)
+        converted["tool_calls"] = convert_tool_calls(calls) if is_list else calls
     reasoning = find_reasoning(message)
     if reasoning is not None:
         converted["reasoning"] = reasoning
@@ -127,14 +130,14 @@ def _join_content(content: Any) -> Any:
             return content["text"]  # one part that should be in a list
         return json.dumps(content, ensure_ascii=False, default=str)
     if isinstance(content, list | tuple):
-        texts = []
-        for part in content:
-            if isinstance(part, Mapping):
-                texts.append(
-                    part.get("text") or ""
-                )  # images and other parts without text count as nothing
-            else:
-                texts.append(part)
-        if all(isinstance(text, str) for text in texts):
-            return "".join(texts)
+        are_parts = all(
+            isinstance(part, str)
+            or (isinstance(part, Mapping) and ("type" in part or "text" in part))
+            for part in content
+        )
+        if are_parts:
+            # Images and other parts without text count as nothing.
+            texts = [part if isinstance(part, str) else part.get("text") or "" for part in content]
+            if all(isinstance(text, str) for text in texts):
+                return "".join(texts)
     return content

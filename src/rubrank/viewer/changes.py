@@ -117,7 +117,8 @@ def fuse_changed(record: GroupRecord, changes: Changes) -> ChangedGroup:
         shrunk = to_array(record.shrunk, _find_gamma_shape(record))
         if not (shrunk > 0.0).any():
             notes.append("λ changes nothing: no attribute has a positive influence on a criterion.")
-    if changes.layers and not isinstance(rule, Gated):
+    needs_gate = bool({"global_quality", "low_quality"} & set(changes.layers.values()))
+    if needs_gate and not isinstance(rule, Gated):
         rule = Gated(rule)
         notes.append(f"A gate was added to the rule: {rule.name}.")
     changed_fields = _find_changed_fields(record, changes)
