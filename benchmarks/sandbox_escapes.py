@@ -118,10 +118,11 @@ ATTACKS: dict[str, str] = {
     "flags by file_setattr": _LIBC
     + "r = c.syscall(469, -100, FILE.encode(), bytes(24), 24, 0); out() if r == 0 or os.stat(FILE).st_ctime_ns != CHANGED else None",
     "flags of our own packages": "import glob as g\nfor p in KEPT:\n    try: d = os.open(p, os.O_RDONLY)\n    except OSError: continue\n    b = fcntl.ioctl(d, 0x80086601, bytes(8)); fcntl.ioctl(d, 0x40086602, bytes([b[0] | 0x40]) + b[1:]); out()",
-    "file truncated by reading": "os.open(FILE, os.O_RDONLY | os.O_TRUNC); out()",
+    # Access mode 3 is neither reading nor writing, and still truncates.
+    "file truncated by reading": "for access in (os.O_RDONLY, 3):\n    try: os.open(FILE, access | os.O_TRUNC); out()\n    except OSError: pass",
     "file truncated by openat2": _LIBC
     + "import struct; r = c.syscall(437, -100, FILE.encode(), struct.pack('=QQQ', os.O_RDONLY | os.O_TRUNC, 0, 0), 24); out() if r >= 0 else None",
-    "our own packages truncated": "for p in KEPT:\n    try: os.close(os.open(p, os.O_RDONLY | os.O_TRUNC))\n    except OSError: pass\n    try: os.truncate(p, 3)\n    except OSError: pass\n    if os.stat(p).st_size != 5: out()",
+    "our own packages truncated": "for p in KEPT:\n    for access in (os.O_RDONLY, 3):\n        try: os.close(os.open(p, access | os.O_TRUNC))\n        except OSError: pass\n    try: os.truncate(p, 3)\n    except OSError: pass\n    if os.stat(p).st_size != 5: out()",
     "folder watched": _LIBC
     + "i = c.inotify_init(); r = c.inotify_add_watch(i, os.path.dirname(FILE).encode(), 0xfff); out() if i >= 0 and r >= 0 else None",
     "list of Unix sockets": "if SOCKET in open('/proc/net/unix').read(): out()",

@@ -49,6 +49,34 @@ def test_the_attacks_work_where_nothing_stands_in_their_way(monkeypatch):
             assert attacks.escapes(name, there), name
 
 
+_TRUNCATE_UNDER_THE_FILTER = """
+import ctypes, os, sys
+from rubrank.verifiers.shared.inside import filters, kernel
+kernel.libc.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+if not filters.install(filters.build_own_user_filter(kernel.find_machine(), protect_content=True)):
+    sys.exit("no filters")
+for access in range(4):
+    try:
+        os.close(os.open(sys.argv[1], access | os.O_TRUNC))
+        print("opened")
+    except PermissionError:
+        print("refused")
+"""
+
+
+def test_truncating_needs_the_right_to_write(tmp_path):
+    """Old Landlock checks only reading and writing. Access mode 3, which is neither, truncated any file."""
+    file = tmp_path / "file"
+    file.write_text("content")
+    command = [sys.executable, "-c", _TRUNCATE_UNDER_THE_FILTER, str(file)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    if "no filters" in done.stderr:
+        pytest.skip("this kernel has no filters")
+    read, write, read_and_write, neither = done.stdout.split()
+    assert (read, neither) == ("refused", "refused")
+    assert (write, read_and_write) == ("opened", "opened")  # Landlock decides about these
+
+
 def test_check_finds_open_walls(monkeypatch):
     if sandbox.find_isolation():
         assert check().safe

@@ -8,6 +8,13 @@
 
 A program is a sequence of steps of 8 bytes (classic BPF). It loads a word of the system call, its number or an
 argument, compares it, jumps forward, and ends with an action: allow, or fail with an error number.
+
+The kernel describes a system call to the program in 64 bytes, `struct seccomp_data`. A load reads 4 of them:
+
+    byte   0        4        8                     16           24         56           64
+           | number | arch   | address of the call | argument 0 |    …     | argument 5 |
+
+On both architectures here the low half of an argument comes first, so that a load at its offset reads the low 32 bits.
 """
 
 from __future__ import annotations
@@ -17,7 +24,13 @@ import os
 import struct
 from collections.abc import Iterable
 
-from rubrank.verifiers.shared.inside.kernel import NEW_ANY, PR_SET_SECCOMP, Machine, libc
+from rubrank.verifiers.shared.inside.kernel import (
+    ARCH_X86_64,
+    NEW_ANY,
+    PR_SET_SECCOMP,
+    Machine,
+    libc,
+)
 
 # Operations of classic BPF.
 _LOAD = 0x20  # a word of the system call
@@ -26,6 +39,18 @@ _AT_LEAST = 0x35
 _ANY_BIT = 0x45  # jump if any of these bits is set
 _MASK = 0x54  # the loaded word
 _RETURN = 0x06  # end with an action
+# Offsets in seccomp_data, in bytes.
+_NUMBER_OFFSET = 0
+_ARCH_OFFSET = 4
+_ARGUMENTS_OFFSET = 16
+_ARGUMENT_BYTES = 8
+# Actions with which a program ends (SECCOMP_RET_…).
+_KILL_PROCESS = 0x80000000
+_FAIL_WITH_ERROR = 0x00050000  # the low 16 bits are the error number
+_ALLOW_CALL = 0x7FFF0000
+_SECCOMP_MODE_FILTER = 2  # for prctl(2)
+_X32_BIT = 0x40000000  # in the numbers of the second set of system calls of x86-64
+_SIGNAL_BITS = 0xFF  # of the flags of clone: the signal that the parent gets when the child ends
 # Error numbers: not permitted; no such system call, on which C libraries try an older one.
 _EPERM = 1
 _ENOSYS = 38
@@ -81,8 +106,11 @@ _IOCTL_REFUSED = (
     # FS_IOC_SETVERSION, FS_IOC_ENABLE_VERITY
     *(0x40087602, 0x40047602, 0x40806685),
 )
-_READ_AND_TRUNCATE = 0o1000  # O_RDONLY | O_TRUNC
-_ACCESS_AND_TRUNCATE = 0o1003
+# Flags of open(2). Access mode 3 is undocumented: neither reading nor writing, for calls of ioctl alone.
+_TRUNCATE = 0o1000
+_ACCESS_MODES = 0o3
+_READ_ONLY = 0
+_NO_ACCESS = 3
 
 
 def _step(code: int, value: int, yes: int = 0, no: int = 0) -> bytes:
@@ -92,15 +120,16 @@ def _step(code: int, value: int, yes: int = 0, no: int = 0) -> bytes:
 
 def _fail_call(number: int) -> bytes:
     """Skip the system call and return an error number; with 0 it seems to succeed."""
-    return _step(_RETURN, 0x00050000 | number)
+    return _step(_RETURN, _FAIL_WITH_ERROR | number)
 
 
-_ALLOW = _step(_RETURN, 0x7FFF0000)
+_ALLOW = _step(_RETURN, _ALLOW_CALL)
 _REFUSE = _fail_call(_EPERM)
 
 
 def _load_argument(index: int) -> bytes:
-    return _step(_LOAD, 16 + 8 * index)
+    """Load the low 32 bits of an argument, counted from 0."""
+    return _step(_LOAD, _ARGUMENTS_OFFSET + _ARGUMENT_BYTES * index)
 
 
 def _match_call(number: int, *body: bytes) -> list[bytes]:
@@ -129,14 +158,14 @@ def _refuse_only(number: int, index: int, *values: int) -> list[bytes]:
 def _start_filter(machine: Machine) -> list[bytes]:
     """Kill the process if it calls in the way of another architecture, then load the number of the system call."""
     steps = [
-        _step(_LOAD, 4),
+        _step(_LOAD, _ARCH_OFFSET),
         _step(_EQUAL, machine.arch, 1, 0),
-        _step(_RETURN, 0x80000000),
-        _step(_LOAD, 0),
+        _step(_RETURN, _KILL_PROCESS),
+        _step(_LOAD, _NUMBER_OFFSET),
     ]
-    if machine.arch == 0xC000003E:
+    if machine.arch == ARCH_X86_64:
         # x86-64 has a second set of numbers (x32) for the same calls, which would bypass our lists.
-        steps += [_step(_AT_LEAST, 0x40000000, 0, 1), _REFUSE]
+        steps += [_step(_AT_LEAST, _X32_BIT, 0, 1), _REFUSE]
     return steps
 
 
@@ -151,8 +180,10 @@ def build_main_filter(machine: Machine) -> bytes:
         steps += _match_call(call, _REFUSE)
     # clone3, whose flags a filter cannot see: the C library falls back to clone.
     steps += _match_call(calls["clone3"], _fail_call(_ENOSYS))
+    # NEWTIME lies among the bits that clone takes for the signal, as in 17, SIGCHLD: only clone3 and unshare know it.
+    new_namespace = NEW_ANY & ~_SIGNAL_BITS
     steps += _match_call(
-        calls["clone"], _load_argument(0), _step(_ANY_BIT, NEW_ANY & ~0xFF, 0, 1), _REFUSE, _ALLOW
+        calls["clone"], _load_argument(0), _step(_ANY_BIT, new_namespace, 0, 1), _REFUSE, _ALLOW
     )
     steps += _refuse_only(calls["fcntl"], 1, *_FCNTL_REFUSED)
     steps += _refuse_only(calls["ioctl"], 1, *_IOCTL_REFUSED)
@@ -173,8 +204,9 @@ def build_main_filter(machine: Machine) -> bytes:
 def build_own_user_filter(machine: Machine, protect_content: bool) -> bytes:
     """Build the filter that protects limits, priorities and memory of other processes, and modes and owners of files.
 
-    protect_content: also refuse to cut files, which Landlock before version 3 allows. Opening a file to read it is
-    enough for that, so it is refused together with O_TRUNC; openat2 is refused because a filter cannot see its flags.
+    protect_content: also refuse to cut files, which Landlock before version 3 allows. Opening a file with O_TRUNC is
+    enough for that, so this is refused unless the file is opened for writing, about which Landlock decides. openat2 is
+    refused because a filter cannot see its flags.
     """
     calls = machine.calls
     steps = _start_filter(machine)
@@ -199,9 +231,8 @@ def build_own_user_filter(machine: Machine, protect_content: bool) -> bytes:
         steps += _match_call(calls["truncate"], _REFUSE)
         steps += _match_call(calls["openat2"], _fail_call(_ENOSYS))
         cuts = [
-            _step(_MASK, _ACCESS_AND_TRUNCATE),
-            _step(_EQUAL, _READ_AND_TRUNCATE, 0, 1),
-            _REFUSE,
+            _step(_MASK, _ACCESS_MODES | _TRUNCATE),
+            *_match_any((_READ_ONLY | _TRUNCATE, _NO_ACCESS | _TRUNCATE), _REFUSE),
             _ALLOW,
         ]
         steps += _match_call(calls["openat"], _load_argument(2), *cuts)
@@ -227,4 +258,4 @@ def install(code: bytes) -> bool:
     header = ctypes.create_string_buffer(
         struct.pack("@HP", len(code) // 8, ctypes.addressof(buffer))
     )
-    return libc.prctl(PR_SET_SECCOMP, ctypes.c_ulong(2), header, 0, 0) == 0
+    return libc.prctl(PR_SET_SECCOMP, ctypes.c_ulong(_SECCOMP_MODE_FILTER), header, 0, 0) == 0

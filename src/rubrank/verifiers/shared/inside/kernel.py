@@ -26,6 +26,9 @@ PR_SET_SECCOMP = 22
 PR_CAPBSET_DROP = 24
 PR_SUBREAPER = 36
 PR_SET_NO_NEW_PRIVS = 38
+# The kernel's names of architectures (AUDIT_ARCH_…).
+ARCH_X86_64 = 0xC000003E
+_ARCH_ARM64 = 0xC00000B7
 MOUNT_SETATTR = 442  # a system call with the same number on every architecture
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -92,9 +95,9 @@ def _read_calls(column: int) -> dict[str, int]:
 def find_machine() -> Machine | None:
     """Return the architecture of this machine; None if its system call numbers are not listed here."""
     if sys.platform == "linux" and platform.machine() == "x86_64":
-        return Machine(0xC000003E, _read_calls(0))
+        return Machine(ARCH_X86_64, _read_calls(0))
     if sys.platform == "linux" and platform.machine() == "aarch64":
-        return Machine(0xC00000B7, _read_calls(1))
+        return Machine(_ARCH_ARM64, _read_calls(1))
     return None
 
 
