@@ -6,6 +6,7 @@ import pytest
 
 from rubrank import Rollout, find_verifier
 
+PAIRS = [{"a": 1, "b": 2}, {"a": 2, "b": 3}]
 TABLE = [{"a": 1, "b": 2}]
 CASES = [
     ("DateMatch", "The treaty was signed on the 5th of June, 1944.", {"truth": "1944-06-05"}, 1),
@@ -29,6 +30,11 @@ CASES = [
     ("Ndcg", "```json\n[2, 1]\n```", {"relevance": {"2": 1, "1": 0}}, 1),
     ("Ndcg", "1. **b**: first\n2. **a**: second", {"ranking": ["b", "a"]}, 1),
     ("JsonMatch", f'{{"a": 1, "b": {10**400}}}', {"expected": {"a": 1, "b": 1.5}}, 0.5),
+    ("JsonMatch", "[[4, 3], [2, 1]]", {"expected": [[1, 2], [3, 4]], "order": "ignored"}, 1),
+    ("JsonMatch", "[2.00000000001, 1.00000000001]", {"expected": [1.0, 2.0], "order": "ignored"}, 1),
+    ("JsonMatch", "[0.5, 3, 1.00000000001]", {"expected": [1, 2, 3], "order": "ignored"}, 2 / 3),
+    ("JsonMatch", '[{"a": 2, "b": 9}, {"a": 1, "b": 8}]', {"expected": PAIRS, "order": "ignored"}, 0.5),
+    ("JsonMatch", '["b", null, {"c": 1}, 5]', {"expected": [5, "b", {"c": 1}], "order": "ignored"}, 0.75),
     ("DataMatch", "```csv\na;b\n1;2\n```", {"format": "csv", "expected": TABLE}, 1),
     ("DataMatch", "```csv\na\tb\n1\t2\n```", {"format": "csv", "expected": TABLE}, 1),
     ("DataMatch", 'a,b\n1,"x; y"', {"format": "csv", "expected": [{"a": 1, "b": "x; y"}]}, 1),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Annotated, Any
@@ -11,7 +11,7 @@ from pydantic import Field
 
 from rubrank.rollouts.rollout import Rollout
 from rubrank.verifiers.agentic.calls import write_call_key
-from rubrank.verifiers.shared.json_values import TooBig, are_equal, check_size, is_number
+from rubrank.verifiers.shared.json_values import TooBig, are_equal, check_size, make_sort_key
 from rubrank.verifiers.verifier import UNIT, Answer, missing, verifier
 
 _ABSENT = object()  # None is a value that a state may have
@@ -162,12 +162,12 @@ def _align_items(
 
     remaining: dict[Any, list[Any]] = {}  # key → the actual items that have it and no partner yet
     for item in actual:
-        remaining.setdefault(_make_sort_key(item_path, item, is_compared), []).append(item)
+        remaining.setdefault(make_sort_key(item, item_path, is_compared), []).append(item)
     paired_expected = []
     paired_actual = []
     only_expected = []
     for item in expected:
-        key = _make_sort_key(item_path, item, is_compared)
+        key = make_sort_key(item, item_path, is_compared)
         partners = remaining.get(key)
         if partners:
             paired_expected.append(item)
@@ -190,31 +190,6 @@ def _list_places(path: str, value: Any) -> Iterator[str]:
     elif isinstance(value, (list, tuple)):
         for child in value:
             yield from _list_places(f"{path}[*]", child)
-
-
-def _make_sort_key(path: str, value: Any, is_compared: Callable[[str], bool]) -> tuple[Any, ...]:
-    """Make a key that equal values share and by which values of different types can be sorted.
-
-    The first entry is the rank of the type, because Python refuses to compare a text with a number. Lists are sorted,
-    and places that are not compared are left out.
-    """
-    if isinstance(value, Mapping):
-        fields = []
-        for name in sorted(value, key=str):
-            place = f"{path}.{name}"
-            if is_compared(place):
-                fields.append((str(name), _make_sort_key(place, value[name], is_compared)))
-        return (4, tuple(fields))
-    if isinstance(value, (list, tuple)):
-        place = f"{path}[*]"
-        if not is_compared(place):
-            return (3, ())
-        return (3, tuple(sorted(_make_sort_key(place, item, is_compared) for item in value)))
-    if is_number(value):
-        return (0, value)
-    if isinstance(value, str):
-        return (1, value)
-    return (2, repr(value))
 
 
 def _shorten(value: Any) -> str:

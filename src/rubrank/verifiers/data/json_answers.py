@@ -1,6 +1,6 @@
 """JSON in answers: does it fit a schema, does it have the expected values?
 
-The JSON of an answer is the whole answer or the content of its last code fence. Neither the answer nor the schema is
+The JSON of an answer is the content of its last code fence that holds JSON, or else the whole answer. Neither the answer nor the schema is
 trusted: size, depth, steps and patterns are limited.
 """
 
@@ -19,8 +19,8 @@ from rubrank.verifiers.shared.json_values import (
     TooBig,
     check_size,
     is_number,
+    make_sort_key,
     parse_json,
-    write_canonical,
 )
 from rubrank.verifiers.verifier import BINARY, UNIT, Answer, missing, verifier
 
@@ -72,7 +72,7 @@ def json_schema(
     return problem is None, problem or "fits the schema"
 
 
-@verifier("JsonMatch", family="data", domain=UNIT, version=2)
+@verifier("JsonMatch", family="data", domain=UNIT, version=3)
 def json_match(
     rollout: Rollout,
     *,
@@ -87,7 +87,8 @@ def json_match(
     Half: one of two values right.
     Fails (0): no JSON; nothing right. Keys that were not asked for count as wrong values with `extra="counted"`.
     Missing: nothing expected, or too much to be compared.
-    Not covered: values that are equal only in meaning ("3" is not 3).
+    Not covered: values that are equal only in meaning ("3" is not 3); with `order="ignored"`, objects and lists that
+        differ by rounding in one value and clearly in another may be compared with the wrong partner.
     """
     reference = rollout.metadata.get("expected", _ABSENT) if expected is None else expected
     if reference is _ABSENT:
@@ -133,7 +134,7 @@ def count_leaves(
         elif isinstance(reference, (list, tuple)) and reference:
             items = list(value) if isinstance(value, (list, tuple)) else []
             if any_order:
-                items = _align_items(list(reference), items)
+                items = _align_items(list(reference), items, tolerance)
             stack += zip_longest(reference, items[: len(reference)], fillvalue=_ABSENT)
             unexpected += sum(map(_count_values, items[len(reference) :]))
         else:
@@ -143,22 +144,51 @@ def count_leaves(
     return right, total, unexpected
 
 
-def _align_items(expected: list[Any], actual: list[Any]) -> list[Any]:
-    """Move actual items to the places where equal items are expected; the others fill the gaps, then follow."""
-    places: dict[str, list[int]] = {}
-    for i, item in enumerate(actual):
-        places.setdefault(write_canonical(item), []).append(i)
+def _align_items(expected: list[Any], actual: list[Any], tolerance: float) -> list[Any]:
+    """Return the actual items in the order of the expected ones they are compared with; items left over follow.
+
+        expected [1, 2, 3], actual [3, 9, 1.0000000001] → [1.0000000001, 9, 3]
+
+    3 is equal, 1.0000000001 within the tolerance, and 9 fills the gap. Several gaps are filled in sorted order, because
+    items that differ in a single value are then often compared with each other. _ABSENT stands in gaps without an item.
+    """
+    remaining: dict[Any, list[Any]] = {}  # key → the actual items that have it and no partner yet
+    for item in actual:
+        remaining.setdefault(make_sort_key(item), []).append(item)
     aligned: list[Any] = [_ABSENT] * len(expected)
-    used = set()
-    for i, item in enumerate(expected):
-        equal_items = places.get(write_canonical(item))
-        if equal_items:
-            place = equal_items.pop(0)
-            used.add(place)
-            aligned[i] = actual[place]
-    rest = iter([item for i, item in enumerate(actual) if i not in used])
-    filled = [next(rest, _ABSENT) if item is _ABSENT else item for item in aligned]
-    return [*filled, *rest]
+    unequal: list[tuple[Any, int]] = []  # keys and places of expected items without an equal one
+    for place, item in enumerate(expected):
+        key = make_sort_key(item)
+        if remaining.get(key):
+            aligned[place] = remaining[key].pop()
+        else:
+            unequal.append((key, place))
+    unequal.sort()
+
+    # Numbers within the tolerance. Both sides are sorted, so numbers below the current one have no partner.
+    candidates = [(key, item) for key in sorted(remaining) for item in remaining[key]]
+    leftovers = []
+    gaps = []
+    next_candidate = 0
+    for key, place in unequal:
+        while next_candidate < len(candidates):
+            candidate_key, item = candidates[next_candidate]
+            if candidate_key > key or _is_same(expected[place], item, tolerance):
+                break
+            leftovers.append(item)
+            next_candidate += 1
+        if next_candidate < len(candidates) and _is_same(
+            expected[place], candidates[next_candidate][1], tolerance
+        ):
+            aligned[place] = candidates[next_candidate][1]
+            next_candidate += 1
+        else:
+            gaps.append(place)
+    leftovers += [item for _, item in candidates[next_candidate:]]
+
+    for place, item in zip(gaps, leftovers, strict=False):
+        aligned[place] = item
+    return aligned + leftovers[len(gaps) :]
 
 
 def _is_same(left: Any, right: Any, tolerance: float) -> bool:

@@ -28,7 +28,7 @@ _NUMBER = re.compile(r"[-+]?\d{1,15}(?:\.\d{1,15})?(?:[eE][-+]?\d{1,3})?")
 _YAML_ANCHOR_OR_ALIAS = re.compile(r"(?m)(?:^|[\s:\-,\[{])[&*][A-Za-z_]\w*(?=\s|$|[,\]}])")
 
 
-@verifier("DataMatch", family="data", domain=UNIT, version=3)
+@verifier("DataMatch", family="data", domain=UNIT, version=4)
 def data_match(
     rollout: Rollout,
     *,

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeAlias
 
 import re2
@@ -190,3 +190,31 @@ def _write_whole_numbers(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_write_whole_numbers(item) for item in value]
     return value
+
+
+def make_sort_key(
+    value: Any, path: str = "$", is_compared: Callable[[str], bool] = lambda path: True
+) -> tuple[Any, ...]:
+    """Make a key that equal values share and by which values of different types can be sorted.
+
+    The order inside lists does not matter: [1, 2.0] and [2, 1] share a key. Places that `is_compared` rejects are left
+    out; their paths begin with `path` and have "[*]" for every index ("$.orders[*].id").
+    """
+    # The first entry is the rank of the type, because Python refuses to compare a text with a number.
+    if is_number(value):
+        return (0, value)
+    if isinstance(value, str):
+        return (1, value)
+    if isinstance(value, (list, tuple)):
+        place = f"{path}[*]"
+        if not is_compared(place):
+            return (3, ())
+        return (3, tuple(sorted(make_sort_key(item, place, is_compared) for item in value)))
+    if isinstance(value, Mapping):
+        fields = []
+        for name in sorted(value, key=str):
+            place = f"{path}.{name}"
+            if is_compared(place):
+                fields.append((str(name), make_sort_key(value[name], place, is_compared)))
+        return (4, tuple(fields))
+    return (2, repr(value))
