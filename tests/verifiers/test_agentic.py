@@ -385,6 +385,21 @@ def test_renames_copies_and_missing_newlines():
         apply_patches(parse_diff(cut), {"x": "1\n"})
 
 
+def test_created_files_modes_and_notes_about_newlines_are_read_as_git_reads_them():
+    empty = "diff --git a/e b/e\nnew file mode 100644\nindex 0000000..e69de29\n"
+    assert apply_patches(parse_diff(empty + _new("y")), {}) == {"e": "", "y": "x\n"}
+    mode = "diff --git a/x b/x\nold mode 100644\nnew mode 100755\n"
+    assert apply_patches(parse_diff(mode), {"x": "1\n"}) == {"x": "1\n"}
+    hunk = "--- a/y\n+++ b/y\n@@ -1 +1 @@\n-1\n+2\n"
+    changed = apply_patches(parse_diff(mode + "diff --git a/y b/y\n" + hunk), {"x": "1\n", "y": "1\n"})
+    assert changed == {"x": "1\n", "y": "2\n"}
+    with pytest.raises(PatchError, match="x: no hunk"):
+        parse_diff("diff --git a/x b/x\nindex 1..2 100644\n")
+    german = "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-1\n\\ Kein Zeilenumbruch am Dateiende.\n+2\n"
+    assert apply_patches(parse_diff(german), {"x": "1"}) == {"x": "2\n"}
+    assert apply_patches(parse_diff(german + "\\ Kein Zeilenumbruch am Dateiende.\n"), {"x": "1"}) == {"x": "2"}
+
+
 def test_fuzz_lets_outer_context_differ():
     diff = "--- a/x\n+++ b/x\n@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n"
     with pytest.raises(PatchError):

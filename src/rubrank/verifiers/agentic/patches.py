@@ -27,7 +27,8 @@ _MODE_LINES = ("new file mode ", "deleted file mode ", "old mode ", "new mode ",
 _INVISIBLE = dict.fromkeys(
     [*range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF]
 )
-_NO_NEWLINE = "\\ No newline at end of file"
+# "\ No newline at end of file", in the language of the tool; git accepts any text of this length after "\ "
+_NO_NEWLINE = re.compile(r"\\ .{9,}")
 
 
 class PatchError(ValueError):
@@ -57,6 +58,26 @@ class FilePatch:
     hunks: list[Hunk] = field(default_factory=list)
     kind: str = ""
     """What git calls it: "rename", "copy" or "". Names can also differ without a rename ("x.orig" and "x")."""
+    changes_mode: bool = False
+    """Has git's header a new mode (chmod)? Such a patch needs no hunk. Modes themselves are not kept."""
+
+    @property
+    def is_unnamed(self) -> bool:
+        """Is neither name known? So it is below a git header from which the names cannot be told."""
+        return self.old is None and self.new is None
+
+
+class _StepBudget:
+    """The lines that all searches for moved hunks of one diff may look at together."""
+
+    def __init__(self) -> None:
+        self._steps_left = _MOST_STEPS
+
+    def spend(self, steps: int) -> None:
+        """Raises PatchError if fewer steps are left."""
+        self._steps_left -= steps
+        if self._steps_left < 0:
+            raise PatchError("the search for moved hunks takes too long")
 
 
 def parse_diff(diff: str) -> list[FilePatch]:
@@ -75,7 +96,7 @@ def parse_diff(diff: str) -> list[FilePatch]:
             )
             i += 2
         elif lines[i].startswith("@@ "):
-            if not patches or (patches[-1].old is None and patches[-1].new is None):
+            if not patches or patches[-1].is_unnamed:
                 raise PatchError(f"line {i + 1}: a hunk before any file name")
             i, hunk = _parse_hunk(lines, i)
             patches[-1].hunks.append(hunk)
@@ -84,11 +105,13 @@ def parse_diff(diff: str) -> list[FilePatch]:
             i += 1
         if hunk_count > _MOST_HUNKS:
             raise PatchError(f"more than {_MOST_HUNKS} hunks")
-    named_patches = [patch for patch in patches if patch.old is not None or patch.new is not None]
+    named_patches = [patch for patch in patches if not patch.is_unnamed]
     if not named_patches:
         raise PatchError("no file is named: '--- a/name' and '+++ b/name' are needed")
     for patch in named_patches:
-        if not patch.hunks and patch.old is not None and patch.new is not None and not patch.kind:
+        is_created_or_deleted = patch.old is None or patch.new is None
+        needs_hunk = not (is_created_or_deleted or patch.kind or patch.changes_mode)
+        if needs_hunk and not patch.hunks:
             raise PatchError(f"{patch.new}: no hunk")
         for name in (patch.old, patch.new):
             if name is not None:
@@ -98,17 +121,20 @@ def parse_diff(diff: str) -> list[FilePatch]:
 
 def _add_names(patches: list[FilePatch], old: str | None, new: str | None) -> None:
     """Add the names of a ---/+++ pair, which belong to the git header before them or begin a new file."""
-    # A git header whose names were ambiguous: the pair replaces it.
-    if patches and patches[-1].old is None and patches[-1].new is None and not patches[-1].hunks:
-        patches.pop()
     last = patches[-1] if patches else None
-    if last is not None and not last.hunks and {last.old, last.new} & {old, new}:
-        if not old:
-            last.old = None
-        if not new:
-            last.new = None
-    else:
-        patches.append(FilePatch(old, new))
+    if last is not None and not last.hunks:
+        # "diff --git p q r s": a header from which the names cannot be told. The pair replaces it.
+        if last.is_unnamed:
+            patches.pop()
+        # "diff --git a/x b/x", then "--- a/x" and "+++ b/x" or "/dev/null": the pair repeats a name of the header.
+        # None is no name: two files that are created one after the other have only that in common.
+        elif ({last.old, last.new} & {old, new}) - {None}:
+            if old is None:
+                last.old = None
+            if new is None:
+                last.new = None
+            return
+    patches.append(FilePatch(old, new))
 
 
 def check_name(name: str) -> None:
@@ -156,6 +182,8 @@ def _parse_git_header(lines: list[str], i: int) -> tuple[int, FilePatch]:
             patch.old = None
         elif line.startswith("deleted file mode"):
             patch.new = None
+        elif line.startswith("new mode "):
+            patch.changes_mode = True
         elif line.startswith(("rename from ", "copy from ")):
             patch.old = _unquote_name(line.split(" ", 2)[2])
             patch.kind = word
@@ -208,7 +236,7 @@ def _parse_hunk(lines: list[str], i: int) -> tuple[int, Hunk]:
     while len(hunk.before) < old_count or len(hunk.after) < new_count:
         i += 1
         line = lines[i] if i < len(lines) else None
-        if line == _NO_NEWLINE:
+        if line is not None and _NO_NEWLINE.match(line):
             _drop_newline(lines, i, hunk)
             continue
         if line is None or line[:1] not in ("", " ", "+", "-"):
@@ -236,7 +264,7 @@ def _parse_hunk(lines: list[str], i: int) -> tuple[int, Hunk]:
         )
     i += 1
     _drop_newline(lines, i, hunk)
-    while i < len(lines) and lines[i] == _NO_NEWLINE:
+    while i < len(lines) and _NO_NEWLINE.match(lines[i]):
         i += 1
     next_line = lines[i] if i < len(lines) else ""
     # "--- " begins the next file, "-- " the signature of a mail.
@@ -250,7 +278,7 @@ def _parse_hunk(lines: list[str], i: int) -> tuple[int, Hunk]:
 
 def _drop_newline(lines: list[str], i: int, hunk: Hunk) -> None:
     """If line i says that no newline follows, remove it from the side (or both sides) of the line before."""
-    if i >= len(lines) or lines[i] != _NO_NEWLINE:
+    if i >= len(lines) or not _NO_NEWLINE.match(lines[i]):
         return
     last = lines[i - 1][:1] or " "
     for side, signs in ((hunk.before, " -"), (hunk.after, " +")):
@@ -263,7 +291,7 @@ def apply_patches(
 ) -> dict[str, str]:
     """Return the files after all patches. `files` itself is not changed. Raises PatchError if a patch does not fit."""
     tree = dict(files)
-    steps_left = [_MOST_STEPS]  # shared by all searches; a list, so that they can count it down
+    budget = _StepBudget()
     for patch in patches:
         if patch.old and patch.new and not patch.kind:
             # "--- x.orig" and "+++ x" mean one file: the one that exists.
@@ -277,7 +305,7 @@ def apply_patches(
             raise PatchError(f"{patch.old}: no such file")
         if patch.new not in (None, patch.old) and patch.new in tree:
             raise PatchError(f"{name}: the new name exists")
-        text = _apply_hunks(patch, tree[patch.old] if patch.old else "", fuzz, steps_left)
+        text = _apply_hunks(patch, tree[patch.old] if patch.old else "", fuzz, budget)
         if patch.new is None and text:
             raise PatchError(
                 f"{name}: to be deleted, but {text.count(chr(10)) or 1} lines would remain"
@@ -304,7 +332,7 @@ def _refuse_clashes(tree: Mapping[str, str], before: Mapping[str, str]) -> None:
             raise PatchError(f"{name}: is a folder, not a file")
 
 
-def _apply_hunks(patch: FilePatch, text: str, fuzz: int, steps_left: list[int]) -> str:
+def _apply_hunks(patch: FilePatch, text: str, fuzz: int, budget: _StepBudget) -> str:
     """Return the text after all hunks of the patch. Raises PatchError if one does not match."""
     lines = [line + "\n" for line in text.split("\n")]
     lines[-1] = lines[-1].removesuffix("\n")
@@ -314,7 +342,7 @@ def _apply_hunks(patch: FilePatch, text: str, fuzz: int, steps_left: list[int]) 
     done = 0  # lines of the old text that are already in the result
     shift = 0  # by how many lines the last hunk had moved: the next one has probably moved as far
     for number, hunk in enumerate(patch.hunks, 1):
-        place = _find_place(lines, hunk, done, hunk.start + shift, fuzz, steps_left)
+        place = _find_place(lines, hunk, done, hunk.start + shift, fuzz, budget)
         if place is None:
             raise PatchError(
                 f"{patch.new or patch.old}: hunk {number} (line {hunk.start + 1}) does not match the file"
@@ -328,7 +356,7 @@ def _apply_hunks(patch: FilePatch, text: str, fuzz: int, steps_left: list[int]) 
 
 
 def _find_place(
-    lines: list[str], hunk: Hunk, first: int, expected: int, fuzz: int, steps_left: list[int]
+    lines: list[str], hunk: Hunk, first: int, expected: int, fuzz: int, budget: _StepBudget
 ) -> tuple[int, int, int] | None:
     """Find where the hunk matches, from line `first` on; None if it does not.
 
@@ -355,7 +383,7 @@ def _find_place(
             if target >= first and _is_at(lines, needle, target):
                 place = target
             else:
-                places = _find_matches(lines, needle, first, steps_left)
+                places = _find_matches(lines, needle, first, budget)
                 place = min(places, key=lambda at: abs(at - target), default=None)
         if place is not None:
             return place, head, tail
@@ -367,12 +395,10 @@ def _is_at(lines: list[str], needle: list[str], place: int) -> bool:
 
 
 def _find_matches(
-    lines: list[str], needle: list[str], first: int, steps_left: list[int]
+    lines: list[str], needle: list[str], first: int, budget: _StepBudget
 ) -> Iterator[int]:
     """Yield all places of the needle from `first` on, in linear time for any lines (Knuth, Morris and Pratt)."""
-    steps_left[0] -= len(lines) - first + len(needle)
-    if steps_left[0] < 0:
-        raise PatchError("the search for moved hunks takes too long")
+    budget.spend(len(lines) - first + len(needle))
     # back[i]: the length of the longest proper prefix of the needle that ends at its line i.
     back = [0] * len(needle)
     length = 0

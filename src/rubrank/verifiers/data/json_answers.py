@@ -1,7 +1,7 @@
 """JSON in answers: does it fit a schema, does it have the expected values?
 
-The JSON of an answer is the content of its last code fence that holds JSON, or else the whole answer. Neither the answer nor the schema is
-trusted: size, depth, steps and patterns are limited.
+The JSON of an answer is its last code fence that holds JSON, or else the whole answer. Neither the answer nor the
+schema is trusted: size, depth, steps and patterns are limited.
 """
 
 from __future__ import annotations
