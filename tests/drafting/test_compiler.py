@@ -3,6 +3,7 @@
 import pytest
 
 from rubrank.drafting.compiler import compile_prompt
+from rubrank.drafting.rules.chinese import compile_chinese
 
 WORDS = "length_constraints:number_words"
 SENTENCES = "length_constraints:number_sentences"
@@ -87,6 +88,46 @@ def test_a_stated_constraint_becomes_its_criterion(prompt, verifier, params):
 @pytest.mark.parametrize("prompt", UNSTATED, ids=[prompt[:40] for prompt in UNSTATED])
 def test_what_is_not_asked_of_the_response_is_no_criterion(prompt):
     assert compile_prompt(prompt) == []
+
+
+@pytest.mark.parametrize(
+    ("prompt", "params"),
+    [
+        ("请写一篇文章，字数控制在300到400字。", [{"low": 300, "high": 400}]),
+        ("请写一篇文章，字数控制在三百到四百字。", [{"low": 300, "high": 400}]),
+        ("请写一篇文章，字数要求：300到400。", [{"low": 300, "high": 400}]),
+        ("请写一篇文章，不要写“字数300到400”。", []),
+    ],
+)
+def test_a_chinese_range_is_stated_once_and_not_by_a_quotation(prompt, params):
+    constraints = compile_chinese(prompt)
+    assert [dict(constraint.params) for constraint in constraints if constraint.verifier == "WordCount"] == params
+
+
+@pytest.mark.parametrize(
+    ("prompt", "stated"),
+    [
+        ("请根据以下JSON回答问题。", False),
+        ("请根据以下json回答问题。", False),
+        ("请根据以下JSON格式的数据回答问题。", False),
+        ("请按以下JSON格式输出。", True),
+        ("请以json格式输出。", True),
+        ("请以Json格式输出。", True),
+    ],
+)
+def test_json_in_a_chinese_prompt_is_material_or_the_format(prompt, stated):
+    verifiers = [constraint.verifier for constraint in compile_chinese(prompt)]
+    assert ("FormatRequirement" in verifiers) == stated
+
+
+def test_a_chinese_ending_of_a_part_is_no_ending_of_the_response():
+    assert compile_chinese("文章可以自由发挥，请让每段以“谢谢”结尾。") == []
+    assert compile_chinese("请让每段以“从前”开头，以“谢谢”结尾。") == []
+    both = compile_chinese("请以“从前”这句话开头，以“谢谢”结尾。")
+    assert [constraint.verifier for constraint in both] == ["startend:end_checker", "Regex"]
+    assert [
+        dict(found.params) for found in compile_chinese("每行可以换韵，但是请注意下面这一点：全文以“谢谢”结尾。")
+    ] == [{"end_phrase": "谢谢"}]
 
 
 def test_evidence_is_the_sentence_of_the_prompt():

@@ -32,6 +32,31 @@ def test_a_quotation_needs_both_of_its_marks(opening, closing):
     assert verdict("QuotationFormat", f"So: {opening}All of it.{closing}").value == 0
 
 
+@pytest.mark.parametrize(
+    ("text", "value", "reason"),
+    [
+        ('"甲"和"乙"', 0, "two quotations, not one around all"),
+        ('"他说："好"。"', 1, "the whole answer is quoted"),
+        ('"A 5" board and a 6" nail."', 1, "the whole answer is quoted"),
+        ('""', 0, "nothing inside the marks"),
+    ],
+)
+def test_straight_marks_without_spaces_around_them(text, value, reason):
+    result = verdict("QuotationFormat", text)
+    assert (result.value, result.reason) == (value, reason)
+
+
+@pytest.mark.parametrize("divider", ["## B", "**B**", "---"])
+def test_a_heading_or_a_rule_divides_two_lists(divider):
+    assert verdict("ParagraphCount", f"- a\n- b\n\n{divider}\n\n- c", count=2).value == 1
+
+
+def test_a_repeated_prompt_ends_where_its_last_word_ends():
+    assert verdict("PromptRepeat", "What is artificial light? A lamp.", prompt="What is art").value == 0
+    assert verdict("PromptRepeat", "What is art? A craft.", prompt="What is art").value == 1
+    assert verdict("PromptRepeat", "什么是艺术艺术是创作。", prompt="什么是艺术").value == 1
+
+
 def test_upper_and_lower_exclude_each_other():
     for text in ("ABC", "abc", "Abc", "ÄÖ", "ß"):
         assert verdict("CaseFormat", text, case="upper").value + verdict("CaseFormat", text, case="lower").value <= 1

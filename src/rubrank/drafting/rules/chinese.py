@@ -36,10 +36,11 @@ _LONGEST_SENTENCE = 200  # characters; a longer one is material
 _SENTENCE_END = re.compile(r"(?<=[。！？；;])|\n+")
 _CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 # Quotations of more than 30 characters, and whole sentences, are material, not keywords.
-_MATERIAL = re.compile(
+_QUOTED_MATERIAL = re.compile(
     r'“[^”]{30,}”|"[^"]{30,}"|「[^」]{30,}」|"""[^"]*"""|“[^”]{4,}[。！？][^”]*”'
 )
 # 把下面的句子翻译成英文：…  The rest of the line is material.
+# `words("处理文本")` is a group with the alternatives of that list in data/words.tsv: (?:翻译|译成|改写|…).
 _GIVEN_TEXT = re.compile(
     rf"({words('处理文本')}[^。：:\n]{{0,30}}[：:])[^\n]+"
     r"|((?:这句话|下面的句子|以下句子|这段话|下面的话)[^。：:\n]{0,20}[：:])[^\n]+"
@@ -67,7 +68,7 @@ _WHOLE = re.compile(r"全文|总字数|整体|整篇|总体|总共|回答|回复
 def _find_clauses(prompt: str) -> Iterator[str]:
     """Yield the sentences that ask something of the whole response."""
     has_steps = _STEPS.search(prompt) is not None
-    text = _MATERIAL.sub("〈〉", _CODE.sub("〈〉", prompt))
+    text = _QUOTED_MATERIAL.sub("〈〉", _CODE.sub("〈〉", prompt))
     text = _GIVEN_TEXT.sub(lambda match: f"{match[1] or match[2]}〈〉", text)
     for sentence in _SENTENCE_END.split(text):
         sentence = sentence.strip()
@@ -111,9 +112,10 @@ _COUNT = re.compile(
     rf"(?P<low>{_NUMBER})\s*(?:字|句|个字|词)?\s*(?:[-—~～到至]\s*(?P<high>{_NUMBER})\s*)?(?:个)?\s*"
     rf"(?P<unit>{_UNIT})(?:数)?\s*(?P<after>{_AFTER}|左右|上下)?"
 )
-# 字数要求：300到400
-_NUMBER_LATER = re.compile(
-    rf"字数\s*(?:要求|限制|控制)?\s*(?:在|为|是|：|:)?\s*(?P<low>{_NUMBER})\s*[-—~～到至]\s*(?P<high>{_NUMBER})(?!\d)"
+# 字数要求：300到400, without a unit. With one (字数控制在300到400字) it is read by _COUNT.
+_RANGE_WITHOUT_UNIT = re.compile(
+    r"字数\s*(?:要求|限制|控制)?\s*(?:在|为|是|：|:)?\s*"
+    rf"(?P<low>{_NUMBER})\s*[-—~～到至]\s*(?P<high>(?>{_NUMBER}))(?!\d|\s*个?\s*{_UNIT})"
 )
 
 
@@ -132,8 +134,8 @@ def _find_relation(before: str | None, after: str | None) -> str | None:
     return "around" if after else None
 
 
-# 这300字, 原文300字: a text that the prompt speaks of
-_MATERIAL_BEFORE = re.compile(
+# 这300字, 原文300字: before the length of a text that the prompt speaks of
+_GIVEN_LENGTH_BEFORE = re.compile(
     r"(?:这|那|以上|以下|上述|下面|前|后|上面|原文|长达|达|超过了|一共|共有)\s*(?:的)?$"
 )
 _ONE_PHRASE_BEFORE = re.compile(r"[一1]份?$|的$")
@@ -143,15 +145,14 @@ _ASKS_FOR_POINTS = re.compile(r"列|分|给出|写|输出|总结|提供|归纳|�
 _ASKS_FOR_LIST = re.compile(r"分|列")
 # 三条新闻: news, comments and rules are counted with the same word as points.
 _NOT_POINTS = re.compile(r"新闻|评论|规定|短信|消息")
-
-
-_QUOTED_WORDS = re.compile(r"“[^”]*”|「[^」]*」|『[^』]*』|\"[^\"]*\"")
+_QUOTATION = re.compile(r"“[^”]*”|「[^」]*」|『[^』]*』|\"[^\"]*\"")
 
 
 def _find_counts(clause: str) -> Iterator[Constraint]:
     """Yield constraints on the number of characters, words, sentences, paragraphs or points."""
-    # “请用三句话回答”: a quoted number asks for nothing.
-    unquoted = _QUOTED_WORDS.sub(lambda match: "〈" + "〇" * (len(match[0]) - 2) + "〉", clause)
+    # “请用三句话回答”: a quoted number asks for nothing. Quotations are filled with a sign that no pattern below
+    # matches, not removed, so that a position in `unquoted` is the same in `clause`.
+    unquoted = _QUOTATION.sub(lambda match: "〈" + "〇" * (len(match[0]) - 2) + "〉", clause)
     for match in _COUNT.finditer(unquoted):
         low = _read_number(match["low"])
         relation = _find_relation(match["before"], match["after"])
@@ -161,7 +162,7 @@ def _find_counts(clause: str) -> Iterator[Constraint]:
         if "每" in clause[: match.start()] or _PART.search(same_clause):
             continue
         # 这300字, 原文300字: the length of something in the prompt
-        if relation is None and _MATERIAL_BEFORE.search(before):
+        if relation is None and _GIVEN_LENGTH_BEFORE.search(before):
             continue
         if unit in ("汉字", "字", "词", "字符"):
             if low < 10 and relation is None:
@@ -185,7 +186,7 @@ def _find_counts(clause: str) -> Iterator[Constraint]:
             asks_for_points = _ASKS_FOR_LIST if unit == "条" else _ASKS_FOR_POINTS
             if asks_for_points.search(before) and not _NOT_POINTS.search(clause):
                 yield Constraint("EntryCount", params)
-    for match in _NUMBER_LATER.finditer(clause):
+    for match in _RANGE_WITHOUT_UNIT.finditer(unquoted):
         if not _PART.search(clause[: match.start()]):
             low = _read_number(match["low"])
             yield Constraint("WordCount", _make_count_params(low, match["high"], "between"))
@@ -200,40 +201,40 @@ def _make_count_params(low: int, high: str | None, relation: str) -> dict[str, o
 
 # ---- words, beginning and end --------------------------------------------------------------------------------------
 
-# One quoted phrase; and one or more quoted words: “森林”、“河流”
-_STRING = r"[“\"「『'‘《](?P<phrase>[^”\"」』'’》\n]{1,30})[”\"」』'’》]"
-_QUOTED = r"[“\"「『'‘][^”\"」』'’\n]{1,20}[”\"」』'’]"
-_STRINGS = rf"(?P<strings>{_QUOTED}(?:\s*(?:、|，|,|和|与|及|或者?|以及)?\s*{_QUOTED})*)"
+# One quoted phrase or title, such as “从前有一座山”; and one or more quoted keywords: “森林”、“河流”
+_PHRASE = r"[“\"「『'‘《](?P<phrase>[^”\"」』'’》\n]{1,30})[”\"」』'’》]"
+_KEYWORD = r"[“\"「『'‘][^”\"」』'’\n]{1,20}[”\"」』'’]"
+_KEYWORDS = rf"(?P<keywords>{_KEYWORD}(?:\s*(?:、|，|,|和|与|及|或者?|以及)?\s*{_KEYWORD})*)"
 # 不要出现“可能”, 禁止使用词语：“大概”、“也许”
 _FORBIDDEN = re.compile(
     rf"{words('不要')}(?:再)?(?:出现|使用|包含|提及|提到|含有|用到?|带有?|说|写)?(?:任何)?(?:关键词|词语"
-    rf"|词汇|字眼|词|字|表述)?[：:]?\s*{_STRINGS}"
+    rf"|词汇|字眼|词|字|表述)?[：:]?\s*{_KEYWORDS}"
 )
 # 必须包含关键词“森林”和“河流”
 _INCLUDED = re.compile(
     rf"(?:必须|需要?|要|请|应当?|都要|中)?(?:包含|包括|含有|出现|使用|用上|用到|提到|提及|带有|加入|嵌入)(?:以下)?(?:这?[一二两三四五六七八九十几\d]?个?)?(?:关键词"
-    rf"|词语|词汇|词|字|句子|句)?[：:]?\s*{_STRINGS}"
+    rf"|词语|词汇|词|字|句子|句)?[：:]?\s*{_KEYWORDS}"
 )
 # 以“谢谢”结尾
 _END = re.compile(
-    rf"以\s*{_STRING}\s*(?:这?句?话|一?词|二字|两字)?(?:作为|为|来)?(?:结尾|结束|收尾|作结|结语)"
+    rf"以\s*{_PHRASE}\s*(?:这?句?话|一?词|二字|两字)?(?:作为|为|来)?(?:结尾|结束|收尾|作结|结语)"
 )
 # 以“从前”开头
 _START = re.compile(
-    rf"以\s*{_STRING}\s*(?:这?句?话|一?词|二字|两字)?(?:作为|为|来)?(?:开头|开始|开篇|起始)"
+    rf"以\s*{_PHRASE}\s*(?:这?句?话|一?词|二字|两字)?(?:作为|为|来)?(?:开头|开始|开篇|起始)"
 )
 # 结尾必须是“…”, 最后一句话是“…”
 _END_IS = re.compile(
-    rf"(?:结尾|末尾|结束语|最后一句话?)(?:处)?(?:必须|要|应该?|需要?|请)?(?:是|为|写上|写|用|使用)[：:]?\s*{_STRING}"
+    rf"(?:结尾|末尾|结束语|最后一句话?)(?:处)?(?:必须|要|应该?|需要?|请)?(?:是|为|写上|写|用|使用)[：:]?\s*{_PHRASE}"
 )
 # 开头必须是“…”, 第一句话是“…”
 _START_IS = re.compile(
-    rf"(?:开头|第一句话?|开篇)(?:处)?(?:必须|要|应该?|需要?|请)?(?:是|为|写上|写|用|使用)[：:]?\s*{_STRING}"
+    rf"(?:开头|第一句话?|开篇)(?:处)?(?:必须|要|应该?|需要?|请)?(?:是|为|写上|写|用|使用)[：:]?\s*{_PHRASE}"
 )
 # “森林”一词至少出现3次; "about three times" cannot be decided
 _CLEAR = any_of(*(words(name) for name in _RELATION_BEFORE if name != "大约"))
 _FREQUENCY = re.compile(
-    rf"{_STRING}\s*(?:这?一?[个]?(?:词语?|字|短语))?\s*(?:必须|要|应当?|需要?|在文中|在全文中)?"
+    rf"{_PHRASE}\s*(?:这?一?[个]?(?:词语?|字|短语))?\s*(?:必须|要|应当?|需要?|在文中|在全文中)?"
     rf"(?P<before>{_CLEAR})?(?:出现|使用|用到?|提到)"
     rf"(?P<before_2>{_CLEAR})?(?:了)?\s*(?P<count>{_NUMBER})\s*次(?P<after>{_AFTER})?"
 )
@@ -253,11 +254,13 @@ _MARK_KINDS = {
 }
 
 
-# 标签, 字段 and 格式 after a string show that it is no keyword; 之一 offers a choice.
+# 标签, 字段 and 格式 after a quotation show that it is no keyword; 之一 offers a choice.
 _NO_KEYWORD_AFTER = re.compile(
     r"字段|标签|标志|符号|标记|格式|模板|等|任意|之一|开头|结尾|两部分|部分"
 )
 _NEGATED_BEFORE = re.compile(r"不[要能得]?$")
+# A part that has its own beginning and end: the 每段 of 每段以“谢谢”结尾
+_PART_WITH_ENDS = re.compile(r"段|句|标题|题目|行|每")
 
 
 def _find_words(clause: str) -> Iterator[Constraint]:
@@ -267,28 +270,27 @@ def _find_words(clause: str) -> Iterator[Constraint]:
         is_about_a_part = _PART.search(clause[max(0, match.start() - 10) : match.start()])
         is_about_the_end = "结尾" in clause[match.end() : match.end() + 8]
         if not is_about_a_part and not is_about_the_end:
-            forbidden += _read_strings(match["strings"])
+            forbidden += _read_keywords(match["keywords"])
     if forbidden:
         yield Constraint("keywords:forbidden_words", {"forbidden_words": forbidden})
     included: list[str] = []
     for match in _INCLUDED.finditer(clause):
         # A negation before a comma belongs to something else: 不超过20字，且必须包含…
-        before = re.split(r"[，,；;]", clause[max(0, match.start() - 14) : match.start() + 2])[-1]
+        # Two characters of the match are searched, too, because some words for a part count only before a verb: the 均
+        # of 均要包含, which matches from 要 on.
+        nearby = clause[max(0, match.start() - 14) : match.start() + 2]
+        before = re.split(r"[，,；;]", nearby)[-1]
         after = clause[match.end() : match.end() + 8]
         is_negated = re.search(r"[不勿别]|避免|禁止|是否|没有", before)
         if is_negated or _NO_KEYWORD_AFTER.search(after) or _PART.search(before):
             continue
-        strings = _read_strings(match["strings"])
-        included += [string for string in strings if string not in forbidden]
+        keywords = _read_keywords(match["keywords"])
+        included += [keyword for keyword in keywords if keyword not in forbidden]
     if included:
         yield Constraint("keywords:existence", {"keywords": included})
 
-    ends = list(_END_IS.finditer(clause))
-    starts = list(_START_IS.finditer(clause))
-    is_about_a_part = re.search(r"段|句|标题|题目|行|每", clause.partition("以")[0][-10:])
-    if not is_about_a_part:
-        ends = [*_find_not_negated(_END, clause), *ends]
-        starts = [*_find_not_negated(_START, clause), *starts]
+    ends = [*_find_demands(_END, clause), *_END_IS.finditer(clause)]
+    starts = [*_find_demands(_START, clause), *_START_IS.finditer(clause)]
     for match in ends:
         yield Constraint("startend:end_checker", {"end_phrase": match["phrase"]})
     for match in starts:
@@ -304,24 +306,32 @@ def _find_words(clause: str) -> Iterator[Constraint]:
             yield Constraint("ForbiddenContent", {"kinds": [_MARK_KINDS[match["mark"]]]})
 
 
-def _read_strings(text: str) -> list[str]:
-    """Return the texts in quotation marks."""
+def _read_keywords(text: str) -> list[str]:
+    """Return the keywords without their quotation marks: ["森林", "河流"] for “森林”、“河流”."""
     return re.findall(r"[“\"「『'‘]([^”\"」』'’\n]{1,20})[”\"」』'’]", text)
 
 
-def _find_not_negated(pattern: re.Pattern[str], clause: str) -> list[re.Match[str]]:
-    """Return the matches of a pattern that no 不 precedes."""
-    matches = pattern.finditer(clause)
-    return [match for match in matches if not _NEGATED_BEFORE.search(clause[: match.start()])]
+def _find_demands(pattern: re.Pattern[str], clause: str) -> list[re.Match[str]]:
+    """Return the matches of a pattern, without those that are negated (不以…) or about a part (每段以…)."""
+    demands: list[re.Match[str]] = []
+    for match in pattern.finditer(clause):
+        # An earlier demand says nothing about this one: the 这句话 of 以“从前”这句话开头，以“谢谢”结尾 names no part.
+        before = _START.sub("", _END.sub("", clause[: match.start()]))
+        if not _NEGATED_BEFORE.search(before) and not _PART_WITH_ENDS.search(before[-10:]):
+            demands.append(match)
+    return demands
 
 
 # ---- format and language -------------------------------------------------------------------------------------------
 
 # 以JSON格式输出
-_JSON = re.compile(r"(?:以|用|按照?|采用|输出|返回|为)[^，。]{0,12}(?:json|JSON)")
+_JSON = re.compile(r"(?:以|用|按照?|采用|输出|返回|为)[^，。]{0,12}json", re.IGNORECASE)
 _PUT_OUT = re.compile(r"输出|返回|回答|回复|格式|给出")
+# JSON that is given or that a program handles: 根据以下JSON回答, 以下JSON格式的数据. Not 按以下JSON格式输出.
 _ABOUT_JSON = re.compile(
-    r"解析|读取|代码|函数|转(?:换|化)?(?:成|为)|接口|字段|文件|以下json|下面json"
+    r"解析|读取|代码|函数|转(?:换|化)?(?:成|为)|接口|字段|文件"
+    r"|(?:以下|下面)json(?!(?:格式|结构|形式)(?!的))",
+    re.IGNORECASE,
 )
 # 用表格对比; 列表格式 is no table
 _TABLE = re.compile(r"(?:以|用|做成|整理成|列成)[^，。]{0,8}(?<!列)表格")

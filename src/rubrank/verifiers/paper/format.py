@@ -135,7 +135,7 @@ def highlight_count(
     return compare_range(stars + underscores + marked, "highlight", relation, count, low, high)
 
 
-@verifier("ParagraphCount", family="format", domain=BINARY, version=2, check=check_count_parameters)
+@verifier("ParagraphCount", family="format", domain=BINARY, version=3, check=check_count_parameters)
 def paragraph_count(
     text: Text,
     *,
@@ -148,9 +148,9 @@ def paragraph_count(
     """The number of paragraphs, divided by blank lines or by a separator such as "***".
 
     Passes: "a\\n\\nb" for exactly 2.
-    Fails: any other number. Headings, also underlined ones, titles in bold and rules are none; a list is one whole.
-        Without any blank line, lines that all end as sentences do are the paragraphs (usual in Chinese). With a
-        separator, what is empty between two of them is none.
+    Fails: any other number. Headings, also underlined ones, titles in bold and rules are none; a list is one whole,
+        up to the next heading or rule. Without any blank line, lines that all end as sentences do are the paragraphs
+        (usual in Chinese). With a separator, what is empty between two of them is none.
     Not covered: stanzas of verse (each is a paragraph).
     """
     raw = text.shown.raw
@@ -169,13 +169,18 @@ def paragraph_count(
     number = 0
     was_list = False
     for block in blocks:
-        lines = [line for line in block.splitlines() if not (is_rule(line) or is_heading(line))]
+        all_lines = block.splitlines()
+        lines = [line for line in all_lines if not (is_rule(line) or is_heading(line))]
+        # A heading or a rule ends a list: what follows is another one.
+        if len(lines) < len(all_lines):
+            was_list = False
         if not any(map(_LETTER_OR_DIGIT.search, lines)):
             continue
         if len(lines) == 1:
             line = lines[0].strip()
             is_title = line.startswith("**") and line.endswith("**") and line.count("**") == 2
             if is_title:
+                was_list = False
                 continue
         is_list = is_item(lines[0])
         # Several blocks of list items in a row are one list.
@@ -315,7 +320,7 @@ _CLOSING_MARKS = {
 }
 
 
-@verifier("QuotationFormat", family="format", domain=BINARY, version=1)
+@verifier("QuotationFormat", family="format", domain=BINARY, version=2)
 def quotation_format(
     text: Text,
     *,
@@ -330,13 +335,13 @@ def quotation_format(
     """
     openers = _QUOTATION_OPENERS[marks]
     raw = text.raw.strip()
-    if len(raw) < 3 or raw[0] not in openers:
+    if not raw or raw[0] not in openers:
         return False, f"starts with {raw[:1]!r}, no opening mark ({marks})"
+    if not any(map(str.isalnum, raw)):
+        return False, "nothing inside the marks"
     closer = _CLOSING_MARKS[raw[0]]
     if raw[-1] != closer:
         return False, f"ends with {raw[-1]!r}, not {closer!r}"
-    if not any(map(str.isalnum, raw)):
-        return False, "nothing inside the marks"
     if _has_second_quotation(raw, raw[0], closer):
         return False, "two quotations, not one around all"
     return True, "the whole answer is quoted"
@@ -350,9 +355,14 @@ def _has_second_quotation(raw: str, opener: str, closer: str) -> bool:
         if char not in (opener, closer):
             continue
         if opener == closer:
-            # A straight mark opens after a space or an opening bracket (the category "Ps").
+            # A straight mark opens after a space or an opening bracket (the category "Ps"). Texts without spaces
+            # need two more signs: a colon before it (他说："好"), or that no quotation is open (the 和" of "甲"和"乙").
+            # Neither opens one before a space or at the end, where a mark closes or stands for inches.
             before = raw[i - 1] if i else " "
+            after = raw[i + 1 : i + 2] or " "
             is_opening = before.isspace() or unicodedata.category(before) == "Ps"
+            if not after.isspace() and (before in ":：" or was_closed):
+                is_opening = True
         else:
             is_opening = char == opener
         if is_opening and was_closed:
@@ -417,7 +427,7 @@ def _cut_marker(line: str, marker: str | None) -> str | None:
 _QUOTE_SIGN = re.compile(r"(?m)^[ \t]*>+[ \t]?")
 
 
-@verifier("PromptRepeat", family="format", domain=BINARY, version=2)
+@verifier("PromptRepeat", family="format", domain=BINARY, version=3)
 def prompt_repeat(
     rollout: Rollout,
     *,
@@ -442,6 +452,9 @@ def prompt_repeat(
     folded_start = fold_visible(start).lstrip("*_\"'“”「」 ")
     if not folded_start.startswith(folded_request):
         return False, "does not begin with the prompt"
+    # The next character shows whether the last word goes on: "What is art" does not count in "What is artificial …".
+    if not count_phrase(folded_start[: len(folded_request) + 1], folded_request):
+        return False, "the last word of the prompt goes on"
     rest = folded_start[len(folded_request) :] + rollout.answer[longest:]
     if then_answer and not any(map(str.isalnum, rest)):
         return False, "the prompt is repeated, nothing follows"
