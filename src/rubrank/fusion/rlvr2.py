@@ -143,19 +143,21 @@ class RLVR2:
     """An estimate that was made over a whole batch, for fusing parts of the batch one by one."""
 
     def __post_init__(self) -> None:
-        changed = {}
+        """Check the options: each one by itself, then those that exclude each other."""
+        # Only options that differ from their default are checked: most callers keep the defaults, and pydantic, which
+        # checks them, takes as long to load as NumPy. `is not`, because == would compare arrays element by element.
+        changed_options = {}
         for name in _DECLARED_OPTIONS:
             value = getattr(self, name)
-            if value is not getattr(RLVR2, name, None) and value != {}:
-                changed[name] = value
-        if changed:
-            # Imported here: pydantic takes as long to load as NumPy, and most callers keep the defaults.
+            is_default = value is getattr(RLVR2, name, None) or value == {}
+            if not is_default:
+                # Pydantic does not accept NumPy's numbers.
+                changed_options[name] = value.item() if isinstance(value, np.generic) else value
+        if changed_options:
             from rubrank.options import RewardOptions, read_options
 
-            for name, value in changed.items():
-                if isinstance(value, np.generic):  # pydantic does not take NumPy's numbers
-                    changed[name] = value.item()
-            read_options(RewardOptions, self.name, changed, "method", strict=True)
+            # Only for its errors; the values are kept as they were passed.
+            read_options(RewardOptions, self.name, changed_options, "method", strict=True)
         if self.wins == "graded":
             for name in ("model", "prior", "outcomes"):
                 if getattr(self, name) != getattr(RLVR2, name):

@@ -7,8 +7,11 @@
     the same, τ = 1                                 u = −0.3, −0.1, 0.4: the scores around their mean
     the same, τ = 0.01                              u = −0.67, 0, 0.67: Borda, only who is better counts
 
-W is the width of the criterion's domain. Where no domain is declared, or with width="run", it is the range from 5% to
-95% of the last 384 scores of the run, and the result does not change with the unit of the scores.
+W is the width of the criterion's domain. With width="run" it is the range from 5% to 95% of the last 384 scores of the
+run; for plain arrays without a declared domain, the same range of the batch. The result then does not change with the
+unit of the scores.
+
+Letters at the end of a name are the axes of an array: M rollouts, N groups, K criteria, G rollouts of one group.
 """
 
 from __future__ import annotations
@@ -115,16 +118,18 @@ def _measure_range(scores: np.ndarray) -> float:
 
 def grade_wins(batch: ScoreBatch, tau: float, width_NK: np.ndarray) -> np.ndarray:
     """u (M, K); 0 for a rollout without a score. Differences up to the criterion's margin are ties."""
-    limit = expand_rows(tau * width_NK, batch)
+    limit_MK = expand_rows(tau * width_NK, batch)
     lead_MK = np.zeros(batch.oriented_MK.shape)
     count_MK = np.zeros(batch.oriented_MK.shape)
     for difference_MK in iterate_differences(batch):
         is_compared_MK = ~np.isnan(difference_MK)
         # A width of 0 means that nearly all scores are equal: then any difference counts fully.
-        share_MK = np.divide(difference_MK, limit, out=np.sign(difference_MK), where=limit > 0.0)
+        share_MK = np.sign(difference_MK)
+        np.divide(difference_MK, limit_MK, out=share_MK, where=limit_MK > 0.0)
         lead_MK += np.where(is_compared_MK, np.clip(share_MK, -1.0, 1.0), 0.0)
         count_MK += is_compared_MK
     u_MK = lead_MK / np.maximum(count_MK, 1.0)
+    # Rollouts that a judge compared have no scores. Their outcomes are shares of a win already, so τ does not apply.
     for (g, k), outcomes_GG in batch.outcomes.items():
         lead_GG = 2.0 * outcomes_GG - 1.0
         np.fill_diagonal(lead_GG, 0.0)
