@@ -59,15 +59,13 @@ def soft_outcomes(distributions: Sequence[Distribution], margin: float = 0.0) ->
     for i, distribution in enumerate(distributions):
         for value, probability in distribution:
             p_GL[i, column_of[value]] = probability
-    beats_LL = (
-        outcomes(levels[:, None], margin)[:, :, 0] == 1.0
-    )  # is level a (row) better than level b (column)?
+    # Is the level of the row better than that of the column?
+    beats_LL = outcomes(levels[:, None], margin)[:, :, 0] == 1.0
     # Sums of products in one fixed order, not matrix products: those may round equal rows differently, and equal
     # distributions must tie exactly.
-    below_GL = np.stack(
-        [(p_L * beats_LL).sum(-1) for p_L in p_GL]
-    )  # P(rollout is worse than level)
-    wins_GG = np.stack([(p_L * below_GL).sum(-1) for p_L in p_GL])  # P(column is worse than row)
+    # below_GL: P(rollout is worse than level); wins_GG: P(column is worse than row).
+    below_GL = np.stack([(p_L * beats_LL).sum(-1) for p_L in p_GL])
+    wins_GG = np.stack([(p_L * below_GL).sum(-1) for p_L in p_GL])
     # P(win) + ½ P(tie), where P(tie) = 1 − P(win) − P(loss).
     result = 0.5 + 0.5 * (wins_GG - wins_GG.T)
     is_absent = np.array([not distribution for distribution in distributions])

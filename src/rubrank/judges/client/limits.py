@@ -179,9 +179,8 @@ class RateLimits:
         async with self._turn:
             tokens = estimate * self._scale
             due = tokens + self._carried
-            self._carried = min(
-                due, 0.0
-            )  # a credit that is larger than this call is left for the next
+            # A credit that is larger than this call is left for the next.
+            self._carried = min(due, 0.0)
             try:
                 while due > 0.0:  # in parts, because aiolimiter rejects more than the bucket holds
                     part = min(due, self._tokens.max_rate)
