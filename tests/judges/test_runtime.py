@@ -19,9 +19,10 @@ from scripted import group, names
 from server import MODEL, Answer, Server
 
 from rubrank.errors import JudgeOutage, JudgingFailed
-from rubrank.judges.client.client import Client, Deadline, OutagePolicy
-from rubrank.judges.client.endpoint import EndpointPool
+from rubrank.judges.client.client import Client, Deadline, OutagePolicy, _CallState
+from rubrank.judges.client.endpoint import NO_ANSWER, EndpointPool
 from rubrank.judges.client.limits import ConcurrencyLimit
+from rubrank.judges.client.outcome import RequestOutcome
 from rubrank.judges.client.runtime import close_runtime, runtime
 from rubrank.judges.judge import Endpoint, Judge, Judges, Retry
 from rubrank.judges.step import judge_groups, judge_groups_async
@@ -404,6 +405,52 @@ def test_the_client_bears_an_outage_by_itself():
 
         replies = run(main(), seconds=20.0)
     assert all(reply.text is None for reply in replies)
+
+
+def test_an_outage_begins_when_the_last_endpoint_goes_down():
+    """One endpoint has been down for an hour, the other for a moment: the configured wait is not over."""
+
+    async def main():
+        async with Client(
+            judge_of("http://127.0.0.1:9/v1", "http://127.0.0.1:10/v1"),
+            outage=OutagePolicy("wait", 600.0),
+            deadline=Deadline(1.0),
+        ) as client:
+            for endpoint, seconds in zip(client._endpoints, (3600.0, 1.0), strict=True):
+                breaker = endpoint.breaker
+                breaker.state = "open"
+                breaker.consecutive_openings = 9
+                breaker.down_since = time.monotonic() - seconds
+                breaker.hold(60.0)
+            return await client.ask(call_of())
+
+    assert run(main()).text is None  # no JudgeOutage
+
+
+def test_an_endpoint_that_refuses_the_call_does_not_hide_the_outage_of_the_others():
+    """Its only other endpoint is down, and the policy is to wait: a failed trial uses up no attempt."""
+
+    async def main():
+        judge = judge_of("http://127.0.0.1:9/v1", "http://127.0.0.1:10/v1")
+        async with Client(judge, outage=OutagePolicy("wait", 600.0)) as client:
+            down, refusing = client._endpoints
+            down.breaker.consecutive_openings = 9
+            client._pool.in_flight.update((("call", i, ""), None) for i in range(10))
+            state = _CallState(call_of(), b"key", 4.0, refused_by=[refusing])
+            await client._prepare_retry(state, down, RequestOutcome(NO_ANSWER, "retry", healthy=False))
+            return state.attempts_left
+
+    assert run(main()) == 4.0
+
+
+def test_a_paid_request_that_is_lost_to_an_outage_is_in_the_account():
+    body = '{"error": {"message": "overloaded"}, "usage": {"prompt_tokens": 10, "completion_tokens": 1}}'
+    with Server([Answer(status=200, body=body)]) as server:
+        judge = judge_of(server, retry={"breaker_failures": 1, "attempts": 1})
+        replies, client = run(ask_all(judge, [call_of()], outage=OutagePolicy("continue")))
+    assert replies[0].failure.startswith("outage")
+    assert replies[0].usage.input_tokens == 10
+    assert client.meter.account().input_tokens == 10
 
 
 def test_a_criterion_that_is_missing_throughout_is_told_once(caplog):

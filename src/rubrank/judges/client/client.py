@@ -196,6 +196,8 @@ class Client:
         self._keys = CallKeys(judge)
         self._endpoints: list[JudgeEndpoint] = []
         self._first_check: asyncio.Task[None] | None = None
+        # An event loop holds only weak references to its tasks: without this set, a write could be collected.
+        self._late_writes: set[asyncio.Future[None]] = set()
 
     async def __aenter__(self) -> Self:
         if not self._cache_only:
@@ -242,7 +244,7 @@ class Client:
                 while flight_key in in_flight:
                     # Shielded, so that cancelling this call does not cancel the one that all others wait for.
                     reply = await asyncio.shield(in_flight[flight_key])
-                    if reply is not None:  # None: that call was cancelled, and another must be sent
+                    if reply is not None:  # None: that call was cancelled or raised; send another
                         reply = replace(reply, cached=reply.failure is None, usage=Usage())
                         self.meter.add_hit(call, reply)
                         return reply
@@ -317,6 +319,9 @@ class Client:
                 await asyncio.wait({task}, timeout=max(remaining, _MIN_WRITE_SECONDS))
                 if task.done():
                     task.result()
+                else:
+                    self._late_writes.add(task)
+                    task.add_done_callback(self._late_writes.discard)
         return replace(reply, usage=state.usage)
 
     # ------------------------------------------------------------------------------------------------------- requests
@@ -371,7 +376,8 @@ class Client:
         # If all breakers are open, the call was lost to an outage, even if its last failure looks different.
         all_open = all(endpoint.breaker.state != "closed" for endpoint in self._endpoints)
         if all_open and self._outage.policy == "continue":
-            return state.make_reply(f"{OUTAGE}: {failure}")
+            # Its usage stays: a server may report an error and charge for it.
+            state.reply = replace(state.reply, failure=f"{OUTAGE}: {failure}")
         return state.make_reply()
 
     async def _check_endpoints(self) -> None:
@@ -396,7 +402,8 @@ class Client:
             # If the policy is to wait for the end of an outage, requests that fail because of it use up no attempt. But
             # if few calls are in flight, they may be what brings the server down, and must not be repeated forever.
             many_calls = len(self._pool.in_flight) > _MAX_FEW_CALLS
-            is_outage = all(e.state.is_down for e in self._endpoints)
+            candidates = [e for e in self._endpoints if e not in state.refused_by]
+            is_outage = all(e.state.is_down for e in candidates)
             waits_for_end = many_calls and is_outage and self._outage.policy != "continue"
             if not waits_for_end:
                 is_busy = outcome.overloaded and outcome.healthy
@@ -437,6 +444,7 @@ class Client:
     ) -> None:
         """Wait until one of these endpoints is ready. The call is given up if that would take too long.
 
+        endpoints: those that have not refused the call; it is an outage if all of them are down.
         Under the policy "continue", a waiting call is given up in an outage, and loses an attempt with every trial
         request that fails, so that it does not wait forever. Under the other policies it waits, but an outage that
         lasts too long raises JudgeOutage.
@@ -466,7 +474,8 @@ class Client:
                         return
                 previous_openings = openings
             elif is_outage:
-                down_since = min(endpoint.breaker.down_since or math.inf for endpoint in endpoints)
+                # An outage begins when the last endpoint goes down.
+                down_since = max(endpoint.breaker.down_since or 0.0 for endpoint in endpoints)
                 elapsed = time.monotonic() - down_since
                 if self._outage.policy == "stop" or elapsed >= self._outage.wait:
                     where = ", ".join(sorted({endpoint.where for endpoint in endpoints}))
