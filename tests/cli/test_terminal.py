@@ -11,7 +11,7 @@ from rich.cells import cell_len
 
 from rubrank.cli.command import print_errors_in_one_line
 from rubrank.cli.fusion_tables import show_group
-from rubrank.cli.terminal import print_json, print_line, print_matrix, print_table, say
+from rubrank.cli.terminal import format_number, print_json, print_line, print_matrix, print_table, say
 from rubrank.errors import RubrankError
 from rubrank.fusion.rlvr2 import RLVR2
 from rubrank.grading.progress import Bar
@@ -125,3 +125,15 @@ def test_what_is_noted_about_an_error_is_in_its_line(capsys):
     assert capsys.readouterr().err == (
         "rubrank: the judges do not answer. No checkpoint could be saved: OSError: full\n"
     )
+
+
+def test_the_total_is_printed_below_rows_that_are_left_out(capsys):
+    rows = [*([f"row {i}", str(i)] for i in range(9)), ["all", "36"]]
+    print_table("", ["", "n"], rows, most=4, total=1)
+    lines = capsys.readouterr().out.split("\n")
+    assert [line.split("  ")[0].strip() for line in lines[1:5]] == ["row 0", "row 1", "row 2", "all"]
+    assert "… and 6 more" in "\n".join(lines)
+
+
+def test_numbers_with_commas_between_thousands():
+    assert format_number(1234.5, ",.1f") == "1,234.5"

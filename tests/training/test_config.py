@@ -117,7 +117,10 @@ def test_the_file_itself(tmp_path, monkeypatch):
     with pytest.raises(InvalidInput, match=r"none.yaml: the file must be a file that can be read; got no such file"):
         load_config(tmp_path / "none.yaml")
     monkeypatch.setenv(module.VARIABLE, "none.yaml")
-    with pytest.raises(InvalidInput, match=r"RUBRANK_CONFIG: value none.yaml must be .* got no such file. Use an abs"):
+    message = r"RUBRANK_CONFIG: value none.yaml must be .* got no such file. Use an abs"
+    with pytest.raises(InvalidInput, match=message):
+        load_engine(None, "trainer")
+    with pytest.raises(InvalidInput, match=message):
         load_config()
     (tmp_path / "list.yaml").write_text("[1]", encoding="utf-8")
     with pytest.raises(InvalidInput, match="keys and values; got list"):

@@ -98,7 +98,8 @@ def format_number(x: float, form: str = ".2f") -> str:
     if math.isnan(x):
         return "–"
     text = format(x, form)
-    is_zero = float(text.rstrip("%")) == 0.0
+    digits = text.rstrip("%").replace(",", "")  # the forms ".0%" and ",.0f"
+    is_zero = float(digits) == 0.0
     if is_zero:
         # -0.004 is formatted as "-0.00": with a signed form "+0.00" is shown, else "0.00".
         text = text.replace("-", "+" if "+" in form else "")
@@ -130,7 +131,8 @@ def print_table(
     """Print a table. The first `words` columns hold words, which may wrap; the others hold numbers, which may not.
 
     Columns of numbers that do not fit are printed in another table below, which repeats the words: no column is lost,
-    and no number is broken. The last `total` rows are bold. Of more than `most` rows, only the first are printed.
+    and no number is broken. The last `total` rows are bold. Of more than `most` rows, only the first are printed, and
+    the last `total`.
     """
     from rich.console import Console
     from rich.markup import escape
@@ -138,7 +140,11 @@ def print_table(
     console = Console()
     title = escape_controls(title)
     headings = [_clean_text(name) for name in headings]
-    cells = [[_clean_text(text) for text in row] for row in rows[:most]]
+    if most is None or len(rows) <= most:
+        printed = [*rows]
+    else:
+        printed = [*rows[: most - total], *rows[len(rows) - total :]]
+    cells = [[_clean_text(text) for text in row] for row in printed]
     # Words wrap, so their columns shrink first, until all columns of numbers fit; if their minimum is reached, the
     # columns of numbers are split into several tables.
     widths = _measure_columns(headings, cells)

@@ -259,7 +259,12 @@ def _all_differ(texts: Iterable[str]) -> bool:
 
 
 def check_findings(findings: Mapping[str | float, str], scale: Scale, owner: str) -> None:
-    """Raise InvalidInput if a level or a number of the scale has no finding, or a finding no number."""
+    """Raise InvalidInput if the findings do not fit the scale.
+
+    By level ("high", "between", "low"), each level of the scale needs a finding. A finding for "between" is allowed
+    where the scale has no such number: the same findings may serve several criteria. By value, each number of the scale
+    needs a finding, and each finding a number.
+    """
     if all(isinstance(key, str) for key in findings):
         levels = {scale.find_level(number) for number in scale.numbers}
         needed = [level for level in LEVELS if level in levels]

@@ -127,8 +127,11 @@ def load_engine(
 
 
 @lru_cache(maxsize=8)
-def _load_engine_once(source: str, owner: str, process: str) -> tuple[RewardEngine, str]:
-    config, folder = load_config(source)
+def _load_engine_once(path: str, owner: str, process: str) -> tuple[RewardEngine, str]:
+    """Make the engine of a configuration. The path of RUBRANK_CONFIG is given too, so that the cache knows it."""
+    is_from_variable = path == os.environ.get(VARIABLE)
+    # Without an argument, `load_config` reads the variable itself, and its errors name it.
+    config, folder = load_config(None if is_from_variable else path)
     engine = config.engine(folder, process=process)
     engine.leave_out_default_control()
     warn_if_stateful(engine, owner)
