@@ -83,6 +83,42 @@ def test_numeric(response, truth, same):
     assert verdict(response, truth, "numeric").value == same
 
 
+@folded(
+    ("equation", "truth", "same"),
+    [
+        ("200/3 = 67", "67", 1),
+        ("7/2 = 4", "4", 1),
+        ("7/2 = 3", "3", 0),
+        ("1/3 = 1", "1", 0),
+        ("3 = 22/7", "22/7", 0),
+        ("0.5 = 1", "1", 0),
+        ("41 = 42", "42", 0),
+        ("0.333333 = 0.3", "0.3", 1),
+        ("1.41 = 1.414", "1.414", 1),
+        ("0.33 = 1/3", "1/3", 1),
+        ("2/3 = 0.66", "0.66", 1),
+        ("1/3 = 0.34", "0.34", 0),
+        ("1/3 = 33%", "33%", 1),
+        ("1/3 = 35%", "35%", 0),
+        ("1,000/3 = 333.33", "333.33", 1),
+        (r"2\pi = 2 \cdot 3.14", "6.28", 1),
+        ("-8/3 = -2.67", "-2.67", 1),
+    ],
+)
+def test_the_sides_of_an_equation_may_differ_by_rounding_only(equation, truth, same):
+    assert verdict(rf"\boxed{{{equation}}}", truth, "numeric").value == same
+
+
+def test_a_count_before_the_last_equals_sign_is_not_the_result():
+    assert verdict("There are 36 ways, so p = 1/36.", "1/36", "numeric").value == 1
+    assert verdict("Thus there are 36 ways to put 4 balls into 3 boxes.", "36", "numeric").value == 1
+
+
+def test_a_number_in_words_is_the_result_if_few_words_follow():
+    assert verdict(r"\boxed{cuarenta y dos manzanas}", "42", "numeric").value == 1
+    assert verdict("Dos personas entran en un bar y piden agua.", "2", "numeric").value == 0
+
+
 def test_tolerance_is_relative():
     assert verdict("3.14", "3.14159", "numeric", tolerance=0.01).value == 1
 

@@ -79,7 +79,7 @@ def _find_needs(params: Any) -> tuple[str, str] | None:
     "GroundTruthMatch",
     family="presence",
     domain=BINARY,
-    version=9,
+    version=10,
     cost="process",
     needs=_find_needs,
 )

@@ -45,7 +45,9 @@ _UNEQUAL = re.compile(
 )
 _EQUALS = re.compile(r"=|≡|\\equiv(?![a-zA-Z])")
 _NEARLY = re.compile(r"≈|\\approx(?![a-zA-Z])|≃|≐|\\simeq(?![a-zA-Z])|~=")
-_DECIMALS = re.compile(r"\d[.,](\d+)")
+_DECIMALS = re.compile(r"\.(\d+)")
+# A side that is one number and nothing to compute: "0.33", "-1,000", "12.5%", "$67".
+_ONE_NUMBER = re.compile(r"[$\s]*[-+−]?[\d,]*(?:\.(?P<decimals>\d+))?\s*(?P<percent>\\?%)?[$\s]*")
 # What stands between the two numbers of a range ("5-10", "5 to 10"), before one, and between those of a list.
 _RANGE = re.compile(r"[\s$*_]*(?:-|–|—|~|～|to|through|bis|à|至|到|до|から)[\s$*_]*", re.IGNORECASE)
 _BETWEEN = re.compile(
@@ -53,49 +55,54 @@ _BETWEEN = re.compile(
 )
 _LIST = re.compile(r"[\s$]*(?:,|;|、|，|and|和|und|et|y|e|и)[\s$]*", re.IGNORECASE)
 
+# A letter that is no part of a word, or a command: x, \alpha. The two patterns below name it VARIABLE, and these names
+# of functions FUNCTION; an f-string would double all their braces.
 _VARIABLE = r"(?:(?<![^\W\d_])[A-Za-z](?![^\W\d_])|\\[a-zA-Z]+)"
 _FUNCTION = r"(?:sin|cos|tan|cot|sec|csc|log|ln|lg|exp|sqrt|mod|gcd|lcm|max|min|choose)"
 # Before a number that is part of a formula.
 _FORMULA_BEFORE = re.compile(
-    rf"""
+    r"""
     # an operand and an operator: "x + ", "y^2 · ", "3) - "
-    (?: {_VARIABLE}(?:[_^]\{{?\w+\}}?)? | [\d)}}\]|!] ) \s*
+    (?: VARIABLE(?:[_^]\{?\w+\}?)? | [\d)}\]|!] ) \s*
         (?: [+−×·⋅÷/^_] | (?<!\*)\*(?!\*) | - | \\(?:times|cdot|div|pm) ) \s*\Z
-    # the open argument of a command: "\frac{{", "\sqrt[3]{{"; not "\boxed{{"
+    # the open argument of a command: "\frac{", "\sqrt[3]{"; not "\boxed{"
     | \\(?!(?:boxed|fbox|text|mathrm|mathbf|textbf|bf|mbox)\b)[a-zA-Z]+\s*
-        (?:\[[^\[\]]{{0,9}}\])?\{{[^{{}}]{{0,40}}\Z
-    # an open power or index: "x^{{", "a_"
-    | (?<=[\w)}}])[\^_]\{{?[^{{}}\s]{{0,20}}\Z
-    # the second argument of a command: "\frac{{a}}{{"
-    | \}}\{{[^{{}}]{{0,40}}\Z
+        (?:\[[^\[\]]{0,9}\])?\{[^{}]{0,40}\Z
+    # an open power or index: "x^{", "a_"
+    | (?<=[\w)}])[\^_]\{?[^{}\s]{0,20}\Z
+    # the second argument of a command: "\frac{a}{"
+    | \}\{[^{}]{0,40}\Z
     # the argument of a function: "f(", "log_2 "
-    | (?<![^\W\d_])[A-Za-z]\([^()]{{0,20}}\Z
-    | (?<![^\W\d_]){_FUNCTION}(?:_\{{?\w+\}}?)?\s*[({{]?\s*\Z
+    | (?<![^\W\d_])[A-Za-z]\([^()]{0,20}\Z
+    | (?<![^\W\d_])FUNCTION(?:_\{?\w+\}?)?\s*[({]?\s*\Z
     # a bound: "x > "
     | (?:(?<![^\W\d_])[A-Za-z]|[|)])\s*(?:[<>≤≥≠]|\\(?:leq?|geq?|lt|gt|neq?))\s*\Z
     # the second coordinate of a point: "(3, "
-    | [(\[{{]\s*-?[\d./]+\s*,\s*\Z
-    """,
+    | [(\[{]\s*-?[\d./]+\s*,\s*\Z
+    """.replace("VARIABLE", _VARIABLE).replace("FUNCTION", _FUNCTION),
     re.VERBOSE,
 )
 # Behind a number that is part of a formula.
 _FORMULA_AFTER = re.compile(
-    rf"""
-    \s*,\s*-?[\d./]+\s*(?:\\?[)\]}}]|,)                                # a further coordinate: ", 4)"
-    | (?![eE]\d)[a-zXYZ](?![^\W\d_])(?!/[a-z]|\s[a-z]{{3,}})           # a factor: "y"; not "m/s"
+    r"""
+    \s*,\s*-?[\d./]+\s*(?:\\?[)\]}]|,)                                # a further coordinate: ", 4)"
+    | (?![eE]\d)[a-zXYZ](?![^\W\d_])(?!/[a-z]|\s[a-z]{3,})           # a factor: "y"; not "m/s"
     | [_^]                                                             # a power
-    | \s?{_FUNCTION}(?![^\W\d_])                                       # " sin"
-    | \([^()]{{0,40}}[a-z+*/^-]                                        # "(x + 1"
+    | \s?FUNCTION(?![^\W\d_])                                       # " sin"
+    | \([^()]{0,40}[a-z+*/^-]                                        # "(x + 1"
     | \s*\\(?:d?frac|sqrt|pi|theta|alpha|beta|phi|omega|lambda|mu|sin|cos|tan|log|ln|binom|times|cdot|div|pm|p?mod)
       (?![a-zA-Z])                                                     # "\pi"
-    | \s*(?:[+×·⋅÷/]|(?<!\*)\*(?!\*))\s*(?:\d|{_VARIABLE}|\()          # an operator and an operand: " + 7"
-    | (?:\s+-\s+|-)(?:\d|{_VARIABLE}|\()                               # " - x"
+    | \s*(?:[+×·⋅÷/]|(?<!\*)\*(?!\*))\s*(?:\d|VARIABLE|\()          # an operator and an operand: " + 7"
+    | (?:\s+-\s+|-)(?:\d|VARIABLE|\()                               # " - x"
     | \s?[√π∞θ]
     | \s(?:mod|choose)\s
     | \s[nxyz](?=\s*(?:[-+*/^=.]|\Z))                                  # " x ="
-    """,
+    """.replace("VARIABLE", _VARIABLE).replace("FUNCTION", _FUNCTION),
     re.VERBOSE,
 )
+# A text that begins with a number in words is its result only if few words follow: "cuarenta y dos manzanas". A long
+# sentence that begins with one, such as "Dos personas entran en un bar", tells something else.
+_MOST_WORDS_AFTER = 3
 # Words that are numbers in some languages and articles or conjunctions in others.
 _ARTICLES = word_set("un une una uno ein eine um uma een e y en et und")
 
@@ -103,8 +110,13 @@ _ARTICLES = word_set("un une una uno ein eine um uma een e y en et und")
 def read_quantity(text: str, *, listed: bool, last: bool = False) -> Quantity:
     """Return the number that a text gives as its result.
 
-    `listed`: a comma between numbers makes a list, of which none is the result (in a box or tag; not in a sentence).
-    `last`: the last number counts, not the first (for a line that is not marked as the result).
+    `listed`: a comma between numbers makes a list, of which none is the result.
+    `last`: the last number counts, not the first.
+
+    The callers use three of the four combinations:
+        listed           a marked result (a box, a tag): "41, 42" is ambiguous
+        neither          a truth, or a sentence that states the result: "42, as 41 was too small" gives 42
+        last             text that is not marked as the result: "We had 41, so now there are 42" gives 42
     """
     text = (
         _TAG.sub(" ", normalise_numbers(text[:5000]))
@@ -114,8 +126,9 @@ def read_quantity(text: str, *, listed: bool, last: bool = False) -> Quantity:
     )
     text = _DOLLARS.sub(r"\1", text.replace("\\$", "$"))
     text = _INDEX_START.sub(r"\1}", text)
-    unequal = _UNEQUAL.search(text)
-    if unequal and (listed or not last):
+    # Unmarked text may mention a bound on the way to its result: "Since x > 3, we take 5".
+    unequal = None if last else _UNEQUAL.search(text)
+    if unequal:
         return Quantity(None, f"“{unequal[0]}” is no equation")
     # In "3.14159 ≈ 3.14" the sides may differ, so only what follows the last "≈" is checked.
     exact_part = _NEARLY.split(text)[-1]
@@ -123,15 +136,22 @@ def read_quantity(text: str, *, listed: bool, last: bool = False) -> Quantity:
     problem = _find_contradiction(sides)
     if problem:
         return Quantity(None, problem)
-    is_equation = len(sides) > 1 or exact_part != text
-    result = sides[-1] if is_equation and any(map(str.isalnum, sides[-1])) else text
-    count = find_count(text[-300:]) if last else ""
-    if count and count in result:
-        return _read_side(count, listed, last)
+    # The result is the right side: 42 in "x = 6 · 7 = 42", 3.14 in "π ≈ 3.14". A text without "=" and "≈" is read as a
+    # whole, and so is one with nothing behind them ("42 =").
+    result = text
+    if any(map(str.isalnum, sides[-1])):
+        result = sides[-1]
+    if last:
+        # "Thus there are 36 ways to put 4 balls into 3 boxes": 36, although 3 is the last number. A count before the
+        # last "=" is not the result: "There are 36 ways, so p = 1/36".
+        counted_number = find_count(result[-300:])
+        if counted_number:
+            return _read_side(counted_number, listed, last)
     return _read_side(_strip_side(result), listed, last)
 
 
 def _strip_side(side: str) -> str:
+    """Remove stars, spaces and punctuation around a side, but not the "..." of 0.333..., which goes on."""
     side = side.strip(" *_").rstrip(" 。,;*_")
     return side if side.endswith("...") else side.rstrip(" .")
 
@@ -147,39 +167,105 @@ def _find_contradiction(sides: list[str]) -> str:
         return ""
     last, last_value = values[-1]
     for side, value in values[:-1]:
-        allowed_difference = 1e-9 * abs(last_value)
-        are_whole = value.is_integer() and last_value.is_integer()
-        if math.isfinite(value + last_value) and not are_whole:
-            # Decimals may be rounded: "1/3 = 0.33" is no contradiction.
-            decimals = [*_DECIMALS.findall(side), *_DECIMALS.findall(last)]
-            allowed_difference = 10.0 ** -max(map(len, decimals), default=0)
-        if abs(value - last_value) > allowed_difference or math.isinf(value):
+        if not _agree(side, value, last, last_value):
             return f"{side} = {last} contradicts itself"
     return ""
 
 
+def _agree(side: str, value: float, last: str, last_value: float) -> bool:
+    """Tell whether a side of an equation and its last side have the same value, but for rounding."""
+    if math.isinf(value) or math.isinf(last_value):
+        return False  # too large to compute, so nothing shows that they are equal
+    if math.isclose(value, last_value, rel_tol=1e-9):
+        return True
+    # "41 = 42": whole numbers are not rounded.
+    if value.is_integer() and last_value.is_integer():
+        return False
+    decimals = _count_decimals(side)
+    last_decimals = _count_decimals(last)
+    if decimals is None and last_decimals is None:
+        # "2π = 2 · 3.14": both are computed, perhaps from rounded numbers, so they may differ in the last decimal.
+        all_decimals = [*_DECIMALS.findall(side), *_DECIMALS.findall(last)]
+        longest = max(map(len, all_decimals), default=0)
+        return longest > 0 and abs(value - last_value) <= 10.0**-longest
+    # "200/3 = 67": what was computed may be rounded to a whole number. "0.5 = 1" and "3 = 22/7" are wrong.
+    if last_decimals == 0:
+        return decimals is None and _is_rounded(last_value, 0, exact=value)
+    # "1/3 = 0.33", "0.333333 = 0.3": the last side is the rounded one.
+    if last_decimals and _is_rounded(last_value, last_decimals, exact=value):
+        return True
+    # "0.33 = 1/3", "1.41 = 1.414": the earlier side is the rounded one.
+    if decimals:
+        return _is_rounded(value, decimals, exact=last_value)
+    return False
+
+
+def _count_decimals(side: str) -> int | None:
+    """Return how many decimals the value of a number shows: 2 for "0.33" and "33%"; None if the side is no number."""
+    number = _ONE_NUMBER.fullmatch(_strip_side(side))
+    if number is None:
+        return None
+    return len(number["decimals"] or "") + (2 if number["percent"] else 0)
+
+
+def _is_rounded(shown: float, decimals: int, *, exact: float) -> bool:
+    """Tell whether the shown value is the exact one, rounded (0.67 for 2/3) or cut off (0.66) to the decimals.
+
+    A whole number must be rounded, halves upwards: 7/2 is 4, not 3.
+    """
+    scale = 10.0 ** min(decimals, 15)  # a float has no more digits
+    scaled = abs(exact) * scale
+    if scaled > 1e15 or shown * exact < 0:
+        return False
+    # Floats may lie a little below what they stand for: 2.675 is 2.67499999…
+    candidates = [math.floor(scaled + 0.5 + 1e-9)]
+    if decimals:
+        candidates.append(math.floor(scaled + 1e-9))
+    return any(
+        math.isclose(abs(shown) * scale, candidate, rel_tol=1e-9) for candidate in candidates
+    )
+
+
 def _read_side(side: str, listed: bool, last: bool) -> Quantity:
-    """Return the number that the last side of an equation, or a text without one, gives."""
+    """Return the number that the last side of an equation, or a text without one, gives.
+
+    The first step that decides ends the reading:
+    1. The side is an expression, such as "6 · 7": its value.
+    2. It states no number in digits: the number in words with which it begins, if any ("cuarenta y dos").
+    3. The chosen number (the first, or the last if `last`) is part of a formula ("the sum is 3 + 4"): the formula's
+       value, or a problem if it has none ("x + 7y").
+    4. Another number stands beside the chosen one as an alternative ("41 or 42"): a problem.
+    5. Otherwise the chosen number.
+    """
     numbers = read_numbers(side)
     text = normalise_numbers(side)
-    if "%" not in side and (len(numbers) != 1 or _has_operation(text, numbers[0])):
+
+    # 1. Percentages are left to `read_numbers`, which keeps the sign: "50%" must compare equal to a truth of 50.
+    may_be_expression = len(numbers) != 1 or _has_operation(text, numbers[0])
+    if may_be_expression and "%" not in side:
         value = evaluate(side)
         if value is not None and math.isinf(value):
             return Quantity(None, f"{side[:80]} is too large")
         if value is not None:
             return Quantity(Number(value, written=side[:80]))
+
+    # 2. In unmarked text, digits come before words: "one of them has 42" gives 42. "not 41" states no number.
     if last:
         numbers = [number for number in numbers if not number.in_words] or numbers
     stated = [number for number in numbers if not is_denied(text, number.start)]
     if not stated:
         value = _read_words(side)
         return Quantity(None if value is None else Number(value, written=side[:80]))
+
+    # 3.
     chosen = stated[-1] if last else stated[0]
     if _is_in_formula(text, chosen):
-        value = evaluate(find_formula(side, whole=not last))  # "the sum is 3 + 4"
+        value = evaluate(find_formula(side, whole=not last))
         if value is not None and math.isfinite(value):
             return Quantity(Number(value, written=side[:80]))
         return Quantity(None, f"{chosen.written} is part of a formula")
+
+    # 4. and 5.
     alternative = _find_alternative(text, stated, chosen, listed)
     if alternative is not None:
         return Quantity(None, f"ambiguous: {chosen.written} and {alternative.written}")
@@ -231,10 +317,14 @@ def _find_alternative(
 
 
 def _read_words(side: str) -> float | None:
-    """Return the number that the text begins with in words ("cuarenta y dos manzanas": 42); None if there is none."""
+    """Return the number in words with which a short text begins ("cuarenta y dos manzanas": 42).
+
+    Returns None if it begins with something else, or if more than `_MOST_WORDS_AFTER` words follow the number.
+    """
     words = re.sub(r"[*_.,;!¡¿?\"“”«»]", " ", side).split()[:12]
-    for n in range(len(words), max(0, len(words) - 4), -1):
-        phrase = " ".join(words[:n])
+    fewest = max(1, len(words) - _MOST_WORDS_AFTER)
+    for length in range(len(words), fewest - 1, -1):
+        phrase = " ".join(words[:length])
         if phrase.casefold() in _ARTICLES:
             continue
         value = read_number_words(phrase)
