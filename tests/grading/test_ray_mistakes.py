@@ -18,7 +18,7 @@ from rubrank.cli.app import app
 from rubrank.fusion.cluster import modules_of
 from rubrank.grading.cluster import check_reachable, get_result, import_ray, pause_garbage_collection, start_ray
 from rubrank.grading.plan import read_rubric
-from rubrank.grading.ray_grader import ActorSetting, Grader, grade_on_ray
+from rubrank.grading.ray_grader import ActorSetting, Grader, RowGrader, grade_on_ray
 from rubrank.rollouts.groups import read_groups
 
 OWN = "ray_mistakes_models"
@@ -212,6 +212,18 @@ def test_an_actor_settles_after_its_first_part(monkeypatch):
     for _ in range(3):
         assert grader.grade_groups(groups).groups[0].scores.tolist() == [[1.0]]
     assert collector.times == 1
+
+
+@pytest.mark.parametrize("needs_groups", [False, True])
+def test_a_batch_without_rows_gets_the_same_columns(needs_groups):
+    """Ray Data passes such batches, for example what a filter left of a block."""
+    pa = pytest.importorskip("pyarrow")
+    setting = ActorSetting(read_rubric(["EmptyAnswer"]))
+    row_grader = RowGrader(setting, None, "uid", needs_groups, {})
+    rows = pa.table({"uid": ["q"], "prompt": ["p"], "response": ["r"]})
+    graded = row_grader(rows)
+    assert graded.num_rows == 1
+    assert row_grader(rows.slice(0, 0)).schema == graded.schema
 
 
 def test_a_copy_has_imported_its_modules(tmp_path, monkeypatch):

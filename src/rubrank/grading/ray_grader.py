@@ -578,23 +578,25 @@ class RowGrader:
         self._group = group
         self._needs_groups = needs_groups
         self._has_judges = setting.judges is not None
+        assert setting.rubric is not None  # `on_ray` requires one for all rows
+        self._criteria = [criterion.name for criterion in setting.rubric.criteria]
         self._columns = {**columns, "group": _ROW}  # see `_read_groups`
 
     def __call__(self, table: Any) -> Any:
-        """Grade a batch of rows, or all rows of a group."""
+        """Grade a batch of rows, or all rows of a group.
+
+        Ray Data also passes batches without rows, such as what a filter left of a block: they get the same columns.
+        """
         import pyarrow as pa
 
         groups = self._read_groups(table.to_pylist())
-        scored = self._grader.grade_groups(
-            groups
-        ).groups  # with one row of scores for each row of the table, in order
-        for column, criterion in enumerate(scored[0].criteria):
+        # One row of scores for each row of the table, in order
+        scored = self._grader.grade_groups(groups).groups if groups else ()
+        for column, criterion in enumerate(self._criteria):
             numbers = [float(score) for group in scored for score in group.scores[:, column]]
             reasons = [replace_surrogates(row[column]) for group in scored for row in group.reasons]
-            table = table.append_column(criterion.name, pa.array(numbers, pa.float64()))
-            table = table.append_column(
-                criterion.name + REASON_SUFFIX, pa.array(reasons, pa.string())
-            )
+            table = table.append_column(criterion, pa.array(numbers, pa.float64()))
+            table = table.append_column(criterion + REASON_SUFFIX, pa.array(reasons, pa.string()))
         rows = [(group, row) for group in scored for row in range(len(group.scores))]
         if self._needs_groups:
             outcomes = [format_outcomes(group, row) for group, row in rows]
@@ -605,7 +607,9 @@ class RowGrader:
         return table
 
     def _read_groups(self, rows: list[dict[str, Any]]) -> list[Group]:
-        """Return one group for each row, or one group of all rows if criteria need groups."""
+        """Return one group for each row, or one group of all rows if criteria need groups; none without rows."""
+        if not rows:
+            return []
         # `group_rows` puts rows of one group or prompt together, which would change their order. So each row gets its
         # number as its group, instead of the group that the dataset names.
         numbered = []

@@ -15,8 +15,9 @@ A mark does not end a sentence
   in lower case;
 - after the Chinese ellipsis inside a sentence.
 
-A piece without a letter or digit (`---`, “…”) is no sentence and stays with its neighbour. Not covered: Thai has no
-sentence marks, so each line is a sentence; verse without marks is one sentence; code in a fence is cut like prose.
+Text without a letter or digit is no sentence: beside one (“It works. 🎉”) it stays with it; a rule (`---`) or a
+paragraph without words is dropped. Not covered: Thai has no sentence marks, so each line is a sentence; verse without
+marks is one sentence; code in a fence is cut like prose.
 """
 
 from __future__ import annotations
