@@ -4,6 +4,7 @@
     arrivals.add(4, rollout, wanted_K)      the first of its group: []
     arrivals.add(1, another, wanted_K)      the pair of places (1, 4), on every criterion whose design has it
 
+`wanted_K` says for each of the K criteria whether it is to be judged for this rollout.
 The design (which pairs are compared) depends only on the size of the group. It is a set of pairs of places, where the
 place of a rollout is its number among its siblings. So the order of arrival does not matter: a run that is repeated, or
 resumed after a kill, asks for the same pairs, finds them in the cache, and gives the same rewards. A design that
@@ -12,9 +13,11 @@ If a rollout is missing in the end, `design.choose_pairs_among` adds pairs withi
 connected.
 
 Replies that come before the group is complete are kept in a `Memo`. The group is then judged by the same code as one
-that came whole; only calls that are not in the memo are sent. These wait until the group is complete: judges that rank
-lists or choose pairs round by round, panels whose members have different designs, criteria that a program decides for
-some rollouts, and all comparisons if a hard gate needs the whole group.
+that came whole; only calls that are not in the memo are sent. These wait until the group is complete:
+- judges that rank lists, or choose pairs round by round;
+- panels whose members have different designs;
+- criteria that a program decides for some rollouts;
+- all comparisons, if a hard gate needs the whole group.
 """
 
 from __future__ import annotations
@@ -115,6 +118,7 @@ class Arrivals:
         self._criteria = criteria
         self._judges = judges
         self._arrived: dict[int, tuple[Rollout, np.ndarray]] = {}
+        """Place → the rollout, and the criteria to be judged for it, (K,)."""
         self._pairs_by_column: dict[int, set[Pair] | None] = {}
         """Columns that may be asked ahead → the pairs of places; None: all."""
         gates = [criterion for criterion in criteria if criterion.value_layer == "global_quality"]
@@ -150,15 +154,18 @@ class Arrivals:
         return True
 
     def add(
-        self, slot: int, rollout: Rollout, wanted_K: np.ndarray
+        self, place: int, rollout: Rollout, wanted_K: np.ndarray
     ) -> list[tuple[Group, np.ndarray]]:
-        """Add a rollout; returns its pairs with earlier ones, each as a group of two with the cells to judge (2, K)."""
-        if slot in self._arrived:  # a repeated request
+        """Add a rollout; returns its pairs with earlier ones, each as a group of two with the cells to judge (2, K).
+
+        wanted_K: bool (K,), the criteria that are to be judged for this rollout.
+        """
+        if place in self._arrived:  # a repeated request
             return []
         pairs = []
-        for earlier_slot, (earlier, earlier_wanted_K) in self._arrived.items():
-            places = (min(slot, earlier_slot), max(slot, earlier_slot))
-            rollouts = (rollout, earlier) if slot < earlier_slot else (earlier, rollout)
+        for earlier_place, (earlier, earlier_wanted_K) in self._arrived.items():
+            places = (min(place, earlier_place), max(place, earlier_place))
+            rollouts = (rollout, earlier) if place < earlier_place else (earlier, rollout)
             compared_K = np.zeros(len(self._criteria), dtype=bool)
             for k, planned in self._pairs_by_column.items():
                 compared_K[k] = (
@@ -168,5 +175,5 @@ class Arrivals:
                 pairs.append(
                     (Group(id=self._id, rollouts=rollouts), np.stack([compared_K, compared_K]))
                 )
-        self._arrived[slot] = (rollout, wanted_K)
+        self._arrived[place] = (rollout, wanted_K)
         return pairs

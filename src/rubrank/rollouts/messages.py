@@ -59,7 +59,7 @@ def convert_message(message: Row) -> dict[str, Any]:
     if role == "tool" and not isinstance(content, str):
         content = json.dumps(content, ensure_ascii=False, default=str)
     converted = {"role": "user" if role == "human" else role, "content": content}
-    calls = message.get("tool_calls")
+    calls: Any = message.get("tool_calls")
     if hasattr(calls, "tolist"):
         calls = calls.tolist()
     calls = parse_json_cell(calls)

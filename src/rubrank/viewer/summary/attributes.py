@@ -2,6 +2,8 @@
 
 γ is the influence of an attribute on the wins of one criterion: γ > 0 means that of two responses which are equally
 good otherwise, the one with more of the attribute wins. Control takes (a part of) this influence out of the scores.
+
+Shapes: G rollouts in a group, K criteria that are ranked, D attributes.
 """
 
 from __future__ import annotations
@@ -30,6 +32,8 @@ class GammaSummary:
     {"attributes": ["length"], "criteria": ["", "Facts"], "points": {"0|0": [[step, γ̂, half width, groups], …]},
      "taken": [0.12], "shares": [["Facts", 0.31]]}
 
+    `points`: keys are "index of the attribute|index of the criterion".
+    `taken`: for each attribute, the effect that control took out, on average over criteria and groups.
     `shares`: how much of a criterion's variance within groups control took out, largest first.
     Criterion "" is all of them together, weighted. A pooled estimate (over a batch or a run) has its own standard
     error, and the half width is t·se. If γ was fitted in each group separately, the half width is that of the mean over
@@ -41,20 +45,24 @@ class GammaSummary:
         """(attribute, criterion, step) → sums."""
         self._attributes: dict[str, None] = {}
         self._taken: dict[str, Moments] = {}
+        """Attribute → the effect that was taken out of each criterion."""
         self._squares: dict[str, np.ndarray] = {}
         """Criterion → sums of squares around the group's mean, before and after control."""
         self._used: Counter[str] = Counter()
+        """Criterion → in how many groups it counts."""
 
     def add(self, group: GroupArrays) -> None:
         """Add a group."""
         record = group.record
         if record.gamma is None or not record.attribute_names:
             return
-        shape = (group.ranked, len(record.attribute_names))
+        shape = (group.ranked, len(record.attribute_names))  # (K, D)
         self._attributes.update(dict.fromkeys(record.attribute_names))
-        is_controlled = (
-            np.ones(group.ranked, bool) if record.n is None else np.array(record.n) > 0.0
-        )
+        # record.n: for each criterion, the groups behind its estimate; 0 if it is not controlled. Records may lack it.
+        if record.n is None:
+            is_controlled = np.ones(group.ranked, bool)
+        else:
+            is_controlled = np.array(record.n) > 0.0
         used = group.has_signal[: group.ranked] & is_controlled
         gamma = np.where(used[:, None], to_array(record.gamma, shape), 0.0)
         half_width, groups = _compute_pooled_intervals(record, shape)
@@ -74,6 +82,7 @@ class GammaSummary:
             )
         if record.taken is None:
             return
+        # (D,): sums over the criteria; `Moments` makes means of them.
         taken = np.where(used[:, None], to_array(record.taken, shape), 0.0).sum(0)
         for d, attribute in enumerate(record.attribute_names):
             moments = self._taken.setdefault(attribute, Moments())
