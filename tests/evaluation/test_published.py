@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from cases import spread
 
 from rubrank import Rollout, find_verifier
 from rubrank.evaluation.benchmarks import find_benchmark
@@ -98,7 +99,7 @@ def test_longproc_row_by_row(task):
 
 @pytest.mark.slow
 def test_longproc_programs():
-    found = rows("longproc/pseudo_to_code_0.5k_verdicts.jsonl.gz")
+    found = spread(list(rows("longproc/pseudo_to_code_0.5k_verdicts.jsonl.gz")))
     run = score_rows(found, find_benchmark("longproc"))
     if run.missing:
         pytest.skip(f"no programs can be run here: {next(iter(run.missing))}")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from cases import nightly
 
 pytest.importorskip("trl", reason="trl is not installed: pip install 'rubrank[trl]'")
 
@@ -35,6 +36,7 @@ def test_what_is_shown_is_what_the_tool_says(recipe):
     assert not set(recipe["HELD_OUT"]) - set(recipe["PAIRS"])
 
 
+@nightly()
 def test_two_steps(recipe, tmp_path):
     recipe["make"](tmp_path, 100)  # a quarter of the rollouts call the tool then
     config = yaml.safe_load((tmp_path / "config.yaml").read_text())
