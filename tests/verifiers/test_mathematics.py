@@ -1,9 +1,12 @@
 """Mathematical results: every truth is its own answer, other notations are the same, parts of formulas are not."""
 
+import math
+
 import pytest
 from cases import folded
 
 from rubrank.rollouts.rollout import Rollout
+from rubrank.verifiers.shared.arithmetic import evaluate
 from rubrank.verifiers.verifier import find_verifier
 
 WRAPPINGS = (
@@ -100,10 +103,29 @@ def test_other_notations_of_the_same(response, truth):
         (r"\boxed{\begin{pmatrix} \frac{1}{2} \\ 1 \end{pmatrix}}", "1"),
         ("So the function is not even.", r"\text{even}"),
         (r"\boxed{2 \text{ or } 3}", "3"),
+        (r"\boxed{1.2.3}", "0.36"),
+        (r"\boxed{0.36}", "1.2.3"),
+        ("The address is 192.168.0.1.", "0"),
     ],
 )
 def test_what_only_resembles_the_truth(response, truth):
     assert verdict(response, truth) == 0
+
+
+@folded(
+    "text",
+    ["1.2.3", "192.168.0.1", "3 .5", "(3).5", "2.5!", "(-3)!", "(-8)^{1/3}", "1e999 - 1e999", "0^{-1}", "six"],
+)
+def test_what_has_no_value(text):
+    assert evaluate(text) is None
+    assert verdict(f"\\boxed{{{text}}}", "1.5", "numeric") == 0
+
+
+def test_what_has_a_value():
+    assert evaluate(".5") == 0.5
+    assert evaluate("2 x 3") == evaluate("2×3") == 6
+    assert evaluate("170!") == float(math.factorial(170))
+    assert evaluate("171!") == math.inf
 
 
 @pytest.mark.parametrize("mode", ["numeric", "math"])

@@ -1,4 +1,6 @@
-"""Computes short expressions: 2^10, 6·7, 3(4+1), \\frac{3}{4}, 2\\sqrt{3}, 5!, 2π. Every text takes little time.
+"""Compute the value of short expressions: 2^10, 6·7, 3(4+1), \\frac{3}{4}, 2\\sqrt{3}, 5!, 2π.
+
+No text takes long, whoever wrote it: length, depth and the size of numbers are limited.
 
 >>> evaluate("2^{10}"), evaluate("6 \\\\times 7 + 1"), evaluate("six")
 (1024.0, 43.0, None)
@@ -13,13 +15,15 @@ import re
 
 _MOST_CHARACTERS = 400
 _MOST_DEPTH = 40  # of brackets, signs and powers inside each other
+_LARGEST_FACTORIAL = 170  # 171! is too large for a float
+_NUMBER_STARTS = "0123456789."
 _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺", "0123456789-+")
 _RAISED = re.compile("[⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺]+")
-# A number, or a sign: \frac, √, **, (
+# A number (12, 1.5, .5, 2e-3), or a symbol (\frac, √, **, a bracket).
 _TOKEN = re.compile(
     r"\s*(?:(\d+(?:\.\d+)?(?:[eE][-+]?\d{1,4})?|\.\d+)|(\\[dtc]?frac|\\sqrt|√|\\pi|π|\*\*|[-+*/^(){}\[\]!%]))"
 )
-# Ways of writing the same, by what they are replaced by. {,} and commas group digits: 1{,}000.
+# Other ways to write a symbol, and the symbol that the parser reads. {,} and commas group digits: 1{,}000.
 _REPLACED = (
     (re.compile(r"\\(?:left|right|displaystyle|[,;! ])|\$|~"), " "),
     (re.compile(r"\\(?:times|cdot|ast)|[×·⋅∙]"), "*"),
@@ -27,12 +31,12 @@ _REPLACED = (
     (re.compile(r"[−–]"), "-"),
     (re.compile(r"\{,\}|(?<=\d),(?=\d{3}(?!\d))"), ""),
     (re.compile(r"\\%"), "%"),
-    (re.compile(r"(?<=\d)\s?[x×](?=\s?\d)"), "*"),
+    (re.compile(r"(?<=\d)\s?x(?=\s?\d)"), "*"),
 )
 
 
-class _NoSumError(ValueError):
-    """The text is no expression that is read here."""
+class _NotAnExpressionError(ValueError):
+    """The text is not an expression that can be computed here."""
 
 
 def spell_powers(text: str) -> str:
@@ -41,7 +45,10 @@ def spell_powers(text: str) -> str:
 
 
 def evaluate(text: str) -> float | None:
-    """Return the value of an expression; None if the text is none (words, letters, a list) or has no value (1/0)."""
+    """Return the value of an expression, infinity if it is too large for a float.
+
+    Returns None if the text is not an expression (words, letters, a list, 1.2.3), or has no real value (1/0, (-3)!).
+    """
     text = spell_powers(text.strip())
     if not text or len(text) > _MOST_CHARACTERS:
         return None
@@ -51,11 +58,12 @@ def evaluate(text: str) -> float | None:
         parser = _Parser(_tokenize(text))
         value = parser.parse_sum(0)
     except (ValueError, ZeroDivisionError):
-        # Besides _NoSumError: `math.pow` and `int` raise ValueError for 0^{-1} and for powers that are NaN.
+        # Besides _NotAnExpressionError: `math.pow` and `int` raise ValueError for 0^{-1} and for powers that are NaN.
         return None
     except OverflowError:
         return math.inf
-    return value if parser.done else None
+    # Infinity minus infinity is NaN.
+    return None if math.isnan(value) or not parser.done else value
 
 
 def _tokenize(text: str) -> list[str]:
@@ -65,7 +73,7 @@ def _tokenize(text: str) -> list[str]:
     while position < len(text):
         match = _TOKEN.match(text, position)
         if match is None:
-            raise _NoSumError
+            raise _NotAnExpressionError
         token = match[1] or match[2]
         follows_frac = bool(tokens) and tokens[-1].endswith("frac")
         if follows_frac and len(token) == 2 and token.isdigit():
@@ -75,6 +83,11 @@ def _tokenize(text: str) -> list[str]:
             tokens.append(token)
         position = match.end()
     return tokens
+
+
+def _check_depth(depth: int) -> None:
+    if depth > _MOST_DEPTH:
+        raise _NotAnExpressionError
 
 
 class _Parser:
@@ -101,14 +114,13 @@ class _Parser:
 
     def _take(self) -> str:
         if self.done:
-            raise _NoSumError
+            raise _NotAnExpressionError
         token = self._tokens[self._position]
         self._position += 1
         return token
 
     def parse_sum(self, depth: int) -> float:
-        if depth > _MOST_DEPTH:
-            raise _NoSumError
+        _check_depth(depth)
         value = self._parse_product(depth)
         while self._peek() in ("+", "-"):
             sign = self._take()
@@ -123,8 +135,8 @@ class _Parser:
                 self._take()
                 right = self._parse_signed(depth)
                 value = value * right if token == "*" else value / right
-            elif token[0].isdigit():
-                raise _NoSumError  # "3 4" is no product
+            elif token[0] in _NUMBER_STARTS:
+                raise _NotAnExpressionError  # "3 4" and "1.2.3", which is 1.2 and .3, are no products
             else:
                 value *= self._parse_power(depth)
         return value
@@ -132,22 +144,20 @@ class _Parser:
     def _parse_signed(self, depth: int) -> float:
         if self._peek() not in ("-", "+"):
             return self._parse_power(depth)
-        if depth > _MOST_DEPTH:
-            raise _NoSumError
+        _check_depth(depth)
         sign = self._take()
         value = self._parse_signed(depth + 1)
         return -value if sign == "-" else value
 
     def _parse_power(self, depth: int) -> float:
-        if depth > _MOST_DEPTH:
-            raise _NoSumError
+        _check_depth(depth)
         base = self._parse_postfix(depth)
         if self._peek() not in ("^", "**"):
             return base
         self._take()
         exponent = self._parse_signed(depth + 1)
         if base < 0 and exponent != int(exponent):
-            return math.nan
+            raise _NotAnExpressionError  # the value is not real
         return math.pow(base, exponent)
 
     def _parse_postfix(self, depth: int) -> float:
@@ -155,7 +165,9 @@ class _Parser:
         while self._peek() in ("!", "%"):
             if self._take() == "%":
                 value /= 100
-            elif value != int(value) or not 0 <= value <= 170:
+            elif value < 0 or value != int(value):
+                raise _NotAnExpressionError  # only whole numbers from 0 have a factorial
+            elif value > _LARGEST_FACTORIAL:
                 raise OverflowError
             else:
                 value = float(math.factorial(int(value)))
@@ -163,7 +175,7 @@ class _Parser:
 
     def _parse_atom(self, depth: int) -> float:
         token = self._take()
-        if token[0] in "0123456789.":
+        if token[0] in _NUMBER_STARTS:
             return float(token)
         if token in ("π", "\\pi"):
             return math.pi
@@ -175,22 +187,21 @@ class _Parser:
             return above / below
         if token in ("√", "\\sqrt"):
             return self._parse_root(depth)
-        raise _NoSumError
+        raise _NotAnExpressionError
 
     def _parse_brackets(self, opening: str, depth: int) -> float:
         value = self.parse_sum(depth + 1)
         if self._take() != {"(": ")", "{": "}", "[": "]"}[opening]:
-            raise _NoSumError
+            raise _NotAnExpressionError
         return value
 
     def _parse_root(self, depth: int) -> float:
-        if depth > _MOST_DEPTH:
-            raise _NoSumError
+        _check_depth(depth)
         order = 2.0
         if self._peek() == "[":
             self._take()
             order = self._parse_brackets("[", depth)
         value = self._parse_atom(depth + 1)
         if value < 0 or order == 0:
-            raise _NoSumError
+            raise _NotAnExpressionError
         return float(value ** (1 / order))

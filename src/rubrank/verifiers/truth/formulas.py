@@ -381,6 +381,9 @@ def compare_formulas(truth: Formula, result: Formula, *, is_marked: bool = True)
     # A time of day or a ratio (3:4) is no fraction.
     if re.search(r"\d:\d", true_core + core):
         return False
+    # A version or an address (1.2.3) is no product.
+    if any(re.search(r"\d\.\d+\.\d", side) for side in (true_core, core)):
+        return False
     return None
 
 
