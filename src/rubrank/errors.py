@@ -47,6 +47,8 @@ _MOST_OTHERS = 9  # further errors that are quoted in full after the first one
 # os.path, because importing pathlib here would make every import of rubrank slower.
 _RUBRANK_FOLDER = os.path.dirname(__file__)
 _STANDARD_LIBRARY = os.path.dirname(os.__file__)
+# File names that Python and IPython give to code that somebody types: "<stdin>", "<ipython-input-3-…>".
+_TYPED_CODE = ("<stdin>", "<console>", "<ipython-input-", "<python-input-", "<doctest ")
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -120,6 +122,7 @@ class InvalidInput(RubrankError, ValueError):  # noqa: N818 - the name says what
             allowed=self.allowed,
             got=self.got,
             remedy=remedy,
+            field=self.field,
         )
 
 
@@ -326,6 +329,29 @@ def only_our_errors(function: Callable[_P, _R]) -> Callable[_P, _R]:
     return guarded
 
 
+def _was_raised_inside(error: BaseException) -> bool:
+    """Return whether it was raised by rubrank or a library that it uses, and not by code of the caller."""
+    trace = error.__traceback__
+    files = []
+    while trace is not None:
+        files.append(trace.tb_frame.f_code.co_filename)
+        trace = trace.tb_next
+    files_inside = files[1:]  # the first frame is the decorator's wrapper
+    if not files_inside:
+        return False  # Python itself refused the call: a missing or an unknown argument
+    return all(is_library_file(file) for file in files_inside)
+
+
+def is_library_file(name: str) -> bool:
+    """Return whether this file belongs to rubrank, Python or an installed package."""
+    if name.startswith(_TYPED_CODE):
+        return False
+    # Extension modules, such as numpy.random, have relative names, and generated code has names in angle brackets.
+    is_compiled = not os.path.isabs(name)
+    folders = (_RUBRANK_FOLDER + os.sep, _STANDARD_LIBRARY + os.sep)
+    return is_compiled or name.startswith(folders) or "site-packages" in name
+
+
 def _find_wrong_argument(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[str, Any, Any] | None:
@@ -417,24 +443,3 @@ def refuses_wrong_kinds(cls: _ClassT) -> _ClassT:
 
     cls.__init__ = init  # type: ignore[misc]
     return cls
-
-
-def _was_raised_inside(error: BaseException) -> bool:
-    """Return whether it was raised by rubrank or a library that it uses, and not by code of the caller."""
-    trace = error.__traceback__
-    files = []
-    while trace is not None:
-        files.append(trace.tb_frame.f_code.co_filename)
-        trace = trace.tb_next
-    files_inside = files[1:]  # the first frame is the decorator's wrapper
-    if not files_inside:
-        return False  # Python itself refused the call: a missing or an unknown argument
-    return all(is_library_file(file) for file in files_inside)
-
-
-def is_library_file(name: str) -> bool:
-    """Return whether this file belongs to rubrank, Python or an installed package."""
-    # Extension modules, such as numpy.random, have relative names.
-    is_compiled = not os.path.isabs(name)
-    is_ours_or_python = name.startswith((_RUBRANK_FOLDER, _STANDARD_LIBRARY))
-    return is_compiled or is_ours_or_python or "site-packages" in name

@@ -62,7 +62,7 @@ def test_repeats_that_are_alike_are_repeats():
 
 def test_uneven_repeats_are_said():
     _, run = number([*IFEVAL, {**IFEVAL[0], "response": "other"}], "ifeval")
-    assert "items have different numbers of outputs: 1 of 8, 2 of 1 items" in run.notes
+    assert "items have different numbers of outputs: 1 output for 8 items, 2 outputs for 1 item" in run.notes
 
 
 def test_an_empty_answer_is_an_answer_and_null_is_missing():

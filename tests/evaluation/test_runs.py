@@ -1,17 +1,19 @@
 """Run files, the capability table, comparisons, the verbs, and Inspect."""
 
 import json
+import math
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from rubrank.cli.app import app
-from rubrank.evaluation.benchmark import ItemScore
+from rubrank.errors import InvalidInput
+from rubrank.evaluation.benchmark import Answer, Benchmark, ItemScore, Setting
 from rubrank.evaluation.benchmarks import find_benchmark
 from rubrank.evaluation.comparison import compare, compare_runs
 from rubrank.evaluation.ratings import fit_ratings
-from rubrank.evaluation.runs import EvalRun, read_run, score_rows, write_run
+from rubrank.evaluation.runs import EvalRun, find_runs, read_run, score_rows, write_run
 from rubrank.evaluation.table import capability_table
 
 RUN = CliRunner()
@@ -34,6 +36,70 @@ def test_a_run_comes_back_from_its_file_as_it_was(tmp_path):
     assert again.scores == run.scores
     assert again.metrics == run.metrics
     assert again.missing == run.missing
+
+
+def test_values_without_a_number_are_null_in_the_file(tmp_path):
+    score = ItemScore("1", {"correct": math.nan}, lists={"parts": (1.0, math.nan)})
+    write_run(EvalRun("frames", "m", {}, (score,), {"accuracy": 1.0}), tmp_path / "run.json")
+    assert "NaN" not in (tmp_path / "run.json").read_text(encoding="utf-8")
+    (again,) = read_run(tmp_path / "run.json").scores
+    assert math.isnan(again.values["correct"])
+    assert again.lists["parts"][0] == 1.0
+    assert math.isnan(again.lists["parts"][1])
+
+
+def test_other_json_files_beside_runs_are_skipped(tmp_path):
+    write_run(frames("a", [1, 0]), tmp_path / "frames.json")
+    (tmp_path / "notes.json").write_text("{}", encoding="utf-8")
+    assert [run.model for run in find_runs(tmp_path)] == ["a"]
+    assert find_runs(tmp_path / "notes.json") == []
+
+
+def test_a_judge_that_returns_too_few_answers_is_refused():
+    rows = [{"problem": p, "answer": "x", "response": "x"} for p in "pq"]
+    with pytest.raises(InvalidInput, match="each of its 2 prompts; got 1 answer"):
+        score_rows(rows, find_benchmark("simpleqa"), judge=lambda prompts: [Answer("A")])
+
+
+def test_a_second_output_keeps_the_fields_of_the_item_but_not_of_the_first_output():
+    seen = []
+
+    class Own(Benchmark):
+        name = headline = "own"
+
+        def score(self, item, output, answers):
+            seen.append(dict(item))
+            return ItemScore(item["id"], {"correct": 1.0})
+
+    rows = [
+        {"id": "1", "question": "q", "response": "a", "metadata": {"tokens": 1}, "repeat": 1},
+        {"id": "1", "output": "b"},
+    ]
+    score_rows(rows, Own())
+    assert seen[1] == {"id": "1", "question": "q", "output": "b"}
+
+
+def test_settings_may_be_texts():
+    class Own(Benchmark):
+        name = "own"
+        settings = {"level": Setting(1, (1, 2)), "strict": Setting(True)}  # noqa: RUF012
+
+    options = Own(level="2", strict="False").options
+    assert options == {"level": 2, "strict": False}
+    assert type(options["level"]) is int
+    with pytest.raises(InvalidInput, match="'3'"):
+        Own(level="3")
+    with pytest.raises(InvalidInput, match="a bool"):
+        Own(strict="perhaps")
+
+
+def test_a_label_may_be_zero():
+    class Own(Benchmark):
+        name = "own"
+        columns = {"level": "level", "topic": "topic"}  # noqa: RUF012
+
+    score = Own().make_score({"id": 1, "level": 0, "topic": None}, {"correct": 1.0})
+    assert score.labels == {"level": "0"}
 
 
 def test_a_folder_of_runs_may_hold_the_logs_of_inspect(tmp_path):

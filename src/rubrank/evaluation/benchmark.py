@@ -104,9 +104,16 @@ class ItemScore:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Restore a score that `asdict` and JSON turned into plain data."""
-        values = {name: float(value) for name, value in data["values"].items()}
-        lists = {name: tuple(numbers) for name, numbers in data["lists"].items()}
+        values = {name: _restore_number(value) for name, value in data["values"].items()}
+        lists = {
+            name: tuple(map(_restore_number, numbers)) for name, numbers in data["lists"].items()
+        }
         return cls(**{**data, "values": values, "lists": lists})
+
+
+def _restore_number(value: float | None) -> float:
+    """Return a number of a run file, in which null stands for NaN: JSON has none."""
+    return math.nan if value is None else float(value)
 
 
 class Benchmark:
@@ -143,13 +150,21 @@ class Benchmark:
         if name not in self.settings:
             raise UnknownName.of(f"benchmark {self.name}", "setting", name, self.settings)
         setting = self.settings[name]
-        if setting.allowed and value not in setting.allowed:
+        if setting.allowed:
+            for allowed_value in setting.allowed:
+                # Settings from the command line are texts: "1" for 1.
+                if value == allowed_value or value == str(allowed_value):
+                    return allowed_value
             raise UnknownName.of(f"benchmark {self.name}", name, value, map(str, setting.allowed))
-        if setting.allowed or setting.default is None:
+        if setting.default is None:
             return value
         expected_type = type(setting.default)
+        if expected_type is bool and isinstance(value, str):
+            value = {"true": True, "false": False}.get(value.lower(), value)
         try:
-            return expected_type(value)  # settings from the command line are texts
+            if expected_type is bool and not isinstance(value, bool):
+                raise ValueError  # bool("False") would be True
+            return expected_type(value)
         except (TypeError, ValueError):
             raise InvalidInput(
                 owner=f"benchmark {self.name}",
@@ -208,7 +223,9 @@ class Benchmark:
     def make_score(self, row: Row, values: Mapping[str, float], reason: str = "") -> ItemScore:
         """Return a score with the item's labels."""
         labels = {
-            label: str(row[column]) for label, column in self.columns.items() if row.get(column)
+            label: str(row[column])
+            for label, column in self.columns.items()
+            if row.get(column) not in (None, "", [])
         }
         return ItemScore(self.item_id(row), values, reason, labels=labels)
 

@@ -16,14 +16,14 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from rubrank._files import atomic_write, require_file
 from rubrank._plain import plain, shorten
-from rubrank.errors import InvalidInput, RubrankError, only_our_errors
+from rubrank.errors import InvalidInput, RubrankError, counted, only_our_errors
 from rubrank.evaluation.benchmark import (
     OUTPUTS,
     Answer,
@@ -42,6 +42,10 @@ Judge: TypeAlias = Callable[[Sequence[Messages]], Sequence[Answer]]
 
 _ALL_OUTPUT_KEYS = (*OUTPUTS, "model_outputs", "predicted_answer", "llm_answer")
 """Keys of a row that may hold an output, in any benchmark."""
+_KEYS_OF_ONE_OUTPUT = frozenset(
+    (*_ALL_OUTPUT_KEYS, "repeat", "metadata", "verdict", "verdicts", "judge_verdict", "score")
+)
+"""Keys of a row that describe its output and not the item."""
 _MODEL_KEYS = ("model", "model_name", "model_id")
 _MOST_LISTED = 4  # names or counts in a note
 
@@ -182,22 +186,25 @@ def _read_output(
     with _name_row_in_errors(benchmark, f"row {number}", row):
         row_id = benchmark.item_id(row)
         item = {**item_by_id.get(row_id, {}), **row}
-        # Some files give an item's fields with its first output only, and refer to it by id after that.
-        item_by_id.setdefault(row_id, item)
+        # Some files give an item's fields with its first output only, and refer to it by id after that. What describes
+        # the first output itself is not kept for the others.
+        item_by_id.setdefault(
+            row_id, {key: value for key, value in item.items() if key not in _KEYS_OF_ONE_OUTPUT}
+        )
         score = benchmark.published_score(item, row)
         values = [row[key] for key in _ALL_OUTPUT_KEYS if key in row]
         # An output of null means that the model gave no answer; an empty text is an answer.
         if score is None and values and all(value is None for value in values):
             score = ItemScore(benchmark.item_id(item), {}, missing="no output in the row")
         if score is not None:
-            return _Output(row, number, score.id, item, "", score)
+            return _Output(row=row, number=number, id=score.id, item=item, text="", score=score)
         reasoning, answer = split_reasoning(benchmark.output(row))
         return _Output(
-            row,
-            number,
-            benchmark.item_id(item),
-            item,
-            answer,
+            row=row,
+            number=number,
+            id=benchmark.item_id(item),
+            item=item,
+            text=answer,
             questions=benchmark.questions(item, answer),
             reasoning_words=count_words(reasoning) if reasoning else 0,
         )
@@ -235,6 +242,13 @@ def _ask_judge(benchmark: Benchmark, outputs: Sequence[_Output], judge: Judge | 
             remedy="Name a file of judges: `judge=FILE`.",
         )
     answers = list(judge(prompts))
+    if len(answers) != len(prompts):
+        raise InvalidInput(
+            owner=f"benchmark {benchmark.name}",
+            parameter="judge",
+            allowed=f"a function that returns one answer for each of its {len(prompts):,} prompts",
+            got=counted(len(answers), "answer"),
+        )
     start = 0
     for output in outputs:
         end = start + len(output.questions)
@@ -283,9 +297,10 @@ def _make_notes(
     counts = Counter(outputs_per_item.values())
     if len(counts) > 1:
         listed = ", ".join(
-            f"{outputs} of {items:,}" for outputs, items in sorted(counts.items())[:_MOST_LISTED]
+            f"{counted(outputs, 'output')} for {counted(items, 'item')}"
+            for outputs, items in sorted(counts.items())[:_MOST_LISTED]
         )
-        notes.append(f"items have different numbers of outputs: {listed} items")
+        notes.append(f"items have different numbers of outputs: {listed}")
     for key in _MODEL_KEYS:
         models = list(dict.fromkeys(str(row[key]) for row in rows if isinstance(row.get(key), str)))
         if len(models) > 1:
@@ -308,7 +323,7 @@ def write_run(run: EvalRun, path: str | Path) -> None:
         "kind": _FILE_KIND,
         "version": _FILE_VERSION,
         **run.summary(),
-        "scores": [asdict(score) for score in run.scores],
+        "scores": [plain(asdict(score)) for score in run.scores],
     }
     with atomic_write(path) as temporary:
         temporary.write_text(json.dumps(data, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -342,17 +357,31 @@ def read_run(path: str | Path) -> EvalRun:
 
 
 def find_runs(path: Path) -> list[EvalRun]:
-    """Return the scored runs of a file or a folder; empty if it holds none."""
+    """Return the scored runs of a file or a folder. Other files are skipped; the result is empty if there is no run."""
     if path.is_file() and path.suffix != ".json":
         return []
-    try:
-        return read_runs([path])
-    except RubrankError:
-        return []
+    runs = []
+    for file in _list_run_files([path]):
+        with suppress(RubrankError):
+            runs.append(read_run(file))
+    return runs
 
 
 def read_runs(paths: Iterable[str | Path]) -> list[EvalRun]:
-    """Read run files, and all JSON files in folders except those of Inspect's log folders."""
+    """Read run files, and all JSON files in folders except those of Inspect's log folders.
+
+    Raises InvalidInput if there is no file, or if one of them is not a run.
+    """
+    files = _list_run_files(paths)
+    if not files:
+        raise InvalidInput(
+            owner="eval", parameter="runs", allowed="at least one file of a scored run", got="none"
+        )
+    return [read_run(file) for file in files]
+
+
+def _list_run_files(paths: Iterable[str | Path]) -> list[Path]:
+    """Return the files among the paths, and the JSON files in folders outside of Inspect's log folders."""
     files: list[Path] = []
     for path in map(Path, paths):
         if not path.is_dir():
@@ -364,8 +393,4 @@ def read_runs(paths: Iterable[str | Path]) -> list[EvalRun]:
             for file in path.rglob(pattern)
         }
         files += [file for file in sorted(path.rglob("*.json")) if file.parent not in log_folders]
-    if not files:
-        raise InvalidInput(
-            owner="eval", parameter="runs", allowed="at least one file of a scored run", got="none"
-        )
-    return [read_run(file) for file in files]
+    return files
