@@ -262,31 +262,19 @@ def _explain_complaint(
     got = shorten(repr(complaint.get("input")))
     if complaint["type"] == "missing":  # the input is the mapping that lacks the key
         got = f"none in {got}"
+    error_type = InvalidInput
+    remedy = f"See `rubrank help {page}`."
     if complaint["type"] == "extra_forbidden":
         remedy = _suggest_key(model, complaint["loc"])
-        return InvalidInput(
-            owner=where,
-            parameter=place,
-            allowed=describe_allowed(complaint),
-            got=got,
-            remedy=remedy,
-        )
-    if complaint["type"] == "literal_error" and isinstance(complaint["input"], str):
-        allowed = re.findall(r"'([^']*)'", complaint["ctx"]["expected"])
-        near = get_close_matches(complaint["input"], allowed, n=1)
-        remedy = f"Did you mean {near[0]!r}?" if near else f"See `rubrank help {page}`."
-        return UnknownName(
-            owner=where,
-            parameter=place,
-            allowed=describe_allowed(complaint),
-            got=got,
-            remedy=remedy,
-        )
-    remedy = f"See `rubrank help {page}`."
-    parameter = place or model.__name__.lower()
-    return InvalidInput(
+    elif complaint["type"] == "literal_error" and isinstance(complaint["input"], str):
+        error_type = UnknownName
+        names = re.findall(r"'([^']*)'", complaint["ctx"]["expected"])
+        near = get_close_matches(complaint["input"], names, n=1)
+        if near:
+            remedy = f"Did you mean {near[0]!r}?"
+    return error_type(
         owner=where,
-        parameter=parameter,
+        parameter=place or model.__name__.lower(),
         allowed=describe_allowed(complaint),
         got=got,
         remedy=remedy,

@@ -71,7 +71,7 @@ def compile_prompt(prompt: str) -> list[Constraint]:
         # "Write about a boy who never used commas" must not forbid commas. The rules look up their sentence in the
         # prompt, so it is replaced there too.
         shortened = replace(sentence, text=hide_story(sentence.text))
-        sentences = [shortened if other is sentence else other for other in ordinary]
+        sentences = [shortened if item is sentence else item for item in ordinary]
         for rule in RULES:
             for constraint in rule(shortened, sentences):
                 evidence = constraint.evidence or sentence.original

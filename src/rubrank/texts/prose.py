@@ -105,9 +105,8 @@ def split_code(text: str) -> tuple[list[str], list[tuple[str, str]], bool]:
     tag = ""
     code: list[str] = []
     for line in text.splitlines():
-        fence = (
-            FENCE.match(line) if "`" in line or "~" in line else None
-        )  # 1: the mark, 2: the rest
+        # Group 1 of the match is the mark, group 2 the rest of the line.
+        fence = FENCE.match(line) if "`" in line or "~" in line else None
         # A block is closed by a mark of the same character that is at least as long, with nothing behind it.
         if open_mark and fence and fence[1].startswith(open_mark) and not fence[2].strip():
             blocks.append((tag, "\n".join(code)))

@@ -198,9 +198,8 @@ def _read_compressed_pieces(file: Path, start: int) -> Iterator[_Piece]:
                 text = half_line + decompressor.decompress(block)
                 *lines, half_line = text.split(b"\n")
                 piece.lines += [line + b"\n" for line in lines]
-                block = (
-                    decompressor.unused_data
-                )  # the bytes after the end of this piece, if it has ended
+                # The bytes after the end of this piece, if it has ended.
+                block = decompressor.unused_data
                 if decompressor.eof:
                     piece.is_whole = True
                     yield piece

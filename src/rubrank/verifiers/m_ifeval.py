@@ -501,9 +501,8 @@ def nominal_ending(text: Text, *, count: Count, compat: Compat = "fixed") -> Ans
         )
         return compare_count(nouns, "nominal ending", "at least", count)
     if compat == "upstream":
-        sentences = _SENTENCE_END_UPSTREAM.split(body)[
-            :-1
-        ]  # without the last part, which no mark closes
+        # Without the last part, which no mark closes.
+        sentences = _SENTENCE_END_UPSTREAM.split(body)[:-1]
     else:
         sentences = _SENTENCE_END.split(body)
     return compare_count(sum(map(_ends_with_noun, sentences)), "nominal ending", "at least", count)

@@ -331,9 +331,8 @@ def find_limit(lengths: np.ndarray, characters: float) -> int:
         return 0
     total_before = np.concatenate([[0.0], np.cumsum(lengths)])  # of all texts before text i
     count_from = len(lengths) - np.arange(len(lengths))  # texts from text i on
-    total_if_cut_here = (
-        total_before[:-1] + lengths * count_from
-    )  # if text i is the longest that stays whole
+    # Characters if text i is the longest that stays whole.
+    total_if_cut_here = total_before[:-1] + lengths * count_from
     fitting = np.flatnonzero(total_if_cut_here <= characters)
     first_cut = int(fitting[-1]) + 1 if len(fitting) else 0
     if first_cut == len(lengths):

@@ -390,9 +390,8 @@ class ViewerApi:
             return JSONResponse({"error": "send labels as application/json"}, 415)
         body = (await request.body())[:_LONGEST_LABEL]
         endpoint = _make_json_endpoint(lambda _: self._write_label(json.loads(body)))
-        return await run_in_threadpool(
-            endpoint, request
-        )  # the file is written without blocking others
+        # In a thread, so that writing the file does not block other requests.
+        return await run_in_threadpool(endpoint, request)
 
     def _write_label(self, data: Any) -> Any:
         """Write a label; returns all labels of its group. data: the body of the request."""

@@ -133,9 +133,9 @@ def _covers_path(pattern: list[str], parts: list[str]) -> bool:
     """Does an ignored path stand for this path? Both are split into their parts."""
     if len(pattern) != len(parts):
         return False
-    for wanted, part in zip(pattern, parts, strict=True):
-        is_any_index = wanted == "[*]" and part.startswith("[")
-        if wanted not in (part, "*") and not is_any_index:
+    for pattern_part, part in zip(pattern, parts, strict=True):
+        is_any_index = pattern_part == "[*]" and part.startswith("[")
+        if pattern_part not in (part, "*") and not is_any_index:
             return False
     return True
 
