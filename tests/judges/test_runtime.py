@@ -462,3 +462,24 @@ def test_a_criterion_that_is_missing_throughout_is_told_once(caplog):
             judged(who, 3, (never_judged, KIND))
     told = [record.message for record in caplog.records if "no judge gave an answer" in record.message]
     assert told == ["criterion 'Never judged': no judge gave an answer in this step; the first reason: HTTP 500"]
+
+
+def test_a_limit_stays_low_while_its_ceiling_falls_and_rises():
+    async def main():
+        places = ConcurrencyLimit(64)
+        for _ in range(16):
+            await places.acquire()
+        places.note_overload(time.monotonic())
+        lowered = places.limit
+        places.set_ceiling(4)
+        places.set_ceiling(64)
+        assert places.limit == 4.0 < lowered
+        places.set_ceiling(0)
+        places.set_ceiling(64)
+        assert places.limit == 1.0  # one call may show that the server has recovered
+        never_lowered = ConcurrencyLimit(64)
+        never_lowered.set_ceiling(4)
+        never_lowered.set_ceiling(64)
+        assert never_lowered.limit == 64.0
+
+    asyncio.run(main())

@@ -90,3 +90,9 @@ def test_a_process_keeps_to_its_part():
         assert len(server.completions) == 12
     assert crowd.most == 2
     close_runtime()
+
+
+def test_a_process_whose_own_ceiling_rises_gets_it_at_once():
+    shares = LimitShares()
+    granted = [shares.report("a", {NAME: Demand(ceiling, 100, 0)})[NAME] for ceiling in (4, 64)]
+    assert granted == [4, 64]

@@ -51,6 +51,8 @@ class ConcurrencyLimit:
         self.limit = float(ceiling)
         self.in_use = 0
         self._successes = 0
+        self._is_lowered = False
+        """Whether an overload lowered the limit, and it has not recovered yet."""
         self._decreased_at = 0.0
         self._waiting: deque[asyncio.Future[None]] = deque()
 
@@ -66,9 +68,12 @@ class ConcurrencyLimit:
 
     def set_ceiling(self, ceiling: int) -> None:
         """Change the ceiling; a limit that was lowered because of overload stays low."""
-        was_full = self.limit >= self.ceiling
         self.ceiling = ceiling
-        self.limit = float(ceiling) if was_full else min(self.limit, float(ceiling))
+        if self._is_lowered:
+            # At least one slot: after a ceiling of 0, a limit of 0 would never see the answers that let it rise.
+            self.limit = min(max(self.limit, 1.0), float(ceiling))
+        else:
+            self.limit = float(ceiling)
         self._wake()
 
     async def acquire(self) -> None:
@@ -103,6 +108,7 @@ class ConcurrencyLimit:
             self.limit = min(
                 self.limit + max(1.0, _INCREASE_SHARE * self.ceiling), float(self.ceiling)
             )
+            self._is_lowered = self.limit < self.ceiling
             self._wake()
 
     def note_overload(self, started: float) -> None:
@@ -114,7 +120,9 @@ class ConcurrencyLimit:
             return
         self._decreased_at = time.monotonic()
         self._successes = 0
-        # Of the slots in use, if these are fewer than the limit: half of an unused limit would change nothing.
+        self._is_lowered = True
+        # Halve the slots in use if they are fewer than the limit: halving a limit that is not reached would change
+        # nothing.
         slots_before = min(self.limit, float(max(self.in_use, 1)))
         decreased = max(1.0, _DECREASE_FACTOR * slots_before)
         # The ceiling is 0 if other processes have all slots.
@@ -349,7 +357,7 @@ class LimitShares:
         holders = self._live_holders(endpoint)
         other_holders = [holder for name, holder in holders.items() if name != process]
         # If the processes are configured with different ceilings, the lowest holds for all.
-        ceiling = min([demand.ceiling, *(holder.demand.ceiling for holder in holders.values())])
+        ceiling = min([demand.ceiling, *(holder.demand.ceiling for holder in other_holders)])
         # An idle process counts as one call, so that it has a slot when it needs one.
         calls = max(demand.wanted, 1)
         other_calls = sum(max(holder.demand.wanted, 1) for holder in other_holders)
