@@ -1,4 +1,4 @@
-"""COLLIE: constraints as data are what the primitives say; wrong data is refused; nothing takes too long."""
+"""COLLIE: constraints as data mean what they say; wrong data is refused; nothing takes too long."""
 
 import pickle
 
@@ -8,7 +8,7 @@ from cases import folded
 from rubrank.errors import InvalidInput
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.text import Text
-from rubrank.verifiers.items import primitives as p
+from rubrank.verifiers.items.collie import CollieMeasure, build_measure, build_test
 from rubrank.verifiers.verifier import find_verifier
 
 COLLIE = find_verifier("Collie")
@@ -20,110 +20,119 @@ def check(text, *constraints, compat="fixed", **params):
     return COLLIE.verify(Rollout(response=text, reasoning=""), params, compat=compat)
 
 
-# ---- primitives ----
+# ---- measures, tests and checks ----
 
 SAMPLE = Text("The cat sat. The dog ran off!\n\n- **One** thing\n- two\n\n# End")
+WORDS = {"level": "word", "transform": "count"}
+FIRST_WORD = {"level": "word", "transform": "position", "at": 1}
+
+
+def measure(level, transform="count", **fields):
+    return {"level": level, "transform": transform, **fields}
 
 
 @folded(
-    ("measure", "value"),
+    ("data", "value"),
     [
-        (p.measure_count("word"), 11),
-        (p.measure_count("sentence"), 5),
-        (p.measure_count("paragraph"), 3),
-        (p.measure_count("line"), 4),
-        (p.measure_count("bullet"), 2),
-        (p.measure_count("item"), 2),
-        (p.measure_count("heading"), 1),
-        (p.measure_count("highlight"), 1),
-        (p.measure_count("numbered"), 0),
-        (p.measure_count("code_block"), 0),
-        (p.measure_count("passage"), 1),
-        (p.measure_count_of("word", "the"), 2),
-        (p.measure_count_of("letter", "T"), 6),
-        (p.measure_count_like("word", "^[a-z]{3}$"), 6),
-        (p.measure_distinct("word"), 10),
-        (p.measure_unit_at("word", 2), "cat"),
-        (p.measure_unit_at("sentence", -1), "# End"),
-        (p.measure_unit_at("word", 99), None),
-        (p.measure_index_of("word", "DOG"), 5),
-        (p.measure_index_of("word", "cow"), None),
-        (p.measure_aggregate("max", "sentence", p.measure_count("word")), 4),
-        (p.measure_aggregate("min", "sentence", p.measure_count("word")), 1),
-        (p.measure_aggregate("sum", "paragraph", p.measure_count("word")), 11),
-        (p.measure_aggregate("mean", "sentence", p.measure_count("word")), 2.2),
-        (p.measure_aggregate("max", "code_block", p.measure_count("word")), None),
+        (measure("word"), 11),
+        (measure("sentence"), 5),
+        (measure("paragraph"), 3),
+        (measure("line"), 4),
+        (measure("bullet"), 2),
+        (measure("item"), 2),
+        (measure("heading"), 1),
+        (measure("highlight"), 1),
+        (measure("numbered"), 0),
+        (measure("code_block"), 0),
+        (measure("passage"), 1),
+        (measure("word", of="the"), 2),
+        (measure("letter", of="T"), 6),
+        (measure("word", pattern="^[a-z]{3}$"), 6),
+        (measure("word", "distinct"), 10),
+        (measure("word", "position", at=2), "cat"),
+        (measure("sentence", "position", at=-1), "# End"),
+        (measure("word", "position", at=99), None),
+        (measure("word", "index_of", of="DOG"), 5),
+        (measure("word", "index_of", of="cow"), None),
+        (measure("sentence", "max", inner=WORDS), 4),
+        (measure("sentence", "min", inner=WORDS), 1),
+        (measure("paragraph", "sum", inner=WORDS), 11),
+        (measure("sentence", "mean", inner=WORDS), 2.2),
+        (measure("code_block", "max", inner=WORDS), None),
     ],
 )
-def test_measures(measure, value):
-    assert measure(SAMPLE) == value
+def test_measures(data, value):
+    assert build_measure(CollieMeasure.model_validate(data)).of(SAMPLE) == value
 
 
 @folded(
-    ("test", "yes", "no"),
+    ("relation", "value", "yes", "no"),
     [
-        (p.require_number("at least", 3), 3, 2),
-        (p.require_number("less than", 3), 2, 3),
-        (p.require_number("exactly", 3), 3, "3"),
-        (p.require_between(2, 4), 4, 5),
-        (p.require_equal("Home"), "home.", "homes"),
-        (p.require_equal("!"), "!", "?"),
-        (p.require_other("home"), "house", "Home!"),
-        (p.require_one_of(["a", "b"]), "B", "c"),
-        (p.require_words(["cat", "mat"]), "A cat on a mat.", "A category of mats"),
-        (p.require_words(["猫"]), "一只猫。", "一只狗。"),
-        (p.require_no_words(["cat"]), "a category", "a Cat!"),
-        (p.require_start(["un"]), "“Unless", "sun"),
-        (p.require_end(["ing", "ed"]), "walked.", "walks"),
-        (p.require_match(r"^\d+$"), "42", "4x"),
-        (p.require_upper(), "NASA 1", "Nasa"),
-        (p.require_lower(), "small 1", "12"),
-        (p.require_capital(), "“Hello”", "hello"),
-        (p.require_equal("x"), "x", None),
-        (p.require_other("x"), "y", None),
+        ("at least", 3, 3, 2),
+        ("less than", 3, 2, 3),
+        ("exactly", 3, 3, "3"),
+        ("between", [2, 4], 4, 5),
+        ("equals", "Home", "home.", "homes"),
+        ("equals", "!", "!", "?"),
+        ("differs", "home", "house", "Home!"),
+        ("one of", ["a", "b"], "B", "c"),
+        ("contains", ["cat", "mat"], "A cat on a mat.", "A category of mats"),
+        ("contains", "猫", "一只猫。", "一只狗。"),
+        ("lacks", "cat", "a category", "a Cat!"),
+        ("starts with", "un", "“Unless", "sun"),
+        ("ends with", ["ing", "ed"], "walked.", "walks"),
+        ("matches", r"^\d+$", "42", "4x"),
+        ("uppercase", None, "NASA 1", "Nasa"),
+        ("lowercase", None, "small 1", "12"),
+        ("capitalised", None, "“Hello”", "hello"),
     ],
 )
-def test_tests(test, yes, no):
-    assert test(yes)
-    assert not test(no)
+def test_relations(relation, value, yes, no):
+    test = build_test(relation, value)
+    assert test.of(yes)
+    assert not test.of(no)
 
 
 def words(relation, n):
-    return p.check_measure(p.measure_count("word"), p.require_number(relation, n))
+    return {**WORDS, "relation": relation, "value": n}
+
+
+def each(level, relation=None, value=None, **fields):
+    return {"level": level, "transform": "for_each", "relation": relation, "value": value, **fields}
+
+
+ONE_WORD = words("exactly", 1)
 
 
 @folded(
-    ("check", "yes", "no"),
+    ("constraint", "yes", "no"),
     [
-        (p.check_every("sentence", words("at most", 2)), "One two. Three.", "One. Two three four."),
-        (p.check_every("sentence", words("at most", 2)), "One.", ""),
-        (p.check_every("sentence", words("at most", 2), vacuous=True), "", "One two three."),
-        (
-            p.check_count_passing("sentence", words("exactly", 1), "at least", 1),
-            "One two. Three.",
-            "One two. Three four.",
-        ),
-        (p.check_count_passing("sentence", words("exactly", 1), "exactly", 0), "One two.", "One."),
-        (p.check_count_passing("sentence", words("exactly", 1), "at least", 2), "Go. Run. See it.", "Go. See it."),
-        (
-            p.check_count_passing("word", p.check_measure(p.measure_text(), p.require_upper()), "at most", 1),
-            "NO way",
-            "NO WAY",
-        ),
-        (p.check_count_passing("paragraph", words("at least", 1), "exactly", 2), "a\n\nb", "a"),
-        (p.check_order("word", p.measure_count("letter"), "increasing"), "I am the only", "I am so"),
-        (p.check_order("word", p.measure_count("letter"), "decreasing"), "only the am I", "a b"),
-        (p.check_order("sentence", p.measure_unit_at("word", 1), "same"), "We go. We see.", "We go. I see."),
-        (p.check_order("word", p.measure_text(), "different"), "a b c", "a b A"),
-        (p.check_all(words("at least", 1), words("at most", 2)), "a b", "a b c"),
-        (p.check_any(words("exactly", 1), words("exactly", 3)), "a b c", "a b"),
-        (p.check_not(words("exactly", 1)), "a b", "a"),
+        (each("sentence", check=words("at most", 2)), "One two. Three.", "One. Two three four."),
+        (each("sentence", "at most", 2, inner=WORDS), "One.", ""),
+        (each("sentence", check=ONE_WORD, reduction="any"), "One two. Three.", "One two. Three four."),
+        (each("sentence", check=ONE_WORD, reduction="none"), "One two.", "One."),
+        (each("sentence", check=ONE_WORD, reduction="at least", n=2), "Go. Run. See it.", "Go. See it."),
+        (each("word", "uppercase", reduction="at most", n=1), "NO way", "NO WAY"),
+        (each("paragraph", check=words("at least", 1), reduction="exactly", n=2), "a\n\nb", "a"),
+        (each("word", "increasing", inner=measure("letter")), "I am the only", "I am so"),
+        (each("word", "decreasing", inner=measure("letter")), "only the am I", "a b"),
+        (each("sentence", "same", inner=FIRST_WORD), "We go. We see.", "We go. I see."),
+        (each("word", "different"), "a b c", "a b A"),
+        ({"and": [words("at least", 1), words("at most", 2)]}, "a b", "a b c"),
+        ({"or": [words("exactly", 1), words("exactly", 3)]}, "a b c", "a b"),
+        ({"not": ONE_WORD}, "a b", "a"),
+        ({"level": "word", "transform": "position", "at": 2, "relation": "differs", "value": "x"}, "a y", "a"),
     ],
 )
-def test_checks(check, yes, no):
-    assert check(Text(yes)).ok
-    assert not check(Text(no)).ok
-    assert check(Text(no)).reason
+def test_checks(constraint, yes, no):
+    assert check(yes, constraint, score="all").value == 1
+    assert check(no, constraint, score="all").value == 0
+    assert check(no, constraint).reason
+
+
+def test_upstream_every_unit_of_none_holds():
+    assert check("", each("bullet", "at most", 2, inner=WORDS), compat="upstream").value == 1
+    assert check("", each("bullet", "at most", 2, inner=WORDS)).value == 0
 
 
 # ---- the grammar ----

@@ -1,4 +1,4 @@
-"""COLLIE: constraints written as data; `primitives.py` defines what they mean.
+"""COLLIE (Yao et al., 2023): constraints on a text, written as data.
 
     constraints:
       - {level: sentence, transform: count, relation: exactly, value: 3}
@@ -28,30 +28,35 @@
 (also >=, <=, ==, >, <); equals, differs, contains, lacks, starts with, ends with, one of, matches (a pattern) for
 pieces; uppercase, lowercase, capitalised need no value; increasing, decreasing, same, different compare the values of
 a for_each with one another.
+
+Words and pieces are compared without regard to case and to punctuation around them. Patterns run under RE2. Data
+becomes functions in three steps, and data that is incomplete raises ValueError on the way:
+
+    build_measure   level, transform …     →  Measure: text → number or piece (a string), None if there is none
+    build_test      relation and value     →  Test: number or piece → bool
+    build_check     a whole constraint     →  Check: text → (does it hold?, why)
 """
 
 from __future__ import annotations
 
+import math
+import operator
 import string
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from functools import cached_property
-from typing import Annotated, Any, Literal, TypeAlias, get_args
+from itertools import pairwise, repeat
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, get_args
 
-from pydantic import (
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    PrivateAttr,
-    StringConstraints,
-    model_validator,
-)
+import re2
+from pydantic import BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
 
-from rubrank._plain import Strict
+from rubrank._plain import Strict, replace_surrogates
 from rubrank.texts.text import Text
-from rubrank.verifiers.items import primitives as p
-from rubrank.verifiers.items.primitives import Check, Level, Order, TextMeasure
+from rubrank.verifiers.shared.instruction import count_word
+from rubrank.verifiers.shared.patterns import compile_re2
 from rubrank.verifiers.shared.public_tools import split_public_sentences, split_public_tokens
-from rubrank.verifiers.shared.relation import Relation, translate_relation
+from rubrank.verifiers.shared.relation import Relation, holds, translate_relation
 from rubrank.verifiers.verifier import UNIT, Answer, Compat, missing, verifier
 
 _DEEPEST = 8  # levels of nested constraints
@@ -60,13 +65,38 @@ _MOST_UNITS = 2_000_000  # units of text that one check may look at
 
 Piece: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
 Number: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
+Level: TypeAlias = Literal[
+    "character",
+    "letter",
+    "word",
+    "sentence",
+    "paragraph",
+    "line",
+    "heading",
+    "bullet",
+    "numbered",
+    "item",
+    "code_block",
+    "highlight",
+    "passage",
+]
 Transform: TypeAlias = Literal[
     "count", "distinct", "position", "index_of", "text", "max", "min", "sum", "mean"
 ]
 PieceRelation: TypeAlias = Literal[
-    "equals", "differs", "contains", "lacks", "starts with", "ends with", "one of"
+    "equals",
+    "differs",
+    "matches",
+    "contains",
+    "lacks",
+    "starts with",
+    "ends with",
+    "one of",
+    "uppercase",
+    "lowercase",
+    "capitalised",
 ]
-CaseRelation: TypeAlias = Literal["uppercase", "lowercase", "capitalised"]
+Order: TypeAlias = Literal["increasing", "decreasing", "same", "different"]
 Reduction: TypeAlias = Literal["all", "any", "none", "at least", "at most", "exactly"]
 _RELATIONS_BY_SYMBOL = {
     ">=": "at least",
@@ -75,19 +105,6 @@ _RELATIONS_BY_SYMBOL = {
     "=": "exactly",
     ">": "more than",
     "<": "less than",
-}
-_CASES: dict[str, Callable[[], p.Test]] = {
-    "uppercase": p.require_upper,
-    "lowercase": p.require_lower,
-    "capitalised": p.require_capital,
-}
-_TESTS_OF_ONE = {"equals": p.require_equal, "differs": p.require_other, "matches": p.require_match}
-_TESTS_OF_SEVERAL: dict[str, Callable[[Sequence[str]], p.Test]] = {
-    "contains": p.require_words,
-    "lacks": p.require_no_words,
-    "starts with": p.require_start,
-    "ends with": p.require_end,
-    "one of": p.require_one_of,
 }
 
 
@@ -99,9 +116,93 @@ def _translate_symbol(word: object) -> object:
 
 
 AnyRelation: TypeAlias = Annotated[
-    Relation | Literal["between", "matches"] | PieceRelation | CaseRelation | Order,
-    BeforeValidator(_translate_symbol),
+    Relation | Literal["between"] | PieceRelation | Order, BeforeValidator(_translate_symbol)
 ]
+
+
+# ---- units of a text -------------------------------------------------------------------------------------------------
+
+_UNITS: dict[str, Callable[[Text], Sequence[str]]] = {
+    "character": lambda text: text.characters,
+    "letter": lambda text: text.letters,
+    "word": lambda text: text.words,
+    "sentence": lambda text: text.sentences,
+    "paragraph": lambda text: text.paragraphs,
+    "line": lambda text: [line for line in text.lines if line.strip()],
+    "heading": lambda text: [heading.text for heading in text.markdown.headings],
+    "bullet": lambda text: [item.text for item in text.markdown.bullets],
+    "numbered": lambda text: [item.text for item in text.markdown.numbered],
+    "item": lambda text: [item.text for item in text.markdown.bullets + text.markdown.numbered],
+    "code_block": lambda text: [block.code for block in text.markdown.code_blocks],
+    "highlight": lambda text: text.markdown.emphasised,
+    "passage": lambda text: (text.raw,),
+}
+_PLURAL = {"numbered": "numbered items", "code_block": "code blocks"}
+# Characters around a piece that make no difference when it is compared.
+_AROUND = " \t\r\n.,;:!?\"'`*_()[]{}<>“”‘’«»„、，。！？；：…（）「」『』《》【】-–—"
+# How many units may still be looked at. Nested constraints (every word of every sentence …) can become very expensive.
+_units_left: ContextVar[list[float]] = ContextVar("units_left", default=[math.inf])  # noqa: B039
+
+
+class TooMuchWork(ArithmeticError):  # noqa: N818 - says what is wrong
+    """A constraint that would look at more units than the budget allows."""
+
+
+def list_units(text: Text, level: str) -> Sequence[str]:
+    """Return the units of a level, in order, and charge them to the budget. Raises TooMuchWork if it is used up."""
+    units = _UNITS[level](text)
+    budget = _units_left.get()
+    budget[0] -= len(units)
+    if budget[0] < 0:
+        raise TooMuchWork("the constraint looks at more parts of the text than is allowed")
+    return units
+
+
+def split_text(text: Text, level: str) -> list[Text]:
+    """Return the units as texts of their own."""
+    return list(map(type(text), list_units(text, level)))
+
+
+def fold(piece: str) -> str:
+    """Return the piece as it is compared: without case, without punctuation around it unless it is nothing else."""
+    return (piece.strip(_AROUND) or piece.strip()).casefold()
+
+
+def search_pattern(source: str, piece: str) -> bool:
+    """Is the pattern found in the piece?"""
+    return compile_re2(source).search(replace_surrogates(piece)) is not None
+
+
+def check_pattern(source: str) -> None:
+    """Raise ValueError if RE2 cannot read the pattern."""
+    try:
+        compile_re2(source)
+    except re2.error as error:
+        raise ValueError(f"{source!r} is not an RE2 pattern: {error}") from None
+
+
+# ---- measures --------------------------------------------------------------------------------------------------------
+
+Value: TypeAlias = float | str | None
+
+
+class Measure(NamedTuple):
+    """A function from a text to a number or a piece of it; None if the text has no such thing."""
+
+    name: str
+    """What it measures, for reasons: "words", "sentence 2"."""
+    of: Callable[[Text], Value]
+    counts: bool = False
+    """Whether the value is a number of what `name` names: the reason says "3 words" then, else "place: 3"."""
+
+
+_AGGREGATES: dict[str, tuple[str, Callable[[list[float]], float]]] = {
+    "max": ("most", max),
+    "min": ("fewest", min),
+    "sum": ("total", sum),
+    "mean": ("average", lambda numbers: sum(numbers) / len(numbers)),
+}
+_NEEDED_FIELDS = {"position": "at", "index_of": "of", **dict.fromkeys(_AGGREGATES, "inner")}
 
 
 class _Part(Strict):
@@ -109,16 +210,17 @@ class _Part(Strict):
 
     model_config = ConfigDict(populate_by_name=True)
 
-
-class CollieMeasure(_Part):
-    """A number or a piece of the text; see the top of this file."""
-
     level: Level = "passage"
-    transform: Transform = "text"
     of: Piece | None = None
     pattern: Piece | None = None
     at: int | None = None
     inner: CollieMeasure | None = None
+
+
+class CollieMeasure(_Part):
+    """A number or a piece of the text; see the top of this file."""
+
+    transform: Transform = "text"
 
     @model_validator(mode="after")
     def _check_complete(self) -> CollieMeasure:
@@ -126,34 +228,159 @@ class CollieMeasure(_Part):
         return self
 
 
-def build_measure(spec: CollieMeasure | Constraint) -> TextMeasure:
-    """Return the function that the data describes; ValueError if it describes none."""
+def build_measure(spec: CollieMeasure | Constraint) -> Measure:
+    """Return the measure that the data describes; ValueError if it describes none."""
     level = spec.level
-    transform: Any = spec.transform
-    if transform == "text":
-        return p.measure_text()
-    if transform == "distinct":
-        return p.measure_distinct(level)
-    if transform == "position":
-        if not spec.at:
-            raise ValueError("transform position needs `at`: 1 is the first, -1 the last")
-        return p.measure_unit_at(level, spec.at)
-    if transform in ("max", "min", "sum", "mean"):
-        if spec.inner is None:
-            raise ValueError(
-                f"transform {transform} needs `inner`: what is measured in each {level}"
-            )
-        return p.measure_aggregate(transform, level, build_measure(spec.inner))
-    if transform == "index_of":
-        if spec.of is None:
-            raise ValueError("transform index_of needs `of`: the piece that is looked for")
-        return p.measure_index_of(level, spec.of)
+    units = _PLURAL.get(level, f"{level}s")
+    needed = _NEEDED_FIELDS.get(str(spec.transform))
+    if needed and not getattr(spec, needed):
+        raise ValueError(f"transform {spec.transform} needs `{needed}`; see the docs of Collie")
+    if spec.transform == "text":
+        return Measure("text", lambda text: text.raw)
+    if spec.transform == "position":
+        return _measure_unit_at(level, spec.at or 0)
+    if spec.transform == "distinct":
+        return Measure(
+            f"different {units}",
+            lambda text: len(set(map(fold, list_units(text, level)))),
+            counts=True,
+        )
+    if spec.transform == "index_of":
+        return _measure_index_of(level, spec.of or "", units)
+    if spec.inner is not None and spec.transform != "count":
+        return _measure_aggregate(str(spec.transform), level, build_measure(spec.inner), units)
     # The transform is count.
     if spec.of is not None:
-        return p.measure_count_of(level, spec.of)
+        target = fold(spec.of)
+        return Measure(
+            f"{units} that are {spec.of!r}",
+            lambda text: sum(fold(unit) == target for unit in list_units(text, level)),
+            counts=True,
+        )
     if spec.pattern is not None:
-        return p.measure_count_like(level, spec.pattern)
-    return p.measure_count(level)
+        source = spec.pattern
+        check_pattern(source)
+        return Measure(
+            f"{units} like /{source}/",
+            lambda text: sum(search_pattern(source, unit) for unit in list_units(text, level)),
+            counts=True,
+        )
+    # Only the number of units is read, not each of them, so nothing is charged to the budget.
+    return Measure(units, lambda text: len(_UNITS[level](text)), counts=True)
+
+
+def _measure_unit_at(level: Level, place: int) -> Measure:
+    index = place - 1 if place > 0 else place
+
+    def pick(text: Text) -> Value:
+        pieces = _UNITS[level](text)
+        return pieces[index] if -len(pieces) <= index < len(pieces) else None
+
+    return Measure(f"{level} {place}", pick)
+
+
+def _measure_index_of(level: Level, target: str, units: str) -> Measure:
+    def find_place(text: Text) -> Value:
+        folded = [fold(unit) for unit in list_units(text, level)]
+        return folded.index(fold(target)) + 1 if fold(target) in folded else None
+
+    return Measure(f"place of {target!r} among the {units}", find_place)
+
+
+def _measure_aggregate(transform: str, level: Level, inner: Measure, units: str) -> Measure:
+    name, reduce = _AGGREGATES[transform]
+
+    def reduce_units(text: Text) -> Value:
+        values = map(inner.of, split_text(text, level))
+        numbers = [value for value in values if isinstance(value, int | float)]
+        return reduce(numbers) if numbers else None
+
+    return Measure(f"{name} {inner.name} of the {units}", reduce_units)
+
+
+# ---- tests -----------------------------------------------------------------------------------------------------------
+
+
+class Test(NamedTuple):
+    """A function from a number or piece to yes or no."""
+
+    name: str
+    """What it requires, for reasons: "at most 4"."""
+    of: Callable[[Any], bool]
+
+
+# By relation: what it requires, for reasons, and a function of the piece and of the texts in `value`.
+_PIECE_TESTS: dict[str, tuple[str, Callable[[str, Sequence[str]], bool]]] = {
+    "equals": ("equal to", lambda piece, targets: fold(piece) == fold(targets[0])),
+    "differs": ("other than", lambda piece, targets: fold(piece) != fold(targets[0])),
+    "matches": ("like", lambda piece, targets: search_pattern(targets[0], piece)),
+    "one of": ("one of", lambda piece, targets: fold(piece) in map(fold, targets)),
+    "contains": ("with", lambda piece, targets: all(count_word(piece, word) for word in targets)),
+    "lacks": (
+        "without",
+        lambda piece, targets: not any(count_word(piece, word) for word in targets),
+    ),
+    "starts with": (
+        "beginning with",
+        lambda piece, targets: (
+            piece.lstrip(_AROUND).casefold().startswith(tuple(map(fold, targets)))
+        ),
+    ),
+    "ends with": (
+        "ending with",
+        lambda piece, targets: fold(piece).endswith(tuple(map(fold, targets))),
+    ),
+    "uppercase": ("in capitals", lambda piece, _: piece.isupper()),
+    "lowercase": ("in small letters", lambda piece, _: piece.islower()),
+    "capitalised": ("with a capital first", lambda piece, _: piece.lstrip(_AROUND)[:1].isupper()),
+}
+_WITHOUT_VALUE = ("uppercase", "lowercase", "capitalised")
+_WITH_ONE_VALUE = ("equals", "differs", "matches")
+
+
+def build_test(relation: Any, value: Any) -> Test:
+    """Return the test that relation and value describe; ValueError if they describe none."""
+    if relation == "between":
+        match value:
+            case [int() | float() as low, int() | float() as high]:
+                return Test(
+                    f"{low:g} to {high:g}",
+                    lambda number: not isinstance(number, str) and low <= number <= high,
+                )
+    if relation in get_args(Relation) and isinstance(value, int | float):
+        return Test(
+            f"{relation} {value:g}",
+            lambda number: not isinstance(number, str) and holds(number, relation, value),
+        )
+    if relation == "exactly":
+        relation = "equals"
+    targets = value if isinstance(value, list) else [value]
+    has_texts = all(isinstance(target, str) for target in targets)
+    if relation in _WITH_ONE_VALUE:
+        has_texts = has_texts and len(targets) == 1
+    if relation not in _PIECE_TESTS or not (has_texts or relation in _WITHOUT_VALUE):
+        raise ValueError(
+            f"relation {relation!r} with value {value!r} cannot be checked here; see the docs of Collie"
+        )
+    if relation == "matches":
+        check_pattern(targets[0])
+    name, test = _PIECE_TESTS[relation]
+    if relation not in _WITHOUT_VALUE:
+        name += f" {value!r}"
+    return Test(name, lambda piece: test(str(piece), targets))
+
+
+# ---- checks ----------------------------------------------------------------------------------------------------------
+
+
+class Holds(NamedTuple):
+    """Whether a check holds, and why."""
+
+    ok: bool
+    reason: str
+
+
+Check: TypeAlias = Callable[[Text], Holds]
 
 
 class Constraint(_Part):
@@ -163,19 +390,13 @@ class Constraint(_Part):
     all_of: list[Constraint] | None = Field(default=None, alias="and", min_length=1)
     any_of: list[Constraint] | None = Field(default=None, alias="or", min_length=1)
     negated: Constraint | None = Field(default=None, alias="not")
-    level: Level = "passage"
     transform: Transform | Literal["for_each"] | None = None
-    of: Piece | None = None
-    pattern: Piece | None = None
-    at: int | None = None
-    inner: CollieMeasure | None = None
     check: Constraint | None = None
     relation: AnyRelation | None = None
     value: Number | Piece | list[Number] | list[Piece] | None = None
     values: list[Number] | list[Piece] | None = Field(default=None, min_length=1)
     reduction: Reduction = "all"
     n: int | None = Field(default=None, ge=0)
-    _checks: dict[bool, Check] = PrivateAttr(default_factory=dict)
 
     @model_validator(mode="after")
     def _check_complete(self) -> Constraint:
@@ -184,98 +405,135 @@ class Constraint(_Part):
             raise ValueError(
                 "a constraint is exactly one of: and, or, not, or a `transform` with its relation"
             )
-        self.compile(vacuous=False)  # raises an error that says what is missing
+        build_check(self, vacuous=False)  # raises an error that says what is missing
         return self
-
-    def __getstate__(self) -> dict[Any, Any]:
-        # Compiled checks cannot be pickled for worker processes; they are built again there.
-        return {**super().__getstate__(), "__pydantic_private__": {"_checks": {}}}
-
-    def compile(self, *, vacuous: bool) -> Check:
-        """Return the check that the data describes; it is built once.
-
-        With `vacuous`, "every sentence …" holds for a text without sentences.
-        """
-        if vacuous not in self._checks:
-            self._checks[vacuous] = build_check(self, vacuous)
-        return self._checks[vacuous]
 
 
 def build_check(spec: Constraint, vacuous: bool) -> Check:
-    """Return the function that the data describes; ValueError if it describes none."""
-    if spec.all_of is not None:
-        return p.check_all(*(part.compile(vacuous=vacuous) for part in spec.all_of))
-    if spec.any_of is not None:
-        return p.check_any(*(part.compile(vacuous=vacuous) for part in spec.any_of))
+    """Return the check that the data describes; ValueError if it describes none.
+
+    With `vacuous`, "every sentence …" holds for a text without sentences.
+    """
     if spec.negated is not None:
-        return p.check_not(spec.negated.compile(vacuous=vacuous))
+        negated = build_check(spec.negated, vacuous)
+
+        def check_not(text: Text) -> Holds:
+            result = negated(text)
+            return Holds(not result.ok, f"not: {result.reason}")
+
+        return check_not
+    parts = spec.all_of or spec.any_of
+    if parts is not None:
+        return _combine([build_check(part, vacuous) for part in parts], every=bool(spec.all_of))
     if spec.transform == "for_each":
         return _build_for_each(spec, vacuous)
     if spec.values is not None:
         raise ValueError("`values` needs transform for_each: one value for each unit")
-    return p.check_measure(build_measure(spec), build_test(spec.relation, spec.value))
+    return _check_measure(build_measure(spec), build_test(spec.relation, spec.value))
+
+
+def _combine(checks: list[Check], every: bool) -> Check:
+    """Check that every check holds, or that any does; the reason is that of the first check that decides."""
+
+    def check_text(text: Text) -> Holds:
+        results = [check(text) for check in checks]
+        for result in results:
+            if result.ok != every:
+                return result
+        reasons = "; ".join(result.reason for result in results)
+        return Holds(every, reasons if every else f"none of: {reasons}")
+
+    return check_text
+
+
+def _check_measure(measure: Measure, test: Test) -> Check:
+    """Check that the measure of the text passes the test; a value that is not there never does."""
+
+    def check_text(text: Text) -> Holds:
+        value = measure.of(text)
+        if value is None:
+            return Holds(False, f"no {measure.name}, {test.name} required")
+        if isinstance(value, str):
+            measured = f"{measure.name} is {value[:60]!r}" + (" …" if len(value) > 60 else "")
+        elif measure.counts:
+            measured = f"{value:g} {measure.name}"
+        else:
+            measured = f"{measure.name}: {value:g}"
+        return Holds(test.of(value), f"{measured}, {test.name} required")
+
+    return check_text
 
 
 def _build_for_each(spec: Constraint, vacuous: bool) -> Check:
     """Return the check of a for_each: of the order of its units, or of each unit. Raises ValueError if it has none."""
-    inner = p.measure_text() if spec.inner is None else build_measure(spec.inner)
+    inner = Measure("text", lambda text: text.raw)
+    if spec.inner is not None:
+        inner = build_measure(spec.inner)
     if spec.relation in get_args(Order):
-        return p.check_order(spec.level, inner, spec.relation)  # type: ignore[arg-type]
-    if spec.values is not None:
-        if spec.value is not None or spec.check is not None:
-            raise ValueError("`values` stands in the place of `value` and `check`")
-        checks = [p.check_measure(inner, build_test(spec.relation, value)) for value in spec.values]
-        if spec.reduction == "all":
-            return p.check_in_turn(spec.level, checks, "exactly", len(checks))
-        return p.check_in_turn(spec.level, checks, *_read_reduction(spec))
+        return _check_order(spec.level, inner, str(spec.relation))
+    if spec.values is not None and (spec.value is not None or spec.check is not None):
+        raise ValueError("`values` stands in the place of `value` and `check`")
     if spec.check is not None:
-        check = spec.check.compile(vacuous=vacuous)
+        checks = [build_check(spec.check, vacuous)]
     else:
-        check = p.check_measure(inner, build_test(spec.relation, spec.value))
-    if spec.reduction == "all":
-        return p.check_every(spec.level, check, vacuous=vacuous)
-    return p.check_count_passing(spec.level, check, *_read_reduction(spec))
-
-
-def _read_reduction(spec: Constraint) -> tuple[Relation, int]:
-    """Return how many units must pass, as a relation and a number, for every reduction but "all"."""
-    if spec.reduction == "any":
-        return "at least", 1
-    if spec.reduction == "none":
-        return "exactly", 0
-    if spec.n is None:
+        values = [spec.value] if spec.values is None else spec.values
+        checks = [_check_measure(inner, build_test(spec.relation, value)) for value in values]
+    required: dict[str, tuple[Any, int | None]] = {"any": ("at least", 1), "none": ("exactly", 0)}
+    relation, n = required.get(spec.reduction, (spec.reduction, spec.n))
+    if n is None and spec.reduction != "all":
         raise ValueError(f"reduction {spec.reduction!r} needs `n`")
-    return spec.reduction, spec.n  # type: ignore[return-value]
+    units = _PLURAL.get(spec.level, f"{spec.level}s")
+
+    def check_text(text: Text) -> Holds:
+        parts = split_text(text, spec.level)
+        if spec.values is not None and len(parts) != len(checks):
+            return Holds(False, f"{len(parts)} {units}, {len(checks)} required")
+        check_of_each = repeat(checks[0]) if spec.values is None else checks
+        results = [check(part) for check, part in zip(check_of_each, parts, strict=False)]
+        passing = sum(result.ok for result in results)
+        if n is not None:
+            reason = f"{passing} of {len(results)} {units} pass, {relation} {n} required"
+            return Holds(holds(passing, relation, n), reason)
+        if not results:
+            return Holds(vacuous, f"no {units}")
+        for number, result in enumerate(results, 1):
+            if not result.ok:
+                return Holds(False, f"{spec.level} {number}: {result.reason}")
+        return Holds(True, f"all {passing} {units} pass")
+
+    return check_text
 
 
-def build_test(relation: Any, value: Any) -> p.Test:
-    """Return the test that relation and value describe; ValueError if they describe none."""
-    if relation in _CASES:
-        return _CASES[relation]()
-    if relation is None or value is None or relation in get_args(Order):
-        raise ValueError(
-            f"relation {relation!r} with value {value!r} cannot be checked here; see the docs of Collie"
-        )
-    if relation == "between":
-        match value:
-            case [int() | float() as low, int() | float() as high]:
-                return p.require_between(low, high)
-        raise ValueError(f"relation between needs value [low, high]; got {value!r}")
-    if relation in get_args(Relation) and not isinstance(value, str | list):
-        return p.require_number(relation, value)
+# The relation between a value and the next one.
+_ORDERED: dict[str, Callable[[Any, Any], bool]] = {
+    "increasing": operator.lt,
+    "decreasing": operator.gt,
+    "same": operator.eq,
+}
 
-    pieces = value if isinstance(value, list) else [value]
-    if relation == "exactly":
-        relation = "equals"
-    if not all(isinstance(piece, str) for piece in pieces):
-        raise ValueError(
-            f"relation {relation!r} needs a text, or a list of texts, as value; got {value!r}"
-        )
-    if relation in _TESTS_OF_SEVERAL:
-        return _TESTS_OF_SEVERAL[relation](pieces)
-    if relation not in _TESTS_OF_ONE or len(pieces) != 1:
-        raise ValueError(f"relation {relation!r} cannot compare with {value!r}")
-    return _TESTS_OF_ONE[relation](pieces[0])
+
+def _check_order(level: Level, inner: Measure, order: str) -> Check:
+    """Check that the measures of the units, in reading order, increase, decrease, are the same or all different."""
+
+    def check_text(text: Text) -> Holds:
+        values: list[Value] = []
+        for part in split_text(text, level):
+            value = inner.of(part)
+            values.append(fold(value) if isinstance(value, str) else value)
+        if None in values:
+            return Holds(False, f"no {inner.name} in {level} {values.index(None) + 1}")
+        reason = f"{inner.name} of the {_PLURAL.get(level, f'{level}s')}: {order} required"
+        if order == "different":
+            return Holds(len(set(values)) == len(values), reason)
+        for number, (previous, value) in enumerate(pairwise(values), 2):
+            if not _ORDERED[order](previous, value):
+                return Holds(False, f"{reason}, but not so at {level} {number}")
+        return Holds(True, reason)
+
+    return check_text
+
+
+# ---- the verifier ----------------------------------------------------------------------------------------------------
 
 
 def check_size(data: Any) -> Any:
@@ -326,10 +584,10 @@ def collie(
     if len(constraints) == 1 and constraints[0].all_of:
         parts = constraints[0].all_of
     subject = text if compat == "fixed" else PublicText(text.raw)
+    _units_left.set([_MOST_UNITS])
     try:
-        with p.limit_units(_MOST_UNITS):
-            results = [part.compile(vacuous=compat == "upstream")(subject) for part in parts]
-    except p.TooMuchWork as error:
+        results = [build_check(part, vacuous=compat == "upstream")(subject) for part in parts]
+    except TooMuchWork as error:
         return missing(str(error))
     holding = sum(result.ok for result in results)
     reason = f"{holding} of {len(results)} constraints hold"

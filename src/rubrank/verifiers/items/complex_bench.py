@@ -46,7 +46,7 @@ from rubrank.errors import RubrankError
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.text import Text
 from rubrank.verifiers.items.instruction_items import follow_instruction
-from rubrank.verifiers.items.primitives import Holds
+from rubrank.verifiers.items.collie import Holds
 from rubrank.verifiers.verifier import (
     NEEDS_JUDGE,
     UNIT,
