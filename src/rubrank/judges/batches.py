@@ -20,7 +20,7 @@ has. Only keys are held in memory.
 The book, a file beside the cache, says which requests are in which batch, so that a kill loses nothing, and no request
 is submitted twice. A batch is entered before it is created, gets its id when it has one, and is closed when all of its
 replies are in the cache. A batch without an id may exist on the server, because the process may have been killed before
-it wrote the id; so it is looked for (`BatchApi.find`) before it is created again. Only one process at a time can open a
+it wrote the id; so it is looked for before it is created again. Only one process at a time can open a
 book; others get InvalidInput.
 """
 
@@ -31,29 +31,21 @@ import json
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
 
 import numpy as np
 
 from rubrank._folders import make_folder
-from rubrank.errors import (
-    BatchesPending,
-    InvalidInput,
-    JudgeOutage,
-    JudgingInterrupted,
-    UnknownName,
-)
+from rubrank.errors import BatchesPending, InvalidInput, JudgingInterrupted, UnknownName
 from rubrank.judges.client.batch_api import (
     BatchApi,
     BatchState,
     NotFound,
-    ServerUnavailable,
-    choose_batch_endpoint,
     compute_batch_price,
     read_lines,
 )
@@ -67,20 +59,23 @@ from rubrank.judges.client.outcome import (
     read_error,
 )
 from rubrank.judges.client.runtime import runtime
-from rubrank.judges.client.transport import Address
+from rubrank.judges.client.transport import open_session
 from rubrank.judges.client.usage import Account, UsageMeter
-from rubrank.judges.judge import Asker, Call, Judge, Judges, Reply, Usage
+from rubrank.judges.judge import Call, Judge, Judges, Reply, Usage
 from rubrank.judges.judgments import Judgments
-from rubrank.judges.step import Progress, check_judgments, judge_groups
+from rubrank.judges.step import Progress, check_judgments, judge_groups_async
 from rubrank.rollouts.rollout import Group
 from rubrank.rubrics.rubric import Criterion
 from rubrank.store import Store, lock_file
 
+if TYPE_CHECKING:
+    import aiohttp
+
 _MAX_ROUNDS = 32
 _REPLIES_PER_COMMIT = 500
 _BYTES_PER_MEGABYTE = 1_000_000
+_READ_TIMEOUT = 120.0  # seconds without a byte
 _NOT_ANSWERED_YET = Reply(None, "in a batch that is not finished", attempts=0)
-_MIN_FAILED_POLLS = 10  # before a server counts as down
 
 
 def check_batch_mode(batch: str, judges: Judges | None) -> None:
@@ -95,49 +90,24 @@ def check_batch_mode(batch: str, judges: Judges | None) -> None:
             got="none",
             remedy="Name a file of judges: `judges=FILE`.",
         )
-    if judges.cache is None:
-        raise InvalidInput(
-            "grade",
-            "batch",
-            allowed="used with a reply cache",
-            got="none",
-            remedy="Set cache: FILE in the judges.",
-        )
-    if judges.cache_only:
-        raise InvalidInput(
-            "grade", "batch", allowed="used without `cache_only`", got="both", remedy=""
-        )
-    for judge in judges.judges:
-        if judge.fallback is not None:
-            raise judge.make_error(
-                "fallback",
-                allowed="left out with batches",
-                got="given",
-                remedy="Its second question depends on the first answer: grade without batches.",
-            )
-        if any(isinstance(leaf.pairs, str) for leaf in judge.leaves):
-            raise judge.make_error(
-                "pairs",
-                allowed="a number with batches",
-                got="an adaptive design",
-                remedy="Each round depends on the answers of the one before: give a number of pairs.",
-            )
-    if judges.most_cost is not None:
-        raise InvalidInput(
-            "grade",
-            "batch",
-            allowed="used without a spending limit",
-            got=f"most_cost: {judges.most_cost:g}",
-            remedy="A batch is paid for as a whole: see what it costs with --dry-run --batch, and leave the limit out.",
-        )
-    if judges.deadline is not None:
-        raise InvalidInput(
-            "grade",
-            "batch",
-            allowed="used without a deadline",
-            got=f"deadline: {judges.deadline:g}",
-            remedy="Leave it out: a batch takes as long as the server needs, up to a day.",
-        )
+    leaves = [leaf for judge in judges.judges for leaf in judge.leaves]
+    problems = {  # allowed → is it not so?
+        "used with a reply cache: set cache: FILE in the judges": judges.cache is None,
+        "used without `cache_only`": judges.cache_only,
+        "used without most_cost: a batch is paid for as a whole (see --dry-run --batch)": (
+            judges.most_cost is not None
+        ),
+        "used without a deadline: a batch takes up to a day": judges.deadline is not None,
+        "used without a fallback, whose questions depend on the first answers": any(
+            judge.fallback is not None for judge in judges.judges
+        ),
+        "used with a number of pairs: a design chooses them by the answers so far": any(
+            isinstance(leaf.pairs, str) for leaf in leaves
+        ),
+    }
+    for allowed, is_violated in problems.items():
+        if is_violated:
+            raise InvalidInput("grade", "batch", allowed, got=batch)
 
 
 def judge_in_batches(
@@ -152,35 +122,15 @@ def judge_in_batches(
     """Judge groups like `judge_groups`, but through batch APIs. wait: wait until all batches are over."""
     check_batch_mode("wait" if wait else "submit", judges)
     assert judges.cache is not None
-    # No cache here: `BatchAsker` looks into the cache itself. "continue": a call without a reply yet is not an error.
-    judges_of_round = judges.model_copy(update={"cache": None, "on_outage": "continue"})
     with ExitStack() as stack:
         cache = stack.enter_context(runtime().cache(judges.cache))
         book = stack.enter_context(BatchBook(f"{judges.cache}.batches"))
         folder = Path(stack.enter_context(make_folder("batches")))
         run = BatchRun(judges, cache, book, folder, progress)
         try:
-            runtime().run(run.collect_finished())
-            for _ in range(_MAX_ROUNDS):
-                run.start_round()
-                judgments = judge_groups(
-                    groups, criteria, wanted, judges_of_round, asker_of=run.asker_of, check=False
-                )
-                if not run.unanswered:
-                    break
-                runtime().run(run.submit())
-                list_open_batches = run.list_open_batches()
-                if not wait and list_open_batches:
-                    requests = sum(
-                        len(book.list_requests(batch.number)) for batch in list_open_batches
-                    )
-                    raise BatchesPending(requests, len(list_open_batches))
-                runtime().run(run.wait(list_open_batches))
+            judgments = runtime().run(run.judge(groups, criteria, wanted, wait))
         except KeyboardInterrupt:
             raise JudgingInterrupted(len(run.answered), len(run.unanswered), judges.cache) from None
-        run.mark_unreadable_replies()
-    account = Account.merge([judgments.account, run.meter.account()])
-    judgments = replace(judgments, account=account)
     check_judgments(judgments, judges)
     return judgments
 
@@ -197,15 +147,14 @@ class _RequestFile:
 
 
 class BatchAsker:
-    """Answers the calls of one judge in one round from the cache, and collects those without a reply."""
+    """Answers the calls of one judge from the cache, and collects those without a reply."""
 
-    def __init__(self, run: BatchRun, judge: Judge, capabilities: Capabilities) -> None:
-        self.judge = judge
-        self.endpoint = choose_batch_endpoint(judge)
-        self.capabilities = capabilities
+    def __init__(self, run: BatchRun, api: BatchApi) -> None:
+        self.api = api
+        self.capabilities = Capabilities(api.endpoint, api.judge.sampling)
         self.files: list[_RequestFile] = []
         self._run = run
-        self._keys = CallKeys(judge)
+        self._keys = CallKeys(api.judge)
 
     async def ask(self, call: Call) -> Reply:
         """Return the reply in the cache, or a failure that says that there is none yet."""
@@ -234,7 +183,7 @@ class BatchAsker:
         }
         text = json.dumps(request, ensure_ascii=False, separators=(",", ":"))
         line = text.encode("utf-8", "replace") + b"\n"
-        limits = self.endpoint.batch
+        limits = self.api.endpoint.batch
         max_size = int(limits.megabytes * _BYTES_PER_MEGABYTE)
         if len(line) > max_size:
             raise InvalidInput(
@@ -242,7 +191,6 @@ class BatchAsker:
                 "batch",
                 allowed=f"requests of at most {limits.megabytes:g} MB",
                 got=f"one of {len(line) / _BYTES_PER_MEGABYTE:.1f} MB",
-                remedy="",
             )
         last = self.files[-1] if self.files else None
         if (
@@ -271,7 +219,6 @@ class BatchRun:
         progress: Progress | None,
     ) -> None:
         self.cache = cache
-        self.meter = UsageMeter()
         self.failed: dict[bytes, Reply] = {}
         """Calls that failed permanently in this run, with the reason."""
         self.answered: set[bytes] = set()
@@ -284,45 +231,89 @@ class BatchRun:
         self._book = book
         self._folder = folder
         self._progress = progress
+        self._meter = UsageMeter()
         self._submissions: Counter[bytes] = Counter()
         """How often each call was submitted in this run."""
-        self._submitted: dict[bytes, int] = {}
-        """Calls in open batches, from this run or earlier ones → number of the batch."""
+        self._submitted: dict[bytes, OpenBatch] = {}
+        """Calls in open batches, from this run or earlier ones."""
         self._awaited: set[int] = set()
         """Numbers of the batches that have calls of this round."""
-        self._batches_of_others: dict[int, str] = {}
-        """Open batches at endpoints that are not among the judges of this run: number → endpoint."""
-        self._askers: dict[int, BatchAsker] = {}
-        self._capabilities: dict[str, Capabilities] = {}
-        self._leaves = [leaf for judge in judges.judges for leaf in judge.leaves]
+        self._askers: dict[str, BatchAsker] = {}
+        """By what a request depends on, as JSON."""
+
+    async def judge(
+        self,
+        groups: Sequence[Group],
+        criteria: Sequence[Sequence[Criterion]],
+        wanted: Sequence[np.ndarray],
+        wait: bool,
+    ) -> Judgments:
+        """Run the rounds; raises BatchesPending if batches are open at the end of a round that is not to wait."""
+        # No cache here: `BatchAsker` looks into the cache itself. "continue": a call without a reply is not an error.
+        judges_of_round = self._judges.model_copy(update={"cache": None, "on_outage": "continue"})
+        async with open_session(read_timeout=_READ_TIMEOUT, decompress=True) as session:
+            for judge in self._judges.judges:
+                for leaf in judge.leaves:
+                    self._add_asker(leaf, session)
+            for batch in self._book.list_open_batches():
+                if (
+                    self._find_api(batch) is not None
+                ):  # else it belongs to other judges, which share the cache
+                    await self._finish_if_over(batch)
+            for _ in range(_MAX_ROUNDS):
+                self._start_round()
+                judgments = await judge_groups_async(
+                    groups,
+                    criteria,
+                    wanted,
+                    judges_of_round,
+                    asker_of=lambda judge: self._add_asker(judge, session),
+                )
+                if not self.unanswered:
+                    break
+                await self._submit()
+                open_batches = [
+                    batch
+                    for batch in self._book.list_open_batches()
+                    if batch.number in self._awaited
+                ]
+                if open_batches and not wait:
+                    requests = sum(len(self._book.list_requests(b.number)) for b in open_batches)
+                    raise BatchesPending(requests, len(open_batches))
+                await self._wait(open_batches)
+        for key, reply in self.unreadable.items():
+            self.cache.mark_unreadable(key, reply)
+        account = Account.merge([judgments.account, self._meter.account()])
+        return replace(judgments, account=account)
+
+    def _add_asker(self, judge: Judge, session: aiohttp.ClientSession) -> BatchAsker:
+        """Return the asker of a judge; judges that send the same requests share one."""
+        settings = judge.model_dump_json(include={"kind", "endpoints", "sampling", "retry"})
+        if settings not in self._askers:
+            api = BatchApi(judge, session, self._judges.outage_wait)
+            self._askers[settings] = BatchAsker(self, api)
+        return self._askers[settings]
+
+    def _find_api(self, batch: OpenBatch) -> BatchApi | None:
+        """Return the API that a batch was sent to; None: no judge of this run uses it."""
+        for asker in self._askers.values():
+            endpoint = asker.api.endpoint
+            if (endpoint.where, endpoint.model) == (batch.endpoint, batch.model):
+                return asker.api
+        return None
 
     # ------------------------------------------------------------------------------------------------------- a round
 
-    def start_round(self) -> None:
+    def _start_round(self) -> None:
         """Begin a new pass over all groups."""
         self.unanswered = {}
         self.unreadable = {}
-        self._askers = {}
         self._awaited = set()
-        self._submitted = self._book.list_submitted_keys()
-        self._batches_of_others = {}
+        self._submitted = {}
         for batch in self._book.list_open_batches():
-            if self._find_judge(batch) is None:
-                self._batches_of_others[batch.number] = batch.endpoint
-
-    def asker_of(self, judge: Judge) -> Asker:
-        """Return the asker of a judge in this round."""
-        if id(judge) not in self._askers:
-            endpoint = choose_batch_endpoint(judge)
-            # What was learnt about a server holds for all judges that send it the same parameters.
-            extra = dict(endpoint.extra_body)
-            sampling = judge.sampling.model_dump()
-            settings = [endpoint.base_url, endpoint.model, endpoint.structured, extra, sampling]
-            capabilities = self._capabilities.setdefault(
-                json.dumps(settings, default=repr), Capabilities(endpoint, judge.sampling)
-            )
-            self._askers[id(judge)] = BatchAsker(self, judge, capabilities)
-        return self._askers[id(judge)]
+            self._submitted |= dict.fromkeys(self._book.list_requests(batch.number), batch)
+        for asker in self._askers.values():
+            asker.files = []
 
     def collect(self, asker: BatchAsker, key: bytes, call: Call) -> None:
         """Note a call without a reply; it is added to the next batch, unless it is in an open batch already."""
@@ -330,130 +321,63 @@ class BatchRun:
             return
         body = asker.capabilities.make_body(call)
         self.unanswered[key] = (asker, _select_parameters(body))
-        number = self._submitted.get(key)
-        if number is None:
+        batch = self._submitted.get(key)
+        if batch is None:
             asker.add_request(self._folder, key, call.purpose, body)
-        elif number not in self._batches_of_others:
-            self._awaited.add(number)
+        elif self._find_api(batch) is not None:
+            self._awaited.add(batch.number)
         else:
             raise InvalidInput(
                 "grade",
                 "batch",
                 allowed="reachable as long as requests of this run are pending there",
-                got=f"{self._batches_of_others[number]} is not among the judges",
+                got=f"{batch.endpoint} is not among the judges",
                 remedy=f"Use that endpoint, or delete {self._book.path} and pay for them again.",
             )
 
-    def mark_unreadable_replies(self) -> None:
-        """Mark the unreadable replies in the cache; called after the last round."""
-        for key, reply in self.unreadable.items():
-            self.cache.mark_unreadable(key, reply)
-
-    # ---------------------------------------------------------------------------------------------------- submitting
-
-    async def submit(self) -> None:
+    async def _submit(self) -> None:
         """Submit the calls that were collected in this round."""
         for asker in self._askers.values():
-            async with BatchApi(asker.judge) as api:
-                for file in asker.files:
-                    await self._submit_file(api, asker.judge, file)
+            api = asker.api
+            for file in asker.files:
+                # The order matters, because a kill can happen at any point: the batch is in the book before it is
+                # created.
+                file_id = await api.upload(file.path)
+                number = self._book.add(
+                    file.token, api.endpoint.where, api.endpoint.model, file_id, file.purposes
+                )
+                file.path.unlink(missing_ok=True)
+                self._book.set_batch_id(number, await api.create(file_id, file.token))
+                self._submissions.update(list(file.purposes))
+                self._awaited.add(number)
 
-    async def _submit_file(self, api: BatchApi, judge: Judge, file: _RequestFile) -> None:
-        """Upload a file of requests, and create its batch."""
-        # The order matters, because a kill can happen at any point: the batch is in the book before it is created.
-        file_id = await self._retry_during_outage(judge, lambda _: api.upload(file.path))
-        number = self._book.add(
-            file.token, api.endpoint.where, api.endpoint.model, file_id, file.purposes
-        )
-        file.path.unlink(missing_ok=True)
-        batch_id = await self._retry_during_outage(
-            judge, lambda is_retry: _create_batch(api, file_id, file.token, may_exist=is_retry)
-        )
-        self._book.set_batch_id(number, batch_id)
-        self._submissions.update(list(file.purposes))
-        self._awaited.add(number)
-
-    async def _retry_during_outage(
-        self, judge: Judge, request: Callable[[bool], Awaitable[str]]
-    ) -> str:
-        """Retry a request for up to `outage_wait` seconds, then raise JudgeOutage. request: called with is_retry."""
-        started = time.monotonic()
-        is_retry = False
-        while True:
-            try:
-                return await request(is_retry)
-            except ServerUnavailable as error:
-                elapsed = time.monotonic() - started
-                if elapsed > self._judges.outage_wait:
-                    raise JudgeOutage(
-                        judge.name, choose_batch_endpoint(judge).where, str(error), elapsed
-                    ) from None
-            is_retry = True
-            await asyncio.sleep(
-                min(choose_batch_endpoint(judge).batch.poll, self._judges.outage_wait)
-            )
-
-    # ------------------------------------------------------------------------------------------------------- waiting
-
-    def list_open_batches(self) -> list[OpenBatch]:
-        """Return the open batches that have calls of this round."""
-        return [batch for batch in self._book.list_open_batches() if batch.number in self._awaited]
-
-    async def collect_finished(self) -> None:
-        """Store the replies of earlier runs' batches that are over by now."""
-        for batch in self._book.list_open_batches():
-            judge = self._find_judge(batch)
-            if judge is None:  # it belongs to other judges, which share the cache
-                continue
-            async with BatchApi(judge) as api:
-                try:
-                    await self._finish_if_over(api, judge, batch)
-                except ServerUnavailable:
-                    continue  # `wait` tries again
-
-    async def wait(self, batches: Sequence[OpenBatch]) -> None:
-        """Wait until all these batches are over; JudgeOutage if a server does not answer for too long."""
+    async def _wait(self, batches: Sequence[OpenBatch]) -> None:
+        """Wait until all these batches are over."""
         pending = list(batches)
-        last_answer = time.monotonic()
         while pending:
-            still_pending = []
-            poll = 0.0
-            for batch in pending:
-                judge = self._find_judge(batch)
-                assert judge is not None  # `collect` raises for batches of other judges
-                poll = choose_batch_endpoint(judge).batch.poll
-                try:
-                    async with BatchApi(judge) as api:
-                        is_over = await self._finish_if_over(api, judge, batch)
-                    last_answer = time.monotonic()
-                except ServerUnavailable as error:
-                    is_over = False
-                    elapsed = time.monotonic() - last_answer
-                    if elapsed > max(self._judges.outage_wait, _MIN_FAILED_POLLS * poll):
-                        raise JudgeOutage(
-                            judge.name, choose_batch_endpoint(judge).where, str(error), elapsed
-                        ) from None
-                if not is_over:
-                    still_pending.append(batch)
-            pending = still_pending
+            pending = [batch for batch in pending if not await self._finish_if_over(batch)]
             if pending:
-                await asyncio.sleep(poll)
+                api = self._find_api(pending[0])
+                assert api is not None  # `collect` raises for batches of other judges
+                await asyncio.sleep(api.endpoint.batch.poll)
 
-    async def _finish_if_over(self, api: BatchApi, judge: Judge, batch: OpenBatch) -> bool:
+    async def _finish_if_over(self, batch: OpenBatch) -> bool:
         """Is the batch over? If so, its replies are stored. A batch that the server no longer has is over too."""
+        api = self._find_api(batch)
+        assert api is not None
         try:
             batch_id = batch.batch_id
             if batch_id is None:
-                batch_id = await _create_batch(api, batch.file, batch.token, may_exist=True)
+                batch_id = await api.create(batch.file, batch.token, may_exist=True)
                 self._book.set_batch_id(batch.number, batch_id)
             state = await api.state(batch_id)
             self._report_progress(state)
             if not state.is_over:
                 return False
-            await self._finish(api, judge, batch, state)
+            await self._finish(api, batch, state)
         except NotFound as error:
             state = BatchState("expired", message=f"the server no longer has it ({error})")
-            await self._finish(api, judge, batch, state)
+            await self._finish(api, batch, state)
         return True
 
     def _report_progress(self, state: BatchState) -> None:
@@ -468,9 +392,7 @@ class BatchRun:
 
     # ------------------------------------------------------------------------------------------------------- replies
 
-    async def _finish(
-        self, api: BatchApi, judge: Judge, batch: OpenBatch, state: BatchState
-    ) -> None:
+    async def _finish(self, api: BatchApi, batch: OpenBatch, state: BatchState) -> None:
         """Download the replies of a batch that is over into the cache, and close it."""
         requests = self._book.list_requests(batch.number)
         answered: set[bytes] = set()
@@ -479,52 +401,51 @@ class BatchRun:
             if file is not None:
                 path = self._folder / f"{batch.token}.replies"
                 await api.download(file, path, min_lines)
-                await self._store_replies(path, judge, requests, answered)
+                await self._store_replies(path, api, requests, answered)
                 path.unlink(missing_ok=True)
         for key in requests.keys() - answered:
             # The key is in neither file. The next round submits the call again, if attempts are left.
-            if state.status == "cancelled" or self._submissions[key] >= judge.retry.attempts:
+            if state.status == "cancelled" or not self._has_attempts(key, api.judge):
                 failure = f"batch {state.status}: {state.message or 'no answer'}"
                 self.failed[key] = Reply(None, failure, attempts=0)
         self._book.close_batch(batch.number)
-        # Too many requests in the queue are a transient failure.
-        hit_limit = any("limit" in code for code in state.codes)
-        if state.status == "failed" and not hit_limit:
-            raise InvalidInput(
-                f"judge {judge.name!r}",
+        if state.status == "failed" and not state.hit_limit:
+            raise api.judge.make_error(
                 "the batch",
                 allowed="accepted by the server",
                 got=state.message or "it failed",
                 remedy="Replies so far are in the cache.",
             )
 
+    def _has_attempts(self, key: bytes, judge: Judge) -> bool:
+        """May a call be submitted again?"""
+        return self._submissions[key] < judge.retry.attempts
+
     async def _store_replies(
-        self, path: Path, judge: Judge, requests: Mapping[bytes, str], answered: set[bytes]
+        self, path: Path, api: BatchApi, requests: Mapping[bytes, str], answered: set[bytes]
     ) -> None:
         """Put the replies of a file into the cache, and add their keys to `answered`.
 
         Replies to unknown requests, and second replies to the same request, are skipped.
         """
         writes: list[Awaitable[None]] = []
-        servers = CallKeys(judge).servers
+        servers = CallKeys(api.judge).servers
+        keys_by_id = {key.hex(): key for key in requests}
         for line in read_lines(path):
-            try:
-                key = bytes.fromhex(line["custom_id"])
-            except ValueError:
-                continue
-            if key not in requests or key in answered:
+            key = keys_by_id.get(line["custom_id"])
+            if key is None or key in answered:
                 continue
             answered.add(key)
             call = Call((), purpose=requests[key])
-            outcome, is_rejected = self._read_line(key, judge, line)
+            outcome, is_rejected = self._read_line(key, api, line)
             reply = replace(outcome.reply, id=make_reply_id(key, time.time()))
             if reply.failure is None and await self.cache.get_async(key, servers) is not None:
                 continue  # it was stored before a kill
-            attempts_left = self._submissions[key] < judge.retry.attempts
-            final = not is_rejected and not (outcome.next == "retry" and attempts_left)
+            may_retry = outcome.next == "retry" and self._has_attempts(key, api.judge)
+            final = not is_rejected and not may_retry
             # The last round, which reads the reply from the cache, counts the call and its request. Here only the usage
             # is counted, and the request if there will be another one.
-            self.meter.add(call, reply, 0 if final else 1, final=False)
+            self._meter.add(call, reply, 0 if final else 1, final=False)
             if final:
                 self.answered.add(key)
                 if reply.failure is not None and outcome.kind is not FailureKind.REFUSED:
@@ -536,64 +457,41 @@ class BatchRun:
         await asyncio.gather(*writes)
 
     def _read_line(
-        self, key: bytes, judge: Judge, line: Mapping[str, Any]
+        self, key: bytes, api: BatchApi, line: Mapping[str, Any]
     ) -> tuple[RequestOutcome, bool]:
         """Return the outcome of a request, and whether the server rejected a parameter.
 
         The next round leaves a rejected parameter out. line: of the file of replies.
         """
-        endpoint = choose_batch_endpoint(judge)
-        response = line.get("response")
-        if not isinstance(response, dict):
-            response = {}
+        response = line.get("response") or {}
         status = response.get("status_code")
         body = response.get("body")
         is_rejected = False
         if status == 200:
-            outcome = read_completion(json.dumps(body).encode(), compute_batch_price(endpoint))
+            outcome = read_completion(json.dumps(body).encode(), compute_batch_price(api.endpoint))
         else:
-            error = body.get("error", body) if isinstance(body, dict) else body
-            if not isinstance(error, dict):
-                error = line.get("error")
-            message, parameter, code = read_error(json.dumps(error).encode())
+            content = json.dumps(body or {"error": line.get("error")}).encode()
+            message, parameter, code = read_error(content)
             message = message or code or "no answer"
             if isinstance(status, int):
-                outcome = classify_status(status, message, code, {}, judge.retry)
+                outcome = classify_status(status, message, code, {}, api.judge.retry)
                 if key in self.unanswered:
                     asker, parameters = self.unanswered[key]
                     is_rejected = asker.capabilities.learn(
                         parameters, status, f"{parameter} {message}"
                     )
             else:  # expired, or lost by the server
-                outcome = RequestOutcome(Reply(None, f"batch: {message}"), "retry", healthy=False)
+                outcome = RequestOutcome(Reply(None, f"batch: {message}"), "retry")
         failure = outcome.reply.failure
         if failure is not None:
-            failure = Address(endpoint).hide_secrets(failure)
+            failure = api.address.hide_secrets(failure)
         reply = replace(
             outcome.reply,
             failure=failure,
-            endpoint=endpoint.where,
-            model=endpoint.model,
-            attempts=1,
+            endpoint=api.endpoint.where,
+            model=api.endpoint.model,
         )
         return replace(outcome, reply=reply), is_rejected
-
-    def _find_judge(self, batch: OpenBatch) -> Judge | None:
-        """Return the judge whose endpoint a batch was sent to; None: no judge of this run."""
-        for leaf in self._leaves:
-            endpoint = choose_batch_endpoint(leaf)
-            if (endpoint.where, endpoint.model) == (batch.endpoint, batch.model):
-                return leaf
-        return None
-
-
-async def _create_batch(api: BatchApi, file: str, token: str, *, may_exist: bool) -> str:
-    """Create the batch with this token, unless it was created before; returns its id."""
-    if may_exist:
-        batch_id = await api.find(token)
-        if batch_id is not None:
-            return batch_id
-    return await api.create(file, token)
 
 
 def _select_parameters(body: Mapping[str, Any]) -> dict[str, Any]:
@@ -701,7 +599,3 @@ class BatchBook:
         return dict(
             self._store.read("SELECT key, purpose FROM requests WHERE number = ?", (number,))
         )
-
-    def list_submitted_keys(self) -> dict[bytes, int]:
-        """Return the requests of all open batches: key → number of the batch."""
-        return dict(self._store.read("SELECT key, number FROM requests"))

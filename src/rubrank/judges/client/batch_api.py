@@ -5,37 +5,33 @@
     GET  /batches/ID                validating, in_progress, finalizing, completed, expired, failed, cancelled
     GET  /files/ID/content          replies one per line, in any order; failures are in a separate file
 
-Transient errors (429, 5xx, no connection) are retried; `ServerUnavailable` is raised if all attempts fail. Permanent
-errors are raised as InvalidInput with the server's message. `NotFound` means that a batch or a file of replies is gone:
-servers delete them after some weeks. A batch can be found by the token in its metadata, so that it is not created twice
-if the process is killed, or a response is lost, before the id of the batch is on disk.
+Transient errors (429, 5xx, no connection) are retried for up to `outage_wait` seconds, then JudgeOutage is raised.
+Permanent errors are raised as InvalidInput with the server's message. `NotFound` means that a batch or a file of
+replies is gone: servers delete them after some weeks. A batch can be found by the token in its metadata, so that it is
+not created twice if the process is killed, or a response is lost, before the id of the batch is on disk.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from rubrank.errors import InvalidInput
-from rubrank.judges.client.outcome import (
-    classify_status,
-    compute_backoff,
-    read_error_message,
-    shorten,
-)
-from rubrank.judges.client.transport import Address, close_session, open_session
+from rubrank.errors import JudgeOutage
+from rubrank.judges.client.outcome import classify_status, compute_backoff, read_error, shorten
+from rubrank.judges.client.transport import Address, describe_error
 from rubrank.judges.judge import Endpoint, Judge, Price
 
 if TYPE_CHECKING:
     import aiohttp
 
+T = TypeVar("T")
 _TOKEN_NAME = "rubrank"  # in the metadata of a batch
-_READ_TIMEOUT = 120.0  # seconds without a byte
 _PAGE_SIZE = 100
 _MAX_PAGES = 50
 _CHUNK = 1 << 20  # bytes
@@ -63,7 +59,7 @@ def compute_batch_price(endpoint: Endpoint) -> Price:
 
 
 class ServerUnavailable(Exception):  # noqa: N818
-    """The server keeps failing; the message is its last failure."""
+    """A request failed, and may succeed later; the message says why."""
 
     def __init__(self, failure: str, retry_after: float | None = None) -> None:
         super().__init__(failure)
@@ -85,7 +81,8 @@ class BatchState:
     total: int = 0
     message: str = ""
     """Why it failed."""
-    codes: frozenset[str] = field(default_factory=frozenset)
+    hit_limit: bool = False
+    """Was it rejected because too many requests are pending? That is a transient failure."""
 
     @property
     def is_over(self) -> bool:
@@ -96,215 +93,179 @@ class BatchState:
     def parse(cls, data: Mapping[str, Any]) -> BatchState:
         """Read the state from the server's JSON, of which any part may be missing."""
         status = str(data.get("status")).lower()
-        counts = data.get("request_counts")
-        if not isinstance(counts, dict):
-            counts = {}
-        errors = data.get("errors")
+        counts = data.get("request_counts") or {}
+        errors = data.get("errors") or {}
         if isinstance(errors, dict):  # {"object": "list", "data": […]}
-            errors = errors.get("data")
-        if not isinstance(errors, list):
-            errors = []
-        errors = [error for error in errors if isinstance(error, dict)]
+            errors = errors.get("data") or []
         messages = [str(error.get("message") or error.get("code")) for error in errors]
         return cls(
             status=_SPELLINGS.get(status, status),
-            output_file=_parse_id(data.get("output_file_id")),
-            error_file=_parse_id(data.get("error_file_id")),
-            completed=_parse_count(counts.get("completed")),
-            total=_parse_count(counts.get("total")),
+            output_file=data.get("output_file_id") or None,
+            error_file=data.get("error_file_id") or None,
+            completed=counts.get("completed") or 0,
+            total=counts.get("total") or 0,
             message=shorten("; ".join(messages)),
-            codes=frozenset(str(error.get("code")) for error in errors),
+            hit_limit=any("limit" in str(error.get("code")) for error in errors),
         )
 
 
-@dataclass(frozen=True)
-class _Answer:
-    """The server's answer to one request."""
-
-    status: int
-    """0: there was none."""
-    data: Any
-    """The parsed body, or an error message."""
-    retry_after: float | None = None
-
-
-def _parse_id(value: object) -> str | None:
-    return value if isinstance(value, str) and value else None
-
-
-def _parse_count(value: object) -> int:
-    return value if isinstance(value, int) else 0
-
-
 class BatchApi:
-    """The batch API of a judge's endpoint; open it with `async with`."""
+    """The batch API of a judge's endpoint. outage_wait: seconds for which transient errors are retried."""
 
-    def __init__(self, judge: Judge) -> None:
+    def __init__(self, judge: Judge, session: aiohttp.ClientSession, outage_wait: float) -> None:
+        self.judge = judge
         self.endpoint = choose_batch_endpoint(judge)
-        self._judge = judge
-        self._address = Address(self.endpoint)
-        self._session: aiohttp.ClientSession | None = None
-
-    async def __aenter__(self) -> Self:
-        self._session = open_session(read_timeout=_READ_TIMEOUT, decompress=True)
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        assert self._session is not None
-        await close_session(self._session)
+        self.address = Address(self.endpoint)
+        self._session = session
+        self._outage_wait = outage_wait
 
     async def upload(self, path: Path) -> str:
         """Upload a file of requests, and return its id. Uploading it twice costs nothing."""
-        return str((await self._request("POST", "/files", upload=path))["id"])
+        file = await self._retry(lambda _: self._request("POST", "/files", upload=path))
+        return str(file["id"])
 
-    async def create(self, file: str, token: str) -> str:
-        """Create a batch, and return its id. If the response is lost, look for the batch before trying again."""
+    async def create(self, file: str, token: str, *, may_exist: bool = False) -> str:
+        """Create a batch, unless there is one with this token; returns its id.
+
+        may_exist: an earlier process may have created it.
+        """
         body = {
             "input_file_id": file,
             "endpoint": "/v1/chat/completions",
             "completion_window": self.endpoint.batch.window,
             "metadata": {_TOKEN_NAME: token},
         }
-        failures = 0
-        while True:
-            try:
-                return str((await self._request("POST", "/batches", body=body, attempts=1))["id"])
-            except ServerUnavailable as error:
-                failures += 1
-                if failures == self._judge.retry.attempts:
-                    raise
-                await asyncio.sleep(compute_backoff(self._judge.retry, failures, error.retry_after))
-            batch_id = await self.find(token)
-            if batch_id is not None:
-                return batch_id
+
+        async def create_once(is_retry: bool) -> str:
+            if (
+                is_retry or may_exist
+            ):  # the batch may have been created although its response was lost
+                batch_id = await self.find(token)
+                if batch_id is not None:
+                    return batch_id
+            return str((await self._request("POST", "/batches", body=body))["id"])
+
+        return await self._retry(create_once)
 
     async def find(self, token: str) -> str | None:
         """Return the id of the batch that was created with this token; None if there is none."""
-        after = ""
+        query = {"limit": str(_PAGE_SIZE)}
         for _ in range(_MAX_PAGES):
-            page = await self._request("GET", f"/batches?limit={_PAGE_SIZE}{after}")
-            batches = [batch for batch in page.get("data") or () if isinstance(batch, dict)]
+            page = await self._retry(lambda _: self._request("GET", "/batches", query=dict(query)))
+            batches = page.get("data") or []
             for batch in batches:
-                metadata = batch.get("metadata")
-                if isinstance(metadata, dict) and metadata.get(_TOKEN_NAME) == token:
+                if (batch.get("metadata") or {}).get(_TOKEN_NAME) == token:
                     return str(batch["id"])
             if not batches or not page.get("has_more"):
                 return None
-            after = f"&after={batches[-1].get('id')}"
+            query["after"] = str(batches[-1].get("id"))
         return None
 
     async def state(self, batch_id: str) -> BatchState:
         """Return the state of a batch."""
-        return BatchState.parse(await self._request("GET", f"/batches/{batch_id}", attempts=1))
+        path = f"/batches/{batch_id}"
+        return BatchState.parse(await self._retry(lambda _: self._request("GET", path)))
 
     async def download(self, file: str, target: Path, min_lines: int) -> None:
-        """Download a file; again if it has fewer lines than it should."""
-        for attempt in range(1, self._judge.retry.attempts + 1):
-            await self._request("GET", f"/files/{file}/content", target=target)
+        """Download a file; again if it has fewer lines than it should, because the connection was lost."""
+        path = f"/files/{file}/content"
+        for _ in range(self.judge.retry.attempts):
+            await self._retry(lambda _: self._request("GET", path, target=target))
             if sum(1 for _ in read_lines(target)) >= min_lines:
                 return
-            await asyncio.sleep(compute_backoff(self._judge.retry, attempt, None))
 
     # -------------------------------------------------------------------------------------------------------- requests
+
+    async def _retry(self, request: Callable[[bool], Awaitable[T]]) -> T:
+        """Make a request until the server answers, or raise JudgeOutage. request: called with is_retry."""
+        started = time.monotonic()
+        failures = 0
+        while True:
+            try:
+                return await request(failures > 0)
+            except ServerUnavailable as error:
+                failures += 1
+                elapsed = time.monotonic() - started
+                if failures >= self.judge.retry.attempts and elapsed >= self._outage_wait:
+                    raise JudgeOutage(
+                        self.judge.name, self.endpoint.where, str(error), elapsed
+                    ) from None
+                pause = compute_backoff(self.judge.retry, failures, error.retry_after)
+            await asyncio.sleep(pause)
 
     async def _request(
         self,
         method: str,
         path: str,
         *,
+        query: Mapping[str, str] | None = None,
         body: Any = None,
         upload: Path | None = None,
         target: Path | None = None,
-        attempts: int | None = None,
     ) -> dict[str, Any]:
-        """Return the JSON object that the server answers with. target: write the body to this file instead."""
-        attempts = attempts or self._judge.retry.attempts
-        failures = 0
-        while True:
-            answer = await self._request_once(method, path, body, upload, target)
-            status = answer.status
-            if status == 200 and isinstance(answer.data, dict):
-                return answer.data
-            error = answer.data
-            if isinstance(error, dict):
-                error = error.get("error", error)
-            message = self._address.hide_secrets(shorten(read_error_message(error)))
-            is_list = "?" in path  # a page of the list of batches
-            if status in (404, 410) and method == "GET" and not is_list:
-                raise NotFound(f"HTTP {status}: {message}")
-            is_transient = status in (0, 200)  # no response, or a body that is not an object
-            if not is_transient:
-                outcome = classify_status(status, message, None, {}, self._judge.retry)
-                is_transient = outcome.next == "retry"
-            if not is_transient:
-                where = f"{method} {self.endpoint.where}{path.partition('?')[0]}"
-                raise InvalidInput(
-                    f"judge {self._judge.name!r}",
-                    where,
-                    allowed="accepted",
-                    got=f"HTTP {status}: {message}",
-                    remedy="Check that the server has a batch API and that the key may use it; else leave out `batch`.",
-                )
-            failures += 1
-            if failures == attempts:
-                name = f"HTTP {status}" if status else "no connection"
-                raise ServerUnavailable(f"{name}: {message}", answer.retry_after)
-            await asyncio.sleep(compute_backoff(self._judge.retry, failures, answer.retry_after))
+        """Send one request, and return the JSON object that the server answers with.
 
-    async def _request_once(
-        self, method: str, path: str, body: Any, upload: Path | None, target: Path | None
-    ) -> _Answer:
-        """Send one request; an answer with status 0 if there was no response. Arguments as in `_request`."""
-
+        upload: a file to send as a form. target: a file to write the body of the response to.
+        """
         import aiohttp
 
-        assert self._session is not None
-        path, _, query = path.partition("?")
-        url = self._address.url(path)
-        if query:
-            url += ("&" if "?" in url else "?") + query
-        data: Any = None if body is None else json.dumps(body).encode()
-        with ExitStack() as stack:
-            try:
-                headers = self._address.headers
+        try:
+            headers = self.address.headers
+            with ExitStack() as stack:
+                form = None
                 if upload is not None:
                     del headers["Content-Type"]  # aiohttp sets the type of the form
                     file = stack.enter_context(upload.open("rb"))
-                    data = aiohttp.FormData({"purpose": "batch"})
-                    data.add_field(
+                    form = aiohttp.FormData({"purpose": "batch"})
+                    form.add_field(
                         "file", file, filename=upload.name, content_type="application/jsonl"
                     )
                 async with self._session.request(
                     method,
-                    url,
-                    data=data,
+                    self.address.url(path),
+                    params=query,
+                    json=body,
+                    data=form,
                     headers=headers,
                     allow_redirects=False,
-                    proxy=self._address.proxy,
+                    proxy=self.address.proxy,
                 ) as response:
-                    return await self._read_response(response, target)
-            except (aiohttp.ClientError, OSError, ValueError) as error:
-                return _Answer(0, repr(error.__cause__ or error))
+                    if target is not None and response.status == 200:
+                        with target.open("wb") as output:
+                            async for chunk in response.content.iter_chunked(_CHUNK):
+                                output.write(chunk)
+                        return {}
+                    content = await response.read()
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            failure = self.address.hide_secrets(describe_error(error))
+            raise ServerUnavailable(f"no connection: {failure}") from None
+        if response.status == 200:
+            return _parse_answer(content)
+        message, _, code = read_error(content)
+        retry_headers = {name.lower(): value for name, value in response.headers.items()}
+        outcome = classify_status(response.status, message, code, retry_headers, self.judge.retry)
+        failure = self.address.hide_secrets(outcome.reply.failure or "")
+        if response.status in (404, 410) and method == "GET" and query is None:
+            raise NotFound(failure)
+        if outcome.next == "retry":
+            raise ServerUnavailable(failure, outcome.retry_after)
+        raise self.judge.make_error(
+            f"{method} {self.endpoint.where}{path}",
+            allowed="accepted",
+            got=failure,
+            remedy="Check that the server has a batch API and that the key may use it; else leave out `batch`.",
+        )
 
-    async def _read_response(
-        self, response: aiohttp.ClientResponse, target: Path | None
-    ) -> _Answer:
-        """Read a response: write its body to the target, or parse it as JSON, or keep its beginning as text."""
-        if target is not None and response.status == 200:
-            with target.open("wb") as file:
-                async for chunk in response.content.iter_chunked(_CHUNK):
-                    file.write(chunk)
-            return _Answer(200, {})
-        headers = {name.lower(): value for name, value in response.headers.items()}
-        retry_after = classify_status(
-            response.status, "", None, headers, self._judge.retry
-        ).retry_after
-        raw = await response.read()
-        try:
-            data = json.loads(raw)
-        except (ValueError, RecursionError):
-            data = raw[:1000].decode("utf-8", "replace")
-        return _Answer(response.status, data, retry_after)
+
+def _parse_answer(content: bytes) -> dict[str, Any]:
+    """Return the object in the body of a response; raises ServerUnavailable if there is none."""
+    try:
+        answer = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise ServerUnavailable(f"malformed answer: {error}") from None
+    if not isinstance(answer, dict):
+        raise ServerUnavailable("malformed answer: not an object")
+    return answer
 
 
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:

@@ -193,9 +193,9 @@ class Transport:
         except aiohttp.ServerTimeoutError:
             raise RequestFailed("no connection in time") from None
         except aiohttp.ClientConnectorError as error:
-            raise RequestFailed(_describe(error.os_error)) from error
+            raise RequestFailed(describe_error(error.os_error)) from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise RequestFailed(_describe(error)) from error
+            raise RequestFailed(describe_error(error)) from error
         return Response(
             response.status, headers, _decompress(body, headers.get("content-encoding", ""))
         )
@@ -234,7 +234,7 @@ def _decompress(body: bytes, encoding: str) -> bytes:
     return body
 
 
-def _describe(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """Return what went wrong with a connection, such as "connection refused"."""
     # Numbers of errors of the operating system are positive; those of SSL and of name resolution are of another kind.
     if isinstance(error, ssl.SSLCertVerificationError):
