@@ -16,7 +16,7 @@ from typing import Literal
 
 from rubrank.texts.sentences import split_piece
 from rubrank.texts.text import fold
-from rubrank.texts.visible import FENCE, remove_invisible
+from rubrank.texts.visible import remove_invisible, split_fences
 
 COMMAS = ",，、،﹐︐"
 HAN = "\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003134f"
@@ -101,28 +101,17 @@ def split_code(text: str) -> tuple[list[str], list[tuple[str, str]], bool]:
     """
     outside: list[str] = []
     blocks: list[tuple[str, str]] = []
-    open_mark = ""
-    tag = ""
-    code: list[str] = []
-    for line in text.splitlines():
-        # Group 1 of the match is the mark, group 2 the rest of the line.
-        fence = FENCE.match(line) if "`" in line or "~" in line else None
-        # A block is closed by a mark of the same character that is at least as long, with nothing behind it.
-        if open_mark and fence and fence[1].startswith(open_mark) and not fence[2].strip():
-            blocks.append((tag, "\n".join(code)))
-            open_mark = ""
-            code = []
-        elif open_mark:
-            code.append(line)
-        elif fence and fence[1][0] not in fence[2]:
-            open_mark = fence[1]
-            tag = fence[2].strip()
-            outside.append("")
-        else:
-            outside.append(line)
-    if open_mark:
-        blocks.append((tag, "\n".join(code)))
-    return outside, blocks, bool(open_mark)
+    pieces = split_fences(text)
+    is_open = pieces[-1][0] is not None
+    for index, (tag, lines) in enumerate(pieces):
+        if tag is None:
+            outside += "".join(lines).splitlines()
+            continue
+        outside.append("")
+        is_closed = index < len(pieces) - 1
+        code = lines[1:-1] if is_closed else lines[1:]
+        blocks.append((tag, "\n".join("".join(code).splitlines())))
+    return outside, blocks, is_open
 
 
 def remove_code(text: str) -> str:

@@ -36,9 +36,9 @@ _MAY_BE_INVISIBLE = re.compile(f"[{_NOTHING}{_BLANK}{_JOINING}]")
 # "```python", also in a list item or a quote: the marks, and what follows them
 FENCE = re.compile(r"[ \t]{0,3}(?:[-*+>] |\d{1,3}[.)] )?[ \t]*(`{3,}|~{3,})(.*)")
 _INLINE_CODE = re.compile(r"`[^`\n]+`")
-# "<!--" or "<![CDATA["; the first group is the start of the line, if the comment begins one.
-_COMMENT_START = re.compile(r"((?:^|(?<=\n))[ \t]{0,3})?(<!--|<!\[CDATA\[)")
-_EMPTY_COMMENT_END = re.compile("-?>")  # <!--> and <!---> are comments
+_COMMENT = re.compile(r"<!--(?:-?>|.*?-->)", re.DOTALL)  # <!--> and <!---> are comments, too
+_CDATA = re.compile(r"<!\[CDATA\[.*?\]\]>", re.DOTALL)
+_UNCLOSED_COMMENT = re.compile(r"^[ \t]{0,3}<!--.*", re.DOTALL | re.MULTILINE)
 # Elements whose content is never shown.
 _DROPPED = "script|style|template|noscript|head|datalist|object|iframe|desc|metadata"
 _ZERO = r"0(?![.\d]*[1-9])"  # 0 and 0.0, not 0.5
@@ -131,12 +131,11 @@ def visible(text: str) -> str:
         text = remove_invisible(text)
     if not _may_need_rendering(text):
         return text
-    if "```" not in text and "~~~" not in text:
-        return _render_outside_code(text)
-    pieces = [
-        piece if is_code else _render_outside_code(piece) for is_code, piece in _split_fences(text)
-    ]
-    return "".join(pieces)
+    rendered = ""
+    for tag, lines in split_fences(text):
+        piece = "".join(lines)
+        rendered += _render_outside_code(piece) if tag is None else piece
+    return rendered
 
 
 def remove_invisible(text: str) -> str:
@@ -165,25 +164,33 @@ def _may_need_rendering(text: str) -> bool:
     return any(before[-1:].isalpha() and after[:1].isalpha() for before, after in pairwise(pieces))
 
 
-def _split_fences(text: str) -> list[tuple[bool, str]]:
-    """Split the text into (is it code?, lines): code fences, and the text between them, in order."""
-    pieces: list[tuple[bool, str]] = []
+def split_fences(text: str) -> list[tuple[str | None, list[str]]]:
+    """Split a text at its code fences into (None, lines of text) and (tag, lines of a block), in order.
+
+    The lines keep their ends, and those of a block include its fences. The last piece is a block only if its fence is
+    never closed.
+    """
+    pieces: list[tuple[str | None, list[str]]] = []
     lines: list[str] = []
     open_mark = ""
+    tag = None
     for line in text.splitlines(keepends=True):
         fence = FENCE.match(line) if "`" in line or "~" in line else None
-        # A line such as "```x``` is code" only begins like a fence.
-        if fence and not open_mark and fence[1][0] not in fence[2]:
-            pieces.append((False, "".join(lines)))
-            lines = [line]
-            open_mark = fence[1]
-        elif fence and open_mark and fence[1].startswith(open_mark) and not fence[2].strip():
-            pieces.append((True, "".join([*lines, line])))
+        # A block is closed by a mark of the same character that is at least as long, with nothing behind it.
+        if fence and open_mark and fence[1].startswith(open_mark) and not fence[2].strip():
+            pieces.append((tag, [*lines, line]))
             lines = []
             open_mark = ""
+            tag = None
+        # A line such as "```x``` is code" only begins like a fence.
+        elif fence and not open_mark and fence[1][0] not in fence[2]:
+            pieces.append((None, lines))
+            lines = [line]
+            open_mark = fence[1]
+            tag = fence[2].strip()
         else:
             lines.append(line)
-    pieces.append((bool(open_mark), "".join(lines)))
+    pieces.append((tag, lines))
     return pieces
 
 
@@ -229,34 +236,11 @@ def _render(text: str) -> str:
 
 def _remove_comments(text: str) -> str:
     """Remove comments and CDATA sections. A comment that begins a line and is never closed hides all that follows."""
-    parts: list[str] = []
-    kept_until = 0
-    search_from = 0
-    # Searching for the same end again and again would take quadratic time.
-    unclosed: set[str] = set()
-    while opening := _COMMENT_START.search(text, search_from):
-        is_comment = opening[2] == "<!--"
-        closing_mark = "-->" if is_comment else "]]>"
-        empty_end = _EMPTY_COMMENT_END.match(text, opening.end()) if is_comment else None
-        end = -1
-        if empty_end:
-            end = empty_end.end()
-        elif closing_mark not in unclosed:
-            closing = text.find(closing_mark, opening.end())
-            end = closing if closing < 0 else closing + len(closing_mark)
-        if end >= 0:
-            parts.append(text[kept_until : opening.start(2)])
-            kept_until = end
-            search_from = end
-            continue
-        unclosed.add(closing_mark)
-        if is_comment and opening[1] is not None:
-            parts.append(text[kept_until : opening.start()])
-            kept_until = len(text)
-            break
-        search_from = opening.end()
-    parts.append(text[kept_until:])
-    return "".join(parts)
+    for closing_mark, closed in (("-->", _COMMENT), ("]]>", _CDATA)):
+        # Behind the last mark nothing is closed: looking for the end again and again would take quadratic time.
+        head, mark, tail = text.rpartition(closing_mark)
+        text = closed.sub("", head + mark) + tail
+    return _UNCLOSED_COMMENT.sub("", text)
 
 
 def _remove_tags(text: str) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from collections.abc import Iterator
 from typing import Literal, TypeAlias
+
+from rubrank.texts.prose import split_code
 
 Compare: TypeAlias = Literal["lines", "tokens", "exact"]
 
@@ -17,24 +18,9 @@ _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?", re.ASCII)
 _LONGEST_BARE_CODE = 200_000  # characters
 
 
-def split_fenced_blocks(text: str) -> Iterator[tuple[str, str]]:
-    """Yield (language, content) of each fenced block; one left open reaches to the end."""
-    fence = ""
-    language = ""
-    block: list[str] = []
-    for line in text.split("\n"):
-        bare = line.strip()
-        if not fence and bare.startswith(("```", "~~~")):
-            fence = bare[: len(bare) - len(bare.lstrip(bare[0]))]
-            language = bare[len(fence) :].strip().split(" ")[0].lower()
-            block = []
-        elif fence and bare.startswith(fence) and not bare.strip(fence[0]):
-            yield language, "\n".join(block) + "\n"
-            fence = ""
-        elif fence:
-            block.append(line)
-    if fence:
-        yield language, "\n".join(block) + "\n"
+def split_fenced_blocks(text: str) -> list[tuple[str, str]]:
+    """Return (language, content) of each fenced block; one left open reaches to the end."""
+    return [(tag.lower().split(" ")[0], f"{code}\n") for tag, code in split_code(text)[1]]
 
 
 def parse_python(source: str) -> list[ast.stmt]:
