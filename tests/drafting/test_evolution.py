@@ -64,7 +64,8 @@ def test_a_group_without_signal_gets_items_that_data_supports(tmp_path, servers)
     assert questions(evolution) == [None, MOON, SUN]
     (query,) = evolution.queries.values()
     first = query.items[0]
-    assert (first.began, first.writer, first.model, first.prompt_version) == (50, "writer0", MODEL, "2")
+    assert (first.began, first.origin["writer"], first.origin["model"]) == (50, "writer0", MODEL)
+    assert first.origin["prompt_version"] == "2"
     assert first.criterion["name"].endswith("(since step 50)")
     assert first.criterion["family"] == "evolved"
     assert evolution.extend(None, PROMPT)["criteria"][0]["question"] == MOON

@@ -48,14 +48,14 @@ def writers_at(tmp_path, server):
 def find(tmp_path, constraints, prompt=PROMPT, compiled=(), **answers):
     with Server(script(constraints, **answers)) as server:
         task = ModelTask(prompt, compiled)
-        (found,) = find_with_model([task], writers_at(tmp_path, server), load_templates()).findings
+        (found,) = find_with_model([task], writers_at(tmp_path, server), load_templates())[0]
         bodies = [asked.body for asked in server.completions]
     return found, bodies
 
 
 def test_a_constraint_that_the_rules_miss_is_used_after_the_round_trip(tmp_path):
     found, bodies = find(tmp_path, [NUMBERED])
-    (constraint,) = found.constraints
+    (constraint,) = found.items
     assert constraint.reason == ""
     assert constraint.author == Author("w", MODEL, "2")
     assert constraint.figures == TEXTS
@@ -88,21 +88,21 @@ def test_a_constraint_that_the_rules_miss_is_used_after_the_round_trip(tmp_path)
 )
 def test_what_a_model_makes_up_is_refused_without_another_call(tmp_path, change, reason):
     found, bodies = find(tmp_path, [{**NUMBERED, **change}])
-    assert reason in found.constraints[0].reason
+    assert reason in found.items[0].reason
     assert len(bodies) == 1
 
 
 def test_words_that_are_not_entailed_and_texts_that_look_alike_refuse(tmp_path):
     found, _ = find(tmp_path, [NUMBERED], entailed=False)
-    assert found.constraints[0].reason.startswith("the checker says that the prompt does not ask for: ")
+    assert found.items[0].reason.startswith("the checker says that the prompt does not ask for: ")
     found, _ = find(tmp_path, [NUMBERED], entailed="true")
-    assert found.constraints[0].reason, "only the JSON value true is a yes"
+    assert found.items[0].reason, "only the JSON value true is a yes"
     found, _ = find(tmp_path, [NUMBERED], texts={"passing": "Moon.", "failing": "Sea."})
-    assert "gives 0 to a text that fulfils it" in found.constraints[0].reason
+    assert "gives 0 to a text that fulfils it" in found.items[0].reason
     found, _ = find(tmp_path, [NUMBERED], texts={"passing": TEXTS["passing"], "failing": TEXTS["passing"]})
-    assert "1 to one that does not" in found.constraints[0].reason
+    assert "1 to one that does not" in found.items[0].reason
     found, _ = find(tmp_path, [NUMBERED], texts={"passing": 3})
-    assert found.constraints[0].reason == "the checker did not write a text that fulfils it and one that does not"
+    assert found.items[0].reason == "the checker did not write a text that fulfils it and one that does not"
 
 
 def test_a_wrong_number_shows_in_the_texts(tmp_path):
@@ -114,16 +114,16 @@ def test_a_wrong_number_shows_in_the_texts(tmp_path):
     }
     texts = {"passing": "- a\n- b\n- c\n- d\n- e", "failing": "- a"}
     found, _ = find(tmp_path, [entry], prompt, texts=texts)
-    assert "gives 0 to a text that fulfils it" in found.constraints[0].reason
+    assert "gives 0 to a text that fulfils it" in found.items[0].reason
     right = {**entry, "params": {"relation": "exactly", "count": 5}}
     found, _ = find(tmp_path, [right], prompt, texts=texts)
-    assert found.constraints[0].reason == ""
+    assert found.items[0].reason == ""
 
 
 def test_what_the_rules_compiled_is_not_added_again(tmp_path):
     entry = {"verifier": "WordCount", "params": {"relation": "at most", "count": 30}, "evidence": "at most 30 words"}
     found, _ = find(tmp_path, [entry], "Explain tides in at most 30 words.", ["at most 30 words"])
-    assert found.constraints[0].reason == "the rules compiled it"
+    assert found.items[0].reason == "the rules compiled it"
 
 
 @pytest.mark.parametrize(
@@ -131,9 +131,8 @@ def test_what_the_rules_compiled_is_not_added_again(tmp_path):
 )
 def test_broken_replies_give_nothing(tmp_path, text):
     with Server([Answer(text)]) as server:
-        (found,) = find_with_model([ModelTask(PROMPT)], writers_at(tmp_path, server), load_templates()).findings
-    assert not found.constraints
-    assert not found.library
+        (found,) = find_with_model([ModelTask(PROMPT)], writers_at(tmp_path, server), load_templates())[0]
+    assert not found.items
 
 
 def test_the_pipeline_adds_what_was_found_with_its_provenance(tmp_path):

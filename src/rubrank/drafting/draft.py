@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any, Literal
@@ -70,11 +70,27 @@ class DraftedItem:
     """Empty if no model wrote it."""
     merged_with: Sequence[str] = ()
     """Questions of other writers that mean the same."""
+    depends: str | None = None
+    """Question of the item that must hold before this one means anything."""
 
     @property
     def name(self) -> str:
         """The criterion's name."""
         return str(self.criterion["name"])
+
+    @property
+    def question(self) -> str:
+        """The question of a judged criterion."""
+        return str(self.criterion["question"])
+
+    @property
+    def points(self) -> float:
+        """The points of a written criterion; below 0 for what should not be there."""
+        return float(self.criterion["points"])
+
+    def rename(self, name: str) -> DraftedItem:
+        """Return the item with another name."""
+        return replace(self, criterion={**self.criterion, "name": name})
 
     def describe_origin(self) -> dict[str, Any]:
         """Return the item's entry in the column `draft`: everything but the criterion, which is in the rubric."""
@@ -90,6 +106,19 @@ class DraftedItem:
         if not self.kept:
             entry["criterion"] = dict(self.criterion)  # because the rubric does not contain it
         return entry
+
+
+@dataclass(frozen=True)
+class WrittenItems:
+    """What models wrote for one prompt."""
+
+    items: Sequence[DraftedItem] = ()
+    problems: Sequence[str] = ()
+    """Replies that could not be used, and why."""
+    breaker: str | None = None
+    """A cheap text that fulfils the items badly; None if there is none."""
+    breaker_wins: float | None = None
+    """Share of the known responses that the breaker's text beats; None: it was not graded."""
 
 
 @dataclass(frozen=True)

@@ -29,17 +29,17 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from rubrank.drafting.compiler import compile_prompt
-from rubrank.drafting.draft import Author, make_criterion
+from rubrank.drafting.draft import Author, DraftedItem, make_criterion
 from rubrank.drafting.keep import LEAST_RESPONSES, KeepTask, make_rows_to_grade
 from rubrank.drafting.model import MOST_CONSTRAINTS, fill_compile_prompt
 from rubrank.drafting.pipeline import PromptRow
 from rubrank.drafting.writers import (
     MOST_ITEMS,
+    USUAL_POINTS,
     Templates,
     WritingTask,
-    WrittenItem,
-    WrittenItems,
     describe_material,
+    make_judged_criterion,
     number_items,
 )
 from rubrank.grading.preview import estimate
@@ -119,8 +119,7 @@ def estimate_draft(
             )
             total.add_calls("violate", writers.judges[0], message, len(written))
             # The breaker's text is assumed to be as long as the longest response.
-            items_to_measure = WrittenItems(written, breaker=f"{longest} (cheap)")
-            keep_tasks.append(KeepTask(row.prompt, items_to_measure, texts))
+            keep_tasks.append(KeepTask(row.prompt, written, f"{longest} (cheap)", texts))
     if judges is not None and keep_tasks:
         for graded_rows in make_rows_to_grade(keep_tasks):
             judging = estimate(graded_rows, judges=judges)
@@ -161,7 +160,7 @@ def _add_writing_calls(
     writers: Judges,
     templates: Templates,
     items: int,
-) -> list[WrittenItem]:
+) -> list[DraftedItem]:
     """Add the calls of `write_items`: each writer writes, one merges, one breaks. Returns the assumed items.
 
     Merging is assumed to leave all items.
@@ -174,7 +173,8 @@ def _add_writing_calls(
         total.add_calls("write", writer, message)
         for number in range(items):
             question = f"{_USUAL_QUESTION} ({writer.name}, {number})"
-            written.append(WrittenItem(question, 5.0, "Important", Author(writer.name)))
+            criterion = make_judged_criterion(question, USUAL_POINTS, "Important")
+            written.append(DraftedItem(criterion, "written", author=Author(writer.name)))
     if len(writers.judges) > 1:
         message = templates.fill("merge", row.prompt, {"items": number_items(written)})
         total.add_calls("merge", writers.judges[0], message)

@@ -42,15 +42,9 @@ import numpy as np
 from pydantic import Field
 
 from rubrank._plain import Strict
-from rubrank.drafting.draft import make_unique
-from rubrank.drafting.keep import LEAST_RESPONSES, KeepTask, MeasuredItem, keep_by_data
-from rubrank.drafting.names import name_question
-from rubrank.drafting.writers import (
-    WritingTask,
-    load_templates,
-    load_writers,
-    write_items,
-)
+from rubrank.drafting.draft import DraftedItem, make_unique
+from rubrank.drafting.keep import LEAST_RESPONSES, KeepTask, keep_by_data
+from rubrank.drafting.writers import WritingTask, load_templates, load_writers, write_items
 from rubrank.errors import InvalidInput, RubrankError
 from rubrank.judges.judge import Judges
 from rubrank.rubrics.public import to_rubric
@@ -61,7 +55,7 @@ FAMILY = "evolved"
 _STATE_VERSION = 1
 _MOST_BASELINES = 50_000  # queries whose first headroom is remembered
 _ORIGIN_FIELDS = ("writer", "model", "prompt_version", "figures")
-"""Fields of an item that say where it comes from. The column `draft` has those that are not empty."""
+"""Fields of an event, and of the column `draft`, that say where an item comes from."""
 _log = logging.getLogger("rubrank")
 
 
@@ -108,10 +102,8 @@ class EvolvedItem:
     criterion: dict[str, Any]
     began: int
     """The first step at which it is used."""
-    writer: str = ""
-    model: str = ""
-    prompt_version: str = ""
-    figures: dict[str, Any] = field(default_factory=dict)
+    origin: dict[str, Any] = field(default_factory=dict)
+    """Where it comes from: writer, model, prompt_version and figures, as far as they are known."""
     ties: int = 0
     """Times in a row that it gave all responses the same score."""
     retired: int | None = None
@@ -123,18 +115,15 @@ class EvolvedItem:
             "name": self.criterion["name"],
             "step": "evolved",
             "kept": self.retired is None,
+            "began": self.began,
+            **self.origin,
         }
         if self.retired is not None:
             entry["reason"] = f"gave all responses the same score {self.ties} times in a row"
             entry["criterion"] = dict(self.criterion)
             entry["retired"] = self.retired
-        entry["began"] = self.began
         if self.ties > 0:
             entry["ties"] = self.ties
-        for name in _ORIGIN_FIELDS:
-            value = getattr(self, name)
-            if value:
-                entry[name] = value
         return entry
 
 
@@ -159,8 +148,6 @@ class _Candidate:
     responses: list[str]
     totals: list[float]
     reason: str
-    questions: list[str]
-    """Questions of all items that were ever added to its rubric; a retired one must not come back."""
 
 
 class RubricEvolution:
@@ -209,7 +196,6 @@ class RubricEvolution:
             list(observation.responses),
             totals=_sum_scores(observation),
             reason=reason,
-            questions=[item.criterion["question"] for item in query.items],
         )
         while len(self._candidates) > self.options.most_queries:
             oldest = next(iter(self._candidates))
@@ -275,62 +261,60 @@ class RubricEvolution:
             tasks = [
                 WritingTask(candidate.prompt, None, candidate.responses) for candidate in candidates
             ]
-            result = write_items(tasks, self.writers, self.templates)
-            measured: list[Sequence[MeasuredItem]] = []
-            if self.options.keep == "all":
-                for written in result.written:
-                    measured.append([MeasuredItem(item, kept=True) for item in written.items])
-            else:
+            written, _ = write_items(tasks, self.writers, self.templates)
+            measured = [[item for item in entry.items if item.kept] for entry in written]
+            if self.options.keep == "data":
                 keep_tasks = []
-                for candidate, written in zip(candidates, result.written, strict=True):
+                for candidate, entry, items in zip(candidates, written, measured, strict=True):
                     keep_tasks.append(
                         KeepTask(
                             candidate.prompt,
-                            written,
+                            items,
+                            entry.breaker,
                             candidate.responses,
                             earlier_totals=candidate.totals,
                         )
                     )
-                decided = keep_by_data(keep_tasks, self.judges, self.writers, self.templates)
-                measured += [rubric.items for rubric in decided.rubrics]
+                decided, _ = keep_by_data(keep_tasks, self.judges, self.writers, self.templates)
+                measured = [list(entry.items) for entry in decided]
         except RubrankError as error:
             _log.warning("evolve: no items were proposed at step %d: %s", step, error)
             return [*events, {"event": "failed", "step": step, "reason": str(error)}]
-        for candidate, written, entries in zip(candidates, result.written, measured, strict=True):
+        for candidate, entry, items in zip(candidates, written, measured, strict=True):
             # What all events of a query have in common.
             common = {"step": step, "prompt": candidate.prompt, "because": candidate.reason}
-            events += [
-                {"event": "problem", **common, "reason": problem} for problem in written.problems
-            ]
-            for refused in written.refused:
-                details = {"question": refused.question, "reason": refused.reason}
-                events.append({"event": "refused", **common, **details, **asdict(refused.author)})
-            events += self._make_item_events(candidate, entries, common)
+            for problem in entry.problems:
+                events.append({"event": "problem", **common, "reason": problem})
+            for item in entry.items:
+                if not item.kept:
+                    details = {"question": item.question, "reason": item.reason}
+                    events.append({"event": "refused", **common, **details, **asdict(item.author)})
+            events += self._make_item_events(candidate.prompt, items, common)
         return events
 
     def _make_item_events(
-        self, candidate: _Candidate, entries: Sequence[MeasuredItem], common: Mapping[str, Any]
+        self, prompt: str, items: Sequence[DraftedItem], common: Mapping[str, Any]
     ) -> Iterable[dict[str, Any]]:
         """Yield an event for every item: added, as long as there is room, or dropped with the reason."""
-        query = self.queries.get(_make_key(candidate.prompt), QueryItems(candidate.prompt))
+        query = self.queries.get(_make_key(prompt), QueryItems(prompt))
         names = {item.criterion["name"] for item in query.items}
+        # A retired item must not come back.
+        earlier_questions = {item.criterion["question"] for item in query.items}
         room = self.options.most_items - len(query.active)
-        for entry in entries:
-            item = entry.item
-            name = f"{name_question(item.question)} (since step {common['step']})"
-            criterion = item.to_criterion(make_unique(name, names))
-            reason = entry.reason
-            if entry.kept and item.question in candidate.questions:
+        for item in items:
+            renamed = item.rename(make_unique(f"{item.name} (since step {common['step']})", names))
+            reason = item.reason
+            if item.kept and item.question in earlier_questions:
                 reason = "it was added to the query before"
-            elif entry.kept and room <= 0:  # below 0 in a run resumed with a smaller `most_items`
+            elif item.kept and room <= 0:  # below 0 in a run resumed with a smaller `most_items`
                 reason = f"the query has {self.options.most_items} items"
-            elif entry.kept:
+            elif item.kept:
                 room -= 1
             event = {
                 "event": "dropped" if reason else "added",
                 **common,
-                "criterion": {**criterion, "family": FAMILY},
-                "figures": dict(entry.figures),
+                "criterion": {**renamed.criterion, "family": FAMILY},
+                "figures": dict(item.figures),
                 **asdict(item.author),
             }
             if reason:
@@ -349,14 +333,7 @@ class RubricEvolution:
             key = _make_key(event["prompt"])
             query = self.queries.setdefault(key, QueryItems(event["prompt"]))
             query.items.append(
-                EvolvedItem(
-                    criterion=dict(event["criterion"]),
-                    began=event["step"],
-                    writer=event["writer"],
-                    model=event["model"],
-                    prompt_version=event["prompt_version"],
-                    figures=dict(event["figures"]),
-                )
+                EvolvedItem(dict(event["criterion"]), event["step"], _read_origin(event))
             )
             self._baselines.pop(key, None)  # the new item changes what headroom means
             count += 1
@@ -371,21 +348,19 @@ class RubricEvolution:
     def adopt(self, row: Mapping[str, Any]) -> None:
         """Take over the items that an earlier `rubrank evolve` added to a row: they count, and may be retired."""
         draft = row.get("draft")
-        entries = draft.get("items") if isinstance(draft, Mapping) else None
+        if not isinstance(draft, Mapping) or "items" not in draft:
+            return
         rubric = row.get("rubric")
-        criteria = rubric.get("criteria", []) if isinstance(rubric, Mapping) else []
-        criterion_of_name = {
-            entry.get("name"): entry for entry in criteria if isinstance(entry, Mapping)
-        }
+        criteria = rubric.get("criteria", ()) if isinstance(rubric, Mapping) else ()
+        criterion_of_name = {entry["name"]: entry for entry in criteria if "name" in entry}
         query = QueryItems(str(row["prompt"]))
-        for entry in entries if isinstance(entries, list) else ():
-            if not isinstance(entry, Mapping):
-                continue
-            criterion = entry.get("criterion") or criterion_of_name.get(entry.get("name"))
+        for entry in draft["items"]:
+            criterion = entry.get("criterion") or criterion_of_name.get(entry["name"])
             if entry.get("step") == "evolved" and criterion is not None:
-                names = ("retired", "ties", *_ORIGIN_FIELDS)
-                values = {name: entry[name] for name in names if name in entry}
-                query.items.append(EvolvedItem(dict(criterion), entry.get("began", 0), **values))
+                item = EvolvedItem(dict(criterion), entry["began"], _read_origin(entry))
+                item.ties = entry.get("ties", 0)
+                item.retired = entry.get("retired")
+                query.items.append(item)
         if query.items:
             self.queries[_make_key(query.prompt)] = query
 
@@ -461,6 +436,11 @@ class RubricEvolution:
                     earlier_lines.append(line)
         if len(earlier_lines) < len(lines):
             self.log.write_text("".join(earlier_lines), encoding="utf-8")
+
+
+def _read_origin(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of an event or of a drafted item that say where it comes from."""
+    return {name: entry[name] for name in _ORIGIN_FIELDS if entry.get(name)}
 
 
 def _make_key(prompt: str) -> str:

@@ -22,19 +22,13 @@ Asking again means another order of the criteria, so that a judge of kind `batch
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from rubrank.drafting.writers import (
-    Progress,
-    Templates,
-    WrittenItem,
-    WrittenItems,
-    ask_for_each,
-    ask_json,
-)
+from rubrank.drafting.draft import DraftedItem, WrittenItems
+from rubrank.drafting.writers import Progress, Templates, ask_for_each, ask_json
 from rubrank.fusion.control.markdown import markdown_density
 from rubrank.grading.grade import grade
 from rubrank.judges.client.runtime import JudgeClients
@@ -55,43 +49,17 @@ _MOST_BREAKER_WINS = 0.5
 
 
 @dataclass(frozen=True)
-class MeasuredItem:
-    """One item with what was measured, and the decision."""
-
-    item: WrittenItem
-    kept: bool
-    reason: str = ""
-    figures: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class MeasuredRubric:
-    """The items of one prompt."""
-
-    items: Sequence[MeasuredItem]
-    breaker_wins: float | None = None
-    """Share of the responses that the breaker's text beats; None: it was not graded."""
-
-
-@dataclass(frozen=True)
 class KeepTask:
     """A prompt whose items are measured."""
 
     prompt: str
-    written: WrittenItems
+    items: Sequence[DraftedItem]
+    breaker: str | None
     responses: Sequence[str]
     strengths: Sequence[float] | None = None
     """How good each response is; None if that is not known."""
     earlier_totals: Sequence[float] | None = None
     """Weighted sum of each response's scores on the criteria that the rubric already has."""
-
-
-@dataclass(frozen=True)
-class KeepResult:
-    """The items of every task with their figures, and what the calls cost."""
-
-    rubrics: list[MeasuredRubric]
-    account: Account
 
 
 def keep_by_data(
@@ -100,8 +68,8 @@ def keep_by_data(
     writers: Judges,
     templates: Templates,
     progress: Progress | None = None,
-) -> KeepResult:
-    """Grade the responses of every task on its items, and decide which items stay."""
+) -> tuple[list[WrittenItems], Account]:
+    """Grade the responses of every task on its items, and decide which items stay; returns them with the cost."""
     accounts: list[Account] = []
     # Scores by the number of the task, as a text. Tasks without items are not graded.
     rows = [_make_row(number, task) for number, task in enumerate(tasks)]
@@ -109,15 +77,15 @@ def keep_by_data(
     reversed_rows = [_make_row(number, task, reverse=True) for number, task in enumerate(tasks)]
     again = _grade_rows(reversed_rows, judges, accounts, progress)
     enforced = _check_enforcement(tasks, graded, judges, writers, templates, accounts, progress)
-    rubrics = []
+    measured = []
     for number, task in enumerate(tasks):
         scores = graded.get(str(number))
         if scores is None:
-            rubrics.append(MeasuredRubric([]))
+            measured.append(WrittenItems())
             continue
         items = _measure_items(task, scores, again.get(str(number)), enforced[number])
-        rubrics.append(_drop_gamed_items(task, scores, items))
-    return KeepResult(rubrics, Account.merge(accounts))
+        measured.append(_drop_gamed_items(task, scores, items))
+    return measured, Account.merge(accounts)
 
 
 def _name_item(position: int) -> str:
@@ -126,32 +94,25 @@ def _name_item(position: int) -> str:
 
 def _make_row(number: int, task: KeepTask, reverse: bool = False) -> dict[str, Any]:
     """Return the row in which the responses of a task, then the breaker's text, are graded on all items."""
-    criteria = [
-        item.to_criterion(_name_item(position)) for position, item in enumerate(task.written.items)
-    ]
-    if reverse:
-        criteria = criteria[::-1]
+    positions = list(range(len(task.items)))
     responses = list(task.responses)
-    if task.written.breaker:
-        responses.append(task.written.breaker)
+    if task.breaker:
+        responses.append(task.breaker)
+    return _make_graded_row(str(number), task, responses, positions[::-1] if reverse else positions)
+
+
+def _make_graded_row(
+    row_id: str, task: KeepTask, responses: Sequence[str], positions: Sequence[int]
+) -> dict[str, Any]:
+    """Return a row in which responses are graded on the items at these positions, which are named by them."""
+    criteria = [
+        task.items[position].rename(_name_item(position)).criterion for position in positions
+    ]
     return {
-        "id": str(number),
+        "id": row_id,
         "prompt": task.prompt,
         "responses": responses,
         "rubric": {"criteria": criteria},
-    }
-
-
-def _make_enforcement_row(
-    number: int, position: int, task: KeepTask, response: str, violation: str
-) -> dict[str, Any]:
-    """Return the row in which a response and its rewrite that violates one item are graded on that item alone."""
-    criterion = task.written.items[position].to_criterion(_name_item(position))
-    return {
-        "id": f"{number}/{position}",
-        "prompt": task.prompt,
-        "responses": [response, violation],
-        "rubric": {"criteria": [criterion]},
     }
 
 
@@ -165,9 +126,10 @@ def make_rows_to_grade(tasks: Sequence[KeepTask]) -> list[list[dict[str, Any]]]:
     enforcement_rows = []
     for number, task in enumerate(tasks):
         longest = max(task.responses, key=len)
-        for position in range(len(task.written.items)):
+        texts = [longest, f"{longest} (rewritten)"]
+        for position in range(len(task.items)):
             enforcement_rows.append(
-                _make_enforcement_row(number, position, task, longest, f"{longest} (rewritten)")
+                _make_graded_row(f"{number}/{position}", task, texts, [position])
             )
     return [rows, reversed_rows, enforcement_rows]
 
@@ -207,7 +169,7 @@ def _check_enforcement(
         scores = graded.get(str(number))
         if scores is None:
             continue
-        for position in range(len(task.written.items)):
+        for position in range(len(task.items)):
             oriented = _orient_scores(scores, position, task)[: len(task.responses)]
             if not np.isnan(oriented).all():
                 best_response = task.responses[int(np.nanargmax(oriented))]
@@ -216,7 +178,7 @@ def _check_enforcement(
     async def rewrite(target: tuple[int, int, str], clients: JudgeClients) -> str | None:
         number, position, response = target
         task = tasks[number]
-        values = {"response": response, "items": task.written.items[position].question}
+        values = {"response": response, "items": task.items[position].question}
         message = templates.fill("violate", task.prompt, values)
         data, _ = await ask_json(clients.asker_of(writers.judges[0]), message, "violate")
         text = data.get("text")
@@ -227,7 +189,8 @@ def _check_enforcement(
     rows = []
     for (number, position, response), text in zip(targets, rewritten, strict=True):
         if text is not None:
-            rows.append(_make_enforcement_row(number, position, tasks[number], response, text))
+            row_id = f"{number}/{position}"
+            rows.append(_make_graded_row(row_id, tasks[number], [response, text], [position]))
     enforced: list[dict[int, bool]] = [{} for _ in tasks]
     for group_id, scores in _grade_rows(rows, judges, accounts, progress).items():
         number, position = map(int, group_id.split("/"))
@@ -239,7 +202,7 @@ def _check_enforcement(
 
 def _orient_scores(scores: GroupScores, position: int, task: KeepTask) -> np.ndarray:
     """Return the scores of an item, with their sign changed if it takes points away, so that higher is better."""
-    sign = 1 if task.written.items[position].points > 0 else -1
+    sign = 1 if task.items[position].points > 0 else -1
     return sign * scores.scores[:, scores.names.index(_name_item(position))]
 
 
@@ -248,7 +211,7 @@ def _orient_scores(scores: GroupScores, position: int, task: KeepTask) -> np.nda
 
 def _measure_items(
     task: KeepTask, scores: GroupScores, again: GroupScores | None, enforced: Mapping[int, bool]
-) -> list[MeasuredItem]:
+) -> list[DraftedItem]:
     """Measure every item; it is kept unless one of the figures speaks against it.
 
     again: the scores of the second round. enforced: position of the item → was a violation caught?
@@ -265,7 +228,7 @@ def _measure_items(
     if task.earlier_totals is not None:
         earlier_signs = np.nan_to_num(_compare_pairs(np.asarray(task.earlier_totals, dtype=float)))
     measured = []
-    for position, item in enumerate(task.written.items):
+    for position, item in enumerate(task.items):
         values = _orient_scores(scores, position, task)[:size]
         signs = _compare_pairs(values)
         is_decided = np.nan_to_num(signs) != 0
@@ -283,27 +246,27 @@ def _measure_items(
             differs = np.sign(earlier_signs) != signs
             figures["adds"] = round(float(differs[is_decided].mean()), 3)
         reason = _find_reason(figures, int(is_decided.sum()), len(signs))
-        measured.append(MeasuredItem(item, reason is None, reason or "", figures))
+        measured.append(replace(item, kept=reason is None, reason=reason or "", figures=figures))
         if reason is None:
             earlier_signs = earlier_signs + abs(item.points) * np.nan_to_num(signs)
     return measured
 
 
 def _drop_gamed_items(
-    task: KeepTask, scores: GroupScores, measured: Sequence[MeasuredItem]
-) -> MeasuredRubric:
+    task: KeepTask, scores: GroupScores, measured: Sequence[DraftedItem]
+) -> WrittenItems:
     """Drop items by which the breaker's text beats more than half of the responses."""
     size = len(task.responses)
     measured = list(measured)
     breaker_wins = None
-    while task.written.breaker is not None and any(entry.kept for entry in measured):
+    while task.breaker is not None and any(item.kept for item in measured):
         totals = np.zeros(size + 1)
         fulfilled = []
-        for position, entry in enumerate(measured):
-            if not entry.kept:
+        for position, item in enumerate(measured):
+            if not item.kept:
                 continue
             values = _orient_scores(scores, position, task)
-            totals += abs(entry.item.points) * np.nan_to_num(values)
+            totals += abs(item.points) * np.nan_to_num(values)
             if not np.isnan(values[size]) and values[size] >= np.nanmax(values[:size]):
                 fulfilled.append(position)
         breaker_wins = round(float((totals[size] > totals[:size]).mean()), 3)
@@ -312,7 +275,7 @@ def _drop_gamed_items(
         weakest = min(fulfilled, key=lambda position: measured[position].figures["decided"])
         reason = f"the breaker's text fulfils it and beats {breaker_wins:.0%} of the responses"
         measured[weakest] = replace(measured[weakest], kept=False, reason=reason)
-    return MeasuredRubric(measured, breaker_wins)
+    return WrittenItems(measured, breaker_wins=breaker_wins)
 
 
 def _find_reason(figures: Mapping[str, Any], decided: int, pairs: int) -> str | None:

@@ -1,8 +1,7 @@
 """Let a model find what the rules miss: constraints of a prompt, and criteria of the library that fit its task.
 
-    (findings,) = find_with_model([ModelTask("Give the reply as an enumeration.")], writers, templates).findings
-    findings.constraints  [FoundConstraint("FormatRequirement", {"format": "numbered"}, "Give the reply as an …")]
-    findings.library      ["CoreIntentMatch"]
+    (found,), account = find_with_model([ModelTask("Give the reply as an enumeration.")], writers, templates)
+    found.items       {verifier: FormatRequirement, params: {format: numbered}}, {name: CoreIntentMatch, …}
 
 The model's output is not trusted. A constraint is used only if
 
@@ -21,13 +20,13 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
 from rubrank._plain import word_list
-from rubrank.drafting.draft import Author
-from rubrank.drafting.names import describe_criterion, name_criterion
+from rubrank.drafting.draft import Author, DraftedItem, WrittenItems, make_criterion
+from rubrank.drafting.names import describe_criterion
 from rubrank.drafting.round_trip import find_foreign_parameter
 from rubrank.drafting.sentences import fold_text, occurs_outside_quotations
 from rubrank.drafting.writers import Progress, Templates, ask_for_each, ask_json, read_list
@@ -37,6 +36,7 @@ from rubrank.judges.client.usage import Account
 from rubrank.judges.judge import Asker, Judges
 from rubrank.rollouts.rollout import Rollout
 from rubrank.rubrics.catalogue import KNOWN, PROMPTED
+from rubrank.rubrics.rubric import JUDGE
 from rubrank.verifiers.verifier import find_verifier
 
 COMPILABLE = word_list("""
@@ -63,55 +63,25 @@ class ModelTask:
     """What the rules compiled, in words (`name_criterion`)."""
 
 
-@dataclass(frozen=True)
-class FoundConstraint:
-    """A constraint that a model named, and what became of it."""
-
-    verifier: str
-    params: Mapping[str, Any]
-    evidence: str
-    author: Author
-    reason: str = ""
-    """Why it is not used; empty if it is."""
-    figures: Mapping[str, Any] = field(default_factory=dict)
-    """The texts that the verifier told apart."""
-
-
-@dataclass(frozen=True)
-class ModelFindings:
-    """The constraints and criteria that the model finds in one prompt."""
-
-    constraints: Sequence[FoundConstraint] = ()
-    library: Sequence[str] = ()
-    """Judged criteria of the library that it chose; empty: it chose none."""
-    problems: Sequence[str] = ()
-    author: Author = field(default_factory=Author)
-
-
-@dataclass(frozen=True)
-class ModelResult:
-    """The findings in every prompt, and what they cost."""
-
-    findings: list[ModelFindings]
-    account: Account
-
-
 def find_with_model(
     tasks: Sequence[ModelTask],
     writers: Judges,
     templates: Templates,
     progress: Progress | None = None,
-) -> ModelResult:
-    """Ask the first writer about every prompt; the last one checks what it says."""
+) -> tuple[list[WrittenItems], Account]:
+    """Ask the first writer about every prompt; the last one checks what it says.
 
-    async def find_in_prompt(task: ModelTask, clients: JudgeClients) -> ModelFindings:
+    The items of a prompt are the constraints, kept or not, and the criteria of the library that the model chose.
+    """
+
+    async def find_in_prompt(task: ModelTask, clients: JudgeClients) -> WrittenItems:
         writer = writers.judges[0]
         message = fill_compile_prompt(task.prompt, task.compiled, templates)
         data, problem = await ask_json(
             clients.asker_of(writer), message, "compile", schema=make_schema()
         )
         if problem:
-            return ModelFindings(problems=[f"{writer.name}: {problem}"])
+            return WrittenItems(problems=[f"{writer.name}: {problem}"])
         author = Author(writer.name, writer.endpoints[0].model, templates.version)
         constraints = []
         for entry in read_list(data, "constraints")[:MOST_CONSTRAINTS]:
@@ -122,10 +92,12 @@ def find_with_model(
             *(_check_by_model(constraint, task, checker, templates) for constraint in constraints)
         )
         library = [name for name in read_list(data, "library") if name in list_library()]
-        chosen = list(dict.fromkeys(library))[:_MOST_LIBRARY_CRITERIA]
-        return ModelFindings(checked, chosen, author=author)
+        for name in list(dict.fromkeys(library))[:_MOST_LIBRARY_CRITERIA]:
+            criterion = {"name": name, "verifier": JUDGE}
+            checked.append(DraftedItem(criterion, "activated by a model", author=author))
+        return WrittenItems(checked)
 
-    return ModelResult(*ask_for_each(tasks, find_in_prompt, writers, progress))
+    return ask_for_each(tasks, find_in_prompt, writers, progress)
 
 
 def fill_compile_prompt(prompt: str, compiled: Sequence[str], templates: Templates) -> str:
@@ -140,7 +112,7 @@ def fill_compile_prompt(prompt: str, compiled: Sequence[str], templates: Templat
     return templates.fill("compile", prompt, values)
 
 
-def _read_constraint(entry: Mapping[str, Any], prompt: str, author: Author) -> FoundConstraint:
+def _read_constraint(entry: Mapping[str, Any], prompt: str, author: Author) -> DraftedItem:
     """Read a constraint as a model wrote it, and check what can be checked without another call."""
     name = str(entry.get("verifier"))
     values = entry.get("params")
@@ -148,8 +120,11 @@ def _read_constraint(entry: Mapping[str, Any], prompt: str, author: Author) -> F
         values = {}
     params = {key: value for key, value in values.items() if value is not None}
     evidence = " ".join(str(entry.get("evidence") or "").split())
-    reason = _find_fault(name, params, evidence, prompt)
-    return FoundConstraint(name, params, evidence, author, reason=reason or "")
+    reason = _find_fault(name, params, evidence, prompt) or ""
+    criterion = make_criterion(name, params, set())
+    return DraftedItem(
+        criterion, "compiled by a model", evidence, kept=not reason, reason=reason, author=author
+    )
 
 
 def _find_fault(name: str, params: Mapping[str, Any], evidence: str, prompt: str) -> str | None:
@@ -171,26 +146,26 @@ def _find_fault(name: str, params: Mapping[str, Any], evidence: str, prompt: str
 
 
 async def _check_by_model(
-    constraint: FoundConstraint, task: ModelTask, checker: Asker, templates: Templates
-) -> FoundConstraint:
+    item: DraftedItem, task: ModelTask, checker: Asker, templates: Templates
+) -> DraftedItem:
     """Let the checker confirm a constraint, as the top of this file says ("entailed", "told apart").
 
     Returns it with a reason if it cannot be used, else with the two texts as figures.
     """
-    if constraint.reason:
-        return constraint
-    if name_criterion(constraint.verifier, constraint.params) in task.compiled:
-        return replace(constraint, reason="the rules compiled it")
-    words = describe_criterion(constraint.verifier, constraint.params)
+    if not item.kept:
+        return item
+    if item.name in task.compiled:
+        return replace(item, kept=False, reason="the rules compiled it")
+    name = item.criterion["verifier"]
+    params = item.criterion.get("params", {})
+    words = describe_criterion(name, params)
     values = {"prompt": task.prompt, "items": words}
     data, problem = await ask_json(checker, templates.fill("entail", task.prompt, values), "entail")
     if problem or data.get("entailed") is not True:
-        return replace(
-            constraint,
-            reason=problem or f"the checker says that the prompt does not ask for: {words}",
-        )
+        reason = problem or f"the checker says that the prompt does not ask for: {words}"
+        return replace(item, kept=False, reason=reason)
     # The texts are made from the prompt's own words, so that a wrong number in the parameters is noticed.
-    values = {"items": constraint.evidence}
+    values = {"items": item.evidence}
     data, problem = await ask_json(
         checker, templates.fill("examples", task.prompt, values), "examples"
     )
@@ -198,19 +173,19 @@ async def _check_by_model(
     failing = data.get("failing")
     if problem or not isinstance(passing, str) or not isinstance(failing, str):
         reason = problem or "the checker did not write a text that fulfils it and one that does not"
-        return replace(constraint, reason=reason)
-    verifier = find_verifier(constraint.verifier)
-    params = verifier.check_parameters(dict(constraint.params))
-    passing_score = verifier.verify(Rollout(response=passing), params).value
-    failing_score = verifier.verify(Rollout(response=failing), params).value
+        return replace(item, kept=False, reason=reason)
+    verifier = find_verifier(name)
+    checked = verifier.check_parameters(dict(params))
+    passing_score = verifier.verify(Rollout(response=passing), checked).value
+    failing_score = verifier.verify(Rollout(response=failing), checked).value
     if passing_score != verifier.domain.high or failing_score != verifier.domain.low:
         first = "missing" if passing_score is None else f"{passing_score:g}"
         second = "missing" if failing_score is None else f"{failing_score:g}"
         reason = (
             f"the verifier gives {first} to a text that fulfils it, {second} to one that does not"
         )
-        return replace(constraint, reason=reason)
-    return replace(constraint, figures={"passing": passing[:200], "failing": failing[:200]})
+        return replace(item, kept=False, reason=reason)
+    return replace(item, figures={"passing": passing[:200], "failing": failing[:200]})
 
 
 # ---- what a model may name -----------------------------------------------------------------------------------------

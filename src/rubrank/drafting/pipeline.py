@@ -27,21 +27,13 @@ from rubrank._plain import word_list
 from rubrank.drafting.draft import (
     DraftedItem,
     DraftedRubric,
+    WrittenItems,
     draft_rubric,
-    make_criterion,
     make_unique,
 )
-from rubrank.drafting.keep import LEAST_RESPONSES, KeepTask, MeasuredRubric, keep_by_data
-from rubrank.drafting.model import ModelFindings, ModelTask, find_with_model
-from rubrank.drafting.names import name_question
-from rubrank.drafting.writers import (
-    Progress,
-    WritingTask,
-    WrittenItem,
-    WrittenItems,
-    load_templates,
-    write_items,
-)
+from rubrank.drafting.keep import LEAST_RESPONSES, KeepTask, keep_by_data
+from rubrank.drafting.model import ModelTask, find_with_model
+from rubrank.drafting.writers import Progress, WritingTask, load_templates, write_items
 from rubrank.errors import InvalidInput
 from rubrank.judges.client.usage import Account
 from rubrank.judges.judge import Judges
@@ -151,7 +143,7 @@ def draft_rubrics(
     for rubric in rubrics:
         compiled = [item.name for item in rubric.items if item.step == "compiled"]
         model_tasks.append(ModelTask(rubric.prompt, compiled))
-    model_result = find_with_model(
+    findings, model_account = find_with_model(
         model_tasks, writers, templates, make_progress("finding constraints")
     )
 
@@ -160,126 +152,82 @@ def draft_rubrics(
     for row in rows:
         texts = responses[row.prompt].texts if row.prompt in responses else ()
         writing_tasks.append(WritingTask(row.prompt, row.reference, texts))
-    writing_result = write_items(writing_tasks, writers, templates, make_progress("writing items"))
-    accounts = [model_result.account, writing_result.account]
+    written, writing_account = write_items(
+        writing_tasks, writers, templates, make_progress("writing items")
+    )
+    accounts = [model_account, writing_account]
 
     # Keep: judges grade known responses on the items of a row, if it has enough of them.
-    keep_tasks: dict[int, KeepTask] = {}  # by the number of the row
     if judges is not None and keep == "data":
-        for number, (row, written) in enumerate(zip(rows, writing_result.written, strict=True)):
+        keep_tasks: dict[int, KeepTask] = {}  # by the number of the row
+        for number, row in enumerate(rows):
             known_responses = responses.get(row.prompt, KnownResponses(()))
-            if len(known_responses.texts) >= LEAST_RESPONSES and written.items:
+            items = [item for item in written[number].items if item.kept]
+            if len(known_responses.texts) >= LEAST_RESPONSES and items:
                 keep_tasks[number] = KeepTask(
-                    row.prompt, written, known_responses.texts, known_responses.strengths
+                    row.prompt,
+                    items,
+                    written[number].breaker,
+                    known_responses.texts,
+                    known_responses.strengths,
                 )
-    measured: dict[int, MeasuredRubric] = {}  # by the number of the row
-    if judges is not None and keep_tasks:
-        tasks = list(keep_tasks.values())
-        keep_result = keep_by_data(
-            tasks, judges, writers, templates, make_progress("measuring items")
+        measured, account = keep_by_data(
+            list(keep_tasks.values()), judges, writers, templates, make_progress("measuring items")
         )
-        measured = dict(zip(keep_tasks, keep_result.rubrics, strict=True))
-        accounts.append(keep_result.account)
+        accounts.append(account)
+        for number, result in zip(keep_tasks, measured, strict=True):
+            refused = [item for item in written[number].items if not item.kept]
+            written[number] = replace(
+                written[number], items=[*result.items, *refused], breaker_wins=result.breaker_wins
+            )
 
     # Everything is added to the rubrics, with the decision about each item.
     for number, rubric in enumerate(rubrics):
-        rubric = _add_findings(rubric, model_result.findings[number], activate=activate)
-        written = writing_result.written[number]
-        rubrics[number] = _add_written(rubric, written, measured.get(number), templates.version)
+        rubric = _add_items(rubric, findings[number], activate=activate)
+        rubric = _add_items(rubric, written[number])
+        notes = {**rubric.notes, "prompt_version": templates.version}
+        rubrics[number] = replace(rubric, notes=notes)
     return DraftResult(rubrics, Account.merge(accounts))
 
 
-def _add_findings(
-    rubric: DraftedRubric, findings: ModelFindings, *, activate: bool
+def _add_items(
+    rubric: DraftedRubric, written: WrittenItems, *, activate: bool = True
 ) -> DraftedRubric:
-    """Return the rubric with the constraints, and criteria of the library, that a model found."""
-    items = list(rubric.items)
-    names = {item.name for item in items}
-    for constraint in findings.constraints:
-        item = DraftedItem(
-            make_criterion(constraint.verifier, constraint.params, names),
-            "compiled by a model",
-            constraint.evidence,
-            kept=not constraint.reason,
-            reason=constraint.reason,
-            figures=constraint.figures,
-            author=constraint.author,
-        )
-        items.append(item)
-    if activate:
-        for name in findings.library:
-            if name not in names:
-                names.add(name)
-                criterion = {"name": name, "verifier": "judge"}
-                items.append(DraftedItem(criterion, "activated by a model", author=findings.author))
-    notes = dict(rubric.notes)
-    if findings.problems:
-        notes["problems"] = list(findings.problems)
-    return replace(rubric, items=items, notes=notes)
-
-
-def _add_written(
-    rubric: DraftedRubric,
-    written: WrittenItems,
-    measured: MeasuredRubric | None,
-    prompt_version: str,
-) -> DraftedRubric:
-    """Return the rubric with the judged items that were written for it, and what was decided about them.
-
-    measured: the decisions; None: the items were not measured, and all are kept.
-    """
+    """Return the rubric with what models wrote for it, under names that are unique."""
     names = {item.name for item in rubric.items}
-    drafted = []
-    for position, item in enumerate(written.items):
-        name = make_unique(name_question(item.question), names)
-        entry = DraftedItem(
-            item.to_criterion(name), "written", author=item.author, merged_with=item.merged_with
-        )
-        if measured is not None:
-            decision = measured.items[position]
-            entry = replace(
-                entry, kept=decision.kept, reason=decision.reason, figures=decision.figures
-            )
-        drafted.append(entry)
-    items = [*rubric.items, *_add_dependencies(written.items, drafted)]
-    for refused in written.refused:
-        name = make_unique(refused.question[:60], names)
-        criterion = {"name": name, "question": refused.question}
-        items.append(
-            DraftedItem(
-                criterion, "written", kept=False, reason=refused.reason, author=refused.author
-            )
-        )
-    notes: dict[str, Any] = {**rubric.notes, "prompt_version": prompt_version}
+    added: list[DraftedItem] = []
+    for item in written.items:
+        is_of_library = item.step == "activated by a model"
+        if is_of_library and (not activate or item.name in names):
+            continue
+        added.append(item.rename(make_unique(item.name, names)))
+    notes = dict(rubric.notes)
     if written.problems:
-        notes["problems"] = [*rubric.notes.get("problems", []), *written.problems]
+        notes["problems"] = [*notes.get("problems", []), *written.problems]
     if written.breaker is not None:
         notes["breaker"] = written.breaker
-    if measured is not None and measured.breaker_wins is not None:
-        notes["breaker_wins"] = measured.breaker_wins
-    return replace(rubric, items=items, notes=notes)
+    if written.breaker_wins is not None:
+        notes["breaker_wins"] = written.breaker_wins
+    return replace(rubric, items=[*rubric.items, *_add_dependencies(added)], notes=notes)
 
 
-def _add_dependencies(
-    written: Sequence[WrittenItem], drafted: Sequence[DraftedItem]
-) -> list[DraftedItem]:
-    """Return the drafted items, with `depends` on the name of the item that they build on, if both were kept.
+def _add_dependencies(items: Sequence[DraftedItem]) -> list[DraftedItem]:
+    """Return the items, with `depends` on the name of the item that they build on, if both were kept.
 
-    written, drafted: the same items, as they were written and as entries of the rubric. A written item names the
-    question that it depends on; after merging, another item may stand for that question.
+    A written item names the question that it depends on; after merging, another item may stand for that question.
     """
     name_of_question = {}
-    for item, entry in zip(written, drafted, strict=True):
-        if entry.kept:
+    for item in items:
+        if item.kept and "question" in item.criterion:
             for question in (item.question, *item.merged_with):
-                name_of_question[question] = entry.name
-    items = []
-    for item, entry in zip(written, drafted, strict=True):
+                name_of_question[question] = item.name
+    linked = []
+    for item in items:
         base = name_of_question.get(item.depends) if item.depends else None
-        if base is not None and base != entry.name and entry.kept:
-            entry = replace(entry, criterion={**entry.criterion, "depends": [base]})
-        items.append(entry)
-    return items
+        if base is not None and base != item.name and item.kept:
+            item = replace(item, criterion={**item.criterion, "depends": [base]})
+        linked.append(item)
+    return linked
 
 
 # ---- prompts and responses ------------------------------------------------------------------------------------------

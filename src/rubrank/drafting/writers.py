@@ -1,8 +1,8 @@
 """Let models write judged criteria: several writers, a conservative merger, and a breaker that games the result.
 
     writers = load_writers("writers.yaml")            the same file form as judges: endpoints, limits, prices, cache
-    (written,) = write_items([task], writers, load_templates()).written
-    written.items                                     WrittenItem(question="Does the answer …?", points=5, writer="a")
+    (written,), account = write_items([task], writers, load_templates())
+    written.items                                     criteria {question: Does the answer …?, points: 5, …}
     written.breaker                                   a cheap text that fulfils the items badly
 
     prompt ── writer a ──> items ─┐
@@ -20,7 +20,7 @@ import asyncio
 import hashlib
 import json
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from functools import cache
@@ -28,8 +28,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
-from rubrank.drafting.draft import Author
+from rubrank.drafting.draft import Author, DraftedItem, WrittenItems
 from rubrank.drafting.lint import find_two_questions
+from rubrank.drafting.names import name_question
 from rubrank.errors import InvalidInput
 from rubrank.judges.client.runtime import JudgeClients, open_clients, runtime
 from rubrank.judges.client.usage import Account
@@ -79,59 +80,6 @@ class WritingTask:
     """Responses of different strength, the best first; the contrast shows what matters."""
 
 
-@dataclass(frozen=True)
-class WrittenItem:
-    """One judged criterion."""
-
-    question: str
-    points: float
-    category: str
-    author: Author
-    depends: str | None = None
-    """Question of the item that must hold before this one means anything."""
-    merged_with: tuple[str, ...] = ()
-    """Questions of other writers that mean the same."""
-
-    def to_criterion(self, name: str) -> dict[str, Any]:
-        """Return the item in the form of a rubric file, without `depends`, which needs the names of the other items."""
-        return {
-            "name": name,
-            "question": self.question,
-            "points": self.points,
-            "weight": abs(self.points) / USUAL_POINTS,
-            "category": self.category,
-        }
-
-
-@dataclass(frozen=True)
-class RefusedItem:
-    """An item that cannot be used, and why."""
-
-    question: str
-    reason: str
-    author: Author
-
-
-@dataclass(frozen=True)
-class WrittenItems:
-    """The items that the writers wrote for one prompt."""
-
-    items: Sequence[WrittenItem] = ()
-    refused: Sequence[RefusedItem] = ()
-    breaker: str | None = None
-    """A cheap text that fulfils the items badly; None if there is none."""
-    problems: Sequence[str] = ()
-    """Replies that could not be used, and why."""
-
-
-@dataclass(frozen=True)
-class WritingResult:
-    """The items of every task, and what they cost."""
-
-    written: list[WrittenItems]
-    account: Account
-
-
 def load_writers(source: str | Path | Mapping[str, Any] | Judges) -> Judges:
     """Load the writers from a file in the form of a judges file, or from its data. Writers need not name criteria."""
     if isinstance(source, Judges):
@@ -169,13 +117,16 @@ def write_items(
     writers: Judges,
     templates: Templates,
     progress: Progress | None = None,
-) -> WritingResult:
-    """Let the writers write items for all tasks. progress: called when a task is done."""
+) -> tuple[list[WrittenItems], Account]:
+    """Let the writers write items for all tasks; returns them with what they cost.
+
+    progress: called when a task is done. Items that cannot be used are listed with the reason, and not kept.
+    """
 
     async def write(task: WritingTask, clients: JudgeClients) -> WrittenItems:
         return await _write_for_task(task, writers, templates, clients)
 
-    return WritingResult(*ask_for_each(tasks, write, writers, progress))
+    return ask_for_each(tasks, write, writers, progress)
 
 
 async def _write_for_task(
@@ -183,8 +134,7 @@ async def _write_for_task(
 ) -> WrittenItems:
     """Ask all writers for items, merge those that mean the same, and ask the last writer for the breaker's text."""
     problems: list[str] = []
-    refused: list[RefusedItem] = []
-    items_of_writers: list[list[WrittenItem]] = []
+    items: list[DraftedItem] = []
     values = {"prompt": task.prompt, "material": describe_material(task)}
     message = templates.fill("write", task.prompt, values)
     replies = await asyncio.gather(
@@ -198,15 +148,16 @@ async def _write_for_task(
             problems.append(f"{writer.name}: {problem}")
             continue
         author = Author(writer.name, writer.endpoints[0].model, templates.version)
-        items, refused_items = _read_items(data, author)
-        items_of_writers.append(items)
-        refused += refused_items
-        if not items:
+        items_of_writer = _read_items(data, author)
+        items += items_of_writer
+        if not any(item.kept for item in items_of_writer):
             problems.append(f"{writer.name}: no item could be used")
+    refused = [item for item in items if not item.kept]
+    items = [item for item in items if item.kept]
     merger = clients.asker_of(writers.judges[0])
-    items = await _merge_items(task, items_of_writers, merger, templates, problems)
+    items = await _merge_items(task, items, merger, templates, problems)
     if not items:
-        return WrittenItems((), refused, None, problems)
+        return WrittenItems(refused, problems)
     values = {"prompt": task.prompt, "items": number_items(items)}
     message = templates.fill("break", task.prompt, values)
     data, problem = await ask_json(clients.asker_of(writers.judges[-1]), message, "break")
@@ -214,7 +165,7 @@ async def _write_for_task(
     if not isinstance(breaker, str) or not breaker.strip():
         problems.append(f"breaker: {problem or 'no text'}")
         breaker = None
-    return WrittenItems(items, refused, breaker, problems)
+    return WrittenItems([*items, *refused], problems, breaker)
 
 
 def ask_for_each(
@@ -254,7 +205,7 @@ def describe_material(task: WritingTask) -> str:
     return "\n".join(parts)
 
 
-def number_items(items: Sequence[WrittenItem]) -> str:
+def number_items(items: Sequence[DraftedItem]) -> str:
     """Return the questions, numbered from 1."""
     return "\n".join(f"{number}. {item.question}" for number, item in enumerate(items, start=1))
 
@@ -300,38 +251,50 @@ def read_list(data: Mapping[str, Any], name: str) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _read_items(
-    data: Mapping[str, Any], author: Author
-) -> tuple[list[WrittenItem], list[RefusedItem]]:
-    """Return the items of a reply that can be used, and the others with the reason."""
-    items: list[WrittenItem] = []
-    refused: list[RefusedItem] = []
-    item_of_number: dict[int, WrittenItem] = {}
+def _read_items(data: Mapping[str, Any], author: Author) -> list[DraftedItem]:
+    """Return the items of a reply; those that cannot be used are not kept, with the reason."""
+    items: dict[int, DraftedItem] = {}  # by their numbers in the reply
     for number, entry in enumerate(read_list(data, "items")[:MOST_ITEMS], start=1):
         question = entry.get("question") if isinstance(entry, dict) else None
-        if not isinstance(question, str) or not question.strip():
-            refused.append(RefusedItem(str(entry)[:80], "no question", author))
-            continue
-        question = " ".join(question.split())
-        points = entry.get("points", USUAL_POINTS)
-        reason = _find_fault(question, points, items)
+        points: Any = None
+        reason: str | None = "no question"
+        if isinstance(question, str) and question.strip():
+            question = " ".join(question.split())
+            points = entry.get("points", USUAL_POINTS)
+            reason = _find_fault(question, points, items.values())
+        else:
+            question = str(entry)[:80]
         if reason:
-            refused.append(RefusedItem(question[:_LONGEST_QUESTION], reason, author))
+            text = question[:_LONGEST_QUESTION]
+            criterion = {"name": text[:60], "question": text}
+            items[number] = DraftedItem(
+                criterion, "written", kept=False, reason=reason, author=author
+            )
             continue
         category = entry.get("category")
         if category not in CATEGORIES:
             category = "Pitfall" if points < 0 else "Important"
         # An item may build on an earlier one of the same reply, so that no cycle is possible.
         base_number = entry.get("depends")
-        base = item_of_number.get(base_number) if isinstance(base_number, int) else None
-        depends = base.question if base is not None and base.points > 0 else None
-        item = WrittenItem(question, float(points), str(category), author, depends)
-        item_of_number[number] = item
-        items.append(item)
-    return items, refused
+        base = items.get(base_number) if isinstance(base_number, int) else None
+        depends = base.question if base is not None and base.kept and base.points > 0 else None
+        criterion = make_judged_criterion(question, points, category)
+        items[number] = DraftedItem(criterion, "written", author=author, depends=depends)
+    return list(items.values())
 
 
-def _find_fault(question: str, points: Any, items: Sequence[WrittenItem]) -> str | None:
+def make_judged_criterion(question: str, points: float, category: str) -> dict[str, Any]:
+    """Return a written criterion in the form of a rubric file, without `depends`, which needs unique names."""
+    return {
+        "name": name_question(question),
+        "question": question,
+        "points": float(points),
+        "weight": abs(points) / USUAL_POINTS,
+        "category": category,
+    }
+
+
+def _find_fault(question: str, points: Any, items: Collection[DraftedItem]) -> str | None:
     """Return why an item cannot be used; None if it can. items: those of the same reply so far."""
     if len(question) > _LONGEST_QUESTION:
         return f"longer than {_LONGEST_QUESTION} characters"
@@ -342,7 +305,7 @@ def _find_fault(question: str, points: Any, items: Sequence[WrittenItem]) -> str
         return "true of every answer"
     if find_two_questions(question):
         return "asks two things at once"
-    if any(item.question.casefold() == question.casefold() for item in items):
+    if any(item.kept and item.question.casefold() == question.casefold() for item in items):
         return "the same question twice"
     return None
 
@@ -352,18 +315,16 @@ def _find_fault(question: str, points: Any, items: Sequence[WrittenItem]) -> str
 
 async def _merge_items(
     task: WritingTask,
-    items_of_writers: Sequence[list[WrittenItem]],
+    items: list[DraftedItem],
     asker: Asker,
     templates: Templates,
     problems: list[str],
-) -> list[WrittenItem]:
+) -> list[DraftedItem]:
     """Return the items of all writers; two that mean the same become one, in the words of the first.
 
     problems: gets the reason if the merger's reply cannot be used; then nothing is merged.
     """
-    items = [item for written in items_of_writers for item in written]
-    writer_count = sum(bool(written) for written in items_of_writers)
-    if writer_count < 2:
+    if len({item.author.writer for item in items}) < 2:
         return items
     message = templates.fill("merge", task.prompt, {"items": number_items(items)})
     data, problem = await ask_json(asker, message, "merge")
@@ -388,7 +349,7 @@ async def _merge_items(
     return [item for number, item in enumerate(merged) if number not in absorbed]
 
 
-def _may_mean_the_same(first: WrittenItem, second: WrittenItem) -> bool:
+def _may_mean_the_same(first: DraftedItem, second: DraftedItem) -> bool:
     """Can two items be merged if a model says that they mean the same?
 
     They must come from different writers, share enough words, and both give points or both take them away.
