@@ -14,11 +14,11 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from inspect import getmembers, iscoroutinefunction, isfunction, signature
+from inspect import getmembers, isfunction, signature
 from typing import Any
 
-from rubrank._plain import shorten
 from rubrank.errors import UnknownName
+from rubrank.training.job.checks import describe_error
 from rubrank.training.job.config import Job
 from rubrank.training.job.data import ENVIRONMENT, STAGE
 
@@ -27,7 +27,7 @@ from rubrank.training.job.data import ENVIRONMENT, STAGE
 class Components:
     """Objects for the trainer; None for what the config does not name."""
 
-    tools: tuple[Any, ...] | None = None
+    tools: list[Any] | None = None
     environments: Any = None
     rollout: Any = None
 
@@ -47,29 +47,23 @@ def load_components(job: Job) -> Components:
     config = job.config
     environments: Any = config.environments
     if isinstance(environments, Mapping):
-        if not environments:
-            raise job.invalid("environments", "at least one", "none", "Or leave the key out.")
         environments = {
             name: _load_environment(job, f"environments.{name}", path)
             for name, path in environments.items()
         }
     elif environments is not None:
         environments = _load_environment(job, "environments", environments)
-    tools = []
-    tool_of_name: dict[str, Any] = {}
+    tool_of_name: dict[str, Any] = {}  # the policy calls a tool by its name
     for number, path in enumerate(config.tools):
-        place = f"tools.{number}"
-        tool = _load_callable(job, place, path)
-        if isinstance(tool, type):
-            remedy = "For a class, see environments."
-            raise job.invalid(place, "a function", f"{path}: a class", remedy)
-        _check_description(job, place, path, tool)
-        name = str(getattr(tool, "__name__", tool))  # the policy calls the tool by this name
-        if tool_of_name.setdefault(name, tool) is not tool:
-            raise job.invalid("names of tools", "different", f"two tools named {name!r}")
-        tools.append(tool)
-    rollout = None if config.rollout is None else _load_rollout(job, config.rollout)
-    return Components(tuple(tools) or None, environments, rollout)
+        tool = _load_callable(job, f"tools.{number}", path)
+        _check_description(job, f"tools.{number}", path, tool)
+        if tool_of_name.setdefault(tool.__name__, tool) is not tool:
+            raise job.invalid("names of tools", "different", f"two tools named {tool.__name__!r}")
+    rollout = None
+    if config.rollout is not None:
+        rollout = _load_callable(job, "rollout", config.rollout)
+        _check_call(job, "rollout", "a function of prompts and trainer", rollout, [], None)
+    return Components(list(tool_of_name.values()) or None, environments, rollout)
 
 
 def check_tools(job: Job, tokenizer: Any, chat: bool) -> None:
@@ -88,76 +82,50 @@ def check_tools(job: Job, tokenizer: Any, chat: bool) -> None:
 
 def check_environments(job: Job, environments: Any, rows: Sequence[Mapping[str, Any]]) -> None:
     """Raise if `reset` of an environment does not take the columns of a row, or a row names an unknown environment."""
-    paths = job.config.environments
-    if paths is None:
+    if environments is None:
         return
     columns = dict.fromkeys(name for row in rows for name in row if name != ENVIRONMENT)
     if len(job.config.stages) > 1:
         columns[STAGE] = None
-    if not isinstance(paths, Mapping):
-        _check_reset(job, "environments", paths, environments, columns)
-        return
-    for name, path in paths.items():
-        _check_reset(job, f"environments.{name}", path, environments[name], columns)
-    for number, row in enumerate(rows, start=1):
-        if row.get(ENVIRONMENT) not in paths:
-            raise UnknownName.of(
-                f"{job.where}: prompt {number}", ENVIRONMENT, str(row.get(ENVIRONMENT)), paths
-            )
+    several = isinstance(environments, Mapping)
+    for environment in environments.values() if several else [environments]:
+        if isinstance(environment, type):  # what a function returns is unknown before it is called
+            allowed = "a class whose reset takes every column of a row, such as **kwargs"
+            reset = getattr(environment, "reset", None)
+            _check_call(job, "environments", allowed, reset, None, **columns)
+    if several:
+        for number, row in enumerate(rows, start=1):
+            name = str(row.get(ENVIRONMENT))
+            if name not in environments:
+                where = f"{job.where}: prompt {number}"
+                raise UnknownName.of(where, ENVIRONMENT, name, environments)
 
 
-def _check_reset(
-    job: Job, place: str, path: str, environment: Any, columns: Mapping[str, Any]
+def _check_call(
+    job: Job, place: str, allowed: str, function: Any, *args: Any, **kwargs: Any
 ) -> None:
-    """Raise if the class's `reset` cannot be called with the columns of a row."""
-    if not isinstance(environment, type):
-        return  # what a function returns is unknown before it is called
-    problem = _find_call_problem(environment.reset, None, **columns)  # type: ignore[attr-defined]
-    if problem:
-        remedy = "It gets every column of a row: let it take **kwargs."
-        raise job.invalid(place, f"a class whose reset fits the rows: {path}", problem, remedy)
-
-
-def _find_call_problem(function: Any, *args: Any, **kwargs: Any) -> str:
-    """Why a function cannot be called with these arguments; empty if it can, or has no signature."""
+    """Raise if a function cannot be called with these arguments. allowed: what is allowed, for the message."""
     try:
         signature(function).bind(*args, **kwargs)
     except TypeError as error:
-        return str(error).removeprefix("got ")
-    except ValueError:  # not written in Python
-        return ""
-    return ""
+        name = getattr(function, "__qualname__", function)
+        raise job.invalid(place, allowed, f"{name} ({error})") from None
+    except ValueError:  # it is not written in Python, and has no signature
+        return
 
 
 def _load_environment(job: Job, place: str, path: str) -> Any:
-    """Load a class or function that TRL calls without arguments to make an environment.
+    """Load a class or function that TRL calls without arguments, once per rollout, to make an environment.
 
-    The public methods of a class are tools, except `reset` and `get_reward`.
+    The public methods of a class are tools, except `reset`, which gets the row, and `get_reward`.
     """
     environment = _load_callable(job, place, path)
-    if problem := _find_call_problem(environment):
-        remedy = "TRL makes one for each rollout, without arguments: reset gets the row."
-        raise job.invalid(place, f"callable without arguments: {path}", problem, remedy)
+    _check_call(job, place, "callable without arguments", environment)
     if isinstance(environment, type):
-        methods = dict(getmembers(environment, isfunction))
-        if "reset" not in methods:
-            raise job.invalid(place, "a class with a method reset", path)
-        for name in methods:
+        for name, method in getmembers(environment, isfunction):
             if name not in ("reset", "get_reward") and not name.startswith("_"):
-                _check_description(job, place, f"{path}.{name}", methods[name])
+                _check_description(job, place, f"{path}.{name}", method)
     return environment
-
-
-def _load_rollout(job: Job, path: str) -> Any:
-    """Load a function of the prompts and the trainer, which TRL calls once per batch."""
-    rollout = _load_callable(job, "rollout", path)
-    if isinstance(rollout, type) or iscoroutinefunction(rollout):
-        kind = "a class" if isinstance(rollout, type) else "an async function"
-        remedy = "It is called with prompts and trainer."
-        raise job.invalid("rollout", "a function", f"{path}: {kind}", remedy)
-    if problem := _find_call_problem(rollout, [], None):
-        raise job.invalid("rollout", f"a function of prompts and trainer: {path}", problem)
-    return rollout
 
 
 def _check_description(job: Job, place: str, path: str, function: Any) -> None:
@@ -168,7 +136,7 @@ def _check_description(job: Job, place: str, path: str, function: Any) -> None:
         get_json_schema(function)
     except Exception as error:
         allowed = f"a function that can be described to a model: {path}"
-        got = shorten(" ".join(str(error).split()), 200).rstrip(".!")
+        got = describe_error(error)
         remedy = "Give it types, and a docstring with `Args:`."
         raise job.invalid(place, allowed, got, remedy) from None
 
@@ -181,11 +149,7 @@ def _load_callable(job: Job, place: str, path: str) -> Any:
     value = _import(job, place, module)
     for part in name.split("."):
         if not hasattr(value, part):
-            names = [
-                f"{module}.{attribute}"
-                for attribute in vars(value)
-                if not attribute.startswith("_")
-            ]
+            names = [f"{module}.{attribute}" for attribute in vars(value)]
             raise UnknownName.of(job.where, place, path, names)
         value = getattr(value, part)
     if not callable(value):
@@ -197,6 +161,6 @@ def _import(job: Job, place: str, name: str) -> Any:
     try:
         return import_module(name)
     except (Exception, SystemExit) as error:  # a module's own code may raise anything
-        got = shorten(f"{name!r} ({type(error).__name__}: {' '.join(str(error).split())})", 240)
+        got = f"{name!r} ({type(error).__name__}: {describe_error(error)})"
         remedy = "Put it beside the config, or on PYTHONPATH."
         raise job.invalid(place, "a module that can be imported", got, remedy) from None

@@ -285,7 +285,7 @@ class Config(EngineOptions):
     """Modules that register verifiers, rules or attributes; beside the config, or installed."""
     tools: tuple[str, ...] = ()
     """Functions that the policy may call, each by its dotted path."""
-    environments: str | Mapping[str, str] | None = None
+    environments: str | Annotated[Mapping[str, str], Field(min_length=1)] | None = None
     """The dotted path of a class of environments, or name → path for several: rows then have a column `environment`."""
     rollout: str | None = None
     """The dotted path of a function that samples rollouts instead of the trainer."""

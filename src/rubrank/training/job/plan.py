@@ -45,7 +45,6 @@ from rubrank.training.job.data import (
 )
 from rubrank.training.job.folder import Branch, find_start
 from rubrank.training.job.policy import (
-    check_init,
     check_model,
     choose_dtype,
     describe_precision_change,
@@ -132,7 +131,6 @@ def make_plan(job: Job, *, resume: bool = False, branch: Path | None = None) -> 
     _check_adjusted_criteria(job, reward.engine, data)
     # Trainer and model
     check_arguments(job)
-    check_init(job)
     all_rows = (*data.rows, *data.held_out_rows)
     check_environments(job, load_components(job).environments, all_rows)
     chat = check_model(job, all_rows)

@@ -15,21 +15,17 @@ import json
 import os
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, is_dataclass
-from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any
 
-from rubrank._plain import shorten, word_list, word_set
-from rubrank.errors import InvalidInput, RubrankError, UnknownName
-from rubrank.training.job.checks import check_known, check_values, describe_error
+from rubrank._plain import word_set
+from rubrank.errors import InvalidInput
+from rubrank.training.job.checks import describe_error, read_arguments
 from rubrank.training.job.components import check_tools
-from rubrank.training.job.config import Job, Lora
+from rubrank.training.job.config import Job
 from rubrank.training.job.data import is_chat
 from rubrank.training.rollouts import find_template_opening_tag, opening_tag
 
-_INIT = "trl.model_init_kwargs"
-"""The key of the config with options for loading the model."""
 _TEMPLATE_TOKENS = 2048  # upper bound for the tokens that a chat template adds to a prompt
 _WEIGHT_FILES = ("*.safetensors", "pytorch_model*.bin", "adapter_model*.bin", "*.index.json")
 
@@ -59,11 +55,17 @@ def has_weights(folder: Path, patterns: Sequence[str] = _WEIGHT_FILES) -> bool:
 def check_model(job: Job, rows: Sequence[Mapping[str, Any]]) -> bool:
     """Check that the model can be read and takes the prompts; returns whether prompts are passed as messages."""
     path = find_model_path(job)
-    _check_weights(job, path)
-    config = _read_config(job, path)
-    _check_init_names(job, config)
-    tokenizer = _read_pretrained(job, path, "AutoTokenizer")
-    check_adapters(job, config)
+    options = make_init_kwargs(job)
+    folder = Path(path) / (options.get("subfolder") or "")
+    weight_files = [options["gguf_file"]] if options.get("gguf_file") else _WEIGHT_FILES
+    if Path(path).is_dir() and not has_weights(folder, weight_files):
+        # Damaged files are noticed only when they are read.
+        allowed = "a folder with a model's weights"
+        raise job.invalid("model.path", allowed, f"{folder} without {weight_files[0]}")
+    make_quantization(job)
+    config = _read_pretrained(job, "AutoConfig")
+    tokenizer = _read_pretrained(job, "AutoTokenizer")
+    _check_adapters(job, config)
     has_template = bool(tokenizer.chat_template)
     chat = job.config.model.chat
     if chat is None:
@@ -89,64 +91,26 @@ def check_model(job: Job, rows: Sequence[Mapping[str, Any]]) -> bool:
 
 def count_vocabulary(job: Job) -> int:
     """Return the size of the tokenizer's vocabulary."""
-    return len(_read_pretrained(job, find_model_path(job), "AutoTokenizer"))
+    return len(_read_pretrained(job, "AutoTokenizer"))
 
 
-def _check_weights(job: Job, path: str) -> None:
-    """Raise for a folder without weights. Damaged files are noticed only when they are read."""
-    if not Path(path).is_dir():
-        return
-    options = make_init_kwargs(job)
-    folder = Path(path) / (options.get("subfolder") or "")
-    gguf_file = options.get("gguf_file")
-    if not has_weights(folder, [gguf_file] if gguf_file else _WEIGHT_FILES):
-        got = f"{folder} without {gguf_file or 'weights'}"
-        raise job.invalid("model.path", "a folder with a model's weights", got)
-
-
-def _read_config(job: Job, path: str) -> Any:
-    """Read the model's config, with the settings that `trl.model_init_kwargs` changes in it."""
-    from transformers import AutoConfig
-
-    config = _read_pretrained(job, path, "AutoConfig")
-    changes = {
-        name: value
-        for name, value in make_init_kwargs(job).items()
-        if name not in _LOADING and name != "dtype"
-    }
-    if not changes.keys() <= vars(config).keys():
-        return config  # an unknown name is reported by _check_init_names
-    try:
-        return AutoConfig.from_pretrained(path, **_select_version_options(job), **changes)
-    except Exception as error:  # each setting raises its own errors
-        allowed = "settings that the model's config takes"
-        raise job.invalid(_INIT, allowed, describe_error(error)) from None
-
-
-def _read_pretrained(job: Job, path: str, class_name: str) -> Any:
+def _read_pretrained(job: Job, class_name: str) -> Any:
     """Read the config or tokenizer of the model. class_name: "AutoConfig" or "AutoTokenizer"."""
     import transformers
 
-    try:
-        return getattr(transformers, class_name).from_pretrained(
-            path, **_select_version_options(job)
-        )
-    except (OSError, ValueError) as error:
-        allowed = "a folder that exists, or a name on the hub that answers"
-        if Path(path).is_dir():
-            allowed = "a folder that can be read"
-        got = shorten(f"{job.config.model.path!r} ({' '.join(str(error).split())})", 240)
-        raise job.invalid("model.path", allowed, got) from None
-
-
-def _select_version_options(job: Job) -> dict[str, Any]:
-    """Select the options that say which version of the model is read, and whether code in its folder may run."""
+    # Options may change settings of the model's config; the tokenizer needs only those that say what is read.
     options = make_init_kwargs(job)
-    names = ("revision", "trust_remote_code", "subfolder")
-    version = {name: options[name] for name in names if name in options}
+    if class_name == "AutoTokenizer":
+        names = ("revision", "trust_remote_code", "subfolder")
+        options = {name: options[name] for name in names if name in options}
     if job.config.trl.get("trust_remote_code"):
-        version["trust_remote_code"] = True
-    return version
+        options["trust_remote_code"] = True
+    try:
+        return getattr(transformers, class_name).from_pretrained(find_model_path(job), **options)
+    except Exception as error:  # each setting of a model raises its own errors
+        allowed = "a folder, or a name on the hub, that can be read with trl.model_init_kwargs"
+        got = f"{job.config.model.path!r} ({describe_error(error)})"
+        raise job.invalid("model.path", allowed, got) from None
 
 
 # ------------------------------------------------------------------------------------------------------------ prompts
@@ -259,46 +223,42 @@ def _find_token_limit(job: Job, config: Any) -> tuple[int | None, str]:
     return positions, "the model's positions"
 
 
-# ------------------------------------------------------------------------------------------------------------ loading
+# ------------------------------------------------------------------------------------------------ loading and adapters
 
-_LOADING_KINDS: Mapping[str, tuple[type, frozenset[str]]] = {
-    "true or false": (
-        bool,
-        word_set("""
-            trust_remote_code low_cpu_mem_usage local_files_only force_download use_safetensors weights_only
-            offload_buffers use_kernels ignore_mismatched_sizes
-        """),
-    ),
-    "a text": (
-        str,
-        word_set("""
-            revision subfolder variant cache_dir offload_folder code_revision gguf_file experts_implementation
-        """),
-    ),
-    "a mapping": (Mapping, word_set("max_memory key_mapping proxies quantization_config")),
-}
-"""What a value must be, as messages name it → its type, and the arguments of `from_pretrained` that must be of it."""
-_LOADING = frozenset().union(*(names for _, names in _LOADING_KINDS.values())) | word_set(
-    "attn_implementation device_map tp_plan tp_size kernel_config"
-)
-"""All arguments of `from_pretrained`; `trl.model_init_kwargs` may also have settings of the model's config."""
-_DEVICE_MAPS = ("auto", "balanced", "balanced_low_0", "sequential", "cpu", "meta")
-_ATTENTION = word_list(
-    "eager sdpa flash_attention_2 flash_attention_3 flash_attention_4 flex_attention"
-)
 _DECIDED_ELSEWHERE = {
-    "dtype": "It has a key of its own: model.dtype.",
-    "torch_dtype": "It has a key of its own: model.dtype.",
-    "token": "Set HF_TOKEN in the environment: the config is copied to the run's folder.",
-    "use_auth_token": "Set HF_TOKEN in the environment: the config is copied to the run's folder.",
+    **dict.fromkeys(("dtype", "torch_dtype"), "It has a key of its own: model.dtype."),
+    **dict.fromkeys(
+        ("token", "use_auth_token"),
+        "Set HF_TOKEN in the environment: the config is copied to the run's folder.",
+    ),
 }
+"""Options that may not be under `trl.model_init_kwargs`, and why."""
+_LORA_NAMES = {"lora_alpha": "alpha", "lora_dropout": "dropout", "target_modules": "targets"}
+"""PEFT's name → ours; a config may use one of the two."""
+_LORA_DECIDED_ELSEWHERE = word_set("""
+    task_type peft_type inference_mode base_model_name_or_path revision peft_version auto_mapping
+""")
+"""Options of LoraConfig that a config may not set: they follow from the model, or PEFT writes them."""
 
 
 def make_init_kwargs(job: Job) -> dict[str, Any]:
     """Make the arguments with which the model is loaded; the trainer takes `quantization_config` separately."""
-    options = dict(job.config.trl.get("model_init_kwargs") or {})
-    options.pop("quantization_config", None)
-    return {"dtype": choose_dtype(job), **options}
+    options = job.config.trl.get("model_init_kwargs") or {}
+    if not isinstance(options, Mapping):
+        remedy = "Such as {attn_implementation: sdpa}."
+        raise job.invalid("trl.model_init_kwargs", "a mapping", repr(options), remedy)
+    for name in options:
+        if name in _DECIDED_ELSEWHERE:
+            # The value is not shown: it may be a token.
+            remedy = _DECIDED_ELSEWHERE[name]
+            raise job.invalid(f"trl.model_init_kwargs.{name}", "left out", "a value", remedy)
+    if not isinstance(options.get("trust_remote_code"), bool | None):
+        # transformers would run the model's code for any text, even "no".
+        got = repr(options["trust_remote_code"])
+        raise job.invalid("trl.model_init_kwargs.trust_remote_code", "true or false", got)
+    init_kwargs = {"dtype": choose_dtype(job), **options}
+    init_kwargs.pop("quantization_config", None)
+    return init_kwargs
 
 
 def make_quantization(job: Job) -> Any:
@@ -311,190 +271,64 @@ def make_quantization(job: Job) -> Any:
     try:
         return AutoQuantizationConfig.from_dict(dict(options))
     except Exception as error:  # each method raises its own errors
-        parameter = f"{_INIT}.quantization_config"
+        parameter = "trl.model_init_kwargs.quantization_config"
         remedy = "Such as {load_in_4bit: true}."
         allowed = "one that transformers takes"
         raise job.invalid(parameter, allowed, describe_error(error), remedy) from None
 
 
-def check_init(job: Job) -> None:
-    """Check `trl.model_init_kwargs` as far as possible without the model.
-
-    Raises for a value of the wrong type, and for a setting that is decided elsewhere.
-    """
-    options = job.config.trl.get("model_init_kwargs")
-    if options is None:
-        return
-    if not isinstance(options, Mapping):
-        raise job.invalid(_INIT, "a mapping", repr(options), "Such as {attn_implementation: sdpa}.")
-    for name, value in options.items():
-        parameter = f"{_INIT}.{name}"
-        if name in _DECIDED_ELSEWHERE:
-            # The value is not shown: it may be a token.
-            raise job.invalid(parameter, "left out", "a value", _DECIDED_ELSEWHERE[name])
-        if value is None:
-            continue
-        for allowed, (kind, names) in _LOADING_KINDS.items():
-            if name in names and not isinstance(value, kind):
-                raise job.invalid(parameter, allowed, repr(value))
-        if name == "attn_implementation":
-            is_kernel = isinstance(value, str) and "/" in value  # owner/name on the hub
-            if value not in _ATTENTION and not is_kernel:
-                raise UnknownName.of(job.where, parameter, str(value), _ATTENTION)
-        if name == "device_map":
-            _check_device_map(job, parameter, value)
-    make_quantization(job)
-
-
-def _check_device_map(job: Job, parameter: str, value: Any) -> None:
-    """Raise unless the value is a word such as "auto", a device such as cuda:0 or 0, or a mapping."""
-    import torch
-
-    if isinstance(value, bool | list | float):
-        raise job.invalid(parameter, "a word, a device or a mapping", repr(value))
-    if isinstance(value, str) and value not in _DEVICE_MAPS:
-        try:
-            torch.device(value)
-        except RuntimeError:
-            raise UnknownName.of(job.where, parameter, value, _DEVICE_MAPS) from None
-
-
-def _check_init_names(job: Job, config: Any) -> None:
-    """Raise for an argument that neither `from_pretrained` nor the model's config knows."""
-    allowed_names = {*_LOADING, *config.to_dict()}
-    for name in job.config.trl.get("model_init_kwargs") or {}:
-        if name not in allowed_names:
-            similar = get_close_matches(name, sorted(_LOADING), n=1)
-            remedy = f"Did you mean {similar[0]!r}?" if similar else ""
-            allowed = "arguments of from_pretrained, or settings of the model's config"
-            raise UnknownName(job.where, _INIT, allowed, repr(name), remedy)
-    coefficient = job.config.trl.get("router_aux_loss_coef")
-    if coefficient and not hasattr(config.get_text_config(), "output_router_logits"):
-        allowed = "left out for a model without a mixture of experts"
-        raise job.invalid("trl.router_aux_loss_coef", allowed, repr(coefficient))
-
-
-# ----------------------------------------------------------------------------------------------------------- adapters
-#
-# lora: {r: 16, alpha: 32}                                   r, alpha, dropout and targets: the usual options
-# lora: {r: 16, use_dora: true, modules_to_save: [embed]}    all other options, under the names of LoraConfig
-
-_OWN_NAMES = {"lora_alpha": "alpha", "lora_dropout": "dropout", "target_modules": "targets"}
-"""PEFT's name → ours; a config may use one of the two."""
-
-_LORA_DECIDED_ELSEWHERE = {
-    "task_type": "It is always CAUSAL_LM.",
-    "peft_type": "It is always LORA.",
-    "inference_mode": "The adapters are trained.",
-    "base_model_name_or_path": "It is model.path.",
-    "revision": "It is that of the model: trl.model_init_kwargs.",
-    "peft_version": "PEFT writes it itself.",
-    "auto_mapping": "PEFT writes it itself.",
-}
-"""Options of LoraConfig that a config may not set, and why."""
-
-
 def make_lora_config(job: Job) -> Any:
-    """Make PEFT's LoraConfig; None if all weights are trained. Raises for options that PEFT does not take."""
+    """Make PEFT's LoraConfig; None if all weights are trained. Raises for options that PEFT does not take.
+
+    lora: {r: 16, alpha: 32}                       r, alpha, dropout and targets: the usual options
+    lora: {r: 16, use_dora: true}                  all other options, under the names of LoraConfig
+    """
     lora = job.config.model.lora
     if lora is None:
         return None
     from peft import LoraConfig
 
-    extra = dict(lora.model_extra or {})
-    _check_names(job, lora, extra, {field.name for field in fields(LoraConfig) if field.init})
-    hints = get_type_hints(LoraConfig)
+    options: dict[str, Any] = {"r": lora.r, **(lora.model_extra or {})}
+    for name, own_name in _LORA_NAMES.items():
+        if name in options and own_name in lora.model_fields_set:
+            raise job.invalid(f"model.lora.{name}", f"given without {own_name}", "both")
+        options.setdefault(name, getattr(lora, own_name))
+    options = read_arguments(job, "model.lora", options, LoraConfig, _LORA_DECIDED_ELSEWHERE)
     try:
-        options = {name: _to_object(value, hints[name]) for name, value in extra.items()}
-        plain_options = {name: value for name, value in options.items() if not is_dataclass(value)}
-        options |= check_values(plain_options, LoraConfig, job.where, "model.lora")
-        usual_options = {
-            "r": lora.r,
-            "lora_alpha": lora.alpha,
-            "lora_dropout": lora.dropout,
-            "target_modules": lora.targets if isinstance(lora.targets, str) else list(lora.targets),
-        }
-        return LoraConfig(**{**usual_options, **options, "task_type": "CAUSAL_LM"})
-    except RubrankError:
-        raise
+        return LoraConfig(**options, task_type="CAUSAL_LM")
     except Exception as error:  # each option raises its own errors
-        got = describe_error(error)
-        raise job.invalid("model.lora", "what PEFT's LoraConfig takes", got) from None
+        allowed = "what PEFT's LoraConfig takes"
+        raise job.invalid("model.lora", allowed, describe_error(error)) from None
 
 
-def check_adapters(job: Job, config: Any) -> None:
+def _check_adapters(job: Job, config: Any) -> None:
     """Raise if the adapters do not fit the model; tried on its layers without their weights."""
-    if job.config.model.lora is None:
-        return
-    from peft import get_peft_model
-
-    lora_config = make_lora_config(job)
-    layers = _make_layers(config)
-    if layers is None:
-        return
-    module_names = [name for name, _ in layers.named_modules()]
-    last_parts = {name.rpartition(".")[2] for name in module_names}
-    known_names = {part for part in last_parts if part and not part.isdigit()}
-    modules_of = {
-        "targets": lora_config.target_modules,
-        "modules_to_save": lora_config.modules_to_save,
-    }
-    for parameter, modules in modules_of.items():
-        for module in modules if isinstance(modules, list | set | tuple) else ():
-            if not any(name == module or name.endswith(f".{module}") for name in module_names):
-                check_known(job, f"model.lora.{parameter}", [module], known_names)
-    lora_config.init_lora_weights = False  # layers without weights cannot initialise adapters
-    try:
-        with warnings.catch_warnings(action="ignore"):
-            get_peft_model(layers, lora_config, low_cpu_mem_usage=True)
-    except Exception as error:  # each option raises its own errors
-        raise job.invalid(
-            "model.lora", "adapters that fit the model", describe_error(error)
-        ) from None
-
-
-def _make_layers(config: Any) -> Any:
-    """Make the model's layers without memory for weights; None if the class is not part of transformers."""
     import torch
     import transformers
 
+    lora_config = make_lora_config(job)
     architectures = getattr(config, "architectures", None) or [""]
     model_class = getattr(transformers, architectures[0], None)
-    if model_class is None:
-        return None
+    # A class that is not part of transformers is only known after the model was loaded.
+    if lora_config is None or model_class is None:
+        return
+    from peft import get_peft_model
+
+    lora_config.init_lora_weights = False  # layers without weights cannot initialise adapters
     try:
         with torch.device("meta"):
-            return model_class(copy.deepcopy(config))
-    except Exception:  # the error will be raised again when the model is loaded
-        return None
-
-
-def _check_names(job: Job, lora: Lora, extra: Mapping[str, Any], known_names: set[str]) -> None:
-    """Raise for options that LoraConfig does not have, that are decided elsewhere, or that are given twice."""
-    for name, value in extra.items():
-        if name in _LORA_DECIDED_ELSEWHERE:
-            raise job.invalid(
-                f"model.lora.{name}", "left out", repr(value), _LORA_DECIDED_ELSEWHERE[name]
-            )
-        if name not in known_names:
-            allowed_names = (known_names - _LORA_DECIDED_ELSEWHERE.keys()) | set(Lora.model_fields)
-            raise UnknownName.of(job.where, "model.lora", name, allowed_names)
-        own_name = _OWN_NAMES.get(name)
-        if own_name in lora.model_fields_set:
-            raise job.invalid(f"model.lora.{name}", f"given without {own_name}", "both")
-    targets = extra.get("target_modules", lora.targets) or ()
-    target_names = [targets] if isinstance(targets, str) else targets
-    if "lm_head" in target_names:
-        remedy = "TRL uses its weights directly: an adapter there would never be trained."
-        raise job.invalid("model.lora.targets", "without lm_head", repr(targets), remedy)
-
-
-def _to_object(value: Any, hint: Any) -> Any:
-    """Make one of PEFT's dataclasses of a mapping, if the option takes one; other values stay as they are."""
-    for kind in (hint, *get_args(hint)):
-        if isinstance(kind, type) and is_dataclass(kind) and isinstance(value, Mapping):
-            return kind(**value)
-    return value
+            layers = model_class(copy.deepcopy(config))
+        module_names = [f".{name}" for name, _ in layers.named_modules()]
+        with warnings.catch_warnings(action="ignore"):
+            get_peft_model(layers, lora_config, low_cpu_mem_usage=True)
+    except Exception as error:  # each option raises its own errors
+        allowed = "adapters that fit the model"
+        raise job.invalid("model.lora", allowed, describe_error(error)) from None
+    # PEFT ignores modules that the model does not have, as long as it has one of them.
+    for modules in (lora_config.target_modules, lora_config.modules_to_save):
+        for module in modules if isinstance(modules, list | set) else ():
+            if not any(name.endswith(f".{module}") for name in module_names):
+                raise job.invalid("model.lora", "for modules that the model has", repr(module))
 
 
 # ---------------------------------------------------------------------------------------------------------- precision
@@ -512,15 +346,6 @@ def choose_dtype(job: Job) -> str:
     if is_on_cpu(job):
         return "float32"
     return job.config.model.dtype
-
-
-def turn_off_half_precision(job: Job, trl_arguments: dict[str, Any]) -> None:
-    """On a CPU, set every half-precision flag to false, in place.
-
-    Flags that are left out or null are set too: TRL reads `bf16: null` as true.
-    """
-    if is_on_cpu(job):
-        trl_arguments.update(dict.fromkeys(HALF_PRECISION_FLAGS, False))
 
 
 def overrule_launcher(job: Job) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 from rubrank.errors import InvalidInput, only_our_errors
 from rubrank.training.evolution import make_callback
 from rubrank.training.job.benchmarks import make_benchmark_callback
+from rubrank.training.job.checks import describe_error
 from rubrank.training.job.components import load_components
 from rubrank.training.job.config import Job
 from rubrank.training.job.data import STAGE, make_dataset
@@ -123,19 +124,25 @@ def make_trainer(plan: Plan, callbacks: Sequence[Any] = ()) -> Any:
     if plan.reward.evolution is not None:
         own_callbacks.append(make_callback(plan.reward))
     set_seed(plan.job.config.seed)  # adapters are initialised before the trainer sets its seed
-    trainer = GRPOTrainer(
-        model=find_model_path(plan.job),
-        reward_funcs=plan.reward,
-        args=make_arguments(plan),
-        train_dataset=add_stages(plan, make_dataset(plan.rows, plan.chat).select(plan.order)),
-        eval_dataset=make_dataset(plan.held_out, plan.chat) if plan.held_out else None,
-        callbacks=[*own_callbacks, *callbacks],
-        peft_config=make_lora_config(plan.job),
-        quantization_config=make_quantization(plan.job),
-        tools=None if components.tools is None else list(components.tools),
-        environment_factory=components.environments,
-        rollout_func=components.rollout,
-    )
+    try:
+        trainer = GRPOTrainer(
+            model=find_model_path(plan.job),
+            reward_funcs=plan.reward,
+            args=make_arguments(plan),
+            train_dataset=add_stages(plan, make_dataset(plan.rows, plan.chat).select(plan.order)),
+            eval_dataset=make_dataset(plan.held_out, plan.chat) if plan.held_out else None,
+            callbacks=[*own_callbacks, *callbacks],
+            peft_config=make_lora_config(plan.job),
+            quantization_config=make_quantization(plan.job),
+            tools=components.tools,
+            environment_factory=components.environments,
+            rollout_func=components.rollout,
+        )
+    except InvalidInput:
+        raise
+    except (ImportError, TypeError, ValueError) as error:  # settings that do not go together
+        allowed = "what TRL's GRPOTrainer takes"
+        raise plan.job.invalid("the config", allowed, describe_error(error)) from error
     check_can_save(plan.job, trainer)
     trainer.remove_callback(PrinterCallback)
     if (benchmarks := make_benchmark_callback(plan.job, trainer)) is not None:
