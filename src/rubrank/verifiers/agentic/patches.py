@@ -11,14 +11,13 @@ the tree or into `.git`, symbolic links and submodules are refused.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 # @@ -12,7 +12,8 @@: the first line and the number of lines, before and after; no number means 1
 _HUNK_HEADER = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@")
 _MOST_HUNKS = 2_000
-_MOST_STEPS = 3_000_000  # lines looked at while searching for moved hunks: about a second
 _MOST_FILES = 10_000
 _LONGEST_PART = 255  # bytes that file systems accept for one part of a path
 _LONGEST_NAME = 1_000  # characters that the sandbox accepts for a path
@@ -65,19 +64,6 @@ class FilePatch:
     def is_unnamed(self) -> bool:
         """Is neither name known? So it is below a git header from which the names cannot be told."""
         return self.old is None and self.new is None
-
-
-class _StepBudget:
-    """The lines that all searches for moved hunks of one diff may look at together."""
-
-    def __init__(self) -> None:
-        self._steps_left = _MOST_STEPS
-
-    def spend(self, steps: int) -> None:
-        """Raises PatchError if fewer steps are left."""
-        self._steps_left -= steps
-        if self._steps_left < 0:
-            raise PatchError("the search for moved hunks takes too long")
 
 
 def parse_diff(diff: str) -> list[FilePatch]:
@@ -139,24 +125,22 @@ def _add_names(patches: list[FilePatch], old: str | None, new: str | None) -> No
 
 def check_name(name: str) -> None:
     """Refuse names that lead out of the tree or into .git, and names that no file can have."""
-    parts = PurePosixPath(name).parts
-    leads_out = (
-        not parts
-        or name.startswith(("/", "~"))
+    parts = PurePosixPath(name).parts or ("",)
+    is_bad = (
+        name.startswith(("/", "~"))
         or ".." in parts
         or "\\" in name
-        or "\0" in name
         or ":" in parts[0]  # a Windows drive
+        or any(_is_git_folder(part) for part in parts)
+        or len(name) > _LONGEST_NAME
+        or any(len(part.encode("utf-8", "replace")) > _LONGEST_PART for part in parts)
+        or not name.isprintable()
+        or "/".join(parts) != name
     )
-    if leads_out or any(_is_git_folder(part) for part in parts):
+    if is_bad:
         raise PatchError(
-            f"the path {name[:200]!r} is refused: it leads out of the tree or into .git"
+            f"the path {name[:200]!r} is refused: it leads out of the tree or into .git, or no file can have it"
         )
-    is_too_long = len(name) > _LONGEST_NAME or any(
-        len(part.encode("utf-8", "replace")) > _LONGEST_PART for part in parts
-    )
-    if is_too_long or not name.isprintable() or "/".join(parts) != name:
-        raise PatchError(f"the path {name[:200]!r} is refused: no file can have such a name")
 
 
 def _is_git_folder(part: str) -> bool:
@@ -232,17 +216,20 @@ def _parse_hunk(lines: list[str], i: int) -> tuple[int, Hunk]:
     start, old_count, _, new_count = (int(part) if part else 1 for part in match.groups())
     # With no old lines, `start` is the line after which to insert.
     hunk = Hunk(start - 1 if old_count else start)
+    sign = ""  # of the last line: " " for context, "-" or "+"
     has_change = False
-    while len(hunk.before) < old_count or len(hunk.after) < new_count:
-        i += 1
-        line = lines[i] if i < len(lines) else None
-        if line is not None and _NO_NEWLINE.match(line):
-            _drop_newline(lines, i, hunk)
+    i += 1
+    while i < len(lines):
+        line = lines[i]
+        if _NO_NEWLINE.match(line):
+            for side, signs in ((hunk.before, " -"), (hunk.after, " +")):
+                if sign in signs and side:
+                    side[-1] = side[-1].removesuffix("\n")
+            i += 1
             continue
-        if line is None or line[:1] not in ("", " ", "+", "-"):
-            raise PatchError(
-                f"line {i + 1}: {(line or 'end')[:40]!r} inside the hunk of line {header + 1}"
-            )
+        is_complete = len(hunk.before) >= old_count and len(hunk.after) >= new_count
+        if is_complete or line[:1] not in ("", " ", "+", "-"):
+            break
         sign = line[:1] or " "  # some tools strip the space of an empty context line
         content = line[1:] + "\n"
         if sign in " -":
@@ -251,21 +238,15 @@ def _parse_hunk(lines: list[str], i: int) -> tuple[int, Hunk]:
             hunk.after.append(content)
         if sign == " ":
             hunk.trail += 1
-            if not has_change:
-                hunk.lead += 1
+            hunk.lead += not has_change
         else:
             hunk.trail = 0
             has_change = True
-        if len(hunk.before) > old_count or len(hunk.after) > new_count:
-            break
+        i += 1
     if (len(hunk.before), len(hunk.after)) != (old_count, new_count):
         raise PatchError(
             f"line {header + 1}: the hunk's header says -{old_count} +{new_count} lines, its body differs"
         )
-    i += 1
-    _drop_newline(lines, i, hunk)
-    while i < len(lines) and _NO_NEWLINE.match(lines[i]):
-        i += 1
     next_line = lines[i] if i < len(lines) else ""
     # "--- " begins the next file, "-- " the signature of a mail.
     begins_something_else = next_line.startswith(("--- ", "-- "))
@@ -276,22 +257,11 @@ def _parse_hunk(lines: list[str], i: int) -> tuple[int, Hunk]:
     return i, hunk
 
 
-def _drop_newline(lines: list[str], i: int, hunk: Hunk) -> None:
-    """If line i says that no newline follows, remove it from the side (or both sides) of the line before."""
-    if i >= len(lines) or not _NO_NEWLINE.match(lines[i]):
-        return
-    last = lines[i - 1][:1] or " "
-    for side, signs in ((hunk.before, " -"), (hunk.after, " +")):
-        if last in signs and side:
-            side[-1] = side[-1].removesuffix("\n")
-
-
 def apply_patches(
     patches: list[FilePatch], files: Mapping[str, str], *, fuzz: int = 0
 ) -> dict[str, str]:
     """Return the files after all patches. `files` itself is not changed. Raises PatchError if a patch does not fit."""
     tree = dict(files)
-    budget = _StepBudget()
     for patch in patches:
         if patch.old and patch.new and not patch.kind:
             # "--- x.orig" and "+++ x" mean one file: the one that exists.
@@ -305,7 +275,7 @@ def apply_patches(
             raise PatchError(f"{patch.old}: no such file")
         if patch.new not in (None, patch.old) and patch.new in tree:
             raise PatchError(f"{name}: the new name exists")
-        text = _apply_hunks(patch, tree[patch.old] if patch.old else "", fuzz, budget)
+        text = _apply_hunks(patch, tree[patch.old] if patch.old else "", fuzz)
         if patch.new is None and text:
             raise PatchError(
                 f"{name}: to be deleted, but {text.count(chr(10)) or 1} lines would remain"
@@ -314,35 +284,32 @@ def apply_patches(
             del tree[patch.old]
         if patch.new is not None:
             tree[patch.new] = text
-    _refuse_clashes(tree, files)
+    if len(tree) > max(_MOST_FILES, len(files)):
+        raise PatchError(f"more than {_MOST_FILES} files")
+    folders = {str(folder) for name in tree for folder in PurePosixPath(name).parents}
+    for name in sorted(folders & tree.keys()):
+        raise PatchError(f"{name}: would be both a file and a folder")
     return tree
 
 
-def _refuse_clashes(tree: Mapping[str, str], before: Mapping[str, str]) -> None:
-    """Refuse trees with too many files, and names that are both a file and a folder."""
-    if len(tree) > max(_MOST_FILES, len(before)):
-        raise PatchError(f"more than {_MOST_FILES} files")
-    for name in tree.keys() - before.keys():
-        for folder in PurePosixPath(name).parents:
-            if str(folder) in tree:
-                raise PatchError(f"{name}: {folder} is a file, not a folder")
-    folders = {str(folder) for name in tree for folder in PurePosixPath(name).parents}
-    for name in tree.keys() - before.keys():
-        if name in folders:
-            raise PatchError(f"{name}: is a folder, not a file")
-
-
-def _apply_hunks(patch: FilePatch, text: str, fuzz: int, budget: _StepBudget) -> str:
+def _apply_hunks(patch: FilePatch, text: str, fuzz: int) -> str:
     """Return the text after all hunks of the patch. Raises PatchError if one does not match."""
     lines = [line + "\n" for line in text.split("\n")]
     lines[-1] = lines[-1].removesuffix("\n")
     if not lines[-1]:
         lines.pop()
     result: list[str] = []
+    # Each different line stands for one character here, so that hunks are found by searching a string.
+    codes: dict[str, str] = {}
+
+    def encode(block: list[str]) -> str:
+        return "".join(codes.setdefault(line, chr(len(codes))) for line in block)
+
+    content = encode(lines)
     done = 0  # lines of the old text that are already in the result
     shift = 0  # by how many lines the last hunk had moved: the next one has probably moved as far
     for number, hunk in enumerate(patch.hunks, 1):
-        place = _find_place(lines, hunk, done, hunk.start + shift, fuzz, budget)
+        place = _find_place(content, encode(hunk.before), hunk, done, hunk.start + shift, fuzz)
         if place is None:
             raise PatchError(
                 f"{patch.new or patch.old}: hunk {number} (line {hunk.start + 1}) does not match the file"
@@ -356,61 +323,42 @@ def _apply_hunks(patch: FilePatch, text: str, fuzz: int, budget: _StepBudget) ->
 
 
 def _find_place(
-    lines: list[str], hunk: Hunk, first: int, expected: int, fuzz: int, budget: _StepBudget
+    content: str, before: str, hunk: Hunk, first: int, expected: int, fuzz: int
 ) -> tuple[int, int, int] | None:
     """Find where the hunk matches, from line `first` on; None if it does not.
 
-    Returns the line, and how many context lines were ignored at the head and at the tail of the hunk.
+    `content` and `before` are the file and the old lines of the hunk, one character for each line. Returns the line,
+    and how many context lines were ignored at the head and at the tail of the hunk.
     """
     for ignored in range(fuzz + 1):
         head = min(ignored, hunk.lead)
         tail = min(ignored, hunk.trail)
-        needle = hunk.before[head : len(hunk.before) - tail]
+        needle = before[head : len(before) - tail]
         if not needle:  # nothing to search for: the hunk can only fill an empty file
-            return (0, head, tail) if not lines and not hunk.before else None
+            return (0, head, tail) if not content and not before else None
         # As in git: a hunk for line 1 matches at the beginning only, one without context after it at the end only.
-        at_start = ignored == 0 and hunk.start == 0
-        at_end = ignored == 0 and hunk.trail == 0
-        place: int | None
-        if at_start or at_end:
-            place = 0 if at_start else len(lines) - len(needle)
-            is_whole_file = len(needle) == len(lines)
-            is_partial = at_start and at_end and not is_whole_file
-            if place < first or is_partial or not _is_at(lines, needle, place):
-                place = None
+        if ignored == 0 and hunk.start == 0:
+            is_there = content == needle if hunk.trail == 0 else content.startswith(needle)
+            place = 0 if is_there and first == 0 else -1
+        elif ignored == 0 and hunk.trail == 0:
+            place = len(content) - len(needle)
+            if place < first or not content.endswith(needle):
+                place = -1
         else:
-            target = expected + head
-            if target >= first and _is_at(lines, needle, target):
-                place = target
-            else:
-                places = _find_matches(lines, needle, first, budget)
-                place = min(places, key=lambda at: abs(at - target), default=None)
-        if place is not None:
+            place = _find_nearest(content, needle, first, expected + head)
+        if place >= 0:
             return place, head, tail
     return None
 
 
-def _is_at(lines: list[str], needle: list[str], place: int) -> bool:
-    return lines[place : place + len(needle)] == needle
-
-
-def _find_matches(
-    lines: list[str], needle: list[str], first: int, budget: _StepBudget
-) -> Iterator[int]:
-    """Yield all places of the needle from `first` on, in linear time for any lines (Knuth, Morris and Pratt)."""
-    budget.spend(len(lines) - first + len(needle))
-    # back[i]: the length of the longest proper prefix of the needle that ends at its line i.
-    back = [0] * len(needle)
-    length = 0
-    for i in range(1, len(needle)):
-        while length and needle[i] != needle[length]:
-            length = back[length - 1]
-        length += needle[i] == needle[length]
-        back[i] = length
-    length = 0
-    for i in range(first, len(lines)):
-        while length and (length == len(needle) or lines[i] != needle[length]):
-            length = back[length - 1]
-        length += lines[i] == needle[length]
-        if length == len(needle):
-            yield i - length + 1
+def _find_nearest(content: str, needle: str, first: int, target: int) -> int:
+    """Find the place of the needle that is nearest to the target, from `first` on; -1 if there is none."""
+    after = content.find(needle, max(first, target))
+    # Reversed, because `find` takes linear time for any text, and `rfind` does not.
+    earlier = content[first : max(first, target + len(needle) - 1)]
+    from_end = earlier[::-1].find(needle[::-1])
+    if from_end < 0:
+        return after
+    before = first + len(earlier) - from_end - len(needle)
+    is_nearer = after < 0 or target - before <= after - target
+    return before if is_nearer else after

@@ -42,18 +42,16 @@ from typing import Annotated, Any, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from rubrank.errors import RubrankError
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.text import Text
-from rubrank.verifiers.items.instruction_items import follow_instruction
 from rubrank.verifiers.items.collie import Holds
+from rubrank.verifiers.items.instruction_items import follow_instruction
 from rubrank.verifiers.verifier import (
     NEEDS_JUDGE,
     UNIT,
     Answer,
     Compat,
     Verdict,
-    find_verifier,
     missing,
     verifier,
 )
@@ -127,33 +125,20 @@ def complex_bench(
     except CycleError:
         return missing("questions depend on one another in a cycle")
 
-    own_verdicts: dict[int, Verdict] = {}  # of the questions alone, each decided when it is needed
-    results: dict[int, Verdict] = {}  # with their prerequisites
-
-    def decide_alone(i: int) -> Verdict:
-        if i not in own_verdicts:
-            own_verdicts[i] = decide_question(rollout, scoring_questions[i], compat)
-        return own_verdicts[i]
-
+    # Of the questions alone, and with their prerequisites.
+    own_verdicts = [decide_question(rollout, question, compat) for question in scoring_questions]
+    results = list(own_verdicts)
     for i in order:  # prerequisites first
-        failed: list[int] = []
-        undecided: list[Verdict] = []
-        for dep in prerequisites_of[i]:
-            # The public checker asks only whether the prerequisite itself holds, not what it depends on.
-            prerequisite = results[dep] if compat == "fixed" else decide_alone(dep)
-            if prerequisite.value == 0:
-                failed.append(dep)
-            elif prerequisite.value is None:
-                undecided.append(prerequisite)
+        # The public checker asks only whether the prerequisite itself holds, not what it depends on.
+        known = results if compat == "fixed" else own_verdicts
+        failed = [dep for dep in prerequisites_of[i] if known[dep].value == 0]
+        undecided = [dep for dep in prerequisites_of[i] if known[dep].value is None]
         if failed:
             results[i] = Verdict(0.0, f"question {failed[0]}, on which it depends, fails")
-        elif undecided and decide_alone(i).value != 0:
-            results[i] = undecided[0]
-        else:
-            results[i] = decide_alone(i)  # a question that fails by itself needs no prerequisites
+        elif undecided and results[i].value != 0:  # a question that fails needs no prerequisites
+            results[i] = known[undecided[0]]
     broken: list[str] = []
-    for i in range(len(scoring_questions)):
-        verdict = results[i]
+    for i, verdict in enumerate(results):
         if verdict.value is None:
             return missing(f"question {i}: {verdict.reason}")
         if not verdict.value:
@@ -168,46 +153,29 @@ def decide_question(rollout: Rollout, question: BenchQuestion, compat: Compat) -
     """Return the verdict on one question, without its prerequisites."""
     if question.verdict is not None:
         return Verdict(float(question.verdict), "given")
-    pieces = question.extracted
+    pieces = [rollout.answer] if question.extracted is None else question.extracted
     if question.rule is not None:
         needs_pieces = any(rule.extracted or rule.each for rule in parse_rule(question.rule))
-        if pieces is None and needs_pieces:
+        if question.extracted is None and needs_pieces:
             return missing(
                 f"the rule {question.rule[:60]!r} needs the pieces it is about: give `extracted`"
             )
-        result = check_rule(question.rule, [rollout.answer] if pieces is None else pieces, compat)
+        result = check_rule(question.rule, pieces, compat)
         return Verdict(float(result.ok), result.reason)
-    if question.verifier is None and question.instruction_id is None:
+    criterion = question.verifier or question.instruction_id
+    if criterion is None:
         return missing(f"{NEEDS_JUDGE}: {question.question[:100] or 'a question without text'}")
-    if pieces is None:
-        subjects = [rollout]
-    else:
-        subjects = [
-            rollout.model_copy(update={"response": piece, "reasoning": ""}) for piece in pieces
-        ]
-    if not subjects:
-        return Verdict(0.0, "nothing to check")
+    params = question.kwargs if question.verifier is None else question.params
     # The question holds if all pieces pass; otherwise the first that does not decides.
-    verdicts = [_verify(subject, question, compat) for subject in subjects]
-    return next((verdict for verdict in verdicts if verdict.value != 1), verdicts[0])
-
-
-def _verify(rollout: Rollout, question: BenchQuestion, compat: Compat) -> Verdict:
-    """Return the verdict of the question's verifier or instruction: 1 only for the best value."""
-    if question.verifier is None:
-        return follow_instruction(
-            rollout, str(question.instruction_id), question.kwargs, compat, "strict"
-        )
-    try:
-        criterion = find_verifier(question.verifier)
-        verdict = criterion.verify(
-            rollout, criterion.check_parameters(question.params), compat=compat
-        )
-    except RubrankError as error:
-        return missing(str(error))
-    if verdict.value is None:
-        return verdict
-    return Verdict(float(verdict.value == criterion.domain.high), verdict.reason)
+    verdict = Verdict(0.0, "nothing to check")
+    for piece in pieces:
+        subject = rollout
+        if question.extracted is not None:
+            subject = rollout.model_copy(update={"response": piece, "reasoning": ""})
+        verdict = follow_instruction(subject, criterion, params, compat, "strict")
+        if verdict.value != 1:
+            break
+    return verdict
 
 
 # ---- rules ----------------------------------------------------------------------------------------------------------
@@ -247,15 +215,20 @@ class PieceRule:
     extracted: bool = False
     """`model_` stands before the name: a model has to find the piece first."""
 
-    def read_range(self) -> tuple[int, int]:
-        """Return the first two arguments as numbers, the least and the most. Raises ValueError if they are none."""
+    def check_range(self, count: int, unit: str) -> Holds:
+        """Check a count against the first two arguments, the least and the most. Raises ValueError if they are none."""
         try:
             low, high = map(int, self.arguments[:2])
         except ValueError:
             raise ValueError(
                 f"rule {self.name} needs [least, most]; got {list(self.arguments)}"
             ) from None
-        return low, high
+        return Holds(low <= count <= high, f"{count} {unit}, {low} to {high} required")
+
+    @property
+    def holds_for_nothing(self) -> bool:
+        """Does the rule hold where there is nothing? It does if it forbids something."""
+        return self.negated or self.name == "forbidden_word"
 
 
 @lru_cache(maxsize=1024)
@@ -285,7 +258,7 @@ def _parse_line(line: str) -> PieceRule:
         extracted="model_" in match["prefixes"],
     )
     if name in _RANGE_RULES:
-        rule.read_range()  # raises ValueError if the numbers are wrong
+        rule.check_range(0, "")  # raises ValueError if the numbers are wrong
     return rule
 
 
@@ -315,105 +288,74 @@ def check_rule(source: str, pieces: Sequence[str], compat: Compat) -> Holds:
 def _check_line(rule: PieceRule, pieces: Sequence[str], compat: Compat) -> Holds:
     """Check one line of a rule on the pieces that are not empty."""
     pieces = [piece for piece in pieces if piece.strip()]
+    if not pieces and rule.name != "number":
+        return Holds(rule.holds_for_nothing, f"nothing to check {rule.name} on")
     # These two rules are about all the pieces together.
     if rule.name == "number":
-        low, high = rule.read_range()
-        result = Holds(
-            low <= len(pieces) <= high, f"{len(pieces)} pieces, {low} to {high} required"
-        )
-        return _negate(result) if rule.negated else result
-    if not pieces:
-        return Holds(_holds_without_piece(rule), f"nothing to check {rule.name} on")
-    if rule.name == "starts_with_list":
-        result = _check_starts(pieces, rule.arguments)
-        return _negate(result) if rule.negated else result
-    for number, piece in enumerate(pieces if rule.each else pieces[:1], start=1):
-        result = _check_piece(rule, piece, compat)
-        if not result.ok:
-            return Holds(False, f"piece {number}: {result.reason}" if rule.each else result.reason)
+        results = [rule.check_range(len(pieces), "pieces")]
+    elif rule.name == "starts_with_list":
+        starts = [_fold(start) for start in rule.arguments]
+        begin_so = map(str.startswith, map(_fold, pieces), starts)
+        is_right = len(pieces) == len(starts) and all(begin_so)
+        results = [Holds(is_right, f"{len(pieces)} pieces, that begin with {starts} required")]
+    else:
+        checked = pieces if rule.each else pieces[:1]
+        results = [_check_piece(rule, piece, compat) for piece in checked]
+    for number, result in enumerate(results, start=1):
+        if result.ok == rule.negated:
+            return Holds(
+                False, f"{'not ' * rule.negated}{rule.name}, piece {number}: {result.reason}"
+            )
     return Holds(True, f"{rule.name} holds")
 
 
-def _check_starts(pieces: Sequence[str], starts: Sequence[str]) -> Holds:
-    """Check that there are as many pieces as starts, and that each piece begins with its start."""
-    if len(pieces) != len(starts):
-        return Holds(False, f"{len(pieces)} pieces, {len(starts)} required")
-    for number, (piece, start) in enumerate(zip(pieces, starts, strict=True), start=1):
-        if not _fold(piece).startswith(_fold(start)):
-            return Holds(False, f"piece {number} does not begin with {start!r}")
-    return Holds(True, "the pieces begin as required")
-
-
-def _negate(result: Holds) -> Holds:
-    """Return the result of a rule with `not_` before its name."""
-    return Holds(not result.ok, f"not: {result.reason}")
-
-
-def _holds_without_piece(rule: PieceRule) -> bool:
-    """Does the rule hold where there is nothing? It does if it forbids something."""
-    return rule.negated or rule.name == "forbidden_word"
-
-
 def _check_piece(rule: PieceRule, piece: str, compat: Compat) -> Holds:
-    """Check one piece, with and without the quotation marks around it; it is enough if it passes one way."""
+    """Check one piece without `not_`, with and without the quotation marks around it: it is enough to pass one way."""
     # The public checker takes "None" for "nothing was extracted".
     if compat == "upstream" and "None" in piece and not rule.extracted:
-        return Holds(_holds_without_piece(rule), "the piece holds “None”")
+        return Holds(rule.holds_for_nothing != rule.negated, "the piece holds “None”")
     result = _apply_rule(rule, piece, compat)
     stripped = piece.strip()
     is_quoted = _CLOSING_QUOTES.get(stripped[:1]) == stripped[-1:]
     if not result.ok and is_quoted:
         result = _apply_rule(rule, stripped[1:-1], compat)
-    return _negate(result) if rule.negated else result
+    return result
 
 
 def _apply_rule(rule: PieceRule, piece: str, compat: Compat) -> Holds:
-    """Apply the rule to the piece, without `not_`."""
+    """Apply the rule to the piece as it is."""
     folded = _fold(piece)
+    arguments = [_fold(argument) for argument in rule.arguments]
+    beginning = f"begins with {piece.strip()[:30]!r}"
     if rule.name == "keyword":
-        absent = [word for word in rule.arguments if _fold(word) not in folded]
-        if absent:
-            return Holds(False, f"{absent[0]!r} does not occur")
-        return Holds(True, "all keywords occur")
+        absent = [word for word in arguments if word not in folded]
+        return Holds(not absent, f"{len(absent)} do not occur: {absent[:3]}")
     if rule.name == "forbidden_word":
-        present = [word for word in rule.arguments if _fold(word) in folded]
-        if present:
-            return Holds(False, f"{present[0]!r} occurs")
-        return Holds(True, "no forbidden word occurs")
+        present = [word for word in arguments if word in folded]
+        return Holds(not present, f"{len(present)} occur: {present[:3]}")
     if rule.name == "keyword_num":
-        low, high = rule.read_range()
-        count = sum(_fold(word) in folded for word in rule.arguments[2:])
-        return Holds(low <= count <= high, f"{count} keywords occur, {low} to {high} required")
+        return rule.check_range(sum(word in folded for word in arguments[2:]), "keywords")
     if rule.name == "startswith":
-        start = _fold(rule.arguments[0])
-        return Holds(folded.startswith(start), f"begins with {piece.strip()[:30]!r}")
+        return Holds(folded.startswith(arguments[0]), beginning)
     if rule.name == "endswith":
-        end = _fold(rule.arguments[0])
-        is_right = folded.endswith((end, f"{end}。", f"{end}.", f"{end}?"))
+        is_right = folded.endswith(tuple(arguments[0] + mark for mark in ("", "。", ".", "?")))
         return Holds(is_right, f"ends with {piece.strip()[-30:]!r}")
     if rule.name == "match":
-        whole = _fold(rule.arguments[0])
-        return Holds(folded in (whole, f"{whole}。", f"{whole}."), f"it is {piece.strip()[:60]!r}")
+        return Holds(folded in [arguments[0] + mark for mark in ("", "。", ".")], beginning)
     if rule.name == "length":
-        low, high = rule.read_range()
         count = len(piece) if compat == "upstream" else len(Text(piece).characters)
-        return Holds(low <= count <= high, f"{count} characters, {low} to {high} required")
+        return rule.check_range(count, "characters")
     if rule.name == "length_word":
-        low, high = rule.read_range()
         count = len(piece.split()) if compat == "upstream" else len(Text(piece).words)
-        return Holds(low <= count <= high, f"{count} words, {low} to {high} required")
+        return rule.check_range(count, "words")
     if rule.name == "Json":
         return _check_json(piece, rule.arguments)
     # The rule is constraint_punc.
-    allowed = set("".join(_fold(argument) for argument in rule.arguments))
-    other_marks: set[str] = set()
-    for char in folded:
-        is_mark = char in _PUNCTUATION or unicodedata.category(char).startswith("P")
-        if is_mark and char not in allowed:
-            other_marks.add(char)
-    if other_marks:
-        return Holds(False, f"other punctuation: {' '.join(sorted(other_marks)[:10])}")
-    return Holds(True, "no other punctuation")
+    marks = [
+        char for char in folded if char in _PUNCTUATION or unicodedata.category(char)[0] == "P"
+    ]
+    other_marks = sorted(set(marks) - set("".join(arguments)))
+    return Holds(not other_marks, f"other punctuation: {' '.join(other_marks[:10])}")
 
 
 def _check_json(piece: str, keys: Sequence[str]) -> Holds:
