@@ -189,7 +189,9 @@ def test_every_line_of_the_table_is_of_a_verifier():
     for module in pkgutil.iter_modules(rubrank.verifiers.__path__):
         importlib.import_module(f"rubrank.verifiers.{module.name}")
 
-    ours = {name for name, claim in CLAIMS.items() if claim.__module__.startswith("rubrank.")}  # docs add their own
+    # The table is registered by partial functions; the documentation adds claims of its own.
+    modules = {name: getattr(claim, "func", claim).__module__ for name, claim in CLAIMS.items()}
+    ours = {name for name, module in modules.items() if module.startswith("rubrank.")}
     assert len(ours) > 20
     assert ours <= set(VERIFIERS)
 

@@ -7,7 +7,7 @@ text occurs or not. Claims about the same thing are compared:
     >>> compare_claims(claims_of_criteria)[0].message
     'words: “short” asks for at most 50, “long” for at least 100'
 
-The tables at the end hold the claims of the library's verifiers. A verifier of your own adds its claims with
+Most claims of the library's verifiers are lines of claims.tsv. A verifier of your own adds its claims with
 
     @claims("MyWordLimit")
     def claim_words(params):
@@ -23,6 +23,8 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from importlib.resources import files
 from itertools import combinations, product
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -102,17 +104,13 @@ def claims(*verifiers: str) -> Callable[[ClaimFunction], ClaimFunction]:
     return register
 
 
-def list_claims(verifier: str, params: Params) -> list[Claim]:
-    """Return the claims of a verifier with these parameters; none if nothing is registered for it."""
-    if verifier not in CLAIMS:
+def list_claims(criterion: Criterion) -> list[Claim]:
+    """Return the claims of a criterion's verifier; none if nothing is registered for it."""
+    verifier = criterion.decided_by
+    if verifier.name not in CLAIMS:
         return []
-    return list(CLAIMS[verifier](params))
-
-
-def resolve_params(criterion: Criterion) -> dict[str, Any]:
-    """Return the criterion's parameters as its verifier gets them, including defaults."""
-    params = criterion.decided_by.check_parameters(dict(criterion.params))
-    return {name: getattr(params, name) for name in type(params).model_fields}
+    params = verifier.check_parameters(dict(criterion.params))
+    return list(CLAIMS[verifier.name](dict(params)))
 
 
 # -------------------------------------------------------------------------------------------------- contradictions
@@ -131,9 +129,7 @@ def find_contradictions(criteria: Iterable[Criterion]) -> tuple[Contradiction, .
     named_claims: list[NamedClaim] = []
     for criterion in criteria:
         if not criterion.judged and criterion.direction == "higher":
-            verifier = criterion.decided_by.name
-            for claim in list_claims(verifier, resolve_params(criterion)):
-                named_claims.append((criterion.name, claim))
+            named_claims += [(criterion.name, claim) for claim in list_claims(criterion)]
     return compare_claims(named_claims)
 
 
@@ -211,13 +207,8 @@ def _is_forbidden(text: str, lacks: Lacks) -> bool:
 # -------------------------------------------------------------------------------------- functions that make claims
 
 
-def make_interval(quantity: str, relation: str | None, count: float | None) -> Interval | None:
-    """Return the whole numbers that a relation allows, such as "at least" 3; None without a relation or a count.
-
-    An unknown relation allows every number.
-    """
-    if relation is None or count is None:
-        return None
+def make_interval(quantity: str, relation: str, count: float) -> Interval:
+    """Return the whole numbers that a relation allows, such as "at least" 3; all for an unknown relation."""
     slack = max(1.0, round(_AROUND * count))
     bounds = {
         "at least": (count, math.inf),
@@ -231,134 +222,164 @@ def make_interval(quantity: str, relation: str | None, count: float | None) -> I
     return Interval(quantity, low, high)
 
 
-def claim_relation(quantity: str, relation: str | None, count: float | None) -> list[Claim]:
-    """Return the interval of `make_interval` as a list of claims; empty without a relation or a count."""
-    interval = make_interval(quantity, relation, count)
-    return [] if interval is None else [interval]
-
-
 def claim_count(quantity: str, params: Params) -> list[Claim]:
     """Return the interval that the parameters of a counting verifier give: relation and count, or low and high."""
     if params.get("low") is not None or params.get("high") is not None:
         low = 0 if params.get("low") is None else params["low"]
         high = math.inf if params.get("high") is None else params["high"]
         return [Interval(quantity, low, high)]
-    return claim_relation(quantity, params.get("relation"), params.get("count"))
+    if params.get("relation") is None or params.get("count") is None:
+        return []
+    return [make_interval(quantity, params["relation"], params["count"])]
 
 
-def claim_word(text: str, low: float = 0, high: float = math.inf) -> Iterator[Claim]:
-    """Claim that a word occurs `low` to `high` times.
+def claim_words(
+    words: str | Iterable[str], low: float = 0, high: float = math.inf
+) -> Iterator[Claim]:
+    """Claim that each of the words occurs `low` to `high` times.
 
     The interval is compared with other counts of the same word. The text is compared with other texts: a phrase that
     must occur may contain a word that must not.
     """
-    text = text.strip()
-    yield Interval(f"occurrences of “{text.casefold()}”", low, high)
-    if low > 0:
-        yield Contains(text)
-    elif high == 0:
-        yield Lacks(text, is_word=True)
+    for text in [words] if isinstance(words, str) else words:
+        text = text.strip()
+        yield Interval(f"occurrences of “{text.casefold()}”", low, high)
+        if low > 0:
+            yield Contains(text)
+        elif high == 0:
+            yield Lacks(text, is_word=True)
 
 
-def claim_single_value(what: str, value: str) -> list[Claim]:
-    """Claim that `what` has this value and no other."""
-    return [OneOf(what, frozenset([value]))]
-
-
-def _claim_text(text: str | None) -> list[Claim]:
-    """Claim that a text occurs; nothing without a text."""
-    return [Contains(text)] if text else []
-
-
-def claim_text_at(what: str, text: str) -> list[Claim]:
-    """Claim that a text stands at one place, such as the first word, and so that it occurs."""
-    return [*claim_single_value(what, text.strip().casefold()), Contains(text)]
-
-
-def _claim_each_word(
-    words: Iterable[str], low: float = 0, high: float = math.inf
-) -> Iterator[Claim]:
-    """Claim that each of the words occurs `low` to `high` times."""
-    for text in words:
-        yield from claim_word(text, low, high)
-
-
-def _claim_occurrences(
-    words: Iterable[str], relation: str | None, count: float | None
-) -> Iterator[Claim]:
-    """Claim that each word occurs so often, such as "at least" 2 times."""
-    interval = make_interval("occurrences", relation, count)
-    if interval is not None:
-        yield from _claim_each_word(words, interval.low, interval.high)
-
-
-# ------------------------------------------------------------------ verifiers whose claims take more than one line
+# ------------------------------------------------------------------------------ verifiers whose claims are in a table
 #
 # Verifiers with a colon in their names are those of public benchmarks (IFEval, IFBench, IF-RLVR), with the parameters
 # that these have. The others are the library's own.
 
 
-@claims("length_constraints:nth_paragraph_first_word")
-def _claim_nth_paragraph(params: Params) -> Iterator[Claim]:
-    total = params["num_paragraphs"]
-    number = params["nth_paragraph"]
-    yield Interval("paragraphs", total, total)
-    # Paragraph 3 of 2 is an empty interval, which `compare_claims` reports as impossible.
-    yield Interval(f"paragraphs (number {number} is required)", number, total)
-    yield from claim_text_at(f"first word of paragraph {number}", params["first_word"])
+def _list_row_claims(row: Sequence[str], params: Params) -> Iterator[Claim]:
+    """Yield the claims of a line of claims.tsv, which describes the kinds and their columns."""
+    kind, subject, *columns = row
+    values = [_read_column(column, params) for column in columns]
+    # Letters and words are compared in lower case.
+    folded = {
+        name: value.casefold() if isinstance(value, str) else value
+        for name, value in params.items()
+    }
+    quantity = subject.format(**folded)
+    if kind == "count":
+        yield from claim_count(quantity, params)
+    elif kind == "relation":
+        if None not in values:
+            yield make_interval(quantity, *values)
+    elif kind == "range":
+        yield Interval(quantity, *values)
+    elif kind == "words":
+        yield from claim_words(params[subject], *values)
+    elif kind == "frequency":
+        interval = make_interval("occurrences", values[0] or "exactly", values[1])
+        yield from claim_words(params[subject], interval.low, interval.high)
+    elif kind == "text" and params[subject]:
+        yield Contains(params[subject])
+    elif kind == "at":
+        yield OneOf(quantity, frozenset([values[0].strip().casefold()]))
+        yield Contains(values[0])
+    elif kind == "value":
+        yield OneOf(quantity, frozenset(values))
+    elif kind == "lacks":
+        yield Lacks(subject)
+
+
+def _read_column(column: str, params: Params) -> Any:
+    """Return the number or the text (after "=") in a column of claims.tsv, or the parameter that it names."""
+    if column.isdigit():
+        return int(column)
+    return column[1:] if column.startswith("=") else params[column]
+
+
+def _register_table() -> None:
+    """Register the claims of claims.tsv."""
+    rows_of_verifier: dict[str, list[list[str]]] = {}
+    text = (files("rubrank.rubrics") / "claims.tsv").read_text(encoding="utf-8")
+    for line in text.split("\n"):
+        if line and not line.startswith("#"):
+            verifier, *row = line.split("\t")
+            rows_of_verifier.setdefault(verifier, []).append(row)
+    for verifier, rows in rows_of_verifier.items():
+        CLAIMS[verifier] = partial(_list_table_claims, rows)
+
+
+def _list_table_claims(rows: Sequence[Sequence[str]], params: Params) -> Iterator[Claim]:
+    """Yield the claims of all lines of a verifier."""
+    for row in rows:
+        yield from _list_row_claims(row, params)
+
+
+_register_table()
+
+# ------------------------------------------------------------------------------- verifiers whose claims have conditions
+
+
+@claims("ParagraphCount")
+def _claim_paragraph_count(params: Params) -> list[Claim]:
+    separator = params["separator"]
+    return claim_count(f"parts between {separator}" if separator else "paragraphs", params)
 
 
 @claims("BulletCount")
 def _claim_bullet_count(params: Params) -> list[Claim]:
     # `kind` and `nested` decide which items are counted. Counts of different items are not compared.
     names = {"bullet": "bullets", "numbered": "numbered items", "any": "list items"}
-    quantity = names[params.get("kind", "bullet")]
-    if not params.get("nested", True):
-        quantity += " that are not nested"
-    return claim_count(quantity, params)
+    quantity = names[params["kind"]]
+    return claim_count(quantity if params["nested"] else f"{quantity} that are not nested", params)
 
 
 @claims("HighlightCount")
 def _claim_highlight_count(params: Params) -> list[Claim]:
-    kind = params.get("kind")
+    kind = params["kind"]
     return claim_count("highlights" if kind == "any" else f"highlights ({kind})", params)
 
 
-@claims("count:keywords_multiple")
-def _claim_keywords_multiple(params: Params) -> Iterator[Claim]:
-    # The instruction of IFBench: keyword1 once, keyword2 twice, keyword3 three times, keyword4 five, keyword5 seven.
-    for number, times in enumerate((1, 2, 3, 5, 7), start=1):
-        yield from claim_word(params[f"keyword{number}"], times, times)
+@claims("detectable_format:title")
+def _claim_title(params: Params) -> Iterator[Claim]:
+    if params["lang"] == "en":
+        yield Contains("<<")
+
+
+@claims("FormatRequirement")
+def _claim_format(params: Params) -> Iterator[Claim]:
+    if params["format"] and params["only"]:
+        yield OneOf("format of the whole answer", frozenset([str(params["format"])]))
+
+
+@claims("Keyword")
+def _claim_keyword(params: Params) -> Iterator[Claim]:
+    if params["need"] == "all" or len(params["keywords"]) == 1:
+        interval = make_interval("occurrences", params["relation"], params["count"])
+        yield from claim_words(params["keywords"], interval.low, interval.high)
 
 
 @claims("ForbiddenContent")
 def _claim_forbidden_content(params: Params) -> Iterator[Claim]:
-    for forbidden in params.get("words", ()):
-        if params.get("whole_words", True):
-            yield from claim_word(forbidden, high=0)
-        else:
-            yield Lacks(forbidden)
-    yield from map(Lacks, params.get("characters", ""))
-
-
-@claims("keywords:letter_frequency", "letters:letter_counting2")
-def _claim_letter_relation(params: Params) -> list[Claim]:
-    quantity = f"letters “{params['letter'].casefold()}”"
-    return claim_relation(quantity, params["let_relation"], params["let_frequency"])
+    if params["whole_words"]:
+        yield from claim_words(params["words"], high=0)
+    else:
+        yield from map(Lacks, params["words"])
+    yield from map(Lacks, params["characters"])
 
 
 @claims("LetterFrequency")
 def _claim_letter_frequency(params: Params) -> list[Claim]:
-    if params.get("case_sensitive"):
+    if params["case_sensitive"]:
         return claim_count(f"letters “{params['letter']}” in this case", params)
     return claim_count(f"letters “{params['letter'].casefold()}”", params)
 
 
 @claims("CaseFormat")
 def _claim_case(params: Params) -> Iterator[Claim]:
-    if params.get("scope", "text") == "text":
+    if params["scope"] == "text":
         names = {"upper": "capitals", "lower": "small letters"}
-        yield from claim_single_value("case", names.get(params["case"], f"{params['case']} case"))
+        case = names.get(params["case"], f"{params['case']} case")
+        yield OneOf("case", frozenset([case]))
         if params["case"] == "lower":
             yield Interval("words in capitals", 0, 0)
 
@@ -379,128 +400,5 @@ def _claim_language(params: Params) -> Iterator[Claim]:
 def _claim_ifbench_item(params: Params) -> Iterator[Claim]:
     from rubrank.rubrics.public import make_ifeval_criteria
 
-    for criterion in make_ifeval_criteria(params["instruction_id_list"], params.get("kwargs")):
-        yield from list_claims(criterion.decided_by.name, resolve_params(criterion))
-
-
-# ------------------------------------------------------------------------- verifiers whose claims fit on one line
-
-_LENGTH_CLAIMS: dict[str, ClaimFunction] = {
-    "length_constraints:number_words": lambda params: claim_relation(
-        "words", params["relation"], params["num_words"]
-    ),
-    "WordCount": lambda params: claim_count(str(params.get("unit", "words")), params),
-    "count:word_count_range": lambda params: [
-        Interval("words", params["min_words"], params["max_words"])
-    ],
-    # N different words are at least N words.
-    "count:unique_word_count": lambda params: [Interval("words", params["N"])],
-    "length_constraints:number_sentences": lambda params: claim_relation(
-        "sentences", params["relation"], params["num_sentences"]
-    ),
-    "SentenceCount": lambda params: claim_count("sentences", params),
-    "length_constraints:number_paragraphs": lambda params: claim_relation(
-        "parts between ***", "exactly", params["num_paragraphs"]
-    ),
-    "ParagraphCount": lambda params: claim_count(
-        f"parts between {params['separator']}" if params.get("separator") else "paragraphs", params
-    ),
-    # Which entries are counted depends on the parameters, so only equal ones are compared.
-    "EntryCount": lambda params: claim_count(
-        f"entries ({params.get('entries')}, {params.get('separator')}, {params.get('nested')})",
-        params,
-    ),
-}
-_FORMAT_CLAIMS: dict[str, ClaimFunction] = {
-    "detectable_format:number_bullet_lists": lambda params: claim_relation(
-        "bullets", "exactly", params["num_bullets"]
-    ),
-    "detectable_format:number_highlighted_sections": lambda params: claim_relation(
-        "highlights", "at least", params["num_highlights"]
-    ),
-    "detectable_content:number_placeholders": lambda params: claim_relation(
-        "placeholders", "at least", params["num_placeholders"]
-    ),
-    "detectable_format:multiple_sections": lambda params: [
-        *claim_relation(
-            f"sections “{params['section_spliter']}”", "at least", params["num_sections"]
-        ),
-        Contains(params["section_spliter"]),
-    ],
-    "detectable_content:postscript": lambda params: _claim_text(params["postscript_marker"]),
-    "detectable_format:title": lambda params: _claim_text(
-        "<<" if params.get("lang") == "en" else None
-    ),
-    "combination:repeat_prompt": lambda params: _claim_text(params["prompt_to_repeat"]),
-    "copy:copy": lambda params: _claim_text(params["prompt_to_repeat"]),
-    "copy:copying_simple": lambda params: _claim_text(params["prompt_to_repeat"]),
-    "copy:copying_multiple": lambda params: _claim_text(params["prompt_to_repeat"]),
-    "PromptRepeat": lambda params: _claim_text(params.get("prompt")),
-    "TitleFormat": lambda params: _claim_text(params.get("title")),
-    "Postscript": lambda params: _claim_text(params.get("marker")),
-    "FormatRequirement": lambda params: (
-        claim_single_value("format of the whole answer", str(params["format"]))
-        if params.get("format") and params.get("only")
-        else []
-    ),
-    "detectable_format:json_format": lambda params: claim_single_value(
-        "format of the whole answer", "json"
-    ),
-    "startend:end_checker": lambda params: _claim_text(params["end_phrase"]),
-    "first_word:first_word_answer": lambda params: claim_text_at(
-        "first word", params["first_word"]
-    ),
-    "last_word:last_word_answer": lambda params: claim_text_at("last word", params["last_word"]),
-}
-_WORD_CLAIMS: dict[str, ClaimFunction] = {
-    "keywords:existence": lambda params: _claim_each_word(params["keywords"], low=1),
-    "keywords:forbidden_words": lambda params: _claim_each_word(params["forbidden_words"], high=0),
-    "keywords:exclude_word_harder": lambda params: claim_word(params["keyword"], high=0),
-    "keywords:word_once": lambda params: claim_word(params["keyword"], low=1, high=1),
-    "keywords:keyword_specific_position": lambda params: claim_word(params["keyword"], low=1),
-    "words:keywords_specific_position": lambda params: claim_word(params["keyword"], low=1),
-    "keywords:frequency": lambda params: _claim_occurrences(
-        [params["keyword"]], params["relation"] or "exactly", params["frequency"]
-    ),
-    "keywords:word_count_different_numbers": lambda params: _claim_occurrences(
-        [params["keyword"]], params["relation"] or "exactly", params["frequency"]
-    ),
-    "sentence:keyword": lambda params: [
-        *claim_word(params["word"], low=1),
-        Interval("sentences", params["N"]),
-    ],
-    "Keyword": lambda params: (
-        _claim_occurrences(
-            params["keywords"], params.get("relation", "at least"), params.get("count", 1)
-        )
-        if params.get("need", "all") == "all" or len(params["keywords"]) == 1
-        else []
-    ),
-    "DictionRequirement": lambda params: [
-        *_claim_each_word(params.get("use", ()), low=1),
-        *_claim_each_word(params.get("avoid", ()), high=0),
-    ],
-    "letters:letter_counting": lambda params: claim_relation(
-        "letters", params["relation"], params["N"]
-    ),
-    "punctuation:no_comma": lambda params: [Lacks(",")],
-    "punctuation:punctuation_dot": lambda params: [Lacks(".")],
-    "punctuation:punctuation_exclamation": lambda params: [Lacks("!")],
-    "format:no_whitespace": lambda params: [Lacks(" "), Interval("paragraphs", 0, 1)],
-}
-_CASE_AND_LANGUAGE_CLAIMS: dict[str, ClaimFunction] = {
-    "change_case:english_capital": lambda params: [
-        *claim_single_value("case", "capitals"),
-        *claim_single_value("language", params.get("lang", "en")),
-    ],
-    "change_case:english_lowercase": lambda params: [
-        *claim_single_value("case", "small letters"),
-        *claim_single_value("language", params.get("lang", "en")),
-        Interval("words in capitals", 0, 0),
-    ],
-    "change_case:capital_word_frequency": lambda params: claim_relation(
-        "words in capitals", params["capital_relation"], params["capital_frequency"]
-    ),
-    "format:title_case": lambda params: claim_single_value("case", "title case"),
-}
-CLAIMS.update(_LENGTH_CLAIMS | _FORMAT_CLAIMS | _WORD_CLAIMS | _CASE_AND_LANGUAGE_CLAIMS)
+    for criterion in make_ifeval_criteria(params["instruction_id_list"], params["kwargs"]):
+        yield from list_claims(criterion)
