@@ -25,7 +25,6 @@ from rubrank.verifiers.shared.numerals import (
     ENGLISH_FRACTION,
     HAN,
     HAN_DIGITS,
-    HAN_SCALES,
     SINO_KOREAN,
     read_english,
     read_english_fraction,
@@ -306,12 +305,7 @@ def _read_scale(name: str | None) -> float:
     """Return the factor of a scale: "million" or 百万 → 1e6; 1 without one."""
     if not name:
         return 1.0
-    if name.lower() in _read_scale_words():
-        return _read_scale_words()[name.lower()]
-    value = 1.0
-    for char in name[:8]:
-        value *= HAN_SCALES.get(char, 1)
-    return value
+    return _read_scale_words().get(name.lower()) or read_korean(name) or read_han(name)
 
 
 def _add_unit(value: float, match: re.Match[str], text: str) -> Number:

@@ -22,11 +22,12 @@ import re
 from functools import cache
 from typing import NamedTuple
 
-from rubrank._plain import word_list, word_set
+from rubrank._plain import word_set
 from rubrank.verifiers.shared.language import detect_language
 from rubrank.verifiers.shared.negation import mask_expressions
+from rubrank.verifiers.shared.numerals import read_numerals
 from rubrank.verifiers.shared.statements import is_denied
-from rubrank.verifiers.shared.word_tables import read_table, write_pattern
+from rubrank.verifiers.shared.word_tables import write_pattern
 from rubrank.verifiers.truth.dates import find_dates, read_dates
 from rubrank.verifiers.truth.surroundings import (
     UNITS,
@@ -428,15 +429,8 @@ def is_spaced(char: str) -> bool:
 @cache
 def _read_number_words(language: str) -> dict[str, str]:
     """Return English number words and those of another language, without accents, with their digits: "ctyrmi": "4"."""
-    english = word_list("""
-        zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
-        seventeen eighteen nineteen twenty
-    """)
-    words = {word: str(value) for value, word in enumerate(english)}
-    for code, value, row in read_table("numerals"):
-        if code == language and value.isdigit():
-            words |= {fold_accents(word): value for word in row.split()}
-    return words
+    words = read_numerals("en") | read_numerals(language)
+    return {fold_accents(word): value for word, value in words.items() if value.isdigit()}
 
 
 def _list_words(text: str, language: str = "") -> list[str]:
