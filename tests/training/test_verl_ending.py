@@ -90,13 +90,13 @@ def judges(judge, **policy):
     return {"judges": [one], **policy}
 
 
-def check_checkpoint(folder: Path, step: int, *, rubrank: bool = True) -> None:
+def check_checkpoint(folder: Path, step: int) -> None:
     """There is one, and it has the updates that its name says."""
     assert [one.name for one in folder.glob("global_step_*")] == [f"global_step_{step}"]
     assert (folder / "latest_checkpointed_iteration.txt").read_text() == str(step)
     assert (folder / f"global_step_{step}" / "actor" / verl_fit.UPDATES).read_text() == str(step)
     assert (folder / f"global_step_{step}" / "data.pt").is_file()
-    assert (folder / f"global_step_{step}" / "rubrank.json").is_file() == rubrank
+    assert (folder / f"global_step_{step}" / "rubrank.json").is_file()
 
 
 def check_whole(runs: list[Fit], records: Path | None, before: int = 0) -> list[list[int]]:
@@ -117,9 +117,9 @@ def check_whole(runs: list[Fit], records: Path | None, before: int = 0) -> list[
     return [sorted({row.number for rows in groups.values() for row in rows}) for groups in steps]
 
 
-def run(config, policy: Path, folder: Path, monkeypatch, found: Fit | None = None, **more) -> Fit:
+def run(config, policy: Path, folder: Path, monkeypatch, found: Fit | None = None) -> Fit:
     with monkeypatch.context() as patch:
-        return fitted(config, Talker(policy), folder, patch, found, **more)
+        return fitted(config, Talker(policy), folder, patch, found)
 
 
 def test_a_run_that_stops_and_goes_on(policy, tmp_path, monkeypatch, judge):
@@ -185,28 +185,6 @@ def test_an_asynchronous_run_loses_no_prompt(policy, tmp_path, monkeypatch, judg
     assert len(trained) == len(set(trained)) == 8
     left = set(range(2 * (done + 2))) - set(trained[: 2 * done])  # of what the first run had taken from its loader
     assert left <= judge.numbers
-
-
-def test_the_older_trainer(policy, tmp_path, monkeypatch, judge):
-    """By rubrank's runner; records of this trainer have no step."""
-    from rubrank.training.frameworks.verl.ray_trainer import OlderRunner
-
-    overrides = [*dataset(tmp_path), *with_manager("RubricBarrier"), "trainer.use_v1=false", *ALONE]
-    section = {"rubric": RUBRIC, "judges": judges(judge, on_outage="stop"), "timeout": 600}
-    first = Fit()
-    config = fit_config(policy, tmp_path, *overrides, **section)
-    with pytest.raises(JudgeOutage, match="has not answered for") as caught:
-        run(config, policy, tmp_path, monkeypatch, first, older=OlderRunner)
-    assert caught.value.__notes__[0].startswith(f"Saved {tmp_path}/checkpoints/global_step_1: ")
-    check_checkpoint(tmp_path / "checkpoints", 1, rubrank=False)
-    judge.answers(10**9)
-    config = fit_config(policy, tmp_path, *overrides, **section)
-    second = run(config, policy, tmp_path, monkeypatch, older=OlderRunner)
-    assert second.workers.before == 1
-    steps = [found.groups(step) for found in (first, second) for step in range(len(found.steps))]
-    assert [sorted({row.number for rows in one.values() for row in rows}) for one in steps] == [[0, 1], [2, 3], [4, 5]]
-    for rows in (rows for groups in steps for rows in groups.values()):
-        assert [row.reward for row in rows] == pytest.approx(fused(rows), **SINGLE)
 
 
 def command(spec: str) -> None:

@@ -70,17 +70,14 @@ def check_advantages(found: Fit) -> None:
         assert sorted(reached) == pytest.approx(sorted(own + padding), abs=1e-3)
 
 
-def check_records(found: Fit, path: Path, *, steps: bool = True) -> None:
-    """One for each group that was trained on, with the rewards that it got; none of what was validated.
-
-    steps: does the trainer say its step?
-    """
+def check_records(found: Fit, path: Path) -> None:
+    """One for each group that was trained on, with the rewards that it got; none of what was validated."""
     records = list(read_records(path))
     trained = {uid: (step, rows) for step in range(len(found.steps)) for uid, rows in found.groups(step).items()}
     assert sorted(one.group.partition("/")[2] for one in records) == sorted(trained)
     for record in records:
         step, rows = trained[record.group.partition("/")[2]]
-        assert record.step == (step + 1 if steps else 0)
+        assert record.step == step + 1
         told = dict(zip(record.responses, record.reward, strict=True))
         assert told == pytest.approx({row.text: row.reward for row in rows}, **SINGLE)
         assert record.metadata["mode"] == "train"
@@ -149,15 +146,3 @@ def counted(name: str, rows: list[Row], tokens: dict[str, tuple[int, int]]) -> G
     counts = [dict(zip(("reasoning", "answer"), tokens[row.text], strict=True)) for row in rows]
     said = [Rollout(prompt="p", response=row.text, token_counts=n) for row, n in zip(rows, counts, strict=True)]
     return Group(id=name, rollouts=tuple(said))
-
-
-def test_the_older_trainer(policy, tmp_path, monkeypatch):
-    """`RayPPOTrainer` has no TransferQueue: the barrier fuses, and held-out rows say themselves that they are."""
-    records = tmp_path / "records.jsonl"
-    overrides = [*dataset(tmp_path), *with_manager("RubricBarrier"), "trainer.use_v1=false", "reward.num_workers=3"]
-    config = fit_config(policy, tmp_path, *overrides, rubric=RUBRIC, records=str(records), timeout=600)
-    found = fitted(config, Talker(policy), tmp_path, monkeypatch)
-    check_rewards(found, [[4, 4]] * 3)
-    check_advantages(found)
-    check_records(found, records, steps=False)
-    check_validation(found, times=4)

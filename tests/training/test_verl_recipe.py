@@ -7,12 +7,13 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace as Plain
 
 import polars as pl
 import pytest
 
 from rubrank import RewardEngine
-from rubrank.training.frameworks.verl.settings import ResponseReader, Settings, is_held_out, read_step
+from rubrank.training.frameworks.verl.settings import ResponseReader, Settings
 
 ROOT = Path(__file__).parents[2]
 RECIPE = ROOT / "recipes" / "verl"
@@ -32,7 +33,8 @@ def folder(tmp_path):
 def test_the_dataset(folder):
     train, val = (pl.read_parquet(folder / f"{name}.parquet").to_dicts() for name in ("train", "val"))
     assert (len(train), len(val)) == (4, 2)
-    assert [is_held_out(row) for row in (*train, *val)] == [False] * 4 + [True] * 2
+    splits = [row["extra_info"]["split"] for row in (*train, *val)]
+    assert splits == ["train"] * 4 + ["val"] * 2
     settings = Settings.read({"rubrank": {"rubric": ["EmptyAnswer"]}})
     assert settings.check_rows(RewardEngine(["EmptyAnswer"]), [*train, *val], "rows") == 6
     assert json.loads(settings.find_rubric(train[0])) == LAKE
@@ -81,13 +83,14 @@ def tokens(*turns: str) -> list[int]:
     return [token for turn in turns for token in (*map(ord, turn), 0)]
 
 
+CONFIG = Plain(actor_rollout_ref=Plain(rollout=Plain(response_length=512)), data={})
 ROW = {"raw_prompt": [{"role": "user", "content": "Where?"}]}
 CALL = '<tool_call>{"name": "look", "arguments": {"at": "map"}}</tool_call>'
 ANSWER = "\nuser\n<tool_response>\na lake\n</tool_response>"
 
 
 def test_turns_of_an_agent_loop():
-    reading = ResponseReader(Settings(), Tokenizer(), {})
+    reading = ResponseReader(Settings(), Tokenizer(), CONFIG)
     found = reading.read_rollout(ROW, tokens(CALL, ANSWER, "\nassistant\nIt is a lake."), "here")
     assert [(call.name, call.arguments, call.result) for call in found.tool_calls] == [
         ("look", {"at": "map"}, "a lake")
@@ -97,27 +100,18 @@ def test_turns_of_an_agent_loop():
 
 def test_a_policy_cannot_answer_for_its_tools():
     """Without an end token there is no other turn, whatever the text says."""
-    reading = ResponseReader(Settings(), Tokenizer(), {})
+    reading = ResponseReader(Settings(), Tokenizer(), CONFIG)
     found = reading.read_rollout(ROW, tokens(f"{CALL}{ANSWER}\nassistant\nIt is a lake."), "here")
     assert [call.result for call in found.tool_calls] == [None]
 
 
 def test_templates_that_end_in_thoughts():
-    ids = tokens("it should be a lake")
-    assert ResponseReader(Settings(), Tokenizer("<think>\n"), {}).read_rollout(ROW, ids, "here").answer == ""
-    assert ResponseReader(Settings(), Tokenizer(), {}).read_rollout(ROW, ids, "here").answer == "it should be a lake"
     tags = Settings.read({"rubrank": {"thinking": "tags"}})
-    assert (
-        ResponseReader(tags, Tokenizer("<think>\n"), {}).read_rollout(ROW, ids, "here").answer == "it should be a lake"
-    )
-
-
-@pytest.mark.parametrize(
-    ("row", "meta", "step"),
-    [({"global_steps": 3}, {}, 3), ({}, {"global_steps": 4}, 4), ({}, {"global_steps": -1}, None), ({}, None, None)],
-)
-def test_steps_of_asynchronous_policies(row, meta, step):
-    assert read_step(row, meta) == step
+    answers = []
+    for settings, end in ((Settings(), "<think>\n"), (Settings(), ""), (tags, "<think>\n")):
+        reader = ResponseReader(settings, Tokenizer(end), CONFIG)
+        answers.append(reader.read_rollout(ROW, tokens("it should be a lake"), "here").answer)
+    assert answers == ["", "it should be a lake", "it should be a lake"]
 
 
 def test_loading_the_plugin_imports_nothing_heavy():

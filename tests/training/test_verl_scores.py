@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 from judged import judges_at, server_module
 
-from rubrank import Gate
 from rubrank.errors import InvalidInput, JudgeOutage, JudgingFailed
 from rubrank.judges.judge import Retry
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.training.engine import RewardEngine, fill_unknown
-from rubrank.training.frameworks.verl.scores import SingleGrader, pack_scores, unpack_groups
+from rubrank.training.frameworks.verl.scores import SingleScorer, pack_scores, unpack_groups
 
 RUBRIC = [
     "EmptyAnswer",
@@ -39,8 +38,8 @@ def texts_of(engine, some):
 
 
 def packed_one(engine, group):
-    alone = [Group(id=f"{i}", rollouts=(r,), rubric=group.rubric) for i, r in enumerate(group.rollouts)]
-    return pack_scores(asyncio.run(engine.ask(engine.decide(alone), alone)))
+    alone = [Group(id="alone", rollouts=(rollout,), rubric=group.rubric) for rollout in group.rollouts]
+    return [pack_scores(asyncio.run(engine.ask(engine.decide([one]), [one]))) for one in alone]
 
 
 @pytest.mark.parametrize("own", [None, OWN, json.dumps(OWN)])
@@ -114,54 +113,13 @@ def run(main):
     return asyncio.run(asyncio.wait_for(main, 30))
 
 
-class Counting(RewardEngine):
-    def __init__(self, *given, **named):
-        super().__init__(*given, **named)
-        self.sizes = []
-
-    def decide(self, some):
-        self.sizes.append(len(some))
-        return super().decide(some)
-
-
-def alone(text, rubric=None):
-    return Group(id="alone", rollouts=(Rollout(prompt="p", response=text),), rubric=rubric)
-
-
-def test_those_who_come_together_are_graded_together():
+def test_rollouts_are_scored_by_themselves():
     async def main():
-        engine = Counting(RUBRIC, "weighted-mean+", gate=Gate(lift=0))
-        grading = SingleGrader(engine)
-        found = await asyncio.gather(*(grading.grade(alone(text)) for text in SAID[0]))
+        scorer = SingleScorer(RewardEngine(RUBRIC))
+        found = await asyncio.gather(*(scorer.score(Rollout(prompt="p", response=text), None) for text in SAID[0]))
         assert [one.reward for one in found] == pytest.approx([1.0, 2 / 3, 0.0, 0.0])
         assert found[1].scores == {"EmptyAnswer": 1.0, "WordCount": 0.0, "Keyword": 1.0}
         assert json.loads(found[1].text)["scores"] == [1.0, 0.0, 1.0]
-        assert engine.sizes == [4]
-        assert (await grading.grade(alone("moon"))).reward == pytest.approx(2 / 3)  # and it goes on
-        assert engine.sizes == [4, 1]
-
-    run(main())
-
-
-def test_one_that_cannot_be_graded_does_not_take_the_others_along():
-    async def main():
-        grading = SingleGrader(RewardEngine(RUBRIC, "weighted-mean+", gate=Gate(lift=0)))
-        bad = alone("moon", rubric=[{"name": "X", "verifier": "Nobody"}])
-        found = await asyncio.gather(grading.grade(alone("moon")), grading.grade(bad), return_exceptions=True)
-        assert found[0].reward == pytest.approx(2 / 3)
-        assert isinstance(found[1], InvalidInput)
-
-    run(main())
-
-
-def test_who_gives_up_waiting_harms_nobody():
-    async def main():
-        grading = SingleGrader(RewardEngine(RUBRIC, "weighted-mean+", gate=Gate(lift=0)))
-        first = asyncio.create_task(grading.grade(alone("x")))
-        other = asyncio.create_task(grading.grade(alone("moon")))
-        await asyncio.sleep(0)
-        first.cancel()
-        assert (await other).reward == pytest.approx(2 / 3)
 
     run(main())
 
@@ -177,11 +135,10 @@ def test_judges_that_are_away_end_the_run_in_the_trainer_which_can_save_it(polic
         engine = RewardEngine([{"name": "Kind", "question": "Is it kind?"}], judges=judges)
         # more than a few: of few calls that fail, a server's fault with these alone is not told from an outage
         group = Group(id="g", rollouts=tuple(Rollout(prompt="p", response=text) for text in "abcdefgh"))
-        alone = [Group(id="g", rollouts=(rollout,)) for rollout in group.rollouts]
 
         async def main():
-            grading = SingleGrader(engine)
-            return await asyncio.gather(*map(grading.grade, alone))
+            scorer = SingleScorer(engine)
+            return await asyncio.gather(*(scorer.score(rollout, None) for rollout in group.rollouts))
 
         found = asyncio.run(main())
     assert all(math.isnan(one.reward) for one in found)

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from rubrank.errors import InvalidInput, UnknownName
+from rubrank.errors import InvalidInput
 from rubrank.fusion.control.adjustment import attenuate
 from rubrank.training.controls import Control
 from rubrank.training.frameworks.verl.settings import Settings, to_plain_data
@@ -28,7 +28,7 @@ def test_the_engine_that_a_configuration_describes(tmp_path):
         records=str(tmp_path / "r.jsonl"),
         seed=3,
         attributes=["markdown", {"name": "reasoning_length", "attenuate": 0.5, "start": 700}],
-    ).make_engine()
+    ).engine()
     assert engine.rule.name == "rlvr2*focal+"
     assert engine.controls == (Control("markdown"), Control("reasoning_length", attenuate(0.5), 700))
     assert engine.records == tmp_path / "r.jsonl"
@@ -36,7 +36,7 @@ def test_the_engine_that_a_configuration_describes(tmp_path):
 
 def test_a_configuration_without_us():
     assert Settings.read({"trainer": {}}) == Settings()
-    assert settings(rule=None).make_engine().rule.name == "rlvr2+"
+    assert settings(rule=None).engine().rule.name == "rlvr2+"
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_a_configuration_without_us():
     [({"rubrik": "x"}, "rubrik.*Did you mean 'rubric'"), ({"timeouts": 3}, "Did you mean 'timeout'")],
 )
 def test_unknown_keys(section, message):
-    with pytest.raises(UnknownName, match=message):
+    with pytest.raises(InvalidInput, match=message):
         settings(**section)
 
 
@@ -52,7 +52,7 @@ def test_values_are_checked():
     with pytest.raises(InvalidInput, match=r"rubrank in verl's config: .*attenuate"):
         settings(attributes=[{"name": "markdown", "attenuate": 3}])
     with pytest.raises(InvalidInput, match="one that can be imported"):
-        settings(rubric=RUBRIC, imports=["no_such_module_of_verifiers"]).make_engine()
+        settings(rubric=RUBRIC, imports=["no_such_module_of_verifiers"]).engine()
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_instructions_are_a_rubric():
 
 
 def test_a_place_that_is_named():
-    asked = settings(rubric_column="extra_info.asked", columns="tests")
+    asked = settings(rubric_column="extra_info.asked", columns=["tests"])
     assert asked.find_rubric({"rubric": RUBRIC, "extra_info": {"asked": OWN}}) == OWN
     assert {"extra_info", "tests"} < set(asked.row_columns)
     with pytest.raises(InvalidInput, match=r"a place in the row, which has extra_info; got 'extra_info\.asked'"):
@@ -103,13 +103,13 @@ def test_a_row_and_its_rollout():
 
 
 def test_rows_are_checked_before_anything_is_loaded():
-    engine = settings(rubric=RUBRIC).make_engine()
+    engine = settings(rubric=RUBRIC).engine()
     rows = [{"rubric": None}, {"rubric": OWN}, {"rubric": OWN}]
     assert settings().check_rows(engine, rows, "train_dataset") == 3
     with pytest.raises(InvalidInput, match=r"train_dataset, row 2: criterion 'Is it polite\?' must be decided by"):
         settings().check_rows(engine, [{}, {"rubric": ["Is it polite?"]}], "train_dataset")
     with pytest.raises(InvalidInput, match="row 1: rubric must be given"):
-        settings().check_rows(settings().make_engine(), [{}], "train_dataset")
+        settings().check_rows(settings().engine(), [{}], "train_dataset")
 
 
 def test_arrays_become_lists():

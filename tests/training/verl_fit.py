@@ -112,13 +112,7 @@ class Workers:
         self.before = int((Path(local_path) / UPDATES).read_text(encoding="utf-8"))
 
     def compute_log_prob(self, batch: Any) -> Any:
-        """Of every token: minus one. The default trainer passes names of rows in its queue, the older one the rows."""
-        if not hasattr(batch, "partition_id"):
-            from verl.utils import tensordict_utils as tu
-
-            ones = _ones(batch["input_ids"])
-            made = {"log_probs": -ones, "entropy": ones}
-            return tu.get_tensordict(made, non_tensor_dict={"metrics": {"mfu": 0.0}})
+        """Of every token: minus one. The trainer passes names of rows in its queue."""
         import transfer_queue as tq
         from tensordict import TensorDict
 
@@ -128,11 +122,8 @@ class Workers:
         return batch
 
     def update_actor(self, batch: Any) -> Any:
-        from verl.utils import tensordict_utils as tu
-
-        metrics = {"mfu": [0.0], "grad_norm": [1.0]}
         self.updates.append(_advantages(batch))
-        return {"metrics": metrics} if hasattr(batch, "partition_id") else tu.get_tensordict({}, {"metrics": metrics})
+        return {"metrics": {"mfu": [0.0], "grad_norm": [1.0]}}
 
 
 def _ones(ids: Any) -> Any:
@@ -143,8 +134,6 @@ def _ones(ids: Any) -> Any:
 
 def _advantages(batch: Any) -> list[float]:
     """The advantage of every row, at its first token."""
-    if not hasattr(batch, "partition_id"):
-        return [float(row[0]) for row in batch["advantages"].unbind()]
     import transfer_queue as tq
 
     found = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=["advantages"])
@@ -217,21 +206,12 @@ def fit_config(policy: Path, folder: Path, *overrides: str, **section: Any) -> A
     return tiny_verl.config_of(policy, *usual, *overrides, **section)
 
 
-def fitted(
-    config: Any,
-    talker: Talker,
-    folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    found: Fit | None = None,
-    older: type | None = None,
-) -> Fit:
-    """Run verl to its end. found: what to fill, for those who want to look at a run that fails. older: a runner in the
-    place of verl's, for its older trainer."""
+def fitted(config: Any, talker: Talker, folder: Path, monkeypatch: pytest.MonkeyPatch, found: Fit | None = None) -> Fit:
+    """Run verl to its end. found: what to fill, for those who want to look at a run that fails."""
     found = found or Fit()
     monkeypatch.setattr(Servers, "talker", talker, raising=False)
     monkeypatch.setenv("VERL_FILE_LOGGER_PATH", str(folder / "log.jsonl"))
-    default = config.trainer.use_v1
-    runner = _default_runner(found, monkeypatch) if default else _older_runner(found, monkeypatch, older)
+    runner = _mock_runner(found, monkeypatch)
     try:
         runner.run(config)
     finally:
@@ -240,7 +220,7 @@ def fitted(
     return found
 
 
-def _default_runner(found: Fit, monkeypatch: pytest.MonkeyPatch) -> Any:
+def _mock_runner(found: Fit, monkeypatch: pytest.MonkeyPatch) -> Any:
     from verl.trainer.main_ppo import TaskRunnerV1
     from verl.trainer.ppo.v1 import trainer_base as theirs
 
@@ -267,28 +247,6 @@ def _default_runner(found: Fit, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(theirs.PPOTrainer, "_validate", validated)
     monkeypatch.setattr(theirs.PPOTrainer, "fit", fits)
     return _plain(TaskRunnerV1)()
-
-
-def _older_runner(found: Fit, monkeypatch: pytest.MonkeyPatch, runner: type | None) -> Any:
-    import verl.single_controller.ray as controller
-    from verl.trainer import main_ppo_v0
-    from verl.trainer.ppo import ray_trainer as theirs
-
-    monkeypatch.setattr(controller, "RayWorkerGroup", lambda *given, **named: found.workers)
-    monkeypatch.setattr(theirs, "LLMServerManager", Servers)
-    advantage, fit = theirs.compute_advantage, theirs.RayPPOTrainer.fit
-
-    def spied(data: Any, **given: Any) -> Any:
-        found.steps.append(_older_rows(data, found.trainer.tokenizer))
-        return advantage(data, **given)
-
-    def fits(self: Any) -> None:
-        found.trainer = self
-        fit(self)
-
-    monkeypatch.setattr(theirs, "compute_advantage", spied)
-    monkeypatch.setattr(theirs.RayPPOTrainer, "fit", fits)
-    return (runner or _plain(main_ppo_v0.TaskRunner))()
 
 
 def _plain(remote: Any) -> type:
@@ -332,12 +290,6 @@ def _rows(data: Any, keys: Any, tokenizer: Any) -> list[Row]:
         for i in range(len(texts))
         if data.batch["response_mask"][i].any()
     ]
-
-
-def _older_rows(data: Any, tokenizer: Any) -> list[Row]:
-    texts = [tokenizer.decode(ids, skip_special_tokens=True) for ids in data.batch["responses"]]
-    asked = [one[-1]["content"] for one in data.non_tensor_batch["raw_prompt"]]
-    return [_row(str(data.non_tensor_batch["uid"][i]), asked[i], texts[i], data, i) for i in range(len(texts))]
 
 
 def _row(uid: str, asked: str, text: str, data: Any, i: int) -> Row:

@@ -344,7 +344,7 @@ class RewardEngine:
     def decide_groups(self, table: ScoreTable, groups: Sequence[Group]) -> ScoreTable:
         """Add the scores of verifiers that need the whole group to a table of rollouts that were graded one by one."""
         return grade_group_criteria(
-            table, self._apply_thinking(groups), self._list_criteria(groups)
+            table, self._apply_thinking(groups), self.list_criteria(groups)
         )
 
     async def ask(
@@ -366,7 +366,7 @@ class RewardEngine:
         judged = await judge_table_async(
             table,
             groups,
-            self._list_criteria(groups),
+            self.list_criteria(groups),
             self.judges,
             compare=compare,
             arrived=arrived,
@@ -785,7 +785,7 @@ class RewardEngine:
                 remedy=remedy,
             )
 
-    def _list_criteria(self, groups: Sequence[Group]) -> list[tuple[Criterion, ...]]:
+    def list_criteria(self, groups: Sequence[Group]) -> list[tuple[Criterion, ...]]:
         """Return the criteria of each group: shared ones and those of the query."""
         return [
             tuple(self.combine_rubrics(group.rubric, f"group {group.id!r}").criteria)

@@ -5,8 +5,8 @@
 Configuration, trainers and everything else are verl's, with rubrank's plug-ins. Two things are added:
 
     If rubrank ends the run, the reason is printed in one line below the log of Ray, and the exit code is 2.
-    A checkpoint is saved first, in the v1 modes rubrank_… and in verl's older trainer (`trainer.use_v1=false`). With
-    the reward manager `RubricBarrier`, verl's own v1 modes are replaced by ours.
+    A checkpoint is saved first, in the modes rubrank_…. With the reward manager `RubricBarrier`, verl's own modes are
+    replaced by ours.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from rubrank.errors import RubrankError
+from rubrank.errors import InvalidInput, RubrankError
 from rubrank.training.frameworks.verl.checkpoint import choose_mode
 
 EXIT_CODE = 2
@@ -22,7 +22,7 @@ EXIT_CODE = 2
 
 try:
     import hydra  # type: ignore[import-not-found, unused-ignore]
-    from omegaconf import OmegaConf, open_dict  # type: ignore[import-not-found, unused-ignore]
+    from omegaconf import open_dict  # type: ignore[import-not-found, unused-ignore]
 except ImportError as error:
     if __name__ != "__main__":
         raise
@@ -56,22 +56,16 @@ def run(config: Any, runner: Any = None) -> None:
         use_reference_policy=main_ppo.need_reference_policy(config),
         use_critic=main_ppo.need_critic(config),
     )
-    if config.trainer.use_v1:
-        mode = choose_mode(config)
-        verl_mode = config.trainer.v1.trainer_mode
-        if mode != verl_mode:
-            message = f"rubrank: using {mode} instead of {verl_mode}: it saves a checkpoint if the judges fail"
-            print(message, file=sys.stderr)
-            with open_dict(config):
-                config.trainer.v1.trainer_mode = mode
-        default_runner = main_ppo.TaskRunnerV1
-    else:
-        from rubrank.training.frameworks.verl.ray_trainer import Runner
-
+    if not config.trainer.use_v1:
+        raise InvalidInput("verl", "trainer.use_v1", allowed="true with rubrank", got="false")
+    mode = choose_mode(config)
+    verl_mode = config.trainer.v1.trainer_mode
+    if mode != verl_mode:
+        message = f"rubrank: using {mode} instead of {verl_mode}: it saves a checkpoint if the judges fail"
+        print(message, file=sys.stderr)
         with open_dict(config):
-            config.rubrank = OmegaConf.merge(config.get("rubrank") or {}, {"saving": True})
-        default_runner = Runner
-    main_ppo.run_ppo(config, task_runner_class=runner or default_runner)
+            config.trainer.v1.trainer_mode = mode
+    main_ppo.run_ppo(config, task_runner_class=runner or main_ppo.TaskRunnerV1)
 
 
 def run_or_exit(config: Any, runner: Any = None) -> None:

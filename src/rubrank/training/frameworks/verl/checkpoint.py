@@ -78,21 +78,6 @@ def choose_mode(config: Any) -> str:
     return f"rubrank_{mode}" if uses_barrier(config) and mode in MODES else mode
 
 
-def find_barrier_fault() -> Fault | None:
-    """Ask the actor of the barrier for the error of judges that made groups fail, preferably an outage.
-
-    None: there is no such error, or the actor does not exist or does not answer.
-    """
-    import ray  # type: ignore[import-not-found, unused-ignore]
-
-    try:
-        actor = ray.get_actor(BARRIER_ACTOR)  # ValueError: no actor of this name
-        fault: Fault | None = ray.get(actor.fault.remote(), timeout=_ACTOR_TIMEOUT_SECONDS)
-    except (ValueError, ray.exceptions.RayError):
-        return None
-    return fault
-
-
 def save_step(trainer: Any, step: int, loader: Any = None) -> str:
     """Save the trainer as `global_step_<step>`, unless that exists; returns a sentence for the user.
 
@@ -161,8 +146,20 @@ class CheckpointBeforeOutage(_Trainer):
             raise fault from error
 
     def _find_fault(self) -> Fault | None:
-        """Return the error that the actor of the barrier has, if there is one."""
-        return find_barrier_fault() if uses_barrier(self.config) else None
+        """Ask the actor of the barrier for the error of judges that made groups fail, preferably an outage.
+
+        None: there is no such error, no barrier, or its actor does not answer.
+        """
+        if not uses_barrier(self.config):
+            return None
+        import ray  # type: ignore[import-not-found, unused-ignore]
+
+        try:
+            actor = ray.get_actor(BARRIER_ACTOR)  # ValueError: no actor of this name
+            fault: Fault | None = ray.get(actor.fault.remote(), timeout=_ACTOR_TIMEOUT_SECONDS)
+        except (ValueError, ray.exceptions.RayError):
+            return None
+        return fault
 
     def _raise_outage(self) -> None:
         """Raise the error of the barrier if no judge answers any more; after other errors, the run goes on."""

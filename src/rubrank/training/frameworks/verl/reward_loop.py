@@ -13,7 +13,7 @@ With `RubricBarrier`, all reward workers send their rollouts to one named actor,
 
 In validation both return the gated weighted mean of the criteria, and the score on each criterion. Fused rewards rank
 the rollouts of a group, so their mean would say nothing about the policy. No rollout waits in validation. The partition
-of the TransferQueue in which verl registers a prompt says whether it is held out.
+of the TransferQueue in which verl registers a prompt says whether it is held out, so both need verl's v1 trainer.
 """
 
 from __future__ import annotations
@@ -22,24 +22,19 @@ import asyncio
 import logging
 import math
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 from rubrank.errors import InvalidInput, JudgeOutage, JudgingFailed
-from rubrank.judges import COMPARES
-from rubrank.rollouts.rollout import Group, Rollout
+from rubrank.rollouts.rollout import Rollout
 from rubrank.training.barrier import Barrier
-from rubrank.training.config import refuse_late_controls
 from rubrank.training.engine import RewardEngine, divide_limits
 from rubrank.training.frameworks.common import refuse_memory
 from rubrank.training.frameworks.verl.checkpoint import BARRIER_ACTOR, Fault
-from rubrank.training.frameworks.verl.scores import SingleGrader
+from rubrank.training.frameworks.verl.scores import SingleScorer, SingleScores
 from rubrank.training.frameworks.verl.settings import (
     OWNER,
     ResponseReader,
     Settings,
-    is_held_out,
-    read_step,
     to_plain_data,
 )
 
@@ -111,16 +106,20 @@ class RubricScores(_RubricManager):
                 "trainer.v1.trainer_mode",
                 allowed="rubrank_sync, rubrank_colocate_async or rubrank_separate_async with RubricScores",
                 got=f"{self.config.trainer.v1.trainer_mode!r}, or trainer.use_v1=false",
-                remedy="No component would fuse the scores. RubricBarrier works with any trainer.",
+                remedy="No component would fuse the scores. RubricBarrier works with any mode of the v1 trainer.",
             )
-        self.scorer = SingleScorer(self.settings, int(self.config.reward.num_workers))
+        engine = self.settings.engine()
+        if engine.judges is not None:
+            engine.judges = divide_limits(engine.judges, int(self.config.reward.num_workers))
+        self.scorer = SingleScorer(engine)
 
     async def run_single(self, data: Any) -> dict[str, Any]:
         """Called by verl with one rollout."""
         _, rollout, rubric = await self._read_rollout(data)
-        reward, info, text = await self.scorer.score(rollout, rubric)
+        scores = await self.scorer.score(rollout, rubric)
+        reward, info = describe_single(scores, self.scorer.engine)
         if self.scorer.is_complete:
-            info["rubrank"] = text
+            info["rubrank"] = scores.text
         return {"reward_score": reward, "reward_extra_info": info}
 
 
@@ -132,8 +131,7 @@ class RubricBarrier(_RubricManager):
         check_workers(self.config)
         # Made here too, so that a wrong setting is reported in the worker and not in the actor.
         self.engine = make_stateless_engine(self.settings)
-        if not has_queue():
-            check_held_out(self.config)
+        check_queue()
         judges = self.engine.judges
         if not self.settings.saving and judges is not None and judges.on_outage != "continue":
             _log.warning(
@@ -149,56 +147,26 @@ class RubricBarrier(_RubricManager):
     async def run_single(self, data: Any) -> dict[str, Any]:
         """Called by verl with one rollout."""
         row, rollout, rubric = await self._read_rollout(data)
-        if "uid" not in row:
-            raise InvalidInput(
-                "RubricBarrier",
-                "uid",
-                allowed="passed by verl",
-                got=", ".join(sorted(row)),
-                remedy="Use the v1 trainer (trainer.use_v1=true), or fully_async_policy, one_step_off_policy.",
-            )
-        step = read_step(row, getattr(data, "meta_info", None))
-        if step is None:
-            refuse_late_controls(self.engine, "RubricBarrier")
+        step = int(row.get("global_steps") or 0)
         reward, info = await self.actor.reward.remote(
-            str(row["uid"]), rollout, rubric, row.get("session_id"), step or 0, is_held_out(row)
+            str(row["uid"]), rollout, rubric, row.get("session_id"), step
         )
         return {"reward_score": reward, "reward_extra_info": info}
 
 
-class SingleScorer:
-    """Scores rollouts without their group: the gated weighted mean of the criteria.
+def describe_single(scores: SingleScores, engine: RewardEngine) -> tuple[float, dict[str, Any]]:
+    """Return the reward of a rollout by itself, and its scores on the shared criteria, for verl's log.
 
-    is_complete: False if a judge compares rollouts: it needs the whole group, and is not called here.
+    verl's validation cannot leave a rollout out: one without any score gets 0, and is counted.
     """
-
-    def __init__(self, settings: Settings, processes: int = 1) -> None:
-        engine = settings.make_single_engine()
-        judges = engine.judges
-        self.is_complete = judges is None or all(
-            judge.kind not in COMPARES for judge in judges.judges
-        )
-        if not self.is_complete:
-            engine.judges = None
-        elif judges is not None:
-            engine.judges = divide_limits(judges, processes)
-        self.shared: list[str] = []
-        """Names of the shared criteria, whose scores are logged: every rollout has them."""
-        if engine.rubric is not None:
-            self.shared = [criterion.name for criterion in engine.rubric.criteria]
-        self.grader = SingleGrader(engine)
-
-    async def score(self, rollout: Rollout, rubric: Any) -> tuple[float, dict[str, Any], str]:
-        """Return the reward; the scores on the shared criteria, for verl's log; and all scores as text.
-
-        verl's validation cannot leave a rollout out: one without any score gets 0, and is counted.
-        """
-        graded = await self.grader.grade(Group(id="alone", rollouts=(rollout,), rubric=rubric))
-        is_unknown = math.isnan(graded.reward)
-        info: dict[str, Any] = {f"rubrank/{name}": graded.scores.get(name) for name in self.shared}
-        info["rubrank/unknown"] = float(is_unknown)
-        info["rubrank/score"] = None if is_unknown else graded.reward
-        return 0.0 if is_unknown else graded.reward, info, graded.text
+    info: dict[str, Any] = {}
+    if engine.rubric is not None:
+        for criterion in engine.rubric.criteria:
+            info[f"rubrank/{criterion.name}"] = scores.scores.get(criterion.name)
+    is_unknown = math.isnan(scores.reward)
+    info["rubrank/unknown"] = float(is_unknown)
+    info["rubrank/score"] = None if is_unknown else scores.reward
+    return 0.0 if is_unknown else scores.reward, info
 
 
 def check_workers(config: Any) -> None:
@@ -217,48 +185,25 @@ def check_workers(config: Any) -> None:
         )
 
 
-def has_queue() -> bool:
-    """Whether the run has a TransferQueue."""
+def check_queue() -> None:
+    """Raise if the run has no TransferQueue, which says whether a prompt is held out.
+
+    Without it, the rollouts of validation would wait for siblings that never come, and the rule would learn from them.
+    """
     try:
         ray.get_actor("TransferQueueController", namespace="transfer_queue")
     except ValueError:
-        return False
-    return True
-
-
-def check_held_out(config: Any) -> None:
-    """Raise for validation rows that look like training rows, in runs without a TransferQueue.
-
-    Without a queue, only a row itself says whether it is held out. A row that does not say so would wait for siblings
-    that never come, and the rule would learn from it.
-    """
-    import polars as pl
-
-    trainer = config.trainer
-    if not (trainer.get("val_before_train", True) or trainer.get("test_freq", -1) > 0):
-        return
-    files = to_plain_data(config.data.get("val_files")) or []
-    for path in [files] if isinstance(files, str) else files:
-        if not str(path).endswith(".parquet") or not Path(path).is_file():
-            continue  # another format, or on another machine
-        frame = pl.scan_parquet(path, glob=False)
-        rows: list[dict[str, Any]] = [{}]
-        if "extra_info" in frame.collect_schema():
-            rows = frame.select("extra_info").collect().to_dicts()
-        if not all(is_held_out(row) for row in rows):
-            raise InvalidInput(
-                "verl",
-                "data.val_files",
-                allowed="rows whose extra_info.split is not 'train', because verl has no TransferQueue here",
-                got=f"{path} has others",
-                remedy="Write it, as recipes/verl/make.py does; or set trainer.val_before_train=false"
-                " trainer.test_freq=-1.",
-            )
+        raise InvalidInput(
+            "RubricBarrier",
+            "trainer",
+            allowed="verl's v1 trainer (trainer.use_v1=true), which has a TransferQueue",
+            got="one without a TransferQueue",
+        ) from None
 
 
 def make_stateless_engine(settings: Settings) -> RewardEngine:
     """Return the engine of a barrier. Raises InvalidInput for a rule with a memory."""
-    engine = settings.make_engine()
+    engine = settings.engine()
     engine.leave_out_default_control()
     remedy = "Use trainer.v1.trainer_mode=rubrank_sync with RubricScores, which saves it; or pool: group."
     refuse_memory(engine, OWNER, "no checkpoint contains reward workers", remedy)
@@ -275,32 +220,23 @@ class BarrierActor:
         settings = Settings.read({"rubrank": section})
         engine = make_stateless_engine(settings)
         self.barrier = Barrier(engine, size, timeout=settings.timeout, keep=settings.keep)
-        self.scorer = SingleScorer(settings)
+        self.scorer = SingleScorer(settings.engine())
         self.partitions = Partitions()
         self._fault: Fault | None = None
 
     async def reward(
-        self,
-        uid: str,
-        rollout: Rollout,
-        rubric: Any,
-        session: Any,
-        step: int,
-        held_out: bool = False,
+        self, uid: str, rollout: Rollout, rubric: Any, session: Any, step: int
     ) -> tuple[float, dict[str, Any]]:
         """Return the reward of one rollout within its group, or by itself in validation; and what is logged with it."""
-        partition = await self.partitions.find(uid)
-        if partition == "val" or (partition is None and held_out):
-            reward, info, _ = await self.scorer.score(rollout, rubric)
-            return reward, info
+        if await self.partitions.find(uid) == "val":
+            return describe_single(await self.scorer.score(rollout, rubric), self.scorer.engine)
         try:
             sample = await self.barrier.score(
                 uid, rollout, step=step, rubric=rubric, member=session
             )
         except (JudgeOutage, JudgingFailed) as error:
-            if not isinstance(
-                self._fault, JudgeOutage
-            ):  # an outage is kept, because it ends the run
+            # An outage is kept, because it ends the run.
+            if not isinstance(self._fault, JudgeOutage):
                 self._fault = error
             raise
         if not isinstance(self._fault, JudgeOutage):  # the judges answer again
@@ -327,25 +263,15 @@ class Partitions:
         self._is_connected = False
 
     async def find(self, uid: str) -> str | None:
-        """Return the partition; None if the queue does not know the prompt, or there is no queue."""
-        if uid not in self._partition_of and self._connect():
-            import transfer_queue as tq  # type: ignore[import-not-found, unused-ignore]
+        """Return the partition; None if the queue does not know the prompt."""
+        import transfer_queue as tq  # type: ignore[import-not-found, unused-ignore]
 
+        if not self._is_connected:
+            tq.init()  # connects to the queue of the run
+            self._is_connected = True
+        if uid not in self._partition_of:
             for partition, keys in (await tq.async_kv_list() or {}).items():
                 for key, tag in keys.items():
                     if tag.get("is_prompt"):
                         self._partition_of[key] = partition
         return self._partition_of.get(uid)
-
-    def _connect(self) -> bool:
-        """Connect to the queue of the run, if there is one; `tq.init` alone would start a new one."""
-        if not self._is_connected:
-            try:
-                import transfer_queue as tq
-            except ImportError:
-                return False
-            if not has_queue():
-                return False
-            tq.init()
-            self._is_connected = True
-        return True

@@ -3,7 +3,7 @@
     python -m rubrank.training.verl … +rubrank.rubric=rubric.yaml +rubrank.rule=rlvr2+ +rubrank.records=records.jsonl
 
     settings = Settings.read(config)         verl's whole configuration, of which `rubrank` is a part
-    settings.make_engine()                   RewardEngine(rubric="rubric.yaml", rule="rlvr2+", …)
+    settings.engine()                        RewardEngine(rubric="rubric.yaml", rule="rlvr2+", …)
     settings.find_rubric(row)                the query's own rubric, or None
     ResponseReader(settings, tokenizer, config).read_rollout(row, ids, "session 7")
 
@@ -13,11 +13,10 @@ A row is what verl's dataset holds: `raw_prompt`, `data_source`, `reward_model`,
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Self
 
 from rubrank._plain import validate_model
-from rubrank.errors import InvalidInput, UnknownName
+from rubrank.errors import InvalidInput
 from rubrank.rollouts.rollout import Rollout
 from rubrank.training.config import RewardConfig
 from rubrank.training.engine import RewardEngine
@@ -32,69 +31,38 @@ from rubrank.training.rollouts import (
 )
 
 OWNER = "rubrank in verl's config"
-_OWN_KEYS = ("rubric_column", "columns", "timeout", "keep", "fusing", "saving")
 _RUBRIC_PLACES = ("rubric", "extra_info.rubric", "reward_model.rubric")
 _USUAL_COLUMNS = ("data_source", "ability", "reward_model", "extra_info", *INSTRUCTION_COLUMNS)
-_LENGTH_PLACES = ("actor_rollout_ref.rollout.response_length", "data.max_response_length")
-_GRADING_OPTIONS = ("rubric", "judges", "workers", "cache", "thinking", "imports")
 _ABSENT = object()
 """What `_get_at` returns for a place that a row does not have; None may be a value."""
 
 
-@dataclass(frozen=True)
-class Settings:
-    """The keys below `rubrank`: those of `RewardConfig`, and these.
+class Settings(RewardConfig):
+    """The keys below `rubrank` in verl's configuration."""
 
-    rubric_column: where a row has its own rubric, such as "extra_info.rubric". None: the first of "rubric",
-        "extra_info.rubric", "reward_model.rubric" that it has, else `instruction_id_list` and `kwargs`.
-    columns: further columns of the dataset, for verifiers; `extra_info` and `reward_model` are always passed.
-    timeout, keep: seconds, of the barrier (`rubrank.training.barrier`), where a group waits for its slowest rollout.
-    fusing: set by our trainer, to tell the reward workers that the trainer fuses their scores.
-    saving: set by our trainer, to tell the reward workers that it saves a checkpoint if the judges fail.
-    """
-
-    reward: RewardConfig = field(default_factory=RewardConfig)
-    rubric_column: str | None = None
+    rubric_column: str | None = None  # type: ignore[assignment]
+    """Where a row has its own rubric, such as "extra_info.rubric". None: the first of "rubric", "extra_info.rubric",
+    "reward_model.rubric" that it has, else `instruction_id_list` and `kwargs`."""
     columns: tuple[str, ...] = ()
+    """Further columns of the dataset, for verifiers; `extra_info` and `reward_model` are always passed."""
     timeout: float = 3600.0
+    """Seconds for which a group waits for its slowest rollout in the barrier."""
     keep: float = 600.0
+    """Seconds for which the barrier remembers a group."""
     fusing: bool = False
+    """Set by our trainer, to tell the reward workers that the trainer fuses their scores."""
     saving: bool = False
+    """Set by our trainer, to tell the reward workers that it saves a checkpoint if the judges fail."""
 
     @classmethod
     def read(cls, config: Any) -> Self:
         """Read the section `rubrank` of verl's configuration; a key that is null counts as left out.
 
-        Raises UnknownName for an unknown key, and InvalidInput for a wrong value.
+        Raises InvalidInput for an unknown key or a wrong value.
         """
         section = to_plain_data(config.get("rubrank") or {})
         section = {name: value for name, value in section.items() if value is not None}
-        known_keys = {*RewardConfig.model_fields, *_OWN_KEYS}
-        for name in section:
-            if name not in known_keys:
-                raise UnknownName.of(OWNER, "key", name, known_keys)
-        own_settings = {name: section.pop(name) for name in _OWN_KEYS if name in section}
-        if "columns" in own_settings:
-            columns = own_settings["columns"]
-            own_settings["columns"] = (columns,) if isinstance(columns, str) else tuple(columns)
-        return cls(validate_model(RewardConfig, section, OWNER, "verl"), **own_settings)
-
-    def make_engine(self) -> RewardEngine:
-        """Return the engine that the settings describe."""
-        return self.reward.engine()
-
-    def make_single_engine(self) -> RewardEngine:
-        """Return an engine that scores single rollouts by the gated weighted mean of the criteria, without records."""
-        reward = self.reward
-        # Only the options of grading are taken over: the others belong to a rule that ranks groups.
-        options = {
-            name: getattr(reward, name)
-            for name in _GRADING_OPTIONS
-            if name in reward.model_fields_set
-        }
-        # The gate's lift spreads the rewards of a group. A single rollout gets its mean times the gate's factor.
-        gate = reward.gate.model_copy(update={"lift": 0.0})
-        return RewardConfig(rule="weighted-mean+", gate=gate, attributes=(), **options).engine()
+        return validate_model(cls, section, OWNER, "verl")
 
     @property
     def row_columns(self) -> tuple[str, ...]:
@@ -159,7 +127,7 @@ class Settings:
             response,
             metadata=metadata,
             where=where,
-            thinking=self.reward.thinking,
+            thinking=self.thinking,
             **options,
         )
 
@@ -176,8 +144,8 @@ class ResponseReader:
         self.settings = settings
         self.tokenizer = tokenizer
         self.end_ids = find_end_token_ids(tokenizer)
-        self.max_tokens = find_token_limit(config)
-        template_options = _get_setting(config, "data.apply_chat_template_kwargs")
+        self.max_tokens = config.actor_rollout_ref.rollout.response_length
+        template_options = config.data.get("apply_chat_template_kwargs")
         # The tag of thoughts, such as "<think>", that the template puts before a response; None without one.
         self.opened = find_template_opening_tag(tokenizer, **to_plain_data(template_options or {}))
 
@@ -197,40 +165,6 @@ class ResponseReader:
             opened=self.opened,
         )
         return count_tokens(rollout, last_ids, self.tokenizer)
-
-
-def find_token_limit(config: Any) -> int | None:
-    """Return the most tokens that a response may have; None if verl's configuration does not say."""
-    for place in _LENGTH_PLACES:
-        limit = _get_setting(config, place)
-        if isinstance(limit, int):
-            return limit
-    return None
-
-
-def _get_setting(config: Any, place: str) -> Any:
-    """Return the setting at a dotted place of verl's configuration, a mapping or an object; None if it has none."""
-    value = config
-    for name in place.split("."):
-        value = value.get(name) if hasattr(value, "get") else getattr(value, name, None)
-    return value
-
-
-def read_step(row: Mapping[str, Any], meta: Any) -> int | None:
-    """Return the step of a row; None if it is unknown: absent, or negative.
-
-    meta: verl's meta_info, where its asynchronous recipes put the step.
-    """
-    step = row.get("global_steps")
-    if step is None and isinstance(meta, Mapping):
-        step = meta.get("global_steps")
-    return None if step is None or int(step) < 0 else int(step)
-
-
-def is_held_out(row: Mapping[str, Any]) -> bool:
-    """Does the row say that it is not trained on? verl's datasets have `extra_info.split`: "train", "test" …"""
-    split = _get_at(row, "extra_info.split")
-    return isinstance(split, str) and split.lower() not in ("train", "training")
 
 
 def _get_at(row: Mapping[str, Any], place: str) -> Any:

@@ -86,7 +86,7 @@ class RubricAdvantage(CheckpointBeforeOutage):
                 config.get("rubrank") or {}, {"fusing": self.fuses, "saving": True}
             )
         self.settings = Settings.read(config)
-        self.engine = self.settings.make_engine()
+        self.engine = self.settings.engine()
         is_scaled = bool(config.algorithm.get("norm_adv_by_std_in_grpo", True))
         self.engine.check_scaling("verl", "algorithm.norm_adv_by_std_in_grpo", is_scaled)
         super().__init__(config)
