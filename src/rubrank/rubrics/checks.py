@@ -12,7 +12,6 @@ given twice, unknown or circular dependencies, constraints that exclude each oth
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,14 +19,20 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from rubrank._plain import explain_complaints, find_similar_names
-from rubrank.errors import InvalidInput, RubrankError, only_our_errors
+from rubrank._plain import explain_complaints
+from rubrank.errors import InvalidInput, RubrankError, UnknownName, only_our_errors
 from rubrank.rollouts.groups import group_rows
 from rubrank.rubrics.claims import find_contradictions
-from rubrank.rubrics.dependencies import find_cyclic_names
 from rubrank.rubrics.files import presets
 from rubrank.rubrics.public import convert_rubric, to_rubric
-from rubrank.rubrics.rubric import MOST_CRITERIA, Criterion, Rubric, merge_extended, read_data
+from rubrank.rubrics.rubric import (
+    MOST_CRITERIA,
+    Criterion,
+    Rubric,
+    find_mistakes_together,
+    merge_extended,
+    read_data,
+)
 from rubrank.tables.columns import COLUMNS
 from rubrank.tables.rows import Row, read_rows
 from rubrank.verifiers.verifier import Domain, Layer
@@ -70,33 +75,36 @@ class Problem:
 def check_file(path: str | Path) -> list[Problem]:
     """Return all problems of a rubric file, a preset or a dataset; an empty list if it can be used."""
     source = str(path)
-    path = Path(path)
     try:
-        if source in presets():
-            return list(check_rubric_data(source, source))
-        if path.suffix in _RUBRIC_SUFFIXES:
-            data = read_data(path)
-            if _is_rubric(data, path):
-                return list(check_rubric_data(data, str(path), path.parent))
-        return list(_check_rows(source))
+        loaded = _load_rubric_data(source)
+        if loaded is None:
+            return list(_check_rows(source))
+        data, folder = loaded
+        return list(check_rubric_data(data, source, folder))
     except RubrankError as error:
         return [Problem(source, _strip_place(error, source))]
 
 
 def make_note(source: str | Path) -> str | None:
     """Return a note for the user about a rubric without problems; None if there is nothing to say, and for datasets."""
-    path = Path(source)
-    if str(source) in presets():
-        rubric = to_rubric(str(source))
-    elif path.suffix in _RUBRIC_SUFFIXES:
-        data = read_data(path)
-        if not _is_rubric(data, path):
-            return None
-        rubric = to_rubric(data, str(path), path.parent)
-    else:
+    loaded = _load_rubric_data(str(source))
+    if loaded is None:
         return None
+    data, folder = loaded
+    rubric = to_rubric(data, str(source), folder)
     values = [(criterion.value_layer, criterion.value_domain) for criterion in rubric.criteria]
     return YES_NO if are_all_yes_no(values) else None
+
+
+def _load_rubric_data(source: str) -> tuple[Any, Path] | None:
+    """Return the data of a preset or a rubric file, and the folder of what it extends; None for a dataset."""
+    path = Path(source)
+    if source in presets():
+        return source, Path()
+    if path.suffix not in _RUBRIC_SUFFIXES:
+        return None
+    data = read_data(path)
+    return (data, path.parent) if _is_rubric(data, path) else None
 
 
 def are_all_yes_no(criteria: Iterable[tuple[Layer, Domain]]) -> bool:
@@ -132,22 +140,17 @@ def check_rubric_data(
         yield Problem(file, _strip_place(error, file), row)
         return
     yield from (Problem(file, _strip_place(error, file), row) for error in errors)
-    items = merged.get("criteria")
-    if not isinstance(items, Sequence) or isinstance(items, str) or not items:
-        yield Problem(file, "criteria must be a list with at least one criterion", row)
-        return
-    if len(items) > MOST_CRITERIA:
-        yield Problem(
-            file, f"criteria must be a list of at most {MOST_CRITERIA:,}; got {len(items):,}", row
-        )
-        return
+    items = merged.get("criteria") or []
+    is_list = isinstance(items, list | tuple) and 0 < len(items) <= MOST_CRITERIA
     # The other fields are checked together with a valid criterion; the criteria are checked one by one below.
     stand_in = {"name": "stand-in", "question": "?"}
     try:
-        Rubric.model_validate({**merged, "criteria": [stand_in]})
+        Rubric.model_validate({**merged, "criteria": [stand_in] if is_list else items})
     except ValidationError as error:
         for complaint in explain_complaints(error, file, Rubric):
             yield Problem(file, _strip_place(complaint, file), row)
+    if not is_list:
+        return
     valid_criteria: list[Criterion] = []
     for number, item in enumerate(items):
         name = _get_name(item).strip() or f"{number + 1}"
@@ -156,77 +159,14 @@ def check_rubric_data(
         except ValidationError as error:
             for complaint in explain_complaints(error, file, Criterion):
                 yield Problem(file, _strip_place(complaint, file, name), row, name)
-    names = [_get_name(item) for item in items]
-    yield from _check_criteria_together(valid_criteria, names, file, row, has_all_names=not errors)
-
-
-def _check_criteria_together(
-    criteria: list[Criterion], names: list[str], file: str, row: int | None, has_all_names: bool
-) -> Iterator[Problem]:
-    """Yield the problems of several criteria together: names, dependencies, contradictions.
-
-    has_all_names: False if a rubric that this one extends cannot be read, so that a dependency may be in it.
-    """
-    for name, times in Counter(names).items():
-        if name and times > 1:
-            yield Problem(file, f"the name is given {times} times; names must differ", row, name)
-    similar_names = find_similar_names(name for name in dict.fromkeys(names) if name)
-    if similar_names:
-        first, second = similar_names
-        message = (
-            f"the name is too similar to {first!r}; names must differ in more than case and spaces"
-        )
-        yield Problem(file, message, row, second)
-    all_names = set(names)
-    for criterion in criteria:
-        for edge in criterion.depends:
-            if has_all_names and edge.on not in all_names:
-                yield Problem(
-                    file,
-                    f"it depends on {edge.on!r}, which is not in the rubric",
-                    row,
-                    criterion.name,
-                )
-    for cycle in _find_cycles(criteria):
-        yield Problem(file, f"it depends on itself: {' → '.join(cycle)}", row, cycle[0])
-    for contradiction in find_contradictions(criteria):
+    names = [name for name in map(_get_name, items) if name]
+    for name, mistake in find_mistakes_together(valid_criteria, names):
+        # A dependency that seems unknown may be in a rubric that cannot be read.
+        if not errors or not isinstance(mistake, UnknownName):
+            yield Problem(file, _strip_place(mistake, file, name), row, name)
+    for contradiction in find_contradictions(valid_criteria):
         names_of_both = " and ".join(contradiction.criteria)
         yield Problem(file, f"it cannot be met: {contradiction.message}", row, names_of_both)
-
-
-def _find_cycles(criteria: Sequence[Criterion]) -> Iterator[list[str]]:
-    """Yield cycles of dependencies, such as ["A", "B", "A"], until every criterion on a cycle is in one of them."""
-    edges = {criterion.name: [edge.on for edge in criterion.depends] for criterion in criteria}
-    # Most criteria are on no cycle. A search from each of them would take long, so they are removed first.
-    cyclic_names = set(find_cyclic_names(edges))
-    cyclic_edges = {}
-    for name in cyclic_names.intersection(edges):
-        cyclic_edges[name] = [on for on in edges[name] if on in cyclic_names]
-    visited: set[str] = set()
-    for start in edges:
-        if start not in cyclic_edges or start in visited:
-            continue
-        path = _find_cycle_from(start, cyclic_edges)
-        visited.update(path)
-        if path:
-            yield path
-
-
-def _find_cycle_from(start: str, edges: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return the shortest path from a criterion to itself by breadth-first search; empty if there is none."""
-    came_from: dict[str, str] = {}
-    todo = [start]
-    for name in todo:  # it grows while it is read
-        for on in edges.get(name, ()):
-            if on == start:
-                path = [name]
-                while path[-1] != start:
-                    path.append(came_from[path[-1]])
-                return [*reversed(path), start]
-            if on not in came_from:
-                came_from[on] = name
-                todo.append(on)
-    return []
 
 
 def _get_name(item: Any) -> str:
@@ -245,37 +185,21 @@ def _strip_place(error: RubrankError, file: str, criterion: str | None = None) -
 def _check_rows(path: str) -> Iterator[Problem]:
     """Yield all problems of a dataset, row by row."""
     checked_rubrics: set[str] = set()
-    rows = read_rows(path)
+    columns: dict[str, None] = {}  # in order; those that have a value in some row
     number = 0
-    has_known_column = False
-    first_columns: tuple[str, ...] = ()
-    # `next` instead of a `for` loop, so that an error in the middle is reported with its row.
-    while True:
-        number += 1
-        try:
-            row = next(rows, None)
-        except InvalidInput as error:  # a line that cannot be read: no more rows come after it
-            yield Problem(path, _strip_place(error, path), number)
-            return
-        if row is None:
-            break
-        has_known_column = has_known_column or any(
-            row.get(name) is not None for name in _CHECKED_COLUMNS
-        )
-        first_columns = first_columns or tuple(row)
-        yield from _check_row(row, path, number, checked_rubrics)
-    if number == 1:
+    try:
+        for number, row in enumerate(read_rows(path), start=1):
+            columns |= dict.fromkeys(name for name, value in row.items() if value is not None)
+            yield from _check_row(row, path, number, checked_rubrics)
+    except InvalidInput as error:  # a line that cannot be read: no more rows come after it
+        yield Problem(path, _strip_place(error, path), number + 1)
+        return
+    if number == 0:
         yield Problem(path, "there are no rows")
-    elif not has_known_column:
-        columns = "rows without columns"
-        if first_columns:
-            listed = ", ".join(map(repr, first_columns[:_MOST_LISTED_COLUMNS]))
-            columns = f"the columns {listed}"
-            if len(first_columns) > _MOST_LISTED_COLUMNS:
-                columns += " …"
-        yield Problem(
-            path, f"no row has a rubric, a response or a prompt: nothing to check in {columns}"
-        )
+    elif _CHECKED_COLUMNS.isdisjoint(columns):
+        listed = ", ".join(map(repr, list(columns)[:_MOST_LISTED_COLUMNS])) or "without values"
+        message = "no row has a rubric, a response or a prompt: nothing to check in the columns"
+        yield Problem(path, f"{message} {listed}")
 
 
 def _check_row(row: Row, path: str, number: int, checked_rubrics: set[str]) -> Iterator[Problem]:

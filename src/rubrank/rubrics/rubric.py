@@ -23,9 +23,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 from unicodedata import category
@@ -35,15 +36,13 @@ from pydantic import Field, ValidationError, ValidationInfo, field_validator, mo
 from rubrank._plain import Strict, explain_complaints, find_similar_names, shorten
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 from rubrank.rubrics.catalogue import KNOWN, PROMPTED, name_or_question
-from rubrank.rubrics.dependencies import Dependency, check_edges
 from rubrank.rubrics.files import check_may_read, presets, read_data
 from rubrank.rubrics.scale import (
     Scale,
     check_findings,
     make_domain,
     make_scale,
-    read_anchors,
-    read_findings,
+    read_scale_words,
 )
 from rubrank.tables.html import Bar, Marked, make_html_table
 from rubrank.verifiers.verifier import (
@@ -67,7 +66,15 @@ JUDGE = "judge"
 
 # Unicode categories of characters that nobody sees: controls, formats, spaces.
 _INVISIBLE = ("Cc", "Cf", "Zs", "Zl", "Zp")
+_MOST_CYCLES = 10  # cycles of dependencies that are reported
 _LARGEST_WEIGHT = 1e9  # a larger one is a mistake, and no other criterion would count beside it
+
+
+class Dependency(Strict):
+    """Another criterion that this one builds on: without it, this one is worth less (or nothing)."""
+
+    on: str
+    kind: Literal["weak", "strong", "trigger"] = "weak"
 
 
 class Criterion(Strict):
@@ -180,8 +187,8 @@ class Criterion(Strict):
         """Read anchors and findings, whose keys may be written as numbers or as texts."""
         if value is None:
             return None
-        read = read_anchors if info.field_name == "anchors" else read_findings
-        return read(value, f"criterion {info.data.get('name', '')!r}")
+        owner = f"criterion {info.data.get('name', '')!r}"
+        return read_scale_words(str(info.field_name), value, owner)
 
     @model_validator(mode="after")
     def _check_fields_together(self) -> Self:
@@ -359,42 +366,8 @@ class Rubric(Strict):
     @model_validator(mode="after")
     def _check_criteria_together(self) -> Self:
         """Check what depends on several criteria."""
-        names = Counter(criterion.name for criterion in self.criteria)
-        twice = sorted(name for name, times in names.items() if times > 1)
-        if twice:
-            raise InvalidInput(
-                f"rubric {self.id!r}",
-                "criteria",
-                allowed="of different names",
-                got=f"{twice} twice",
-            )
-        similar_names = find_similar_names(names)
-        if similar_names:
-            raise InvalidInput(
-                f"rubric {self.id!r}",
-                "criteria",
-                allowed="of different names",
-                got=f"{similar_names[0]!r} and {similar_names[1]!r}",
-                remedy="Give them names that differ in more than case and spaces.",
-            )
-        check_edges(
-            {criterion.name: criterion.depends for criterion in self.criteria},
-            f"rubric {self.id!r}",
-        )
-        watched = {
-            criterion.name for criterion in self.criteria if criterion.value_layer == "watch"
-        }
-        for criterion in self.criteria:
-            for edge in criterion.depends:
-                if edge.on in watched:
-                    owner = f"criterion {criterion.name!r}"
-                    raise InvalidInput(
-                        owner,
-                        "depends",
-                        allowed="on criteria that count",
-                        got=f"{edge.on!r}, which is only watched",
-                        remedy="Give it a weight.",
-                    )
+        for _, mistake in find_mistakes_together(self.criteria, self.names):
+            raise mistake
         return self
 
     def __getitem__(self, name: str) -> Criterion:
@@ -446,6 +419,51 @@ class Rubric(Strict):
         """Return a rubric with these criteria, then those of `more`; one of the same name is replaced."""
         merged = {criterion.name: criterion for criterion in (*self.criteria, *more.criteria)}
         return Rubric(id=more.id, version=more.version, criteria=tuple(merged.values()))
+
+
+def find_mistakes_together(
+    criteria: Sequence[Criterion], names: Sequence[str]
+) -> Iterator[tuple[str, InvalidInput]]:
+    """Yield what is wrong with several criteria together, each with the name of a criterion.
+
+    names: of all criteria of the rubric, including those that cannot be read.
+    """
+    for name, times in Counter(names).items():
+        if times > 1:
+            yield _make_mistake(name, "name", "given once", f"{times} criteria of that name")
+    similar_names = find_similar_names(dict.fromkeys(names))
+    if similar_names:
+        first, second = similar_names
+        got = f"{second!r} beside {first!r}"
+        yield _make_mistake(second, "name", "different in more than case and spaces", got)
+    watched = {criterion.name for criterion in criteria if criterion.value_layer == "watch"}
+    edges = {}  # name of a criterion → the names that it depends on
+    for criterion in criteria:
+        depends_on = [edge.on for edge in criterion.depends]
+        edges[criterion.name] = depends_on
+        for on, times in Counter(depends_on).items():
+            if times > 1:
+                got = f"{on!r} twice"
+                yield _make_mistake(criterion.name, "depends", "one edge for each criterion", got)
+            if on in watched:
+                got = f"{on!r}, which is only watched"
+                yield _make_mistake(criterion.name, "depends", "on criteria that count", got)
+            if on not in names:
+                owner = f"criterion {criterion.name!r}"
+                yield criterion.name, UnknownName.of(owner, "depends", on, names)
+    for _ in range(_MOST_CYCLES):
+        try:
+            TopologicalSorter(edges).prepare()
+            return
+        except CycleError as error:
+            cycle = error.args[1][::-1]  # it is given against the direction of the edges
+            yield _make_mistake(cycle[0], "depends", "without cycles", " → ".join(cycle))
+            edges = {name: depends_on for name, depends_on in edges.items() if name not in cycle}
+
+
+def _make_mistake(name: str, field: str, allowed: str, got: str) -> tuple[str, InvalidInput]:
+    """Return the name of a criterion, and an error about it."""
+    return name, InvalidInput(f"criterion {name!r}", field, allowed, got)
 
 
 # ------------------------------------------------------------------------------------------------- files and presets

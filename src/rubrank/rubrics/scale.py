@@ -156,106 +156,42 @@ def _join_numbers(numbers: Iterable[float]) -> str:
 # ---------------------------------------------------------------------------------------------- anchors and findings
 
 
-def read_anchors(data: Any, owner: str) -> dict[float, str]:
-    """Return a user's anchors, such as {0: bad, "1": neutral, 2: good}, by number, lowest first.
+def read_scale_words(field: str, data: Any, owner: str) -> dict[Any, str]:
+    """Return a user's anchors or findings, lowest first: {0: bad, "1": neutral, 2: good} by number.
 
-    owner: the criterion, for errors. Raises InvalidInput if they are no scale.
+    Findings may also be given by level ({high: cites, low: does not cite}), but not by both.
+    field: "anchors" or "findings". owner: the criterion. Raises InvalidInput if they are no scale.
     """
-    if not isinstance(data, Mapping):
-        raise InvalidInput(
-            owner,
-            "anchors",
-            allowed="a mapping from values to what they mean",
-            got=repr(data)[:80],
+    has_levels = field == "findings"
+    allowed = "given by numbers, such as {0: bad, 1: good}"
+    if has_levels:
+        allowed = (
+            "given by high, between and low, or by numbers, such as {high: cites, low: does not}"
         )
-    anchors: dict[float, str] = {}
-    for key, text in data.items():
-        number = _read_number(key)
-        if number is None:
-            raise InvalidInput(
-                owner,
-                "anchors",
-                allowed="given by numbers, such as {0: bad, 1: good}",
-                got=repr(key)[:80],
-            )
-        if number in anchors:
-            raise InvalidInput(
-                owner,
-                "anchors",
-                allowed="given once for every value",
-                got=f"{number:g} twice",
-            )
-        anchors[number] = _read_text(owner, "anchors", key, text)
-    if not 2 <= len(anchors) <= MOST_ANCHORS:
-        raise InvalidInput(
-            owner,
-            "anchors",
-            allowed=f"given for 2 to {MOST_ANCHORS} values",
-            got=str(len(anchors)),
-        )
-    if not _all_differ(anchors.values()):
-        raise InvalidInput(
-            owner,
-            "anchors",
-            allowed="of different texts",
-            got=", ".join(map(repr, anchors.values()))[:200],
-        )
-    return dict(sorted(anchors.items()))
-
-
-def read_findings(data: Any, owner: str) -> dict[str | float, str]:
-    """Return a user's findings by level ({high: cites, low: does not cite}) or by number.
-
-    owner: the criterion, for errors. Raises InvalidInput for anything else, and for levels and numbers mixed.
-    """
     if not isinstance(data, Mapping) or not data:
-        raise InvalidInput(
-            owner,
-            "findings",
-            allowed="a mapping from high, between, low or from values to a word each",
-            got=repr(data)[:80],
-        )
-    findings: dict[str | float, str] = {}
+        raise InvalidInput(owner, field, allowed, got=repr(data)[:80])
+    words: dict[Any, str] = {}
     for key, text in data.items():
-        level = key if key in LEVELS else _read_number(key)
-        if level is None:
-            raise InvalidInput(
-                owner,
-                "findings",
-                allowed="given by high, between and low, or by values",
-                got=repr(key)[:80],
-            )
-        if level in findings:  # a number, written as 1 and as "1"
-            raise InvalidInput(
-                owner,
-                "findings",
-                allowed="given once for every value",
-                got=f"{level:g} twice",
-            )
-        findings[level] = _read_text(owner, "findings", key, text)
-    if len({isinstance(key, str) for key in findings}) > 1:
-        raise InvalidInput(
-            owner,
-            "findings",
-            allowed="given by high, between and low or by values, not by both",
-            got=", ".join(map(str, findings)),
-        )
-    # Several numbers may share a word, such as "weak" for 0 and 1; two levels may not.
-    is_by_level = all(isinstance(key, str) for key in findings)
-    if is_by_level and not _all_differ(findings.values()):
-        raise InvalidInput(
-            owner,
-            "findings",
-            allowed="of different words",
-            got=", ".join(map(repr, findings.values())),
-        )
-    return findings
-
-
-def _all_differ(texts: Iterable[str]) -> bool:
-    """Do the texts differ in more than case and the form of characters?"""
-    plain = [unicodedata.normalize("NFKC", text).casefold() for text in texts]
-    return len(set(plain)) == len(plain)
+        value = key if has_levels and key in LEVELS else _read_number(key)
+        if value is None:
+            raise InvalidInput(owner, field, allowed, got=repr(key)[:80])
+        if value in words:
+            raise InvalidInput(owner, field, "given once for every value", got=f"{value:g} twice")
+        if not isinstance(text, str) or not text.strip():
+            raise InvalidInput(owner, field, f"a text for {key}", got=repr(text)[:80])
+        words[value] = " ".join(text.split())
+    is_by_level = [isinstance(value, str) for value in words]
+    if any(is_by_level) and not all(is_by_level):
+        raise InvalidInput(owner, field, allowed, got=", ".join(map(str, words)))
+    if field == "anchors" and not 2 <= len(words) <= MOST_ANCHORS:
+        count = str(len(words))
+        raise InvalidInput(owner, field, f"given for 2 to {MOST_ANCHORS} values", got=count)
+    # Findings by number may share a word, such as "weak" for 0 and 1; anchors and levels may not.
+    plain = {unicodedata.normalize("NFKC", text).casefold() for text in words.values()}
+    if len(plain) < len(words) and (field == "anchors" or all(is_by_level)):
+        texts = ", ".join(map(repr, words.values()))[:200]
+        raise InvalidInput(owner, field, "of different texts", got=texts)
+    return dict(sorted(words.items())) if field == "anchors" else words
 
 
 def check_findings(findings: Mapping[str | float, str], scale: Scale, owner: str) -> None:
@@ -284,13 +220,6 @@ def check_findings(findings: Mapping[str | float, str], scale: Scale, owner: str
             allowed=f"given for every value of the scale: {_join_numbers(scale.numbers)}",
             got=_join_numbers(numbers),
         )
-
-
-def _read_text(owner: str, parameter: str, key: object, text: Any) -> str:
-    """Return the text with single spaces. Raises InvalidInput if it is blank or not a text."""
-    if not isinstance(text, str) or not text.strip():
-        raise InvalidInput(owner, parameter, allowed=f"a text for {key}", got=repr(text)[:80])
-    return " ".join(text.split())
 
 
 def _read_number(key: Any) -> float | None:
