@@ -53,7 +53,7 @@ REASONS = {
     "HTTP 502, not JSON": "HTTP 502: <html>Bad Gateway</html>",
     "dropped before the reply": "connection failed: ",
     "dropped mid-body": "connection failed: ",
-    "truncated JSON": "malformed reply: not JSON",
+    "truncated JSON": "malformed reply: ",
     "no choices": "malformed reply: no message in it",
     "an error with status 200": "error beside the reply: upstream is down",
     "empty": "empty reply",

@@ -268,7 +268,7 @@ def test_wrapped_replies_and_other_paths_as_other_hosts_have_them():
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
-        (Answer(body="{"), "malformed reply: not JSON"),
+        (Answer(body="{"), "malformed reply: Expecting"),
         (Answer(body='{"answers": {}}'), "malformed reply: no answers"),
         (Answer(body='{"error": {"message": "busy"}}'), "error beside the reply: busy"),
         (Answer(status=422, body='{"detail": [{"loc": ["body", "state"], "msg": "Field required"}]}'), "HTTP 422"),

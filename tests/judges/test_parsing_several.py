@@ -43,7 +43,6 @@ def test_a_batch():
     "text",
     [
         '{"verdicts": {"CoreIntentMatch": {"verdict": 1}, "CoreFactAccuracy": {"verdict": 0}}}',
-        '{"all": [{"criterion": "CoreIntentMatch", "verdict": 1}, {"criterion": "CoreFactAccuracy", "verdict": 0}]}',
         '{"CoreIntentMatch": 1, "CoreFactAccuracy": 0}',
         '```json\n{"coreIntentMatch": {"verdict": 1}, "Core Fact Accuracy": {"verdict": 0},}\n```',
     ],

@@ -22,7 +22,7 @@ from rubrank.errors import JudgeOutage, JudgingFailed
 from rubrank.judges.client.client import Client, Deadline, OutagePolicy, _CallState
 from rubrank.judges.client.endpoint import NO_ANSWER, EndpointPool
 from rubrank.judges.client.limits import ConcurrencyLimit
-from rubrank.judges.client.outcome import RequestOutcome
+from rubrank.judges.client.outcome import BAD_GATEWAY, RequestOutcome
 from rubrank.judges.client.runtime import close_runtime, runtime
 from rubrank.judges.judge import Endpoint, Judge, Judges, Retry
 from rubrank.judges.step import judge_groups, judge_groups_async
@@ -437,7 +437,7 @@ def test_an_endpoint_that_refuses_the_call_does_not_hide_the_outage_of_the_other
             down.breaker.consecutive_openings = 9
             client._pool.in_flight.update((("call", i, ""), None) for i in range(10))
             state = _CallState(call_of(), b"key", 4.0, refused_by=[refusing])
-            await client._prepare_retry(state, down, RequestOutcome(NO_ANSWER, "retry", healthy=False))
+            await client._prepare_retry(state, down, RequestOutcome(NO_ANSWER, "retry", BAD_GATEWAY))
             return state.attempts_left
 
     assert run(main()) == 4.0

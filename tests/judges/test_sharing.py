@@ -57,8 +57,6 @@ def test_who_is_not_heard_of_holds_nothing():
     assert report(shares, "b", 100) == 0
     now[0] = 3.2
     assert report(shares, "b", 100) == 64
-    shares.leave("b")
-    assert report(shares, "c", 1) == 64
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 200)), max_size=60), st.integers(5, 100))

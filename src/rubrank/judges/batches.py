@@ -52,7 +52,6 @@ from rubrank.judges.client.batch_api import (
 from rubrank.judges.client.cache import CallKeys, ReplyCache, make_reply_id
 from rubrank.judges.client.capabilities import Capabilities
 from rubrank.judges.client.outcome import (
-    FailureKind,
     RequestOutcome,
     classify_status,
     read_completion,
@@ -67,6 +66,7 @@ from rubrank.judges.step import Progress, check_judgments, judge_groups_async
 from rubrank.rollouts.rollout import Group
 from rubrank.rubrics.rubric import Criterion
 from rubrank.store import Store, lock_file
+from rubrank.verifiers.verifier import REFUSED
 
 if TYPE_CHECKING:
     import aiohttp
@@ -448,7 +448,7 @@ class BatchRun:
             self._meter.add(call, reply, 0 if final else 1, final=False)
             if final:
                 self.answered.add(key)
-                if reply.failure is not None and outcome.kind is not FailureKind.REFUSED:
+                if reply.failure is not None and not reply.failure.startswith(REFUSED):
                     self.failed[key] = replace(reply, usage=Usage())
             writes.append(self.cache.put_async(key, call, reply, final=final))
             if len(writes) == _REPLIES_PER_COMMIT:

@@ -279,7 +279,7 @@ def _start_actors(ray: Any, config: ServiceConfig, folder: Path) -> list[Any]:
     cohorts = cohorts_class.remote(str(config.state_folder(folder)), config.deadline, config.keep)
     limits = ray.remote(LimitsActor).options(name=LIMITS_ACTOR, **common).remote()
     # Any call would do: it returns when the actor runs. "start" is no replica, and is forgotten after some seconds.
-    ray.get([cohorts.ping.remote("start"), limits.held.remote()])
+    ray.get([cohorts.ping.remote("start"), limits.report.remote("start", {})])
     return [cohorts, limits]
 
 

@@ -35,15 +35,13 @@ import struct
 import threading
 import time
 import zlib
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from glob import escape
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Self, TypeAlias
+from typing import Any, Self
 from uuid import uuid4
 
 from rubrank._plain import replace_surrogates
@@ -65,6 +63,7 @@ _LEDGER_COLUMNS = """
 """
 _COLUMN_NAMES = ", ".join(column.split()[0] for column in _LEDGER_COLUMNS.split(","))
 _ROW_MARKS = f"({', '.join('?' for _ in _LEDGER_COLUMNS.split(','))})"
+_INSERT_ROW = f"INSERT INTO ledger ({_COLUMN_NAMES}) VALUES {_ROW_MARKS}"
 _SCHEMA = f"""
 CREATE TABLE IF NOT EXISTS ledger (id INTEGER PRIMARY KEY, {_LEDGER_COLUMNS});
 CREATE INDEX IF NOT EXISTS by_key ON ledger (key);
@@ -82,12 +81,14 @@ FROM ledger WHERE key = ? AND (failure IS NULL OR {_IS_REFUSED}) ORDER BY id
 _IS_UNREADABLE = (
     "EXISTS (SELECT 1 FROM unread WHERE unread.key = ledger.key AND unread.at = ledger.at)"
 )
+# A claim that exists is taken over only if its lease has ended, or if it is this process's own.
+_CLAIM = """
+INSERT INTO claims VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET owner = excluded.owner, until = excluded.until
+WHERE claims.until < ? OR claims.owner = excluded.owner RETURNING key
+"""
+_COUNT_HIT = "INSERT INTO hits VALUES (?, ?, ?, 1) ON CONFLICT DO UPDATE SET hits = hits + 1"
 _MAX_UNREADABLE = 2  # after so many replies without a verdict, the call is not sent again
-
-# SQLite releases the GIL in every statement, and getting it back from a busy event loop takes milliseconds. So the
-# writer inserts many rows with one statement, and gathers requests for a few milliseconds before it commits them.
-_ROWS_PER_STATEMENT = 256
-_GATHER_SECONDS = 0.004
+_GATHER_SECONDS = 0.004  # that the writer waits for more requests before it commits
 
 _PROJECT_FOLDER = ".rubrank"
 _PROJECT_MARKS = (_PROJECT_FOLDER, ".git", "pyproject.toml")
@@ -171,34 +172,6 @@ def _read_time(reply: Reply) -> float:
 
 # -------------------------------------------------------------------------------------------------------------- cache
 
-_Origin: TypeAlias = tuple[str, str, str]
-"""Purpose, model, endpoint."""
-
-
-@dataclass(frozen=True)
-class _Insert:
-    """Write a row of the ledger; `final` also ends the claim of its call."""
-
-    key: bytes
-    row: tuple[Any, ...]
-    final: bool
-
-
-@dataclass(frozen=True)
-class _Claim:
-    key: bytes
-
-
-@dataclass(frozen=True)
-class _Release:
-    key: bytes
-    owner: str
-
-
-@dataclass(frozen=True)
-class _CountHit:
-    origin: _Origin
-
 
 class ReplyCache:
     """A file of replies; for all threads of a process, and for several processes at once."""
@@ -217,7 +190,6 @@ class ReplyCache:
                 _SCHEMA,
                 name="judges",
                 version=_VERSION,
-                apply=self._apply,
                 recover=_recover_ledger,
                 gather=_GATHER_SECONDS,
                 read_only=read_only,
@@ -311,7 +283,8 @@ class ReplyCache:
     def count_hit(self, call: Call, reply: Reply) -> None:
         """Count a call that was answered from the cache; returns before the count is on disk."""
         if not self.read_only:
-            self._store.write(_CountHit(_make_origin(call, reply)))
+            origin = _make_origin(call, reply)
+            self._store.write(lambda db: db.execute(_COUNT_HIT, origin))
 
     def mark_unreadable(self, key: bytes, reply: Reply) -> None:
         """Record that this reply has no readable verdict; returns before the record is on disk."""
@@ -327,11 +300,11 @@ class ReplyCache:
 
     def _make_insert(
         self, key: bytes, call: Call, reply: Reply, requests: int, final: bool
-    ) -> _Insert:
-        """Return the request to write one row of the ledger; raises InvalidInput if the cache is read-only."""
+    ) -> Callable[[sqlite3.Connection], None]:
+        """Return the function that writes one row of the ledger; raises InvalidInput if the cache is read-only."""
         if self.read_only:
             raise InvalidInput(
-                "judges", "cache", allowed="writable", got=f"{self.path}, opened to read", remedy=""
+                "judges", "cache", allowed="writable", got=f"{self.path}, opened to read"
             )
         if final:
             self._claimed.discard(key)
@@ -354,7 +327,14 @@ class ReplyCache:
             requests,
             int(final),
         )
-        return _Insert(key, row, final)
+
+        def insert(db: sqlite3.Connection) -> None:
+            db.execute(_INSERT_ROW, row)
+            if final:
+                # In the same transaction, so that no other process sees the one without the other.
+                db.execute("DELETE FROM claims WHERE key = ?", (key,))
+
+        return insert
 
     # -------------------------------------------------------------------------------------------------------- claims
 
@@ -363,8 +343,13 @@ class ReplyCache:
 
         Other processes then wait until this one puts the reply or releases the key.
         """
+        now = time.time()
+
+        def claim(db: sqlite3.Connection) -> bool:
+            return bool(db.execute(_CLAIM, (key, self._owner, now + LEASE, now)).fetchall())
+
         with _explain_errors():
-            claimed: bool = await self._store.write_async(_Claim(key))
+            claimed: bool = await self._store.write_async(claim)
         if claimed:
             self._claimed.add(key)
             if self._renewal is None:
@@ -374,14 +359,18 @@ class ReplyCache:
             "SELECT owner FROM claims WHERE key = ?", (key,)
         ):
             if _is_dead(owner):
-                self._store.write(_Release(key, owner))
+                self._delete_claim(key, owner)
         return False
 
     def release(self, key: bytes) -> None:
         """Give up the claim of a call that is not sent, or was given up."""
         self._claimed.discard(key)
         with suppress(RuntimeError):  # the cache is closed, which has released everything
-            self._store.write(_Release(key, self._owner))
+            self._delete_claim(key, self._owner)
+
+    def _delete_claim(self, key: bytes, owner: str) -> None:
+        delete = "DELETE FROM claims WHERE key = ? AND owner = ?"
+        self._store.write(lambda db: db.execute(delete, (key, owner)))
 
     def _schedule_renewal(self) -> None:
         """Start the timer after which the leases of all claims are renewed."""
@@ -400,71 +389,6 @@ class ReplyCache:
                 )
                 self._schedule_renewal()
 
-    # -------------------------------------------------------------------------------------------- the writer thread
-
-    def _apply(self, db: sqlite3.Connection, requests: Sequence[Any]) -> list[Any]:
-        """Run the requests of one transaction. The result of a claim says whether it was granted.
-
-        The frequent requests are grouped by kind, so that many take one statement; others are plain functions.
-        """
-        rows: list[tuple[Any, ...]] = []
-        answered: list[bytes] = []
-        hits: Counter[_Origin] = Counter()
-        # A call may be cancelled before its claim is written: of several claims and releases of a key, the last wins.
-        claims: dict[tuple[bytes, str], _Claim | _Release] = {}
-        for request in requests:
-            if isinstance(request, _Insert):
-                rows.append(request.row)
-                if request.final:
-                    answered.append(request.key)
-            elif isinstance(request, _Claim):
-                claims[request.key, self._owner] = request
-            elif isinstance(request, _Release):
-                claims[request.key, request.owner] = request
-            elif isinstance(request, _CountHit):
-                hits[request.origin] += 1
-            else:
-                request(db)
-
-        # A reply ends its claim in the same transaction, so that no other process sees the one without the other.
-        for chunk in _split_into_chunks(rows):
-            marks = ", ".join([_ROW_MARKS] * len(chunk))
-            values = [value for row in chunk for value in row]
-            db.execute(f"INSERT INTO ledger ({_COLUMN_NAMES}) VALUES {marks}", values)
-        for chunk in _split_into_chunks(answered):
-            db.execute(f"DELETE FROM claims WHERE key IN ({', '.join('?' * len(chunk))})", chunk)
-        keys_to_claim: list[bytes] = []
-        for request in claims.values():
-            if isinstance(request, _Claim):
-                keys_to_claim.append(request.key)
-            else:
-                db.execute(
-                    "DELETE FROM claims WHERE key = ? AND owner = ?", (request.key, request.owner)
-                )
-        claimed: set[bytes] = set()
-        for chunk in _split_into_chunks(keys_to_claim):
-            claimed.update(self._claim_keys(db, chunk))
-        add_hits = "INSERT INTO hits VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET hits = hits + excluded.hits"
-        for origin, number in hits.items():
-            db.execute(add_hits, (*origin, number))
-        return [isinstance(request, _Claim) and request.key in claimed for request in requests]
-
-    def _claim_keys(self, db: sqlite3.Connection, keys: Sequence[bytes]) -> list[bytes]:
-        """Claim the keys that no other process holds; returns those."""
-        now = time.time()
-        values: list[Any] = []
-        for key in keys:
-            values += (key, self._owner, now + LEASE)
-        marks = ", ".join(["(?, ?, ?)"] * len(keys))
-        # A claim that exists is taken over only if its lease has ended, or if it is this process's own.
-        cursor = db.execute(
-            f"INSERT INTO claims VALUES {marks} ON CONFLICT DO UPDATE SET"
-            " owner = excluded.owner, until = excluded.until WHERE claims.until < ? OR claims.owner = excluded.owner"
-            " RETURNING key",
-            [*values, now],
-        )
-        return [bytes(key) for (key,) in cursor.fetchall()]
-
 
 @contextmanager
 def _explain_errors() -> Iterator[None]:
@@ -477,13 +401,8 @@ def _explain_errors() -> Iterator[None]:
         ) from None
 
 
-def _split_into_chunks(items: list[Any]) -> Iterator[list[Any]]:
-    """Split items into chunks for one SQL statement each."""
-    for start in range(0, len(items), _ROWS_PER_STATEMENT):
-        yield items[start : start + _ROWS_PER_STATEMENT]
-
-
-def _make_origin(call: Call, reply: Reply) -> _Origin:
+def _make_origin(call: Call, reply: Reply) -> tuple[str, str, str]:
+    """Return purpose, model and endpoint."""
     return (
         replace_surrogates(call.purpose),
         replace_surrogates(reply.model),
@@ -548,13 +467,12 @@ def _is_dead(owner: str) -> bool:
 
 def _recover_ledger(damaged: Path, db: sqlite3.Connection) -> None:
     """Copy the rows of a damaged file, as far as they can be read: they were paid for."""
-    insert = f"INSERT INTO ledger ({_COLUMN_NAMES}) VALUES {_ROW_MARKS}"
     with suppress(sqlite3.Error):
         old = sqlite3.connect(f"{damaged.resolve().as_uri()}?mode=ro", uri=True)
         db.execute("BEGIN IMMEDIATE")
         try:
             for row in old.execute(f"SELECT {_COLUMN_NAMES} FROM ledger"):
-                db.execute(insert, row)
+                db.execute(_INSERT_ROW, row)
         finally:
             db.execute("COMMIT")
             old.close()

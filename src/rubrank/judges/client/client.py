@@ -111,8 +111,6 @@ class _CallState:
     """Endpoints at which a request failed, once for each failure."""
     refused_by: list[JudgeEndpoint] = field(default_factory=list)
     """Endpoints at which another request is pointless."""
-    is_outage: bool = False
-    """It was given up because no endpoint answers any more."""
 
     def note_sent(self, endpoint: JudgeEndpoint) -> None:
         """Note that a request was sent. If the call ends before its outcome is known, this is the reply."""
@@ -159,21 +157,6 @@ class Client:
         spending: Spending | None = None,
         most_cost: float | None = None,
     ) -> None:
-        if not judge.endpoints:
-            raise judge.make_error(
-                "endpoints", allowed="at least one", got="none", remedy="Ask its members instead."
-            )
-        if cache_only and cache is None:
-            raise judge.make_error(
-                "cache_only", allowed="used with a cache", got="none", remedy="Give the cache."
-            )
-        if cache is not None and cache.read_only and not cache_only:
-            raise judge.make_error(
-                "cache",
-                allowed="writable, or used with cache_only",
-                got=f"{cache.path}, opened to read",
-                remedy="Replies would be paid for and lost.",
-            )
         if not cache_only and _missing_packages():
             raise judge.make_error(
                 "endpoints",
@@ -204,16 +187,25 @@ class Client:
             self._endpoints = self._pool.open(self.judge, self._processes)
         return self
 
-    async def __aexit__(self, *exc_info: object) -> None:
+    async def __aexit__(self, *_: object) -> None:
         for endpoint in self._endpoints:
             endpoint.close()
         self._endpoints = []
         if self._owns_pool:
-            await self._pool.__aexit__(*exc_info)
+            await self._pool.close()
 
-    async def check(self) -> None:
-        """Check the health of every endpoint: InvalidInput if one is down, or refuses the key or the model."""
-        await asyncio.gather(*(endpoint.check(self._record_check) for endpoint in self._endpoints))
+    async def check(self, *, one_is_enough: bool = False) -> None:
+        """Check the health of every endpoint: InvalidInput if one is down, or refuses the key or the model.
+
+        one_is_enough: raise the error of the first only if none is usable.
+        """
+        checks = [endpoint.check(self._record_check) for endpoint in self._endpoints]
+        results = await asyncio.gather(*checks, return_exceptions=True)
+        errors = [error for error in results if error is not None]
+        if errors and (not one_is_enough or len(errors) == len(results)):
+            raise errors[0]
+        for error in errors:
+            _log.warning("%s; the other endpoints are used", error)
 
     def _may_spend(self) -> bool:
         return self._spending.cost < self._most_cost
@@ -310,18 +302,17 @@ class Client:
         self.meter.add(state.call, reply, requests)
         if self._cache is not None and state.requests:
             put = self._cache.put_async(state.key, state.call, reply, requests)
+            task = asyncio.ensure_future(put)
+            # A slow disk must not hold up the step beyond its deadline: the write then goes on in the background.
             remaining = self._deadline.remaining()
-            if remaining is None:
-                await put
+            if remaining is not None:
+                remaining = max(remaining, _MIN_WRITE_SECONDS)
+            await asyncio.wait({task}, timeout=remaining)
+            if task.done():
+                task.result()
             else:
-                # A slow disk must not hold up the step beyond its deadline: the write then goes on in the background.
-                task = asyncio.ensure_future(put)
-                await asyncio.wait({task}, timeout=max(remaining, _MIN_WRITE_SECONDS))
-                if task.done():
-                    task.result()
-                else:
-                    self._late_writes.add(task)
-                    task.add_done_callback(self._late_writes.discard)
+                self._late_writes.add(task)
+                task.add_done_callback(self._late_writes.discard)
         return replace(reply, usage=state.usage)
 
     # ------------------------------------------------------------------------------------------------------- requests
@@ -333,11 +324,9 @@ class Client:
         has_answered = any(endpoint.state.has_answered for endpoint in self._endpoints)
         if self._check_first and not has_answered:
             if self._first_check is None:
-                self._first_check = asyncio.create_task(self._check_endpoints())
+                self._first_check = asyncio.create_task(self.check(one_is_enough=True))
             await asyncio.shield(self._first_check)  # all calls wait for the same check
         while state.attempts_left > 0:
-            if not self._may_spend():
-                return state.make_reply(SPENDING_LIMIT)
             candidates = [
                 endpoint for endpoint in self._endpoints if endpoint not in state.refused_by
             ]
@@ -371,24 +360,13 @@ class Client:
             await self._prepare_retry(state, endpoint, outcome)
 
         failure = state.reply.failure
-        if failure is None or state.reply.text is not None or state.is_outage:
-            return state.make_reply()
         # If all breakers are open, the call was lost to an outage, even if its last failure looks different.
         all_open = all(endpoint.breaker.state != "closed" for endpoint in self._endpoints)
-        if all_open and self._outage.policy == "continue":
+        is_lost = failure is not None and state.reply.text is None
+        if is_lost and all_open and self._outage.policy == "continue":
             # Its usage stays: a server may report an error and charge for it.
             state.reply = replace(state.reply, failure=f"{OUTAGE}: {failure}")
         return state.make_reply()
-
-    async def _check_endpoints(self) -> None:
-        """Check that at least one endpoint is usable; raises the error of the first if none is."""
-        checks = [endpoint.check(self._record_check) for endpoint in self._endpoints]
-        results = await asyncio.gather(*checks, return_exceptions=True)
-        errors = [error for error in results if error is not None]
-        if len(errors) == len(results):
-            raise errors[0]
-        for error in errors:
-            _log.warning("%s; the other endpoints are used", error)
 
     async def _prepare_retry(
         self, state: _CallState, endpoint: JudgeEndpoint, outcome: RequestOutcome
@@ -444,36 +422,19 @@ class Client:
     ) -> None:
         """Wait until one of these endpoints is ready. The call is given up if that would take too long.
 
-        endpoints: those that have not refused the call; it is an outage if all of them are down.
-        Under the policy "continue", a waiting call is given up in an outage, and loses an attempt with every trial
-        request that fails, so that it does not wait forever. Under the other policies it waits, but an outage that
-        lasts too long raises JudgeOutage.
+        endpoints: those that have not refused the call; it is an outage if all of them are down. The call is then
+        given up under the policy "continue". Under the other policies it waits, until JudgeOutage is raised.
         """
-        previous_openings: list[int] = []
-        while state.attempts_left > 0:
-            if any(endpoint.breaker.is_ready() for endpoint in endpoints):
-                return
+        while not any(endpoint.breaker.is_ready() for endpoint in endpoints):
             last_failure = endpoints[0].state.address.hide_secrets(endpoints[0].state.last_failure)
             if not state.requests:
                 state.reply = replace(NO_ANSWER, failure=f"{NO_ANSWER.failure}: {last_failure}")
             wait = min(endpoint.breaker.seconds_until_ready() for endpoint in endpoints)
-            is_outage = all(endpoint.state.is_down for endpoint in endpoints)
-
-            if self._outage.policy == "continue":
-                if is_outage:
+            if all(endpoint.state.is_down for endpoint in endpoints):
+                if self._outage.policy == "continue":
                     state.attempts_left = 0
-                    state.is_outage = True
-                    state.reply = Reply(None, f"{OUTAGE}: {last_failure}")
+                    state.reply = Reply(None, last_failure)
                     return
-                openings = [endpoint.breaker.openings for endpoint in endpoints]
-                # A closed breaker means rate-limited but reachable: that costs no attempt.
-                is_reachable = any(endpoint.breaker.state == "closed" for endpoint in endpoints)
-                if openings != previous_openings and not is_reachable:
-                    state.attempts_left -= 1.0
-                    if state.attempts_left <= 0:
-                        return
-                previous_openings = openings
-            elif is_outage:
                 # An outage begins when the last endpoint goes down.
                 down_since = max(endpoint.breaker.down_since or 0.0 for endpoint in endpoints)
                 elapsed = time.monotonic() - down_since
@@ -481,7 +442,6 @@ class Client:
                     where = ", ".join(sorted({endpoint.where for endpoint in endpoints}))
                     raise JudgeOutage(self.judge.name, where, last_failure, elapsed)
                 wait = min(wait, self._outage.wait - elapsed)
-
             if self._outlasts_deadline(wait):
                 state.attempts_left = 0
                 return

@@ -33,18 +33,17 @@ import json
 import logging
 import math
 import time
-from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
-from typing import Literal, Self, TypeAlias
+from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.judges.client.capabilities import Capabilities
 from rubrank.judges.client.limits import ConcurrencyLimit, Demand, RateLimits
 from rubrank.judges.client.outcome import (
-    FailureKind,
+    TIMEOUT,
     RequestOutcome,
     classify_status,
     make_no_response_outcome,
@@ -52,7 +51,7 @@ from rubrank.judges.client.outcome import (
     read_decision,
     read_error,
 )
-from rubrank.judges.client.transport import Address, BadBody, RequestFailed, Response, Transport
+from rubrank.judges.client.transport import Address, RequestFailed, Response, Transport
 from rubrank.judges.judge import SYSTEM_ONE, Call, Endpoint, Judge, Reply
 from rubrank.judges.prompting.tokens import estimate_tokens
 
@@ -76,9 +75,7 @@ _CHECK_DECISION = Call(
     ({"role": "user", "content": _CHECK_QUESTION},), purpose="check", protocol=SYSTEM_ONE
 )
 
-_KEY_REFUSED = (FailureKind.UNAUTHORIZED, FailureKind.FORBIDDEN)
-# Failures that another attempt of a health check would only repeat.
-_PERMANENT = (*_KEY_REFUSED, FailureKind.REDIRECTED, FailureKind.REJECTED)
+_KEY_REFUSED = (401, 403)
 # Seconds between the attempts of a check, so that a single network error does not stop a run.
 _CHECK_PAUSES = (0.3, 1.0)
 
@@ -176,32 +173,6 @@ class Breaker:
 # ------------------------------------------------------------------------------------------------ shared by all judges
 
 
-@dataclass(frozen=True)
-class Terms:
-    """The limits that one judge sets for an endpoint."""
-
-    concurrency: int
-    requests_per_minute: float | None
-    tokens_per_minute: float | None
-    breaker_failures: int
-    breaker_pause: float
-
-    @classmethod
-    def of(cls, endpoint: Endpoint, judge: Judge, processes: int) -> Terms:
-        """Return the terms for one of the processes of a run; each gets its share."""
-        if processes > endpoint.concurrency:
-            _warn_of_few_slots(endpoint.where, endpoint.concurrency, processes)
-        requests = endpoint.requests_per_minute
-        tokens = endpoint.tokens_per_minute
-        return cls(
-            concurrency=max(1, endpoint.concurrency // processes),
-            requests_per_minute=None if requests is None else requests / processes,
-            tokens_per_minute=None if tokens is None else tokens / processes,
-            breaker_failures=judge.retry.breaker_failures,
-            breaker_pause=judge.retry.breaker_pause,
-        )
-
-
 @cache  # so that it is logged once
 def _warn_of_few_slots(where: str, concurrency: int, processes: int) -> None:
     message = "%s: concurrency is %d, but %d processes send calls at the same time: raise it, or use fewer processes"
@@ -218,24 +189,24 @@ class EndpointState:
         self.transport = transport
         self.breaker = Breaker(1, 0.0, on_change)  # `join` configures it
         self.slots = ConcurrencyLimit(endpoint.concurrency)
-        self.rates = RateLimits(None, None)
+        self.rates = RateLimits()
         self.capabilities: dict[str, Capabilities] = {}
         """By the judge's settings, as JSON: judges with different settings send different parameters."""
         self.last_failure = ""
-        self.last_failure_kind: FailureKind | None = None
+        self.last_status = 200
+        """Of the last request that failed."""
         self.has_answered = False
         self.consecutive_refusals = 0
         """Of key, model or URL."""
         self._latency = 0.0
-        self._rates_per_minute: tuple[float | None, float | None] = (None, None)
-        # Counted, because a service has thousands of judges, all with the same terms.
-        self._terms: Counter[Terms] = Counter()
+        self._rates_per_minute = (math.inf, math.inf)
+        self._judges: list[JudgeEndpoint] = []
         self._share: int | None = None
 
     @property
     def ceiling(self) -> int:
         """The concurrency that all judges allow, before it is shared with other processes."""
-        return min((terms.concurrency for terms in self._terms), default=0)
+        return min((judge.concurrency for judge in self._judges), default=0)
 
     @property
     def is_down(self) -> bool:
@@ -245,23 +216,22 @@ class EndpointState:
     def set_share(self, slots: int) -> None:
         """Use at most this many slots, and the same fraction of the rates; other processes use the rest."""
         self._share = slots
-        self._apply_terms()
+        self._apply_limits()
 
-    def join(self, terms: Terms) -> None:
+    def join(self, judge: JudgeEndpoint) -> None:
         """Apply the limits of one more judge."""
-        self._terms[terms] += 1
-        self._apply_terms()
+        self._judges.append(judge)
+        self._apply_limits()
 
-    def leave(self, terms: Terms) -> None:
+    def leave(self, judge: JudgeEndpoint) -> None:
         """Drop the limits of a judge that has ended."""
-        self._terms[terms] -= 1
-        if not self._terms[terms]:
-            del self._terms[terms]
-            self._apply_terms()
+        self._judges.remove(judge)
+        self._apply_limits()
 
-    def _apply_terms(self) -> None:
+    def _apply_limits(self) -> None:
         """Set slots, rates and breaker to the strictest limits of all judges, or to this process's share of them."""
-        if not self._terms:
+        judges = self._judges
+        if not judges:
             return
         slots = self.ceiling
         fraction = 1.0
@@ -269,25 +239,17 @@ class EndpointState:
             slots = min(self._share, self.ceiling)
             fraction = max(slots, 1) / self.ceiling
         self.slots.set_ceiling(slots)
-        requests = [
-            terms.requests_per_minute
-            for terms in self._terms
-            if terms.requests_per_minute is not None
-        ]
-        tokens = [
-            terms.tokens_per_minute for terms in self._terms if terms.tokens_per_minute is not None
-        ]
         rates = (
-            min(requests) * fraction if requests else None,
-            min(tokens) * fraction if tokens else None,
+            min(judge.requests_per_minute for judge in judges) * fraction,
+            min(judge.tokens_per_minute for judge in judges) * fraction,
         )
         # Only if they differ: a new RateLimits forgets what was sent in the last minute.
         if rates != self._rates_per_minute:
             self._rates_per_minute = rates
             self.rates = RateLimits(*rates)
         self.breaker.configure(
-            failures=min(terms.breaker_failures for terms in self._terms),
-            pause=max(terms.breaker_pause for terms in self._terms),
+            failures=min(judge.retry.breaker_failures for judge in judges),
+            pause=max(judge.retry.breaker_pause for judge in judges),
         )
 
     def choose_trial_timeout(self, timeout: float) -> float:
@@ -303,7 +265,7 @@ class EndpointState:
             self.breaker.record_success()
         else:
             self.last_failure = outcome.reply.failure or ""
-            self.last_failure_kind = outcome.kind
+            self.last_status = outcome.status
             self.breaker.record_failure()
         if outcome.retry_after:
             self.breaker.hold(outcome.retry_after)
@@ -336,8 +298,14 @@ class JudgeEndpoint:
         """See `choose_endpoint`."""
         self.in_flight_reply = replace(NO_ANSWER, model=endpoint.model, endpoint=self.where)
         """The reply of a call that is given up while its request is in flight."""
+        self.retry = judge.retry
+        # The limits of this process, which has its share of them.
+        self.concurrency = max(1, endpoint.concurrency // processes)
+        self.requests_per_minute = (endpoint.requests_per_minute or math.inf) / processes
+        self.tokens_per_minute = (endpoint.tokens_per_minute or math.inf) / processes
+        if processes > endpoint.concurrency:
+            _warn_of_few_slots(endpoint.where, endpoint.concurrency, processes)
         self._judge = judge
-        self._terms = Terms.of(endpoint, judge, processes)
         settings = [
             endpoint.structured,
             endpoint.prompt_cache,
@@ -348,11 +316,11 @@ class JudgeEndpoint:
         self._capabilities = state.capabilities.setdefault(
             settings_key, Capabilities(endpoint, judge.sampling)
         )
-        state.join(self._terms)
+        state.join(self)
 
     def close(self) -> None:
         """Drop the limits of this judge, which sends nothing more."""
-        self.state.leave(self._terms)
+        self.state.leave(self)
 
     @property
     def is_misconfigured(self) -> bool:
@@ -364,9 +332,9 @@ class JudgeEndpoint:
         refusals = self.state.consecutive_refusals
         if not refusals:
             return False
-        if self.state.last_failure_kind is FailureKind.UNAUTHORIZED or not self.state.has_answered:
+        if self.state.last_status == 401 or not self.state.has_answered:
             return True
-        return refusals >= self._terms.breaker_failures
+        return refusals >= self.retry.breaker_failures
 
     async def request(
         self,
@@ -442,9 +410,8 @@ class JudgeEndpoint:
             if number == 0:
                 on_sent(self)
             response = await self._exchange("POST", path, content, timeout)
-            is_rejected = (
-                False  # did the server reject a parameter that the next request leaves out?
-            )
+            # Did the server reject a parameter that the next request leaves out?
+            is_rejected = False
             if isinstance(response, RequestOutcome):
                 outcome = response
             elif response.status == 200:
@@ -469,12 +436,10 @@ class JudgeEndpoint:
         try:
             async with asyncio.timeout(timeout):
                 return await self.state.transport.request(method, self.state.address, path, content)
-        except BadBody as error:
-            return make_no_response_outcome(f"malformed reply: {error}")
         except RequestFailed as error:
-            return make_no_response_outcome(f"connection failed: {error}")
+            return make_no_response_outcome(str(error))
         except TimeoutError:
-            return make_no_response_outcome(f"timeout after {timeout:g} s", overloaded=True)
+            return make_no_response_outcome(f"timeout after {timeout:g} s", TIMEOUT)
 
     def _read_error(self, response: Response) -> tuple[RequestOutcome, str]:
         """Return the outcome of a response with a status other than 200, and the server's words about parameters."""
@@ -496,7 +461,7 @@ class JudgeEndpoint:
             failure = await self._find_failure(on_paid)
             if failure is None:
                 return
-            if pause is None or failure.kind in _PERMANENT:
+            if pause is None or failure.next == "other_endpoint":
                 raise self.explain_refusal(failure)
             await asyncio.sleep(pause)
 
@@ -515,7 +480,7 @@ class JudgeEndpoint:
         if outcome is None:
             return make_no_response_outcome("its circuit breaker is open")
         await on_paid(check_call, outcome.reply)
-        if outcome.next == "done" or outcome.kind is FailureKind.EMPTY:
+        if outcome.status == 200:  # even if one token is not enough for a text
             return None
         if models and not _shows_failure(outcome):
             raise UnknownName.of(
@@ -547,35 +512,30 @@ class JudgeEndpoint:
     def explain_refusal(self, outcome: RequestOutcome) -> InvalidInput:
         """Return the error about the setting that makes this endpoint fail, and what can be done about it."""
         failure = self.state.address.hide_secrets(outcome.reply.failure or "")
-        if outcome.kind in _KEY_REFUSED:
+        setting = "base_url"
+        allowed = "an endpoint that answers"
+        got = f"{self.where} ({failure})"
+        remedy = "Start the server, or correct the URL."
+        if outcome.status in _KEY_REFUSED:
+            setting = "api_key_env"
             allowed = "the name of a variable that holds a valid key"
             got = f"a key that {self.where} refuses ({failure})"
-            return self._judge.make_error(
-                "api_key_env", allowed=allowed, got=got, remedy=f"Set {self.endpoint.api_key_env}."
-            )
-        got = f"{self.where} ({failure})"
-        if outcome.kind is FailureKind.REDIRECTED:
+            remedy = f"Set {self.endpoint.api_key_env}."
+        elif 300 <= outcome.status < 400:
+            allowed = "the endpoint itself"
             remedy = "Give the URL that it redirects to, if you trust it."
-            return self._judge.make_error(
-                "base_url", allowed="the endpoint itself", got=got, remedy=remedy
-            )
-        if outcome.kind is FailureKind.REJECTED:
+        elif outcome.next == "other_endpoint":
+            setting = "model"
+            allowed = f"one that {self.where} serves"
             got = f"{self.endpoint.model!r} ({failure})"
-            return self._judge.make_error(
-                "model",
-                allowed=f"one that {self.where} serves",
-                got=got,
-                remedy="List the server's models.",
-            )
-        remedy = "Start the server, or correct the URL."
-        return self._judge.make_error(
-            "base_url", allowed="an endpoint that answers", got=got, remedy=remedy
-        )
+            remedy = "List the server's models."
+        return self._judge.make_error(setting, allowed, got, remedy)
 
 
 def _shows_failure(outcome: RequestOutcome) -> bool:
     """Does a failed request show that no other request would succeed now?"""
-    return outcome.kind in (*_KEY_REFUSED, FailureKind.REDIRECTED) or outcome.next == "retry"
+    is_refused = outcome.status in _KEY_REFUSED or 300 <= outcome.status < 400
+    return is_refused or outcome.next == "retry"
 
 
 def choose_endpoint(
@@ -615,11 +575,9 @@ class EndpointPool:
         self.in_flight: dict[tuple[int, bytes, tuple[str, ...]], asyncio.Future[Reply | None]] = {}
         """Calls that are being answered, by cache, key and servers."""
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *exc_info: object) -> None:
-        await self._transport.__aexit__(*exc_info)
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._transport.close()
         self._states = {}
 
     def open(self, judge: Judge, processes: int = 1) -> list[JudgeEndpoint]:

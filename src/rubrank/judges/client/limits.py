@@ -23,6 +23,7 @@ Each process has a `ConcurrencyLimit` and `RateLimits` for every endpoint. If se
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
@@ -155,22 +156,24 @@ class Charge:
 
 
 class RateLimits:
-    """Requests and tokens per minute; calls wait here instead of being rejected by the server. None: no limit.
+    """Requests and tokens per minute; calls wait here instead of being rejected by the server.
 
     Both are leaky buckets (aiolimiter) that hold a few seconds of the rate: a bucket that holds a whole minute would
     let through twice the limit in the first minute. The difference between estimated and used tokens is carried over
     to the next calls, so that the sum is right, and estimates are scaled by what earlier calls really used.
     """
 
-    def __init__(self, requests_per_minute: float | None, tokens_per_minute: float | None) -> None:
+    def __init__(
+        self, requests_per_minute: float = math.inf, tokens_per_minute: float = math.inf
+    ) -> None:
         self._requests: AsyncLimiter | None = None
         self._tokens: AsyncLimiter | None = None
-        if requests_per_minute is not None:
+        if requests_per_minute < math.inf:
             # One second of the rate may go at once. A bucket lets through fewer than burst + rate requests in any
             # minute. This rate makes that sum the limit + 1, so that no minute has more than the limit.
             burst = max(1.0, requests_per_minute / _SECONDS_PER_MINUTE)
             self._requests = _make_bucket(burst, requests_per_minute - burst + 1.0)
-        if tokens_per_minute is not None:
+        if tokens_per_minute < math.inf:
             burst = tokens_per_minute * _TOKEN_BURST_SECONDS / _SECONDS_PER_MINUTE
             self._tokens = _make_bucket(burst, tokens_per_minute - burst)
         self._turn = asyncio.Lock()
@@ -232,30 +235,17 @@ class Spending:
     reserved: float = field(default=0.0, compare=False)
     """Estimated cost of the calls in flight."""
     in_flight: int = field(default=0, compare=False)
-    _waiting: deque[asyncio.Future[None]] = field(default_factory=deque, repr=False, compare=False)
+    _settled: asyncio.Event = field(default_factory=asyncio.Event, repr=False, compare=False)
+    """Set when a call ends; those that wait then have a new one."""
 
     async def reserve(self, estimate: float, most_cost: float) -> bool:
-        """Wait until a call of this estimated cost may be sent; False if the limit `most_cost` is reached.
-
-        Every call that leaves wakes the next one, so that several calls that fit can go one after the other.
-        """
+        """Wait until a call of this estimated cost may be sent; False if the limit `most_cost` is reached."""
         while self.cost < most_cost:
             if not self.in_flight or self.cost + self.reserved + estimate <= most_cost:
                 self.in_flight += 1
                 self.reserved += estimate
-                self._wake_next()
                 return True
-            future = asyncio.get_running_loop().create_future()
-            self._waiting.append(future)
-            try:
-                await future
-            except asyncio.CancelledError:
-                if future in self._waiting:
-                    self._waiting.remove(future)
-                else:  # it was woken already: another may go on instead
-                    self._wake_next()
-                raise
-        self._wake_next()
+            await self._settled.wait()
         return False
 
     def settle(self, estimate: float, cost: float) -> None:
@@ -265,15 +255,8 @@ class Spending:
         if not self.in_flight:
             self.reserved = 0.0  # without the rounding errors of many additions
         self.cost += cost
-        self._wake_next()
-
-    def _wake_next(self) -> None:
-        """Let the next call that waits look whether it may be sent."""
-        while self._waiting:
-            future = self._waiting.popleft()
-            if not future.done():  # a cancelled call may not have left the queue yet
-                future.set_result(None)
-                return
+        self._settled.set()
+        self._settled = asyncio.Event()
 
 
 # ------------------------------------------------------------------------------------------------------------- shares
@@ -331,18 +314,6 @@ class LimitShares:
             endpoint: self._grant(endpoint, process, demand) for endpoint, demand in demands.items()
         }
 
-    def leave(self, process: str) -> None:
-        """Free the slots of a process that has ended."""
-        for holders in self._holders.values():
-            holders.pop(process, None)
-
-    def held(self) -> dict[str, int]:
-        """Return the number of slots that are held, by endpoint."""
-        return {
-            endpoint: sum(holder.held for holder in self._live_holders(endpoint).values())
-            for endpoint in self._holders
-        }
-
     def _live_holders(self, endpoint: str) -> dict[str, _Holder]:
         """Return the processes that hold slots of an endpoint, without those whose lease has ended."""
         holders = self._holders.setdefault(endpoint, {})
@@ -377,7 +348,3 @@ class LimitsActor:
     async def report(self, process: str, demands: Mapping[str, Demand]) -> dict[str, int]:
         """Report the demand of a process; see `LimitShares.report`."""
         return self._shares.report(process, demands)
-
-    async def held(self) -> dict[str, int]:
-        """Return the slots that are held; see `LimitShares.held`."""
-        return self._shares.held()

@@ -21,11 +21,10 @@ import json
 import math
 import random
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC
 from email.utils import parsedate_to_datetime
-from enum import Enum
 from typing import Any, Literal, TypeAlias
 
 from rubrank.judges.judge import Price, Reply, Retry, Usage
@@ -38,42 +37,21 @@ _MAX_MESSAGE = 300  # characters of a server's message in a failure
 _MAX_KEPT_BODY = 20_000  # bytes of a malformed body that are stored
 _MAX_TOKENS = 10**12  # a larger count is wrong, and may not fit into a column of the cache
 _COMPLETE = (None, "stop")  # finish reasons of a complete reply
+_NO_USAGE = Usage()
 
-_TRANSIENT = frozenset({408, 409, 425, 429})
+BAD_GATEWAY = 502
+"""The status of an outcome without a usable response: no connection, or a body that cannot be read."""
+TIMEOUT = 408
+"""The status of an outcome without a response in time."""
+_TRANSIENT = frozenset({TIMEOUT, 409, 425, 429})
 # With other statuses the header is about the call, not about the server.
 _RETRY_AFTER_APPLIES = frozenset({429, 503, 529})
-_OVERLOAD = frozenset({408, 429, 503, 504, 529})
+_OVERLOAD = frozenset({TIMEOUT, 429, 503, 504, 529})
 _MISCONFIGURED = frozenset({401, 403, 404, *range(300, 400)})
 # These say nothing about the health of the endpoint.
 _FAULT_OF_CALL = frozenset({400, 409, 413, 422, 429})
 
 NextStep: TypeAlias = Literal["done", "retry", "other_endpoint"]
-
-
-class FailureKind(Enum):
-    """Why a request failed, as far as the client treats failures differently; `Reply.failure` has the words."""
-
-    UNAUTHORIZED = "unauthorized"
-    """401: the key is wrong."""
-    FORBIDDEN = "forbidden"
-    """403: the key is not allowed to do this."""
-    REDIRECTED = "redirected"
-    """3xx: redirects are not followed."""
-    REJECTED = "rejected"
-    """Another 4xx: something about the call, the model or the URL is wrong."""
-    UNAVAILABLE = "unavailable"
-    """No response, an error of the server, or a body that cannot be read."""
-    EMPTY = "empty"
-    """A reply without a text."""
-    UNFINISHED = "unfinished"
-    """A reply that the server broke off."""
-    REFUSED = "refused"
-    """The model, or a filter, refuses."""
-    UNUSABLE = "unusable"
-    """A reply cut off at max_tokens, a tool call: it would come again."""
-
-
-_KIND_OF_STATUS = {401: FailureKind.UNAUTHORIZED, 403: FailureKind.FORBIDDEN}
 
 
 @dataclass(frozen=True)
@@ -83,16 +61,25 @@ class RequestOutcome:
     reply: Reply
     """With the usage of this request alone."""
     next: NextStep = "done"
-    kind: FailureKind | None = None
-    """Why it failed; None: it did not."""
+    status: int = 200
+    """Of HTTP; see BAD_GATEWAY and TIMEOUT."""
     retry_after: float | None = None
     """Seconds that the server asked to wait."""
-    healthy: bool = True
-    """False: the request counts as a failure of the endpoint."""
-    overloaded: bool = False
-    """The endpoint was sent too much at once."""
-    misconfigured: bool = False
-    """The endpoint will never answer as it is configured: wrong key, model or URL."""
+
+    @property
+    def healthy(self) -> bool:
+        """False: the request counts as a failure of the endpoint."""
+        return self.status == 200 or self.status in _FAULT_OF_CALL
+
+    @property
+    def overloaded(self) -> bool:
+        """Was the endpoint sent too much at once?"""
+        return self.status in _OVERLOAD
+
+    @property
+    def misconfigured(self) -> bool:
+        """Will the endpoint never answer as it is configured: wrong key, model or URL?"""
+        return self.status in _MISCONFIGURED
 
 
 def shorten(text: object) -> str:
@@ -103,57 +90,19 @@ def shorten(text: object) -> str:
     return line[: _MAX_MESSAGE - 1] + "…"
 
 
+def make_no_response_outcome(
+    failure: str, status: int = BAD_GATEWAY, text: str | None = None, usage: Usage = _NO_USAGE
+) -> RequestOutcome:
+    """Return the outcome of a request without a usable response. text, usage: what could be read of it."""
+    return RequestOutcome(Reply(text, failure, usage), "retry", status)
+
+
 # -------------------------------------------------------------------------------------------------------- completions
-
-
-def _parse_object(body: bytes) -> dict[str, Any] | RequestOutcome:
-    """Return the object in the body of a response, or the outcome if there is none."""
-    try:
-        data = json.loads(body)
-    except (ValueError, RecursionError) as problem:
-        return _make_malformed_outcome(body, f"not JSON ({shorten(problem)})", Usage())
-    return (
-        data if isinstance(data, dict) else _make_malformed_outcome(body, "not an object", Usage())
-    )
 
 
 def read_completion(body: bytes, price: Price) -> RequestOutcome:
     """Return the outcome of a chat completion with status 200. price: of the endpoint."""
-    data = _parse_object(body)
-    if isinstance(data, RequestOutcome):
-        return data
-    usage = read_usage(data.get("usage"), price)
-    choices = data.get("choices")
-    if not isinstance(choices, list):
-        choices = []
-    choice = choices[0] if len(choices) == 1 and isinstance(choices[0], dict) else {}
-    message = choice.get("message")
-
-    # Gateways report errors of the model behind them with status 200, in one of three places.
-    error = data.get("error") or choice.get("error")
-    if not error and isinstance(message, dict):
-        error = message.get("error")
-    if error:
-        return _make_error_outcome(error, usage)
-    if len(choices) > 1:
-        return _make_malformed_outcome(body, f"{len(choices)} choices instead of one", usage)
-    if not isinstance(message, dict):
-        return _make_malformed_outcome(body, "no message in it", usage)
-
-    finish_reason = choice.get("finish_reason")
-    text, refusal = _read_content(message)
-    kind, failure = _find_failure(message, text, refusal, finish_reason)
-    reply = Reply(
-        text if text is not None else refusal or None,
-        failure,
-        usage,
-        finish_reason=finish_reason if isinstance(finish_reason, str) else None,
-        logprobs=read_logprobs(choice.get("logprobs")),
-    )
-    # An empty or aborted reply is often a transient fault of the server. A refusal or a cut-off reply would come
-    # again, at the same cost.
-    may_change = kind in (FailureKind.EMPTY, FailureKind.UNFINISHED)
-    return RequestOutcome(reply, "retry" if may_change else "done", kind)
+    return _read_body(body, price, _read_choice)
 
 
 def read_decision(body: bytes, price: Price) -> RequestOutcome:
@@ -161,76 +110,101 @@ def read_decision(body: bytes, price: Price) -> RequestOutcome:
 
     The text of the reply is the answers as JSON. price: of the endpoint.
     """
-    data = _parse_object(body)
-    if isinstance(data, RequestOutcome):
-        return data
-    if isinstance(data.get("result"), dict):  # as Workers AI wraps it
-        data = data["result"]
-    usage = read_usage(data.get("usage"), price)
+    return _read_body(body, price, _read_answers)
+
+
+def _read_body(
+    body: bytes, price: Price, read: Callable[[Any, Usage], RequestOutcome]
+) -> RequestOutcome:
+    """Read the JSON of a response with status 200; if it has another form, its beginning and its usage are kept."""
+    usage = Usage()
+    try:
+        data = json.loads(body)
+        if isinstance(data.get("result"), dict):  # as Workers AI wraps it
+            data = data["result"]
+        usage = read_usage(data.get("usage"), price)
+        return read(data, usage)
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as problem:
+        text = body[:_MAX_KEPT_BODY].decode("utf-8", "replace")
+        failure = f"malformed reply: {shorten(problem)}"
+        return make_no_response_outcome(failure, text=text, usage=usage)
+
+
+def _read_choice(data: Any, usage: Usage) -> RequestOutcome:
+    """Return the outcome of a chat completion; raises an error if it is malformed."""
+    choices = data.get("choices") or [{}]
+    choice = choices[0]
+    message = choice.get("message")
+    # Gateways report errors of the model behind them with status 200, in one of three places.
+    error = data.get("error") or choice.get("error") or (message or {}).get("error")
+    if error:
+        return _make_error_outcome(error, usage)
+    if len(choices) > 1:
+        raise ValueError(f"{len(choices)} choices instead of one")
+    if message is None:
+        raise ValueError("no message in it")
+
+    text = message.get("content")
+    refusal = message.get("refusal")
+    if isinstance(text, list):  # of parts
+        parts = [part for part in text if isinstance(part, dict)]
+        text = "".join(str(part.get("text") or "") for part in parts)
+        for part in parts:
+            refusal = refusal or part.get("refusal")
+    elif not isinstance(text, str):
+        text = None
+    finish_reason = choice.get("finish_reason")
+    failure = _find_failure(message, text, refusal, finish_reason)
+    reply = Reply(
+        text if text is not None or not refusal else str(refusal),
+        failure,
+        usage,
+        finish_reason=finish_reason if isinstance(finish_reason, str) else None,
+        logprobs=_read_logprobs(choice.get("logprobs")),
+    )
+    # An empty or aborted reply is often a transient fault of the server. A refusal or a cut-off reply would come
+    # again, at the same cost.
+    may_change = failure is not None and failure.startswith(("empty reply", "not finished"))
+    return RequestOutcome(reply, "retry" if may_change else "done")
+
+
+def _read_answers(data: Any, usage: Usage) -> RequestOutcome:
+    """Return the outcome of the response of a decision model; raises an error if it is malformed."""
     if data.get("error"):
         return _make_error_outcome(data["error"], usage)
     answers = data.get("answers")
     if not isinstance(answers, dict) or not answers:
-        return _make_malformed_outcome(body, "no answers in it", usage)
-    return RequestOutcome(
-        Reply(json.dumps(answers, ensure_ascii=False), None, usage, finish_reason="stop")
-    )
+        raise ValueError("no answers in it")
+    text = json.dumps(answers, ensure_ascii=False)
+    return RequestOutcome(Reply(text, None, usage, finish_reason="stop"))
 
 
 def _make_error_outcome(error: Any, usage: Usage) -> RequestOutcome:
     """Return the outcome of a response with status 200 that reports an error."""
-    failure = f"error beside the reply: {shorten(read_error_message(error))}"
-    reply = Reply(None, failure, usage)
-    return RequestOutcome(reply, "retry", FailureKind.UNAVAILABLE, healthy=False)
-
-
-def read_error_message(error: Any) -> Any:
-    """Return the message of an error as servers send it: an object with "message", or the message itself."""
-    if isinstance(error, dict):
-        return error.get("message") or error
-    return error
-
-
-def _read_content(message: Mapping[str, Any]) -> tuple[str | None, str]:
-    """Return text and refusal of a message, whose content is a string or a list of parts."""
-    content = message.get("content")
-    refusal = message.get("refusal")
-    if not isinstance(content, list):
-        text = content if isinstance(content, str) else None
-        return text, str(refusal or "")
-    parts = [part for part in content if isinstance(part, dict)]
-    for part in parts:
-        refusal = refusal or part.get("refusal")
-    return "".join(str(part.get("text") or "") for part in parts), str(refusal or "")
+    message = error.get("message") or error if isinstance(error, dict) else error
+    return make_no_response_outcome(f"error beside the reply: {shorten(message)}", usage=usage)
 
 
 def _find_failure(
-    message: Mapping[str, Any], text: str | None, refusal: str, finish_reason: object
-) -> tuple[FailureKind | None, str | None]:
-    """Return why the message cannot be used as a reply, in kind and in words; (None, None) if it can."""
+    message: Mapping[str, Any], text: str | None, refusal: object, finish_reason: object
+) -> str | None:
+    """Return why the message cannot be used as a reply; None if it can."""
     if refusal:
-        return FailureKind.REFUSED, f"{REFUSED}: {shorten(refusal)}"
+        return f"{REFUSED}: {shorten(refusal)}"
     if finish_reason == "content_filter":
-        return FailureKind.REFUSED, f"{REFUSED}: content filter"
+        return f"{REFUSED}: content filter"
     if finish_reason == "length":
-        return FailureKind.UNUSABLE, "cut off at max_tokens"
+        return "cut off at max_tokens"
     if message.get("tool_calls") or message.get("function_call"):
-        return FailureKind.UNUSABLE, "no reply: it calls a tool"
+        return "no reply: it calls a tool"
     if message.get("role") not in (None, "assistant"):
-        return FailureKind.UNUSABLE, f"no reply: a message of {shorten(message['role'])!r}"
+        return f"no reply: a message of {shorten(message['role'])!r}"
     if text is None or not text.strip():
         has_thoughts = message.get("reasoning_content") or message.get("reasoning")
-        return FailureKind.EMPTY, "empty reply: thoughts only" if has_thoughts else "empty reply"
+        return "empty reply: thoughts only" if has_thoughts else "empty reply"
     if finish_reason not in _COMPLETE:
-        return FailureKind.UNFINISHED, f"not finished: {shorten(finish_reason)}"
-    return None, None
-
-
-def _make_malformed_outcome(body: bytes, problem: str, usage: Usage) -> RequestOutcome:
-    """Return the outcome of a body that is not a reply; the beginning of the body is kept."""
-    text = body[:_MAX_KEPT_BODY].decode("utf-8", "replace")
-    reply = Reply(text, f"malformed reply: {problem}", usage)
-    return RequestOutcome(reply, "retry", FailureKind.UNAVAILABLE, healthy=False)
+        return f"not finished: {shorten(finish_reason)}"
+    return None
 
 
 def read_usage(usage: object, price: Price) -> Usage:
@@ -261,39 +235,25 @@ def _read_count(usage: Mapping[str, Any], *names: str) -> int:
     return 0
 
 
-def read_logprobs(logprobs: object) -> tuple[Mapping[str, Any], ...] | None:
+def _read_logprobs(logprobs: Any) -> tuple[Mapping[str, Any], ...] | None:
     """Return the tokens of the text with their likeliest alternatives; None if the server sent none."""
-    content = logprobs.get("content") if isinstance(logprobs, dict) else None
-    if not isinstance(content, list):
-        return None
-    tokens = []
-    for entry in content:
-        if not isinstance(entry, dict):
-            continue
-        alternatives: dict[str, float] = {}
-        top = entry.get("top_logprobs")
-        for alternative in top if isinstance(top, list) else ():
-            if isinstance(alternative, dict):
-                # Two tokens may print alike (bytes of one character): the likelier one comes first and is kept.
-                alternatives.setdefault(
-                    str(alternative.get("token")), _read_logprob(alternative.get("logprob"))
-                )
-        tokens.append(
-            {
-                "token": str(entry.get("token")),
-                "logprob": _read_logprob(entry.get("logprob")),
-                "top": alternatives,
-            }
-        )
-    return tuple(tokens)
-
-
-def _read_logprob(value: object) -> float:
-    """Return a log-probability as a float; minus infinity if it is not a number."""
     try:
-        return float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError, OverflowError):
-        return -math.inf
+        return tuple(_read_token(entry) for entry in logprobs["content"])
+    except (TypeError, ValueError, LookupError, AttributeError):
+        return None
+
+
+def _read_token(entry: Any) -> Mapping[str, Any]:
+    """Return a token with its log-probability and those of its alternatives."""
+    alternatives: dict[str, float] = {}
+    for alternative in entry.get("top_logprobs") or ():
+        # Two tokens may print alike (bytes of one character): the likelier one comes first and is kept.
+        alternatives.setdefault(str(alternative["token"]), float(alternative["logprob"]))
+    return {
+        "token": str(entry["token"]),
+        "logprob": float(entry["logprob"]),
+        "top": alternatives,
+    }
 
 
 # -------------------------------------------------------------------------------------------------------- HTTP errors
@@ -324,27 +284,8 @@ def classify_status(
     name = "rate limited" if status == 429 else f"HTTP {status}"
     if 300 <= status < 400:
         message = "a redirect, which is not followed"
-        kind = FailureKind.REDIRECTED
-    elif status >= 500:
-        kind = FailureKind.UNAVAILABLE
-    else:
-        kind = _KIND_OF_STATUS.get(status, FailureKind.REJECTED)
-    return RequestOutcome(
-        Reply(None, f"{name}: {message}" if message else name),
-        "retry" if is_transient else "other_endpoint",
-        kind,
-        retry_after=wait,
-        healthy=status in _FAULT_OF_CALL,
-        overloaded=status in _OVERLOAD,
-        misconfigured=status in _MISCONFIGURED,
-    )
-
-
-def make_no_response_outcome(failure: str, *, overloaded: bool = False) -> RequestOutcome:
-    """Return the outcome of a request without a usable HTTP response."""
-    return RequestOutcome(
-        Reply(None, failure), "retry", FailureKind.UNAVAILABLE, healthy=False, overloaded=overloaded
-    )
+    reply = Reply(None, f"{name}: {message}" if message else name)
+    return RequestOutcome(reply, "retry" if is_transient else "other_endpoint", status, wait)
 
 
 def read_retry_after(headers: Mapping[str, str]) -> float | None:

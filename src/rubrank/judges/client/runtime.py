@@ -42,7 +42,7 @@ from rubrank.judges.judge import Asker, Call, Judge, Judges, Reply
 T = TypeVar("T")
 _log = logging.getLogger("rubrank.judges")
 
-_CLOSE_SECONDS = 5.0  # for closing, at the end of a process
+_CLOSE_SECONDS = 5.0  # for what is cancelled, and for closing at the end of a process
 _SIGNAL_CHECK_SECONDS = 0.1  # between checks for signals
 
 
@@ -70,37 +70,24 @@ class Runtime:
         if current_thread() is self._thread:
             main.close()
             raise RuntimeError("run() would wait for its own event loop: await run_async() instead")
-        # `start` and `cancel` run in the thread of the event loop, and this thread waits for `ended`.
-        tasks: list[asyncio.Task[T]] = []  # the task, when it has been started
         ended = Event()
 
-        def start() -> None:
-            task = self._loop.create_task(_raise_single_error(main))
-            task.add_done_callback(lambda _: ended.set())
-            tasks.append(task)
-
-        def cancel() -> None:
-            if tasks:
-                tasks[0].cancel()
-            else:  # interrupted before it began
-                main.close()
+        async def run_to_end() -> T:
+            try:
+                return await _raise_single_error(main)
+            finally:
                 ended.set()
 
+        future = asyncio.run_coroutine_threadsafe(run_to_end(), self._loop)
         try:
-            self._loop.call_soon_threadsafe(start)
             # Python handles a signal in the main thread, but a wait without a timeout may not notice it.
             while not ended.wait(_SIGNAL_CHECK_SECONDS):
                 pass
         except BaseException:
-            with suppress(RuntimeError):  # the loop is closed
-                self._loop.call_soon_threadsafe(cancel)
-                ended.wait()
-            # Read the result, so that asyncio does not warn of an error that nobody looked at. If the coroutine was not
-            # started, there is no task.
-            with suppress(BaseException):
-                tasks[0].result()
+            future.cancel()
+            ended.wait(_CLOSE_SECONDS)
             raise
-        return tasks[0].result()
+        return future.result()
 
     async def run_async(self, main: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine for a caller in another event loop; if the caller is cancelled, so is the coroutine."""
@@ -181,7 +168,7 @@ class Runtime:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await self.endpoints.__aexit__(None, None, None)
+        await self.endpoints.close()
 
 
 async def _raise_single_error(main: Coroutine[Any, Any, T]) -> T:

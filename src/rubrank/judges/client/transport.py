@@ -1,8 +1,8 @@
 """HTTP requests to judge servers with aiohttp: one pool of connections for all endpoints of an event loop.
 
-    async with Transport() as transport:
-        response = await transport.request("POST", address, "/chat/completions", content)
-        response.status, response.body                     200, b'{"choices": …'
+    transport = Transport()
+    response = await transport.request("POST", address, "/chat/completions", content)
+    response.status, response.body                     200, b'{"choices": …'
 
 Redirects are not followed: prompt and key are meant for one host. A body larger than `MAX_BODY` is rejected, also while
 it is decompressed, so that a decompression bomb costs a few megabytes at most. The number of connections is not limited
@@ -19,7 +19,7 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit, urlunsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -40,11 +40,7 @@ _MIN_SECRET_CHARACTERS = 6  # hiding shorter secrets would also hide ordinary wo
 
 
 class RequestFailed(ConnectionError):  # noqa: N818
-    """No connection, or it broke; the message says why."""
-
-
-class BadBody(Exception):  # noqa: N818
-    """A body that is too large or cannot be decompressed; the message says which."""
+    """No connection, or it broke, or a body that is too large or cannot be decompressed; the message says which."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +99,7 @@ class Address:
             headers[name.title()] = value
         for value in headers.values():
             if "\n" in value or "\r" in value or "\0" in value:
-                raise RequestFailed("a header or the key has a line break in it")
+                raise RequestFailed("connection failed: a header or the key has a line break in it")
         return headers
 
     def hide_secrets(self, text: str) -> str:
@@ -148,30 +144,23 @@ def open_session(
     )
 
 
-async def close_session(session: aiohttp.ClientSession) -> None:
-    """Close a session and its connections."""
-    await session.close()
-    await asyncio.sleep(0.01)  # transports close in the next turns of the event loop
-
-
 class Transport:
     """The connections of one event loop; opened by the first request."""
 
     def __init__(self) -> None:
         self._session: aiohttp.ClientSession | None = None
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
+    async def close(self) -> None:
+        """Close all connections."""
         if self._session is not None:
-            await close_session(self._session)
+            await self._session.close()
             self._session = None
+            await asyncio.sleep(0.01)  # connections close in the next turns of the event loop
 
     async def request(
         self, method: str, address: Address, path: str, content: bytes | None = None
     ) -> Response:
-        """Send one request; raises RequestFailed or BadBody."""
+        """Send one request; raises RequestFailed."""
         import aiohttp
 
         if self._session is None:
@@ -190,26 +179,24 @@ class Transport:
                     name.lower(): value for name, value in reversed(list(response.headers.items()))
                 }
                 body = await _read_body(response)
-        except aiohttp.ServerTimeoutError:
-            raise RequestFailed("no connection in time") from None
-        except aiohttp.ClientConnectorError as error:
-            raise RequestFailed(describe_error(error.os_error)) from error
+        except RequestFailed:
+            raise
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise RequestFailed(describe_error(error)) from error
+            raise RequestFailed(f"connection failed: {describe_error(error)}") from error
         return Response(
             response.status, headers, _decompress(body, headers.get("content-encoding", ""))
         )
 
 
 async def _read_body(response: aiohttp.ClientResponse) -> bytes:
-    """Return the body of a response; raises BadBody if it is too large."""
+    """Return the body of a response; raises RequestFailed if it is too large."""
     chunks = []
     size = 0
     async for chunk in response.content.iter_any():
         size += len(chunk)
         if size > MAX_BODY:
             response.close()  # without waiting for the rest
-            raise BadBody(f"it has more than {MAX_BODY // 2**20} MB")
+            raise RequestFailed(f"malformed reply: it has more than {MAX_BODY // 2**20} MB")
         chunks.append(chunk)
     return b"".join(chunks)
 
@@ -220,22 +207,25 @@ def _decompress(body: bytes, encoding: str) -> bytes:
     if name in ("", "identity"):
         return body
     if name not in ("gzip", "x-gzip", "deflate"):
-        raise BadBody(f"its encoding is {name[:20]!r}, which was not requested")
+        raise RequestFailed(
+            f"malformed reply: its encoding is {name[:20]!r}, which was not requested"
+        )
     # + 32: detect gzip or zlib by the header.
     decompressor = zlib.decompressobj(zlib.MAX_WBITS + 32)
     try:
         body = decompressor.decompress(body, MAX_BODY + 1)
     except zlib.error as error:
-        raise BadBody(f"it cannot be decompressed ({error})") from None
+        raise RequestFailed(f"malformed reply: it cannot be decompressed ({error})") from None
     if len(body) > MAX_BODY:
-        raise BadBody(f"it has more than {MAX_BODY // 2**20} MB")
+        raise RequestFailed(f"malformed reply: it has more than {MAX_BODY // 2**20} MB")
     if not decompressor.eof:
-        raise BadBody("it ends too early")
+        raise RequestFailed("malformed reply: it ends too early")
     return body
 
 
 def describe_error(error: BaseException) -> str:
     """Return what went wrong with a connection, such as "connection refused"."""
+    error = getattr(error, "os_error", error)  # of aiohttp's ClientConnectorError
     # Numbers of errors of the operating system are positive; those of SSL and of name resolution are of another kind.
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not accepted: {error.verify_message}"

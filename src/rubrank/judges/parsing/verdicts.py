@@ -14,9 +14,9 @@
 The steps of reading a reply:
 
     find_statements             the reply → its statements: objects, and lines such as "Verdict: 1"
-    _read_object, _read_line    a statement → an entry: verdict, finding, reasoning, items
-    _score_…                    an entry → a verdict: the number is on the scale and agrees with the finding
-    _unite_verdicts             all verdicts of a reply → one, if they agree
+    _read_statement             a statement → an entry: verdict, finding, reasoning, items
+    _score_…                    an entry → a value: the number is on the scale and agrees with the finding
+    _unite                      all values of a reply → one, if they agree
 
 Each step raises NoVerdict with a reason if it fails.
 
@@ -29,10 +29,10 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
-from typing import Any, ParamSpec, TypeAlias, cast
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 from rubrank._plain import shorten
 from rubrank.errors import only_our_errors
@@ -100,6 +100,8 @@ class _Entry:
 
 
 _P = ParamSpec("_P")
+_S = TypeVar("_S")
+_V = TypeVar("_V")
 
 
 def _catch_no_verdict(read: Callable[_P, Verdict]) -> Callable[_P, Verdict]:
@@ -124,10 +126,13 @@ def read_absolute(reply: Reply, criterion: Criterion, *, call: Call | None = Non
     """Return the verdict of a reply about one criterion: a value of its domain, or missing."""
     items_schema = _find_items_schema(call)
     statements = find_statements(reply, _has_verdict if items_schema is None else _has_items, call)
-    verdicts = [
-        _score_statement(value, criterion, items_schema, statements) for value in statements.values
-    ]
-    return _unite_verdicts(verdicts, statements)
+    findings = map_findings_to_numbers(criterion)
+
+    def read(value: dict[str, Any] | str) -> tuple[float, str]:
+        entry = _read_statement(value, _NUMBER, findings, statements)
+        return _score_entry(entry, criterion, findings, items_schema)
+
+    return Verdict(*_unite(statements.values, read, statements.text))
 
 
 @_catch_no_verdict
@@ -161,10 +166,10 @@ def read_batched(
     reply: Reply, criteria: Sequence[Criterion], *, call: Call | None = None
 ) -> dict[str, Verdict]:
     """Return a verdict, or a missing one, for every criterion by its name."""
-    fields = _BatchFields(criteria)
+    names = _map_names_to_criteria(criteria)
 
     def accept(value: Mapping[str, Any]) -> bool:
-        if any(fields.find_criterion(field) is not None for field in _unwrap_batch(value)):
+        if any(_find_criterion(field, names) is not None for field in _unwrap_batch(value)):
             return True
         return len(criteria) == 1 and (_has_verdict(value) or _has_items(value))
 
@@ -176,26 +181,37 @@ def read_batched(
     except NoVerdict as problem:
         return {criterion.name: problem.as_verdict() for criterion in criteria}
 
-    verdicts_by_name: dict[str, Verdict] = {}
-    for i, key in enumerate(make_batch_keys(criteria)):
+    @_catch_no_verdict
+    def read(i: int, key: str) -> Verdict:
+        """Return the verdict about one criterion; if it is missing, the others may have one."""
         criterion = criteria[i]
         items_schema = _find_items_schema(call, key)
-        try:
-            contents = fields.find_entries(objects, i, statements.text)
-            verdicts = [_score_content(content, criterion, items_schema) for content in contents]
-            verdicts_by_name[criterion.name] = _unite_verdicts(verdicts, statements)
-        except NoVerdict as problem:  # the other criteria may have a verdict
-            verdicts_by_name[criterion.name] = problem.as_verdict()
-    return verdicts_by_name
+        findings = map_findings_to_numbers(criterion)
+
+        def read_content(content: Any) -> tuple[float, str]:
+            entry = _read_object(content) if isinstance(content, Mapping) else _Entry(content)
+            return _score_entry(entry, criterion, findings, items_schema)
+
+        contents = _find_contents(objects, i, names, statements.text)
+        if not contents and len(criteria) == 1:  # its verdict may come without the name
+            contents = [value for value in objects if _has_verdict(value) or _has_items(value)]
+        if not contents:
+            raise NoVerdict(f"no verdict about it in the reply: {statements.text}")
+        return Verdict(*_unite(contents, read_content, statements.text))
+
+    return {criteria[i].name: read(i, key) for i, key in enumerate(make_batch_keys(criteria))}
 
 
 @_catch_no_verdict
 def read_pairwise(reply: Reply, *, call: Call | None = None) -> Verdict:
     """Return the verdict of a comparison: 1 = A is better, 0.5 = neither, 0 = B is better, or missing."""
     statements = find_statements(reply, _has_verdict, call)
-    return _unite_verdicts(
-        [_score_choice(value, statements) for value in statements.values], statements
-    )
+    findings = map_pairwise_findings_to_numbers()
+
+    def read(value: dict[str, Any] | str) -> tuple[float, str]:
+        return _score_choice(_read_statement(value, _CHOICE, findings, statements), findings)
+
+    return Verdict(*_unite(statements.values, read, statements.text))
 
 
 def read_listwise(
@@ -211,23 +227,31 @@ def read_listwise(
 def parse_ranks(reply: Reply, n: int, call: Call | None) -> tuple[tuple[int, ...], str]:
     """Return dense ranks of the n responses, and the reason; raises NoVerdict if they are missing."""
     statements = find_statements(reply, _has_verdict, call)
-    if not all(isinstance(value, dict) for value in statements.values):
+    objects = [value for value in statements.values if isinstance(value, dict)]
+    if len(objects) < len(statements.values):
         raise NoVerdict(f"no JSON in the reply: {statements.text}")
-    rankings: set[tuple[int, ...] | None] = set()  # None: a statement without usable ranks
-    reason = ""
-    last_problem: NoVerdict | None = None
-    for value in statements.values:
+    return _unite(objects, lambda value: _read_ranks(_read_object(value), n), statements.text)
+
+
+def _unite(
+    statements: Iterable[_S], read: Callable[[_S], tuple[_V, str]], text: str
+) -> tuple[_V, str]:
+    """Return the value that all statements agree on, with the last reason; raises NoVerdict if they do not agree.
+
+    read: returns value and reason of a statement, or raises NoVerdict. text: the reply.
+    """
+    answers: list[tuple[_V, str]] = []
+    problem: NoVerdict | None = None
+    for statement in statements:
         try:
-            ranks, reason = _read_ranks(_read_object(cast(Mapping[str, Any], value)), n)
-            rankings.add(ranks)
-        except NoVerdict as problem:
-            rankings.add(None)
-            last_problem = problem
-    if len(rankings) > 1:
-        raise NoVerdict(f"two different verdicts: {statements.text}")
-    if last_problem is not None:
-        raise last_problem
-    return ranks, reason
+            answers.append(read(statement))
+        except NoVerdict as error:
+            problem = error
+    if problem is not None and not answers:
+        raise problem
+    if problem is not None or len({value for value, _ in answers}) > 1:
+        raise NoVerdict(f"two different verdicts: {text}")
+    return answers[-1]
 
 
 # ------------------------------------------------------------------------------------------------ statement → entry
@@ -276,51 +300,37 @@ def _read_object(value: Mapping[str, Any]) -> _Entry:
     )
 
 
-def _read_line(
-    line: str, pattern: re.Pattern[str], numbers: NumbersOfFindings, statements: Statements
+def _read_statement(
+    value: dict[str, Any] | str,
+    pattern: re.Pattern[str],
+    numbers: NumbersOfFindings,
+    statements: Statements,
 ) -> _Entry:
-    """Read a line such as "1" or "A (better)". More text is a problem: it may withdraw the verdict."""
-    line = line.strip()
+    """Read an object, or a line such as "1" or "A (better)" with this pattern.
+
+    More text in the line is a problem: it may withdraw the verdict.
+    """
+    if isinstance(value, dict):
+        return _read_object(value)
+    line = value.strip()
     match = pattern.match(line)
     rest = None if match is None else _REST_OF_LINE.fullmatch(line[match.end() :])
     finding = "" if rest is None else rest["finding"] or ""
     if match is None or rest is None or (finding and fold_word(finding) not in numbers):
         raise NoVerdict(f"no verdict in the line “{shorten(line, 60)}”: {statements.text}")
-    value = match[1] if pattern is _CHOICE else match[0]  # "A" of "Response A"; the whole number
-    return _Entry(value, finding or statements.finding, statements.text.strip())
+    return _Entry(match[0], finding or statements.finding, statements.text.strip())
 
 
 # ---------------------------------------------------------------------------------------------------- entry → verdict
 
 
-@_catch_no_verdict
-def _score_statement(
-    value: dict[str, Any] | str,
-    criterion: Criterion,
-    items_schema: Mapping[str, Any] | None,
-    statements: Statements,
-) -> Verdict:
-    """Return the verdict of an object or a line."""
-    if isinstance(value, dict):
-        entry = _read_object(value)
-    else:
-        entry = _read_line(value, _NUMBER, map_findings_to_numbers(criterion), statements)
-    return _score_entry(entry, criterion, items_schema)
-
-
-@_catch_no_verdict
-def _score_content(
-    content: Any, criterion: Criterion, items_schema: Mapping[str, Any] | None
-) -> Verdict:
-    """Return the verdict of a field of a batch: an object, or the bare value."""
-    entry = _read_object(content) if isinstance(content, Mapping) else _Entry(content)
-    return _score_entry(entry, criterion, items_schema)
-
-
 def _score_entry(
-    entry: _Entry, criterion: Criterion, items_schema: Mapping[str, Any] | None
-) -> Verdict:
-    """Return the value of an entry: computed from its items, or its verdict on the criterion's scale."""
+    entry: _Entry,
+    criterion: Criterion,
+    findings: NumbersOfFindings,
+    items_schema: Mapping[str, Any] | None,
+) -> tuple[float, str]:
+    """Return value and reason of an entry: computed from its items, or its verdict on the criterion's scale."""
     if items_schema is not None or entry.has_items:
         if not entry.has_items:
             raise NoVerdict("not the form that was asked for: no list of items")
@@ -331,7 +341,7 @@ def _score_entry(
         value, explanation = score_items(entry.items, criterion, count)
         if value is None:
             raise NoVerdict(f"{explanation}: {entry.reasoning}")
-        return Verdict(value, shorten_reason(f"{explanation}: {entry.reasoning}".rstrip(": ")))
+        return value, shorten_reason(f"{explanation}: {entry.reasoning}".rstrip(": "))
     _refuse_null(entry.verdict, entry)
     scale = criterion.scale
     written = _parse_number(entry.verdict, criterion.value_domain)
@@ -343,8 +353,8 @@ def _score_entry(
             allowed = "a whole number from 0 to 10"
         problem = f"verdict {shorten(str(entry.verdict), 60)} is not {allowed}"
         raise NoVerdict(f"{problem}: {entry.reasoning}")
-    _check_finding(entry, number, map_findings_to_numbers(criterion))
-    return Verdict(value, _make_reason(entry))
+    _check_finding(entry, number, findings)
+    return value, _make_reason(entry)
 
 
 def _refuse_null(answer: Any, entry: _Entry) -> None:
@@ -371,23 +381,17 @@ def _find_items_schema(call: Call | None, key: str | None = None) -> Mapping[str
     return array
 
 
-@_catch_no_verdict
-def _score_choice(value: dict[str, Any] | str, statements: Statements) -> Verdict:
-    """Return 1, 0.5 or 0 for A, tie or B."""
-    numbers = map_pairwise_findings_to_numbers()
-    if isinstance(value, dict):
-        entry = _read_object(value)
-    else:
-        entry = _read_line(value, _CHOICE, numbers, statements)
+def _score_choice(entry: _Entry, findings: NumbersOfFindings) -> tuple[float, str]:
+    """Return 1, 0.5 or 0 for A, tie or B, and the reason."""
     _refuse_null(entry.verdict, entry)
-    match = _CHOICE.fullmatch(entry.verdict.strip()) if isinstance(entry.verdict, str) else None
+    match = _CHOICE.fullmatch(str(entry.verdict).strip())
     if match is None:
         raise NoVerdict(
             f"verdict {shorten(str(entry.verdict), 60)} is not one of A, B, tie: {entry.reasoning}"
         )
     score = _CHOICES[match[1].lower()]
-    _check_finding(entry, score, numbers)
-    return Verdict(score, _make_reason(entry))
+    _check_finding(entry, score, findings)
+    return score, _make_reason(entry)
 
 
 def _read_ranks(entry: _Entry, n: int) -> tuple[tuple[int, ...], str]:
@@ -396,15 +400,13 @@ def _read_ranks(entry: _Entry, n: int) -> tuple[tuple[int, ...], str]:
     by_number = entry.verdict
     if isinstance(by_number, list):
         by_number = {str(i): rank for i, rank in enumerate(by_number, 1)}
-    ranks = []
+    ranks: list[Any] = []
     if isinstance(by_number, Mapping) and len(by_number) == n:
-        for i in range(1, n + 1):
-            rank = by_number.get(str(i))
-            if isinstance(rank, bool) or not isinstance(rank, int | float):
-                continue
-            if rank in range(1, n + 1):
-                ranks.append(int(rank))
-    if len(ranks) != n or n == 0:
+        ranks = [by_number.get(str(i)) for i in range(1, n + 1)]
+    # Not isinstance: True is an int.
+    if not ranks or any(
+        type(rank) not in (int, float) or rank not in range(1, n + 1) for rank in ranks
+    ):
         got = shorten(str(by_number), 120)
         raise NoVerdict(f"not a rank from 1 to {n} for each response: {got}: {entry.reasoning}")
     order = sorted(set(ranks))
@@ -438,80 +440,56 @@ def _parse_number(verdict: Any, domain: Domain) -> float | None:
     return float(verdict)
 
 
-def _unite_verdicts(verdicts: Sequence[Verdict], statements: Statements) -> Verdict:
-    """Return the verdict that all statements agree on; raises NoVerdict if they do not."""
-    if not verdicts:
-        raise NoVerdict(f"no verdict in the reply: {statements.text}")
-    if len({verdict.value for verdict in verdicts}) > 1:
-        raise NoVerdict(f"two different verdicts: {statements.text}")
-    return verdicts[-1]
-
-
 # ------------------------------------------------------------------------------------------------------------- batches
 
 
-class _SeveralEntries(tuple[Any, ...]):
-    """Several entries about one criterion, from a list in which its name occurs more than once."""
-
-
 def _unwrap_batch(value: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the entries of a batch by criterion.
-
-    Some judges wrap them in one outer field, or list them with a name each.
-    """
+    """Return the entries of a batch by criterion. Some judges wrap them in one outer field."""
     inner = next(iter(value.values())) if len(value) == 1 else value
-    if isinstance(inner, list):
-        entries: dict[str, Any] = {}
-        for item in inner:
-            if not isinstance(item, Mapping) or not isinstance(item.get("criterion"), str):
-                return {}
-            name = item["criterion"]
-            entries[name] = _SeveralEntries((*entries.get(name, ()), item))
-        return entries
     if isinstance(inner, Mapping) and not _has_verdict(inner) and not _has_items(inner):
         return inner
     return value
 
 
-class _BatchFields:
-    """Finds the criterion that a field of a batch is about, by key or name; spaces, hyphens and case do not matter."""
+def _map_names_to_criteria(criteria: Sequence[Criterion]) -> dict[str, int | None]:
+    """Return the index of the criterion by its key in a batch, by its name, and by both without spaces and case.
 
-    def __init__(self, criteria: Sequence[Criterion]) -> None:
-        self._exact: dict[str, int] = {}
-        loose: dict[str, set[int]] = {}
-        names = [
-            *enumerate(make_batch_keys(criteria)),
-            *enumerate(criterion.name for criterion in criteria),
-        ]
-        for i, name in names:
-            self._exact.setdefault(name, i)
-            loose.setdefault(_fold_name(name), set()).add(i)
-        self._loose = {name: numbers.pop() for name, numbers in loose.items() if len(numbers) == 1}
+    None: several criteria have the same name without spaces and case.
+    """
+    names = [
+        *enumerate(make_batch_keys(criteria)),
+        *enumerate(criterion.name for criterion in criteria),
+    ]
+    loose: dict[str, int | None] = {}
+    for i, name in names:
+        if loose.setdefault(_fold_name(name), i) != i:
+            loose[_fold_name(name)] = None
+    exact = {
+        name: i for i, name in reversed(names)
+    }  # a key wins over the name of another criterion
+    return {**loose, **exact}
 
-    def find_criterion(self, field: str) -> int | None:
-        """Return the index of the criterion that a field is about; None: no criterion, or an ambiguous name."""
-        if field in self._exact:
-            return self._exact[field]
-        return self._loose.get(_fold_name(field))
 
-    def find_entries(self, objects: Sequence[Mapping[str, Any]], i: int, text: str) -> list[Any]:
-        """Return the contents of the fields about criterion i. text: the reply, for errors."""
-        names = tuple(_fold_name(name) for name, number in self._exact.items() if number == i)
-        entries: list[Any] = []
-        for value in objects:
-            for field, content in value.items():
-                criterion = self.find_criterion(field)
-                if criterion == i and content is not None:
-                    entries += content if isinstance(content, _SeveralEntries) else (content,)
-                elif criterion is None and _fold_name(field).startswith(names):
-                    # "Tone (final)" beside "Tone".
-                    raise NoVerdict(f"two different verdicts: {text}")
-        is_only_criterion = set(self._exact.values()) == {i}
-        if not entries and is_only_criterion:  # its verdict may come without the name
-            entries = [value for value in objects if _has_verdict(value) or _has_items(value)]
-        if not entries:
-            raise NoVerdict(f"no verdict about it in the reply: {text}")
-        return entries
+def _find_criterion(field: str, names: Mapping[str, int | None]) -> int | None:
+    """Return the index of the criterion that a field is about; None: no criterion, or an ambiguous name."""
+    return names[field] if field in names else names.get(_fold_name(field))
+
+
+def _find_contents(
+    objects: Sequence[Mapping[str, Any]], i: int, names: Mapping[str, int | None], text: str
+) -> list[Any]:
+    """Return the contents of the fields about criterion i. text: the reply, for errors."""
+    names_of_criterion = tuple(_fold_name(name) for name, number in names.items() if number == i)
+    contents: list[Any] = []
+    for value in objects:
+        for field, content in value.items():
+            criterion = _find_criterion(field, names)
+            if criterion == i and content is not None:
+                contents.append(content)
+            elif criterion is None and _fold_name(field).startswith(names_of_criterion):
+                # "Tone (final)" beside "Tone".
+                raise NoVerdict(f"two different verdicts: {text}")
+    return contents
 
 
 def _fold_name(name: str) -> str:
