@@ -38,7 +38,7 @@ def test_evaluations_have_groups_of_their_own():
         (
             Training(prompts_per_batch=4, per_device_train_batch_size=5),
             1,
-            "per_device_train_batch_size must be a divisor of 32; got 5 for 4 prompts × 8 rollouts = 32 in 1 part.",
+            "per_device_train_batch_size must be a divisor of 32; got 5 for 4 prompts × 8 rollouts = 32, parts: 1.",
         ),
         (Training(prompts_per_batch=4, per_device_train_batch_size=16), 4, "a divisor of 8; got 16 for 4 prompts"),
         (

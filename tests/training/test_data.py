@@ -67,10 +67,22 @@ def test_columns_that_trl_takes_for_something_else_stay_behind(job):
         ({"text": "a"}, {}, "row 1: one of the columns must be the prompt (prompt, prompts, messages"),
         ({"prompt": "a"}, {"columns": {"rubric": "rubrics"}}, "must be one of 'prompt'; got 'rubrics'"),
         ({"prompt": "a"}, {"columns": {"prompt": "promt"}}, "Did you mean 'prompt'?"),
-        ({"prompt": " "}, {}, "prompt must be a text or messages, not empty"),
-        ({"messages": [*CHAT, {"role": "assistant", "content": "Como."}]}, {}, "messages that end before the answer"),
-        ({"messages": [{"role": "user", "content": 42}]}, {}, "messages whose content is a text; got 42"),
-        ({"messages": [{"role": "user", "content": [{"type": "text", "text": 5}]}]}, {}, "whose content is a text"),
+        (
+            {"prompt": " "},
+            {},
+            "prompt must be a text, or messages with texts that end before the answer, not empty; got ' '",
+        ),
+        ({"messages": [*CHAT, {"role": "assistant", "content": "Como."}]}, {}, "got an answer as the last message"),
+        (
+            {"messages": [{"role": "user", "content": 42}]},
+            {},
+            "got content that is not text: [{'role': 'user', 'content': 42}]",
+        ),
+        (
+            {"messages": [{"role": "user", "content": [{"type": "text", "text": 5}]}]},
+            {},
+            "got content that is not text",
+        ),
     ],
 )
 def test_rows_that_cannot_be_used(job, row, given, said):

@@ -140,7 +140,7 @@ def test_processes_share_a_batch(folder, monkeypatch):
         ),
         ({"trl__max_steps": 1}, "trl.max_steps must be left out; got 1. It follows from the steps of stages."),
         ({"trl__use_vlm": True}, "Did you mean 'use_vllm'?"),
-        ({"records": "records.txt"}, "records: path must be a .jsonl, .jsonl.gz or .jsonl.zst file; got 'records.txt'"),
+        ({"records": "records.txt"}, "records: path must be a .jsonl, .jsonl.gz or .jsonl.zst file; got "),
         ({"records": {"every": 0}}, "records.every"),
         ({"records": "../records.jsonl"}, "records: path must be inside the output folder; got '../records.jsonl'"),
         ({"records": {"path": "/tmp/records.jsonl"}}, "records: path must be inside the output folder"),
@@ -325,14 +325,6 @@ def test_data_and_rubrics_that_were_rewritten(folder):
         make_plan(tiny.job(folder), resume=True)
 
 
-def test_a_run_from_before_contents_were_kept(folder):
-    file = begun(folder).job.output / "config.json"
-    file.write_text(
-        json.dumps({name: value for name, value in json.loads(file.read_text()).items() if name != "contents"})
-    )
-    assert make_plan(tiny.job(folder), resume=True).checkpoint is not None
-
-
 @pytest.mark.parametrize("state", ["", "{", "[1]", "{}\x00"])
 def test_a_damaged_checkpoint_is_passed_over(folder, state):
     output = begun(folder).job.output
@@ -393,18 +385,6 @@ def test_what_is_learnt_may_not_change(folder, changes, said):
     assert said in str(raised.value)
 
 
-def test_a_run_from_before_a_key_was_there(folder):
-    plan = begun(folder)
-    file = plan.job.output / "config.json"
-    said = json.loads(file.read_text())
-    for name in ("imports", "tools", "environments", "rollout", "records"):
-        del said[name]
-    file.write_text(json.dumps(said))
-    assert make_plan(tiny.job(folder, records={"texts": False, "every": 5}), resume=True).checkpoint is not None
-    with pytest.raises(InvalidInput, match=r"records\.path must be 'records\.jsonl', as when the run began"):
-        make_plan(tiny.job(folder, records="other.jsonl"), resume=True)
-
-
 LONGER = [{"name": "all", "steps": 60, "sources": [{"path": "prompts.jsonl"}]}]
 
 
@@ -442,8 +422,8 @@ def test_a_branch_goes_on_with_other_control_settings(folder):
     plan = make_plan(tiny.job(folder, output="branch", attributes=CONTROL, pool="batch"), branch=left)
     assert plan.checkpoint == left.resolve()
     assert plan.branch is not None
-    assert plan.branch.changed["attributes.0.attenuate"] == (None, 0.5)
-    assert plan.branch.changed["pool"] == (None, "batch")
+    assert plan.branch.changed["attributes.0.attenuate"] == {"before": None, "now": 0.5}
+    assert plan.branch.changed["pool"] == {"before": None, "now": "batch"}
     assert "branch      of" in plan.describe()
     assert "pool None → 'batch'" in plan.describe()
     assert plan.as_dict()["branch"]["changed"]["pool"] == {"before": None, "now": "batch"}
@@ -461,7 +441,7 @@ def test_a_branch_needs_a_whole_checkpoint_and_a_folder_of_its_own(folder):
     with pytest.raises(InvalidInput, match="a folder without a run"):
         make_plan(run, branch=run.output / "checkpoint-10")
     other = tiny.job(folder, output="branch")
-    with pytest.raises(InvalidInput, match=r"branch must be a folder that exists; got .*nowhere"):
+    with pytest.raises(InvalidInput, match=r"branch must be a complete checkpoint; got .*nowhere"):
         make_plan(other, branch=folder / "nowhere")
     with pytest.raises(InvalidInput, match=r"branch must be a complete checkpoint; .*Did you mean .*checkpoint-10\?"):
         make_plan(other, branch=run.output)

@@ -84,7 +84,7 @@ def test_numbers_in_the_form_that_yaml_takes_for_texts():
         ("stages.0.sources.0.share", None, "stage 'chat': share must be given for all sources or none; got 1 of 2"),
         ("stages.0.steps", 0, "stages.0.steps must be ≥ 1; got 0"),
         ("stages", [], "stages must be a list of at least 1; got []"),
-        ("stages.1.sources.0.columns", {"promt": "q"}, "columns must be one of 'prompt', 'rubric'; got 'promt'"),
+        ("stages.1.sources.0.columns", {"promt": "q"}, "must be one of 'prompt', 'rubric'; got 'promt'"),
         ("held_out", {"sources": [{"path": "d", "share": 1.0}]}, "held_out: share must be left out"),
         ("attributes.0.start", "70", "start must be a step ≥ 0, or a share of the run; got '70'"),
         ("attributes.0.start", "170%", "got '170%'. Such as 70%."),

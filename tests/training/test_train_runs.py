@@ -56,6 +56,12 @@ def records_of(done: RunResult, mode: str) -> list[GroupRecord]:
     return [record for record in read_records(done.records) if record.metadata["mode"] == mode]
 
 
+def test_settings_that_the_trainer_refuses_are_one_line_before_the_first_step(folder):
+    plan = make_plan(tiny.job(folder, trl__sync_ref_model=True))
+    with pytest.raises(InvalidInput, match=r"the config must be what TRL's GRPOTrainer takes; got .*beta=0\.0"):
+        run(plan)
+
+
 # ------------------------------------------------------------------------------------------------------------ it learns
 
 

@@ -102,7 +102,7 @@ def test_two_processes_share_the_steps(folder):
     process = started(str(job.file), launcher=launcher)
     output, errors = process.communicate(timeout=200)
     assert process.returncode == 0, errors[-3000:]
-    assert "2 processes, 16 rollouts at a time, 2 times for an update" in output
+    assert "processes: 2, 16 rollouts at a time, 2 times for an update" in output
     assert output.count("2 steps, 8 prompts") == 1  # one of them speaks
     assert "held out: LetterE" in errors
     records = [record for record in read_records(job.output / "records.jsonl") if record.metadata["mode"] == "train"]

@@ -33,7 +33,6 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import (
     AllowInfNan,
-    BeforeValidator,
     ConfigDict,
     Field,
     field_validator,
@@ -45,22 +44,12 @@ from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 from rubrank.options import EngineOptions, option
 
 PAGE = "train"
-_COLUMN_FIELDS = ("prompt", "rubric")  # what a source's `columns` may name
 _SHARE_TOLERANCE = 1e-6
 _SEEDS = 2**32  # the trainer also seeds NumPy, whose seeds are smaller than this
 
 
-def read_number(value: Any) -> Any:
-    """A text as a number if it is one: YAML reads 1e-6 as a text, because it has no decimal point."""
-    if not isinstance(value, str):
-        return value
-    try:
-        return float(value)
-    except ValueError:
-        return value
-
-
-Number: TypeAlias = Annotated[float, BeforeValidator(read_number), AllowInfNan(False)]
+Number: TypeAlias = Annotated[float, AllowInfNan(False)]
+"""Pydantic also reads 1e-6, which is a text in YAML, because it has no decimal point."""
 
 
 class Lora(Strict):
@@ -94,18 +83,10 @@ class Source(Strict):
     path: str = Field(min_length=1)
     share: Number | None = Field(default=None, gt=0.0, le=1.0)
     """Share of the prompts of its stage. If no source of a stage has one, shares follow from the numbers of rows."""
-    columns: Mapping[str, str] = {}
+    columns: Mapping[Literal["prompt", "rubric"], str] = {}
     """Field (prompt, rubric) → column, if the column does not have one of the usual names."""
     limit: int | None = Field(default=None, ge=1)
     """Number of rows that are used, from the beginning."""
-
-    @field_validator("columns")
-    @classmethod
-    def _check_columns(cls, value: Mapping[str, str]) -> Mapping[str, str]:
-        for field in value:
-            if field not in _COLUMN_FIELDS:
-                raise UnknownName.of("source", "columns", field, _COLUMN_FIELDS)
-        return value
 
 
 def _check_different(sources: tuple[Source, ...], owner: str) -> None:
@@ -113,7 +94,7 @@ def _check_different(sources: tuple[Source, ...], owner: str) -> None:
     without_shares = [source.model_copy(update={"share": None}) for source in sources]
     for number, source in enumerate(without_shares):
         if source in without_shares[:number]:
-            raise InvalidInput(owner, "sources", "different", f"{source.path} twice", "")
+            raise InvalidInput(owner, "sources", "different", f"{source.path} twice")
 
 
 class Stage(Strict):
@@ -126,18 +107,14 @@ class Stage(Strict):
     @model_validator(mode="after")
     def _check_sources(self) -> Self:
         _check_different(self.sources, f"stage {self.name!r}")
+        owner = f"stage {self.name!r}"
         shares = [source.share for source in self.sources if source.share is not None]
-        if not shares:
-            return self
-        if len(shares) < len(self.sources):
+        if shares and len(shares) < len(self.sources):
             got = f"{len(shares)} of {len(self.sources)}"
-            raise InvalidInput(
-                f"stage {self.name!r}", "share", "given for all sources or none", got, ""
-            )
-        if not math.isclose(sum(shares), 1.0, abs_tol=_SHARE_TOLERANCE):
+            raise InvalidInput(owner, "share", "given for all sources or none", got)
+        if shares and not math.isclose(sum(shares), 1.0, abs_tol=_SHARE_TOLERANCE):
             terms = " + ".join(f"{share:g}" for share in shares)
-            got = f"{terms} = {sum(shares):g}"
-            raise InvalidInput(f"stage {self.name!r}", "sum of the shares", "1", got, "")
+            raise InvalidInput(owner, "sum of the shares", "1", f"{terms} = {sum(shares):g}")
         return self
 
 
@@ -178,16 +155,6 @@ class Evaluate(Strict):
     judges: str | None = None
     """A file of judges, for benchmarks that need one."""
 
-    @field_validator("benchmarks")
-    @classmethod
-    def _check_benchmarks(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        repeated = next((name for name in value if value.count(name) > 1), None)
-        if repeated is not None:
-            raise InvalidInput(
-                "evaluate", "benchmarks", "each named once", f"{repeated!r} twice", ""
-            )
-        return value
-
 
 PRESETS: Mapping[str, Mapping[str, Any]] = {
     "paper": {
@@ -222,9 +189,6 @@ class Records(Strict):
     @field_validator("path")
     @classmethod
     def _check_path(cls, value: str) -> str:
-        if not value.endswith((".jsonl", ".jsonl.gz", ".jsonl.zst")):
-            allowed = "a .jsonl, .jsonl.gz or .jsonl.zst file"
-            raise InvalidInput("records", "path", allowed, repr(value), "It grows with every step.")
         if Path(value).is_absolute() or ".." in Path(value).parts:
             remedy = "A run finds its records beside its checkpoints; choose `output` accordingly."
             raise InvalidInput("records", "path", "inside the output folder", repr(value), remedy)
@@ -304,25 +268,19 @@ class Config(EngineOptions):
     @field_validator("report_to", mode="before")
     @classmethod
     def _read_loggers(cls, value: Any) -> Any:
-        """Read a name or a list; repetitions are dropped, and null, [] and `none` mean no logger."""
-        if value is None or value == "none":
+        """Read a name or a list; null and `none` mean no logger."""
+        if value is None or value in ("none", ["none"]):
             return ()
-        if isinstance(value, str):
-            return (value,)
-        if not isinstance(value, list | tuple):
-            return value  # refused by the type
-        loggers = [logger for i, logger in enumerate(value) if logger not in value[:i]]
-        return () if loggers == ["none"] else loggers
+        return (value,) if isinstance(value, str) else value
 
     @model_validator(mode="before")
     @classmethod
     def _fill_in_preset(cls, data: Any) -> Any:
-        if not isinstance(data, Mapping) or data.get("preset") not in PRESETS:
-            return data
+        preset = PRESETS.get(data.get("preset"))
         training = data.get("training") or {}
-        if not isinstance(training, Mapping):
-            return data  # refused by the type
-        return {**data, "training": {**PRESETS[data["preset"]], **training}}
+        if preset is None or not isinstance(training, Mapping):
+            return data  # anything else is refused by the types
+        return {**data, "training": {**preset, **training}}
 
     @model_validator(mode="after")
     def _check_stages(self) -> Self:

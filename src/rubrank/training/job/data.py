@@ -42,7 +42,7 @@ from typing import Any
 import numpy as np
 
 from rubrank._files import require_file
-from rubrank._plain import word_set
+from rubrank._plain import shorten, word_set
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.rollouts.messages import are_messages, convert_message, parse_json_cell
 from rubrank.rubrics.rubric import Rubric
@@ -164,28 +164,26 @@ def _read_prompt(cell: Any, where: str) -> Any:
     prompt = parse_json_cell(cell)
     if isinstance(prompt, str) and prompt.strip():
         return prompt
-    if not are_messages(prompt) or not prompt:
-        allowed = "a text or messages, not empty"
-        raise InvalidInput(where, "prompt", allowed=allowed, got=repr(prompt)[:80], remedy="")
-    for message in prompt:
-        content = message.get("content")
-        parts = content if isinstance(content, list | tuple) else ()
-        for part in parts:
-            if isinstance(part, Mapping) and part.get("type") not in (None, "text"):
-                got = f"a part of type {part['type']!r}"
-                raise InvalidInput(where, "prompt", allowed="text only", got=got, remedy="")
-    messages = [convert_message(message) for message in prompt]
-    for message in messages:
-        if not isinstance(message["content"], str):
-            allowed = "messages whose content is a text"
-            got = repr(message["content"])[:80]
-            raise InvalidInput(where, "prompt", allowed=allowed, got=got, remedy="")
-    if messages[-1]["role"] == "assistant":
-        allowed = "messages that end before the answer"
-        got = "an assistant message last"
-        remedy = "Remove the answer: the policy will give its own."
-        raise InvalidInput(where, "prompt", allowed=allowed, got=got, remedy=remedy)
-    return messages
+    problem = repr(prompt)
+    if are_messages(prompt) and prompt:
+        messages = [convert_message(message) for message in prompt]
+        if not all(_is_text(message["content"]) for message in prompt):
+            problem = f"content that is not text: {problem}"
+        elif messages[-1]["role"] == "assistant":
+            problem = "an answer as the last message: the policy will give its own"
+        else:
+            return messages
+    allowed = "a text, or messages with texts that end before the answer, not empty"
+    raise InvalidInput(where, "prompt", allowed, shorten(problem))
+
+
+def _is_text(content: Any) -> bool:
+    """Whether the content of a message is a text, or a list of parts that are texts."""
+    if isinstance(content, list | tuple):
+        return all(
+            isinstance(part, Mapping) and isinstance(part.get("text"), str) for part in content
+        )
+    return isinstance(content, str)
 
 
 def is_chat(row: Mapping[str, Any]) -> bool:
@@ -296,11 +294,6 @@ class SourcePlan:
     share: float
     """Of the prompts of the stage, as intended; `prompts` is what comes of it in whole prompts."""
     prompts: int
-
-    @property
-    def passes(self) -> float:
-        """How often each row is used."""
-        return self.prompts / self.rows
 
 
 @dataclass(frozen=True)
@@ -446,9 +439,7 @@ def split_batch(training: Training, held_out: HeldOut | None, world: int, where:
     parts = world * updates  # what one process computes for one update is a part
     product = f"{training.prompts_per_batch} prompts × {group} rollouts = {rollouts}"
     if rollouts % parts:
-        update_word = "update" if updates == 1 else "updates"
-        process_word = "process" if world == 1 else "processes"
-        got = f"{product} in {updates} {update_word} on {world} {process_word}"
+        got = f"{product} for updates: {updates}, processes: {world}"
         allowed = f"such that a batch is a multiple of {parts} rollouts"
         remedy = "Change it, or updates_per_batch."
         raise InvalidInput(
@@ -457,12 +448,11 @@ def split_batch(training: Training, held_out: HeldOut | None, world: int, where:
     part_rollouts = rollouts // parts
     per_device = training.per_device_train_batch_size or math.gcd(group, part_rollouts)
     if part_rollouts % per_device:
-        part_word = "part" if parts == 1 else "parts"
         raise InvalidInput(
             where,
             "training.per_device_train_batch_size",
             allowed=f"a divisor of {part_rollouts}",
-            got=f"{per_device} for {product} in {parts} {part_word}",
+            got=f"{per_device} for {product}, parts: {parts}",
             remedy="Choose one, or leave it out.",
         )
     smallest = _find_smallest_evaluation_batch(group, held_out, world)

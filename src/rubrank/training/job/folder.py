@@ -20,7 +20,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -28,7 +28,7 @@ from rubrank._files import atomic_write
 from rubrank._plain import shorten, word_list
 from rubrank.errors import InvalidInput
 from rubrank.records.files import find_record_files
-from rubrank.training.job.config import Config, Job
+from rubrank.training.job.config import Job
 from rubrank.training.job.data import is_first_process
 
 CONFIG = "config.json"
@@ -67,32 +67,17 @@ _CONTROL_SETTINGS = ("attributes", "pool", "adjust_criteria")
 class Branch:
     """A run that continues another run's checkpoint with other control settings."""
 
-    checkpoint: Path
-    changed: Mapping[str, tuple[Any, Any]]
-    """Setting → its value before the branch, and now."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the branch as plain data, for config.json."""
-        changed = {
-            name: {"before": before, "now": now} for name, (before, now) in self.changed.items()
-        }
-        return {"checkpoint": str(self.checkpoint), "changed": changed}
-
-
-@dataclass(frozen=True)
-class Start:
-    """Where a run begins."""
-
-    checkpoint: Path | None = None
-    """None: the run begins at step 0."""
-    branch: Branch | None = None
+    checkpoint: str
+    changed: Mapping[str, Mapping[str, Any]]
+    """Setting → its value "before" the branch, and "now"."""
 
 
 def find_start(
     job: Job, fingerprint: Mapping[str, Any], resume: bool, branch: Path | None
-) -> Start:
-    """Find where to begin; raises InvalidInput if a run would be overwritten, or continued with other settings.
+) -> tuple[Path | None, Branch | None]:
+    """Find the checkpoint to begin at (None: at step 0), and the branch, if the run is one.
 
+    Raises InvalidInput if a run would be overwritten, or continued with other settings.
     fingerprint: rows and digests of the data and the rubric, which are compared like settings.
     branch: the checkpoint of another run to begin at.
     """
@@ -102,33 +87,26 @@ def find_start(
                 "train", "branch", "given without `resume`", "both", "A branch is a new run."
             )
         check_new_run(job)
-        new_branch = make_branch(job, fingerprint, branch)
-        return Start(new_branch.checkpoint, new_branch)
+        return branch.resolve(), make_branch(job, fingerprint, branch)
     if not resume:
         check_new_run(job)
-        return Start()
+        return None, None
     checkpoint = find_checkpoint(job, fingerprint)
     data = (_read_json(job.output / CONFIG) or {}).get("branch")
     if data is None:
-        return Start(checkpoint)
+        return checkpoint, None
     # The run that is resumed was itself a branch of another run.
-    changed = {name: (change["before"], change["now"]) for name, change in data["changed"].items()}
-    earlier_branch = Branch(Path(data["checkpoint"]), changed)
     if checkpoint is None:
         # It ended before its first checkpoint, and begins again where it left the other run. The checkpoint is one of
         # the other run, so the settings must be the same here, too.
         if is_first_process():
             _check_same_run(job, fingerprint)
-        checkpoint = earlier_branch.checkpoint
-    return Start(checkpoint, earlier_branch)
+        checkpoint = Path(data["checkpoint"])
+    return checkpoint, Branch(**data)
 
 
 def make_branch(job: Job, fingerprint: Mapping[str, Any], checkpoint: Path) -> Branch:
     """Make a branch off a checkpoint; raises InvalidInput if it changes more than control settings."""
-    if not checkpoint.is_dir():
-        raise InvalidInput(
-            "train", "branch", "a folder that exists", str(checkpoint), "Such as out/checkpoint-70."
-        )
     if not is_complete(checkpoint):
         last = find_last_checkpoint(checkpoint)
         remedy = f"Did you mean {last}?" if last is not None else "Such as out/checkpoint-70."
@@ -144,8 +122,8 @@ def make_branch(job: Job, fingerprint: Mapping[str, Any], checkpoint: Path) -> B
         if not _is_among(name, _CONTROL_SETTINGS):
             remedy = "A branch changes control settings only."
             _refuse_change(job, name, before, now, "as in the run that it leaves", remedy)
-        changed[name] = (before.get(name), now.get(name))
-    return Branch(checkpoint.resolve(), changed)
+        changed[name] = {"before": before.get(name), "now": now.get(name)}
+    return Branch(str(checkpoint.resolve()), changed)
 
 
 # --------------------------------------------------------------------------------------------------------- checkpoints
@@ -213,12 +191,9 @@ def is_complete(checkpoint: Path) -> bool:
 
 def _list_checkpoints(folder: Path) -> list[Path]:
     """List the folders of checkpoints, complete or damaged, by their steps."""
-    numbered = []
-    for state in folder.glob(f"checkpoint-*/{STATE}"):
-        step = state.parent.name.partition("-")[2]
-        if step.isdigit():
-            numbered.append((int(step), state.parent))
-    return [path for _, path in sorted(numbered)]
+    paths = [state.parent for state in folder.glob(f"checkpoint-*/{STATE}")]
+    numbered = [path for path in paths if path.name.partition("-")[2].isdigit()]
+    return sorted(numbered, key=lambda path: int(path.name.partition("-")[2]))
 
 
 def _check_foreign_files(job: Job, folder: Path) -> None:
@@ -242,7 +217,7 @@ def write_config(job: Job, fingerprint: Mapping[str, Any], branch: Branch | None
     job.output.mkdir(parents=True, exist_ok=True)
     data: dict[str, Any] = {**job.config.model_dump(mode="json"), **fingerprint}
     if branch is not None:
-        data["branch"] = branch.as_dict()
+        data["branch"] = asdict(branch)
     text = json.dumps(data, ensure_ascii=False, indent=1)
     with atomic_write(job.output / CONFIG) as partial:
         partial.write_text(text + "\n", encoding="utf-8")
@@ -266,17 +241,7 @@ def _read_run(job: Job, folder: Path) -> dict[str, Any]:
         got = f"none in {folder}" if config is None else f"{folder / CONFIG}, which cannot be read"
         remedy = "Start a new run, with the checkpoint as its model."
         raise job.invalid("output", f"a folder with the {CONFIG} of its run", got, remedy)
-    # A run of an older version lacks keys that were added later: they had their defaults.
-    defaults = {
-        name: field.default
-        for name, field in Config.model_fields.items()
-        if not field.is_required()
-    }
-    plain_defaults = json.loads(
-        json.dumps(defaults, default=lambda value: value.model_dump(mode="json"))
-    )
-    flat = dict(_flatten({**plain_defaults, **config}))
-    return {name: value for name, value in flat.items() if not name.startswith("branch.")}
+    return {name: value for name, value in _flatten(config) if not name.startswith("branch.")}
 
 
 def _flatten_config(job: Job, fingerprint: Mapping[str, Any]) -> dict[str, Any]:
@@ -331,15 +296,11 @@ def _find_changes(
     before: Mapping[str, Any], now: Mapping[str, Any], may_change: tuple[str, ...]
 ) -> list[str]:
     """List the settings that differ, except those that may change."""
-    changed = []
-    for name in dict.fromkeys([*now, *before]):
-        # Older versions did not record digests of the data ("contents.…"), so there is nothing to compare.
-        is_unrecorded = name.startswith("contents.") and name not in before
-        if is_unrecorded or _is_among(name, may_change):
-            continue
-        if before.get(name) != now.get(name):
-            changed.append(name)
-    return changed
+    return [
+        name
+        for name in dict.fromkeys([*now, *before])
+        if before.get(name) != now.get(name) and not _is_among(name, may_change)
+    ]
 
 
 def _is_among(name: str, sections: tuple[str, ...]) -> bool:

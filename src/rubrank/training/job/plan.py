@@ -13,14 +13,14 @@ row, the model's config and tokenizer, the output folder; last a health check of
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rubrank._plain import format_labelled_line, validate_model
+from rubrank._plain import validate_model
 from rubrank.errors import only_our_errors
 from rubrank.judges.judge import load_judges
 from rubrank.options import EngineOptions
@@ -80,7 +80,7 @@ class Plan:
     """Numbers of rows, and digests of the data and the rubric, which a resumed run must have, too."""
 
     def describe(self) -> str:
-        """The plan in words."""
+        """The plan in words, one line for each decision."""
         return describe_plan(self)
 
     def as_dict(self) -> dict[str, Any]:
@@ -101,7 +101,7 @@ class Plan:
             "held_out": len(self.held_out),
             "judges": [] if judges is None else [judge.name for judge in judges.judges],
             "resume": None if self.checkpoint is None else str(self.checkpoint),
-            "branch": None if self.branch is None else self.branch.as_dict(),
+            "branch": None if self.branch is None else asdict(self.branch),
             "output": str(self.job.output),
         }
 
@@ -138,7 +138,7 @@ def make_plan(job: Job, *, resume: bool = False, branch: Path | None = None) -> 
     stages = [mix_stage(stage, config.training.updates_per_batch, data) for stage in config.stages]
     order = lay_out(stages, data.counts, config.training.prompts_per_batch, config.seed)
     fingerprint = data.make_fingerprint(reward.engine.rubric)
-    start = find_start(job, fingerprint, resume, branch)
+    checkpoint, run_branch = find_start(job, fingerprint, resume, branch)
     judges = reward.engine.judges
     if judges is not None and not judges.cache_only:
         from rubrank.judges.client.runtime import check_judges
@@ -151,8 +151,8 @@ def make_plan(job: Job, *, resume: bool = False, branch: Path | None = None) -> 
         stages=plan_stages(job, stages, order, data.counts),
         controls=reward.engine.controls,
         chat=chat,
-        checkpoint=start.checkpoint,
-        branch=start.branch,
+        checkpoint=checkpoint,
+        branch=run_branch,
         reward=reward,
         rows=data.rows,
         order=order,
@@ -172,15 +172,15 @@ def _check_steps(job: Job) -> None:
     """Raise for numbers of steps that do not fit together."""
     config = job.config
     updates = config.training.updates_per_batch
-    for stage in config.stages:
-        if stage.steps % updates:
+    steps = {f"steps of stage {stage.name!r}": stage.steps for stage in config.stages}
+    steps["training.save_steps"] = config.training.save_steps
+    for parameter, number in steps.items():
+        if number % updates:
             allowed = f"a multiple of training.updates_per_batch ({updates})"
-            remedy = "A batch of rollouts belongs to one stage."
-            raise job.invalid(f"steps of stage {stage.name!r}", allowed, str(stage.steps), remedy)
-    if config.training.save_steps % updates:
-        allowed = f"a multiple of training.updates_per_batch ({updates})"
-        remedy = "A run that is resumed in the middle of a batch would sample the batch again."
-        raise job.invalid("training.save_steps", allowed, str(config.training.save_steps), remedy)
+            remedy = (
+                "A batch of rollouts belongs to one stage, and cannot be resumed in its middle."
+            )
+            raise job.invalid(parameter, allowed, str(number), remedy)
     warm_up = config.training.warmup_steps
     if warm_up > config.steps:
         allowed = f"≤ {config.steps}, the steps of the run"
@@ -221,16 +221,12 @@ def _make_reward(job: Job) -> RubricReward:
         if name in config.model_fields_set
     }
     options["rubric"] = _find_file(job, config.rubric)
-    source = _find_file(job, config.judges)
-    if isinstance(source, str | Mapping):
+    if config.judges is not None:
+        source = _find_file(job, config.judges)
         judges = load_judges(source, folder=None if isinstance(source, str) else job.path("."))
         # Replies are cached in the run's folder, so that a resumed run does not pay for them again.
         cache = judges.cache or str(job.output / "replies.sqlite")
         options["judges"] = judges.model_copy(update={"cache": cache})
-    elif source is not None:
-        allowed = "a file, or the contents of one"
-        remedy = "See `rubrank help judges`."
-        raise job.invalid("judges", allowed, repr(source), remedy)
     if "attributes" in config.model_fields_set:
         options["attributes"] = [
             make_control(config, attribute, config.steps) for attribute in config.attributes
@@ -287,7 +283,6 @@ def _find_file(job: Job, value: Any) -> Any:
 
 # -------------------------------------------------------------------------------------------------------- description
 
-_LABEL_WIDTH = 12
 # Settings whose defaults are smaller than the paper's.
 _SIZES = ("prompts_per_batch", "max_completion_length")
 _POOLS = {"run": "the run", "batch": "each batch", "group": "each group by itself, as in the paper"}
@@ -297,102 +292,91 @@ def describe_plan(plan: Plan) -> str:
     """Describe the plan in words, one line for each decision."""
     config = plan.job.config
     training = config.training
-    model = config.model
-    weights = "all weights" if model.lora is None else f"LoRA r = {model.lora.r}"
-    prompts = "prompts as messages" if plan.chat else "prompts as texts"
-    policy = f"{model.path}, {weights}, {choose_dtype(plan.job)}, {prompts}"
-    lines: list[tuple[str, str]] = [("policy", policy)]
-    if precision := describe_precision_change(plan.job):
-        lines.append(("precision", precision))
-    for stage in plan.stages:
-        sources = []
-        for source in stage.sources:
-            passes = f"{source.passes:.1f} passes"
-            if source.passes < 0.95:
-                passes = f"{source.passes:.0%} of them"
-            use = f"{source.prompts:,} prompts from {source.rows:,} rows, {passes}"
-            sources.append(f"{source.path} {source.share:.0%} ({use})")
-        lines.append((stage.name, f"steps {stage.first:,}–{stage.last:,}: {'; '.join(sources)}"))
-    if config.held_out is not None:
-        rollouts = config.held_out.rollouts or training.num_generations
-        prompts = f"{len(plan.held_out):,} prompts × {rollouts}"
-        lines.append(("held out", f"{prompts} every {config.held_out.every} steps"))
-    if config.evaluate is not None:
-        names = ", ".join(config.evaluate.benchmarks)
-        items = config.evaluate.limit or "all"
-        lines.append(("benchmarks", f"{names}, {items} items, every {config.evaluate.every} steps"))
-    lines.append(("reward", _describe_reward(plan)))
-    for control in plan.controls:
-        start = f"from step {control.start:,} on"
-        lines.append(("attribute", f"{control.name}: {control.adjust} {start}"))
-    if plan.controls:
-        lines.append(("control", _describe_control(plan)))
-    if plan.reward.evolution is not None:
-        options = plan.reward.evolution.options
-        limits = f"at most {options.most_items} items for a prompt, {options.most_queries} prompts at a time"
-        lines.append(("evolve", f"every {options.every} steps, {limits}"))
-    lines.append(("trainer", _describe_trainer(plan)))
-    processes = "1 process" if plan.processes == 1 else f"{plan.processes} processes"
-    updates = f"{plan.split.accumulation} times for an update"
-    portions = f"{plan.split.per_device} rollouts at a time, {updates}"
-    lines.append(("devices", f"{processes}, {portions}"))
+    lines = [*_describe_policy(plan), *_describe_prompts(plan), *_describe_reward(plan)]
+    algorithm = f"{training.loss_type}, ratios by {training.importance_sampling_level}"
+    if algorithm == "grpo, ratios by sequence":
+        algorithm = "GSPO"
+    optimizer = f"{training.optim} at {training.learning_rate:g} ({training.lr_scheduler_type})"
+    clipping = f"clip {training.epsilon:g} / {training.epsilon_high:g}, β = {training.beta:g}"
+    limit = f"at most {training.max_completion_length:,} tokens"
+    lines.append(("trainer", f"{algorithm}, {optimizer}, {clipping}, {limit}"))
+    portions = (
+        f"{plan.split.per_device} rollouts at a time, {plan.split.accumulation} times for an update"
+    )
+    lines.append(("devices", f"processes: {plan.processes}, {portions}"))
     loggers = ", ".join(config.report_to) or "none"
     lines.append(("logs", f"{loggers}; a checkpoint every {training.save_steps} steps"))
-    default_sizes = [name for name in _SIZES if name not in training.model_fields_set]
-    if default_sizes:
-        paper = PRESETS["paper"]
-        sizes = ", ".join(
-            f"{name} {getattr(training, name):,} (paper: {paper[name]:,})" for name in default_sizes
-        )
-        lines.append(
-            ("defaults", f"{sizes}: smaller than the paper's; `preset: paper` has its sizes")
-        )
+    sizes = [
+        f"{name} {getattr(training, name):,} (paper: {PRESETS['paper'][name]:,})"
+        for name in _SIZES
+        if name not in training.model_fields_set
+    ]
+    if sizes:
+        hint = "smaller than the paper's; `preset: paper` has its sizes"
+        lines.append(("defaults", f"{', '.join(sizes)}: {hint}"))
     if plan.checkpoint is not None:
         lines.append(("resumes", f"from {plan.checkpoint}"))
     if plan.branch is not None:
-        changes = ", ".join(
-            f"{name} {before!r} → {now!r}" for name, (before, now) in plan.branch.changed.items()
-        )
-        run = plan.branch.checkpoint.parent
-        lines.append(("branch", f"of {run}: {changes or 'nothing changed'}"))
+        changes = [
+            f"{name} {change['before']!r} → {change['now']!r}"
+            for name, change in plan.branch.changed.items()
+        ]
+        run = Path(plan.branch.checkpoint).parent
+        lines.append(("branch", f"of {run}: {', '.join(changes) or 'nothing changed'}"))
     batch = f"{training.prompts_per_batch} prompts × {training.num_generations} rollouts"
     title = f"{plan.job.where}: {config.steps:,} steps, {batch} a batch, seed {config.seed}, to {plan.job.output}"
-    return "\n".join(
-        [title, *(format_labelled_line(label, text, width=_LABEL_WIDTH) for label, text in lines)]
-    )
+    return "\n".join([title, *(f"{label:<12}{text}" for label, text in lines)])
 
 
-def _describe_reward(plan: Plan) -> str:
+def _describe_policy(plan: Plan) -> Iterator[tuple[str, str]]:
+    model = plan.job.config.model
+    weights = "all weights" if model.lora is None else f"LoRA r = {model.lora.r}"
+    prompts = "prompts as messages" if plan.chat else "prompts as texts"
+    yield "policy", f"{model.path}, {weights}, {choose_dtype(plan.job)}, {prompts}"
+    if precision := describe_precision_change(plan.job):
+        yield "precision", precision
+
+
+def _describe_prompts(plan: Plan) -> Iterator[tuple[str, str]]:
+    config = plan.job.config
+    for stage in plan.stages:
+        sources = [
+            f"{source.path} {source.share:.0%} ({source.prompts:,} prompts from {source.rows:,} rows, "
+            f"{source.prompts / source.rows:.1f} passes)"
+            for source in stage.sources
+        ]
+        yield stage.name, f"steps {stage.first:,}–{stage.last:,}: {'; '.join(sources)}"
+    if config.held_out is not None:
+        rollouts = config.held_out.rollouts or config.training.num_generations
+        prompts = f"{len(plan.held_out):,} prompts × {rollouts}"
+        yield "held out", f"{prompts} every {config.held_out.every} steps"
+    if config.evaluate is not None:
+        names = ", ".join(config.evaluate.benchmarks)
+        items = config.evaluate.limit or "all"
+        yield "benchmarks", f"{names}, {items} items, every {config.evaluate.every} steps"
+
+
+def _describe_reward(plan: Plan) -> Iterator[tuple[str, str]]:
+    config = plan.job.config
     engine = plan.reward.engine
     shared_criteria = 0 if engine.rubric is None else len(engine.rubric.criteria)
-    rows_with_rubric = sum(row["rubric"] is not None for row in plan.rows)
+    own_rubrics = sum(row["rubric"] is not None for row in plan.rows)
+    criteria = f"{shared_criteria} criteria for all, {own_rubrics:,} of {len(plan.rows):,} rows have their own"
     judges = "no judge"
+    adjusted = "no criterion: none is judged, and adjust_criteria names none"
     if engine.judges is not None:
         judges = f"judges {', '.join(judge.name for judge in engine.judges.judges)}"
-    criteria = f"{shared_criteria} criteria for all, {rows_with_rubric:,} of {len(plan.rows):,} rows have their own"
-    return f"{plan.job.config.rule}; {criteria}; {judges}"
-
-
-def _describe_control(plan: Plan) -> str:
-    config = plan.job.config
-    names = config.adjust_criteria
-    if names is None and plan.reward.engine.judges is None:
-        criteria = "no criterion: none is judged, and adjust_criteria names none"
-    elif names is None:
-        criteria = "judged criteria"
-    elif names == "all":
-        criteria = "all criteria"
-    else:
-        criteria = ", ".join(names)
-    return f"estimated over {_POOLS[config.pool or 'run']}; of {criteria}"
-
-
-def _describe_trainer(plan: Plan) -> str:
-    training = plan.job.config.training
-    algorithm = f"{training.loss_type}, ratios by {training.importance_sampling_level}"
-    if training.importance_sampling_level == "sequence" and training.loss_type == "grpo":
-        algorithm = "GSPO"
-    optimizer = f"{training.optim} at {training.learning_rate:g} ({training.lr_scheduler_type})"
-    clipping = f"clip {training.epsilon:g} / {training.epsilon_high:g}"
-    limit = f"at most {training.max_completion_length:,} tokens"
-    return f"{algorithm}, {optimizer}, {clipping}, β = {training.beta:g}, {limit}"
+        adjusted = "judged criteria"
+    yield "reward", f"{config.rule}; {criteria}; {judges}"
+    for control in plan.controls:
+        yield "attribute", f"{control.name}: {control.adjust} from step {control.start:,} on"
+    if config.adjust_criteria == "all":
+        adjusted = "all criteria"
+    elif config.adjust_criteria is not None:
+        adjusted = ", ".join(config.adjust_criteria)
+    if plan.controls:
+        yield "control", f"estimated over {_POOLS[config.pool or 'run']}; of {adjusted}"
+    if plan.reward.evolution is not None:
+        options = plan.reward.evolution.options
+        limits = f"at most {options.most_items} items for a prompt, {options.most_queries} prompts at a time"
+        yield "evolve", f"every {options.every} steps, {limits}"
