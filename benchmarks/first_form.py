@@ -44,7 +44,8 @@ class FirstForm:
         observed = FitData(batch.oriented_MK, batch.starts, batch.margins_NK, attributes_MD, 1.0, 1.0, batch.outcomes)
         u_MK = plain.fit.utilities_MK.copy()
         told_NK = observed.find_informative(u_MK)
-        gamma_KD = estimate(find_model("bradley-terry"), observed, told_NK, u_MK.copy(), u_MK).gamma_KD
+        estimated, u_MK = estimate(find_model("bradley-terry"), observed, told_NK, u_MK)
+        gamma_KD = estimated.gamma_KD
         sizes_M = batch.sizes[batch.group_of_row][:, None]
         contrasts_MD = observed.average_contrasts() * sizes_M / np.maximum(sizes_M - 1, 1)
         known_MK = told_NK[batch.group_of_row] & ~batch.missing_MK

@@ -201,13 +201,14 @@ def test_the_letter_is_utilities_plus_what_is_kept():
     scores, attributes = biased()
     scores[0, 0, 0] = np.nan
     rule = RLVR2(pool="group", adjust=(attenuate(0.3), attenuate(0.5, "bernoulli")), seed=1)
-    control = rule(ScoreBatch.of_arrays(scores, attributes=attributes)).control
+    batch = ScoreBatch.of_arrays(scores, attributes=attributes)
+    control, joint = rule(batch).control, rule.fit_jointly(batch)
     kept = np.repeat(control.gamma_NKD - control.taken_NKD, scores.shape[1], axis=0)
     extra = np.einsum("mkd,md->mk", kept, control.contrasts_MD)
-    expected = control.fitted_MK + np.where(np.isnan(scores.reshape(extra.shape)), 0.0, extra)
+    expected = joint + np.where(np.isnan(scores.reshape(extra.shape)), 0.0, extra)
     np.testing.assert_allclose(control.values_MK, expected, atol=1e-12)
     fitted = utilities(scores, attributes=attributes, pool="group")
-    np.testing.assert_allclose(control.fitted_MK.reshape(scores.shape), fitted.utilities, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(joint.reshape(scores.shape), fitted.utilities, rtol=0, atol=1e-12)
     np.testing.assert_allclose(control.gamma_NKD, fitted.gamma, rtol=0, atol=1e-12)
 
 

@@ -12,7 +12,7 @@ from scipy import stats
 
 from rubrank import fuse, utilities
 from rubrank.fusion.control.estimate import InfluenceEstimate, shrink, student_t_975
-from rubrank.fusion.models import BordaCount, BradleyTerry, Thurstone, attribute_fit, likelihood
+from rubrank.fusion.models import BordaCount, BradleyTerry, Thurstone, likelihood
 from rubrank.fusion.models.attribute_fit import FitData, estimate, refit
 
 MODELS = pytest.mark.parametrize("model", [BradleyTerry(), Thurstone()], ids=lambda m: m.name)
@@ -78,8 +78,8 @@ def seen_by_the_oracle(data):
 
 def assert_as_the_oracle(model, data, tolerance=1e-8):
     u = unadjusted(model, data)
-    wanted, fitted = data.find_informative(u), u.copy()
-    found = estimate(model, data, wanted, u, fitted)
+    wanted = data.find_informative(u)
+    found, _ = estimate(model, data, wanted, u)
     outcomes, z = seen_by_the_oracle(data)
     delta = np.zeros((len(data.sizes), u.shape[1], data.attributes_MD.shape[1]))
     for k in range(u.shape[1]):
@@ -194,7 +194,7 @@ def test_a_constant_attribute_has_no_coefficient():
     data = batch([6] * 10, D=2)
     data.attributes_MD[:, 1] = 7.0
     u = unadjusted(BradleyTerry(), data)
-    found = estimate(BradleyTerry(), data, data.find_informative(u), u)
+    found, _ = estimate(BradleyTerry(), data, data.find_informative(u), u)
     assert (found.gamma_KD[:, 1] == 0.0).all()
     assert (found.shrunk_KD[:, 1] == 0.0).all()
 
@@ -236,8 +236,8 @@ def test_student_at_the_ends():
 
 def fitted(model, data):
     u = unadjusted(model, data)
-    wanted, joint = data.find_informative(u), u.copy()
-    found = estimate(model, data, wanted, u, joint)
+    wanted = data.find_informative(u)
+    found, joint = estimate(model, data, wanted, u)
     return found, joint, refit(model, data, wanted[:, :, None] * np.array([0.7, -0.3]), u)
 
 
@@ -256,23 +256,21 @@ def test_newton_fits_other_models_with_a_link():
 def test_newton_takes_over_where_the_compiled_fit_gives_up(monkeypatch):
     data = batch([8, 5, 3, 8, 8, 7, 8, 8, 9], seed=3)
     expected = fitted(BradleyTerry(), data)
-    run_pass, refit_jobs = attribute_fit.run_pass, likelihood.refit_jobs
+    fit_pooled, fit_jobs = likelihood.fit_pooled, likelihood.fit_jobs
 
-    def never_converge(*args):
-        sums = run_pass(*args)
-        sums.moved_K[1] = 1.0  # criterion 1 always seems to have moved
-        return sums
+    def give_up_one(*args):
+        return fit_pooled(*args) and args[3] != 1  # criterion 1 never converges
 
     def give_up_some(*args):
-        before = args[-2].copy()
-        refit_jobs(*args)
+        before = args[-3].copy()
+        fit_jobs(*args)
         args[-1][::2] = True
         for g, k in args[2][::2]:
             rows = slice(data.starts[g], data.starts[g + 1])
-            args[-2][rows, k] = before[rows, k]
+            args[-3][rows, k] = before[rows, k]
 
-    monkeypatch.setattr(attribute_fit, "run_pass", never_converge)
-    monkeypatch.setattr(likelihood, "refit_jobs", give_up_some)
+    monkeypatch.setattr(likelihood, "fit_pooled", give_up_one)
+    monkeypatch.setattr(likelihood, "fit_jobs", give_up_some)
     assert_same(fitted(BradleyTerry(), data), expected)
 
 
@@ -289,28 +287,15 @@ def test_a_model_without_a_link_is_refused():
 
 def test_an_empty_batch():
     data = FitData(np.zeros((0, 2)), np.array([0]), np.zeros((1, 2)), np.zeros((0, 1)), 1.0, 1.0, pooled=True)
-    found = estimate(BradleyTerry(), data, data.find_informative(np.zeros((0, 2))), np.zeros((0, 2)))
+    found, _ = estimate(BradleyTerry(), data, data.find_informative(np.zeros((0, 2))), np.zeros((0, 2)))
     assert isinstance(found, InfluenceEstimate)
     assert found.n_K.tolist() == [0, 0]
-
-
-@pytest.mark.parametrize("compared", [False, True])
-def test_criteria_fitted_a_few_at_a_time_get_the_same_estimates(monkeypatch, compared):
-    """A large batch is fitted so, to need less memory; what was compared goes by the criterion's number."""
-    data = batch([8, 5, 8, 3] * 6, K=5)
-    data = with_outcomes(data, k=3) if compared else data
-    whole = fitted(BradleyTerry(), data)
-    monkeypatch.setattr(attribute_fit, "_MOST_VALUES", 2 * len(data.scores_MK) * 3)  # two criteria, of two attributes
-    parts = fitted(BradleyTerry(), data)
-    for name in ("gamma_KD", "se_KD", "shrunk_KD", "n_K"):
-        np.testing.assert_allclose(getattr(parts[0], name), getattr(whole[0], name), rtol=0, atol=1e-12)
-    np.testing.assert_allclose(parts[1], whole[1], rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("pool", ["group", "batch"])
 def test_another_order_in_memory_compiles_nothing_anew(pool):
     """Kernels are compiled for each order that they are given, which takes half a minute: all are given one."""
-    data, kernels = batch([4, 4, 4]), (likelihood.sum_over_groups, likelihood.fit_jobs, likelihood.refit_jobs)
+    data, kernels = batch([4, 4, 4]), (likelihood.fit_pooled, likelihood.fit_jobs)
     groups, attributes = np.repeat([0, 1, 2], 4), data.attributes_MD
     ragged = np.repeat([0, 1, 2], [5, 4, 3])
     first = fuse(data.scores_MK, groups=groups, attributes=attributes, pool=pool, adjust="remove")

@@ -251,12 +251,7 @@ def test_nothing_is_near_a_strange_name():
 
 @pytest.mark.parametrize(("function", "owner"), [(fuse, "fuse"), (utilities, "utilities")])
 def test_errors_name_the_function_that_was_called(function, owner):
-    for scores, options in (
-        (INFINITE, {}),
-        (SCORES, {"margins": -1}),
-        (SCORES, {"groups": [1]}),
-        (SCORES, {"prior": -1}),
-    ):
+    for scores, options in ((SCORES, {"margins": -1}), (SCORES, {"groups": [1]}), (SCORES, {"piror": 1})):
         with pytest.raises(InvalidInput) as raised:
             function(scores, **options)
         assert raised.value.owner == owner

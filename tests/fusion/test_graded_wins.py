@@ -225,7 +225,7 @@ def test_the_papers_edition_is_rlvr2_without_a_lift_bit_for_bit(seed):
         ({"wins": "graded"}, "wins"),
         ({"rule": "rlvr2:span=sd+"}, "span"),
         ({"gate": {"lift": 0.1}}, "gate.lift"),
-        ({"rule": "gdpo+"}, "edition"),
+        ({"rule": "gdpo+"}, "rule"),
         ({"attributes": ["markup"], "pool": "run"}, "pool"),
     ],
 )

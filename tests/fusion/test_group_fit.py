@@ -146,7 +146,7 @@ def test_newton_takes_over_in_groups(monkeypatch, fails):
     solved = count_solves(monkeypatch)
     for ours, theirs in zip(fitted(BradleyTerry(), data, "group"), expected, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-9)
-    assert wrapper.calls == 1
+    assert wrapper.calls
     assert solved
 
 

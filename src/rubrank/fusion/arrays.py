@@ -6,31 +6,22 @@ array([0.29, 1.  , 0.  ])
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
-from functools import lru_cache
 from reprlib import repr as brief
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rubrank.errors import InvalidInput, UnknownName, UnknownOption, only_our_errors
-from rubrank.fusion.result import Fused
-from rubrank.fusion.rlvr2 import RLVR2
+from rubrank.errors import UnknownOption, only_our_errors
 from rubrank.fusion.rule import Rule, apply_rule
-from rubrank.fusion.rules import find_rule
+from rubrank.fusion.rules import find_rule, list_parameters
 from rubrank.scores.batch import ScoreBatch
 
 PerCriterion: TypeAlias = "ArrayLike | Mapping[str, float] | None"
 """Numbers in the order of the criteria, or by name."""
 Directions: TypeAlias = "Sequence[str] | Mapping[str, str] | None"
 """Each "higher" or "lower". Typed as str: a caller's dict[str, str] would not match a Literal."""
-
-_RLVR2_OPTIONS = tuple(option.name for option in fields(RLVR2) if option.repr)
-"""The options of RLVR². Fields with repr=False are not options: they hold what the rule has learnt."""
-_make_cached_rlvr2 = lru_cache(maxsize=64, typed=True)(RLVR2)
 
 
 class Utilities(NamedTuple):
@@ -91,7 +82,8 @@ def fuse(
         "outcomes": outcomes,
         "probabilities": probabilities,
     }
-    return _fuse_arrays("fuse", scores, arrays, options, rule).reward
+    found = _make_rule("fuse", "rlvr2" if rule is None else rule, arrays, options, {"rule"})
+    return apply_rule(found, ScoreBatch.of_arrays(scores, **arrays, owner="fuse")).reward
 
 
 @only_our_errors
@@ -121,29 +113,29 @@ def utilities(
         "outcomes": outcomes,
         "probabilities": probabilities,
     }
-    fused = _fuse_arrays("utilities", scores, arrays, options)
+    rule: Any = _make_rule("utilities", "rlvr2", arrays, options, set())
+    batch = ScoreBatch.of_arrays(scores, **arrays, owner="utilities")
+    fused = rule(batch)
     if attributes is None:
         return fused.utilities
-    batch = fused.batch
-    if fused.control is None or fused.gamma is None:
+    if fused.control is None:
         # `attributes` was an array of D = 0 attributes, so nothing was adjusted.
-        assert fused.utilities is not None
         no_attributes = np.zeros((batch.N, batch.K, 0))
         return Utilities(fused.utilities, batch.restore_group_shape(no_attributes))
-    return Utilities(batch.restore_rollout_shape(fused.control.fitted_MK), fused.gamma)
+    return Utilities(batch.restore_rollout_shape(rule.fit_jointly(batch)), fused.gamma)
 
 
-def _fuse_arrays(
+def _make_rule(
     owner: str,
-    scores: ArrayLike,
+    rule: str | Rule,
     arrays: dict[str, Any],
     options: dict[str, Any],
-    rule: str | Rule | None = None,
-) -> Fused:
-    """Fuse with RLVR², or another rule.
+    other_keywords: set[str],
+) -> Rule:
+    """Return the rule with its options.
 
-    owner: the function that the user called; errors name it.
-    arrays: the keywords of `ScoreBatch.of_arrays`. options: those of RLVR², or the constants of `rule`.
+    owner: the function that the user called; errors name it, and list its other keywords.
+    arrays: the keywords of `ScoreBatch.of_arrays`.
     """
     if isinstance(arrays["outcomes"], str):  # the option of that name, not observed outcomes
         options["outcomes"] = arrays["outcomes"]
@@ -151,59 +143,20 @@ def _fuse_arrays(
     if isinstance(arrays["attributes"], list | tuple) and not arrays["attributes"]:
         # an empty list means no control, as `attributes: []` does in files
         arrays["attributes"] = None
-    if rule is not None and not isinstance(rule, str):
-        if options:
-            name = next(iter(options))
+    if not isinstance(rule, str):
+        for name, value in options.items():
             raise UnknownOption(
                 owner,
                 name,
                 allowed="left out: a rule object has its options already",
-                got=brief(options[name]),
+                got=brief(value),
                 remedy="Set it on the rule, or pass the name of a rule.",
             )
-        return apply_rule(find_rule(rule), ScoreBatch.of_arrays(scores, **arrays, owner=owner))
-    if isinstance(rule, str):
-        named_rule = _find_named_rule(owner, rule, arrays, options)
-        return apply_rule(named_rule, ScoreBatch.of_arrays(scores, **arrays, owner=owner))
-
+        return find_rule(rule)
+    known = {*arrays, *other_keywords, *list_parameters(rule)}
     for name in options:
-        if name not in _RLVR2_OPTIONS:
-            # `utilities` is RLVR²'s alone; only `fuse` has a keyword `rule`.
-            keywords = {*arrays, *_RLVR2_OPTIONS} | ({"rule"} if owner == "fuse" else set())
-            allowed_names = sorted(keywords)
-            raise UnknownOption.of(owner, "keyword", name, allowed_names)
+        if name not in known:
+            raise UnknownOption.of(owner, "keyword", name, known)
     if arrays["attributes"] is not None:
         options.setdefault("adjust", "remove")
-    try:
-        # Checking options takes longer than a small fit, so rules with plain options are cached. A rule that learns
-        # from batch to batch must not be: calls would share what it has learnt.
-        is_plain = all(type(value) in (str, int, float) for value in options.values())
-        learns = options.get("pool") == "run" or options.get("width") == "run"
-        rlvr2 = _make_cached_rlvr2(**options) if is_plain and not learns else RLVR2(**options)
-        return rlvr2(ScoreBatch.of_arrays(scores, **arrays, owner=owner))
-    except InvalidInput as error:
-        # The user called `fuse` or `utilities`, and may not know the class RLVR2.
-        if error.owner != RLVR2.name:
-            raise
-        raise type(error)(owner, error.parameter, error.allowed, error.got, error.remedy) from None
-
-
-def _find_named_rule(
-    owner: str, name: str, arrays: dict[str, Any], options: dict[str, Any]
-) -> Rule:
-    """Return the rule of that name with these constants; an unknown constant is reported as an unknown keyword."""
-    # Imported here: the options need pydantic, which takes as long to load as NumPy.
-    from rubrank.fusion.options import find_controlled_rule
-
-    if arrays["attributes"] is not None:
-        options.setdefault("adjust", "remove")
-    try:
-        return find_rule(find_controlled_rule(name, owner, options))
-    except UnknownName as error:
-        unknown_options = [option for option in options if repr(option) == error.got]
-        if not unknown_options:
-            raise
-        # The error lists the constants of the rule ("one of 'eps', 'gamma'"); a keyword may be one of the arrays, too.
-        constants = re.findall(r"'(\w+)'", error.allowed)
-        allowed_names = sorted({*arrays, *constants, "rule"})
-        raise UnknownOption.of(owner, "keyword", unknown_options[0], allowed_names) from None
+    return find_rule(rule, **options)

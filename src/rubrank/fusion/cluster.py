@@ -8,33 +8,26 @@
     rewarded.write_parquet("rewards/")
 
 The rewards of a group depend on that group alone, so groups can be fused anywhere. The exception is the influence of
-attributes, which is estimated over all groups of a batch before any group is fused:
-
-    this process     split ─► parts      add sums, step of γ ─┐      estimate ─► rule      rewards in order
-                                │          ▲     repeat       │                   │           ▲
-    tasks                       └► prepare ┴─► run_pass ◄─────┘                   └► fuse ────┘
-
-The sums of the first passes are added part by part, so rewards can differ from those of a local fusion by rounding.
+attributes: this process estimates it over all groups of a batch before any group is fused, from the scores and
+attributes alone. The tasks then fuse parts of the batch with that estimate.
 """
 
 from __future__ import annotations
 
-import pickle
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
+import polars as pl
 
 from rubrank._plugins import Imported
 from rubrank.errors import InvalidInput, RubrankError, only_our_errors
-from rubrank.fusion.control.estimate import BatchEstimate
-from rubrank.fusion.control.ordinal import name_columns
 from rubrank.fusion.gate import Gate, Gated
-from rubrank.fusion.models.model import find_model, find_model_home
+from rubrank.fusion.models.model import find_model_home
 from rubrank.fusion.options import find_ordinal, find_weighing, is_local, with_options
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rlvr2 import RLVR2
@@ -53,7 +46,6 @@ _OWNER = "fuse on Ray"
 _TASKS_PER_PROCESSOR = 2  # in flight; queued tasks take memory
 _PARTITIONS_PER_PROCESSOR = 4
 _ADDED_COLUMNS = ("reward", "ranking", "no_signal")
-_PACKED_GROUP = "group"
 
 
 @dataclass(frozen=True)
@@ -117,24 +109,31 @@ def fuse_on_ray(
 
     has_batches: a column of the table names the batches, so a rule that needs a whole batch gets each one whole.
     """
-    if has_batches and not is_local(rule):
-        parts = list(batches)
-    else:
-        parts = [part for rows, batch in batches for part in _split(rows, batch)]
-    if not has_batches and not is_local(rule):
-        rule = _with_estimate(ray, rule, [batch for _, batch in parts])
     task = ray.remote(_fuse_part).options(num_cpus=1)
-    job = ray.put(_Job(modules_of(rule), rule))
+    modules = modules_of(rule)
     most_in_flight = _TASKS_PER_PROCESSOR * count_processors(ray)
     in_flight: deque[tuple[np.ndarray, Any]] = deque()
-    for rows, batch in parts:
-        in_flight.append((rows, task.remote(job, batch)))
-        if len(in_flight) >= most_in_flight:
-            rows, result = in_flight.popleft()
-            yield rows, _get_result(ray, result)
+    for batch_rows, batch in batches:
+        if has_batches and not is_local(rule):
+            parts = iter([(batch_rows, batch)])
+        else:
+            parts = _split(batch_rows, batch)
+        job = _Job(modules, rule)
+        if not has_batches and not is_local(rule):
+            job = _Job(modules, set_estimate(rule, batch))
+        for rows, part in parts:
+            in_flight.append((rows, task.remote(job, part)))
+            if len(in_flight) >= most_in_flight:
+                yield _get_first_result(ray, in_flight)
     while in_flight:
-        rows, result = in_flight.popleft()
-        yield rows, _get_result(ray, result)
+        yield _get_first_result(ray, in_flight)
+
+
+def set_estimate(rule: Rule, batch: ScoreBatch) -> Rule:
+    """The rule with the influence of attributes, estimated over a batch, so that parts of the batch can be fused."""
+    if isinstance(rule, Gated):
+        batch = batch.drop_penalties()  # as the gate does: they are not ranked
+    return with_options(rule, _OWNER, batch_estimate=find_ordinal(rule).estimate(batch))
 
 
 def _split(rows: np.ndarray, batch: ScoreBatch) -> Iterator[tuple[np.ndarray, ScoreBatch]]:
@@ -155,102 +154,15 @@ def _fuse_part(job: _Job, batch: ScoreBatch) -> Fused | RubrankError:
         return error
 
 
-def _get_result(ray: Any, reference: Any) -> Any:
-    """What a task returned; raises its error."""
+def _get_first_result(
+    ray: Any, in_flight: deque[tuple[np.ndarray, Any]]
+) -> tuple[np.ndarray, Fused]:
+    """The rows and the result of the oldest task; raises its error."""
+    rows, reference = in_flight.popleft()
     result = get_result(ray, reference, _OWNER)
     if isinstance(result, RubrankError):
         raise result
-    return result
-
-
-# --------------------------------------------------------------------------------------- the influence of attributes
-
-
-def _with_estimate(ray: Any, rule: Rule, batches: Sequence[ScoreBatch]) -> Rule:
-    """The rule with the influence of attributes, estimated over all parts of a batch."""
-    task = ray.remote(_prepare_part).options(num_cpus=1, num_returns=2)
-    job = ray.put(_Job(modules_of(rule), rule))
-    most_in_flight = _TASKS_PER_PROCESSOR * count_processors(ray)
-    references: list[tuple[Any, Any]] = []
-    summaries: list[Any] = []
-    for batch in batches:
-        references.append(task.remote(job, batch))
-        if len(references) - len(summaries) >= most_in_flight:
-            summaries.append(_get_result(ray, references[len(summaries)][1]))
-    for _, summary in references[len(summaries) :]:
-        summaries.append(_get_result(ray, summary))
-    estimate = _estimate_influence(ray, rule, [part for part, _ in references], summaries)
-    return with_options(rule, "fuse", batch_estimate=estimate)
-
-
-def _prepare_part(job: _Job, batch: ScoreBatch) -> tuple[Any, Any]:
-    """Runs in a task: returns the part, which stays in Ray's store, and its summary or an error."""
-    try:
-        return _prepare(job.rule, batch)
-    except RubrankError as error:
-        return None, error
-
-
-def _prepare(rule: Rule, batch: ScoreBatch) -> tuple[Any, tuple[Any, tuple[Any, ...]]]:
-    """A part of a pooled fit; then its summary, and the names of its criteria."""
-    from rubrank.fusion.models.attribute_fit import PartSummary
-
-    while isinstance(rule, Gated):
-        rule = rule.rule
-        batch = batch.drop_penalties()
-    ordinal = find_ordinal(rule)
-    part = ordinal.make_part(batch)
-    return part, (PartSummary.of(part, find_model(ordinal.model)), tuple(name_columns(batch)[0]))
-
-
-def _estimate_influence(
-    ray: Any, rule: Rule, parts: Sequence[Any], summaries: Sequence[tuple[Any, tuple[Any, ...]]]
-) -> BatchEstimate:
-    """The influence of attributes, from all parts together."""
-    from rubrank.fusion.models.attribute_fit import fit_parts
-
-    ordinal = find_ordinal(rule)
-    model = find_model(ordinal.model)
-    scale_D, fits = fit_parts(
-        _RayParts(ray, parts),
-        [summary for summary, _ in summaries],
-        model,
-        float(ordinal.attribute_prior),
-    )
-    return BatchEstimate(scale_D, tuple(summaries[0][1]), fits)
-
-
-class _RayParts:
-    """The parts of a pooled fit in the store of a cluster."""
-
-    def __init__(self, ray: Any, parts: Sequence[Any]) -> None:
-        self._ray = ray
-        self._parts = list(parts)
-        self._task = ray.remote(_run_pass).options(num_cpus=1, num_returns=2)
-
-    def map(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
-        """Call function(part, *arguments) for all parts at the same time."""
-        shared = self._ray.put(arguments)
-        references = [self._task.remote(part, function, shared) for part in self._parts]
-        self._parts = [part for part, _ in references]
-        return [_get_result(self._ray, result) for _, result in references]
-
-    def gather(self) -> list[Any]:
-        """All parts, in this process."""
-        return list(get_result(self._ray, self._parts, _OWNER))
-
-
-def _run_pass(
-    part: Any, function: Callable[..., Any], arguments: tuple[Any, ...]
-) -> tuple[Any, Any]:
-    """Runs in a task: returns the part after a pass, and the result of the pass or an error."""
-    part = part.copy()
-    # Arrays from Ray's store are read-only, and numba would compile everything again for those.
-    arguments = tuple(np.array(x) if isinstance(x, np.ndarray) else x for x in arguments)
-    try:
-        return part, function(part, *arguments)
-    except RubrankError as error:
-        return part, error
+    return rows, result
 
 
 # ------------------------------------------------------------------------------------------------------------ datasets
@@ -274,7 +186,8 @@ def on_ray(
     group: the column that names the group of a row. prefix: put before the names of the added columns.
     partitions: of the shuffle that brings groups together; None: four for each processor.
     attributes: columns of numbers ≥ 0 whose influence is taken out, such as lengths. The dataset is then computed at
-        once, since the influence is estimated over all groups before the first one is fused.
+        once, and its scores and attributes are read by this process: the influence is estimated over all groups before
+        the first one is fused.
     options: those of `rubrank.RLVR2`; adjust is "remove" if attributes are given. pool="run" is for trainers.
     """
     ray = import_ray(_OWNER)
@@ -297,41 +210,22 @@ def on_ray(
     criteria = tuple(CriterionData.of(criterion) for criterion in parsed.criteria)
     needed = (group, *(criterion.name for criterion in criteria), *attributes)
     _check_columns(dataset.columns() or [], needed, [prefix + name for name in _ADDED_COLUMNS])
-    fuser = _GroupFuser(
-        criteria, Gated(RLVR2(**options), gate or Gate()), group, prefix, tuple(attributes)
-    )
-    partition_count = partitions or _PARTITIONS_PER_PROCESSOR * count_processors(ray)
-    if attributes and is_pooled(fuser.rule):
+    rule = Gated(RLVR2(**options), gate or Gate())
+    fuser = _GroupFuser(modules_of(rule), rule, criteria, group, prefix, tuple(attributes))
+    if attributes and is_pooled(rule):
         dataset = dataset.materialize()
-        packed = dataset.groupby(group, num_partitions=partition_count).map_groups(
-            fuser.pack, batch_format="pyarrow"
-        )
-        task = ray.remote(_prepare_block).options(num_cpus=1, num_returns=2)
-        shared = ray.put(fuser)
-        references = [task.remote(shared, block) for block in packed.materialize().to_arrow_refs()]
-        parts = []
-        summaries = []
-        for part, reference in references:
-            summary = _get_result(ray, reference)
-            if summary is not None:  # it is None for an empty block
-                parts.append(part)
-                summaries.append(summary)
-        estimate = _estimate_influence(ray, fuser.rule, parts, summaries)
-        fuser.rule = with_options(fuser.rule, _OWNER, batch_estimate=estimate)
+        optional = [name for name in (OUTCOMES, PROBABILITIES) if name in dataset.columns()]
+        numbers = dataset.select_columns([*needed, *optional])
+        blocks = get_result(ray, numbers.to_arrow_refs(), _OWNER)
+        frame = pl.concat(pl.DataFrame(pl.from_arrow(block)) for block in blocks if block.num_rows)
+        groups = []
+        for group_frame in frame.partition_by(group, maintain_order=True):
+            groups.append(fuser.read_group(group_frame.to_dict(as_series=False)))
+        fuser = replace(fuser, rule=set_estimate(rule, fuser.make_batch(groups)))
+    partition_count = partitions or _PARTITIONS_PER_PROCESSOR * count_processors(ray)
     return dataset.groupby(group, num_partitions=partition_count).map_groups(
-        fuser.fuse, batch_format="pyarrow"
+        fuser.add_rewards, batch_format="pyarrow"
     )
-
-
-def _prepare_block(fuser: _GroupFuser, block: Any) -> tuple[Any, Any]:
-    """Runs in a task: like `_prepare_part`, for packed groups; None, None for an empty block."""
-    if not block.num_rows:
-        return None, None
-    try:
-        groups = [pickle.loads(packed) for packed in block.column(_PACKED_GROUP).to_pylist()]
-        return _prepare(fuser.rule, fuser.make_batch(groups))
-    except RubrankError as error:
-        return None, error
 
 
 def _check_columns(names: Sequence[str], needed: Sequence[str], added: Sequence[str]) -> None:
@@ -355,60 +249,45 @@ _GroupRows: TypeAlias = tuple[GroupScores, np.ndarray]
 """The scores of a group, and its attributes."""
 
 
+@dataclass(frozen=True)
 class _GroupFuser:
-    """The rows of one group (an Arrow table) → the same rows with rewards."""
+    """The rows of one group (an Arrow table) → the same rows with rewards. `modules` comes first, as in `_Job`."""
 
-    def __init__(
-        self,
-        criteria: tuple[CriterionData, ...],
-        rule: Rule,
-        group: str,
-        prefix: str,
-        attributes: tuple[str, ...],
-    ) -> None:
-        self._modules = modules_of(rule)
-        self.rule = rule
-        self._group = group
-        self._criteria = criteria
-        self._prefix = prefix
-        self._attributes = attributes
+    modules: Imported
+    rule: Rule
+    criteria: tuple[CriterionData, ...]
+    group: str
+    prefix: str
+    attributes: tuple[str, ...]
 
-    def fuse(self, table: Any) -> Any:
+    def add_rewards(self, table: Any) -> Any:
         """All rows of a group with the added columns."""
-        rows = self._read(table)
+        rows = self.read_group(table.to_pydict())
         fused = apply_rule(self.rule, self.make_batch([rows]))
         values = (fused.reward, fused.ranking, np.repeat(fused.no_signal, len(rows[1])))
         for name, column in zip(_ADDED_COLUMNS, values, strict=True):
-            table = table.append_column(self._prefix + name, [np.asarray(column)])
+            table = table.append_column(self.prefix + name, [np.asarray(column)])
         return table
-
-    def pack(self, table: Any) -> Any:
-        """A table with one row, which holds the whole group."""
-        import pyarrow as pa
-
-        return pa.table({_PACKED_GROUP: pa.array([pickle.dumps(self._read(table))], pa.binary())})
 
     def make_batch(self, groups: Sequence[_GroupRows]) -> ScoreBatch:
         """The batch of some groups."""
         table = ScoreTable(tuple(scores for scores, _ in groups))
-        if not self._attributes:
+        if not self.attributes:
             return table.batch()
         values = np.concatenate([attributes for _, attributes in groups])
-        return table.batch(attributes=values, attribute_names=self._attributes)
+        return table.batch(attributes=values, attribute_names=self.attributes)
 
-    def _read(self, table: Any) -> _GroupRows:
-        columns: Mapping[str, list[Any]] = table.to_pydict()
-        scores = _as_matrix(columns, [criterion.name for criterion in self._criteria])
-        attributes = _as_matrix(columns, self._attributes).reshape(len(scores), -1)
-        label = str(columns[self._group][0])
+    def read_group(self, columns: Mapping[str, list[Any]]) -> _GroupRows:
+        """The scores and attributes of a group, from its columns."""
+        scores = _as_matrix(columns, [criterion.name for criterion in self.criteria])
+        attributes = _as_matrix(columns, self.attributes).reshape(len(scores), -1)
+        label = str(columns[self.group][0])
         outcomes = parse_outcomes(columns.get(OUTCOMES, ()), f"group {label!r}")
         texts = columns.get(PROBABILITIES, [None] * len(scores))
         probabilities = parse_probabilities(texts, f"group {label!r}")
-        return GroupScores(label, self._criteria, scores, (), outcomes, probabilities), attributes
+        return GroupScores(label, self.criteria, scores, (), outcomes, probabilities), attributes
 
 
 def _as_matrix(columns: Mapping[str, list[Any]], names: Sequence[str]) -> np.ndarray:
     """(rows, names): null is NaN."""
-    return np.array(
-        [[np.nan if x is None else float(x) for x in columns[name]] for name in names]
-    ).T
+    return np.array([columns[name] for name in names], dtype=float).T  # NumPy reads None as NaN

@@ -11,6 +11,7 @@ Every rule takes the options of attribute control: those without RLVR² get a st
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
@@ -21,7 +22,7 @@ from rubrank.fusion.control.linear import Controlled
 from rubrank.fusion.gate import Gate, Gated
 from rubrank.fusion.rlvr2 import RLVR2, Composed
 from rubrank.fusion.rule import Rule
-from rubrank.fusion.rules import find_rule
+from rubrank.fusion.rules import CONTROL_OPTIONS, find_rule
 from rubrank.options import AttributeOptions, FuseOptions, GateOptions, RewardOptions
 from rubrank.verifiers.domain import Domain
 
@@ -40,8 +41,6 @@ CONSTANTS = (
 """Options that are constants of RLVR²."""
 CONTROL_CONSTANTS = ("pool", "adjust_criteria", "attribute_prior")
 """Constants of RLVR² that only matter if attributes are controlled."""
-STAGE_OPTIONS = ("adjust", "pool", "adjust_criteria", "seed", "batch_estimate")
-"""Options of the stage that controls attributes before other rules."""
 PAPER = {"span": "model", "wins": "ordinal", "pool": "group"}
 """What `edition: paper` sets, besides the lift of the gate (0) and no control unless attributes are named."""
 
@@ -61,16 +60,7 @@ def make_rule(
         # Constants that were not set are left out, so that the rule's own gate stays.
         gate_constants = gate.model_dump(exclude_unset=True)
         gate = Gate(**gate_constants) if gate_constants else None
-    if gate is not None and isinstance(written, str) and not written.strip().endswith("+"):
-        if not is_compared:
-            field = "gate"
-            if isinstance(options.gate, GateOptions):
-                field = f"gate.{min(options.gate.model_fields_set)}"
-            allowed = "given with a rule that ends in +"
-            remedy = f"Ask for {written.strip()}+."
-            raise InvalidInput(
-                owner, field, allowed=allowed, got=written, remedy=remedy, field=field
-            )
+    if is_compared and not written.strip().endswith("+"):
         gate = None
     rule = find_rule(written, gate=gate)
 
@@ -80,63 +70,52 @@ def make_rule(
         value = getattr(options, name) if name in options.model_fields_set else None
         if value is not None:
             constants[name] = value
-    is_paper = options.edition == "paper"
     if has_rlvr2(rule):
-        if constants:
-            rule = with_options(rule, owner, **constants)
-        return _as_in_paper(rule, constants, owner) if is_paper else rule
+        rule = with_options(rule, owner, **constants)
+        return _as_in_paper(rule, constants, owner) if options.edition == "paper" else rule
 
-    if is_paper and not is_compared:
-        allowed = "given with 'rlvr2', alone or composed"
-        raise InvalidInput(
-            owner, "edition", allowed=allowed, got=repr(rule.name), remedy="Leave it out."
-        )
-    # Only RLVR² has these constants. Another rule refuses them, except the options of the stage that controls
-    # attributes before it.
+    # Another rule refuses the constants of RLVR², except the options of the stage that controls attributes before it,
+    # and those that are set to their defaults.
+    if options.edition == "paper" and not is_compared:
+        constants["edition"] = "paper"
     can_control = bool(options.attributes) and is_controllable(rule)
     changed = {}
     for name, value in constants.items():
-        is_default = value == type(options).model_fields[name].default
         is_unused_seed = name == "seed" and not options.attributes  # it makes no random draws
-        if is_default or is_unused_seed:
+        if value == type(options).model_fields[name].default or is_unused_seed:
             continue
-        if is_compared:
-            # Only RLVR² estimates the influence in a single group.
-            is_only_ordinal = name == "pool" and value == "group"
-            if not can_control or name not in STAGE_OPTIONS or is_only_ordinal:
-                continue
-        changed[name] = value
+        # Only RLVR² estimates the influence in a single group.
+        is_usable = can_control and name in CONTROL_OPTIONS and value != "group"
+        if is_usable or not is_compared:
+            changed[name] = value
     return with_options(rule, owner, **changed) if changed else rule
 
 
 def _as_in_paper(rule: Rule, constants: Mapping[str, Any], owner: str) -> Rule:
     """RLVR² with the paper's settings; raises if the rule or the options say something else."""
     part = find_ordinal(rule)
-    remedy = "Leave one of the two out."
+    current = {name: getattr(part, name) for name in PAPER}
+    conflicts: dict[str, Any] = {}
     for name, value in PAPER.items():
-        current = getattr(part, name)
-        if current != value and (name in constants or current != getattr(RLVR2, name)):
-            raise InvalidInput(
-                owner,
-                name,
-                allowed=f"{value!r} with `edition: paper`",
-                got=repr(current),
-                remedy=remedy,
-            )
+        is_chosen = name in constants or current[name] != getattr(RLVR2, name)
+        if is_chosen and current[name] != value:
+            conflicts[name] = value
     rule = with_options(rule, owner, **PAPER)
-    if not isinstance(rule, Gated):
-        return rule
-    if rule.gate.lift:
-        got = f"{rule.gate.lift:g}"
+    if isinstance(rule, Gated):
+        if rule.gate.lift:
+            conflicts["gate.lift"] = 0
+            current["gate.lift"] = rule.gate.lift
+        rule = replace(rule, gate=replace(rule.gate, lift=0.0))
+    for name, value in conflicts.items():
         raise InvalidInput(
             owner,
-            "gate.lift",
-            allowed="0 with `edition: paper`",
-            got=got,
-            remedy=remedy,
-            field="gate.lift",
+            name,
+            allowed=f"{value!r} with `edition: paper`",
+            got=repr(current[name]),
+            remedy="Leave one of the two out.",
+            field=name,
         )
-    return replace(rule, gate=replace(rule.gate, lift=0.0))
+    return rule
 
 
 def make_fuse_rule(options: FuseOptions, expression: str | None = None) -> Rule:
@@ -158,17 +137,6 @@ def make_fuse_rule(options: FuseOptions, expression: str | None = None) -> Rule:
     return with_options(rule, "options", adjust=adjustments)
 
 
-def find_controlled_rule(expression: str, owner: str, options: dict[str, Any]) -> Rule:
-    """The rule of an expression, with constants of its own and options of attribute control among the options."""
-    if has_rlvr2(find_rule(expression)):
-        return find_rule(expression, **options)
-    stage = {name: value for name, value in options.items() if name in STAGE_OPTIONS}
-    rule = find_rule(
-        expression, **{name: value for name, value in options.items() if name not in stage}
-    )
-    return with_options(rule, owner, **stage) if stage else rule
-
-
 def make_adjustment(options: RewardOptions, attribute: AttributeOptions) -> Adjustment:
     """What is done about the influence of one attribute."""
     share = options.adjustment_of(attribute)
@@ -180,15 +148,11 @@ def make_adjustment(options: RewardOptions, attribute: AttributeOptions) -> Adju
 
 def check_criterion_names(options: RewardOptions, criteria: Collection[str]) -> None:
     """Raise if `adjust_criteria` or `retest` names an unknown criterion."""
-    for name in options.retest:
-        if name not in criteria:
-            raise UnknownName.of("options", "retest", name, criteria)
-    names = options.adjust_criteria
-    if names is None or names == "all":
-        return
-    for name in names:
-        if name not in criteria:
-            raise UnknownName.of("options", "adjust_criteria", name, criteria)
+    adjusted = () if options.adjust_criteria == "all" else options.adjust_criteria or ()
+    for option, names in (("retest", options.retest), ("adjust_criteria", adjusted)):
+        for name in names:
+            if name not in criteria:
+                raise UnknownName.of("options", option, name, criteria)
 
 
 def refuse_gate_options(options: RewardOptions) -> None:
@@ -203,20 +167,20 @@ def refuse_gate_options(options: RewardOptions) -> None:
 
 def collect_criterion_changes(options: FuseOptions) -> dict[str, dict[str, Any]]:
     """Criterion name → the fields of its `CriterionData` that the options change."""
-    changes: dict[str, dict[str, Any]] = {}
+    changes: dict[str, dict[str, Any]] = defaultdict(dict)
     for name, weight in options.weight.items():
-        changes.setdefault(name, {})["weight"] = weight
+        changes[name]["weight"] = weight
     for name, margin in options.margin.items():
-        changes.setdefault(name, {})["margin"] = margin
+        changes[name]["margin"] = margin
     for name, (low, high) in options.domain.items():
-        changes.setdefault(name, {})["domain"] = Domain("continuous", (), low, high)
+        changes[name]["domain"] = Domain("continuous", (), low, high)
     for name in options.lower:
-        changes.setdefault(name, {})["direction"] = "lower"
+        changes[name]["direction"] = "lower"
     for name in options.global_quality:
-        changes.setdefault(name, {})["layer"] = "global_quality"
+        changes[name]["layer"] = "global_quality"
     for name in options.low_quality:
-        changes.setdefault(name, {})["layer"] = "low_quality"
-    return changes
+        changes[name]["layer"] = "low_quality"
+    return dict(changes)
 
 
 def check_changes(
@@ -276,7 +240,7 @@ def with_options(rule: Rule, owner: str, **options: Any) -> Rule:
     if isinstance(rule, RLVR2):
         return replace(rule, **options)
     for name in options:
-        if name not in STAGE_OPTIONS:
+        if name not in (*CONTROL_OPTIONS, "batch_estimate"):
             allowed = f"'rlvr2', alone or composed, if `{name}` is given"
             raise InvalidInput(
                 owner,

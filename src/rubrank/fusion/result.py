@@ -17,7 +17,7 @@ G rollouts of one group.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from reprlib import repr as brief
@@ -82,17 +82,6 @@ class AttributeControl:
     """δ: what is taken out."""
     contrasts_MD: np.ndarray
     """z̃: how much more of an attribute a rollout has than its group, on average."""
-    fit_jointly: Callable[[], np.ndarray]
-    """Computes `fitted_MK`."""
-
-    @cached_property
-    def fitted_MK(self) -> np.ndarray:
-        """Utilities of the joint fit with γ̂; those without attributes where nothing was fitted.
-
-        Only `rubrank.utilities` needs them, and a large batch might not fit in memory with them. So they are computed
-        on first use.
-        """
-        return self.fit_jointly()
 
 
 @dataclass(frozen=True, eq=False)

@@ -48,7 +48,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -57,7 +57,7 @@ from rubrank.errors import InvalidInput, refuses_wrong_kinds
 from rubrank.fusion.control.adjustment import Adjustment, expand_adjustments
 from rubrank.fusion.control.estimate import BatchEstimate, RunningEstimate
 from rubrank.fusion.control.linear import control_linearly, estimate_linearly
-from rubrank.fusion.control.ordinal import control_attributes, estimate_attributes, make_fit_data
+from rubrank.fusion.control.ordinal import control_attributes, estimate_attributes, fit_jointly
 from rubrank.fusion.models.graded import STRICT_ORDER, RecentScores, grade_wins, measure_widths
 from rubrank.fusion.models.model import UtilityModel, find_model
 from rubrank.fusion.result import Fit, Fused
@@ -68,9 +68,6 @@ from rubrank.scores.arrays import make_safe_weights, refuse_infinite
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.outcomes import Cells, count_wins
 from rubrank.scores.probabilities import find_soft_cells
-
-if TYPE_CHECKING:
-    from rubrank.fusion.models.attribute_fit import Part
 
 MOST_ROLLOUTS = 4096
 """Most rollouts in one group: a fit looks at all pairs."""
@@ -320,13 +317,10 @@ class RLVR2:
             u_MK = u_MK / span_NK[batch.group_of_row]
         return estimate_linearly(self, batch, u_MK)
 
-    def make_part(self, batch: ScoreBatch) -> Part:
-        """Make these groups one part of a larger batch, whose attribute coefficients are fitted over all parts."""
-        from rubrank.fusion.models.attribute_fit import Part
-
+    def fit_jointly(self, batch: ScoreBatch) -> np.ndarray:
+        """Return the utilities (M, K) that were fitted together with the coefficients of attributes."""
         u_MK, soft = self._fit_utilities(batch)
-        data, controlled_NK = make_fit_data(self, batch, u_MK, soft)
-        return Part(data, controlled_NK, u_MK)
+        return fit_jointly(self, batch, u_MK, soft) if self.wins == "ordinal" else u_MK
 
 
 def _measure_span(values_MK: np.ndarray, batch: ScoreBatch, span: Span) -> np.ndarray:

@@ -26,7 +26,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -124,7 +123,6 @@ def control_linearly(
         n_NK=np.broadcast_to(influence.n_K, controlled_NK.shape),
         taken_NKD=taken_NKD,
         contrasts_MD=contrasts_MD,
-        fit_jointly=partial(np.asarray, values_MK),  # no joint fit: the values without attributes
     )
 
 

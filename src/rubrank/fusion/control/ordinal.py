@@ -19,14 +19,13 @@ so the priors decide; pool="group" exists for comparison with the paper. Rules w
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from rubrank.fusion.control.adjustment import draw_shares, expand_adjustments
 from rubrank.fusion.control.estimate import BatchEstimate, InfluenceEstimate
-from rubrank.fusion.models.model import UtilityModel, find_model
+from rubrank.fusion.models.model import find_model
 from rubrank.fusion.result import AttributeControl
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.outcomes import Cells, mark_compared
@@ -54,24 +53,20 @@ def control_attributes(
     )
     if rule.pool == "group":
         return _control_groups(rule, data, controlled_NK, share_NKD, is_two_sided_D, u_MK)
-    known_gamma_KD = None
     if rule.batch_estimate is None:
         influence = _estimate_pooled(rule, data, controlled_NK, criteria, attributes, u_MK)
     else:
         influence = rule.batch_estimate.select(criteria)
-        known_gamma_KD = influence.gamma_KD
     taken_NKD = choose_taken(influence, controlled_NK, share_NKD, is_two_sided_D)
-    model = find_model(rule.model)
     return AttributeControl(
         rule.pool,
-        values_MK=refit(model, data, taken_NKD, u_MK),
+        values_MK=refit(find_model(rule.model), data, taken_NKD, u_MK),
         gamma_NKD=np.broadcast_to(influence.gamma_KD, taken_NKD.shape),
         se_NKD=np.broadcast_to(influence.se_KD, taken_NKD.shape),
         shrunk_NKD=np.broadcast_to(influence.shrunk_KD, taken_NKD.shape),
         n_NK=np.broadcast_to(influence.n_K, controlled_NK.shape),
         taken_NKD=taken_NKD,
         contrasts_MD=data.average_contrasts(),
-        fit_jointly=partial(_fit_jointly, model, data, controlled_NK, u_MK, known_gamma_KD),
     )
 
 
@@ -160,28 +155,23 @@ def _estimate_pooled(
     """Estimate the influence over the batch, or over the run so far with this batch as its last step."""
     from rubrank.fusion.models.attribute_fit import estimate
 
-    influence = estimate(find_model(rule.model), data, controlled_NK, u_MK)
+    influence, _ = estimate(find_model(rule.model), data, controlled_NK, u_MK)
     if rule.pool == "run":
         # What was learnt before counts too: the estimate of one step has few groups.
         influence = rule.running.learn(influence, criteria, attributes, data.attribute_prior)
     return influence
 
 
-def _fit_jointly(
-    model: UtilityModel,
-    data: FitData,
-    controlled_NK: np.ndarray,
-    u_MK: np.ndarray,
-    known_gamma_KD: np.ndarray | None,
-) -> np.ndarray:
-    """Return the utilities of the joint fit; if γ was estimated over a larger batch, utilities given that γ."""
-    from rubrank.fusion.models.attribute_fit import estimate, refit
+def fit_jointly(rule: RLVR2, batch: ScoreBatch, u_MK: np.ndarray, soft: Cells) -> np.ndarray:
+    """Return the utilities (M, K) of the joint fit with γ̂; those without attributes where nothing was fitted."""
+    from rubrank.fusion.models.attribute_fit import estimate, fit_groups
 
-    if known_gamma_KD is not None:
-        gamma_NKD = np.where(controlled_NK[:, :, None], known_gamma_KD, 0.0)
-        return refit(model, data, gamma_NKD, u_MK)
-    fitted_MK = np.empty_like(u_MK)
-    estimate(model, data, controlled_NK, u_MK, fitted_MK)
+    data, controlled_NK = make_fit_data(rule, batch, u_MK, soft)
+    model = find_model(rule.model)
+    if rule.pool != "group":
+        return estimate(model, data, controlled_NK, u_MK)[1]
+    fitted_MK = u_MK.copy()
+    fit_groups(model, data, controlled_NK, fitted_MK)
     return fitted_MK
 
 
@@ -220,5 +210,4 @@ def _control_groups(
         n_NK=controlled_NK.astype(int),
         taken_NKD=taken_NKD,
         contrasts_MD=contrasts_MD,
-        fit_jointly=partial(np.asarray, fitted_MK),
     )

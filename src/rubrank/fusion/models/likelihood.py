@@ -3,7 +3,7 @@
     e_ij = u_i − u_j + γ·z_ij           Σ_{i<j} [ o log F(e) + (1 − o) log F(−e) ] − (α/2) Σ u_i² − (β/2) Σ γ_d²
 
 F is σ (Bradley–Terry) or Φ (Thurstone); o is 1, ½ or 0 for a win, a tie or a loss of i against j. A *job* is one group
-on one criterion. All jobs of a group share its contrasts z, so jobs are listed group by group.
+on one criterion.
 
 A Newton step solves the system of all second derivatives. The utilities of a job meet those of other jobs only through
 γ, so they are eliminated first (the Schur complement), and a D × D system for γ is left:
@@ -54,28 +54,14 @@ class Data(NamedTuple):
 
 
 class Work(NamedTuple):
-    """Scratch arrays for one job at a time; sized for the largest group.
-
-    A job fills them in this order, and repeats the last three steps until its utilities converge:
-
-        load_contrasts   z_PD                                   once for each group
-        _load_outcomes   target_P, compared_P
-        _load_utilities  u_n
-        _load_shifts     shift_P                                from γ, or from the fixed offset δ
-        _linearise       H_nn, B_nD, solved, slope_D, schur_DD  at the current utilities
-        _eliminate       solved, schur_DD, right_D              H_nn is used up
-    """
+    """Scratch arrays for one job at a time; sized for the largest group. `_linearise_job` fills them."""
 
     z_PD: Any
     """Contrasts of each pair."""
     target_P: Any
-    """1, ½ or 0: the outcome of each pair."""
-    compared_P: Any
-    shift_P: Any
-    """γ·z of each pair."""
-    u_n: Any
+    """1, ½ or 0: the outcome of each pair; NaN if it was not compared."""
     H_nn: Any
-    """Minus the second derivatives in u; the upper triangle."""
+    """Minus the second derivatives in u; the upper triangle. The solve overwrites it."""
     B_nD: Any
     solved: Any
     """(n, 1 + D): the slope in u, then B; after the solve, H⁻¹ times both."""
@@ -83,27 +69,20 @@ class Work(NamedTuple):
     """Slope in γ."""
     schur_DD: Any
     """C, then S = C − Bᵀ H⁻¹ B."""
-    right_D: Any
-    """The slope in γ, minus Bᵀ H⁻¹ times the slope in u."""
 
 
 @jit
-def make_work(starts: Any, D: int) -> Any:
-    """Scratch arrays for the largest group."""
-    n = find_largest_size(starts)
+def make_work(n: int, D: int) -> Any:
+    """Scratch arrays for groups of up to n rollouts."""
     P = n * (n - 1) // 2
     return Work(
         np.empty((P, D)),
         np.empty(P),
-        np.empty(P, np.bool_),
-        np.empty(P),
-        np.empty(n),
         np.empty((n, n)),
         np.empty((n, D)),
         np.empty((n, 1 + D)),
         np.empty(D),
         np.empty((D, D)),
-        np.empty(D),
     )
 
 
@@ -192,18 +171,14 @@ def average_contrasts(attributes_MD: Any, scale_D: Any, starts: Any, mean_MD: An
 
 
 @jit
-def _load_outcomes(data: Any, g: int, k: int, work: Any) -> None:
-    """The outcome of each pair of a group on a criterion, and whether the pair was compared at all."""
-    target_P = work.target_P
-    compared_P = work.compared_P
+def _load_outcomes(data: Any, g: int, k: int, target_P: Any) -> None:
+    """The outcome of each pair of a group on a criterion; NaN if it was not compared."""
     first = data.starts[g]
     n = data.starts[g + 1] - first
     if data.cell_NK.shape[0] > 0 and data.cell_NK[g, k] >= 0:
         offset = data.cell_NK[g, k]
         for p in range(n * (n - 1) // 2):
-            outcome = data.outcomes[offset + p]
-            compared_P[p] = outcome == outcome  # False for NaN
-            target_P[p] = outcome
+            target_P[p] = data.outcomes[offset + p]
         return
     margin = data.margins[g if data.margins.shape[0] > 1 else 0, k]
     p = 0
@@ -214,7 +189,8 @@ def _load_outcomes(data: Any, g: int, k: int, work: Any) -> None:
             difference = x - y
             reach = margin + ROUNDING * max(abs(x), abs(y)) if margin > 0.0 else 0.0
             target_P[p] = 0.5 * (difference > reach) + 0.5 * (difference >= -reach)
-            compared_P[p] = difference == difference  # False for NaN: a score is missing
+            if difference != difference:  # a score is missing
+                target_P[p] = np.nan
             p += 1
 
 
@@ -284,16 +260,24 @@ def _solve(A: Any, m: int, right: Any, columns: int) -> None:
 
 
 @jit
-def _linearise(link: int, n: int, D: int, prior: float, work: Any) -> None:
-    """H, B, C and the slopes of a job at its utilities u_n and shifts shift_P, for the first D attributes."""
-    z_PD, target_P, compared_P, shift_P, u_n, H_nn, B_nD, solved, slope_D, schur_DD, _ = work
+def _linearise_job(
+    link: int, data: Any, g: int, k: int, prior: float, u_MK: Any, gamma_D: Any, D: int, work: Any
+) -> None:
+    """Fill `work`, which holds contrasts and outcomes, with the system for the next step of a job at u_MK and γ.
+
+    D: the number of coefficients that are fitted, which is all of them or none. The utilities are eliminated: `solved`
+    and `schur_DD` are what the solve leaves.
+    """
+    z_PD, target_P, H_nn, B_nD, solved, slope_D, schur_DD = work
+    first = data.starts[g]
+    n = data.starts[g + 1] - first
     for i in range(n):
         for j in range(i, n):
             H_nn[i, j] = 0.0
-        H_nn[i, i] = prior
-        solved[i, 0] = -prior * u_n[i]
         for d in range(D):
             B_nD[i, d] = 0.0
+        H_nn[i, i] = prior
+        solved[i, 0] = -prior * u_MK[first + i, k]
     for d in range(D):
         slope_D[d] = 0.0
         for e in range(D):
@@ -302,9 +286,12 @@ def _linearise(link: int, n: int, D: int, prior: float, work: Any) -> None:
     for j in range(1, n):
         for i in range(j):
             p += 1
-            if not compared_P[p]:
+            if target_P[p] != target_P[p]:  # not compared
                 continue
-            slope, weight = _differentiate_pair(link, u_n[i] - u_n[j] + shift_P[p], target_P[p])
+            argument = u_MK[first + i, k] - u_MK[first + j, k]
+            for d in range(gamma_D.shape[0]):
+                argument += gamma_D[d] * z_PD[p, d]
+            slope, weight = _differentiate_pair(link, argument, target_P[p])
             solved[i, 0] += slope
             solved[j, 0] -= slope
             H_nn[i, i] += weight
@@ -317,43 +304,14 @@ def _linearise(link: int, n: int, D: int, prior: float, work: Any) -> None:
                 slope_D[d] += slope * z_PD[p, d]
                 for e in range(D):
                     schur_DD[d, e] += pull * z_PD[p, e]
-
-
-@jit
-def _eliminate(n: int, D: int, work: Any) -> None:
-    """Solve for the utilities of a job, and for its part of the system for γ: schur_DD and right_D."""
-    _, _, _, _, _, H_nn, B_nD, solved, slope_D, schur_DD, right_D = work
     for i in range(n):
         for d in range(D):
             solved[i, 1 + d] = B_nD[i, d]
     _solve(H_nn, n, solved, 1 + D)
-    for d in range(D):
-        right_D[d] = slope_D[d]
     for i in range(n):
         for d in range(D):
-            right_D[d] -= B_nD[i, d] * solved[i, 0]
             for e in range(D):
                 schur_DD[d, e] -= B_nD[i, d] * solved[i, 1 + e]
-
-
-@jit
-def _load_utilities(data: Any, g: int, k: int, u_MK: Any, work: Any) -> None:
-    """The utilities of a group on a criterion."""
-    first = data.starts[g]
-    for i in range(data.starts[g + 1] - first):
-        work.u_n[i] = u_MK[first + i, k]
-
-
-@jit
-def _load_shifts(n: int, gamma_D: Any, work: Any) -> None:
-    """γ·z of each pair."""
-    z_PD = work.z_PD
-    shift_P = work.shift_P
-    for p in range(n * (n - 1) // 2):
-        total = 0.0
-        for d in range(gamma_D.shape[0]):
-            total += gamma_D[d] * z_PD[p, d]
-        shift_P[p] = total
 
 
 @jit
@@ -363,72 +321,82 @@ def _take_larger_magnitude(longest: float, step: float) -> float:
 
 
 @jit
-def sum_over_groups(
+def fit_pooled(
     link: int,
     data: Any,
-    jobs: Any,
+    groups: Any,
+    k: int,
     prior: float,
+    attribute_prior: float,
+    D: int,
     u_MK: Any,
-    gamma_KD: Any,
-    solved: Any,
-    right_KD: Any,
-    information_KDD: Any,
-    slope_KD: Any,
-    square_KDD: Any,
-) -> None:
-    """One pass over all jobs at (u, γ): sums over the groups of each criterion, added to the last four arrays.
+    gamma_D: Any,
+    information_DD: Any,
+    slopes_BD: Any,
+) -> bool:
+    """Fit the utilities of some groups on criterion k, and the coefficients that they share. Did it converge?
 
-    right_KD, information_KDD: the system for the step of γ, before its prior.
-    slope_KD, square_KDD: slopes of the likelihood in γ, and their products: what the standard error needs.
-    solved: (rows of all jobs, 1 + D): what `advance_utilities` needs once the step of γ is known.
+    u_MK and gamma_D hold the start and are overwritten with the result; other utilities stay as they are.
+    D: the number of coefficients; 0 leaves γ as it is, and fits the utilities with the offset γ·z.
+    information_DD and slopes_BD are filled with I, and the slope of each group's likelihood in γ, at the result.
     """
-    D = gamma_KD.shape[1]
-    work = make_work(data.starts, D)
-    loaded_group = -1
-    row = 0  # of `solved`
-    for job in range(jobs.shape[0]):
-        g = jobs[job, 0]
-        k = jobs[job, 1]
-        first = data.starts[g]
-        n = data.starts[g + 1] - first
-        if g != loaded_group:  # jobs of a group are neighbours, and share its contrasts
-            load_contrasts(data.attributes_MD, data.scale_D, first, n, work.z_PD)
-            loaded_group = g
-        _load_outcomes(data, g, k, work)
-        _load_utilities(data, g, k, u_MK, work)
-        _load_shifts(n, gamma_KD[k], work)
-        _linearise(link, n, D, prior, work)
-        _eliminate(n, D, work)
-        for i in range(n):
-            for c in range(1 + D):
-                solved[row + i, c] = work.solved[i, c]
-        row += n
-        for d in range(D):
-            right_KD[k, d] += work.right_D[d]
-            slope_KD[k, d] += work.slope_D[d]
-            for e in range(D):
-                information_KDD[k, d, e] += work.schur_DD[d, e]
-                square_KDD[k, d, e] += work.slope_D[d] * work.slope_D[e]
-
-
-@jit
-def advance_utilities(
-    starts: Any, jobs: Any, solved: Any, step_KD: Any, active_K: Any, u_MK: Any, moved_K: Any
-) -> None:
-    """The step of the utilities that belongs to a step of γ; moved_K becomes the longest step of each criterion."""
-    row = 0  # of `solved`
-    for job in range(jobs.shape[0]):
-        k = jobs[job, 1]
-        first = starts[jobs[job, 0]]
-        n = starts[jobs[job, 0] + 1] - first
-        if active_K[k]:
+    largest = 0
+    rows = 0
+    for g in groups:
+        n = data.starts[g + 1] - data.starts[g]
+        largest = max(largest, n)
+        rows += n
+    work = make_work(largest, gamma_D.shape[0])
+    solved = np.empty(
+        (rows, 1 + D)
+    )  # of all groups: the step of γ, on which theirs depends, comes after a pass
+    step_D1 = np.zeros((D, 1))
+    schur_DD = np.empty((D, D))
+    moved = np.inf
+    # The first pass takes no step, and the last one takes the sums at the maximum: hence one pass more than steps.
+    for iteration in range(ITERATIONS + 1):
+        information_DD[:, :] = 0.0
+        right_D1 = np.zeros((D, 1))
+        row = 0
+        for b in range(groups.shape[0]):
+            g = groups[b]
+            first = data.starts[g]
+            n = data.starts[g + 1] - first
+            if iteration > 0:
+                for i in range(n):
+                    step = solved[row + i, 0]
+                    for d in range(D):
+                        step -= solved[row + i, 1 + d] * step_D1[d, 0]
+                    u_MK[first + i, k] += step
+                    moved = _take_larger_magnitude(moved, step)
+            if iteration == 0 or groups.shape[0] > 1:
+                load_contrasts(data.attributes_MD, data.scale_D, first, n, work.z_PD)
+                _load_outcomes(data, g, k, work.target_P)
+            _linearise_job(link, data, g, k, prior, u_MK, gamma_D, D, work)
             for i in range(n):
-                step = solved[row + i, 0]
-                for d in range(step_KD.shape[1]):
-                    step -= solved[row + i, 1 + d] * step_KD[k, d]
-                u_MK[first + i, k] += step
-                moved_K[k] = _take_larger_magnitude(moved_K[k], step)
-        row += n
+                for c in range(1 + D):
+                    solved[row + i, c] = work.solved[i, c]
+            row += n
+            for d in range(D):
+                slopes_BD[b, d] = work.slope_D[d]
+                right_D1[d, 0] += work.slope_D[d]
+                for i in range(n):
+                    right_D1[d, 0] -= work.B_nD[i, d] * work.solved[i, 0]
+                for e in range(D):
+                    information_DD[d, e] += work.schur_DD[d, e]
+        if moved < TOLERANCE:  # False for NaN: a fit that broke down has not converged
+            return True
+        # The Newton step of γ. The utilities are already eliminated from this system.
+        schur_DD[:, :] = information_DD
+        for d in range(D):
+            schur_DD[d, d] += attribute_prior
+            step_D1[d, 0] = right_D1[d, 0] - attribute_prior * gamma_D[d]
+        _solve(schur_DD, D, step_D1, 1)
+        moved = 0.0
+        for d in range(D):
+            gamma_D[d] += step_D1[d, 0]
+            moved = _take_larger_magnitude(moved, step_D1[d, 0])
+    return False
 
 
 @jit
@@ -438,103 +406,37 @@ def fit_jobs(
     jobs: Any,
     prior: float,
     attribute_prior: float,
+    D: int,
     u_MK: Any,
     gamma_JD: Any,
     failed: Any,
 ) -> None:
-    """Fit the utilities and coefficients of each job by itself.
+    """Fit each job by itself: its utilities, and with D > 0 its coefficients, which are an offset otherwise.
 
     u_MK and gamma_JD hold the start and are overwritten with the result. A job that fails keeps its start.
     """
-    D = gamma_JD.shape[1]
-    work = make_work(data.starts, D)
-    gamma_D = np.empty(D)
-    step_D1 = np.empty((D, 1))
-    loaded_group = -1
+    information_DD = np.empty((D, D))
+    slopes_1D = np.empty((1, D))
     for job in range(jobs.shape[0]):
         g = jobs[job, 0]
         k = jobs[job, 1]
-        first = data.starts[g]
-        n = data.starts[g + 1] - first
-        if g != loaded_group:
-            load_contrasts(data.attributes_MD, data.scale_D, first, n, work.z_PD)
-            loaded_group = g
-        _load_outcomes(data, g, k, work)
-        _load_utilities(data, g, k, u_MK, work)
-        gamma_D[:] = gamma_JD[job]
-        failed[job] = True
-        for _ in range(ITERATIONS):
-            _load_shifts(n, gamma_D, work)
-            _linearise(link, n, D, prior, work)
-            _eliminate(n, D, work)
-            for d in range(D):
-                work.schur_DD[d, d] += attribute_prior
-                step_D1[d, 0] = work.right_D[d] - attribute_prior * gamma_D[d]
-            _solve(work.schur_DD, D, step_D1, 1)
-            moved = 0.0
-            for d in range(D):
-                gamma_D[d] += step_D1[d, 0]
-                moved = _take_larger_magnitude(moved, step_D1[d, 0])
-            for i in range(n):
-                step = work.solved[i, 0]
-                for d in range(D):
-                    step -= work.solved[i, 1 + d] * step_D1[d, 0]
-                work.u_n[i] += step
-                moved = _take_larger_magnitude(moved, step)
-            if moved < TOLERANCE:  # False for NaN: a job that broke down counts as failed
-                failed[job] = False
-                break
-        if not failed[job]:
+        rows = slice(data.starts[g], data.starts[g + 1])
+        start_n = u_MK[rows, k].copy()
+        gamma_D = gamma_JD[job].copy()
+        failed[job] = not fit_pooled(
+            link,
+            data,
+            jobs[job : job + 1, 0].copy(),
+            k,
+            prior,
+            attribute_prior,
+            D,
+            u_MK,
+            gamma_D,
+            information_DD,
+            slopes_1D,
+        )
+        if failed[job]:
+            u_MK[rows, k] = start_n
+        else:
             gamma_JD[job] = gamma_D
-            for i in range(n):
-                u_MK[first + i, k] = work.u_n[i]
-
-
-@jit
-def refit_jobs(
-    link: int, data: Any, jobs: Any, delta_JD: Any, prior: float, u_MK: Any, failed: Any
-) -> None:
-    """Fit the utilities of each job with a fixed offset δ·z.
-
-    u_MK holds the utilities without the offset, and is overwritten. A job that fails keeps its start.
-    """
-    work = make_work(data.starts, delta_JD.shape[1])
-    loaded_group = -1
-    for job in range(jobs.shape[0]):
-        g = jobs[job, 0]
-        k = jobs[job, 1]
-        first = data.starts[g]
-        n = data.starts[g + 1] - first
-        if g != loaded_group:
-            load_contrasts(data.attributes_MD, data.scale_D, first, n, work.z_PD)
-            loaded_group = g
-        _load_outcomes(data, g, k, work)
-        _load_shifts(n, delta_JD[job], work)
-        _load_utilities(data, g, k, u_MK, work)
-        _move_start(n, work)
-        failed[job] = True
-        for _ in range(ITERATIONS):
-            _linearise(link, n, 0, prior, work)
-            _solve(work.H_nn, n, work.solved, 1)
-            moved = 0.0
-            for i in range(n):
-                work.u_n[i] += work.solved[i, 0]
-                moved = _take_larger_magnitude(moved, work.solved[i, 0])
-            if moved < TOLERANCE:
-                failed[job] = False
-                break
-        if not failed[job]:
-            for i in range(n):
-                u_MK[first + i, k] = work.u_n[i]
-
-
-@jit
-def _move_start(n: int, work: Any) -> None:
-    """Move the start half way from u to u − δ·z̃: the maximum lies between the two, because of the prior."""
-    p = 0
-    for j in range(1, n):
-        for i in range(j):
-            if work.compared_P[p]:
-                work.u_n[i] -= 0.5 / n * work.shift_P[p]
-                work.u_n[j] += 0.5 / n * work.shift_P[p]
-            p += 1

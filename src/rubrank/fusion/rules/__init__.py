@@ -37,7 +37,8 @@ import importlib
 import inspect
 import re
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
+from functools import cache
 from reprlib import repr as brief
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
@@ -91,6 +92,9 @@ ALIASES = {
     "rlrr-hybrid": "rlrr:hybrid=true",
 }
 
+CONTROL_OPTIONS = ("adjust", "pool", "adjust_criteria", "seed")
+"""Options of attribute control, which every rule takes; see `RLVR2` and `Controlled`."""
+
 _NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")
 _WORDS = {"true": True, "false": False, "none": None, "inf": float("inf")}
 _R = TypeVar("_R", bound=type)
@@ -101,11 +105,30 @@ def find_rule(expression: str | Rule, *, gate: Gate | None = None, **parameters:
     """The rule that a name or an expression stands for; a rule is returned as it is.
 
     gate: options of the gate of "+" (threshold, floor, shape, missing); its criteria come from the batch.
-    parameters: constants of the rule; in a composition, of the first one.
+    parameters: constants of the rule; in a composition, of the first one. Every rule also takes those of attribute
+        control (`CONTROL_OPTIONS`).
     """
     if not isinstance(expression, str):
-        return _check_rule(expression, gate)
-    text = expression.strip()
+        has_parts = hasattr(expression, "name") and hasattr(expression, "bounded")
+        if isinstance(expression, type) or not callable(expression) or not has_parts:
+            raise InvalidInput(
+                "find_rule",
+                "rule",
+                allowed="a name such as 'rlvr2+', or a rule",
+                got=brief(expression),
+                remedy="See `rubrank help rules`.",
+            )
+    text = expression.strip() if isinstance(expression, str) else expression.name
+    if gate is not None and not (isinstance(expression, str) and text.endswith("+")):
+        raise InvalidInput(
+            "find_rule",
+            "gate",
+            allowed="given for a name with '+'",
+            got=text,
+            remedy=f"Ask for {text + '+'!r}.",
+        )
+    if not isinstance(expression, str):
+        return expression
     first, star, second = (part.strip() for part in text.removesuffix("+").partition("*"))
     rule = _parse_rule(first, parameters)
     if star:
@@ -114,39 +137,6 @@ def find_rule(expression: str | Rule, *, gate: Gate | None = None, **parameters:
         from rubrank.fusion.gate import Gated
 
         return Gated(rule) if gate is None else Gated(rule, gate)
-    if gate is not None:
-        raise InvalidInput(
-            "find_rule",
-            "gate",
-            allowed="given for a name with '+'",
-            got=expression,
-            remedy=f"Ask for {text + '+'!r}.",
-        )
-    return rule
-
-
-def _check_rule(rule: Rule, gate: Gate | None) -> Rule:
-    if (
-        isinstance(rule, type)
-        or not callable(rule)
-        or not hasattr(rule, "name")
-        or not hasattr(rule, "bounded")
-    ):
-        raise InvalidInput(
-            "find_rule",
-            "rule",
-            allowed="a name such as 'rlvr2+', or a rule",
-            got=brief(rule),
-            remedy="See `rubrank help rules`.",
-        )
-    if gate is not None:
-        raise InvalidInput(
-            "find_rule",
-            "gate",
-            allowed="given with the name of a rule",
-            got=rule.name,
-            remedy="Use Gated(rule, gate).",
-        )
     return rule
 
 
@@ -193,17 +183,14 @@ def rule(name: Any = None) -> Any:
                 remedy=remedy,
             )
         check_call("rule", rule_type.__call__, "self", "batch")
-        check_free("rule", rule_name, rule_type, _registered_class, rule_name in ALIASES)
+        registered = rule_class(rule_name) if rule_name in RULES else None
+        check_free("rule", rule_name, rule_type, lambda _: registered, rule_name in ALIASES)
         if chosen_name is not None:
             rule_type.name = chosen_name  # type: ignore[attr-defined]
         RULES[rule_name] = rule_type
         return rule_type
 
     return make_decorator(register, name)
-
-
-def _registered_class(name: str) -> type | None:
-    return rule_class(name) if name in RULES else None
 
 
 def rule_class(name: str) -> type:
@@ -222,15 +209,29 @@ def rule_class(name: str) -> type:
     return rule_type
 
 
-def _parse_rule(text: str, parameters: dict[str, Any]) -> Rule:
-    """A single rule with its constants, such as "focal:gamma=2"."""
+def list_parameters(expression: str) -> set[str]:
+    """The parameters that `find_rule` takes for an expression: constants of its first rule, and those of control."""
+    first = expression.strip().removesuffix("+").partition("*")[0]
+    return {*_find_constants(_split_name(first)[0]), *CONTROL_OPTIONS}
+
+
+def _split_name(text: str) -> tuple[type, list[str]]:
+    """Split "focal:gamma=2" into the class of the rule and the constants that are written behind its name."""
     written_name, *written_constants = text.split(":")
     name = written_name.strip().lower().replace("_", "-")
     name, *alias_constants = ALIASES.get(name, name).split(":")
-    rule_type = rule_class(name)
-    constants = dict(_parse_constant(name, part) for part in (*alias_constants, *written_constants))
-    constants |= parameters
-    defaults = _constants_of(rule_type)
+    return rule_class(name), alias_constants + written_constants
+
+
+def _parse_rule(text: str, parameters: dict[str, Any]) -> Rule:
+    """A single rule with its constants, such as "focal:gamma=2"."""
+    rule_type, written_constants = _split_name(text)
+    name = rule_type.name  # type: ignore[attr-defined]
+    constants = dict(_parse_constant(name, part) for part in written_constants) | parameters
+    defaults = _find_constants(rule_type)
+    control = {}
+    if "adjust" not in defaults:  # RLVR² controls attributes itself
+        control = {key: constants.pop(key) for key in CONTROL_OPTIONS if key in parameters}
     for key, value in constants.items():
         if key not in defaults and not defaults:
             raise InvalidInput(
@@ -239,13 +240,10 @@ def _parse_rule(text: str, parameters: dict[str, Any]) -> Rule:
         if key not in defaults:
             raise UnknownName.of(name, "parameter", key, list(defaults))
         default = defaults[key]
-        if (
-            isinstance(default, int | float)
-            and isinstance(value, str)
-            and not is_from_library(rule_type)
-        ):
+        is_number = isinstance(default, int | float)
+        if is_number and isinstance(value, str) and not is_from_library(rule_type):
             allowed = "true or false" if isinstance(default, bool) else "a number"
-            raise InvalidInput(name, key, allowed=allowed, got=repr(value), remedy="")
+            raise InvalidInput(name, key, allowed=allowed, got=repr(value))
     for key, default in defaults.items():
         if default is inspect.Parameter.empty and key not in constants:
             raise InvalidInput(
@@ -256,14 +254,21 @@ def _parse_rule(text: str, parameters: dict[str, Any]) -> Rule:
                 remedy=f"Such as {name}:{key}=1.",
             )
     rule: Rule = rule_type(**constants)
+    if control:
+        from rubrank.fusion.control.linear import Controlled
+
+        rule = Controlled(rule, **control)
     return rule
 
 
-def _constants_of(rule_type: type) -> dict[str, Any]:
+@cache
+def _find_constants(rule_type: type) -> dict[str, Any]:
     """The constants that can be set, with their defaults. Fields with repr=False hold state and cannot be set."""
-    hidden = set()
-    if hasattr(rule_type, "__dataclass_fields__"):
-        hidden = {field.name for field in fields(rule_type) if not field.repr}
+    hidden = (
+        {field.name for field in fields(rule_type) if not field.repr}
+        if is_dataclass(rule_type)
+        else ()
+    )
     kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     parameters = inspect.signature(rule_type).parameters.values()
     return {p.name: p.default for p in parameters if p.kind in kinds and p.name not in hidden}
