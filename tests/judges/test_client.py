@@ -124,11 +124,6 @@ def test_cache_only_calls_nobody(tmp_path):
     assert client.meter.account().calls == 0
 
 
-def test_cache_only_wants_a_cache():
-    with pytest.raises(InvalidInput, match="cache_only"):
-        Client(judge_of("http://localhost:1/v1"), cache_only=True)
-
-
 def test_nothing_is_paid_that_cannot_be_kept(tmp_path):
     with ReplyCache(tmp_path / "r.sqlite"):
         pass
@@ -164,12 +159,6 @@ def test_only_calling_takes_packages(tmp_path):
     env = {**os.environ, "PYTHONPATH": path}
     done = subprocess.run(command, capture_output=True, text=True, env=env, check=False)
     assert "rubrank[judge]" in done.stdout, done.stderr
-
-
-def test_a_panel_has_no_endpoint_to_ask():
-    panel = Judge(members=(judge_of("http://localhost:1/v1"),))
-    with pytest.raises(InvalidInput, match="endpoints"):
-        Client(panel)
 
 
 # ------------------------------------------------------------------------------------------------------------ sharing
@@ -294,9 +283,11 @@ def test_servers_with_the_same_model_name_do_not_answer_for_each_other(tmp_path)
         judges = [judge_of(one), judge_of(two)]
 
         async def ask_both() -> list[str | None]:
-            async with EndpointPool() as pool:
-                clients = [ask_all(judge, [call_of()] * 3, cache=cache, endpoints=pool) for judge in judges]
-                return [reply.text for replies, _ in await asyncio.gather(*clients) for reply in replies]
+            pool = EndpointPool()
+            clients = [ask_all(judge, [call_of()] * 3, cache=cache, endpoints=pool) for judge in judges]
+            texts = [reply.text for replies, _ in await asyncio.gather(*clients) for reply in replies]
+            await pool.close()
+            return texts
 
         assert run(ask_both()) == ["A", "A", "A", "B", "B", "B"]
         assert run(ask_both()) == ["A", "A", "A", "B", "B", "B"]

@@ -157,6 +157,13 @@ class Client:
         spending: Spending | None = None,
         most_cost: float | None = None,
     ) -> None:
+        if cache is not None and cache.read_only and not cache_only:
+            raise judge.make_error(
+                "cache",
+                allowed="writable, or used with cache_only",
+                got=f"{cache.path}, opened to read",
+                remedy="Replies would be paid for and lost.",
+            )
         if not cache_only and _missing_packages():
             raise judge.make_error(
                 "endpoints",
@@ -363,7 +370,7 @@ class Client:
         # If all breakers are open, the call was lost to an outage, even if its last failure looks different.
         all_open = all(endpoint.breaker.state != "closed" for endpoint in self._endpoints)
         is_lost = failure is not None and state.reply.text is None
-        if is_lost and all_open and self._outage.policy == "continue":
+        if is_lost and not str(failure).startswith(OUTAGE) and all_open and self._outage.policy == "continue":
             # Its usage stays: a server may report an error and charge for it.
             state.reply = replace(state.reply, failure=f"{OUTAGE}: {failure}")
         return state.make_reply()
@@ -433,7 +440,7 @@ class Client:
             if all(endpoint.state.is_down for endpoint in endpoints):
                 if self._outage.policy == "continue":
                     state.attempts_left = 0
-                    state.reply = Reply(None, last_failure)
+                    state.reply = Reply(None, f"{OUTAGE}: {last_failure}")
                     return
                 # An outage begins when the last endpoint goes down.
                 down_since = max(endpoint.breaker.down_since or 0.0 for endpoint in endpoints)
