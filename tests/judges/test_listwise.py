@@ -1,4 +1,5 @@
 import asyncio
+import json
 
 import numpy as np
 import pytest
@@ -6,6 +7,7 @@ from scripted import CRITERION, LOST, Scripted, group, judge, names, question, s
 
 from rubrank.judges.judge import Judgment, Question, Reply
 from rubrank.judges.kinds.comparisons import Listwise
+from rubrank.judges.parsing import read_listwise
 from rubrank.rubrics.rubric import Criterion
 
 NAN = np.nan
@@ -139,3 +141,18 @@ def test_nothing_to_rank_costs_nothing(answers: tuple[str, ...]) -> None:
     assert asker.calls == []
     assert calls(about, passes=3) == judgment.asked == 0
     assert np.isfinite(judgment.outcomes["Clear"]).sum() == len(answers) * (len(answers) - 1)
+
+
+def test_what_is_said_about_the_last_response_is_kept() -> None:
+    text = " ".join(f"Response {i} {'is as good as one can be ' * 7}." for i in range(1, 9))
+    ranks = {str(i): i for i in range(1, 9)}
+    found, reason = read_listwise(Reply(json.dumps({"reasoning": text, "finding": [1], "verdict": ranks})), 8)
+    assert found == (1, 2, 3, 4, 5, 6, 7, 8)
+    assert "Response 8" in reason
+
+
+def test_the_words_about_a_rollout_say_how_the_list_was_shown() -> None:
+    judgment = ask(question(group("r0", "r1", "r2")), Scripted(by_name))
+    words = judgment.words[1, "Clear"]
+    assert words.startswith("of the whole list: rollouts ")
+    assert " were shown as 1 to 3: " in words

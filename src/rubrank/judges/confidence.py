@@ -31,8 +31,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TypeAlias
+from dataclasses import replace
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -50,29 +50,29 @@ def fit_isotonic(stated: Sequence[float], observed: Sequence[float]) -> Knots:
 
     The method is called "pool adjacent violators".
     """
-    order = np.argsort(np.asarray(stated, dtype=float), kind="stable")
+    # Equal probabilities are one block.
+    levels, level_of = np.unique(np.asarray(stated, dtype=float), return_inverse=True)
+    totals = np.bincount(level_of, weights=observed)
+    counts = np.bincount(level_of)
     blocks: list[_Block] = []
-    for i in order.tolist():
-        block = _Block(
-            low=float(stated[i]), high=float(stated[i]), total=float(observed[i]), count=1
-        )
-        if blocks and blocks[-1].high == block.high:  # equal probabilities are one block
-            block = blocks.pop().join(block)
+    for level, total, count in zip(levels.tolist(), totals.tolist(), counts.tolist(), strict=True):
+        block = _Block(level, level, total, count)
         # The means must rise: a block joins the one before it as long as that has no smaller mean.
         while blocks and blocks[-1].total * block.count >= block.total * blocks[-1].count:
-            block = blocks.pop().join(block)
+            before = blocks.pop()
+            block = _Block(
+                before.low, block.high, before.total + block.total, before.count + block.count
+            )
         blocks.append(block)
     knots: list[tuple[float, float]] = []
     for block in blocks:
-        mean = block.total / block.count
-        knots.append((block.low, mean))
-        if block.high > block.low:
-            knots.append((block.high, mean))
+        # One end if the block has one probability only.
+        ends = dict.fromkeys((block.low, block.high))
+        knots += [(end, block.total / block.count) for end in ends]
     return tuple(knots)
 
 
-@dataclass(frozen=True)
-class _Block:
+class _Block(NamedTuple):
     """Neighbouring observations to which the isotonic fit gives the same value, their mean."""
 
     low: float
@@ -82,15 +82,6 @@ class _Block:
     total: float
     """Sum of the observations."""
     count: int
-
-    def join(self, after: _Block) -> _Block:
-        """Return this block and the one after it as one."""
-        return _Block(
-            low=self.low,
-            high=after.high,
-            total=self.total + after.total,
-            count=self.count + after.count,
-        )
 
 
 def calibrate_distribution(distribution: Distribution, knots: Knots) -> Distribution:

@@ -370,7 +370,12 @@ class Client:
         # If all breakers are open, the call was lost to an outage, even if its last failure looks different.
         all_open = all(endpoint.breaker.state != "closed" for endpoint in self._endpoints)
         is_lost = failure is not None and state.reply.text is None
-        if is_lost and not str(failure).startswith(OUTAGE) and all_open and self._outage.policy == "continue":
+        if (
+            is_lost
+            and not str(failure).startswith(OUTAGE)
+            and all_open
+            and self._outage.policy == "continue"
+        ):
             # Its usage stays: a server may report an error and charge for it.
             state.reply = replace(state.reply, failure=f"{OUTAGE}: {failure}")
         return state.make_reply()

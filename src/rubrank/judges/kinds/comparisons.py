@@ -26,7 +26,6 @@ rollouts are there (`judges/arrivals.py`). Pairs of rollouts that take no part a
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -48,18 +47,6 @@ from rubrank.judges.judge import Asker, Judge, Judgment, Question
 from rubrank.judges.parsing import NoVerdict, parse_ranks, read_pairwise
 from rubrank.judges.prompting import listwise_call, pairwise_call, select_prompt_options
 from rubrank.verifiers.verifier import Verdict
-
-# A reason of a listwise judge speaks of positions in the list; see `name_rollouts`.
-_POSITION = re.compile(r"\d{1,4}")
-# "response 2", "responses 1, 3 and 4", "Responses #1, and #2", "回复 2、3"; group 1 has the positions.
-_POSITION_TEXT = r"\d{1,4}(?!\d)"
-_SEPARATOR = r" ?(?:,|，|、|;|and|&|or|和|与|或)(?: and)? ?#?"
-_RESPONSES = re.compile(
-    r"(?i)(?<![a-z])(?:responses?|回复|回答) ?#?"
-    rf"({_POSITION_TEXT}(?:{_SEPARATOR}{_POSITION_TEXT})*)"
-)
-# "1: clear. 2: too long.": a reason that goes through the whole list; group 1 is the position.
-_LIST_ITEM = re.compile(r"(?:^|(?<=\s))(\d{1,4}): ")
 
 # ----------------------------------------------------------------------------------------------------------- outcomes
 
@@ -417,7 +404,11 @@ def _add_lists(
         earlier, later = np.triu_indices(len(ranks), 1)
         first_wins += float(wins[earlier, later].sum())
         comparisons += len(earlier)
-        words = f"of the whole list: {name_rollouts(ranked.reason, ranked.order)}"
+        # The reason speaks of positions in the list, which only its order tells.
+        order = ", ".join(map(str, ranked.order))
+        words = (
+            f"of the whole list: rollouts {order} were shown as 1 to {len(ranks)}: {ranked.reason}"
+        )
         for i in ranked.order:
             judgment.words.setdefault((i, name), words)
     _add_comparisons(
@@ -430,20 +421,3 @@ def _add_lists(
         first_wins=first_wins,
         comparisons=comparisons,
     )
-
-
-def name_rollouts(reason: str, order: list[int]) -> str:
-    """Return the reason with rollout numbers instead of positions in the list: "response 2" → "rollout 5"."""
-
-    def rename(match: re.Match[str]) -> str:
-        positions = [int(number) for number in _POSITION.findall(match[1])]
-        if not all(0 < position <= len(order) for position in positions):
-            return match[0]  # some other number, not a position in this list
-        numbers = _POSITION.sub(lambda number: str(order[int(number[0]) - 1]), match[1])
-        return f"{'rollouts' if len(positions) > 1 else 'rollout'} {numbers}"
-
-    # Only if the items are 1, 2, … up to the length of the list; other numbers before a colon may be anything.
-    items = [int(number) for number in _LIST_ITEM.findall(reason)]
-    if items == list(range(1, len(order) + 1)):
-        reason = _LIST_ITEM.sub(lambda item: f"rollout {order[int(item[1]) - 1]}: ", reason)
-    return _RESPONSES.sub(rename, reason)
