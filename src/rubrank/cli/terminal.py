@@ -17,14 +17,11 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
 from rubrank._plain import plain
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 _BARS = "▁▂▃▄▅▆▇█"
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all but tab and newline
@@ -33,6 +30,7 @@ _LIBRARY = str(Path(__file__).parent.parent)
 # Columns of words are not squeezed below these widths: a single one, and each of several.
 _SINGLE_WIDTH = 28
 _SHARED_WIDTH = 8
+_NUMBER_WIDTH = 5  # of most numbers in a matrix, such as -0.25
 MOST_ROWS = 40
 """Rows that a table shows, unless its caller says otherwise."""
 
@@ -123,85 +121,72 @@ def draw_histogram(values: Sequence[float], bins: int = 10) -> str:
 def print_table(
     title: str,
     headings: Sequence[str],
-    rows: Sequence[Sequence[str]],
+    rows: Sequence[Sequence[Any]],
+    *,
     words: int = 1,
+    form: str | Sequence[str] = ".2f",
     most: int | None = MOST_ROWS,
     total: int = 0,
 ) -> None:
     """Print a table. The first `words` columns hold words, which may wrap; the others hold numbers, which may not.
 
+    Cells are texts, or numbers that are formatted by `form`: one for all of them, or one for each column of numbers.
     Columns of numbers that do not fit are printed in another table below, which repeats the words: no column is lost,
     and no number is broken. The last `total` rows are bold. Of more than `most` rows, only the first are printed, and
     the last `total`.
     """
+    from rich.cells import cell_len
     from rich.console import Console
     from rich.markup import escape
+    from rich.table import Table
 
     console = Console()
-    title = escape_controls(title)
-    headings = [_clean_text(name) for name in headings]
-    if most is None or len(rows) <= most:
-        printed = [*rows]
-    else:
+    printed = [*rows]
+    if most is not None and len(rows) > most:
         printed = [*rows[: most - total], *rows[len(rows) - total :]]
-    cells = [[_clean_text(text) for text in row] for row in printed]
-    # Words wrap, so their columns shrink first, until all columns of numbers fit; if their minimum is reached, the
-    # columns of numbers are split into several tables.
-    widths = _measure_columns(headings, cells)
-    room_for_words = console.width - sum(widths[words:]) - _GAP * (len(widths) - 1)
-    word_widths = _shrink_widths(widths[:words], room_for_words)
-    room_for_numbers = console.width - sum(word_widths) - _GAP * words
-    for part_number, part in enumerate(_split_columns(widths[words:], room_for_numbers + _GAP)):
+    forms = [form] * len(headings) if isinstance(form, str) else [""] * words + [*form]
+    cells = [[_clean_text(name) for name in headings]]
+    cells += [list(map(_format_cell, row, forms)) for row in printed]
+    widths = [max(map(cell_len, column)) for column in zip(*cells, strict=True)]
+    narrowest = _SHARED_WIDTH if words > 1 else _SINGLE_WIDTH
+    room = console.width - sum(min(width, narrowest) + _GAP for width in widths[:words]) + _GAP
+    for part_number, part in enumerate(_split_columns(widths[words:], room)):
         if title:
-            console.print(escape(title) + (", continued" if part_number else ""), style="bold")
-        console.print(_make_table(headings, cells, word_widths, [words + i for i in part], total))
+            heading = escape(escape_controls(title)) + (", continued" if part_number else "")
+            console.print(heading, style="bold")
+        grid = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0))
+        for name in cells[0][:words]:
+            grid.add_column(escape(name), overflow="fold")
+        for i in part:
+            grid.add_column(escape(cells[0][words + i]), justify="right", no_wrap=True)
+        for number, row in enumerate(cells[1:], start=1):
+            texts = [*row[:words], *(row[words + i] for i in part)]
+            style = "bold" if number > len(printed) - total else None
+            grid.add_row(*map(escape, texts), style=style)
+        console.print(grid)
         print()
-    if len(cells) < len(rows):
-        print(f"… and {len(rows) - len(cells)} more; --json prints them all\n")
+    if len(printed) < len(rows):
+        print(f"… and {len(rows) - len(printed)} more; --json prints them all\n")
 
 
 def _clean_text(text: str) -> str:
     return escape_controls(text).replace("\t", " ")
 
 
-def _make_table(
-    headings: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    word_widths: Sequence[int],
-    number_columns: Sequence[int],
-    total: int,
-) -> Table:
-    """Make one part of a table: all columns of words, and some columns of numbers."""
-    from rich.markup import escape
-    from rich.table import Table
-
-    grid = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0))
-    for i, width in enumerate(word_widths):
-        grid.add_column(escape(headings[i]), max_width=width, overflow="fold")
-    for i in number_columns:
-        grid.add_column(escape(headings[i]), justify="right", no_wrap=True)
-    columns = (*range(len(word_widths)), *number_columns)
-    for i, row in enumerate(rows):
-        cells = [escape(row[j]) for j in columns]
-        grid.add_row(*cells, style="bold" if i >= len(rows) - total else None)
-    return grid
-
-
-def _shrink_widths(widths: Sequence[int], room: int) -> list[int]:
-    """Return widths that fit into `room`: the widest column shrinks first, and none below its minimum."""
-    new_widths = list(widths)
-    minimum = _SHARED_WIDTH if len(widths) > 1 else _SINGLE_WIDTH
-    while sum(new_widths) > room and max(new_widths) > minimum:
-        new_widths[new_widths.index(max(new_widths))] -= 1
-    return new_widths
+def _format_cell(value: Any, form: str) -> str:
+    """Format a cell: a text as it is, a number by `form`, a dash for None."""
+    if isinstance(value, str):
+        return _clean_text(value)
+    return "–" if value is None else format_number(value, form)
 
 
 def print_matrix(
     title: str,
     rows: Sequence[str],
     columns: Sequence[str],
-    cells: Sequence[Sequence[str]],
+    cells: Sequence[Sequence[Any]],
     named: int = 0,
+    form: str = ".2f",
 ) -> None:
     """Print a table of numbers. If its columns do not fit, their names are replaced by 1, 2, 3 …
 
@@ -210,24 +195,12 @@ def print_matrix(
     from rich.console import Console
 
     name_width = min(max(map(len, rows), default=0), _SINGLE_WIDTH)
-    room = Console().width - name_width - _GAP
-    if sum(width + _GAP for width in _measure_columns(columns, cells)) > room:
+    room = Console().width - name_width
+    if sum(max(len(column), _NUMBER_WIDTH) + _GAP for column in columns) > room:
         numbers = [str(i + 1) for i in range(len(columns) - named)]
         columns = [*columns[:named], *numbers]
-    print_table(
-        title, ["", *columns], [[name, *row] for name, row in zip(rows, cells, strict=True)]
-    )
-
-
-def _measure_columns(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
-    """Return the width of the longest cell of each column."""
-    from rich.cells import cell_len
-
-    widths = []
-    for i, heading in enumerate(headings):
-        cells = [heading, *(row[i] for row in rows)]
-        widths.append(max(map(cell_len, cells)))
-    return widths
+    lines = [[name, *row] for name, row in zip(rows, cells, strict=True)]
+    print_table(title, ["", *columns], lines, form=form)
 
 
 def _split_columns(widths: Sequence[int], room: int) -> list[list[int]]:

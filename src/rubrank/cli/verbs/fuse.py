@@ -10,7 +10,7 @@ import typer
 
 from rubrank.cli.command import add_verb
 from rubrank.cli.common import FUSION_FLAGS, Engine, TableOptions, check_address
-from rubrank.cli.terminal import say, show_findings
+from rubrank.cli.terminal import print_json, say, show_findings
 from rubrank.errors import InvalidInput
 from rubrank.options import FuseOptions, Options, option
 
@@ -92,7 +92,7 @@ def fuse(
     if output is None and not json:
         show.show_summary(summary)
     elif not quiet:
-        for line in show.list_summary_lines(summary, None if json else str(output)):
+        for line in show.describe_summary(summary, "" if json else f" → {output}"):
             say(line)
     if not quiet:
         show_findings(find_findings(summary.fused))
@@ -111,7 +111,7 @@ def explain(
             show_default=False,
         ),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Explain the rewards of a group: scores, utilities, weights, and the reasons in words."""
     from rubrank.cli import fusion_tables as show
@@ -138,6 +138,6 @@ def explain(
             got=str(rollout),
         )
     if json:
-        typer.echo(show.format_group_json(explained, rollout))
+        print_json(show.describe_group(explained, rollout))
     else:
         show.show_group(explained, rollout)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,15 +22,25 @@ from rubrank.cli.common import (
     make_table_columns,
     split_names,
 )
-from rubrank.cli.terminal import print_json, say
-from rubrank.errors import InvalidInput, UnknownName
+from rubrank.cli.terminal import (
+    MOST_ROWS,
+    draw_histogram,
+    print_json,
+    print_matrix,
+    print_table,
+    say,
+)
+from rubrank.errors import InvalidInput, UnknownName, counted
 from rubrank.grading.progress import Bar
 from rubrank.options import FuseOptions, Options, option
 
 if TYPE_CHECKING:
     from rubrank.studies.replay.filters import Filters
+    from rubrank.studies.replay.replay import Replay
+    from rubrank.studies.replay.robustness import RobustnessRow
 
 _RULES_TO_REPLAY = "rlvr2+,gdpo+,focal+,rule-fusion"  # by default
+_MOST_ROBUSTNESS_ROWS = 180  # 20 criteria × 3 maps × 3 rules
 _RULES_TO_TEST = "weighted-mean,z-score,rlvr2"  # of robustness, by default
 # One rule of a,b,c: everything up to a comma that is not within brackets or quotes.
 # "focal:gamma=2,mine:bounds=(0, 1)" → "focal:gamma=2" and "mine:bounds=(0, 1)"
@@ -104,7 +115,6 @@ def replay(
 
     Options apply to every rule that has them: weights, margins and gates to all, a prior to RLVR² alone.
     """
-    from rubrank.cli.replay_tables import show_replay
     from rubrank.studies.replay.log import read_logged
     from rubrank.studies.replay.replay import replay as run
 
@@ -164,7 +174,6 @@ def robustness(
 
     Options apply to every rule that has them: weights, margins and gates to all, a prior to RLVR² alone.
     """
-    from rubrank.cli.replay_tables import show_left_out, show_robustness
     from rubrank.studies.replay.filters import apply_filters
     from rubrank.studies.replay.log import read_logged
     from rubrank.studies.replay.robustness import robustness as run
@@ -209,9 +218,18 @@ def robustness(
             data["left_out"] = dict(tested.left_out)
         print_json(data)
         return
-    show_robustness(rows, () if transforms else means)
+    headings = ("criterion", "map", "rule", "groups", "same sign %", "Spearman")
+    title = "Before and after one criterion is mapped"
+    form = ("d", ".2f", ".4f")
+    most = _MOST_ROBUSTNESS_ROWS
+    print_table(title, headings, _make_robustness_cells(rows), words=3, form=form, most=most)
+    if means and not transforms:
+        title = "Means over the groups of all criteria"
+        print_table(title, headings, _make_robustness_cells(means), words=3, form=form)
     if selected.any:
-        show_left_out(len(logged.table.groups), tested)
+        print(f"{len(tested.table.groups):,} of {len(logged.table.groups):,} groups kept")
+        for reason, times in sorted(tested.left_out, key=lambda item: -item[1]):
+            print(f"  left out {times:,} ×: {reason}")
 
 
 def bench_fusion(
@@ -228,7 +246,6 @@ def bench_fusion(
     as_json: AsJson = False,
 ) -> None:
     """Time every rule on one training step of identical rollouts, and RLVR² with 0, 1 and 11 attributes."""
-    from rubrank.cli.replay_tables import show_overhead
     from rubrank.studies.replay.log import read_logged
     from rubrank.studies.replay.overhead import overhead, synthetic_step
     from rubrank.studies.replay.replay import split_steps
@@ -252,10 +269,78 @@ def bench_fusion(
     with Bar("rounds", as_json) as tick:
         rows = overhead(batch, rules=chosen, rounds=rounds, progress=tick)
     if not as_json:
-        show_overhead(rows, batch)
+        sizes = sorted(set(batch.sizes.tolist()))
+        size = str(sizes[0]) if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
+        title = f"Fusion of one step: {batch.N} groups of {size}, {batch.K} criteria"
+        cells = [(row.case, row.seconds * 1e6, row.ratio) for row in rows]
+        print_table(title, ("rule", "µs", "× weighted mean"), cells, form=(",.1f", ",.2f"))
         return
     size = {"groups": batch.N, "rollouts": len(batch.scores_MK), "criteria": batch.K}
     print_json(size | {"rows": [row.as_dict() for row in rows]})
+
+
+# -------------------------------------------------------------------------------------------------------------- tables
+
+
+def show_replay(result: Replay, winners: bool) -> None:
+    """Print all tables of a replay."""
+    import numpy as np
+
+    names = result.names
+    numbered = [f"{i + 1} {name}" for i, name in enumerate(names)]
+    rows = []
+    for i, rule in enumerate(result.rules):
+        lowest, _, median, _, highest = rule.quantiles
+        flat = str(int(rule.no_signal.sum()))
+        shape = draw_histogram(rule.reward.tolist())
+        time = f"{rule.seconds * 1e6:,.0f}"
+        rows.append([str(i + 1), rule.rule, shape, lowest, median, highest, flat, time])
+    rollouts = counted(len(result.rules[0].reward), "rollout")
+    size = f"{counted(len(result.groups), 'group')}, {rollouts}"
+    headings = ["", "rule", "rewards", "lowest", "median", "highest", "no signal", "µs per step"]
+    print_table(f"{size}, {counted(result.step, 'group')} per step", headings, rows, words=3)
+
+    print_matrix("Agreement: Kendall's τ within groups", numbered, names, result.kendall)
+    print_matrix("Same side of the group's mean", numbered, names, result.signs)
+    print_matrix("Groups with the same winner", numbered, names, result.same_winner)
+
+    # Of many criteria, those with the largest weights are shown.
+    order = np.arange(len(result.criteria))
+    if len(order) > MOST_ROWS:
+        order = np.argsort(-result.nominal, kind="stable")
+    criteria = [result.criteria[k] for k in order]
+    title = "Effective weights: share of the variance of the reward"
+    effective = np.stack([result.nominal, *(rule.effective for rule in result.rules)], axis=1)
+    print_matrix(title, criteria, ["nominal", *names], effective[order], named=1)
+    title = "Influence: 1 − Spearman with and without the criterion"
+    influence = np.stack([rule.influence for rule in result.rules], axis=1)
+    print_matrix(title, criteria, names, influence[order])
+    if result.attributes:
+        title = "Correlation of rewards with attributes: Spearman within groups"
+        follows = np.stack([rule.follows for rule in result.rules], axis=1)
+        print_matrix(title, result.attributes, names, follows, form="+.2f")
+    if winners:
+        winner = np.stack([rule.winner for rule in result.rules], axis=1)
+        disputed = np.flatnonzero((winner != winner[:, :1]).any(axis=1)).tolist()
+        if disputed:
+            groups = [result.groups[g] for g in disputed]
+            cells = [["–" if i < 0 else str(i) for i in winner[g]] for g in disputed]
+            title = "Winners: the number of the rollout, – for a tie"
+            print_matrix(title, groups, names, cells)
+        same = len(result.groups) - len(disputed)
+        print(f"{same} of {len(result.groups)} groups have the same winner under all rules")
+
+
+def _make_robustness_cells(rows: Sequence[RobustnessRow]) -> list[list[Any]]:
+    """Return the cells of the table; each criterion and each of its maps is named in its first row only."""
+    cells: list[list[Any]] = []
+    last = ("", "")
+    for row in rows:
+        criterion = "" if row.criterion == last[0] else row.criterion
+        mapping = "" if (row.criterion, row.map) == last else row.map
+        cells.append([criterion, mapping, row.rule, row.groups, 100.0 * row.signs, row.spearman])
+        last = (row.criterion, row.map)
+    return cells
 
 
 # ------------------------------------------------------------------------------------------------------------- helpers
