@@ -257,7 +257,6 @@ def test_what_the_response_causes_counts_against_it(monkeypatch):
         ("【答案】A. ①② B. ①③ C. ②③ D. ①④", ""),
         ("【答案】A. ①② B. ①③", ""),
         ("【答案】B. ①③", "B"),
-        ("答案是A、B、C、D中的B", "B"),
     ],
 )
 def test_letters_that_are_units_names_or_lists_are_no_choice(answer, letters):

@@ -18,7 +18,8 @@ What is denied ("not A", "A is wrong", 排除A) is never chosen. Several letters
 from __future__ import annotations
 
 import re
-import string
+import unicodedata
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -28,7 +29,6 @@ from rubrank._plain import replace_surrogates
 from rubrank.verifiers.shared.answers import DEFAULT, TAIL, Extractor, read_answer
 from rubrank.verifiers.shared.statements import (
     RETRACTION,
-    STATED,
     cut_retracted,
     find_statements,
     is_denied,
@@ -41,6 +41,7 @@ _MOST_MENTIONS = 500  # of options that are read in one answer: each takes almos
 
 _LATIN = "A-Za-zÀ-ɏ0-9"
 # Brackets, quotes, Markdown, LaTeX and spaces around a letter
+_OPENING_MARKS = "(（[【「<{\\$*_\"“'‘` \n"
 _OPENING_MARK = r"[(（\[【「<{\\$*_\"“'‘`\s]"
 _CLOSING_MARK = r"[)）\]】」>}$*_\"”'’`\s]"
 # What joins two letters: "A, B", "A and B", A和B. One or two of them, for ", and".
@@ -58,19 +59,11 @@ _WORDS_IN_MENTION = re.compile(
     rf"(?<![{_LATIN}])(?:and|or|et|ou|und|oder|option|choice|the|letter|answer)(?![{_LATIN}])"
 )
 
-# ---- letters that look like Latin ones --------------------------------------------------------------------------
-
-# Cyrillic and Greek letters
+# Cyrillic and Greek letters that look like Latin ones, where they stand alone; full-width and circled letters
 _LOOKALIKES = dict(
-    zip("АВСЕНКМОРТХавсеорхΑΒΕΖΗΙΚΜΝΟΡΤΥΧ", "ABCEHKMOPTXabceopxABEZHIKMNOPTYX", strict=True)
+    zip("🅰🅱АВСЕНКМОРТХавсеорхΑΒΕΖΗΙΚΜΝΟΡΤΥΧ", "ABABCEHKMOPTXabceopxABEZHIKMNOPTYX", strict=True)
 )
-_SINGLE_LOOKALIKE = re.compile(rf"(?<!\w)[{''.join(_LOOKALIKES)}](?!\w)")
-# Full-width, circled and squared letters: Ａ, ａ, Ⓐ, 🅰
-_WIDE_LETTERS = {0x1F170: "A", 0x1F171: "B"}
-for _i in range(26):
-    _WIDE_LETTERS[ord("Ａ") + _i] = string.ascii_uppercase[_i]
-    _WIDE_LETTERS[ord("ａ") + _i] = string.ascii_lowercase[_i]
-    _WIDE_LETTERS[ord("Ⓐ") + _i] = string.ascii_uppercase[_i]
+_LOOKALIKE = re.compile(rf"(?<!\w)[{''.join(_LOOKALIKES)}](?!\w)|[Ａ-Ｚａ-ｚⒶ-Ⓩ]")
 
 # ---- what stands before a chosen letter -------------------------------------------------------------------------
 
@@ -123,6 +116,8 @@ _NEXT_WORD = re.compile(
 )
 # "E = mc^2", "the field B is 3 T": the letter stands for a quantity
 _SYMBOL_AFTER = re.compile(r"\s?(?:[=≈<>≤≥^_]|(?:is|was|equals)\s[-−]?[\d\\$])")
+# "; A is wrong" after B, which is not denied then; not ", A are wrong"
+_ANOTHER_DENIED = re.compile(r"[)）*_ ]*[,;，、](?!.{0,20}(?:\b(?:are|were)\b|[都均]))")
 _LIST_SIGNS = (".", "．", "、", ":", "：", ")", "）")
 
 # ---- letters that are units or names ----------------------------------------------------------------------------
@@ -225,7 +220,9 @@ def find_choice(
     others for marks of step 1.
     """
     finder = _get_finder(options)
-    text = _replace_lookalikes(replace_surrogates(text[-TAIL:]), finder.options)
+    text = replace_surrogates(text[-TAIL:])
+    if options.isascii():
+        text = _LOOKALIKE.sub(_replace_lookalike, text)
     marks = [name for name in extractors if name not in ("stated", "last", "whole")]
     reading = read_answer(text, marks)
     if reading.explicit:
@@ -254,74 +251,30 @@ def find_choice(
     return Choice("", f"none of {', '.join(extractors)}")
 
 
-def _replace_lookalikes(text: str, options: str) -> str:
-    """Replace full-width and circled letters, and single Cyrillic or Greek letters that look like Latin ones.
-
-    A letter that is itself one of the options is not changed.
-    """
-    text = text.translate(_WIDE_LETTERS)
-    if text.isascii():
-        return text
-
-    def replace(match: re.Match[str]) -> str:
-        is_option = match[0].upper() in options
-        return match[0] if is_option else _LOOKALIKES[match[0]]
-
-    return _SINGLE_LOOKALIKE.sub(replace, text)
+def _replace_lookalike(match: re.Match[str]) -> str:
+    return _LOOKALIKES.get(match[0]) or unicodedata.normalize("NFKC", match[0])
 
 
 def _find_stated(text: str, finder: _MentionFinder) -> str:
     """Return the letters after the last "answer is", "I choose" or 故选 that are not denied."""
     statements = find_statements(text)
     letters = ""
-    is_chosen_among = False  # the previous mention listed what the next one is chosen among
     for mention in finder.find_all(text):
-        # The words before the letter, without the marks around it
-        window = max(0, mention.start - 80)
-        before = text[window : mention.start].rstrip("(（[【「<{\\$*_\"“'‘` \n")
-        end_of_words = window + len(before)
-        is_stated = (
-            any(end_of_words <= end <= mention.start for end in statements)
-            or _CHOOSE.search(before) is not None
-            or _CORRECTED.search(before) is not None
-            or _is_end_of_statement(text, end_of_words)
-        )
-        if text.startswith(
-            "中", mention.end
-        ):  # 答案是A、B、C、D中的B: "the answer is, among A to D, B"
-            is_chosen_among = is_stated
+        before = text[max(0, mention.start - 80) : mention.start].rstrip(_OPENING_MARKS)
+        is_stated = _CHOOSE.search(before) or _CORRECTED.search(before)
+        place = bisect_right(statements, mention.start)
+        if place:
+            between = text[statements[place - 1] : mention.start].strip(_OPENING_MARKS)
+            is_stated = is_stated or between.casefold() in _WORDS_BETWEEN
+        if not is_stated or _is_word(text, mention) or _is_unit(text, mention):
             continue
-        is_stated = is_stated or is_chosen_among
-        is_chosen_among = False
-        if (
-            not is_stated
-            or _is_word(text, mention)
-            or _is_unit(text, mention)
-            or _begins_list(text, mention, finder)
-        ):
+        if _find_next_option(text, mention, finder):
             continue
         if not is_denied(text, mention.start, mention.end):
             letters = mention.letters
-        elif _is_first_chosen(text, mention):
+        elif _ANOTHER_DENIED.match(text, mention.after_first):
             letters = mention.first.upper()
     return letters
-
-
-def _is_first_chosen(text: str, mention: _Mention) -> bool:
-    """Does the denial concern a later letter and not the first: "B; A is wrong", 选B，A错误?"""
-    other_letters = text[mention.after_first : mention.end].lstrip(")）*_ ")
-    if not mention.first or not other_letters.startswith((",", ";", "，", "、")):
-        return False
-    is_plural = re.match(r"\W*(?:are|were|都|均)", text[mention.end : mention.end + 20])
-    return is_plural is None and not is_denied(text, mention.start, mention.after_first)
-
-
-def _is_end_of_statement(text: str, position: int) -> bool:
-    """Does a statement such as "the correct answer, then, is option" end here? A few words may stand between."""
-    statements = list(STATED.finditer(text, max(0, position - 60), position))
-    if not statements:
-        return False
-    return text[statements[-1].end() : position].strip().casefold() in _WORDS_BETWEEN
 
 
 def _is_word(text: str, mention: _Mention) -> bool:
@@ -342,30 +295,15 @@ def _is_unit(text: str, mention: _Mention) -> bool:
     return _NUMBER_BEFORE.search(before) is not None or _NAME_BEFORE.search(before) is not None
 
 
-def _begins_list(text: str, mention: _Mention, finder: _MentionFinder) -> bool:
-    """Does a list of the options begin here: "A. ①② B. ①③ …"?"""
+def _find_next_option(text: str, mention: _Mention, finder: _MentionFinder) -> str:
+    """Return the next option if a list of them begins or goes on here ("A. ①② B. ①③ …"); else ""."""
     sign = text[mention.end : mention.end + 1]
     place = finder.options.find(mention.letters)
-    if len(mention.letters) != 1 or sign not in _LIST_SIGNS or place < 0:
-        return False
-    following = finder.options[place + 1 : place + 2]
-    if not following:
-        return False
-    next_option = rf"\s[(（]?{following}{re.escape(sign)}\s?[^\s]"
-    return re.search(next_option, text[mention.end : mention.end + 300]) is not None
-
-
-def _continues_list(text: str, mention: _Mention, finder: _MentionFinder) -> bool:
-    """Does the previous option stand before this one, with the same sign: "A. ①② B. ①③"?"""
-    sign = text[mention.end : mention.end + 1]
-    place = finder.options.find(mention.letters)
-    if len(mention.letters) != 1 or sign not in _LIST_SIGNS or place < 1:
-        return False
-    before = text[max(0, mention.start - 300) : mention.start]
-    # "It isn't A. It's B." is no list: before the second option, "A." must begin a line or follow a heading.
-    start = r"(?:^|[】:：])\s*" if place == 1 else r"(?<!\w)"
-    previous_option = f"{start}{finder.options[place - 1]}{re.escape(sign)}"
-    return re.search(previous_option, before, re.MULTILINE) is not None
+    next_option = finder.options[place + 1 : place + 2]
+    if len(mention.letters) != 1 or sign not in _LIST_SIGNS or not next_option:
+        return ""
+    entry = rf"\s[(（]?{next_option}{re.escape(sign)}\s?[^\s]"
+    return next_option if re.search(entry, text[mention.end : mention.end + 300]) else ""
 
 
 def _find_called_right(text: str, finder: _MentionFinder) -> str:
@@ -405,7 +343,7 @@ def _read_line(line: str, finder: _MentionFinder) -> str:
     mention = finder.match(line, after_label)
     if mention is None or after_label > _LONGEST_LABEL or _is_word(line, mention):
         return ""
-    if _begins_list(line, mention, finder):
+    if _find_next_option(line, mention, finder):
         return ""
     rest = line[mention.end :].lstrip()
     if not rest.strip(")）]】」>}$*_\"”'’`.。!！ "):
@@ -428,18 +366,16 @@ def _find_in_brackets(text: str, finder: _MentionFinder) -> str:
 def _find_last_capital(text: str, finder: _MentionFinder) -> str:
     """Return the last capital letter that names an option and stands alone; not "A" and "I" as words."""
     letters = ""
+    listed_next = ""  # the option that follows in a list of all options
     for mention in finder.find_all(text):
-        if not mention.first.isupper() or _is_word(text, mention):
-            continue
         is_pronoun = mention.first == "I" and not mention.in_brackets
-        if is_pronoun and re.match(r"[.):]\s", text[mention.end : mention.end + 2]) is None:
+        if not mention.first.isupper() or is_pronoun or _is_word(text, mention):
             continue
-        if (
-            _is_unit(text, mention)
-            or _SYMBOL_AFTER.match(text, mention.end)
-            or _begins_list(text, mention, finder)
-            or _continues_list(text, mention, finder)
-        ):
+        is_listed = mention.letters == listed_next
+        listed_next = _find_next_option(text, mention, finder)
+        if is_listed or listed_next or _is_unit(text, mention):
+            continue
+        if _SYMBOL_AFTER.match(text, mention.end):
             continue
         if not is_denied(text, mention.start, mention.end):
             letters = mention.letters

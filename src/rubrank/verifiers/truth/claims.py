@@ -1,14 +1,21 @@
-"""Does a sentence claim the truth? "The capital of France is Paris." claims Paris; "It is not Paris" does not.
+"""Does an answer claim the truth? "The capital of France is Paris." claims Paris; "It is not Paris" does not.
 
 >>> claims("The capital of France is Paris.", "Paris"), claims("Some say Paris, but it is Lyon.", "Paris")
 (True, False)
+>>> question = "Who performed the halftime show?"
+>>> claims("Lady Gaga performed it in 2017.", "Lady Gaga", question)
+True
+>>> claims("Although Lady Gaga was asked, Shakira performed.", "Lady Gaga", question)
+False
 
-A claim is the truth in one of two places: at the end of a clause behind a word for "is" (or a colon), or at the
-beginning of the sentence before one. What is denied, hedged ("Paris or Lyon"), one of several names, part of a longer
-name, or only mentioned is no claim (see `surroundings`).
-
-If the question is known, more counts: a truth that the question does not name, in a sentence that answers it ("Lady
-Gaga performed the halftime show in 2017."; see `mentions`).
+The first sentences and the last are searched for the truth, in one of these forms:
+1. The truth itself, in a claiming place: at the end of a clause behind a word for "is" (or a colon), or at the
+   beginning of the sentence before a verb.
+2. If the question is known and does not name the truth: a form of it (`_list_forms`) anywhere in the sentence, with
+   other endings (Paříž, v Paříži), without middle names, or without words that the question gives ("President Obama").
+3. A date in another notation, or all parts of a list, perhaps in another order.
+What is denied, hedged ("Paris or Lyon"), compared with, one of several names, or part of a longer name is no claim (see
+`surroundings`).
 """
 
 from __future__ import annotations
@@ -16,30 +23,32 @@ from __future__ import annotations
 import itertools
 import re
 import unicodedata
+from functools import cache
+from typing import NamedTuple
 
 from rubrank._plain import replace_surrogates, word_set
 from rubrank.texts.sentences import split_sentences
 from rubrank.verifiers.paper.language import load_converter
+from rubrank.verifiers.shared.language import detect_language
+from rubrank.verifiers.shared.negation import mask_expressions
+from rubrank.verifiers.shared.numerals import read_numerals
 from rubrank.verifiers.shared.statements import RETRACTION
 from rubrank.verifiers.shared.word_tables import write_pattern
-from rubrank.verifiers.truth.mentions import (
-    DOUBT,
-    LONGEST_SENTENCE,
-    blank_quotations,
-    has_rival_number,
-    is_in_denying_clause,
-    is_spaced,
-    mentions,
-    names_other_numbers,
-)
+from rubrank.verifiers.truth.dates import find_dates, read_dates
 from rubrank.verifiers.truth.surroundings import (
     CLOSING_MARKS,
     OPENING_MARKS,
+    UNITS,
+    fold_accents,
     is_ruled_out,
     read_phrases,
 )
 
-_ARTICLES = re.compile(r"\b(?:a|an|the)\b")
+_LONGEST_SENTENCE = 600  # characters of a sentence that may claim something
+_LONGEST_QUESTION = 20_000  # characters at the end of a question that are searched
+_MOST_WORDS = 400  # words of a sentence or question that are compared; later ones are not seen
+
+_ENGLISH_ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 # A line that is a name and nothing else: "- Paris", "2. **New York**". "- Answer: Paris" says more.
 _ENTRY = re.compile(r"^\s*+(?:[-*•–]|\d{1,2}[.)])\s++([^\s:：]++(?:[ \t]++[^\s:：]++){0,5}+)\s*+$")
 _IS = rf"(?:{write_pattern(read_phrases('is'))}|[은는이가](?=\s)|[:：=＝—–→-])"
@@ -83,7 +92,9 @@ _VERB_AFTER = re.compile(
     (?: \s(?:is|are|was|were|has|had|est|es|é|è|ist|war|är|er|jest|adalah|là|это)\b
       | \s?[—–:：]\s
       | 是 | 为 | は | が | [写作创著发画唱导建][^，。]{{0,3}}的 | 이 | 가 | 은 | 는
-      | \s(?:wrote|discovered|invented|painted|won|became|founded|composed)\b
+      # any verb: "Lady Gaga performed the show"; not "Paris and Lyon", "X of Y"
+      | [*_"”]*\s(?!(?:and|or|of|in|at|on|with|to|from|for|as|than|but|nor|not|near|by|who|which|that|vs)\b)
+        (?-i:[a-z]{{3,}})\s
     )""",
     re.IGNORECASE | re.VERBOSE,
 )
@@ -95,6 +106,59 @@ _APPOSITION_WORDS = word_set("""
 """)
 
 
+# ---- phrases, from data/claim_words.tsv ----
+_AND = write_pattern(read_phrases("and"))
+# The sentence only supposes or reports: "might", "some say", "used to be".
+_DOUBT = re.compile(write_pattern(read_phrases("doubt")), re.IGNORECASE)
+_NEGATION = re.compile(write_pattern(read_phrases("negation")), re.IGNORECASE)
+# What stands before a thing that is only compared with, or only helps to find another: "unlike Paris".
+_RELATED_BEFORE = re.compile(
+    rf"({write_pattern(read_phrases('related'))})[\s\"“'‘「《(*_]*\Z", re.IGNORECASE
+)
+# "While Paris applied, Lyon …": the clause only prepares the answer.
+_CONCESSION = re.compile(rf"\W*{write_pattern(read_phrases('concession'))}", re.IGNORECASE)
+# With a full name asked for, a name without its middle names is no answer; with a first name asked for, the rest of the
+# name may follow it.
+_FULL_NAME_ASKED = re.compile(write_pattern(read_phrases("full name")), re.IGNORECASE)
+_FIRST_NAME_ASKED = re.compile(write_pattern(read_phrases("first name")), re.IGNORECASE)
+_ORDER_ASKED = re.compile(write_pattern(read_phrases("order")), re.IGNORECASE)
+
+# ---- parts of a sentence ----
+# What stands between the parts of a list: "A, B and C", A、B和C.
+_LIST_SEPARATOR = re.compile(rf"\s*[,;、，]\s*(?:{_AND}\s)?\s*|\s+{_AND}\s+|\s*[和与及]\s*")
+_QUOTED = re.compile(r"[\"“„«]([^\"”“»\n]{2,200})[\"”“»]")
+_CLAUSE_SIGN = re.compile(r"[,;:，；：]\s")
+_DENIAL_END = re.compile(rf"[,;:，；：。.]|\s{_AND}\s+(?={_NEGATION.pattern})", re.IGNORECASE)
+# A word that is not the first of its sentence, so that a capital letter makes it a name.
+_LATER_WORD = re.compile(r"(?<=[\w,(] )[\"“„«*]*([^\W\d_]\w+)")
+# A capital letter or a digit follows at once, so that the name or number may go on: " Hilton", "-2", ".4".
+_NEXT_NAME = re.compile(r"(?:[\s'’]{1,2}|-|‐|\.)(?:[A-ZÀ-ÖØ-ÞА-Я]|\d)")
+# The name began before a hyphen: the "Rolls-" before "Royce".
+_HYPHEN_BEFORE = re.compile(r"[A-Z]\w*[-‐]\Z")
+_NUMBERED_NOUN = re.compile(r"\b([^\W\d_]{4,30})\s(\d{1,9})\b(?![.,]\d)")  # "section 107"
+
+# ---- words ----
+_UNSPACED = r"\u3040-\u9fff\uac00-\ud7af"
+# A number; characters of a script without spaces; any other word, with "'s": 25年 is two words.
+_WORD = re.compile(
+    rf"\d+(?:[.,]\d+)+|[{_UNSPACED}]+|(?:(?![{_UNSPACED}])[^\W_])+(?:['’][^\W\d_]{{1,2}}\b)?"
+)
+_ARTICLES = word_set("a an the The")  # "A" may be a name
+_SHORT_WORDS = word_set("yes no true false none zero one two")
+# Languages whose nouns and names change their endings: Paříž, v Paříži.
+_INFLECTED = word_set("cs sk pl ru uk be bg hr sr bs sl lt lv et fi hu tr el ro de la is")
+_VOWELS = "aeiouyаеиоуыэюяьй"
+_LONG_ENDINGS = word_set("ach ami ich imi ovi ech eho emu ymi ove ами ого ому ыми")  # v Aténách
+
+
+class _Word(NamedTuple):
+    """A word without case and accents (a number in digits), and its place in the text."""
+
+    text: str
+    start: int
+    end: int
+
+
 def normalise(text: str) -> str:
     """Return the text in lower case, normal width and Simplified characters, without punctuation and articles."""
     text = unicodedata.normalize("NFKC", replace_surrogates(text)).casefold()
@@ -103,7 +167,7 @@ def normalise(text: str) -> str:
     letters = ""
     for char in text.replace("'", ""):
         letters += char if char.isalnum() or unicodedata.category(char)[0] in "SM" else " "
-    without_articles = " ".join(_ARTICLES.sub(" ", letters).split())
+    without_articles = " ".join(_ENGLISH_ARTICLES.sub(" ", letters).split())
     # A text of articles or punctuation only stays as it is.
     return without_articles or " ".join(letters.split()) or text.strip()
 
@@ -113,22 +177,30 @@ def claims(answer: str, truth: str, question: str = "") -> bool:
 
     If the question is known, the second sentence counts as well.
     """
+    is_asked = bool(question.strip())
+    language = detect_language(question)[0] if is_asked else ""
     prose, entries = separate_list(answer)
-    sentences = [sentence for sentence in split_sentences(prose) if any(map(str.isalnum, sentence))]
-    if entries and mentions([", ".join(entries)], truth, question, only_lists=True):
+    if entries and is_asked and _lists_parts(", ".join(entries), truth, question, language):
         return True
-    if not sentences or names_other_numbers(answer[:4000], truth, question):
+    sentences = [
+        _join_digits(_simplify(sentence[:_LONGEST_SENTENCE])) for sentence in split_sentences(prose)
+    ]
+    truth = _join_digits(_simplify(truth).strip(" .。"))
+    if not sentences or not truth or _names_other_numbers(answer[:4000], truth, question):
         return False
-    if _is_claimed_in(sentences[-1], truth, question):
+    candidates = sentences[: 2 if is_asked else 1]
+    if RETRACTION.search(" ".join(sentences[1:])[:4000]):
+        candidates = []
+    candidates = list(dict.fromkeys([*candidates, sentences[-1]]))
+    if any(_states(sentence, truth, question) for sentence in candidates):
         return True
-    later = " ".join(sentences[1:])[:4000]
-    if RETRACTION.search(later):
-        return mentions(sentences[-1:], truth, question)
-    opening = sentences[:2] if question.strip() else sentences[:1]
-    if any(_is_claimed_in(sentence, truth, question) for sentence in opening):
-        return True
-    candidates = list(dict.fromkeys([*sentences[:2], *sentences[-1:]]))
-    return mentions(candidates, truth, question)
+    if not is_asked:
+        return False
+    candidates = [_blank_quotations(sentence, question) for sentence in candidates]
+    return _mentions(candidates, truth, question, language) or any(
+        _names_date(sentence, truth, question) or _lists_parts(sentence, truth, question, language)
+        for sentence in candidates
+    )
 
 
 def separate_list(answer: str) -> tuple[str, list[str]]:
@@ -145,38 +217,29 @@ def separate_list(answer: str) -> tuple[str, list[str]]:
     return "\n".join(rest), entries
 
 
-def _is_claimed_in(sentence: str, truth: str, question: str) -> bool:
-    """Does the truth stand in the sentence where it is claimed, and nothing rule it out?"""
-    sentence = _simplify(sentence[:LONGEST_SENTENCE])
-    truth = _simplify(truth).strip(" .。")
-    if not truth or DOUBT.search(blank_quotations(sentence)):
-        return False
-    if truth.isdigit():
-        if question and has_rival_number(sentence, [truth], question):
-            return False
-        if re.search(rf"(?<!\d){truth}\.\s[^\W\d_]", sentence):  # "3. března": a day or an ordinal
-            return False
-    # The truth as whole words; its own words may be joined by hyphens.
-    left = r"(?<!\w)" if is_spaced(truth[0]) else ""
-    right = r"(?!\w)" if is_spaced(truth[-1]) else ""
-    words = r"[\s\-‐]+".join(map(re.escape, truth.replace("-", " ").split()))
-    for place in itertools.islice(re.finditer(left + words + right, sentence, re.IGNORECASE), 20):
-        start, end = place.span()
-        if (
-            _is_in_claiming_place(sentence, start, end, question)
-            and not is_ruled_out(sentence, start, end, question)
-            and not is_in_denying_clause(blank_quotations(sentence), start, end, question)
-        ):
-            return True
-    return False
-
-
 def _simplify(text: str) -> str:
     """Return the text in one width, in Simplified characters, with single spaces."""
     text = unicodedata.normalize("NFKC", replace_surrogates(text))
     if not text.isascii():
         text = load_converter("t2s").convert(text).replace("ß", "ss")
     return " ".join(text.split())
+
+
+# ---- the three ways to claim ----------------------------------------------------------------------------------------
+
+
+def _states(sentence: str, truth: str, question: str) -> bool:
+    """Does the truth stand in a claiming place of the sentence, letter by letter?"""
+    left = r"(?<!\w)" if _is_spaced(truth[0]) else ""
+    right = r"(?!\w)" if _is_spaced(truth[-1]) else ""
+    # Its own words may be joined by hyphens.
+    words = r"[\s\-‐]+".join(map(re.escape, truth.replace("-", " ").split()))
+    places = re.finditer(left + words + right, sentence, re.IGNORECASE)
+    return any(
+        _is_in_claiming_place(sentence, *place.span(), question)
+        and _is_answer(sentence, *place.span(), [truth.casefold()], question)
+        for place in itertools.islice(places, 20)
+    )
 
 
 def _is_in_claiming_place(sentence: str, start: int, end: int, question: str) -> bool:
@@ -202,3 +265,403 @@ def _is_apposition(after: str, question: str) -> bool:
     if phrase.split()[0] in _APPOSITION_WORDS:
         return True
     return len(phrase) > 2 and phrase in _simplify(question).casefold()
+
+
+def _mentions(sentences: list[str], truth: str, question: str, language: str) -> bool:
+    """Does one of the sentences answer the question with a form of the truth that the question does not name?
+
+    If the first sentence answers with another name, the later ones only tell more about that name, so that the truth in
+    them is no answer.
+    """
+    for form in _list_forms(truth, question, language):
+        letters = "".join(form)
+        # "x" and "yes" stand in too many sentences to mean anything there. A number is read as a whole.
+        is_short = len(letters) < 2 or _SHORT_WORDS.issuperset(form)
+        if (is_short and not letters.isdigit()) or _is_in_question(form, question, language):
+            continue
+        for sentence in sentences:
+            places = _find_words(sentence, form, language)[:1]
+            if not any(_is_answer(sentence, *place, form, question) for place in places):
+                continue
+            was_answered_before = (
+                sentence is not sentences[0]
+                and letters.isalpha()
+                and not _find_words(sentences[0], form, language)
+                and _gives_answer(sentences[0], sentence, question)
+            )
+            if not was_answered_before:
+                return True
+    return False
+
+
+def _gives_answer(first: str, later: str, question: str) -> bool:
+    """Is the first sentence the answer: does it give a new name and repeat more of the question than the later one?"""
+    question_words = set(_list_words(question))
+    names = [fold_accents(name) for name in _LATER_WORD.findall(first) if name[0].isupper()]
+    new_names = [
+        name for name in names if not any(_share_stem(name, word) for word in question_words)
+    ]
+    if not new_names:
+        return False
+    return _count_repeated(first, question_words) > _count_repeated(later, question_words)
+
+
+def _count_repeated(sentence: str, question_words: set[str]) -> int:
+    """Count the question's longer words that the sentence repeats, in whatever form."""
+    sentence_words = _list_words(sentence)
+    count = 0
+    for question_word in question_words:
+        if len(question_word) >= 4:
+            count += any(_share_stem(question_word, word) for word in sentence_words)
+    return count
+
+
+def _is_in_question(truth_words: list[str], question: str, language: str) -> bool:
+    """Does the question name the truth, even inside a longer word: Kanaloa in "Kamakanaloa"?"""
+    question = question[-_LONGEST_QUESTION:]
+    letters = "".join(truth_words)
+    # Inside a word of the question. An adjective is no such word: "Which Parisian street …?" does not name Paris.
+    if letters.isalpha() and len(letters) > 4 and _is_spaced(letters[0]):
+        for word in _list_words(question):
+            is_adjective = word.startswith(letters) and len(word) < len(letters) + 4
+            if letters in word and not is_adjective:
+                return True
+    # One word may share its stem with another of the question: Tunis, "the Tunisian mathematician".
+    return bool(_find_words(question, truth_words, language if len(truth_words) > 1 else ""))
+
+
+def _list_forms(truth: str, question: str, language: str) -> list[list[str]]:
+    """Return forms of the truth, each as a list of words: the whole truth first, then shorter forms of it."""
+    truth = re.sub(r"(?<=\w{3})\s*\([^()]*\)\s*\Z", "", truth)  # "Stadion (Diaulos)"
+    spelled = [match[0] for match in _WORD.finditer(truth)]
+    words = _list_words(truth, language)
+    forms = [words]
+    # Below, words are compared with their spelling one by one, which is impossible if an article was left out.
+    if len(words) != len(spelled) or len(words) < 2 or not question.strip():
+        return forms
+    question = question[-_LONGEST_QUESTION:]
+    is_name = all(word[0].isupper() and word.isalpha() for word in spelled)
+    if is_name and len(words) >= 3 and not _FULL_NAME_ASKED.search(question):
+        forms.append([words[0], words[-1]])
+    # "Which president …?" "President Obama"; "Which section …?" "Section 107"
+    is_numbered = len(words) == 2 and words[1][0].isdigit()
+    if (is_name or is_numbered) and _find_words(question, words[:1], language):
+        forms.append(words[1:])
+    # "How many dollars?" "19 dollars": the number is enough.
+    if words[0][0].isdigit() and all(_asks_for(question, unit, language) for unit in words[1:]):
+        forms.append(words[:1])
+    return forms
+
+
+def _asks_for(question: str, unit: str, language: str) -> bool:
+    """Does the question name the unit, or another word for it: "Kolik let …?" "3 roky"?"""
+    if _find_words(question, [unit], language):
+        return True
+    return any(names.fullmatch(unit) and names.search(question) for names in UNITS)
+
+
+def _names_date(sentence: str, truth: str, question: str) -> bool:
+    """Is the truth a date, and the only one that the sentence gives, in any notation: 5.6.1944, June 5, 1944?"""
+    true_dates = find_dates(truth)
+    dates = find_dates(sentence)
+    if len(true_dates) != 1 or len(dates) != 1:
+        return False
+    true_date, true_start, true_end = true_dates[0]
+    date, start, end = dates[0]
+    has_other_numbers = re.search(r"\d", truth[:true_start] + truth[true_end:]) is not None
+    if date != true_date or has_other_numbers or date in read_dates(question):
+        return False
+    return _is_answer(sentence, start, end, [], question)
+
+
+def _lists_parts(sentence: str, truth: str, question: str, language: str) -> bool:
+    """Does the sentence list all parts of the truth ("A, B and C") and no others?
+
+    The order matters only if the question asks for one.
+    """
+    parts = [_list_words(part) for part in _LIST_SEPARATOR.split(truth)]
+    # Short parts and numbers are found by chance.
+    if len(parts) < 2 or any(len("".join(part)) <= 3 for part in parts) or re.search(r"\d", truth):
+        return False
+    places: list[tuple[int, int]] = []  # of the first mention of each part
+    for part in parts:
+        places += _find_words(sentence, part, language)[:1]
+    if len(places) < len(parts) or _NEGATION.search(sentence) or _DOUBT.search(sentence):
+        return False
+    if _ORDER_ASKED.search(question) and places != sorted(places):
+        return False
+    listed = sentence[min(start for start, _ in places) :]
+    entries = [entry.lstrip(' "“„«*_(') for entry in _LIST_SEPARATOR.split(listed)]
+    # Explanations between the parts begin with small letters: "A, which is …, and B (1809), which …". If the parts
+    # themselves are written small, explanations cannot be told from them.
+    if not any(sentence[start].islower() for start, _ in places):
+        entries = [entry for entry in entries if not entry[:1].islower()]
+    return len(entries) <= len(parts)
+
+
+# ---- what speaks against a claim ------------------------------------------------------------------------------------
+
+
+def _is_answer(sentence: str, start: int, end: int, truth_words: list[str], question: str) -> bool:
+    """Is the truth at sentence[start:end] meant as the answer: does nothing deny, doubt or replace it?"""
+    before = sentence[:start]
+    after = sentence[end:]
+    # Titles may hold any words: "Never Let Me Go" denies nothing.
+    unquoted = _blank_quotations(sentence)
+    if _DOUBT.search(f"{unquoted[:start]} {unquoted[end:]}") or after.rstrip(" \"”'").endswith("?"):
+        return False
+    if is_ruled_out(sentence, start, end, question):
+        return False
+    related = _RELATED_BEFORE.search(before)
+    if related and not re.search(rf"\b{re.escape(related[1])}\b", question, re.IGNORECASE):
+        return False
+    if _is_in_denying_clause(unquoted, start, end, question):
+        return False
+    if _HYPHEN_BEFORE.search(before) or _is_start_of_name(sentence[start:end], after, question):
+        return False
+    is_number = re.fullmatch(r"\d+(?:[.,]\d+)?", sentence[start:end]) is not None
+    if is_number and re.match(r"\.\s?[^\W\d_]", after):  # "3. března": a day or an ordinal
+        return False
+    return not _has_rival_number(sentence, truth_words, question)
+
+
+def _blank_quotations(text: str, source: str | None = None) -> str:
+    """Return the text with blanks for what it quotes (only from this source, if one is given)."""
+
+    def write_blanks(quotation: re.Match[str]) -> str:
+        is_from_elsewhere = source is not None and quotation[1] not in source
+        return quotation[0] if is_from_elsewhere else " " * len(quotation[0])
+
+    return _QUOTED.sub(write_blanks, text)
+
+
+def _is_in_denying_clause(sentence: str, start: int, end: int, question: str) -> bool:
+    """Does the clause around sentence[start:end] deny something, or only concede it ("While Paris applied, …")?
+
+    A negative question allows a negative clause: "Asana did not report." answers "Which company did not report?".
+    """
+    sentence = mask_expressions(sentence)
+    clause_before = _CLAUSE_SIGN.split(sentence[:start])[-1]
+    clause = f"{clause_before} {_DENIAL_END.split(sentence[end:])[0]}"
+    if _CONCESSION.match(clause_before):
+        return True
+    return _NEGATION.search(clause) is not None and _NEGATION.search(question) is None
+
+
+def _is_start_of_name(mention: str, after: str, question: str) -> bool:
+    """Is the truth only the beginning of a longer name or number: "Paris Hilton" for Paris, "1.4.4.1" for 1.4?
+
+    mention: the truth as the sentence writes it. after: the rest of the sentence behind it.
+    """
+    next_name = _NEXT_NAME.match(after)
+    if next_name is None:
+        return False
+    if after[0] != " ":  # "Paris-Nice", "1.4.4.1"
+        return True
+    is_before_name = next_name[0][-1].isalpha()
+    if mention[0].isdigit():
+        # "in 1944 Bohr" and "3,5 TeV" are whole numbers; "12 000" goes on.
+        return not is_before_name
+    if is_before_name and mention[0].isupper():
+        # The first name is enough if only that was asked for.
+        return _FIRST_NAME_ASKED.search(question) is None
+    # A number follows ("October 1993"), or a name follows a word in small letters. It does not belong to the truth if
+    # the question gives it: "in October 1993" answers "In which month of 1993 …?".
+    next_words = _list_words(after[:100])
+    if not next_words:
+        return False  # there is only an article behind it, as in a text that breaks off: "the dragon The"
+    return next_words[0] not in set(_list_words(question))
+
+
+# ---- other numbers -------------------------------------------------------------------------------------------------
+
+
+def _names_other_numbers(answer: str, truth: str, question: str) -> bool:
+    """Does the answer offer another number for the same thing: "section 107 … section 144 was used, too"?
+
+    The thing must be named in the question. Years are left out: an answer may tell what happened in other years.
+    """
+    truth = truth.strip(" .。")
+    if not truth.isdigit() or len(truth) == 4:
+        return False
+    question_words = set(_list_words(question))
+    numbered = [(fold_accents(noun), number) for noun, number in _NUMBERED_NOUN.findall(answer)]
+    # Nouns of the question that the answer numbers with the truth: "section" in "section 107".
+    true_nouns = set()
+    for noun, number in numbered:
+        if number == truth and any(_share_stem(noun, word) for word in question_words):
+            true_nouns.add(noun)
+    for noun, number in numbered:
+        is_other = number != truth and number not in question_words
+        if is_other and any(_share_stem(noun, true_noun) for true_noun in true_nouns):
+            return True
+    return False
+
+
+def _has_rival_number(sentence: str, truth_words: list[str], question: str) -> bool:
+    """Does the sentence hold another number that might be the answer?
+
+    It is not in the question, and it is a year (four digits) if and only if the truth is one.
+    """
+    numbers = [word for word in truth_words if word.isdigit()]
+    # A truth of three words or more is too special to be confused with another number.
+    if len(truth_words) > 2 or not numbers:
+        return False
+    is_year = max(map(len, numbers)) == 4
+    question_words = set(_list_words(question))
+    places = _find_words(sentence, truth_words)
+    if places:
+        start, end = places[0]
+        # "15 days" answers "How many days …?", whatever other numbers follow.
+        noun = re.match(r"\s([^\W\d_]{3,})", sentence[end:])
+        if noun and any(_share_stem(fold_accents(noun[1]), word) for word in question_words):
+            return False
+        sentence = _select_clause(sentence, start, question_words)
+    without_brackets = re.sub(r"\([^()]*\)", " ", sentence)  # what is in brackets explains
+    for word in _list_words(without_brackets):
+        is_other = word.isdigit() and word not in truth_words and word not in question_words
+        is_of_same_kind = (len(word) == 4) == is_year
+        if is_other and is_of_same_kind:
+            return True
+    return False
+
+
+def _select_clause(sentence: str, place: int, question_words: set[str]) -> str:
+    """Return the clause at the place if it repeats most of the question's words, else the whole sentence.
+
+    If it does, the other clauses are about something else: "NATO's first office was set up in 1952, after it was
+    founded in 1949."
+    """
+    start = max(sentence.rfind(", ", 0, place), 0)
+    end = sentence.find(", ", place)
+    clause = sentence[start : end if end >= 0 else len(sentence)]
+    long_words = [word for word in question_words if len(word) >= 4]
+    repeated = _count_repeated(clause, question_words)
+    return clause if repeated >= 3 and repeated >= 0.6 * len(long_words) else sentence
+
+
+def _join_digits(text: str) -> str:
+    """Return the text with 7 000 as 7000, and 2nd as 2."""
+    text = re.sub(
+        r"(?<![\d.,])(\d{1,3})((?:[ \u00a0\u202f]\d{3})+)(?!\d)",
+        lambda match: match[1] + re.sub(r"\D", "", match[2]),
+        text,
+    )
+    return re.sub(r"(?<=\d)(?:st|nd|rd|th)\b", "", text)
+
+
+# ---- words ---------------------------------------------------------------------------------------------------------
+
+
+def _is_spaced(char: str) -> bool:
+    """Is it a letter of a script that puts spaces between words?"""
+    if "\u0e00" <= char <= "\u0e7f" or "\u3040" <= char <= "\u9fff" or "\uac00" <= char <= "\ud7af":
+        return False
+    return char.isalnum()
+
+
+@cache
+def _read_number_words(language: str) -> dict[str, str]:
+    """Return English number words and those of another language, without accents, with their digits: "ctyrmi": "4"."""
+    words = read_numerals("en") | read_numerals(language)
+    return {fold_accents(word): value for word, value in words.items() if value.isdigit()}
+
+
+def _list_words(text: str, language: str = "") -> list[str]:
+    """Return the words of a text without case, accents and articles, numbers in digits: "The Four" → ["4"]."""
+    return [word.text for word in _split_words(text, language)]
+
+
+def _split_words(text: str, language: str = "") -> list[_Word]:
+    """Return the first `_MOST_WORDS` words of a text, without articles."""
+    number_words = _read_number_words(language)
+    words = []
+    for match in _WORD.finditer(text):
+        word = match[0]
+        if word[0].isdigit():
+            word = re.sub(r",(?=\d{3}(?!\d))", "", word)
+        else:
+            word = fold_accents(word)
+        if word and match[0] not in _ARTICLES:
+            words.append(_Word(number_words.get(word, word), match.start(), match.end()))
+        if len(words) > _MOST_WORDS:
+            break
+    return words
+
+
+def _find_words(text: str, truth_words: list[str], language: str = "") -> list[tuple[int, int]]:
+    """Return the places (start, end) where the words follow each other; the last may have an English plural ending.
+
+    In a `language` that inflects, words may have other endings. A date may stand in another order ("5 June 1944").
+    In scripts without spaces, the first place of the same characters is returned.
+    """
+    joined = "".join(truth_words)
+    if not all(char.isascii() or _is_spaced(char) for char in joined):
+        start = text.find(joined)
+        return [] if start < 0 else [(start, start + len(joined))]
+    words = _split_words(text, language)
+    places = []
+    n = len(truth_words)
+    last = truth_words[-1]
+    endings = {last}
+    if not last.isdigit() and len(last) >= 3:
+        endings |= {f"{last}s", f"{last}es", last.removesuffix("s")}
+    is_date = (
+        n == 3
+        and sum(word.isdigit() for word in truth_words) == 2
+        and any(len(word) == 4 for word in truth_words)
+    )
+    for i in range(len(words) - n + 1):
+        row = [word.text for word in words[i : i + n]]
+        is_same = row[:-1] == truth_words[:-1] and row[-1] in endings
+        is_same_date = is_date and sorted(row) == sorted(truth_words)
+        is_other_form = language in _INFLECTED and _is_inflected(row, truth_words)
+        if is_same or is_same_date or is_other_form:
+            places.append((words[i].start, words[i + n - 1].end))
+    return places
+
+
+def _is_inflected(row: list[str], truth_words: list[str]) -> bool:
+    """Are the words those of the truth with other endings? "Jana Nováková" is another person than Jan Novák."""
+    is_feminine = row[-1] == f"{truth_words[-1]}ova"
+    if is_feminine and row[:-1] != truth_words[:-1]:
+        return False
+    return all(map(_share_stem, row, truth_words))
+
+
+def _share_stem(word: str, other: str) -> bool:
+    """Is the word a form of the other: únoru of únor, Rimingtonová of Rimington?
+
+    Both come without accents. The order matters: Martina may be a form of Martin, but Martin is none of Martina. They
+    must share more than half of the longer word.
+    """
+    if word == other:
+        return True
+    if word[0] != other[0] or not (word.isalpha() and other.isalpha()):
+        return False
+    if other == f"{word}a":
+        return False
+    # Czech June (červen, června) and July (červenec, července) share more than their stem.
+    july = ("cervenec", "cervenc")
+    if word.startswith(july) != other.startswith(july):
+        return False
+    # A vowel before the last consonant may be left out: Karel, Karlem; Poláček, Poláčkem.
+    may_lose_vowel = len(other) > 4 and other[-2] in "eoео" and len(word) <= len(other) + 2
+    if may_lose_vowel and word.startswith(other[:-2] + other[-1]):
+        return True
+    shorter = min(len(word), len(other))
+    longer = max(len(word), len(other))
+    stem = 0
+    while stem < shorter and word[stem] == other[stem]:
+        stem += 1
+    if stem < 3 or 2 * stem <= longer:
+        return False
+    if word == f"{other}ova":
+        return True
+    # Another last consonant makes another word: Irán, Irák. Another vowel does not: Praha, Prahy.
+    ending = word[stem:]
+    other_ending = other[stem:]
+    has_vowel = ending in _VOWELS or other_ending in _VOWELS
+    if len(ending) == len(other_ending) == 1 and not has_vowel:
+        return False
+    return longer - stem <= 2 or (ending in _LONG_ENDINGS and len(other_ending) <= 1)
