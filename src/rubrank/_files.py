@@ -14,15 +14,12 @@ import glob
 import gzip
 import io
 import os
-import platform
-import re
 import secrets
 import shutil
 import time
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import cache
 from pathlib import Path
 from typing import IO, Any
 
@@ -31,12 +28,10 @@ from rubrank.errors import InvalidInput
 COMPRESSED = (".gz", ".zst")
 """Suffixes of compressed files, which are decompressed when they are read."""
 _MIN_FREE_SPACE = 1 << 20  # bytes
-# Temporary files are called .NAME.HOST.PID.RANDOM.tmp, such as ".scores.parquet.node7-4026531836-.1234.0a1b2c3d.tmp".
+# Temporary files are called .NAME.RANDOM.rubrank.tmp, such as ".scores.parquet.0a1b2c3d.rubrank.tmp".
 # NAME is only the start of the target's name, because file names may have at most 255 bytes.
 _MOST_NAME_CHARACTERS = 40
-_TEMPORARY_NAME = re.compile(r"\.(?P<host>[A-Za-z0-9-]*)\.(?P<pid>\d+)\.[0-9a-f]{8}\.tmp$")
-# Age at which a temporary file from another machine is removed: its process cannot be checked.
-_ABANDONED_SECONDS = 86400.0
+_ABANDONED_SECONDS = 86400.0  # age at which a temporary file is removed: its process was killed
 # The phrases with which operating systems and libraries report a full disk.
 _DISK_FULL = (
     "no space left",
@@ -337,16 +332,19 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
     """Yield the path of a temporary file that replaces the target at the end; after an error the target is unchanged.
 
     Folders are created. A device such as /dev/stdout is written to directly. Temporary files of this target that killed
-    processes left behind are removed.
+    processes left behind are removed after a day.
     """
     target = Path(path).resolve()
     if _is_device(target):
         yield target
         return
     target.parent.mkdir(parents=True, exist_ok=True)
-    _remove_abandoned(target)
     start = f".{target.name[:_MOST_NAME_CHARACTERS]}"
-    temporary = target.with_name(f"{start}.{_host_name()}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
+    for file in target.parent.glob(f"{glob.escape(start)}*.rubrank.tmp"):
+        with suppress(OSError):  # another process may remove it at the same time
+            if time.time() - file.stat().st_mtime > _ABANDONED_SECONDS:
+                file.unlink()
+    temporary = target.with_name(f"{start}.{secrets.token_hex(4)}.rubrank.tmp")
     try:
         yield temporary
         with temporary.open("rb") as file:
@@ -383,40 +381,3 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
 def _is_device(path: Path) -> bool:
     """Return whether it is a device or a pipe, such as /dev/stdout."""
     return path.exists() and not path.is_file() and not path.is_dir()
-
-
-def _remove_abandoned(target: Path) -> None:
-    """Remove temporary files whose process has ended; files of other machines on a shared disk after a day."""
-    pattern = f".{glob.escape(target.name[:_MOST_NAME_CHARACTERS])}*.tmp"
-    for file in target.parent.glob(pattern):
-        name = _TEMPORARY_NAME.search(file.name)
-        if name is None:
-            continue
-        with suppress(OSError):
-            if name["host"] == _host_name():
-                is_abandoned = not _is_running(int(name["pid"]))
-            else:
-                is_abandoned = time.time() - file.stat().st_mtime > _ABANDONED_SECONDS
-            if is_abandoned:
-                file.unlink()
-
-
-@cache
-def _host_name() -> str:
-    """Name the machine, and on Linux its PID namespace: two containers on one disk may use the same process ids."""
-    try:
-        namespace = os.readlink("/proc/self/ns/pid")  # such as pid:[4026531836]
-    except OSError:
-        namespace = ""
-    return re.sub(r"[^A-Za-z0-9]+", "-", platform.node()[:30] + namespace.removeprefix("pid:"))
-
-
-def _is_running(pid: int) -> bool:
-    """Return whether a process of this machine has the id."""
-    try:
-        os.kill(pid, 0)  # signal 0 only checks that the process exists
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True  # it belongs to another user
-    return True

@@ -258,7 +258,8 @@ def _explain_complaint(
     inner = complaint.get("ctx", {}).get("error")
     place = ".".join(map(str, complaint["loc"]))
     if isinstance(inner, InvalidInput):
-        return inner.with_owner(where if inner.owner == "options" else f"{where}: {inner.owner}")
+        owner = where if inner.owner == "options" else f"{where}: {inner.owner}"
+        return inner.change(owner=owner)
     got = shorten(repr(complaint.get("input")))
     if complaint["type"] == "missing":  # the input is the mapping that lacks the key
         got = f"none in {got}"

@@ -24,23 +24,11 @@ import inspect
 import numbers
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from functools import wraps
 from importlib import import_module
-from types import UnionType
-from typing import (
-    Annotated,
-    Any,
-    Literal,
-    ParamSpec,
-    Self,
-    TypeVar,
-    Union,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import Any, ParamSpec, Self, TypeVar, get_args, get_type_hints
 
 _MOST_NAMES = 40  # nobody reads a longer list of allowed names
 _MOST_OTHERS = 9  # further errors that are quoted in full after the first one
@@ -98,16 +86,10 @@ class InvalidInput(RubrankError, ValueError):  # noqa: N818 - the name says what
     def __str__(self) -> str:
         return f"{self.owner}: {self.parameter} must be {self.allowed}; got {self.got}. {self.remedy}".rstrip()
 
-    def with_owner(self, owner: str) -> Self:
-        """Return a copy of this error with another owner."""
-        return type(self)(
-            owner=owner,
-            parameter=self.parameter,
-            allowed=self.allowed,
-            got=self.got,
-            remedy=self.remedy,
-            field=self.field,
-        )
+    def change(self, **parts: str | None) -> Self:
+        """Return a copy of this error with other parts, such as `owner`."""
+        names = ("owner", "parameter", "allowed", "got", "remedy", "field")
+        return type(self)(**{name: getattr(self, name) for name in names} | parts)
 
     def together_with(self, others: Sequence[InvalidInput]) -> InvalidInput:
         """Return a copy of this error whose remedy also lists `others`, which were found at the same time."""
@@ -115,15 +97,7 @@ class InvalidInput(RubrankError, ValueError):  # noqa: N818 - the name says what
             return self
         messages = "; ".join(str(error).rstrip(".") for error in others[:_MOST_OTHERS])
         more = f"; and {len(others) - _MOST_OTHERS} more" if len(others) > _MOST_OTHERS else ""
-        remedy = f"{self.remedy} Also: {messages}{more}.".lstrip()
-        return type(self)(
-            owner=self.owner,
-            parameter=self.parameter,
-            allowed=self.allowed,
-            got=self.got,
-            remedy=remedy,
-            field=self.field,
-        )
+        return self.change(remedy=f"{self.remedy} Also: {messages}{more}.".lstrip())
 
 
 class UnknownName(InvalidInput, LookupError):  # noqa: N818
@@ -377,35 +351,21 @@ def _find_wrong_argument(
 
 def _is_of_type(value: Any, hint: Any) -> bool:
     """Return whether a value is of the type of an annotation; True if that cannot be told."""
-    origin = get_origin(hint)
-    parts = get_args(hint)
-    if hint is Any:
-        return True
-    if hint is None:
-        return value is None
-    if origin in (Union, UnionType):
-        return any(_is_of_type(value, part) for part in parts)
-    if origin is Annotated:
-        return _is_of_type(value, parts[0])
-    if origin is Literal:
-        return any(isinstance(value, type(part)) and value == part for part in parts)
-    plain_type = hint if origin is None else origin  # list for list[str]
-    if not isinstance(plain_type, type) or getattr(plain_type, "_is_protocol", False):
-        return True
-    if plain_type is float:
-        return isinstance(value, numbers.Real)
-    if plain_type is int:
-        return isinstance(value, numbers.Integral)
-    if not isinstance(value, plain_type):
+    from pydantic import ConfigDict, TypeAdapter, ValidationError  # slow to import
+
+    if isinstance(value, numbers.Real) and type(value).__module__ == "numpy":
+        value = value.item()  # type: ignore[attr-defined]
+    try:
+        config = ConfigDict(arbitrary_types_allowed=True)
+        # A list, because pydantic takes no configuration for a class that has its own.
+        adapter = TypeAdapter(list[hint], config=config)  # type: ignore[valid-type]
+        (checked,) = adapter.validate_python([value], strict=True)
+        if isinstance(checked, Iterator) and isinstance(value, Collection):
+            list(checked)  # the items of an Iterable are checked when they are read
+    except ValidationError:
         return False
-    if isinstance(value, Mapping) and len(parts) == 2:
-        return all(
-            _is_of_type(key, parts[0]) and _is_of_type(item, parts[1])
-            for key, item in value.items()
-        )
-    has_one_kind_of_item = len(parts) == 1 or (len(parts) == 2 and parts[1] is ...)
-    if has_one_kind_of_item and isinstance(value, Collection):  # a generator would be used up
-        return all(_is_of_type(item, parts[0]) for item in value)
+    except Exception:  # a class or a protocol that pydantic cannot check
+        return not isinstance(hint, type) or isinstance(value, hint)
     return True
 
 
@@ -439,7 +399,7 @@ def refuses_wrong_kinds(cls: _ClassT) -> _ClassT:
             if error.owner != "__init__":
                 raise
             # The message names the class instead.
-            raise error.with_owner(cls.__name__) from error.__cause__
+            raise error.change(owner=cls.__name__) from error.__cause__
 
     cls.__init__ = init  # type: ignore[misc]
     return cls
