@@ -59,7 +59,7 @@ def test_a_bad_trial_opens_again():
     clock.now += 20.0
     breaker.start_request()
     breaker.record_failure()
-    assert (breaker.state, breaker.openings, breaker.seconds_until_ready()) == ("open", 2, 20.0)
+    assert (breaker.state, breaker.consecutive_openings, breaker.seconds_until_ready()) == ("open", 2, 20.0)
 
 
 def test_a_trial_that_was_cancelled_leaves_room_for_another():
@@ -76,7 +76,7 @@ def test_late_failures_do_not_lengthen_the_pause():
     fail(breaker, 3)
     clock.now += 15.0
     fail(breaker, 5)
-    assert (breaker.seconds_until_ready(), breaker.openings) == (5.0, 1)
+    assert (breaker.seconds_until_ready(), breaker.consecutive_openings) == (5.0, 1)
 
 
 def test_patience_is_not_failure():

@@ -130,13 +130,13 @@ def test_many_levels_are_a_choice():
     ("change", "reason"),
     [
         (lambda answers: answers.pop("Kind"), "no answer about it"),
-        (lambda answers: answers.update(Kind={"type": "noul", "noul": 0.5}), "an answer of type 'noul'"),
+        (lambda answers: answers.update(Kind={"type": "noul", "noul": 0.5}), "type 'noul' instead of 'score'"),
         (lambda answers: answers["Kind"].pop("probabilities"), "not those of the levels"),
         (lambda answers: answers["Kind"]["probabilities"].update({"3": 0.0}), "not those of the levels"),
-        (lambda answers: answers["Kind"]["probabilities"].update({"2": 0.9}), "add up to 1"),
-        (lambda answers: answers["Kind"]["probabilities"].update({"2": "many"}), "pairs of value and probability"),
+        (lambda answers: answers["Kind"]["probabilities"].update({"2": 0.9}), "unusable answer"),
+        (lambda answers: answers["Kind"]["probabilities"].update({"2": "many"}), "unusable answer"),
         (lambda answers: answers["Kind"]["probabilities"].update({"2": -0.1}), "from 0 to 1"),
-        (lambda answers: answers["Kind"]["probabilities"].update({"2": 10**400}), "pairs of value and probability"),
+        (lambda answers: answers["Kind"]["probabilities"].update({"2": 10**400}), "unusable answer"),
         (lambda answers: answers["Kind"].update(probabilities={"0": False, "1": False, "2": True}), "not numbers"),
     ],
 )

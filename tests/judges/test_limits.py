@@ -44,9 +44,9 @@ async def moments(limits, number, guess=0.0, used=None):
     loop, seen = asyncio.get_running_loop(), []
 
     async def one():
-        charge = await limits.admit(guess)
+        await limits.admit(guess)
         seen.append(loop.time())
-        limits.settle(charge, used)
+        limits.settle(guess, used)
 
     await asyncio.gather(*(one() for _ in range(number)))
     return seen

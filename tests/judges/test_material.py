@@ -111,15 +111,6 @@ def test_metadata_of_any_kind():
         assert user(absolute_call(criterion("CoreFactAccuracy"), rollout(metadata={"facts": odd})))
 
 
-def test_responses_of_two_queries_are_not_compared():
-    with pytest.raises(InvalidInput, match="of one query"):
-        pairwise_call(criterion(), rollout(), rollout(prompt="Another."))
-    with pytest.raises(InvalidInput, match="two or more"):
-        listwise_call(criterion(), [rollout()])
-    with pytest.raises(InvalidInput, match="at least one"):
-        batched_call([], rollout())
-
-
 @given(st.text(max_size=300))
 @examples(200)
 def test_a_fence_never_occurs_in_what_it_holds(text):

@@ -176,5 +176,5 @@ def test_a_member_that_names_no_kind_has_the_panels() -> None:
     [made] = load_judges({"name": "panel", "kind": "pairwise", "members": members}).judges
     assert [member.kind for member in made.members] == ["pairwise", "pairwise"]
     members[1]["kind"] = "absolute"
-    with pytest.raises(InvalidInput, match="the panel's kind 'pairwise'; got kind 'absolute'"):
+    with pytest.raises(InvalidInput, match="the panel's kind 'pairwise'"):
         load_judges({"name": "panel", "kind": "pairwise", "members": members})

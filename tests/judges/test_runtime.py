@@ -20,7 +20,7 @@ from server import MODEL, Answer, Server
 
 from rubrank.errors import JudgeOutage, JudgingFailed
 from rubrank.judges.client.client import Client, Deadline, OutagePolicy, _CallState
-from rubrank.judges.client.endpoint import NO_ANSWER, EndpointPool
+from rubrank.judges.client.endpoint import NO_ANSWER
 from rubrank.judges.client.limits import ConcurrencyLimit
 from rubrank.judges.client.outcome import BAD_GATEWAY, RequestOutcome
 from rubrank.judges.client.runtime import close_runtime, runtime
@@ -85,51 +85,6 @@ def test_two_judges_of_one_endpoint_share_its_places():
         assert len(server.completions) == 20
     assert found.lost == 0
     assert crowd.most <= 4
-
-
-def test_an_endpoint_is_the_same_however_it_is_spelt():
-    crowd = Crowd(0.05)
-    with Server(crowd) as server:
-        host, port = server.url.removeprefix("http://").removesuffix("/v1").split(":")
-        assert host == "127.0.0.1"
-        spelt = [
-            f"http://{name}:{port}/v1{end}"
-            for name, end in (("localhost", ""), ("LocalHost", "/"), ("LOCALHOST", "#x"))
-        ]
-        every = tuple(
-            Judge(
-                name=criterion.name,
-                criteria=(criterion.name,),
-                endpoints=(Endpoint(base_url=url, model=MODEL, concurrency=4),),
-            )
-            for criterion, url in zip((CLEAR, KIND, SHORT), spelt, strict=True)
-        )
-        judged(Judges(judges=every), 8, (CLEAR, KIND, SHORT))
-        assert len(server.completions) == 24
-    assert crowd.most <= 4
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "same"),
-    [
-        ("http://a.example/v1", "http://A.EXAMPLE:80/v1/", True),
-        ("https://a.example/v1", "https://a.example:443/v1", True),
-        ("http://[::1]:8000/v1", "http://[::1]:8000/v1#top", True),
-        ("http://a.example/v1", "https://a.example/v1", False),
-        ("http://a.example/v1", "http://a.example:443/v1", False),
-        ("http://a.example/v1", "http://a.example/V1", False),
-        ("http://me:x@a.example/v1", "http://you:x@a.example/v1", False),
-        ("http://a.example/v1?key=1", "http://a.example/v1?key=2", False),
-        ("http://a.example:99999/v1", "http://a.example:99998/v1", False),
-    ],
-)
-def test_spellings_of_one_address(one, other, same):
-    async def main():
-        endpoints = EndpointPool()
-        found = [endpoints.state_of(Endpoint(base_url=url, model=MODEL)) for url in (one, other)]
-        return found[0] is found[1]
-
-    assert asyncio.run(main()) is same
 
 
 def test_more_processes_than_places_are_told_once(caplog):

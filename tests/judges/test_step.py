@@ -134,7 +134,7 @@ def test_what_a_verifier_gave_up_needs_a_prompt() -> None:
     """WordCount is no question for a judge, and has no prompt."""
     reasons = [["needs a judge: too short to say"]]
     assert find_judged_cells((LENGTH,), np.array([[np.nan]]), reasons, MAIN).tolist() == [[False]]
-    with pytest.raises(InvalidInput, match="criterion 'WordCount': question must be given"):
+    with pytest.raises(InvalidInput, match="criterion 'WordCount'"):
         run([group("a")], Scripted(lambda shown: said(1)), criteria=(LENGTH,))
 
 

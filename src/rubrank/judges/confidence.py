@@ -58,17 +58,17 @@ def fit_isotonic(stated: Sequence[float], observed: Sequence[float]) -> Knots:
     for level, total, count in zip(levels.tolist(), totals.tolist(), counts.tolist(), strict=True):
         block = _Block(level, level, total, count)
         # The means must rise: a block joins the one before it as long as that has no smaller mean.
-        while blocks and blocks[-1].total * block.count >= block.total * blocks[-1].count:
+        while blocks and blocks[-1].total * block.size >= block.total * blocks[-1].size:
             before = blocks.pop()
             block = _Block(
-                before.low, block.high, before.total + block.total, before.count + block.count
+                before.low, block.high, before.total + block.total, before.size + block.size
             )
         blocks.append(block)
     knots: list[tuple[float, float]] = []
     for block in blocks:
         # One end if the block has one probability only.
         ends = dict.fromkeys((block.low, block.high))
-        knots += [(end, block.total / block.count) for end in ends]
+        knots += [(end, block.total / block.size) for end in ends]
     return tuple(knots)
 
 
@@ -81,7 +81,8 @@ class _Block(NamedTuple):
     """Highest stated probability."""
     total: float
     """Sum of the observations."""
-    count: int
+    size: int
+    """How many there are."""
 
 
 def calibrate_distribution(distribution: Distribution, knots: Knots) -> Distribution:

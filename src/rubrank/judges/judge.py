@@ -27,6 +27,7 @@ criteria. An answer that fails is *missing with a reason*, never a number; its c
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -305,106 +306,79 @@ class Judge(_Confidential):
     @model_validator(mode="after")
     def _check_settings(self) -> Self:
         """Check settings that depend on each other."""
-        if not self.endpoints and not self.members:
-            raise self.make_error(
+        fallback = self.fallback
+        cascade = () if fallback is None else (self, fallback)
+        says_how_sure = (
+            self.kind == "decision" or self.is_panel or self.probabilities or self.expected
+        )
+        problems = [  # (is it wrong?, setting, what is allowed, what is there)
+            (
+                bool(self.endpoints) == bool(self.members),
                 "endpoints",
-                allowed="at least one, or members that have some",
-                got="none",
-                remedy="Add an endpoint.",
-            )
-        if self.endpoints and self.members:
-            raise self.make_error(
+                "at least one, or members instead that have some",
+                "both" if self.endpoints else "none",
+            ),
+            (
+                any(member.kind != self.kind or member.members for member in self.members),
                 "members",
-                allowed="left out if endpoints are given",
-                got="both",
-                remedy="A panel asks its members.",
-            )
+                f"judges of the panel's kind {self.kind!r}, and no panels",
+                ", ".join(f"{member.name} ({member.kind})" for member in self.members),
+            ),
+            (
+                self.rounds is not None and not isinstance(self.pairs, str),
+                "rounds",
+                'given with pairs: "swiss", "bracket" or "pivot"',
+                f"pairs: {self.pairs}",
+            ),
+            (
+                (self.escalate is None) != (fallback is None),
+                "escalate" if self.escalate is None else "fallback",
+                "given, because escalate and fallback come together: escalate: 0.15",
+                "none",
+            ),
+            (
+                any(judge.kind in COMPARES for judge in cascade),
+                "kind",
+                "a kind that scores, in a cascade",
+                " and ".join(judge.kind for judge in cascade),
+            ),
+            (
+                fallback is not None and not (fallback.fallback is fallback.criteria is None),
+                "fallback",
+                "a plain judge: it is only asked about answers that this judge is not sure of",
+                "one with a fallback or criteria of its own",
+            ),
+            (
+                fallback is not None and not says_how_sure,
+                "fallback",
+                "used by a judge that says how sure it is: probabilities, samples, members, or kind: decision",
+                f"kind {self.kind!r} without probabilities",
+            ),
+        ]
         is_library_kind = isinstance(KINDS[self.kind], str)  # a user's own may use any setting
         for setting, kinds in _KINDS_OF_SETTING.items():
             is_set = getattr(self, setting) != type(self).model_fields[setting].default
-            if is_set and self.kind not in kinds and is_library_kind:
-                names = " or ".join(f'"{kind}"' for kind in kinds)
-                raise self.make_error(
-                    setting,
-                    allowed=f"used with kind {names}",
-                    got=f"kind {self.kind!r}",
-                    remedy=f"Leave it out, or set kind: {kinds[0]}.",
-                )
-        self._check_cascade()
-        if self.rounds is not None and not isinstance(self.pairs, str):
-            raise self.make_error(
-                "rounds",
-                allowed='given with pairs: "swiss", "bracket" or "pivot"',
-                got=f"pairs: {self.pairs}",
-                remedy="Leave it out.",
-            )
+            names = " or ".join(f'"{kind}"' for kind in kinds)
+            is_unused = is_set and is_library_kind and self.kind not in kinds
+            problems.append((is_unused, setting, f"used with kind {names}", f"kind {self.kind!r}"))
         for name, pairs in self.calibration.items():
-            stated = [pair[0] for pair in pairs]
-            right = [pair[1] for pair in pairs]
-            rises = stated == sorted(stated) and right == sorted(right)
-            if not pairs or not rises or not all(0.0 <= p <= 1.0 for p in stated + right):
-                where = f"calibration of {name!r}"
-                raise self.make_error(
-                    where,
-                    allowed="pairs of probabilities that do not fall",
-                    got=repr(pairs)[:80],
-                    remedy="See rubrank judge calibrate.",
-                )
+            columns = [list(column) for column in zip(*pairs, strict=True)]
+            is_wrong = not pairs or any(
+                column != sorted(column) or column[0] < 0.0 or column[-1] > 1.0
+                for column in columns
+            )
+            allowed = (
+                "pairs of probabilities that do not fall, as rubrank judge calibrate gives them"
+            )
+            problems.append((is_wrong, f"calibration of {name!r}", allowed, repr(pairs)[:80]))
+        for is_wrong, setting, allowed, got in problems:
+            if is_wrong:
+                raise self.make_error(setting, allowed, got)
         if self.prompt is not None:
             self.prompt.check(self.kind, f"judge {self.name!r}")
-        other_kinds = sorted({member.kind for member in self.members} - {self.kind})
-        if other_kinds or any(member.members for member in self.members):
-            raise self.make_error(
-                "members",
-                allowed=f"judges of the panel's kind {self.kind!r}",
-                got=f"kind {other_kinds[0]!r}" if other_kinds else "a panel in a panel",
-                remedy="Give all the same kind.",
-            )
         return self
 
-    def _check_cascade(self) -> None:
-        """Check that `fallback` and `escalate` come together, and that both judges can be in a cascade."""
-        fallback = self.fallback
-        if fallback is None:
-            if self.escalate is not None:
-                raise self.make_error(
-                    "fallback",
-                    allowed="given with escalate",
-                    got="none",
-                    remedy="Name the better judge.",
-                )
-            return
-        for judge in (self, fallback):
-            if judge.kind in COMPARES:
-                raise self.make_error(
-                    "kind",
-                    allowed="a kind that scores, in a cascade",
-                    got=repr(judge.kind),
-                    remedy="Use a kind that scores, or leave out the fallback.",
-                )
-        if fallback.fallback is not None or fallback.criteria is not None:
-            raise self.make_error(
-                "fallback",
-                allowed="a plain judge",
-                got="a fallback of its own" if fallback.fallback is not None else "criteria",
-                remedy="It is only asked about answers that this judge is not sure of.",
-            )
-        if not (self.kind == "decision" or self.is_panel or self.probabilities or self.expected):
-            raise self.make_error(
-                "fallback",
-                allowed="used by a judge that says how sure it is",
-                got=f"kind {self.kind!r} without probabilities",
-                remedy="Set probabilities: true, samples, members, or kind: decision.",
-            )
-        if self.escalate is None:
-            raise self.make_error(
-                "escalate",
-                allowed="given with a fallback",
-                got="none",
-                remedy="Such as escalate: 0.15.",
-            )
-
-    def make_error(self, parameter: str, allowed: str, got: str, remedy: str) -> InvalidInput:
+    def make_error(self, parameter: str, allowed: str, got: str, remedy: str = "") -> InvalidInput:
         """Return the error about one of the settings of this judge, for the caller to raise."""
         return InvalidInput(f"judge {self.name!r}", parameter, allowed, got, remedy)
 
@@ -463,47 +437,40 @@ class Judges(_Confidential):
         """Check what depends on several judges or settings."""
         leaves = [leaf for judge in self.judges for leaf in judge.leaves]
         prices = [endpoint.price for leaf in leaves for endpoint in leaf.endpoints]
-        has_price = any(price.input or price.output for price in prices)
-        if self.most_cost is not None and not has_price:
-            raise InvalidInput(
-                "judges",
-                "most_cost",
-                allowed="used with prices",
-                got="no endpoint with a price",
-                remedy="Give each endpoint that costs something its price: price: {input: 0.25, output: 2}.",
-            )
         names = [judge.name for judge in self.judges]
-        if len(set(names)) < len(names):
-            raise InvalidInput(
-                "judges", "judges", allowed="of different names", got=repr(names), remedy=""
-            )
         general = [judge.name for judge in self.judges if judge.criteria is None]
-        if len(general) > 1:
-            raise InvalidInput(
-                "judges",
+        criteria = Counter(name for judge in self.judges for name in judge.criteria or ())
+        repeated = [name for name, count in criteria.items() if count > 1]
+        problems = [  # (is it wrong?, setting, what is allowed, what is there)
+            (
+                self.most_cost is not None and not any(p.input or p.output for p in prices),
+                "most_cost",
+                "used with prices: give each endpoint that costs something its price",
+                "no endpoint with a price",
+            ),
+            (len(set(names)) < len(names), "judges", "of different names", repr(names)),
+            (
+                len(general) > 1,
                 "criteria",
-                allowed="given for all judges but one",
-                got=f"none for {general}",
-                remedy="Name the criteria of each judge.",
-            )
-        criteria = [name for judge in self.judges for name in judge.criteria or ()]
-        repeated = sorted({name for name in criteria if criteria.count(name) > 1})
-        if repeated:
-            raise InvalidInput(
-                "judges",
+                "given for all judges but one",
+                f"none for {general}",
+            ),
+            (
+                bool(repeated),
                 "criteria",
-                allowed="each of one judge",
-                got=f"{repeated} of two",
-                remedy="Use members for a panel.",
-            )
-        if self.cache_only and self.cache is None:
-            raise InvalidInput(
-                "judges",
+                "each of one judge (a panel has members)",
+                f"{repeated} of two",
+            ),
+            (
+                self.cache_only and self.cache is None,
                 "cache_only",
-                allowed="used with a cache",
-                got="no cache",
-                remedy="Set cache: FILE.",
-            )
+                "used with a cache: FILE",
+                "no cache",
+            ),
+        ]
+        for is_wrong, setting, allowed, got in problems:
+            if is_wrong:
+                raise InvalidInput("judges", setting, allowed, got)
         return self
 
     def judge_of(self, criterion: str) -> Judge | None:

@@ -406,16 +406,10 @@ def _plan_questions(
 
 def _check_question(question: Question, judge: Judge) -> None:
     """Raise InvalidInput for a question that this judge cannot answer, before anything is spent."""
+    if judge.kind not in COMPARES:
+        return
     for criterion in question.criteria:
-        if not _can_be_asked(criterion):
-            raise InvalidInput(
-                owner=f"criterion {criterion.name!r}",
-                parameter="question",
-                allowed="given for a criterion that a judge decides",
-                got="none",
-                remedy="Write the question that the judge answers.",
-            )
-        if judge.kind in COMPARES and criterion.value_layer not in ("quality", "watch"):
+        if criterion.value_layer not in ("quality", "watch"):
             # A comparison tells which rollout is better, but a gate needs to know which are good enough.
             raise judge.make_error(
                 "kind",
@@ -424,7 +418,7 @@ def _check_question(question: Question, judge: Judge) -> None:
                 remedy="Give its gates to another judge.",
             )
     rollouts = question.group.rollouts
-    if judge.kind in COMPARES and any(rollout.prompt != rollouts[0].prompt for rollout in rollouts):
+    if any(rollout.prompt != rollouts[0].prompt for rollout in rollouts):
         raise judge.make_error(
             "kind",
             allowed='"absolute" or "batched" if the rollouts answer different prompts',

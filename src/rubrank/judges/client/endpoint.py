@@ -37,7 +37,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Literal, TypeAlias
-from urllib.parse import urlsplit
 
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.judges.client.capabilities import Capabilities
@@ -64,7 +63,6 @@ _BYTES_PER_TOKEN = 4.0  # a rough estimate, which the rate limits correct by wha
 _MAX_REJECTED_PARAMETERS = 8  # in a row; `Capabilities` has no more parameters to leave out
 _MIN_TRIAL_SECONDS = 30.0  # timeout of a trial; a slow server gets four times its average latency
 _LEARNING_RATE = 0.1  # of the moving average of the latency
-_DEFAULT_PORTS = {"http": 80, "https": 443}
 
 # The calls of a health check: for a chat model, and for a decision model.
 _CHECK_CALL = Call(({"role": "user", "content": "Say OK."},), purpose="check")
@@ -101,7 +99,6 @@ class Breaker:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.state: BreakerState = "closed"
-        self.openings = 0
         self.consecutive_openings = 0
         """Without an answer in between."""
         self.down_since: float | None = None
@@ -156,7 +153,6 @@ class Breaker:
         too_many = self.state == "closed" and self._consecutive_failures >= self._max_failures
         if trial_failed or too_many:
             self.state = "open"
-            self.openings += 1
             self.consecutive_openings += 1
             if self.down_since is None:
                 self.down_since = self._clock()
@@ -406,7 +402,8 @@ class JudgeEndpoint:
             )
             input_tokens = len(content) / _BYTES_PER_TOKEN
             output_tokens = max_tokens or self._judge.sampling.max_tokens
-            charge = await self.state.rates.admit(input_tokens + output_tokens)
+            estimate = input_tokens + output_tokens
+            await self.state.rates.admit(estimate)
             if number == 0:
                 on_sent(self)
             response = await self._exchange("POST", path, content, timeout)
@@ -424,7 +421,7 @@ class JudgeEndpoint:
             used: int | None = usage.input_tokens + usage.output_tokens
             if not used and outcome.reply.text is not None:
                 used = None  # the server answered, but does not report tokens
-            self.state.rates.settle(charge, used)
+            self.state.rates.settle(estimate, used)
             if not is_rejected:
                 break
         return outcome
@@ -588,9 +585,14 @@ class EndpointPool:
         ]
 
     def state_of(self, endpoint: Endpoint) -> EndpointState:
-        """Return the state that all judges share; it is the same for all spellings of one URL."""
-        url = _normalize_url(endpoint.base_url)
-        name = json.dumps([url, endpoint.model, endpoint.api_key_env, dict(endpoint.headers)])
+        """Return the state that all judges share."""
+        settings = [
+            endpoint.base_url,
+            endpoint.model,
+            endpoint.api_key_env,
+            dict(endpoint.headers),
+        ]
+        name = json.dumps(settings)
         if name not in self._states:
             self._states[name] = EndpointState(endpoint, self._transport, self._announce_change)
             if self._shares_limits:
@@ -625,21 +627,3 @@ class EndpointPool:
     async def wait_for_change(self) -> None:
         """Wait until a circuit breaker opens or closes."""
         await self._changed.wait()
-
-
-def _normalize_url(url: str) -> str:
-    """Return one spelling for all of an address: "http://LocalHost:80/v1/#x" → "http://localhost/v1"."""
-    try:
-        parts = urlsplit(url)
-        host = parts.hostname or ""
-        port = parts.port
-    except ValueError:  # the first request fails and explains what is wrong with the URL
-        return url
-    if ":" in host:
-        host = f"[{host}]"
-    if port is not None and port != _DEFAULT_PORTS.get(parts.scheme):
-        host = f"{host}:{port}"
-    credentials, at_sign, _ = parts.netloc.rpartition("@")
-    return parts._replace(
-        netloc=f"{credentials}{at_sign}{host}", path=parts.path.rstrip("/"), fragment=""
-    ).geturl()

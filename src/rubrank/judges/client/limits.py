@@ -7,8 +7,8 @@
     slots.release()
 
     rates = RateLimits(requests_per_minute=600, tokens_per_minute=100_000)
-    charge = await rates.admit(1500)   waits for its turn; 1500 tokens are an estimate
-    rates.settle(charge, used=900)     the 600 that were not used are credited to the next calls
+    await rates.admit(1500)            waits for its turn; 1500 tokens are an estimate
+    rates.settle(1500, used=900)       the 600 that were not used are credited to the next calls
 
     shares = LimitShares()                                          in one place, such as a Ray actor
     shares.report("replica-1", {"http://…": Demand(64, 80, 10)})    {"http://…": 64}: slots that it may use
@@ -142,17 +142,6 @@ class ConcurrencyLimit:
 
 _SECONDS_PER_MINUTE = 60.0
 _TOKEN_BURST_SECONDS = 5.0  # tokens of this many seconds may be sent at once
-_LEARNING_RATE = 0.1  # of the moving average of `_scale`
-
-
-@dataclass(frozen=True)
-class Charge:
-    """What a call was charged when it was admitted."""
-
-    estimate: float
-    """Tokens that the caller expected."""
-    tokens: float
-    """Tokens that were charged: the estimate, scaled by what earlier calls really used."""
 
 
 class RateLimits:
@@ -160,7 +149,7 @@ class RateLimits:
 
     Both are leaky buckets (aiolimiter) that hold a few seconds of the rate: a bucket that holds a whole minute would
     let through twice the limit in the first minute. The difference between estimated and used tokens is carried over
-    to the next calls, so that the sum is right, and estimates are scaled by what earlier calls really used.
+    to the next calls, so that the sum is right.
     """
 
     def __init__(
@@ -178,18 +167,16 @@ class RateLimits:
             self._tokens = _make_bucket(burst, tokens_per_minute - burst)
         self._turn = asyncio.Lock()
         self._carried = 0.0  # tokens that the next calls are charged in addition; negative: credit
-        self._scale = 1.0  # used / estimated tokens
 
-    async def admit(self, estimate: float) -> Charge:
+    async def admit(self, estimate: float) -> None:
         """Wait until a call of about this many tokens may be sent."""
         if self._requests is not None:
             await self._requests.acquire()
         if self._tokens is None:
-            return Charge(estimate, estimate)
+            return
         # One call at a time, so that each sees what the calls before it carried over.
         async with self._turn:
-            tokens = estimate * self._scale
-            due = tokens + self._carried
+            due = estimate + self._carried
             # A credit that is larger than this call is left for the next.
             self._carried = min(due, 0.0)
             try:
@@ -199,17 +186,13 @@ class RateLimits:
                     due -= part
             except BaseException:
                 # Cancelled: what was charged already is credited to the next calls.
-                self._carried += due - tokens
+                self._carried += due - estimate
                 raise
-        return Charge(estimate, tokens)
 
-    def settle(self, charge: Charge, used: int | None) -> None:
+    def settle(self, estimate: float, used: int | None) -> None:
         """Correct a charge by the tokens that the call really used; None: the server does not report them."""
-        if self._tokens is None or used is None:
-            return
-        self._carried += used - charge.tokens
-        if used and charge.estimate:
-            self._scale += _LEARNING_RATE * (used / charge.estimate - self._scale)
+        if used is not None:
+            self._carried += used - estimate
 
 
 def _make_bucket(burst: float, per_minute: float) -> AsyncLimiter:

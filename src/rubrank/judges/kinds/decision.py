@@ -272,33 +272,26 @@ def _read_answers(
 
     The text of the reply is what the server sent as `answers`. expected: see `_read_answer`.
     """
-    text = reply.text or ""
-    answers: Any = None
     problem = reply.failure
+    answers: Any = None
     if problem is None:
         try:
-            answers = json.loads(text)
-            if not isinstance(answers, Mapping):
-                problem = "malformed reply: no answers"
-        except ValueError:
-            problem = f"malformed reply: {text[:100]}"
-    if problem is not None:
-        return {entry.criterion.name: missing(problem) for entry in entries}
-    return {
-        entry.criterion.name: _read_answer(answers.get(entry.key), entry, expected)
-        for entry in entries
-    }
+            answers = dict(json.loads(reply.text or ""))
+        except (ValueError, TypeError):
+            problem = f"malformed reply: {(reply.text or '')[:100]}"
+    verdicts = {}
+    for entry in entries:
+        if problem is None:
+            verdicts[entry.criterion.name] = _read_answer(answers.get(entry.key), entry, expected)
+        else:
+            verdicts[entry.criterion.name] = missing(problem)
+    return verdicts
 
 
 def _read_answer(answer: Any, entry: _RequestEntry, expected: bool) -> Verdict:
     """Return the verdict of one answer, or a missing one. expected: score by the mean, whatever the domain."""
     if not isinstance(answer, Mapping):
         return missing("no answer about it in the reply")
-    entry_type = entry.body["type"]
-    if answer.get("type") != entry_type:
-        return missing(
-            f"an answer of type {str(answer.get('type'))[:40]!r} to a question of type {entry_type!r}"
-        )
     try:
         probabilities = _read_probabilities(answer, entry)
     except (InvalidInput, TypeError, ValueError) as error:
@@ -309,9 +302,9 @@ def _read_answer(answer: Any, entry: _RequestEntry, expected: bool) -> Verdict:
     total = math.fsum(probabilities.values())
     if not total > 0.0:
         return missing("unusable answer: no probability on any level")
-    levels = zip(entry.values, entry.options, strict=True)
     distribution: Distribution = tuple(
-        (value, probabilities[option] / total) for value, option in levels
+        (value, probabilities[option] / total)
+        for value, option in zip(entry.values, entry.options, strict=True)
     )
     is_range = not entry.criterion.value_domain.values
     if expected or is_range:
@@ -325,18 +318,19 @@ def _read_answer(answer: Any, entry: _RequestEntry, expected: bool) -> Verdict:
 
 def _read_probabilities(answer: Mapping[str, Any], entry: _RequestEntry) -> dict[str, float]:
     """Return the probability of every option of the entry; raises ValueError unless the answer has exactly these."""
-    if entry.body["type"] == "noul":
-        yes = answer.get("noul")
-        if isinstance(yes, bool) or not isinstance(yes, int | float) or not 0.0 <= yes <= 1.0:
-            raise ValueError(f"the probability of yes is {yes!r}")
-        return {"false": 1.0 - float(yes), "true": float(yes)}
-    probabilities = answer.get("probabilities")
+    entry_type = entry.body["type"]
+    if answer.get("type") != entry_type:
+        raise ValueError(f"type {str(answer.get('type'))[:40]!r} instead of {entry_type!r}")
     options = entry.options
-    if entry.body["type"] == "choice" and _CANNOT_JUDGE in entry.body["criteria"]:
+    stated = answer.get("probabilities")
+    if entry_type == "noul":
+        yes = answer.get("noul")
+        stated = {"false": None if yes is None else 1.0 - yes, "true": yes}
+    elif entry_type == "choice" and _CANNOT_JUDGE in entry.body["criteria"]:
         options = (*options, _CANNOT_JUDGE)
-    if not isinstance(probabilities, Mapping) or set(map(str, probabilities)) != set(options):
+    if not isinstance(stated, Mapping) or set(map(str, stated)) != set(options):
         raise ValueError("its probabilities are not those of the levels that were asked for")
-    by_name = {str(name): probability for name, probability in probabilities.items()}
+    by_name = {str(name): probability for name, probability in stated.items()}
     if any(isinstance(probability, bool) for probability in by_name.values()):
         raise ValueError("its probabilities are not numbers")
     # Options are names, a distribution has numbers: the position of an option stands for it while its probability is

@@ -31,7 +31,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rubrank._plain import shorten
-from rubrank.errors import InvalidInput, UnknownName, only_our_errors
+from rubrank.errors import UnknownName, only_our_errors
 from rubrank.judges.judge import Call, Language, Order
 from rubrank.judges.prompting.material import (
     choose_language,
@@ -131,10 +131,6 @@ def batched_call(
     template: Template | None = None,
 ) -> Call:
     """Judge one response by several criteria; the reply has an entry for each."""
-    if not criteria:
-        raise InvalidInput(
-            "batched_call", "criteria", allowed="at least one", got="none", remedy=""
-        )
     prompt_language = choose_language(language, rollout)
     frame = load_prompt("_batched", prompt_language)
     entries = []
@@ -224,10 +220,6 @@ def listwise_call(
     template: Template | None = None,
 ) -> Call:
     """Rank all responses to one query, numbered from 1 in this order; the verdict gives each its rank."""
-    if len(rollouts) < 2:
-        raise InvalidInput(
-            "listwise_call", "rollouts", allowed="two or more", got=str(len(rollouts)), remedy=""
-        )
     prompt_language = choose_language(language, rollouts[0])
     prompt = find_prompt(criterion, prompt_language)
     frame = load_prompt("_listwise", prompt_language)
@@ -378,15 +370,7 @@ def _join_lines(*lines: str) -> str:
 def _show_data(
     criteria: Sequence[Criterion], prompts: Sequence[Prompt], rollouts: Sequence[Rollout]
 ) -> tuple[str, str]:
-    """Return the conversation and the reference material; raises InvalidInput if the prompts differ."""
-    if any(rollout.prompt != rollouts[0].prompt for rollout in rollouts[1:]):
-        raise InvalidInput(
-            "judge",
-            "rollouts",
-            allowed="of one query",
-            got="different prompts",
-            remedy="Compare responses to the same query.",
-        )
+    """Return the conversation and the reference material, which are the same for all rollouts."""
     labels = load_labels(prompts[0].language)
     references = [
         f"{fill(labels['reference'], name=names)}\n{text}"
