@@ -30,6 +30,7 @@ def group(step: int, rewards: tuple[float, ...], scores: tuple[tuple[float | Non
         low_quality=(None, None),
         stopped_by=((), ("Länge %",)),
         missing=(0, 0),
+        lifted=(1.0, 0.0),
     )
     return GroupRecord(
         group="q",

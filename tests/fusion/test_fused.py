@@ -326,7 +326,7 @@ def test_explain_scattered_groups_by_row():
 
 
 @folded("groups", [None, LABELS])
-@folded("index", [7, -1, (0, 1), (0,), 1.5])
+@folded("index", [7, -1, (0, 1), 1.5])
 def test_wrong_row(groups, index):
     result = rlvr2()(ROWS, groups=groups)
     with pytest.raises(InvalidInput, match=r"^explain: rollout must be a row from 0 to 6; got"):

@@ -23,8 +23,7 @@ from rubrank.fusion.files import explain_file, fuse_file
 from rubrank.fusion.options import make_fuse_rule
 from rubrank.options import FuseOptions
 from rubrank.records.files import read_records
-from rubrank.records.record import record_table
-from rubrank.records.unfold import to_fused_group
+from rubrank.records.record import record_table, to_fused_group
 from rubrank.scores.criterion import CriterionData
 from rubrank.scores.table import GroupScores, ScoreTable
 from rubrank.studies.replay.log import make_batch, read_logged

@@ -14,8 +14,7 @@ from rubrank import RLVR2, Fused, Gate, Gated, Group, Rollout, ScoreBatch, find_
 from rubrank.fusion.files import explain_file, fuse_file
 from rubrank.options import FuseOptions
 from rubrank.records.files import read_records
-from rubrank.records.record import records_of
-from rubrank.records.unfold import to_fused_group
+from rubrank.records.record import records_of, to_fused_group
 from rubrank.scores.criterion import CriterionData
 from rubrank.scores.table import GroupScores, ScoreTable
 from rubrank.training.engine import Graded, RewardEngine

@@ -15,8 +15,7 @@ import rubrank
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.fusion.rlvr2 import RLVR2
 from rubrank.records.files import read_records, write_records
-from rubrank.records.record import records_of, to_score_table
-from rubrank.records.unfold import to_fused_group
+from rubrank.records.record import records_of, to_fused_group, to_score_table
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.criterion import CriterionData
 from rubrank.scores.files import read_scores

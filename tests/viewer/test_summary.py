@@ -198,6 +198,7 @@ def gated_record(record_of: Make, **more) -> GroupRecord:
         low_quality=(1.0, 0.0, None),
         stopped_by=((), (), ("Ends",)),
         missing=(0, 0, 1),
+        lifted=(1.0, 0.5, 0.0),
     )
     return record_of(
         {"A": [1.0, 0.5, 0.0], "Ends": [1.0, 1.0, 0.0], "Plain": [1.0, 0.0, None]},

@@ -7,8 +7,7 @@ import pytest
 
 from rubrank.cli.demo.demo import fuse_table
 from rubrank.errors import InvalidInput
-from rubrank.records.record import GroupRecord, records_of
-from rubrank.records.unfold import explain, to_fused_group
+from rubrank.records.record import GroupRecord, explain, records_of, to_fused_group
 from rubrank.rollouts.rollout import Group
 from rubrank.scores.table import ScoreTable
 

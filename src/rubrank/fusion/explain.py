@@ -212,6 +212,10 @@ def _explain_gate(group: FusedGroup, i: int) -> Iterator[str]:
 # ----------------------------------------------------------------------------------------------------------- as records
 
 
+_UTILITY_ARRAYS = ("utilities", "values", "ranked_scores", "fused", "effective_weights", "error")
+_CONTROL_ARRAYS = ("mean_contrasts", "gamma", "se", "shrunk", "taken", "n")
+
+
 def make_record(fused: Fused, g: int) -> dict[str, Any]:
     """Return everything between the scores of a group and its rewards, as tuples, numbers and names; None = unknown.
 
@@ -223,57 +227,43 @@ def make_record(fused: Fused, g: int) -> dict[str, Any]:
     if batch.group_rubrics is not None:
         rubric = batch.group_rubrics[g]
     criterion_of = {criterion.name: criterion for criterion in rubric}
-    # `ranked` and `gates` are columns of the batch. The batch has columns that other groups' rubrics ask for.
-    ranked = [k for k, name in enumerate(batch.names) if name in criterion_of]
-    names = [batch.names[k] for k in ranked]
-    gates = []
-    for c, criterion in enumerate(batch.gate_criteria):
-        if criterion.name in criterion_of and criterion.name not in names:
-            gates.append(c)
-    names += [batch.gate_criteria[c].name for c in gates]
-    scores = group.scores[:, ranked]
-    if batch.gates_MC is not None:
-        scores = np.hstack([scores, batch.gates_MC[fused.rows_of(g)][:, gates]])
+    names = list(group.criteria)
+    scores = group.scores
+    for c, gate_criterion in enumerate(batch.gate_criteria):
+        # A penalty that is ranked is among the gate criteria too.
+        if gate_criterion.name in criterion_of and gate_criterion.name not in names:
+            assert batch.gates_MC is not None
+            names.append(gate_criterion.name)
+            scores = np.column_stack([scores, batch.gates_MC[fused.rows_of(g), c]])
     probabilities = {}
-    for k in ranked:
+    for k in fused.columns_of(g):
         if (g, k) in batch.probabilities:
             probabilities[batch.names[k]] = batch.probabilities[g, k]
     record: dict[str, Any] = {
         "group": str(group.label),
         "rule": fused.rule,
         "criteria": tuple(criterion_of[name] for name in names),
-        "scores": _list_rows(scores),
-        "outcomes": {batch.names[k]: _list_rows(outcome) for k, outcome in group.compared.items()},
-        "soft_outcomes": {batch.names[k]: _list_rows(outcome) for k, outcome in group.soft.items()},
+        "scores": _list(scores),
+        "outcomes": {names[k]: _list(outcome) for k, outcome in group.compared.items()},
+        "soft_outcomes": {names[k]: _list(outcome) for k, outcome in group.soft.items()},
         "probabilities": probabilities,
-        "weights": _list_numbers(group.weights[ranked]),
-        "ranking": _list_numbers(group.ranking),
-        "reward": _list_numbers(group.reward),
+        "weights": _list(group.weights),
+        "ranking": _list(group.ranking),
+        "reward": _list(group.reward),
         "no_signal": group.no_signal,
         "flags": group.flags,
         "gate": _make_gate_record(group),
         "attribute_names": fused.attribute_names,
-        "attributes": None if group.attributes is None else _list_rows(group.attributes),
+        "attributes": _list(group.attributes),
+        "pool": group.pool,
     }
+    for name in _CONTROL_ARRAYS:
+        record[name] = _list(getattr(group, name))
     if fused.fit is not None:
-        scale_K = np.broadcast_to(np.asarray(group.scale, dtype=float), len(group.criteria))
-        record["utilities"] = _list_rows(group.utilities[:, ranked])
-        record["values"] = _list_rows(group.values[:, ranked])
-        record["fused"] = _list_numbers(group.fused)
-        if group.ranked_scores is not None:
-            record["ranked_scores"] = _list_rows(group.ranked_scores[:, ranked])
-        record["scale"] = _list_numbers(scale_K[ranked])
-        record["effective_weights"] = _list_numbers(group.effective_weights[ranked])
+        for name in _UTILITY_ARRAYS:
+            record[name] = _list(getattr(group, name))
+        record["scale"] = _list(np.broadcast_to(group.scale, len(group.criteria)))
         record["agreement"] = None if np.isnan(group.agreement) else group.agreement
-        record["error"] = None if group.error is None else _list_numbers(group.error)
-    if group.gamma is not None and group.n is not None:
-        record["pool"] = group.pool
-        record["mean_contrasts"] = None
-        if group.mean_contrasts is not None:
-            record["mean_contrasts"] = _list_rows(group.mean_contrasts)
-        for name in ("gamma", "se", "shrunk", "taken"):
-            record[name] = _list_rows(getattr(group, name)[ranked])
-        record["n"] = _list_numbers(group.n[ranked])
     return record
 
 
@@ -290,20 +280,19 @@ def _make_gate_record(group: FusedGroup) -> dict[str, Any] | None:
         stopped_by.append(tuple(name for name, is_stopped in pairs if is_stopped))
     return {
         "passed": tuple(gated.passed.tolist()),
-        "factor": _list_numbers(gated.factor),
-        "low_quality": _list_numbers(gated.low_quality),
+        "factor": _list(gated.factor),
+        "low_quality": _list(gated.low_quality),
         "stopped_by": tuple(stopped_by),
         "missing": tuple(int(n) for n in gated.missing),
-        "lifted": _list_numbers(gated.lifted),
+        "lifted": _list(gated.lifted),
     }
 
 
-def _list_numbers(values: np.ndarray) -> tuple[float | None, ...]:
-    """Return the numbers (n,) with None for NaN: JSON has no NaN."""
+def _list(values: np.ndarray | None) -> tuple[Any, ...] | None:
+    """Return the numbers (n,), or the rows of numbers (n, m), with None for NaN: JSON has no NaN."""
+    if values is None:
+        return None
+    if np.ndim(values) > 1:
+        return tuple(_list(row) for row in values)
     numbers = np.asarray(values, dtype=float).tolist()
     return tuple(None if number != number else number for number in numbers)
-
-
-def _list_rows(values: np.ndarray) -> tuple[tuple[float | None, ...], ...]:
-    """Return the rows of numbers (n, m), with None for NaN."""
-    return tuple(_list_numbers(row) for row in np.asarray(values, dtype=float))

@@ -16,7 +16,6 @@ G rollouts of one group.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -86,7 +85,10 @@ class AttributeControl:
 
 @dataclass(frozen=True, eq=False)
 class FusedGroup:
-    """One group: everything between its scores and its rewards. G rollouts, K criteria, D attributes."""
+    """One group: everything between its scores and its rewards.
+
+    G rollouts, the K criteria of the group's rubric that rank them, D attributes.
+    """
 
     label: Hashable
     criteria: tuple[str, ...]
@@ -296,57 +298,42 @@ class Fused(Framed):
                 got=brief(self.batch),
                 remedy="",
             )
-        if self.fit is None:  # values of RLVR² are checked where they are fitted
-            self._check_values()
-        weights = self.weights_NK
-        batch = self.batch
-        if weights is not None and np.shape(weights) not in ((1, batch.K), (batch.N, batch.K)):
-            allowed = f"of the shape (1, {batch.K}) or ({batch.N}, {batch.K})"
-            raise InvalidInput(
-                f"rule {self.rule!r}",
-                "weights_NK",
-                allowed=allowed,
-                got=_describe(weights, -1),
-                remedy="",
-            )
-
-    def _check_values(self) -> None:
-        """Check that there is a finite number for each rollout; NaN is replaced for a rollout without scores."""
         owner = f"rule {self.rule!r}"
-        M = len(self.batch.scores_MK)
-        value_M = self.value_M
-        is_plain = (
-            type(value_M) is np.ndarray and value_M.dtype.char == "d" and value_M.shape == (M,)
-        )
-        # One dot product checks all values at once: it is NaN or infinite if any of them is.
-        if is_plain and math.isfinite(value_M.dot(value_M)):
-            return
+        batch = self.batch
+        M = len(batch.scores_MK)
         try:
-            value_M = np.asarray(value_M, dtype=np.float64)
+            value_M = np.asarray(self.value_M, dtype=np.float64)
         except (TypeError, ValueError):
             value_M = np.zeros(0)
         if value_M.shape != (M,):
-            allowed = f"a number for each of the {counted(M, 'rollout')}"
             raise InvalidInput(
                 owner,
                 "the value",
-                allowed=allowed,
+                allowed=f"a number for each of the {counted(M, 'rollout')}",
                 got=_describe(self.value_M, M),
                 remedy="See `rubrank help extending`.",
             )
-        # NaN is right for a rollout without scores.
-        is_unscored_M = np.isnan(value_M) & self.batch.missing_MK.all(1)
-        wrong = np.flatnonzero(~np.isfinite(value_M) & ~is_unscored_M)
-        if len(wrong):
-            got = f"{value_M[wrong[0]]} for rollout {wrong[0]}"
+        if not np.isfinite(value_M).all():
+            # NaN is right for a rollout without scores.
+            is_unscored_M = np.isnan(value_M) & batch.missing_MK.all(1)
+            wrong = np.flatnonzero(~np.isfinite(value_M) & ~is_unscored_M)
+            if len(wrong):
+                raise InvalidInput(
+                    owner,
+                    "the value",
+                    allowed="a finite number for each rollout that has scores",
+                    got=f"{value_M[wrong[0]]} for rollout {wrong[0]}",
+                )
+            value_M = fill_unknown(value_M, batch, 0.5)
+        object.__setattr__(self, "value_M", value_M)
+        weights = self.weights_NK
+        if weights is not None and np.shape(weights) not in ((1, batch.K), (batch.N, batch.K)):
             raise InvalidInput(
                 owner,
-                "the value",
-                allowed="a finite number for each rollout that has scores",
-                got=got,
-                remedy="",
+                "weights_NK",
+                allowed=f"of the shape (1, {batch.K}) or ({batch.N}, {batch.K})",
+                got=_describe(weights, -1),
             )
-        object.__setattr__(self, "value_M", fill_unknown(value_M, self.batch, 0.5))
 
     def __repr__(self) -> str:
         groups_without_signal = int(np.count_nonzero(self.no_signal))
@@ -421,37 +408,32 @@ class Fused(Framed):
     @property
     def gamma(self) -> np.ndarray | None:
         """γ̂ (groups, K, D), or (K, D) for a single group; None without attributes."""
-        if self.control is None:
-            return None
-        return self.batch.restore_group_shape(self.control.gamma_NKD)
+        return self._read_control("gamma_NKD")
 
     @property
     def se(self) -> np.ndarray | None:
         """The standard error of γ̂; the shape of gamma."""
-        if self.control is None:
-            return None
-        return self.batch.restore_group_shape(self.control.se_NKD)
+        return self._read_control("se_NKD")
 
     @property
     def shrunk(self) -> np.ndarray | None:
         """γ̃: the part of γ̂ that chance does not explain; the shape of gamma."""
-        if self.control is None:
-            return None
-        return self.batch.restore_group_shape(self.control.shrunk_NKD)
+        return self._read_control("shrunk_NKD")
 
     @property
     def n(self) -> np.ndarray | None:
         """Groups behind each criterion's estimate, (groups, K) or (K,)."""
-        if self.control is None:
-            return None
-        return self.batch.restore_group_shape(self.control.n_NK)
+        return self._read_control("n_NK")
 
     @property
     def taken(self) -> np.ndarray | None:
         """δ: the coefficients that were taken out; the shape of gamma."""
+        return self._read_control("taken_NKD")
+
+    def _read_control(self, name: str) -> np.ndarray | None:
         if self.control is None:
             return None
-        return self.batch.restore_group_shape(self.control.taken_NKD)
+        return self.batch.restore_group_shape(getattr(self.control, name))
 
     @property
     def criteria(self) -> tuple[str, ...]:
@@ -535,22 +517,18 @@ class Fused(Framed):
         rollout: its row number, or (group, rollout) if the scores were given as (groups, rollouts, …).
         """
         batch = self.batch
-        # The caller's shape: (rows,) or (groups, rollouts).
-        shape = batch.shape or (len(batch.scores_MK),)
+        shape = batch.shape or (
+            len(batch.scores_MK),
+        )  # the caller's: (rows,) or (groups, rollouts)
         position = rollout if isinstance(rollout, tuple) else (rollout,)
-        has_right_form = isinstance(rollout, tuple) == (len(shape) == 2)
-        is_valid = has_right_form and len(position) == len(shape)
-        if is_valid:
-            for i, size in zip(position, shape, strict=True):
-                is_valid = is_valid and isinstance(i, int | np.integer) and 0 <= i < size
-        if not is_valid:
+        try:
+            row = int(np.ravel_multi_index(position, shape))
+        except (TypeError, ValueError):
             allowed = f"a row from 0 to {shape[0] - 1}"
             if len(shape) == 2:
-                allowed = (
-                    f"a pair (group, rollout) from (0, 0) to {tuple(size - 1 for size in shape)}"
-                )
-            raise InvalidInput("explain", "rollout", allowed=allowed, got=repr(rollout), remedy="")
-        row = int(np.ravel_multi_index(position, shape))
+                last = tuple(size - 1 for size in shape)
+                allowed = f"a pair (group, rollout) from (0, 0) to {last}"
+            raise InvalidInput("explain", "rollout", allowed=allowed, got=repr(rollout)) from None
         if batch.order is not None:  # the batch holds the caller's rows sorted by group
             row = int(np.flatnonzero(batch.order == row)[0])
         g = int(np.searchsorted(batch.starts, row, side="right")) - 1
@@ -564,51 +542,62 @@ class Fused(Framed):
         """Return everything about one group, given by its number."""
         batch = self.batch
         rows = self.rows_of(g)
-        size = rows.stop - rows.start
-        higher_is_better = np.ones(batch.K, bool)
-        if batch.lower_NK is not None:
-            higher_is_better = ~_select_group(batch.lower_NK, g)
+        columns = self.columns_of(g)
+        scale: np.ndarray | float = 1.0
         # NaN under a rule without utilities.
-        utilities = np.full((size, batch.K), np.nan)
+        utilities = np.full((rows.stop - rows.start, len(columns)), np.nan)
         values = utilities
-        fused = np.full(size, np.nan)
-        details: dict[str, Any] = {}
+        fused = np.full(len(utilities), np.nan)
         if self.fit is not None:
-            utilities = self.fit.utilities_MK[rows]
-            values = self.fit.values_MK[rows]
+            utilities = self.fit.utilities_MK[rows][:, columns]
+            values = self.fit.values_MK[rows][:, columns]
             fused = self.fit.fused_M[rows]
-            details["scale"] = 1.0 if self.fit.scale_NK is None else self.fit.scale_NK[g]
+            if self.fit.scale_NK is not None:
+                scale = self.fit.scale_NK[g, columns]
+        optional: dict[str, Any] = {}
         if "ranked_scores" in self.details:
-            details["ranked_scores"] = self.details["ranked_scores"][rows]
+            optional["ranked_scores"] = self.details["ranked_scores"][rows][:, columns]
+        if batch.attributes_MD is not None:
+            optional["attributes"] = batch.attributes_MD[rows]
         if self.control is not None:
-            details["mean_contrasts"] = self.control.contrasts_MD[rows]
-            details["pool"] = self.control.pool
-            details["gamma"] = self.control.gamma_NKD[g]
-            details["se"] = self.control.se_NKD[g]
-            details["shrunk"] = self.control.shrunk_NKD[g]
-            details["n"] = self.control.n_NK[g]
-            details["taken"] = self.control.taken_NKD[g]
+            optional["mean_contrasts"] = self.control.contrasts_MD[rows]
+            optional["pool"] = self.control.pool
+            optional["n"] = self.control.n_NK[g, columns]
+            for name in ("gamma", "se", "shrunk", "taken"):
+                optional[name] = getattr(self.control, f"{name}_NKD")[g, columns]
+        higher_is_better = np.ones(len(columns), bool)
+        if batch.lower_NK is not None:
+            higher_is_better = ~_select_group(batch.lower_NK, g)[columns]
+        compared = self._outcomes_of_group.get(g, {})
+        soft = self._soft_outcomes_of_group.get(g, {})
         return FusedGroup(
             label=self.labels[g],
-            criteria=batch.names,
-            weights=_select_group(self.used_weights_NK, g),
-            margins=_select_group(batch.margins_NK, g),
-            scores=batch.scores_MK[rows],
+            criteria=tuple(batch.names[k] for k in columns),
+            weights=_select_group(self.used_weights_NK, g)[columns],
+            margins=_select_group(batch.margins_NK, g)[columns],
+            scores=batch.scores_MK[rows][:, columns],
             higher_is_better=higher_is_better,
             utilities=utilities,
             values=values,
             fused=fused,
+            scale=scale,
             ranking=self.ranking_M[rows],
             reward=self.reward_M[rows],
             no_signal=bool(self.no_signal[g]),
             attribute_names=self.attribute_names,
-            attributes=None if batch.attributes_MD is None else batch.attributes_MD[rows],
             gate=self.gate,
             gated=None if self.gated is None else self.gated.select_rows(rows),
-            compared=self._outcomes_of_group.get(g, {}),
-            soft=self._soft_outcomes_of_group.get(g, {}),
-            **details,
+            compared={columns.index(k): outcome for k, outcome in compared.items()},
+            soft={columns.index(k): outcome for k, outcome in soft.items()},
+            **optional,
         )
+
+    def columns_of(self, g: int) -> list[int]:
+        """Return the columns of the criteria that rank a group; the others are criteria of other groups' rubrics."""
+        if self.batch.group_rubrics is None:
+            return list(range(self.batch.K))
+        rubric = {criterion.name for criterion in self.batch.group_rubrics[g]}
+        return [k for k, name in enumerate(self.batch.names) if name in rubric]
 
     @cached_property
     def _outcomes_of_group(self) -> dict[int, dict[int, np.ndarray]]:

@@ -28,17 +28,15 @@ finding is logged again only after 100 steps.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from rubrank.fusion.result import Fused
-from rubrank.records.record import GroupRecord, to_array
-from rubrank.scores.criterion import CriterionData
+from rubrank.records.record import GroupRecord, records_of, to_fused_group
 from rubrank.scores.outcomes import outcomes
-from rubrank.verifiers.distribution import Distribution
 
 _MOST_FUSED_GROUPS = 300  # examined of fused batches
 LEAST_GROUPS = 8
@@ -105,8 +103,9 @@ def find_findings(
         if isinstance(result, GroupRecord):
             counts.add(result)
             continue
-        for g in range(min(len(result), _MOST_FUSED_GROUPS - counts.groups)):
-            counts.add_figures(_read_fused_group(result, g))
+        groups = range(min(len(result), _MOST_FUSED_GROUPS - counts.groups))
+        for record in records_of(result, only=groups):
+            counts.add(record)
     return counts.list_findings()[:most]
 
 
@@ -148,22 +147,24 @@ class FindingCounts:
 
     def add(self, record: GroupRecord) -> None:
         """Add the counts of a recorded group."""
-        self.add_figures(_read_record(record))
-
-    def add_figures(self, group: GroupFigures) -> None:
-        """Add the counts of a group."""
         # Letters: G rollouts, K criteria, P pairs of rollouts.
-        size = len(group.scores)
-        K = len(group.names)
+        group = to_fused_group(record)
+        size, K = group.scores.shape
         self.groups += 1
         self.rollouts += size
-        oriented_GK = np.where(group.higher, group.scores, -group.scores)
-        is_best_GK = oriented_GK == group.best
+        oriented_GK = np.where(group.higher_is_better, group.scores, -group.scores)
+        best_K = []
+        for criterion in record.ranked:
+            is_higher = criterion.direction == "higher"
+            best_K.append(criterion.domain.high if is_higher else -criterion.domain.low)
+        is_best_GK = oriented_GK == np.array(best_K)
         if group.no_signal:
             self.without_signal += 1
             if K and is_best_GK.all():
-                self.solved.append(group.label)
-        self.stopped.update(group.stopped)
+                self.solved.append(_name_group(record))
+        if record.gate is not None:
+            for gates in record.gate.stopped_by:
+                self.stopped.update(gates)
 
         outcomes_GGK = outcomes(oriented_GK, group.margins)
         missing_K = np.isnan(group.scores).sum(0)
@@ -178,16 +179,22 @@ class FindingCounts:
         # is 1 for the same way and −1 for opposite ways, so its sum is same − (both − same).
         both_KK = decides_PK.T @ decides_PK
         same_KK = (both_KK + signs_PK.T @ signs_PK) / 2
-        self._pairs[group.names] = self._pairs.get(group.names, 0.0) + np.stack([both_KK, same_KK])
+        pairs = np.stack([both_KK, same_KK])
+        self._pairs[group.criteria] = self._pairs.get(group.criteria, 0.0) + pairs
 
         # For each criterion: which rollout of a pair wins by the weighted votes of all other criteria.
         signs_of_others_PK = np.sign((signs_PK * group.weights) @ (1.0 - np.eye(K)))
         rest_tau_K = _measure_kendall_tau(signs_PK, signs_of_others_PK)
         length_tau_K = np.full(K, np.nan)
-        if group.lengths is not None:
-            longer_P = np.sign(group.lengths[first] - group.lengths[second])
+        if record.responses is not None:
+            lengths = np.array([len(text) for text in record.responses], dtype=float)
+            longer_P = np.sign(lengths[first] - lengths[second])
             length_tau_K = _measure_kendall_tau(signs_PK, longer_P[:, None])
-        for k, name in enumerate(group.names):
+        # The influence of attributes that control left.
+        gammas_KD = np.zeros((K, 0))
+        if group.shrunk is not None and group.taken is not None:
+            gammas_KD = np.nan_to_num(group.shrunk) - np.nan_to_num(group.taken)
+        for k, name in enumerate(group.criteria):
             if missing_K[k] == size:
                 continue  # a criterion of another query
             counts = self.criteria[name]
@@ -197,16 +204,16 @@ class FindingCounts:
             counts.missing += int(missing_K[k])
             counts.at_best += int(is_best_GK[:, k].sum())
             counts.weight += float(group.weights[k] / max(group.weights.sum(), 1e-12))
-            counts.effective += float(group.effective[k])
-            counts.is_judged = counts.is_judged or group.judged[k]
+            if record.effective_weights is not None:
+                counts.effective += record.effective_weights[k]
+            counts.is_judged = counts.is_judged or record.ranked[k].verifier is None
             if not np.isnan(length_tau_K[k]):
                 counts.length_taus.append(float(length_tau_K[k]))
             if not np.isnan(rest_tau_K[k]):
                 counts.rest_taus.append(float(rest_tau_K[k]))
-            if group.gammas is not None:
-                for attribute, gamma in zip(group.attribute_names, group.gammas[k], strict=True):
-                    counts.gammas[attribute].append(float(gamma))
-            for distribution in group.probabilities.get(name, ()):
+            for attribute, gamma in zip(group.attribute_names, gammas_KD[k], strict=False):
+                counts.gammas[attribute].append(float(gamma))
+            for distribution in record.probabilities.get(name, ()):
                 if distribution:
                     counts.certainties.append(max(probability for _, probability in distribution))
 
@@ -421,137 +428,13 @@ class RunFindings:
         return new
 
 
-# ---- one group -----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class GroupFigures:
-    """The figures of one group that the findings need: G rollouts, and the K criteria by which they are ranked."""
-
-    label: str
-    names: tuple[str, ...]
-    judged: tuple[bool, ...]
-    scores: np.ndarray
-    """(G, K), as given."""
-    higher: np.ndarray
-    """(K,): is higher better?"""
-    best: np.ndarray
-    """(K,): the best possible score, with its sign reversed if lower is better."""
-    margins: np.ndarray
-    weights: np.ndarray
-    effective: np.ndarray
-    """(K,): effective weights; 0 where they are unknown."""
-    no_signal: bool
-    compared: Mapping[int, np.ndarray]
-    """Column → (G, G) outcomes, for criteria on which responses were compared instead of scored."""
-    stopped: Counter[str]
-    """Hard gate → how many rollouts it stopped."""
-    probabilities: Mapping[str, Sequence[Distribution]]
-    attribute_names: tuple[str, ...]
-    gammas: np.ndarray | None = None
-    """(K, D): the influence of attributes that control did not take out."""
-    lengths: np.ndarray | None = None
-    """(G,): of the responses, in characters."""
-
-
-def _read_fused_group(fused: Fused, g: int) -> GroupFigures:
-    """Read the figures of group g of a fused batch."""
-    batch = fused.batch
-    group = fused.group(g)
-    rubric = batch.criteria if batch.group_rubrics is None else batch.group_rubrics[g]
-    criterion_of = {criterion.name: criterion for criterion in rubric}
-    # Other columns are criteria of other queries.
-    columns = [k for k, name in enumerate(batch.names) if name in criterion_of]
-    criteria = [criterion_of[batch.names[k]] for k in columns]
-    stopped: Counter[str] = Counter()
-    if group.gate is not None and group.gated is not None:
-        counts = group.gated.stopped_by.sum(0)
-        for name, count in zip(group.gate.global_quality, counts, strict=True):
-            stopped[str(name)] = int(count)
-    gammas = None
-    if group.shrunk is not None:
-        gammas = group.shrunk[columns]
-        if group.taken is not None:
-            gammas = gammas - np.nan_to_num(group.taken[columns])
-        gammas = np.nan_to_num(gammas)
-    return GroupFigures(
-        **_describe_criteria(criteria),
-        label=str(group.label),
-        scores=group.scores[:, columns],
-        margins=group.margins[columns],
-        weights=group.weights[columns],
-        effective=np.nan_to_num(group.effective_weights[columns]),
-        no_signal=group.no_signal,
-        compared={columns.index(k): outcome for k, outcome in group.compared.items()},
-        stopped=stopped,
-        probabilities={
-            batch.names[k]: batch.probabilities[g, k]
-            for k in columns
-            if (g, k) in batch.probabilities
-        },
-        attribute_names=group.attribute_names,
-        gammas=gammas,
-    )
-
-
-def _read_record(record: GroupRecord) -> GroupFigures:
-    """Read the figures of a recorded group."""
-    criteria = record.ranked
-    size = record.size
-    label = record.group
-    if record.step is not None and record.prompt:
-        # Ids of training groups mean nothing to a user: show the beginning of the prompt.
-        text = " ".join(str(record.prompt[-1].get("content", "")).split())
-        label = f"“{text[:40]}…”" if len(text) > 40 else f"“{text}”"
-    names = [criterion.name for criterion in criteria]
-    stopped: Counter[str] = Counter()
-    if record.gate is not None:
-        for gates in record.gate.stopped_by:
-            stopped.update(gates)
-    gammas = None
-    if record.shrunk is not None:
-        shape = (len(criteria), len(record.attribute_names))
-        gammas = to_array(record.shrunk, shape)
-        if record.taken is not None:
-            gammas = gammas - np.nan_to_num(to_array(record.taken, shape))
-        gammas = np.nan_to_num(gammas)
-    lengths = None
-    if record.responses is not None:
-        lengths = np.array([len(text) for text in record.responses], dtype=float)
-    effective = record.effective_weights or np.zeros(len(criteria))
-    return GroupFigures(
-        **_describe_criteria(criteria),
-        label=label,
-        scores=to_array(record.scores, (size, len(record.criteria)))[:, : len(criteria)],
-        margins=np.array([criterion.margin for criterion in criteria], dtype=float),
-        weights=np.asarray(record.weights, dtype=float),
-        effective=np.nan_to_num(np.asarray(effective, dtype=float)),
-        no_signal=record.no_signal,
-        compared={
-            names.index(name): to_array(table, (size, size))
-            for name, table in record.outcomes.items()
-            if name in names
-        },
-        stopped=stopped,
-        probabilities=record.probabilities,
-        attribute_names=record.attribute_names,
-        gammas=gammas,
-        lengths=lengths,
-    )
-
-
-def _describe_criteria(criteria: Sequence[CriterionData]) -> dict[str, Any]:
-    """Return the fields of `GroupFigures` that come from the criteria alone."""
-    is_higher = [criterion.direction == "higher" for criterion in criteria]
-    best = []
-    for criterion, higher in zip(criteria, is_higher, strict=True):
-        best.append(criterion.domain.high if higher else -criterion.domain.low)
-    return {
-        "names": tuple(criterion.name for criterion in criteria),
-        "judged": tuple(criterion.verifier is None for criterion in criteria),
-        "higher": np.array(is_higher, dtype=bool),
-        "best": np.array(best),
-    }
+def _name_group(record: GroupRecord) -> str:
+    """Return the name of a group for the user."""
+    if record.step is None or not record.prompt:
+        return record.group
+    # Ids of training groups mean nothing to a user: show the beginning of the prompt.
+    text = " ".join(str(record.prompt[-1].get("content", "")).split())
+    return f"“{text[:40]}…”" if len(text) > 40 else f"“{text}”"
 
 
 def _measure_kendall_tau(first_signs_PK: np.ndarray, second_signs_PK: np.ndarray) -> np.ndarray:

@@ -5,6 +5,7 @@
     write_records("records.jsonl", records_of(table.fuse(), table, groups=groups, step=12))
     for record in read_records("records.jsonl"):
         record.reward, record.criteria[0].name, record.flags
+        explain(record, 3), to_fused_group(record).outcomes
 
 A record holds everything between the scores of a group and its rewards (docs/method.md), as plain data: lists, numbers
 and names. None means absent. Texts are optional: without them a report shows the numbers and the reasons.
@@ -22,7 +23,8 @@ import numpy as np
 
 from rubrank._plain import Immutable
 from rubrank.errors import InvalidInput, only_our_errors
-from rubrank.fusion.result import Fused
+from rubrank.fusion.gate import Gate, GateResult
+from rubrank.fusion.result import Fused, FusedGroup
 from rubrank.fusion.rule import Rule, apply_rule
 from rubrank.fusion.rules import find_rule
 from rubrank.rollouts.rollout import Group, Message, Rollout
@@ -50,7 +52,7 @@ class GateRecord(Immutable):
     """Names of the hard criteria that stopped it."""
     missing: tuple[int, ...]
     """The number of gate criteria without a score."""
-    lifted: tuple[float, ...] | None = None
+    lifted: tuple[float, ...]
     """The rewards that the factor was applied to: those of rollouts that passed are stretched and lifted above 0."""
 
 
@@ -313,3 +315,93 @@ def _describe_turns(rollout: Rollout) -> tuple[dict[str, Any], ...]:
 def to_array(table: Table, shape: tuple[int, int]) -> np.ndarray:
     """Return a table of a record as an array; None becomes NaN."""
     return np.array(table, dtype=float).reshape(shape)  # NumPy reads None as NaN
+
+
+# ------------------------------------------------------------------------------------------- back to a fused group
+
+
+@only_our_errors
+def explain(record: GroupRecord, rollout: int) -> str:
+    """Explain in words why this rollout (counted from 0) got its reward."""
+    return to_fused_group(record).explain(rollout)
+
+
+def to_fused_group(record: GroupRecord) -> FusedGroup:
+    """Return the fused group of a record, which answers the same questions as the result of a rule.
+
+    What the record does not hold is NaN or None. A record of a rule without utilities works too: its utilities are NaN,
+    and its explanation says who beats whom and what the gate did, without contributions.
+    """
+    G = record.size
+    K = len(record.weights)
+    D = len(record.attribute_names)
+    scores = to_array(record.scores, (G, len(record.criteria)))
+    shapes = {
+        "ranked_scores": (G, K),
+        "attributes": (G, D),
+        "mean_contrasts": (G, D),
+        "gamma": (K, D),
+        "se": (K, D),
+        "shrunk": (K, D),
+        "taken": (K, D),
+    }
+    arrays: dict[str, Any] = {}
+    for name, shape in shapes.items():
+        table = getattr(record, name)
+        arrays[name] = None if table is None else to_array(table, shape)
+    for name in ("utilities", "values"):
+        table = getattr(record, name)
+        arrays[name] = np.full((G, K), np.nan) if table is None else to_array(table, (G, K))
+    gate = None
+    gated = None
+    if record.gate is not None:
+        gate, gated = _restore_gate(record, record.gate)
+    return FusedGroup(
+        label=record.group,
+        criteria=tuple(criterion.name for criterion in record.ranked),
+        weights=np.array(record.weights, dtype=float),
+        margins=np.array([criterion.margin for criterion in record.ranked], dtype=float),
+        scores=scores[:, :K],
+        higher_is_better=np.array([c.direction == "higher" for c in record.ranked], dtype=bool),
+        fused=np.full(G, np.nan) if record.fused is None else np.array(record.fused),
+        ranking=np.array(record.ranking, dtype=float),
+        reward=np.array(record.reward, dtype=float),
+        no_signal=record.no_signal,
+        scale=1.0 if record.scale is None else np.array(record.scale),
+        n=None if record.n is None else np.array(record.n, dtype=float),
+        gate=gate,
+        gated=gated,
+        attribute_names=record.attribute_names,
+        pool=record.pool,
+        compared=_read_outcomes(record, record.outcomes),
+        soft=_read_outcomes(record, record.soft_outcomes),
+        watched={c.name: scores[:, k] for k, c in enumerate(record.criteria) if c.layer == "watch"},
+        **arrays,
+    )
+
+
+def _read_outcomes(record: GroupRecord, tables: Mapping[str, Table]) -> dict[int, np.ndarray]:
+    """Return column → (G, G) outcomes of comparisons, for the criteria that rank the rollouts."""
+    shape = (record.size, record.size)
+    read = {}
+    for k, criterion in enumerate(record.ranked):
+        if criterion.name in tables:
+            read[k] = to_array(tables[criterion.name], shape)
+    return read
+
+
+def _restore_gate(record: GroupRecord, gate: GateRecord) -> tuple[Gate, GateResult]:
+    """Return the gate of a record, and what it did to each rollout."""
+    hard_names = [c.name for c in record.criteria if c.layer == "global_quality"]
+    soft_names = [c.name for c in record.criteria if c.layer == "low_quality"]
+    is_stopped = [[name in stopped_by for name in hard_names] for stopped_by in gate.stopped_by]
+    result = GateResult(
+        reward=np.array(record.reward, dtype=float),
+        passed=np.array(gate.passed, dtype=bool),
+        factor=np.array(gate.factor, dtype=float),
+        low_quality=np.array(gate.low_quality, dtype=float),
+        stopped_by=np.array(is_stopped, dtype=bool).reshape(record.size, len(hard_names)),
+        missing=np.array(gate.missing, dtype=int),
+        lifted=np.array(gate.lifted, dtype=float),
+    )
+    return Gate(global_quality=tuple(hard_names), low_quality=tuple(soft_names)), result

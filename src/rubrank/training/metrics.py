@@ -130,8 +130,9 @@ def effective_weights(results: Sequence[Fused], shared: Collection[str]) -> dict
             weights = normalise_weights(batch, result.used_weights_NK)
             shares_NK = np.broadcast_to(weights, shape)
         else:
-            group_weights = [group.effective_weights for group in result]
-            shares_NK = np.array(group_weights).reshape(shape)
+            shares_NK = np.zeros(shape)
+            for g, group in enumerate(result):
+                shares_NK[g, result.columns_of(g)] = group.effective_weights
         scored_NK = batch.scored_NK
         sums = np.where(scored_NK, shares_NK, 0.0).sum(0).tolist()
         counts = scored_NK.sum(0).tolist()

@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from rubrank.records.record import GroupRecord
-from rubrank.records.unfold import to_fused_group
+from rubrank.records.record import GroupRecord, to_fused_group
 from rubrank.viewer.states import count_stopped, find_states
 
 _NOT_TEXT = ("role", "name")  # keys of messages and calls that are never cut
