@@ -15,10 +15,7 @@ from hypothesis import strategies as st
 import rubrank
 from rubrank.fusion.control.attributes import (
     ATTRIBUTES,
-    MEASURED_COLUMNS,
-    measure_and_locate,
     measure_rollouts,
-    set_part_positions,
 )
 from rubrank.grading.plan import GradeOptions, Task, plan_rubric
 from rubrank.grading.workers import CHUNK_CHARACTERS, CHUNK_ROLLOUTS, Chunk, make_chunks
@@ -97,26 +94,6 @@ def test_what_a_rollout_keeps_to_save_work_stays_here():
     assert len(packed) == before
     assert found == rollout
     assert (found.thoughts, found.answer) == (rollout.thoughts, rollout.answer)
-
-
-@given(st.lists(st.sampled_from(["<think>", "</think>", "<reasoning>", "</reasoning>", "so", " ", "\n", "月"])))
-def test_where_the_parts_stand(pieces):
-    there, here = Rollout(response="".join(pieces)), Rollout(response="".join(pieces))
-    set_part_positions([here], measure_and_locate([there])[:, MEASURED_COLUMNS:])
-    kept = "_reasoning_and_answer" in here.__dict__
-    assert (here.thoughts, here.answer) == (there.thoughts, there.answer)
-    assert kept or len({there.thoughts, there.answer} - {""}) > 0
-
-
-def test_parts_that_stand_in_the_response_need_not_be_looked_for():
-    known = [("so", "It is."), ("", "It is."), ("", "")]
-    said = ["<think>so</think>\n\nIt is.", "It is.", ""]
-    rollouts = [Rollout(response=text) for text in said]
-    set_part_positions(rollouts, measure_and_locate([Rollout(response=text) for text in said])[:, MEASURED_COLUMNS:])
-    assert [rollout.__dict__["_reasoning_and_answer"] for rollout in rollouts] == known
-    own = Rollout(response="so. It is.", reasoning="so")
-    set_part_positions([own], measure_and_locate([own])[:, MEASURED_COLUMNS:])
-    assert (own.thoughts, own.answer) == ("so", "so. It is.")
 
 
 def scored(workers: int | None, folder: Path) -> tuple[object, ...]:

@@ -51,7 +51,7 @@ def test_figures_of_a_step_by_hand():
     assert figures.judged == pytest.approx((1.0 + 0.0 + 0.5) / 3)
     assert figures.checked == pytest.approx((0.0 + 1.0 + 1.0 + 1.0 + 1.0 + 1.0) / 6)  # with what is only watched
     assert figures.correctness == pytest.approx(3 / 4)
-    assert math.isnan(figures.presence)
+    assert figures.presence is None
     assert figures.means["Tests"] == (0.75, 0.5)  # tied in one of two groups
     assert figures.words == pytest.approx(0.5)
     assert set(figures.checked_criteria) == {"Tests", "SecondJudge"}

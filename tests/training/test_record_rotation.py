@@ -75,34 +75,24 @@ def test_a_name_that_is_no_file_and_no_rotated_one(tmp_path):
 
 @pytest.mark.parametrize("suffix", KINDS)
 @pytest.mark.parametrize("rotate", [0, 2])
-@pytest.mark.parametrize("known", [True, False])
-def test_a_resumed_run_cuts_in_place(tmp_path, suffix, rotate, known):
+def test_a_resumed_run_cuts_in_place(tmp_path, suffix, rotate):
     whole, path = Recording(tmp_path / "whole" / f"r{suffix}", rotate=rotate), tmp_path / "part" / f"r{suffix}"
     train(whole, range(6))
     to = Recording(path, rotate=rotate, background=True)
     first = train(to, range(3))
     first.score(groups(3), 3, train=False)  # evaluated before the checkpoint
-    place = first.find_records_end()
+    first.finish_records()
     inodes = {file.name: file.stat().st_ino for file in find_record_files(path)}
     first.score(groups(3), 3)
     train(to, range(4, 6), first)
     resumed = RewardEngine(RUBRIC, records=to)
-    assert resumed.rewind(3, place if known else None) == 2 + 2 * 4
+    assert resumed.rewind(3) == 2 + 2 * 4
     assert {file.name: file.stat().st_ino for file in find_record_files(path)} == inodes
     resumed.score(groups(3), 3)
     train(to, range(4, 6), resumed)
     made = list(read_records(path))
     assert sorted(made, key=str) == sorted(read_records(whole.path), key=str)
     assert resumed.rewind(6) == 0
-
-
-def test_a_place_that_is_not_there_any_more_is_looked_for(tmp_path):
-    path = tmp_path / "r.jsonl"
-    engine = train(Recording(path), range(3))
-    assert engine.rewind(2, {"file": "r.jsonl", "bytes": 10**9}) == 4 - 2
-    assert engine.rewind(2, {"file": "other.jsonl", "bytes": 5}) == 0
-    assert engine.rewind(0, {"file": None, "bytes": 0}) == 10
-    assert path.read_bytes() == b""
 
 
 RUN = """
@@ -212,24 +202,6 @@ def test_limits_that_are_refused(wrong):
         Recording(Path("r.jsonl"), **wrong)
 
 
-def test_the_place_of_records_after_a_rewind_is_where_they_end(tmp_path):
-    """The file that was written last may be gone; nothing may be taken for the beginning, and be cut away."""
-    engine = train(Recording(tmp_path / "records.jsonl", rotate=1), range(4))
-    engine.rewind(2)
-    place = engine.find_records_end()
-    assert place is not None
-    assert place["file"] == "records.000002.jsonl"  # the evaluation before step 2
-    kept = len(list(read_records(tmp_path / "records.jsonl")))
-    assert engine.rewind(2, place) == 0
-    engine.rewind(1)
-    (tmp_path / "records.000001.jsonl").unlink(missing_ok=True)
-    place = engine.find_records_end()
-    assert place is not None
-    assert place["file"] == "records.000000.jsonl"
-    assert RewardEngine(RUBRIC, records=Recording(tmp_path / "records.jsonl", rotate=1)).rewind(1, place) == 0
-    assert 0 < len(list(read_records(tmp_path / "records.jsonl"))) < kept
-
-
 @pytest.mark.parametrize("suffix", KINDS)
 def test_a_run_that_begins_anew_drops_half_a_record(tmp_path, suffix):
     path = tmp_path / f"records{suffix}"
@@ -265,18 +237,6 @@ def test_scores_are_read_by_the_name_without_the_number(tmp_path):
     assert find_files(tmp_path / "records.jsonl") == [tmp_path / "records.jsonl"]
     with pytest.raises(InvalidInput, match="no such file"):
         find_files(tmp_path / "other.jsonl")
-
-
-def test_a_branch_does_not_cut_its_records_at_the_place_of_the_run_that_it_left(tmp_path):
-    """Its first checkpoint is that of the other run, whose records had another size."""
-    left = train(Recording(tmp_path / "left" / "records.jsonl"), range(2))
-    place = left.find_records_end()
-    assert place is not None
-    branch = train(Recording(tmp_path / "branch" / "records.jsonl"), range(2, 6))
-    assert (tmp_path / "branch" / "records.jsonl").stat().st_size > place["bytes"]
-    branch.rewind(2, place)
-    evaluations = [record.step for record in read_records(tmp_path / "branch" / "records.jsonl")]
-    assert evaluations == [2, 2]  # an evaluation at the step of the checkpoint stays
 
 
 def test_a_run_that_is_begun_anew_has_no_evaluation_twice(tmp_path):

@@ -250,7 +250,6 @@ def test_whoever_catches_the_error_and_goes_on_leaves_no_hole(tmp_path, monkeypa
     for goes_on in (
         lambda: engine.score(groups(2), 2),
         lambda: engine.score(groups(1), 1, train=False),
-        engine.find_records_end,
         engine.finish_records,
     ):
         with pytest.raises(InvalidInput, match="then resume"):

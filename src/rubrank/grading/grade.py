@@ -24,9 +24,8 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal
 
@@ -45,7 +44,7 @@ from rubrank.grading.plan import (
     plan_groups,
 )
 from rubrank.grading.progress import Progress, open_progress
-from rubrank.judges.judge import Judges, load_judges
+from rubrank.judges.judge import load_judges
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.rubrics.rubric import Criterion, Rubric
 from rubrank.scores.table import GroupScores, ScoreTable
@@ -109,67 +108,18 @@ def grade(
     """
     loaded_judges = None if judges is None else load_judges(judges)
     options = GradeOptions(compat, mode, workers, cache, timeout, loaded_judges, most_missing)
-    table, _ = _grade(rollouts, rubric, columns, options, progress, batch)
-    return table
+    return run_grading(rollouts, rubric, options, columns, progress, batch)
 
 
-@dataclass(frozen=True, eq=False)
-class MeasuredRows:
-    """What worker processes measured on the texts that they graded, such as their lengths."""
-
-    rollout_indices: np.ndarray
-    """Which rollouts were measured; rollouts are counted through all groups."""
-    rows: np.ndarray | None
-    """One row for each measured rollout; None if nothing was measured."""
-
-
-def grade_and_measure(
-    groups: Sequence[Group],
-    rubric: Any,
-    measure: str | None,
-    judges: Judges | None,
-    workers: int | None,
-    cache: str | Path | None,
-) -> tuple[ScoreTable, MeasuredRows]:
-    """Grade, and let the worker processes also measure the texts, which they have in memory anyway.
-
-    measure: "module:function" that other processes can import. It gets a list of rollouts and returns an array with a
-    row for each. Rollouts that were graded in this process are not measured.
-    """
-    options = GradeOptions(workers=workers, cache=cache, judges=judges)
-    table, run = _grade(groups, rubric, None, options, measure=measure)
-    return table, run.collect_measured()
-
-
-def grade_by_programs(
-    groups: Sequence[Group],
-    rubric: Any,
-    *,
-    workers: int | None = 0,
-    cache: str | Path | None = None,
-) -> ScoreTable:
-    """Return the scores that verifiers give. Scores that need a judge are missing, without an error.
-
-    For callers that call judges later (`judge_table`), or not at all.
-    """
-    options = GradeOptions(workers=workers, cache=cache, judged_later=True)
-    table, _ = _grade(groups, rubric, None, options)
-    return table
-
-
-def _grade(
+def run_grading(
     rollouts: Any,
     rubric: Any,
-    columns: dict[str, str] | None,
     options: GradeOptions,
+    columns: dict[str, str] | None = None,
     progress: Progress | bool = False,
     batch: Literal["wait", "submit"] | None = None,
-    measure: str | None = None,
-) -> tuple[ScoreTable, _GradeRun]:
-    """Run all five stages; `grade` explains the parameters, `grade_and_measure` explains `measure`.
-
-    Returns the table, and the run, which also holds what workers measured.
-    """
+) -> ScoreTable:
+    """Run all five stages; `grade` explains the parameters."""
     ask_judges: Callable[..., Any] | None = None
     if batch is not None:
         from rubrank.judges.batches import check_batch_mode, judge_in_batches
@@ -183,7 +133,7 @@ def _grade(
         cache = None
         if options.cache is not None:
             cache = stack.enter_context(VerdictCache(options.cache))
-        run = _GradeRun(groups, plans, options, cache, report, measure)
+        run = _GradeRun(groups, plans, options, cache, report)
         run.run_checks()
     table = run.make_table()
     # With a limit, failures count as missing scores, and too many of them raise an error below.
@@ -197,7 +147,7 @@ def _grade(
             table = judge_table(table, groups, criteria, options.judges, report, ask_judges)
     if options.most_missing is not None:
         count_missing(table).check(options.most_missing)
-    return table, run
+    return table
 
 
 def _log_failures(table: ScoreTable) -> None:
@@ -224,14 +174,12 @@ class _GradeRun:
         options: GradeOptions,
         cache: VerdictCache | None,
         progress: Progress | None,
-        measure: str | None,
     ) -> None:
         self._groups = groups
         self._plans = plans
         self._options = options
         self._cache = cache
         self._progress = progress
-        self._measure = measure
         # Of each group: (rollouts, criteria) scores and reasons. A cell that no check fills needs a judge.
         self._scores: list[np.ndarray] = []
         self._reasons: list[list[list[str]]] = []
@@ -242,7 +190,6 @@ class _GradeRun:
             self._reasons.append([[NEEDS_JUDGE] * len(plan.criteria) for _ in range(size)])
             self._verdict_count += size * (len(plan.checks) + len(plan.group_checks))
         self._verdicts_done = 0
-        self._measured: list[tuple[tuple[Task, ...], np.ndarray]] = []
         # Verdicts that are not in the cache yet, by key. They are written together, as a write takes milliseconds.
         self._unwritten: dict[bytes, PlainVerdict] = {}
         self._last_write = time.monotonic()
@@ -262,17 +209,6 @@ class _GradeRun:
                 )
             )
         return ScoreTable(tuple(groups))
-
-    def collect_measured(self) -> MeasuredRows:
-        """Return what the workers measured, in the order in which they finished."""
-        if not self._measured:
-            return MeasuredRows(np.array([], dtype=np.int64), None)
-        first_rollouts = [0, *accumulate(len(group.rollouts) for group in self._groups)]
-        indices = []
-        for tasks, _ in self._measured:
-            indices += [first_rollouts[task.group] + task.row for task in tasks]
-        rows = np.concatenate([rows for _, rows in self._measured])
-        return MeasuredRows(np.array(indices, dtype=np.int64), rows)
 
     # -------------------------------------------------------------------------------------------------------- checks
 
@@ -398,15 +334,11 @@ class _GradeRun:
         timeout = TIMEOUT if options.timeout == "auto" else options.timeout
         chunks = make_chunks(tasks, worker_count)
         modules = sorted({check.verifier.home for chunk in chunks for check in chunk.checks})
-        with WorkerPool(
-            worker_count, modules, options.compat, options.mode, timeout, self._measure
-        ) as pool:
+        with WorkerPool(worker_count, modules, options.compat, options.mode, timeout) as pool:
             for result in pool.run(chunks):
                 # A worker that takes long reports only the verdicts it has; the rest comes in another result.
                 for task, verdicts in zip(result.chunk.tasks, result.verdicts, strict=False):
                     self._record(task, result.chunk.checks[: len(verdicts)], verdicts)
-                if result.measured is not None:
-                    self._measured.append((result.chunk.tasks, result.measured))
                 self._record_finished_threads()
 
     # ------------------------------------------------------------------------------------------------------- results

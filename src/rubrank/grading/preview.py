@@ -27,9 +27,9 @@ import numpy as np
 
 from rubrank._plain import plain
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
-from rubrank.grading.grade import grade_by_programs
+from rubrank.grading.grade import run_grading
 from rubrank.grading.judge_table import find_cells_to_judge
-from rubrank.grading.plan import find_rubrics
+from rubrank.grading.plan import GradeOptions, find_rubrics
 from rubrank.judges import COMPARES
 from rubrank.judges.asker import AskerOf
 from rubrank.judges.client.batch_api import choose_batch_endpoint, compute_batch_price
@@ -320,7 +320,8 @@ def show_calls(
     if rollouts is None:
         cells = _find_cells_that_may_be_judged(shown_group, criteria, loaded_judges)
     else:
-        scored = grade_by_programs([shown_group], rubric).groups[0]
+        options = GradeOptions(workers=0, judged_later=True)
+        scored = run_grading([shown_group], rubric, options).groups[0]
         cells = find_cells_to_judge(scored, criteria, loaded_judges)
 
     is_compared = []  # for each criterion: does a judge compare the rollouts of the group?

@@ -40,7 +40,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Self
 
-import numpy as np
 from pebble import ProcessExpired, ProcessPool
 
 from rubrank.errors import InvalidInput
@@ -102,8 +101,6 @@ class ChunkResult:
     chunk: Chunk
     verdicts: list[list[PlainVerdict]]
     """A list for each rollout, in the order of the checks; incomplete if the chunk took long."""
-    measured: np.ndarray | None = None
-    """A row for each rollout, if something was to be measured and the chunk was finished."""
 
 
 def make_chunks(tasks: Sequence[Task], workers: int) -> list[Chunk]:
@@ -132,8 +129,7 @@ class WorkerPool:
     """The worker processes for one call of `grade`.
 
     number: of worker processes. modules: those that register the verifiers. timeout: seconds for one check; None: no
-    limit. measure: "module:function" that workers call with the rollouts they grade; it returns an array with a row for
-    each.
+    limit.
     """
 
     def __init__(
@@ -143,14 +139,12 @@ class WorkerPool:
         compat: Compat = "fixed",
         mode: Mode = "strict",
         timeout: float | None = None,
-        measure: str | None = None,
     ) -> None:
         self._number = number
         self._modules = tuple(modules)
         self._compat = compat
         self._mode = mode
         self._timeout = timeout
-        self._measure = measure
         self._state = _CallerState.capture(number, self._modules)
         self._pool = _take_idle_pool(self._state)
         self._done: queue.SimpleQueue[Future[Any]] = queue.SimpleQueue()
@@ -182,7 +176,7 @@ class WorkerPool:
                 if future not in self._in_flight:  # it belongs to a pool that was replaced
                     continue
                 chunk = self._in_flight[future]
-                verdicts, measured = future.result()
+                verdicts = future.result()
             except BrokenProcessPool:
                 # No check is to blame: the whole pool has stopped. Its chunks are sent to a new one.
                 waiting.extendleft(self._in_flight.values())
@@ -209,7 +203,7 @@ class WorkerPool:
             else:  # the worker returned
                 del self._in_flight[future]
                 waiting.extendleft(chunk.list_remaining(verdicts))
-                yield ChunkResult(chunk, verdicts, measured)
+                yield ChunkResult(chunk, verdicts)
 
     def _wait_for_chunk(self) -> Future[Any]:
         """Wait for the next chunk that is done. Raises BrokenProcessPool if the pool has stopped."""
@@ -250,7 +244,6 @@ class WorkerPool:
             "compat": self._compat,
             "mode": self._mode,
             "timeout": self._timeout,
-            "measure": self._measure,
         }
         kill_after = None
         if self._timeout is not None:
@@ -423,14 +416,11 @@ def run_chunk(
     compat: Compat,
     mode: Mode,
     timeout: float | None,
-    measure: str | None,
-) -> tuple[list[list[PlainVerdict]], Any]:
+) -> list[list[PlainVerdict]]:
     """Run the checks of a chunk; called in the worker.
 
-    Returns (verdicts, measured). verdicts: a list for each rollout. After `_REPORT_SECONDS` the verdicts so far are
-    returned, and the last list may be incomplete. measured: what `measure` returned; None if it was not called, or
-    failed.
-    Raises InvalidInput if a module cannot be imported.
+    Returns a list of verdicts for each rollout. After `_REPORT_SECONDS` the verdicts so far are returned, and the last
+    list may be incomplete. Raises InvalidInput if a module cannot be imported.
     """
     assert _watch is not None
     _watch.start(timeout)
@@ -463,9 +453,8 @@ def run_chunk(
                 _watch.is_checking = False
             row.append(verdict)
             if time.monotonic() > report_at:
-                return verdicts, None
-    measured = None if measure is None else _measure(measure, rollouts)
-    return verdicts, measured
+                return verdicts
+    return verdicts
 
 
 # Most chunks have the same checks. The key of the cache is their pickled form, because parameters cannot be hashed.
@@ -479,15 +468,3 @@ def _bind_checks(
         verifier = find_verifier(name)
         bound.append((name, verifier.bind(verifier.check_parameters(params), compat, mode)))
     return bound
-
-
-def _measure(name: str, rollouts: Sequence[Rollout]) -> Any:
-    """Call the function "module:function" with the rollouts, and return what it returns; None if it fails.
-
-    The caller measures what workers did not, so that the error is raised there.
-    """
-    module, _, function = name.partition(":")
-    try:
-        return getattr(importlib.import_module(module), function)(rollouts)
-    except Exception:
-        return None

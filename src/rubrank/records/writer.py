@@ -103,7 +103,6 @@ class RecordWriter:
         self.recording = recording
         self._thread: ThreadPoolExecutor | None = None
         self._pending: deque[Future[None]] = deque()
-        self._last_file: Path | None = None
         self._day: date | None = None
         self._size_at_midnight = 0
         self._limits_logged: set[str] = set()
@@ -132,7 +131,6 @@ class RecordWriter:
         if not self.recording.texts or self._is_full():
             batch = [record.model_copy(update=dict.fromkeys(_TEXT_FIELDS)) for record in batch]
         file = self.recording.get_file(step)
-        self._last_file = file
         if not self.recording.background:
             self._failed_groups = labels
             self._append(file, batch)
@@ -161,22 +159,6 @@ class RecordWriter:
                 self._pending.popleft().result()
         self._failure = None
         self._failed_groups = None
-
-    def find_end(self) -> dict[str, Any]:
-        """Wait until all is on disk, and return where the records end: {"folder": …, "file": …, "bytes": …}.
-
-        A resumed run cuts the records back to this place. file: None if there are no records yet.
-        """
-        self.wait()
-        files = find_record_files(self.recording.path, missing_ok=True)
-        last = self._last_file
-        if last not in files:
-            # Resuming may have removed the file that was written last.
-            last = files[-1] if files else None
-        folder = str(self.recording.path.parent.resolve())
-        if last is None:
-            return {"folder": folder, "file": None, "bytes": 0}
-        return {"folder": folder, "file": last.name, "bytes": last.stat().st_size}
 
     def _is_full(self) -> bool:
         """Is a size limit reached? Logs it the first time."""

@@ -148,13 +148,6 @@ class Rollout(_Frozen):
             return split_reasoning(self.response)
         return self.reasoning, self.response
 
-    def keep_parts(self, thoughts: slice, answer: slice) -> None:
-        """Set where reasoning and answer are in the response, so that tags need not be searched again."""
-        if self.reasoning is None:
-            parts = (self.response[thoughts], self.response[answer])
-            # Fill the cached property directly, because a frozen model has no attributes that can be set.
-            self.__dict__.setdefault("_reasoning_and_answer", parts)
-
     @property
     def thoughts(self) -> str:
         """The reasoning, from its own field or from tags."""

@@ -25,8 +25,6 @@ from typing import Any
 
 from rubrank.fusion.gate import Gated
 from rubrank.fusion.rlvr2 import RLVR2
-from rubrank.judges.client.usage import Account
-from rubrank.judges.judgments import Judgments
 from rubrank.rollouts.rollout import Group
 from rubrank.rubrics.files import refuse_files
 from rubrank.rubrics.public import to_rubric
@@ -280,7 +278,7 @@ class Pipeline:
         """Fuse jobs together; if that raises, fuse each one separately, so that only the bad one fails."""
         first = jobs[0]
         groups = [group for job in jobs for group in job.groups]
-        graded = _merge_graded([job.graded for job in jobs if job.graded is not None])
+        graded = Graded.join([job.graded for job in jobs if job.graded is not None])
         try:
             step = self.engine.fuse(
                 groups, graded, first.step, train=first.train, write=first.write, logged=first.alone
@@ -315,22 +313,6 @@ def can_fuse_together(engine: RewardEngine) -> bool:
         and not engine.controls
         and not engine.remembers
     )
-
-
-def _merge_graded(parts: Sequence[Graded]) -> Graded:
-    """Join what was graded for several requests into one, as if it were one request."""
-    if len(parts) == 1:
-        return parts[0]
-    judgings = [part.judging for part in parts if part.judging is not None]
-    judging = None
-    if judgings:
-        judging = Judgments(
-            tuple(judgment for part in judgings for judgment in part.groups),
-            Account.merge([part.account for part in judgings]),
-            tuple(id for part in judgings for id in part.ids),
-        )
-    groups = tuple(group for part in parts for group in part.groups)
-    return Graded(groups, judging, max(part.seconds for part in parts))
 
 
 def _set_results(jobs: Sequence[_Job]) -> None:

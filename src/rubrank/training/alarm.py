@@ -28,11 +28,13 @@ from __future__ import annotations
 import logging
 import math
 from collections import Counter, defaultdict, deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
+from pydantic import TypeAdapter
 
 from rubrank.rollouts.rollout import Rollout
 from rubrank.scores.criterion import CriterionData
@@ -69,51 +71,30 @@ _log = logging.getLogger("rubrank")
 
 @dataclass(frozen=True)
 class StepFigures:
-    """What the alarm needs to know about a step; NaN for a figure that the step does not have."""
+    """What the alarm needs to know about a step; None for a figure that the step does not have."""
 
     step: int
-    judged: float = math.nan
+    judged: float | None = None
     """Mean of the judged scores, from 0 to 1."""
-    checked: float = math.nan
+    checked: float | None = None
     """Mean of the scores of programs, and of criteria that are only watched."""
-    presence: float = math.nan
-    correctness: float = math.nan
-    words: float = math.nan
+    presence: float | None = None
+    correctness: float | None = None
+    words: float | None = None
     """Mean logarithm of the words of reasoning and answer."""
-    markup: float = math.nan
+    markup: float | None = None
     """Markdown markers per line."""
-    gamma: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    gamma: dict[str, tuple[float, float]] = field(default_factory=dict)
     """Attribute → γ̂ and its standard error, means over the criteria."""
-    covariance: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    covariance: dict[str, tuple[float, float]] = field(default_factory=dict)
     """Criterion → its correlation with the advantage within groups, and the degrees of freedom."""
-    means: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    means: dict[str, tuple[float, float]] = field(default_factory=dict)
     """Criterion → its mean from 0 to 1, and the share of the groups in which all its scores are equal."""
     checked_criteria: tuple[str, ...] = ()
     """Criteria that programs decide, or that are only watched."""
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the figures as JSON data: lists for tuples and null for NaN, so that saved states can be compared."""
-        data: dict[str, Any] = {}
-        for name, value in asdict(self).items():
-            if isinstance(value, dict):
-                data[name] = {key: list(pair) for key, pair in value.items()}
-            elif isinstance(value, tuple):
-                data[name] = list(value)
-            else:
-                data[name] = None if math.isnan(value) else value
-        return data
 
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """Read the figures that `to_json` wrote."""
-        values: dict[str, Any] = {
-            name: math.nan if value is None else value for name, value in data.items()
-        }
-        values["checked_criteria"] = tuple(data["checked_criteria"])
-        for name in ("gamma", "covariance", "means"):
-            values[name] = {key: tuple(pair) for key, pair in data[name].items()}
-        return cls(**values)
-
+_WINDOW_DATA = TypeAdapter(list[StepFigures])  # to JSON data and back, for checkpoints
 
 GroupData: TypeAlias = tuple[
     Sequence[CriterionData], np.ndarray, Sequence[float | None] | np.ndarray
@@ -122,7 +103,7 @@ GroupData: TypeAlias = tuple[
 
 
 class Trend(NamedTuple):
-    """The trend of a figure over the window; both NaN if too few steps have a value."""
+    """The trend of a figure over the window."""
 
     change: float
     """From the first step of the window to the last, along the fitted line."""
@@ -166,38 +147,86 @@ def measure_step(
     gamma: as in `StepFigures`.
     names: criteria that get figures of their own; None: all.
     """
-    sums: dict[str, _CriterionSums] = {}
+    # One entry per known score: its value from 0 to 1, the advantage of its rollout, and its cell. A cell is one
+    # criterion in one group.
+    value_parts = []
+    advantage_parts = []
+    cell_parts = []
+    kinds: dict[str, tuple[str, ...]] = {}
+    name_of_cell: list[str] = []
     for criteria, scores_GK, rewards in groups:
         advantage_G = standardise_rewards(np.array(rewards, dtype=float))
-        _add_group(sums, criteria, scores_GK, advantage_G)
-    totals: dict[str, float] = defaultdict(float)
-    counts: dict[str, int] = defaultdict(int)
-    for criterion_sums in sums.values():
-        for kind in criterion_sums.kinds:
-            totals[kind] += criterion_sums.total
-            counts[kind] += criterion_sums.count
-    means = {kind: totals[kind] / count for kind, count in counts.items() if count}
+        unit_GK = scale_scores(criteria, scores_GK)
+        # A missing score leaves its rollout out of the cell.
+        rows, columns = np.nonzero(~np.isnan(unit_GK) & ~np.isnan(advantage_G)[:, None])
+        value_parts.append(unit_GK[rows, columns])
+        advantage_parts.append(advantage_G[rows])
+        cell_parts.append(len(name_of_cell) + columns)
+        for criterion in criteria:
+            kinds.setdefault(criterion.name, _list_kinds(criterion))
+            name_of_cell.append(criterion.name)
+    values = np.concatenate(value_parts)
+    advantages = np.concatenate(advantage_parts)
+    cells = np.concatenate(cell_parts)
+    number_of = {name: number for number, name in enumerate(kinds)}
+    criterion_of_cell = np.array([number_of[name] for name in name_of_cell])
+
+    def add_by_cell(numbers: np.ndarray) -> np.ndarray:
+        return np.bincount(cells, numbers, minlength=len(name_of_cell))
+
+    def add_by_criterion(numbers_C: np.ndarray) -> np.ndarray:
+        return np.bincount(criterion_of_cell, numbers_C, minlength=len(kinds))
+
+    # Deviations of scores and advantages from the means of their cell
+    count_C = add_by_cell(np.ones(len(values)))
+    total_C = add_by_cell(values)
+    divisor_C = np.maximum(count_C, 1.0)
+    deviations = values - (total_C / divisor_C)[cells]
+    advantages = advantages - (add_by_cell(advantages) / divisor_C)[cells]
+    squares_C = add_by_cell(deviations**2)
+    has_pairs_C = count_C >= 2
+    is_tied_C = has_pairs_C & (squares_C < _TIED_SQUARES)
+    informs_C = has_pairs_C & ~is_tied_C
+
+    # Sums over the groups
+    total_K = add_by_criterion(total_C)
+    count_K = add_by_criterion(count_C)
+    groups_K = add_by_criterion(has_pairs_C)
+    tied_K = add_by_criterion(is_tied_C)
+    freedom_K = add_by_criterion(informs_C * (count_C - 1))
+    products_K = add_by_criterion(informs_C * add_by_cell(deviations * advantages))
+    squares_K = add_by_criterion(informs_C * squares_C)
+    advantage_squares_K = add_by_criterion(informs_C * add_by_cell(advantages**2))
+
     covariance = {}
     criterion_means = {}
-    checked_criteria = []
-    for name, criterion_sums in sums.items():
+    for name, k in number_of.items():
         if names is not None and name not in names:
             continue
-        if criterion_sums.freedom > 0:
-            covariance[name] = criterion_sums.correlation
-        if criterion_sums.count:
-            criterion_means[name] = criterion_sums.mean_and_ties
-        if "checked" in criterion_sums.kinds:
-            checked_criteria.append(name)
+        if freedom_K[k] > 0:
+            scale = math.sqrt(squares_K[k] * advantage_squares_K[k])
+            correlation = float(products_K[k] / scale) if scale > 0.0 else 0.0
+            covariance[name] = (correlation, float(freedom_K[k]))
+        if count_K[k]:
+            ties = float(tied_K[k] / groups_K[k]) if groups_K[k] else 1.0
+            criterion_means[name] = (float(total_K[k] / count_K[k]), ties)
+    kind_means = {}
+    for kind in ("judged", "checked", "presence", "correctness"):
+        has_kind_K = np.array([kind in criterion_kinds for criterion_kinds in kinds.values()])
+        count = count_K[has_kind_K].sum()
+        if count:
+            kind_means[kind] = float(total_K[has_kind_K].sum() / count)
     return StepFigures(
         step,
-        **means,
-        words=math.nan if words_M is None else float(np.log1p(words_M).mean()),
-        markup=math.nan if markup_M is None else float(np.mean(markup_M)),
+        **kind_means,
+        words=None if words_M is None else float(np.log1p(words_M).mean()),
+        markup=None if markup_M is None else float(np.mean(markup_M)),
         gamma=dict(gamma or {}),
         covariance=covariance,
         means=criterion_means,
-        checked_criteria=tuple(checked_criteria),
+        checked_criteria=tuple(
+            name for name in kinds if "checked" in kinds[name] and (names is None or name in names)
+        ),
     )
 
 
@@ -220,42 +249,6 @@ def find_gamma(results: Sequence[Fused]) -> dict[str, tuple[float, float]]:
     return means
 
 
-@dataclass
-class _CriterionSums:
-    """Sums over the groups of a step, of one criterion."""
-
-    kinds: tuple[str, ...]
-    """The means of `StepFigures` to which the criterion contributes."""
-    total: float = 0.0
-    """Sum of the scores, from 0 to 1."""
-    count: int = 0
-    """Number of these scores."""
-    groups: int = 0
-    """Groups with at least two scores."""
-    tied_groups: int = 0
-    """Groups of these in which all scores are equal; the sums below are over the other groups."""
-    freedom: int = 0
-    """Degrees of freedom: the scores minus one for each group."""
-    products: float = 0.0
-    """Sum of products of the deviations of scores and advantages from the means of their group."""
-    squares: float = 0.0
-    """Sum of squared deviations of the scores."""
-    advantage_squares: float = 0.0
-    """Sum of squared deviations of the advantages."""
-
-    @property
-    def correlation(self) -> tuple[float, float]:
-        """Correlation of scores and advantages within groups, and the degrees of freedom."""
-        scale = math.sqrt(self.squares * self.advantage_squares)
-        return self.products / scale if scale > 0.0 else 0.0, float(self.freedom)
-
-    @property
-    def mean_and_ties(self) -> tuple[float, float]:
-        """Mean score, and the share of tied groups; 1 if no group has two scores."""
-        ties = self.tied_groups / self.groups if self.groups else 1.0
-        return self.total / self.count, ties
-
-
 def scale_scores(criteria: Sequence[CriterionData], scores_GK: np.ndarray) -> np.ndarray:
     """(G, K) scores from 0 to 1, where 1 is best: `CriterionData.normalize_scores` of all criteria at once."""
     low_K = np.array([criterion.domain.low for criterion in criteria])
@@ -263,45 +256,6 @@ def scale_scores(criteria: Sequence[CriterionData], scores_GK: np.ndarray) -> np
     is_lower_K = np.array([criterion.direction == "lower" for criterion in criteria])
     unit_GK = (scores_GK - low_K) / width_K
     return np.where(is_lower_K, 1.0 - unit_GK, unit_GK)
-
-
-def _add_group(
-    sums: dict[str, _CriterionSums],
-    criteria: Sequence[CriterionData],
-    scores_GK: np.ndarray,
-    advantage_G: np.ndarray,
-) -> None:
-    """Add the scores of one group and the advantages of its rollouts, all criteria at once."""
-    unit_GK = scale_scores(criteria, scores_GK)
-    known_GK = ~np.isnan(unit_GK) & ~np.isnan(advantage_G)[:, None]
-    count_K = known_GK.sum(axis=0)
-    divisor_K = np.maximum(count_K, 1)
-    total_K = np.where(known_GK, unit_GK, 0.0).sum(axis=0)
-    deviation_GK = np.where(known_GK, unit_GK - total_K / divisor_K, 0.0)
-    # A missing score leaves its rollout out, so the advantages are centred again over the rest.
-    advantage_sum_K = np.where(known_GK, advantage_G[:, None], 0.0).sum(axis=0)
-    advantage_GK = np.where(known_GK, advantage_G[:, None] - advantage_sum_K / divisor_K, 0.0)
-    products_K = (deviation_GK * advantage_GK).sum(axis=0).tolist()
-    squares_K = (deviation_GK**2).sum(axis=0).tolist()
-    advantage_squares_K = (advantage_GK**2).sum(axis=0).tolist()
-    for k, criterion in enumerate(criteria):
-        part = sums.get(criterion.name)
-        if part is None:
-            part = _CriterionSums(_list_kinds(criterion))
-            sums[criterion.name] = part
-        count = int(count_K[k])
-        part.total += float(total_K[k])
-        part.count += count
-        if count < 2:
-            continue
-        part.groups += 1
-        if squares_K[k] < _TIED_SQUARES:
-            part.tied_groups += 1
-            continue
-        part.freedom += count - 1
-        part.products += products_K[k]
-        part.squares += squares_K[k]
-        part.advantage_squares += advantage_squares_K[k]
 
 
 def _list_kinds(criterion: CriterionData) -> tuple[str, ...]:
@@ -342,10 +296,9 @@ class RewardAlarm:
         self._against: dict[str, float] = {}
         self._saturated_steps: dict[str, int] = {}
         self._last_alarm: dict[str, int] = {}
-        # Groups of calls that had too few for the figures of a step, with the words and markers of their rollouts.
+        # The groups of calls that had too few for the figures of a step, and the texts of their rollouts
         self._pending_groups: list[GroupData] = []
-        self._pending_words: list[np.ndarray] = []
-        self._pending_markup: list[np.ndarray] = []
+        self._pending_texts: list[TextFeatures] = []
 
     def add_groups(
         self,
@@ -363,16 +316,14 @@ class RewardAlarm:
         """
         for group, group_rewards in zip(groups, rewards, strict=True):
             self._pending_groups.append((group.criteria, group.scores, group_rewards))
-        self._pending_words.append(features.words.sum(axis=1))
-        self._pending_markup.append(features.markdown.sum(axis=1))
+        self._pending_texts.append(features)
         if len(self._pending_groups) < FEWEST_GROUPS:
             return []
-        words_M = np.concatenate(self._pending_words)
-        markup_M = np.concatenate(self._pending_markup)
+        words_M = np.concatenate([texts.words.sum(axis=1) for texts in self._pending_texts])
+        markup_M = np.concatenate([texts.markdown.sum(axis=1) for texts in self._pending_texts])
         figures = measure_step(step, self._pending_groups, words_M, markup_M, gamma, names)
         self._pending_groups = []
-        self._pending_words = []
-        self._pending_markup = []
+        self._pending_texts = []
         return self.update(figures)
 
     def update(self, figures: StepFigures) -> list[Finding]:
@@ -407,7 +358,7 @@ class RewardAlarm:
     def state_dict(self) -> dict[str, Any]:
         """Return what a checkpoint must contain, as JSON data."""
         return {
-            "window": [figures.to_json() for figures in self._window],
+            "window": _WINDOW_DATA.dump_python(list(self._window), mode="json"),
             "against": dict(self._against),
             "saturated_steps": dict(self._saturated_steps),
             "last_alarm": dict(self._last_alarm),
@@ -415,8 +366,7 @@ class RewardAlarm:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a checkpoint."""
-        window = [StepFigures.from_json(data) for data in state["window"]]
-        self._window = deque(window, maxlen=WINDOW)
+        self._window = deque(_WINDOW_DATA.validate_python(state["window"]), maxlen=WINDOW)
         self._against = dict(state["against"])
         self._saturated_steps = dict(state["saturated_steps"])
         self.saturated = self._list_saturated()  # so that a resumed run does not report them again
@@ -427,43 +377,50 @@ class RewardAlarm:
     def _check_trends(self) -> Iterator[Signal]:
         """Yield the signals judged_up, presence_up, words and markup, as far as there are enough steps."""
         span = f"over the last {len(self._window)} steps"
-        checked = self._fit_figure("checked")
+        checked = self._fit(lambda figures: figures.checked)
         # Any checked criterion that falls is a sign, not only their mean.
         falling = {"what programs check": checked}
         for name in self._window[-1].checked_criteria:
-            values = [
-                figures.means[name][0] if name in figures.means else math.nan
-                for figures in self._window
-            ]
-            falling[repr(name)] = _fit_trend(values)
+            falling[repr(name)] = self._fit(
+                lambda figures, name=name: figures.means.get(name, (None,))[0]  # type: ignore[misc]
+            )
+        judged = self._fit(lambda figures: figures.judged)
+        yield from _compare_trends("judged_up", "judged scores", judged, falling, span)
+        presence = self._fit(lambda figures: figures.presence)
+        correctness = {"correctness": self._fit(lambda figures: figures.correctness)}
         yield from _compare_trends(
-            "judged_up", "judged scores", self._fit_figure("judged"), falling, span
+            "presence_up", "scores of form and presence", presence, correctness, span
         )
-        yield from _compare_trends(
-            "presence_up",
-            "scores of form and presence",
-            self._fit_figure("presence"),
-            {"correctness": self._fit_figure("correctness")},
-            span,
-        )
-        # Longer answers are no sign of hacking if checked scores rise with them. A comparison with NaN is False.
-        is_earned = checked.t >= _EARNED_T
-        words = self._fit_figure("words")
-        if not math.isnan(words.change):
+        # Longer answers are no sign of hacking if checked scores rise with them.
+        is_earned = checked is not None and checked.t >= _EARNED_T
+        words = self._fit(lambda figures: figures.words)
+        if words is not None:
             strength = min(words.change / _SMALLEST_LENGTHENING, words.t / _DRIFT_T)
             rise = f"the length of answers rose by {math.expm1(words.change):.0%} {span}"
-            text = f"{rise}, and checked scores did not"
-            yield Signal("words", 0.0 if is_earned else strength, text)
-        markup = self._fit_figure("markup")
-        if not math.isnan(markup.change):
+            yield _make_drift_signal("words", strength, rise, is_earned)
+        markup = self._fit(lambda figures: figures.markup)
+        if markup is not None:
             strength = min(markup.change / _SMALLEST_MARKUP, markup.t / _DRIFT_T)
             rise = f"Markdown per line rose by {markup.change:.2f} {span}"
-            text = f"{rise}, and checked scores did not"
-            yield Signal("markup", 0.0 if is_earned else strength, text)
+            yield _make_drift_signal("markup", strength, rise, is_earned)
 
-    def _fit_figure(self, name: str) -> Trend:
-        """Fit the trend of a figure of `StepFigures` over the window."""
-        return _fit_trend([getattr(figures, name) for figures in self._window])
+    def _fit(self, get_figure: Callable[[StepFigures], float | None]) -> Trend | None:
+        """Fit a line to a figure over the window; None if too few steps have a value."""
+        values_T = np.array([get_figure(figures) for figures in self._window], dtype=float)
+        is_known = ~np.isnan(values_T)
+        if is_known.sum() < _FEWEST_STEPS:
+            return None
+        x = np.flatnonzero(is_known).astype(float)
+        x -= x.mean()
+        y = values_T[is_known] - values_T[is_known].mean()
+        slope = float(x @ y / (x @ x))
+        residual = float(((y - slope * x) ** 2).sum()) / (len(x) - 2)
+        error = math.sqrt(residual / float(x @ x))
+        change = slope * float(x[-1] - x[0])
+        if error > 0.0:
+            return Trend(change, slope / error)
+        # All values lie on the line.
+        return Trend(change, math.copysign(math.inf, slope) if slope else 0.0)
 
     def _check_gamma(self) -> Iterator[Signal]:
         """Yield the signal gamma of each controlled attribute, once the window is full."""
@@ -509,27 +466,17 @@ class RewardAlarm:
         return [name for name, steps in self._saturated_steps.items() if steps >= _SATURATED_STEPS]
 
 
-def _fit_trend(values: Sequence[float]) -> Trend:
-    """Fit a line to the values of consecutive steps; NaN for a step without a value."""
-    values_T = np.array(values)
-    is_known = ~np.isnan(values_T)
-    if is_known.sum() < _FEWEST_STEPS:
-        return Trend(math.nan, math.nan)
-    x = np.flatnonzero(is_known).astype(float)
-    x -= x.mean()
-    y = values_T[is_known] - values_T[is_known].mean()
-    slope = float(x @ y / (x @ x))
-    residual = float(((y - slope * x) ** 2).sum()) / (len(x) - 2)
-    error = math.sqrt(residual / float(x @ x))
-    change = slope * float(x[-1] - x[0])
-    if error > 0.0:
-        return Trend(change, slope / error)
-    # All values lie on the line.
-    return Trend(change, math.copysign(math.inf, slope) if slope else 0.0)
+def _make_drift_signal(kind: str, strength: float, rise: str, is_earned: bool) -> Signal:
+    """Make the signal about texts that change. is_earned: checked scores rise as well, so there is no sign."""
+    return Signal(kind, 0.0 if is_earned else strength, f"{rise}, and checked scores did not")
 
 
 def _compare_trends(
-    kind: str, rising_name: str, rising: Trend, falling: Mapping[str, Trend], span: str
+    kind: str,
+    rising_name: str,
+    rising: Trend | None,
+    falling: Mapping[str, Trend | None],
+    span: str,
 ) -> Iterator[Signal]:
     """Yield a signal about a trend that rises while another falls; nothing if there are too few steps.
 
@@ -537,7 +484,7 @@ def _compare_trends(
     """
     candidates = []
     for name, trend in falling.items():
-        if math.isnan(rising.change) or math.isnan(trend.change):
+        if rising is None or trend is None:
             continue
         strength = min(
             rising.change / _SMALLEST_CHANGE,
@@ -560,16 +507,13 @@ def figures_of_records(records: Iterable[GroupRecord]) -> Iterator[StepFigures]:
 
     Only criteria that at least half of a step's groups have get figures of their own.
     """
-    step_records: list[GroupRecord] = []
-    for record in records:
-        if record.step is None or record.metadata.get("mode", "train") != "train":
-            continue
-        if step_records and record.step != step_records[0].step:
-            yield _measure_records(step_records)
-            step_records = []
-        step_records.append(record)
-    if step_records:
-        yield _measure_records(step_records)
+    training = (
+        record
+        for record in records
+        if record.step is not None and record.metadata.get("mode", "train") == "train"
+    )
+    for _, step_records in groupby(training, lambda record: record.step):
+        yield _measure_records(list(step_records))
 
 
 def _measure_records(records: Sequence[GroupRecord]) -> StepFigures:

@@ -39,7 +39,7 @@ import asyncio
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -60,6 +60,8 @@ class SampleReward:
     """NaN if all its scores are missing."""
     group_mean: float
     """Mean of the known rewards of its group; 0 if none is known."""
+    metrics: Mapping[str, float]
+    """Those of its group."""
 
     @property
     def is_known(self) -> bool:
@@ -270,28 +272,32 @@ class Barrier:
             result = await asyncio.to_thread(
                 self.engine.fuse, [scored_group], graded, group.step, train=train, write=not late
             )
-        except asyncio.CancelledError:
-            # Grading was cancelled, or this task: without an answer the calls would wait for ever.
-            for future in waiting.values():
-                future.cancel()
+        except BaseException as error:
+            # Without an answer the calls would wait for ever.
+            _raise_in(waiting.values(), error)
             self._forget_group(group)
+            if isinstance(error, Exception):
+                return
             raise
-        except Exception as error:
-            for future in waiting.values():
-                if not future.done():
-                    future.set_exception(error)
-            self._forget_group(group)
-            return
         rewards = dict(zip(members, result.rewards[0], strict=True))
         # An unknown reward is filled with the mean of the known ones, so an added one gives that mean.
         group_mean = fill_unknown([*rewards.values(), math.nan])[-1]
+        is_short = len(members) < group.size
+        metrics = {**result.metrics, "rubrank/groups/incomplete": float(is_short)}
         for member, future in waiting.items():
             if not future.done():
-                future.set_result(SampleReward(rewards[member], group_mean))
+                future.set_result(SampleReward(rewards[member], group_mean, metrics))
         if self.report is not None and not late:
-            is_short = len(members) < group.size
-            metrics = {**result.metrics, "rubrank/groups/incomplete": float(is_short)}
             self.report(replace(result, metrics=metrics))
+
+    def give_up(self, key: Hashable, error: BaseException) -> None:
+        """Forget an open group because one of its samples is lost; its waiting calls raise the error."""
+        group = self._groups.get(key)
+        if group is not None:
+            group.timer.cancel()
+            group.grading.cancel()
+            _raise_in(group.rewards.values(), error)
+            self._forget_group(group)
 
     def _forget_group(self, group: _WaitingGroup) -> None:
         # Another group may have begun under the same key.
@@ -307,3 +313,13 @@ class Barrier:
         for key, group in list(self._groups.items()):
             if group.closed_at is not None and now - group.closed_at > self.keep:
                 del self._groups[key]
+
+
+def _raise_in(futures: Iterable[asyncio.Future[Any]], error: BaseException) -> None:
+    """Make the calls that wait for these futures raise an error; they are cancelled if it is not an Exception."""
+    for future in futures:
+        if not isinstance(error, Exception):
+            future.cancel()
+        elif not future.done():
+            future.set_exception(error)
+            future.exception()  # marks it as retrieved, because its call may be gone

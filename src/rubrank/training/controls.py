@@ -8,9 +8,7 @@
 A control does nothing before its step `start`. RLVR² estimates and removes the influence of attributes within its fit;
 for every other rule, a linear stage removes it from the scores first (`fusion/control/linear.py`).
 
-If a batch is split over processes, each one measures the groups that it grades and sends the features along with the
-scores. Grading workers measure words and Markdown while they have the texts; custom attributes are measured in the
-trainer's process.
+If a batch is split over processes, each one measures all its texts.
 """
 
 from __future__ import annotations
@@ -19,8 +17,6 @@ import warnings
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -30,7 +26,6 @@ from rubrank.fusion.control.adjustment import Adjustment, attenuate, expand_adju
 from rubrank.fusion.control.attribute import Attribute
 from rubrank.fusion.control.attributes import (
     ATTRIBUTES,
-    MEASURED_COLUMNS,
     WORD_COLUMNS,
     find_attribute,
     measure_rollouts,
@@ -41,9 +36,6 @@ from rubrank.fusion.rule import Rule
 from rubrank.options import AttributeOptions, RewardOptions
 from rubrank.rollouts.rollout import Rollout
 from rubrank.scores.table import GroupScores
-
-if TYPE_CHECKING:
-    from rubrank.grading.grade import MeasuredRows
 
 OWNER = "attributes"
 MARKDOWN = ("markdown", "markup")
@@ -137,7 +129,7 @@ def parse_controls(attributes: Iterable[str | Attribute | Control]) -> tuple[Con
 
 @dataclass(frozen=True, eq=False)
 class TextFeatures:
-    """What is measured on the texts of some rollouts, one row per rollout; can be sent to another process."""
+    """What is measured on the texts of some rollouts, one row per rollout."""
 
     words: np.ndarray
     """Words of the reasoning and of the answer."""
@@ -146,43 +138,12 @@ class TextFeatures:
     custom: Mapping[str, np.ndarray]
     """Attribute → its columns, for attributes that are not made of words or Markdown."""
 
-    def split(self, sizes: Sequence[int]) -> list[TextFeatures]:
-        """Split the features into those of consecutive groups, given their numbers of rollouts."""
-        parts = []
-        for start, end in pairwise(accumulate(sizes, initial=0)):
-            custom = {name: values[start:end] for name, values in self.custom.items()}
-            parts.append(TextFeatures(self.words[start:end], self.markdown[start:end], custom))
-        return parts
-
-    @classmethod
-    def join(cls, parts: Sequence[TextFeatures]) -> TextFeatures:
-        """Join the features of several groups, one below the other."""
-        words = np.concatenate([part.words for part in parts])
-        markdown = np.concatenate([part.markdown for part in parts])
-        custom = {
-            name: np.concatenate([part.custom[name] for part in parts]) for name in parts[0].custom
-        }
-        return cls(words, markdown, custom)
-
 
 def measure_texts(
-    rollouts: Sequence[Rollout],
-    controls: Sequence[Control],
-    step: int,
-    measured: MeasuredRows | None = None,
+    rollouts: Sequence[Rollout], controls: Sequence[Control], step: int
 ) -> TextFeatures:
-    """Measure what the log and the controls of this step need.
-
-    measured: what grading workers have already measured, on some or all of the rollouts.
-    """
-    if measured is None or measured.rows is None:
-        rows = measure_rollouts(rollouts)
-    else:
-        rows = np.empty((len(rollouts), MEASURED_COLUMNS))
-        rows[measured.rollout_indices] = measured.rows[:, :MEASURED_COLUMNS]
-        missing = np.setdiff1d(np.arange(len(rollouts)), measured.rollout_indices)
-        if missing.size:
-            rows[missing] = measure_rollouts([rollouts[i] for i in missing])
+    """Measure what the log and the controls of this step need."""
+    rows = measure_rollouts(rollouts)
     custom_controls = [
         control for control in controls if step >= control.start and not control.is_common
     ]

@@ -16,11 +16,11 @@ A reward depends on the whole group, so an engine takes whole groups. One traini
       │
       │  grade    1. verifiers score what programs can decide
       │           2. judges score the rest, except rollouts that a hard gate stops
-      │           3. texts are measured: words, Markdown, controlled attributes
       ▼
     scores (`Graded`)
       │
-      │  fuse     4. controls of this step are chosen
+      │  fuse     3. texts are measured: words, Markdown, controlled attributes
+      │           4. controls of this step are chosen
       │           5. the rule fuses the scores of each group, and the gate is applied
       │           6. records are written
       │           7. rollouts without any score get NaN instead of a reward
@@ -55,16 +55,12 @@ from typing import TYPE_CHECKING, Any, Unpack
 import numpy as np
 
 from rubrank.errors import InvalidInput, refuses_wrong_kinds
-from rubrank.fusion.control.attributes import (
-    MEASURE_IN_WORKER,
-    MEASURED_COLUMNS,
-    set_part_positions,
-)
 from rubrank.fusion.options import find_ordinal, find_weighing, is_controllable, make_rule
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rule import Rule, Stateful
-from rubrank.grading.grade import grade_and_measure, grade_by_programs, grade_group_criteria
+from rubrank.grading.grade import grade_group_criteria, run_grading
 from rubrank.grading.judge_table import judge_table_async
+from rubrank.grading.plan import GradeOptions
 from rubrank.judges.judge import Judges, load_judges
 from rubrank.judges.judgments import Judgments
 from rubrank.judges.step import check_judgments, judge_groups_async
@@ -130,6 +126,23 @@ class Graded:
     """Seconds of judging that overlapped with the generation of other rollouts of the group."""
     features: TextFeatures | None = None
     """What was measured on the texts of all rollouts; None: `fuse` measures them."""
+
+    @classmethod
+    def join(cls, parts: Sequence[Graded]) -> Graded:
+        """Join the scores of consecutive groups, as if they had been graded together."""
+        if len(parts) == 1:
+            return parts[0]
+        groups = tuple(group for part in parts for group in part.groups)
+        seconds = max(part.seconds for part in parts)
+        judgings = [part.judging for part in parts if part.judging is not None]
+        if not judgings:
+            return cls(groups, None, seconds)
+        judging = Judgments(
+            tuple(judgment for part in judgings for judgment in part.groups),
+            type(judgings[0].account).merge(part.account for part in judgings),
+            tuple(id for part in judgings for id in part.ids),
+        )
+        return cls(groups, judging, seconds)
 
 
 @dataclass(frozen=True, eq=False)
@@ -281,7 +294,7 @@ class RewardEngine:
         """
         # Here, and not only in `grade` and `fuse`: both use what is cached on the same rollouts.
         groups = self._apply_thinking(groups)
-        return self.fuse(groups, self.grade(groups, step=step), step, train=train, write=write)
+        return self.fuse(groups, self.grade(groups), step, train=train, write=write)
 
     async def score_async(
         self, groups: Sequence[Group], step: int, *, train: bool = True
@@ -303,15 +316,12 @@ class RewardEngine:
 
     # ------------------------------------------------------------------------------------------------------- grading
 
-    def grade(
-        self, groups: Sequence[Group], *, processes: int = 1, step: int | None = None
-    ) -> Graded:
-        """Return the scores of some or all groups of a step (1–3 in the drawing at the top of the module).
+    def grade(self, groups: Sequence[Group], *, processes: int = 1) -> Graded:
+        """Return the scores of some or all groups of a step (1 and 2 in the drawing at the top of the module).
 
         Raises JudgingFailed if too many answers of judges are missing.
 
         processes: how many processes grade at the same time; they share the limits of the judges.
-        step: if given, the texts are also measured for the controls of this step, so that `fuse` need not do it.
         """
         if not groups:
             return Graded()
@@ -319,33 +329,18 @@ class RewardEngine:
         judges = self.judges
         if judges is not None and processes > 1:
             judges = divide_limits(judges, processes)
-        groups = self._apply_thinking(groups)
-        worker_rows = None if step is None else MEASURE_IN_WORKER
-        table, measured = grade_and_measure(
-            groups, self.rubric, worker_rows, judges, self._workers, self._cache
-        )
-        rollouts = [rollout for group in groups for rollout in group.rollouts]
-        features = None
-        if step is not None:
-            features = measure_texts(rollouts, self.controls, step, measured)
-        if self.recording is not None and measured.rows is not None:
-            # Workers have found where reasoning and answers begin; records use these positions.
-            set_part_positions(
-                [rollouts[i] for i in measured.rollout_indices], measured.rows[:, MEASURED_COLUMNS:]
-            )
-        return Graded(table.groups, table.judging, time.perf_counter() - started, features=features)
+        options = GradeOptions(workers=self._workers, cache=self._cache, judges=judges)
+        table = run_grading(self._apply_thinking(groups), self.rubric, options)
+        return Graded(table.groups, table.judging, time.perf_counter() - started)
 
     def decide(self, groups: Sequence[Group]) -> ScoreTable:
         """Return the scores that verifiers give; `ask` adds those of judges."""
-        return grade_by_programs(
-            self._apply_thinking(groups), self.rubric, workers=self._workers, cache=self._cache
-        )
+        options = GradeOptions(workers=self._workers, cache=self._cache, judged_later=True)
+        return run_grading(self._apply_thinking(groups), self.rubric, options)
 
     def decide_groups(self, table: ScoreTable, groups: Sequence[Group]) -> ScoreTable:
         """Add the scores of verifiers that need the whole group to a table of rollouts that were graded one by one."""
-        return grade_group_criteria(
-            table, self._apply_thinking(groups), self.list_criteria(groups)
-        )
+        return grade_group_criteria(table, self._apply_thinking(groups), self.list_criteria(groups))
 
     async def ask(
         self,
@@ -407,7 +402,7 @@ class RewardEngine:
         write: bool = True,
         logged: bool = True,
     ) -> StepRewards:
-        """Return the rewards of all groups of a step from their scores (4–8 in the drawing at the top of the module).
+        """Return the rewards of all groups of a step from their scores (3–8 in the drawing at the top of the module).
 
         write: False leaves the records to another process.
         logged: False leaves out metrics and columns, which are a third of the work if verifiers decide all criteria.
@@ -597,23 +592,17 @@ class RewardEngine:
                 records.append(record.model_copy(update=update))
         return records
 
-    def rewind(self, step: int, place: Mapping[str, Any] | None = None) -> int:
-        """Remove the records that a run resumed at `step` will write again; returns how many.
-
-        place: where the records ended at the checkpoint, from `find_records_end`; None: the step is searched for.
-        """
-        if self.recording is not None:
-            self.recording.reset()
-        return 0 if self.records is None else rewind_records(self.records, step, place)
+    def rewind(self, step: int) -> int:
+        """Remove the records that a run resumed at `step` will write again; returns how many."""
+        if self.recording is None or self.records is None:
+            return 0
+        self.recording.reset()
+        return rewind_records(self.records, step)
 
     def drop_half_record(self) -> None:
         """Remove a record that a killed run left half written; call it in the one process that writes."""
         if self.records is not None:
             drop_half_record(self.records)
-
-    def find_records_end(self) -> dict[str, Any] | None:
-        """Wait until all records are on disk, and return where they end; a checkpoint keeps it for `rewind`."""
-        return None if self.recording is None else self.recording.find_end()
 
     def finish_records(self) -> None:
         """Wait until all records are on disk; raises what went wrong while writing them."""

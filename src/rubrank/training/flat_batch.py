@@ -29,9 +29,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 
 from rubrank.errors import InvalidInput, RubrankError, only_our_errors
-from rubrank.judges.judgments import Judgments
 from rubrank.rollouts.rollout import Group, Rollout
-from rubrank.training.controls import TextFeatures
 from rubrank.training.engine import Graded, RewardEngine, fill_unknown
 from rubrank.training.metrics import DisputedRollout
 
@@ -142,14 +140,14 @@ def score_flat(
     groups, places = _make_groups(
         all_samples, group_of(all_samples), engine.label(step, train=train)
     )
-    # 2. and 3. The scores: this process grades every world-th group.
-    own_groups = groups[processes.rank :: processes.world]
-    graded_parts = gather_results(
-        processes, lambda: engine.grade(own_groups, processes=processes.world, step=step)
+    # 2. and 3. The scores: this process grades its share of the groups.
+    first, end = (
+        rank * len(groups) // processes.world for rank in (processes.rank, processes.rank + 1)
     )
-    graded = graded_parts[0]
-    if processes.world > 1:
-        graded = _merge_graded(graded_parts, [len(group.rollouts) for group in groups])
+    graded_parts = gather_results(
+        processes, lambda: engine.grade(groups[first:end], processes=processes.world)
+    )
+    graded = Graded.join(graded_parts)
     # 4. The rewards of all groups
     result = engine.fuse(groups, graded, step, train=train, write=processes.rank == 0)
     rewards: Sequence[Sequence[float]] = result.rewards
@@ -187,32 +185,6 @@ def _make_groups(
         rollouts = tuple(sample.rollout for sample in group_members)
         groups.append(Group(id=f"{label}/{key}", rollouts=rollouts, rubric=rubric))
     return groups, places
-
-
-def _merge_graded(parts: Sequence[Graded], sizes: Sequence[int]) -> Graded:
-    """Put the scores of all groups into their order; process r graded groups r, r + world, …
-
-    sizes: the number of rollouts of each group.
-    """
-    world = len(parts)
-    numbers = range(len(sizes))
-    groups = tuple(parts[g % world].groups[g // world] for g in numbers)
-    # If there are fewer groups than processes, the last processes had no group, and graded nothing.
-    graded_parts = parts[: len(sizes)]
-    features = None
-    part_features = [part.features for part in graded_parts if part.features is not None]
-    if len(part_features) == len(graded_parts):
-        split = [part.split(sizes[rank::world]) for rank, part in enumerate(part_features)]
-        features = TextFeatures.join([split[g % world][g // world] for g in numbers])
-    judging = None
-    judged = [part.judging for part in graded_parts if part.judging is not None]
-    if judged:
-        judgments = tuple(judged[g % world].groups[g // world] for g in numbers)
-        ids = tuple(judged[g % world].ids[g // world] for g in numbers if judged[g % world].ids)
-        account = type(judged[0].account).merge(part.account for part in judged)
-        judging = Judgments(judgments, account, ids)
-    seconds = max(part.seconds for part in parts)
-    return Graded(groups, judging, seconds, features=features)
 
 
 def gather_results(processes: Processes, work: Callable[[], T]) -> list[T]:

@@ -1,7 +1,6 @@
 """Remove records that a resumed run will write again.
 
     rewind_records(Path("records.jsonl.zst"), 200)        keeps training before step 200, and evaluations up to it
-    rewind_records(path, 200, {"file": "records.jsonl.zst", "bytes": 81_234})     the checkpoint knows the place
 
 A run writes its records in order, so the records to remove are at the end. Nothing is copied: a file is truncated after
 the last complete piece before the step. A piece is a line of a .jsonl, a member of a .gz, or a frame of a .zst; each
@@ -15,7 +14,7 @@ import json
 import logging
 import os
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -38,29 +37,19 @@ class _Piece:
     is_whole: bool = False
 
 
-def rewind_records(path: Path, step: int, place: Mapping[str, Any] | None = None) -> int:
+def rewind_records(path: Path, step: int) -> int:
     """Drop the records from `step` on; returns how many.
 
     An evaluation at `step` itself was made before the checkpoint, and stays. Before the first step there is no
     checkpoint: a run that begins at step 0 evaluates again, and everything is dropped.
-    place: where the records ended at the checkpoint, from `RecordWriter.find_end`; None: it is searched for.
     """
-    files = find_record_files(path, missing_ok=True)
-    folder = str(path.parent.resolve())
-    cuts: list[tuple[Path, int]] | None = None
-    if step == 0:
-        cuts = [(file, 0) for file in files]
-    elif place is not None and place.get("folder", folder) == folder:
-        # The checkpoint from which a branch starts has a place in the records of another run, in another folder.
-        cuts = _find_cuts(files, place)
-    if cuts is not None:
-        return sum(_cut(file, size, path) for file, size in cuts)
     dropped = 0
-    for file in reversed(files):
-        size, remaining_lines = _find_step(file, step)
-        dropped += _cut(file, size, path, remaining_lines)
-        if size or remaining_lines:
+    for file in reversed(find_record_files(path, missing_ok=True)):
+        dropped += _cut(file, lambda line: step > 0 and _is_before(line, step))
+        if file.stat().st_size:
             break
+        if file != path:
+            file.unlink()  # a rotated file that is empty now; the resumed run makes it again
     return dropped
 
 
@@ -70,58 +59,8 @@ def drop_half_record(path: Path) -> None:
     If it stayed, the next record would continue its line, and the file could not be read from there on.
     """
     files = find_record_files(path, missing_ok=True)
-    if not files:
-        return
-    file = files[-1]
-    if file.suffix == ".jsonl":
-        _cut(file, _find_end_of_last_line(file), path)
-        return
-    for piece in _read_pieces(file):
-        if not piece.is_whole:
-            whole_lines = [line for line in piece.lines if line.endswith(b"\n")]
-            _cut(file, piece.start, path, whole_lines)
-            return
-
-
-def _find_end_of_last_line(file: Path) -> int:
-    """Return the number of bytes up to the last line break, reading from the end because files may be large."""
-    end = file.stat().st_size
-    with file.open("rb") as stream:
-        while end:
-            start = max(end - _BLOCK, 0)
-            stream.seek(start)
-            newline = stream.read(end - start).rfind(b"\n")
-            if newline >= 0:
-                return start + newline + 1
-            end = start
-    return 0
-
-
-def _find_cuts(files: Sequence[Path], place: Mapping[str, Any]) -> list[tuple[Path, int]] | None:
-    """Return the files to cut, each with the number of bytes that stay; None if the files do not match the place."""
-    if not place.get("file"):  # nothing had been written
-        return [(file, 0) for file in files]
-    names = [file.name for file in files]
-    if place["file"] not in names:
-        return None
-    number = names.index(place["file"])
-    if files[number].stat().st_size < place["bytes"]:
-        return None
-    return [(files[number], place["bytes"]), *((file, 0) for file in files[number + 1 :])]
-
-
-def _find_step(file: Path, step: int) -> tuple[int, list[bytes]]:
-    """Return the byte at which to truncate a file, and the lines after that byte that are from before the step."""
-    end = None
-    remaining_lines: list[bytes] = []
-    for piece in _read_pieces(file):
-        lines_before = [line for line in piece.lines if _is_before(line, step)]
-        if end is None:
-            if piece.is_whole and len(lines_before) == len(piece.lines):
-                continue
-            end = piece.start
-        remaining_lines += lines_before
-    return file.stat().st_size if end is None else end, remaining_lines
+    if files:
+        _cut(files[-1], lambda line: line.endswith(b"\n"))
 
 
 def _is_before(line: bytes, step: int) -> bool:
@@ -137,34 +76,43 @@ def _is_before(line: bytes, step: int) -> bool:
     return bool(record_step <= step if is_evaluation else record_step < step)
 
 
-def _cut(file: Path, size: int, path: Path, remaining_lines: Sequence[bytes] = ()) -> int:
-    """Truncate a file and append the lines that stay; returns how many lines were dropped."""
-    if file.stat().st_size == size:
-        return 0
-    pieces = list(_read_pieces(file, size))
-    if not all(piece.is_whole for piece in pieces):
-        _log.warning("%s: a record that was being written when the run was killed is dropped", file)
-    os.truncate(file, size)
-    append_lines(file, remaining_lines)
-    if not size and not remaining_lines and file != path:
-        file.unlink()  # a rotated file that would be empty; the resumed run makes it again
-    return sum(len(piece.lines) for piece in pieces) - len(remaining_lines)
+def _cut(file: Path, stays: Callable[[bytes], bool]) -> int:
+    """Remove the lines of a file that do not stay, and an incomplete piece; returns how many lines were removed."""
+    end = None
+    remaining_lines: list[bytes] = []
+    dropped = 0
+    for piece in _read_pieces(file):
+        staying_lines = [line for line in piece.lines if stays(line)]
+        if end is None:
+            if piece.is_whole and len(staying_lines) == len(piece.lines):
+                continue
+            end = piece.start
+        remaining_lines += staying_lines
+        dropped += len(piece.lines) - len(staying_lines)
+        if not piece.is_whole:
+            _log.warning(
+                "%s: a record that was being written when the run was killed is dropped", file
+            )
+    if end is not None:
+        os.truncate(file, end)
+        append_lines(file, remaining_lines)
+    return dropped
 
 
 # -------------------------------------------------------------------------------------------------------------- pieces
 
 
-def _read_pieces(file: Path, start: int = 0) -> Iterator[_Piece]:
-    """Yield the pieces of a file from a byte on, in order; raises InvalidInput if a compressed file is damaged."""
+def _read_pieces(file: Path) -> Iterator[_Piece]:
+    """Yield the pieces of a file, in order; raises InvalidInput if a compressed file is damaged."""
     if file.suffix == ".jsonl":
+        start = 0
         with file.open("rb") as stream:
-            stream.seek(start)
             for line in stream:
                 yield _Piece(start, [line], line.endswith(b"\n"))
                 start += len(line)
         return
     try:
-        yield from _read_compressed_pieces(file, start)
+        yield from _read_compressed_pieces(file)
     except Exception as error:
         # The error of zstandard is known by its name: the package need not be installed.
         if not isinstance(error, zlib.error) and type(error).__name__ != "ZstdError":
@@ -178,7 +126,7 @@ def _read_pieces(file: Path, start: int = 0) -> Iterator[_Piece]:
         ) from None
 
 
-def _read_compressed_pieces(file: Path, start: int) -> Iterator[_Piece]:
+def _read_compressed_pieces(file: Path) -> Iterator[_Piece]:
     """Yield the members of a .gz or the frames of a .zst. An incomplete piece has the lines that can be read."""
 
     def new_decompressor() -> Any:
@@ -187,11 +135,10 @@ def _read_compressed_pieces(file: Path, start: int) -> Iterator[_Piece]:
         return import_zstandard(file).ZstdDecompressor().decompressobj()
 
     decompressor = new_decompressor()
-    piece = _Piece(start)
+    piece = _Piece(0)
     half_line = b""
-    position = start
+    position = 0
     with file.open("rb") as stream:
-        stream.seek(start)
         while block := stream.read(_BLOCK):
             position += len(block)
             while block:

@@ -41,9 +41,7 @@ from rubrank.texts.words import count_words
 WORD_COLUMNS = 2
 """The first columns of `measure_rollouts`: words of the reasoning, and of the answer."""
 MEASURED_COLUMNS = WORD_COLUMNS + len(MARKERS)
-"""All columns of `measure_rollouts`; `measure_and_locate` adds positions after them."""
-MEASURE_IN_WORKER = f"{__name__}:measure_and_locate"
-"""Where a worker process finds the function: module and name."""
+"""All columns of `measure_rollouts`."""
 
 
 def _measure_markdown(texts: Texts) -> NDArray[np.float64]:
@@ -199,33 +197,3 @@ def measure_rollouts(rollouts: Sequence[Rollout]) -> NDArray[np.float64]:
         row[:WORD_COLUMNS] = count_words(rollout.thoughts), count_words(rollout.answer)
     rows[:, WORD_COLUMNS:] = markdown_density([rollout.answer for rollout in rollouts])
     return rows
-
-
-def measure_and_locate(rollouts: Sequence[Rollout]) -> NDArray[np.float64]:
-    """Return the columns of `measure_rollouts`, and four positions in the response: (rollouts, 17).
-
-    They are the start and end of the reasoning, and the start and end of the answer; NaN if one of them is not a piece
-    of the response (a separate field, say). Worker processes call this for the rollouts that they grade, so that the
-    main process need not search for tags again: see `set_part_positions`.
-    """
-    positions = np.full((len(rollouts), 4), np.nan)
-    for row, rollout in zip(positions, rollouts, strict=True):
-        reasoning_start = rollout.response.find(rollout.thoughts)
-        answer_start = rollout.response.rfind(rollout.answer)
-        if reasoning_start >= 0 and answer_start >= 0:
-            reasoning_end = reasoning_start + len(rollout.thoughts)
-            answer_end = answer_start + len(rollout.answer)
-            row[:] = reasoning_start, reasoning_end, answer_start, answer_end
-    return np.hstack([measure_rollouts(rollouts), positions])
-
-
-def set_part_positions(rollouts: Sequence[Rollout], positions: NDArray[np.float64]) -> None:
-    """Set where each rollout's reasoning and answer are in its response; NaN leaves a rollout as it is.
-
-    positions: (rollouts, 4), the last columns of `measure_and_locate`.
-    """
-    for i in np.flatnonzero(~np.isnan(positions[:, 0])).tolist():
-        reasoning_start, reasoning_end, answer_start, answer_end = map(int, positions[i])
-        rollouts[i].keep_parts(
-            slice(reasoning_start, reasoning_end), slice(answer_start, answer_end)
-        )

@@ -23,18 +23,16 @@ The label of a row (`--data.label_key`) may be JSON with the query's own rubric 
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import socket
 from collections.abc import Hashable
-from functools import cached_property
 from itertools import count
 from typing import Any
 
 from rubrank.errors import InvalidInput
-from rubrank.rollouts.rollout import Group, Rollout
-from rubrank.training.arriving_group import ArrivingGroup
+from rubrank.training.barrier import Barrier
 from rubrank.training.config import load_engine
-from rubrank.training.engine import RewardEngine, StepRewards, fill_unknown
 from rubrank.training.queries import Completion, Query, make_query
 from rubrank.training.rollouts import (
     find_end_token_ids,
@@ -53,20 +51,11 @@ class _Siblings:
     Not a dataclass: dataclasses need their module in sys.modules, and OpenRLHF does not put agent files there.
     """
 
-    def __init__(self, engine: RewardEngine, step: int, query: Query) -> None:
-        engine.check_rubric(query.rubric, _OWNER)
-        self.engine = engine
-        self.step = step
+    def __init__(self, number: int, query: Query) -> None:
+        self.number = number
         self.query = query
         self.size = 0
-        self.label = engine.label(step)
-        self.rollouts: dict[int, Rollout] = {}
-        self.result: asyncio.Future[StepRewards] = asyncio.get_running_loop().create_future()
-
-    @cached_property
-    def grading(self) -> ArrivingGroup:
-        """Made when the first rollout is sampled: by then all siblings have entered, and the size is known."""
-        return ArrivingGroup(self.engine, self.label, self.query.rubric, self.size)
+        self.failure: BaseException | None = None
 
 
 class RubricAgent:
@@ -81,6 +70,8 @@ class RubricAgent:
         self.engine, self._rubric_column = load_engine(
             self.config, _OWNER, process=process, passes_step=False
         )
+        # A group ends when all its calls do, so no time limit is needed.
+        self._barrier = Barrier(self.engine, 1, timeout=math.inf)
         self._forming: dict[Hashable, _Siblings] = {}
         """(parameters, prompt) → the group whose calls are entering in this turn of the event loop."""
         self._group_numbers = count()
@@ -98,40 +89,31 @@ class RubricAgent:
     ) -> dict[str, Any]:
         """Return the executor's output, with the reward of the sample among its siblings."""
         siblings, member = await self._join_siblings(prompt, label, sampling_params)
-        # Sample and grade this response. The call that finishes last also fuses the scores of the group.
         try:
             output = await super().execute(  # type: ignore[misc]
                 prompt, label, sampling_params, max_length, hf_tokenizer, llm_engine, images=images
             )
+            if siblings.failure is not None:
+                raise siblings.failure
             completion = read_completion(output, sampling_params, max_length, hf_tokenizer)
             rollout = completion.to_rollout(
                 siblings.query, self.engine.thinking, _OWNER, hf_tokenizer
             )
-            siblings.rollouts[member] = rollout
-            siblings.grading.add(member, rollout)
-            if len(siblings.rollouts) == siblings.size:
-                members = list(range(siblings.size))
-                rollouts = tuple(siblings.rollouts[number] for number in members)
-                group = Group(id=siblings.label, rollouts=rollouts, rubric=siblings.query.rubric)
-                graded = await siblings.grading.finish(members)
-                self.engine.check_judgments(graded)
-                result = await asyncio.to_thread(self.engine.fuse, [group], graded, siblings.step)
-                siblings.result.set_result(result)
+            sample = await self._barrier.score(
+                siblings.number,
+                rollout,
+                step=siblings.number,
+                rubric=siblings.query.rubric,
+                size=siblings.size,
+                member=member,
+            )
         except BaseException as error:
-            siblings.grading.cancel()
-            # Wake the siblings that wait for a result that will not come.
-            if not siblings.result.done():
-                if isinstance(error, Exception):
-                    siblings.result.set_exception(error)
-                    siblings.result.exception()  # marks it as retrieved, because no sibling may wait for it yet
-                else:
-                    siblings.result.cancel()
+            # The siblings would wait for a sample that does not come.
+            siblings.failure = siblings.failure or error
+            self._barrier.give_up(siblings.number, error)
             raise
-        # Shielded, because cancelling one call must not cancel the future that its siblings wait for.
-        result = await asyncio.shield(siblings.result)
-        reward = fill_unknown(result.flat())[member]
-        logs = {name: result.metrics[name] for name in _LOGGED_METRICS}
-        return {**output, "reward": reward, "scores": reward, "extra_logs": logs}
+        logs = {name: sample.metrics[name] for name in _LOGGED_METRICS}
+        return {**output, "reward": sample.filled, "scores": sample.filled, "extra_logs": logs}
 
     async def _join_siblings(
         self, prompt: Any, label: Any, sampling_params: Any
@@ -141,7 +123,8 @@ class RubricAgent:
         siblings = self._forming.get(key)
         if siblings is None:
             query = make_query(prompt, label, rubric_column=self._rubric_column)
-            siblings = _Siblings(self.engine, next(self._group_numbers), query)
+            self.engine.check_rubric(query.rubric, _OWNER)
+            siblings = _Siblings(next(self._group_numbers), query)
             self._forming[key] = siblings
         member = siblings.size
         siblings.size += 1

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from rubrank.records.findings import Finding
     from rubrank.training.frameworks.trl import RubricReward
 
-_RECORDS_PLACE = "records"
-
 
 class RubricCallback(TrainerCallback):
     """Ties a reward function to its trainer; made by `RubricReward.callback`."""
@@ -62,7 +60,7 @@ class RubricCallback(TrainerCallback):
             )
             warnings.warn(f"{self.key}: {message}", RuntimeWarning, stacklevel=2)
         if state.is_world_process_zero:
-            engine.rewind(state.global_step, (saved or {}).get(_RECORDS_PLACE))
+            engine.rewind(state.global_step)
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Remember the random state, because a step that fails for lack of judges is repeated from here."""
@@ -74,21 +72,10 @@ class RubricCallback(TrainerCallback):
             control.should_training_stop = True
             control.should_save = True
         state.stateful_callbacks[self.key] = self.reward.engine.state_dict()
-        self._save_records_place(state, control)
 
-    def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Save where the records end: an evaluation before a checkpoint writes records, too."""
-        self._save_records_place(state, control)
-
-    def _save_records_place(self, state: Any, control: Any) -> None:
-        """Note where the records end, so that a resumed run keeps those before the checkpoint and drops the others."""
-        if control.should_save and state.is_world_process_zero:
-            engine = self.reward.engine
-            saved = state.stateful_callbacks.get(self.key) or engine.state_dict()
-            state.stateful_callbacks[self.key] = {
-                **saved,
-                _RECORDS_PLACE: engine.find_records_end(),
-            }
+    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Wait until all records are on disk: a run that is resumed from this checkpoint does not write them again."""
+        self.reward.engine.finish_records()
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Wait until all records are on disk, and log the last findings."""
