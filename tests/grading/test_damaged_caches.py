@@ -52,7 +52,7 @@ print(double(21))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("junk", [b"", b"\0" * 50, b"garbage", pickle.dumps("0.0")])
+@pytest.mark.parametrize("junk", [b"garbage", pickle.dumps("0.0")])
 def test_compiled_code(tmp_path, junk):
     script = tmp_path / "kernel.py"
     script.write_text(CODE)

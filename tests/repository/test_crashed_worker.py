@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -62,8 +63,11 @@ def parallel_options() -> list[str]:
 
 def run_suite(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     """Run the tests in a folder as `make test` would; a run that hangs is an error."""
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *parallel_options(), *options, "."]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=180, check=False)
+    plugins = ["-p", "no:cacheprovider", "-p", "xdist.plugin", "-p", "pytest_timeout"]
+    command = [sys.executable, "-m", "pytest", *plugins, *parallel_options(), *options, "."]
+    # The other plugins take longer to load than these suites to run.
+    env = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=180, check=False)
 
 
 def write_suite(folder: Path, **files: str) -> None:

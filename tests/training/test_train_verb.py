@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import typer
+from cases import nightly
 from typer.testing import CliRunner
 
 pytest.importorskip("torch", reason="TRL is not installed: pip install torch==2.13.0 trl==1.16.0")
@@ -92,6 +93,7 @@ def test_ctrl_c_and_resume(folder):
     assert "resumes     from" in said(str(job.file), "--resume", "--dry-run").output
 
 
+@nightly()  # test_trl_processes trains in two processes by day
 def test_two_processes_share_the_steps(folder):
     stages = [{"steps": 2, "sources": [{"path": "prompts.jsonl"}]}]
     changes: dict[str, Any] = {"stages": stages, "training__per_device_train_batch_size": 16}
