@@ -294,10 +294,10 @@ def test_explicit_columns():
     ("name", "text", "says"),
     [
         ("r.jsonl", '{"response": "x"}\n{', "line 2"),
-        ("r.jsonl", "[1]\n", "an object"),
+        ("r.jsonl", "[1]\n", "one JSON object"),
         ("r.jsonl", "", "at least one"),
         ("r.json", "{", "JSON"),
-        ("r.csv", "prompt,response\na,b,c\n", "row 1: cells"),
+        ("r.csv", "prompt,response\na,b,c\n", "row 1 must be of 2 cells"),
         ("r.parquet", "no parquet", "Parquet"),
         ("r.xml", "", "that ends in .jsonl"),
         ("r.jsonl", '{"prompt": "x"}', "with the response among them"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-_MODULES = ("tables.table", "tables.long", "tables.layout", "tables.output", "fusion.files")
+_MODULES = ("tables.table", "tables.layout", "tables.output", "fusion.files")
 
 
 def allow_few_columns(monkeypatch: pytest.MonkeyPatch, most: int) -> None:

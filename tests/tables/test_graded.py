@@ -311,7 +311,7 @@ def test_mistakes_in_a_file(tmp_path: Path) -> None:
         fuse_file(write(head, json.dumps(row), *rest))
     with pytest.raises(BadTable, match="one number from 0 to 0; got 5"):
         fuse_file(write(head, first.replace('"rubric": 0', '"rubric": 5')))
-    with pytest.raises(UnknownName, match="rubric"):
+    with pytest.raises(BadTable, match="the rubric of group 'a' must be one number"):
         fuse_file(write(head, *(json.dumps({"group": "a", "scores": row["scores"] | {"Facts": i}}) for i in (0, 1))))
     with pytest.raises(BadTable, match="version 1"):
         fuse_file(write(head.replace('"version": 1', '"version": 9'), first))

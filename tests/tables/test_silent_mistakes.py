@@ -171,7 +171,7 @@ def test_a_key_that_is_there_twice_is_refused(tmp_path, name, text):
 def test_rollouts_with_a_key_twice_or_an_open_quote_are_refused(tmp_path):
     path = tmp_path / "r.jsonl"
     path.write_text('{"prompt": "p", "response": "a"}\n{"prompt": "p", "response": "a", "response": "b"}\n')
-    with pytest.raises(InvalidInput, match=r"line 2: .*the key 'response' twice"):
+    with pytest.raises(InvalidInput, match=r"line 2 .*the key 'response' twice"):
         read_groups(path)
     path = table(tmp_path / "r.csv", "prompt_id,response", 'q,"open', "q,b", "q,c")
     with pytest.raises(InvalidInput, match="line 2 must be without a quote that swallows other rows"):

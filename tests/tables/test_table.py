@@ -154,7 +154,7 @@ def test_lines_keep_their_spelling(tmp_path: Path) -> None:
     path = write(tmp_path, "\ufeff" + "\r\n".join(text) + "\r\n\r\n")
     fuse_file(path, tmp_path / "out.jsonl")
     out = (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()
-    assert [line.split(',"reward":')[0].rstrip() for line in out] == [line[:-1].rstrip() for line in text]
+    assert [line.split(', "reward":')[0].rstrip() for line in out] == [line[:-1].rstrip() for line in text]
     assert [json.loads(line)["reward"] for line in out] == [0.0, 1.0] * 20
 
 
@@ -339,8 +339,8 @@ def test_added_names_must_be_new(tmp_path: Path) -> None:
         ("t.csv", "uid,a\n1,2\n1,inf\n", "row 2, column 'a' .* got 'inf'"),
         ("t.jsonl", '{"uid": 1, "a": 1}\n{"uid": 1, "a": 2', "line 2 must be one JSON object"),
         ("t.jsonl", '{"uid": 1, "a": 1}\n[1]\n', "line 2 must be one JSON object"),
-        ("t.jsonl", '\n{"uid": 1, "a": 1}\n\n{"uid": 1, "a": 1e999}\n', "line 4, column 'a' .* 'inf'"),
-        ("t.jsonl", '{"uid": 1, "a": 1}\n{"uid": 1, "a": -Infinity}\n', "line 2, column 'a' .* '-inf'"),
+        ("t.jsonl", '\n{"uid": 1, "a": 1}\n\n{"uid": 1, "a": 1e999}\n', "line 4, column 'a' .* inf"),
+        ("t.jsonl", '{"uid": 1, "a": 1}\n{"uid": 1, "a": -Infinity}\n', "line 2, column 'a' .* -inf"),
         ("t.jsonl", '{"uid": 1, "a": 1}\n{"uid": 1, "a": "x"}\n', "line 2, column 'a' .* 'x'"),
         (
             "t.jsonl",
@@ -367,7 +367,7 @@ def test_mistakes_beyond_text(tmp_path: Path) -> None:
         fuse_file(tmp_path / "d.csv")
     bad = tmp_path / "t.jsonl"
     bad.write_bytes(b'{"uid": 1, "a": 1}\n{"uid": "\xff", "a": 1}\n')
-    with pytest.raises(BadTable, match="line 2 must be UTF-8"):
+    with pytest.raises(BadTable, match="must be UTF-8"):
         fuse_file(bad)
     packed = tmp_path / "cut.jsonl.gz"
     packed.write_bytes(gzip.compress(lines({"uid": 1, "a": 1}).encode() * 100)[:-20])

@@ -46,7 +46,7 @@ from rubrank.fusion.rule import Rule, apply_rule
 from rubrank.options import FuseOptions
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.criterion import CriterionData
-from rubrank.scores.files import open_score_file
+from rubrank.scores.files import make_plain_score_table, open_score_file
 from rubrank.scores.table import GroupScores, ScoreTable
 from rubrank.tables.cells import ScoreLimits
 from rubrank.tables.columns import Columns
@@ -64,6 +64,7 @@ RowBatch: TypeAlias = tuple[np.ndarray, ScoreBatch]
 PREVIEW = 10
 """How many groups a summary shows."""
 _OWNER = "fuse_file"
+_GATE_LAYERS = ("low_quality", "global_quality")
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,7 +226,7 @@ def fuse_file(
         scores.ranked_names,
         scores.layout.left_out,
         fused=[fused for _, fused in results],
-        graded=scores.score_table is not None,
+        graded=scores.has_rubrics,
         gates=scores.gates,
         shape=table.shape,
         by="/".join(scores.layout.group_columns),
@@ -314,7 +315,6 @@ def read_file_scores(
     rule = make_fuse_rule(options)
     score_file = open_score_file(source)
     score_table = None
-    row_order = None
     if score_file is None:
         limits = {}
         for name in (*options.low_quality, *options.global_quality):
@@ -326,28 +326,25 @@ def read_file_scores(
             table, columns, limits=limits, any_order=any_order, whole_batches=not is_local(rule)
         )
         check_changes(_OWNER, changes, layout.names)
-        known_criteria = []
+        criteria_of = {}
         for name in layout.names:
             fields = {"domain": UNIT, **changes.get(name, {})}
-            known_criteria.append(CriterionData(name, **fields))
+            criteria_of[name] = CriterionData(name, **fields)
+        if layout.scores_MK is None:
+            gates = [name for name, c in criteria_of.items() if c.layer in _GATE_LAYERS]
+            score_table = make_plain_score_table(layout, criteria_of, required=gates)
     else:
         if not len(score_file.table.frame) or not score_file.rubrics:
             raise BadTable(str(source), "the table", "at least one row", "none", "")
         layout = score_file.find_layout(columns, any_order=any_order)
-        score_table, row_order = score_file.make_score_table(layout)
+        score_table = score_file.make_score_table(layout)
         if columns.named_criteria is not None:
             score_table = score_table.select_criteria(columns.named_criteria)
         check_changes(_OWNER, changes, score_table.criteria)
         score_table = score_table.change_criteria(changes)
-        known_criteria = score_table.collect_criteria()
+        criteria_of = {criterion.name: criterion for criterion in score_table.collect_criteria()}
     scores = FileScores(
-        layout,
-        options,
-        rule,
-        {criterion.name: criterion for criterion in known_criteria},
-        columns.batch,
-        score_table,
-        row_order,
+        layout, options, rule, criteria_of, columns.batch, score_table, score_file is not None
     )
     for name, margin in options.margin.items():
         _check_margin(layout, name, margin, options.domain.get(name))
@@ -382,11 +379,9 @@ def _check_margin(
 class FileScores:
     """The scores of a file, and the rule that fuses them.
 
-    `make_batches` yields the input of the rule. There are three kinds of files:
-
-        a table with one column per criterion     one batch, or one per value of the batch column
-        a table with too many criteria for that   one batch for the groups that have the same criteria
-        a score file, which contains its rubrics  one batch, or one per rubric if there are too many criteria
+    `make_batches` yields the input of the rule. A plain table with one column per criterion is one batch, or one per
+    value of the batch column. Groups that have their own criteria (a score file, or a table with too many criteria for
+    columns) are a `ScoreTable`, which becomes one batch, or one per rubric if there are too many criteria.
     """
 
     layout: Layout
@@ -394,17 +389,16 @@ class FileScores:
     rule: Rule
     criteria: Mapping[str, CriterionData]
     """All criteria by name, with the changes that the options make."""
-    batch_column: str | None = None
-    score_table: ScoreTable | None = None
-    """If the file contains its rubrics: its groups, with the changes that the options make to criteria."""
-    row_order: np.ndarray | None = None
-    """For each row of the score table, its row in the file."""
+    batch_column: str | None
+    score_table: ScoreTable | None
+    """The groups with their own criteria; its rows are those of `layout.row_order`."""
+    has_rubrics: bool
+    """Does the file contain its rubrics?"""
 
     @cached_property
     def gates(self) -> tuple[str, ...]:
         """The gate criteria."""
-        gate_layers = ("low_quality", "global_quality")
-        return tuple(name for name, c in self.criteria.items() if c.layer in gate_layers)
+        return tuple(name for name, c in self.criteria.items() if c.layer in _GATE_LAYERS)
 
     @cached_property
     def is_gated(self) -> bool:
@@ -421,7 +415,7 @@ class FileScores:
 
     def find_watched_scores(self, group: str) -> dict[str, np.ndarray]:
         """Return the scores of a group's rollouts on each criterion that is only watched, by its name."""
-        if self.score_table is None:
+        if self.score_table is None or not self.has_rubrics:
             return {}
         group_scores = self.score_table[group]
         watched = {}
@@ -447,18 +441,15 @@ class FileScores:
         for batch_rows in row_sets:
             if self.score_table is not None:
                 yield from self._make_rubric_batches(batch_rows, is_one_group)
-            elif self.layout.scores_MK is None:
-                yield from self._make_ragged_batches(batch_rows)
-            else:
-                names = list(self.criteria)
-                if is_one_group:
-                    scored_names = self.layout.find_scored_names(batch_rows)
-                    if not set(scored_names) <= set(
-                        self.gates
-                    ):  # else nothing would be left to rank by
-                        used_names = {*scored_names, *self.gates}
-                        names = [name for name in names if name in used_names]
-                yield batch_rows, self._make_batch(batch_rows, names)
+                continue
+            names = list(self.criteria)
+            if is_one_group:
+                scored_names = self.layout.find_scored_names(batch_rows)
+                # If only gates have scores, nothing would be left to rank by.
+                if not set(scored_names) <= set(self.gates):
+                    used_names = {*scored_names, *self.gates}
+                    names = [name for name in names if name in used_names]
+            yield batch_rows, self._make_batch(batch_rows, names)
 
     def _make_batch(self, rows: np.ndarray, names: Sequence[str]) -> ScoreBatch:
         """Return a batch of a table without rubrics: all about its criteria comes from the options."""
@@ -482,33 +473,11 @@ class FileScores:
         )
         return batch.drop_penalties() if options.penalties == "ignore" else batch
 
-    def _make_ragged_batches(self, rows: np.ndarray) -> Iterator[RowBatch]:
-        """Yield one batch for the groups with the same criteria: one matrix for all groups would be mostly empty."""
-        ragged = self.layout.table.ragged_scores
-        assert ragged is not None
-        group_of_row: list[Hashable] = self.layout.labels[rows].to_list()
-        if not is_local(self.rule):
-            # A rule that learns from other groups needs the criteria of the whole batch in one matrix.
-            group_of_row = [None] * len(rows)
-        scored_names: dict[Hashable, set[str]] = {}
-        for group, row in zip(group_of_row, rows, strict=True):
-            scored_names.setdefault(group, set()).update(ragged[row])
-        all_ranked = [name for name in self.criteria if name not in self.gates]
-        ranked_names = {}
-        for group, names in scored_names.items():
-            # A group without any score gets equal rewards. A batch needs a criterion, and any will do.
-            ranked_names[group] = tuple(sorted(names.intersection(all_ranked))) or (all_ranked[0],)
-        for positions in _find_positions([ranked_names[group] for group in group_of_row]):
-            first_group = group_of_row[positions[0]]
-            names_of_batch = [*ranked_names[first_group], *sorted(self.gates)]
-            yield rows[positions], self._make_batch(rows[positions], names_of_batch)
-
     def _make_rubric_batches(self, rows: np.ndarray, is_one_group: bool) -> Iterator[RowBatch]:
-        """Yield batches of a score file: one for all groups, or one per rubric if a matrix would be mostly empty."""
+        """Yield batches of the score table: one for all groups, or one per rubric if a matrix would be mostly empty."""
         table = self.score_table
-        row_order = self.row_order
         assert table is not None
-        assert row_order is not None
+        row_order = self.layout.row_order
         requested_rows = set(rows.tolist())
         members: list[tuple[GroupScores, np.ndarray]] = []
         start = 0
@@ -538,6 +507,8 @@ class FileScores:
                 # In the order of the whole file: sums then do not depend on which groups share the batch.
                 columns=[criterion for name, criterion in self.criteria.items() if name in names],
             )
+            # Options alone do not say that the scores lie in [0, 1].
+            batch = replace(batch, has_declared_domains=self.has_rubrics)
             if self.options.penalties == "ignore":
                 batch = batch.drop_penalties()
             yield batch_rows, batch

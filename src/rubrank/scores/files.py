@@ -24,11 +24,9 @@ are, `probabilities` is a JSON text with pairs of value and probability such as 
 from __future__ import annotations
 
 import json
-import math
 import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
 from itertools import chain, groupby
 from operator import itemgetter
 from pathlib import Path
@@ -38,7 +36,7 @@ import numpy as np
 import polars as pl
 from polars.exceptions import PolarsError
 
-from rubrank._files import explain_read_errors, open_bytes, require_file, suffix_error
+from rubrank._files import explain_read_errors, open_bytes, read_text, require_file, suffix_error
 from rubrank.errors import BadTable, InvalidInput, UnknownName, counted, only_our_errors
 from rubrank.rollouts.rollout import digest_response
 from rubrank.scores.criterion import SLACK, CriterionData
@@ -53,17 +51,12 @@ from rubrank.scores.output import (
 )
 from rubrank.scores.table import GroupScores, ScoreTable
 from rubrank.tables.columns import REASONS, ROLLOUT_ID_NAMES, SCORES, Columns
+from rubrank.tables.frames import read_columnar
 from rubrank.tables.layout import Layout, find_layout
 from rubrank.tables.long import read_table
-from rubrank.tables.rows import read_file_rows
+from rubrank.tables.rows import parse_lines
 from rubrank.tables.sources import describe_source, find_files, format_of, is_dataset
-from rubrank.tables.table import (
-    Table,
-    convert_to_bad_table,
-    read_bytes,
-    read_columnar_files,
-    read_json_lines,
-)
+from rubrank.tables.table import ParsedLine, Table, convert_to_bad_table, make_object_table
 from rubrank.verifiers.distribution import Distribution, make_distribution
 from rubrank.verifiers.domain import UNIT, Domain
 
@@ -91,8 +84,7 @@ def read_scores(path: str | Path) -> ScoreTable:
     if not len(score_file.table.frame):
         return ScoreTable((), read=score_file.provenance)
     layout = score_file.find_layout(any_order=True)
-    table, _ = score_file.make_score_table(layout, with_reasons=True)
-    return table
+    return score_file.make_score_table(layout, with_reasons=True)
 
 
 # ---------------------------------------------------------------------------------------- files of `ScoreTable.write`
@@ -103,18 +95,11 @@ class ScoreFile:
     """One or more files that `ScoreTable.write` wrote: their rows, and the rubrics they were graded by."""
 
     table: Table
+    rollouts: Sequence[Mapping[str, Any]]
+    """Each row of the table as a line of JSON Lines has it."""
     rubrics: Rubrics
-    """The column `rubric` of a row is an index into this."""
+    """The `rubric` of a row is an index into this."""
     provenance: Provenance | None
-
-    @cached_property
-    def criteria(self) -> dict[str, CriterionData]:
-        """All criteria, as the first rubric that has them defines them."""
-        criteria: dict[str, CriterionData] = {}
-        for rubric in self.rubrics:
-            for criterion in rubric:
-                criteria.setdefault(criterion.name, criterion)
-        return criteria
 
     def find_layout(self, requested: Columns | None = None, *, any_order: bool = False) -> Layout:
         """Check the cells of the file, and return which columns hold what.
@@ -129,110 +114,98 @@ class ScoreFile:
                 parameter="group",
                 allowed="'group', or left out: `rubrank grade` wrote the file, and it has a rubric for each group",
                 got=", ".join(map(repr, requested.group)),
-                remedy="",
                 field="group_column",
             )
-        columns = Columns(
-            group=("group",), criteria=tuple(self.criteria), attributes=requested.attributes
-        )
-        if RUBRIC not in self.table.frame.columns:
-            raise UnknownName.of(str(self.table.path), "column", RUBRIC, self.table.frame.columns)
+        names = dict.fromkeys(criterion.name for rubric in self.rubrics for criterion in rubric)
+        columns = Columns(group=("group",), criteria=tuple(names), attributes=requested.attributes)
         return find_layout(self.table, columns, any_order=any_order)
 
-    def make_score_table(
-        self, layout: Layout, *, with_reasons: bool = False
-    ) -> tuple[ScoreTable, np.ndarray]:
-        """Return the groups with their rubrics and scores, and for every row of the score table its row in the file.
+    def make_score_table(self, layout: Layout, *, with_reasons: bool = False) -> ScoreTable:
+        """Return the groups with their rubrics and scores; their rows are those of `layout.row_order`.
 
         Raises BadTable if a group has no valid rubric, or a score lies outside the domain of its criterion.
         """
         path = self.table.path
-        rubric_number_of_row = self.table.frame.get_column(RUBRIC).to_list()
-        outcomes_of_row = self._read_texts(OUTCOMES)
-        probabilities_of_row = self._read_texts(PROBABILITIES)
-        digest_of_row = self._read_texts(DIGEST)
         groups = []
         for label, rows in layout.rows_of_groups.items():
-            numbers = {rubric_number_of_row[row] for row in rows}
-            rubric = _find_rubric(self.rubrics, numbers, label, path)
+            rollouts = [self.rollouts[row] for row in rows]
+            rubric = _find_rubric(
+                self.rubrics, {rollout[RUBRIC] for rollout in rollouts}, label, path
+            )
             names = [criterion.name for criterion in rubric]
-            outcomes = parse_outcomes([outcomes_of_row[row] for row in rows], path)
-            probabilities = parse_probabilities([probabilities_of_row[row] for row in rows], path)
+            outcomes = parse_outcomes([rollout.get(OUTCOMES) for rollout in rollouts], path)
+            probabilities = parse_probabilities(
+                [rollout.get(PROBABILITIES) for rollout in rollouts], path
+            )
             for column, cells in ((OUTCOMES, outcomes), (PROBABILITIES, probabilities)):
                 for name in cells:
                     if name not in names:
                         raise UnknownName.of(f"{path}: group {label!r}", column, name, names)
-            group_id = str(label)
-            if "\0" in group_id and self.table.json_lines is not None:
-                # polars reads half of a surrogate pair as a zero character; the line has the id as it was written.
-                group_id = str(json.loads(self.table.lines[rows[0]])["group"])
             reasons = []
             if with_reasons:
-                for row in rows:
-                    reason_on = self._reasons_of_row[row]
+                for rollout in rollouts:
+                    reason_on = rollout.get(REASONS) or {}
                     reasons.append(tuple(reason_on.get(name) or "" for name in names))
-            digests = [digest_of_row[row] for row in rows]
-            known_digests = tuple(digest for digest in digests if digest is not None)
             group = GroupScores(
-                group_id,
+                str(rollouts[0]["group"]),
                 rubric,
                 layout.select_scores(rows, names),
                 tuple(reasons),
                 outcomes,
                 probabilities,
-                # All or none: without its row, a digest cannot be compared with the right response.
-                digests=known_digests if len(known_digests) == len(rows) else (),
+                digests=_keep_all_or_none([rollout.get(DIGEST) for rollout in rollouts]),
             )
             _check_domains(group, path)
             groups.append(group)
-        row_order = np.concatenate(list(layout.rows_of_groups.values()))
-        return ScoreTable(tuple(groups), read=self.provenance), row_order
-
-    def _read_texts(self, column: str) -> list[str | None]:
-        """Return the cells of a column of texts; None for every row if the file does not have the column."""
-        if column not in self.table.frame.columns:
-            return [None] * len(self.table.frame)
-        return self.table.frame.get_column(column).to_list()
-
-    @cached_property
-    def _reasons_of_row(self) -> list[Mapping[str, Any]]:
-        """For each row of the file, its reasons by criterion."""
-        if self.table.json_lines is not None:
-            return [json.loads(line).get(REASONS) or {} for line in self.table.lines]
-        criterion_of_column = {}
-        for name in self.criteria:
-            if name + REASON_SUFFIX in self.table.frame.columns:
-                criterion_of_column[name + REASON_SUFFIX] = name
-        reasons = self.table.frame.select(list(criterion_of_column)).rename(criterion_of_column)
-        return list(reasons.iter_rows(named=True))
+        return ScoreTable(tuple(groups), read=self.provenance)
 
 
 @convert_to_bad_table()
 def open_score_file(source: Any) -> ScoreFile | None:
-    """Return the score file, or files, that a source names; None if it is another table.
-
-    A single JSON Lines file, and Parquet files with a column per criterion, are read as they are. Several JSON Lines
-    files, and Parquet files with a row per score, are rewritten as one JSON Lines text.
-    """
+    """Return the score file, or files, that a source names; None if it is another table."""
     headers = _read_headers(source)
     if headers is None:
         return None
-    files = list(headers)
     rubrics_of_file = {file: _parse_rubrics(header, file) for file, header in headers.items()}
-    rubrics = rubrics_of_file[files[0]]
-    if len(files) > 1:
-        # The same rubric may have different numbers in different files. Here each distinct rubric gets one number.
-        rubrics = tuple(dict.fromkeys(chain.from_iterable(rubrics_of_file.values())))
-    is_long = {file: header.get("layout") == "long" for file, header in headers.items()}
-    is_parquet = format_of(files[0]) == "Parquet"
-    if is_parquet and not any(is_long.values()):
-        table = _read_wide_parquet_files(source, rubrics_of_file, rubrics)
-    elif is_parquet or len(files) > 1:
-        table = _rewrite_as_json_lines(source, rubrics_of_file, rubrics, is_long)
+    # The same rubric may have different numbers in different files. Here each distinct rubric gets one number.
+    rubrics = tuple(dict.fromkeys(chain.from_iterable(rubrics_of_file.values())))
+    number_of = {rubric: number for number, rubric in enumerate(rubrics)}
+    parsed: list[ParsedLine] = []
+    wide_frames = []
+    for file, header in headers.items():
+        lines: Iterator[ParsedLine]
+        if format_of(file) == "JSON Lines":
+            _, *texts = read_text(file).split("\n")
+            lines = parse_lines(texts, file, first=2)
+        elif header.get("layout") == "long":
+            lines = _list_long_rollouts(file, rubrics_of_file[file])
+        else:
+            wide_frames.append(read_columnar(file))
+            lines = _list_wide_rollouts(wide_frames[-1], file, rubrics_of_file[file])
+        for number, line, rollout in lines:
+            number_in_file = rollout.get(RUBRIC)
+            rubric = _find_rubric(
+                rubrics_of_file[file], {number_in_file}, rollout.get("group"), file
+            )
+            if number_of[rubric] != number_in_file:
+                rollout = {**rollout, RUBRIC: number_of[rubric]}
+                line = json.dumps(rollout)
+            # Rows of several files are numbered through all of them.
+            parsed.append((number if len(headers) == 1 else len(parsed) + 1, line, rollout))
+    rollouts = [rollout for _, _, rollout in parsed]
+    path = Path(source)
+    shape = describe_source(source)
+    if len(wide_frames) == len(headers):
+        # The columns are kept as they are, so that the output of `fuse` has them.
+        frame = pl.concat(wide_frames, how="diagonal_relaxed")
+        numbers = pl.Series(RUBRIC, [rollout[RUBRIC] for rollout in rollouts], dtype=pl.Int64)
+        scores = [rollout[SCORES] for rollout in rollouts]
+        rows = pl.Series(range(1, len(frame) + 1), dtype=pl.Int64)
+        table = Table(path, shape, frame.with_columns(numbers), rows, "row", scores=scores)
     else:
-        _, _, rows = read_bytes(files).partition(b"\n")
-        table = read_json_lines(rows, Path(source), describe_source(source), first_line=2)
-    return ScoreFile(table, rubrics, _read_provenance(headers))
+        is_one_text = len(headers) == 1 and format_of(next(iter(headers))) == "JSON Lines"
+        table = make_object_table(parsed, path, shape, "line" if is_one_text else "rollout")
+    return ScoreFile(table, rollouts, rubrics, _read_provenance(headers))
 
 
 @convert_to_bad_table()
@@ -281,50 +254,6 @@ def _read_provenance(headers: Mapping[Path, Mapping[str, Any]]) -> Provenance | 
         if provenance not in provenances:
             provenances.append(provenance)
     return Provenance.merge(provenances)
-
-
-def _read_wide_parquet_files(
-    source: str | Path, rubrics_of_file: Mapping[Path, Rubrics], rubrics: Rubrics
-) -> Table:
-    """Return Parquet files with a column per criterion as one table.
-
-    rubrics: those of all files together. The rubric numbers of each file are replaced by numbers of these.
-    """
-    path = Path(source)
-    frames = []
-    for file, file_rubrics in rubrics_of_file.items():
-        frame = read_columnar_files([file], path)
-        has_numbers = RUBRIC in frame.columns and "group" in frame.columns
-        if len(rubrics_of_file) > 1 and has_numbers:
-            # A number that this file does not define may be the number of another file's rubric.
-            pairs = frame.select("group", RUBRIC).unique(maintain_order=True)
-            for group, number in pairs.iter_rows():
-                _find_rubric(file_rubrics, [number], group, file)
-            new_number = {i: rubrics.index(rubric) for i, rubric in enumerate(file_rubrics)}
-            frame = frame.with_columns(pl.col(RUBRIC).replace_strict(new_number))
-        frames.append(frame)
-    frame = frames[0] if len(frames) == 1 else pl.concat(frames, how="diagonal_relaxed")
-    row_numbers = pl.Series(range(1, len(frame) + 1), dtype=pl.Int64)
-    return Table(path, describe_source(source), frame, row_numbers, "row")
-
-
-def _rewrite_as_json_lines(
-    source: str | Path,
-    rubrics_of_file: Mapping[Path, Rubrics],
-    rubrics: Rubrics,
-    is_long: Mapping[Path, bool],
-) -> Table:
-    """Return score files of any layout as one table, by way of JSON Lines, which every layout can be written as.
-
-    rubrics: those of all files together. is_long: has the file one row per score?
-    """
-    lines = []
-    for file, file_rubrics in rubrics_of_file.items():
-        for row in _read_rollouts(file, file_rubrics, is_long[file]):
-            rubric = _find_rubric(file_rubrics, [row.get(RUBRIC)], row.get("group"), file)
-            lines.append(json.dumps({**row, RUBRIC: rubrics.index(rubric)}).encode())
-    table = read_json_lines(b"\n".join(lines), Path(source), describe_source(source))
-    return replace(table, unit="rollout")
 
 
 def parse_outcomes(texts: Sequence[str | None], path: Path | str) -> dict[str, np.ndarray]:
@@ -416,22 +345,14 @@ def _find_rubric(
     return rubrics[int(number)]
 
 
-def _read_rollouts(path: Path, rubrics: Rubrics, is_long: bool) -> Iterator[dict[str, Any]]:
-    """Yield the rows of one score file, in the form of JSON Lines. is_long: has the file one row per score?"""
-    if is_long:
-        yield from _read_long_rollouts(path, rubrics)
-        return
-    rows = read_file_rows(path)
-    if format_of(path) == "JSON Lines":
-        next(rows)  # the header
-        yield from map(dict, rows)
-        return
+def _list_wide_rollouts(frame: pl.DataFrame, path: Path, rubrics: Rubrics) -> Iterator[ParsedLine]:
+    """Yield number, JSON text and object of each row of a file with a column per criterion."""
     criterion_columns = set()
     for rubric in rubrics:
         for criterion in rubric:
             criterion_columns |= {criterion.name, criterion.name + REASON_SUFFIX}
-    for row in rows:
-        rubric = _find_rubric(rubrics, [row.get(RUBRIC)], row.get("group"), path)
+    for number, row in enumerate(frame.iter_rows(named=True), start=1):
+        rubric = _find_rubric(rubrics, {row.get(RUBRIC)}, row.get("group"), path)
         names = [criterion.name for criterion in rubric]
         rollout: dict[str, Any] = {}
         for column, value in row.items():
@@ -439,20 +360,21 @@ def _read_rollouts(path: Path, rubrics: Rubrics, is_long: bool) -> Iterator[dict
                 rollout[column] = value
         rollout[SCORES] = {name: row[name] for name in names}
         rollout[REASONS] = {name: row[name + REASON_SUFFIX] for name in names}
-        yield rollout
+        yield number, json.dumps(rollout, default=str), rollout
 
 
-def _read_long_rollouts(path: Path, rubrics: Rubrics) -> Iterator[dict[str, Any]]:
-    """Yield one object per rollout from a file with one row per score.
+def _list_long_rollouts(path: Path, rubrics: Rubrics) -> Iterator[ParsedLine]:
+    """Yield number, JSON text and object of each rollout of a file with one row per score.
 
     Raises BadTable if rows of a rollout are missing or not in the order of its rubric.
     """
-    cells = read_columnar_files([path], path).iter_rows(named=True)
-    for (group, rollout, number), rows in groupby(cells, itemgetter("group", "rollout", RUBRIC)):
+    cells = read_columnar(path).iter_rows(named=True)
+    rollouts = groupby(cells, itemgetter("group", "rollout", RUBRIC))
+    for number, (key, rows) in enumerate(rollouts, start=1):
         scores: dict[str, Any] = {}
         reasons: dict[str, Any] = {}
         # These are the same in all rows of a rollout.
-        shared_cells: dict[str, Any] = {}
+        shared_cells: dict[str, Any] = dict(zip(("group", "rollout", RUBRIC), key, strict=True))
         names = []
         for row in rows:
             names.append(row["criterion"])
@@ -461,19 +383,13 @@ def _read_long_rollouts(path: Path, rubrics: Rubrics) -> Iterator[dict[str, Any]
             for column in (OUTCOMES, PROBABILITIES, DIGEST):
                 if row.get(column):
                     shared_cells[column] = row[column]
-        rubric = _find_rubric(rubrics, [number], group, path)
+        rubric = _find_rubric(rubrics, {key[2]}, key[0], path)
         if names != [criterion.name for criterion in rubric]:
-            got = f"others for rollout {rollout} of group {group!r}"
+            got = f"others for rollout {key[1]} of group {key[0]!r}"
             allowed = "a score table with a row for each criterion, in the order of its rubric"
             raise BadTable(str(path), "file", allowed, got, _REMEDY)
-        yield {
-            "group": group,
-            "rollout": rollout,
-            RUBRIC: number,
-            SCORES: scores,
-            REASONS: reasons,
-            **shared_cells,
-        }
+        rollout = {**shared_cells, SCORES: scores, REASONS: reasons}
+        yield number, json.dumps(rollout), rollout
 
 
 def _check_domains(group: GroupScores, path: Path) -> None:
@@ -528,78 +444,79 @@ def load_scores(source: Any, columns: Columns | None = None) -> LoadedScores:
     score_file = open_score_file(source)
     if score_file is not None:
         layout = score_file.find_layout(columns, any_order=True)
-        table, row_order = score_file.make_score_table(layout, with_reasons=True)
+        table = score_file.make_score_table(layout, with_reasons=True)
         if columns.named_criteria is not None:
             table = table.select_criteria(columns.named_criteria)
-        attributes = layout.attributes_MD
-        if attributes is not None:
-            attributes = attributes[row_order]
-        return LoadedScores(table, f"scores, {score_file.table.shape}", "group", attributes)
-    layout = find_layout(read_table(source, columns), columns, any_order=True)
-    criteria = _make_criteria_with_scales(layout)
+        shape = f"scores, {layout.table.shape}"
+        left_out: tuple[str, ...] = ()
+    else:
+        layout = find_layout(read_table(source, columns), columns, any_order=True)
+        criteria = {name: CriterionData(name, domain=UNIT) for name in layout.names}
+        table = _widen_scales(make_plain_score_table(layout, criteria))
+        shape = layout.table.shape
+        left_out = layout.left_out
+    attributes = layout.attributes_MD
+    if attributes is not None:
+        attributes = attributes[layout.row_order]
+    return LoadedScores(table, shape, "/".join(layout.group_columns), attributes, left_out)
+
+
+def make_plain_score_table(
+    layout: Layout, criteria: Mapping[str, CriterionData], required: Sequence[str] = ()
+) -> ScoreTable:
+    """Return the groups of a table without rubrics, each with the criteria that it has scores on.
+
+    required: criteria that every group has.
+    """
     frame = layout.table.frame
     ids: list[Any] = [None] * len(frame)
     id_column = next((name for name in ROLLOUT_ID_NAMES if name in frame.columns), None)
     if id_column is not None:
         ids = frame.get_column(id_column).to_list()
-    responses: list[str | None] = [None] * len(frame)
+    digests: list[str | None] = [None] * len(frame)
     if frame.schema.get("response") == pl.String:
         responses = frame.get_column("response").to_list()
+        digests = [None if text is None else digest_response(text) for text in responses]
     groups = []
     for label, rows in layout.rows_of_groups.items():
+        scored = [name for name in layout.find_scored_names(rows) if name not in required]
         # A group without any score gets one criterion: a group without criteria could not be fused.
-        names = layout.find_scored_names(rows) or list(layout.names[:1])
+        names = scored or [name for name in layout.names if name not in required][:1]
+        names += required
         rollout_ids = tuple(str(ids[row]) for row in rows)
         # An id that two rollouts share identifies neither; a single rollout needs none.
         has_ids = len(rows) > 1 and len(set(rollout_ids)) == len(rows)
-        digests = []
-        for row in rows:
-            response = responses[row]
-            if response is not None:
-                digests.append(digest_response(response))
         group = GroupScores(
             str(label),
             tuple(criteria[name] for name in names),
             layout.select_scores(rows, names),
             reasons=(("",) * len(names),) * len(rows),
-            # All or none: without its row, a digest cannot be compared with the right response.
-            digests=tuple(digests) if len(digests) == len(rows) else (),
+            digests=_keep_all_or_none([digests[row] for row in rows]),
             rollout_ids=rollout_ids if has_ids else (),
         )
         groups.append(group)
-    attributes = layout.attributes_MD
-    if attributes is not None:
-        attributes = attributes[np.concatenate(list(layout.rows_of_groups.values()))]
-    return LoadedScores(
-        ScoreTable(tuple(groups)),
-        layout.table.shape,
-        "/".join(layout.group_columns),
-        attributes,
-        layout.left_out,
-    )
+    return ScoreTable(tuple(groups))
 
 
-def _make_criteria_with_scales(layout: Layout) -> dict[str, CriterionData]:
-    """Return each criterion of a table by name, with a scale from 0 to 1 that is widened if its scores lie outside."""
-    low = dict.fromkeys(layout.names, 0.0)
-    high = dict.fromkeys(layout.names, 1.0)
-    if layout.scores_MK is not None:
-        for k, name in enumerate(layout.names):
-            low[name] = float(np.fmin.reduce(layout.scores_MK[:, k], initial=0.0))
-            high[name] = float(np.fmax.reduce(layout.scores_MK[:, k], initial=1.0))
-    else:
-        for scores in layout.table.ragged_scores or ():
-            for name, value in scores.items():
-                if value is not None and name in low and not math.isnan(value):
-                    low[name] = min(low[name], float(value))
-                    high[name] = max(high[name], float(value))
-    criteria = {}
-    for name in layout.names:
-        domain = UNIT
+def _keep_all_or_none(digests: Sequence[str | None]) -> tuple[str, ...]:
+    """Return the digests of a group; () if one is missing, because the others might be taken for those of its rows."""
+    present = tuple(digest for digest in digests if digest is not None)
+    return present if len(present) == len(digests) else ()
+
+
+def _widen_scales(table: ScoreTable) -> ScoreTable:
+    """Return the table with scales from 0 to 1 widened where scores lie outside."""
+    low: dict[str, float] = {}
+    high: dict[str, float] = {}
+    for group in table:
+        for name, scores in zip(group.names, group.scores.T, strict=True):
+            low[name] = float(np.fmin.reduce(scores, initial=low.get(name, 0.0)))
+            high[name] = float(np.fmax.reduce(scores, initial=high.get(name, 1.0)))
+    changes = {}
+    for name in low:
         if (low[name], high[name]) != (0.0, 1.0):
-            domain = Domain("continuous", (), low[name], high[name])
-        criteria[name] = CriterionData(name, domain=domain)
-    return criteria
+            changes[name] = {"domain": Domain("continuous", (), low[name], high[name])}
+    return table.change_criteria(changes)
 
 
 # --------------------------------------------------------------------------------------- the rollouts behind the scores

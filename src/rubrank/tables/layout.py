@@ -38,7 +38,6 @@ from rubrank.tables.cells import (
     Numbers,
     ScoreLimits,
     convert_csv_column,
-    find_first_true,
     is_inexact_integer,
     read_numbers,
 )
@@ -88,31 +87,28 @@ class Layout:
 
     def select_scores(self, rows: np.ndarray, names: Sequence[str]) -> np.ndarray:
         """Return the scores of some rows on some criteria, in the order of `rows` and `names`; NaN = not scored."""
-        if self.scores_MK is not None:
-            is_whole_table = np.array_equal(rows, np.arange(len(self.labels)))
-            if is_whole_table and tuple(names) == self.names:
-                return self.scores_MK  # without a copy
-            columns = np.array([self._column_of[name] for name in names], dtype=np.intp)
-            return self.scores_MK[np.ix_(rows, columns)]
-        assert self.table.ragged_scores is not None
-        return make_matrix([self.table.ragged_scores[row] for row in rows], names)
+        if self.scores_MK is None:
+            assert self.table.scores is not None
+            return make_matrix([self.table.scores[row] for row in rows], names)
+        if (
+            len(rows) == len(self.labels)
+            and tuple(names) == self.names
+            and (np.diff(rows) > 0).all()
+        ):
+            return self.scores_MK  # without a copy
+        column_of = {name: k for k, name in enumerate(self.names)}
+        columns = [column_of[name] for name in names]
+        return self.scores_MK[rows[:, None], columns]
 
     def find_scored_names(self, rows: np.ndarray) -> list[str]:
         """Return the criteria with a score in one of these rows, in the order of the table."""
-        if self.scores_MK is not None:
-            is_scored = ~np.isnan(self.scores_MK[rows]).all(axis=0)
-            return [name for name, scored in zip(self.names, is_scored, strict=True) if scored]
-        assert self.table.ragged_scores is not None
-        scored_names = set()
-        for row in rows:
-            for name, value in self.table.ragged_scores[row].items():
-                if value is not None and not math.isnan(value):
-                    scored_names.add(name)
-        return [name for name in self.names if name in scored_names]
-
-    @cached_property
-    def _column_of(self) -> dict[str, int]:
-        return {name: k for k, name in enumerate(self.names)}
+        names: Sequence[str] = self.names
+        if self.scores_MK is None:
+            assert self.table.scores is not None
+            row_names = set().union(*(self.table.scores[row] for row in rows))
+            names = [name for name in self.names if name in row_names]
+        is_scored = ~np.isnan(self.select_scores(rows, names)).all(axis=0)
+        return [name for name, scored in zip(names, is_scored, strict=True) if scored]
 
     @cached_property
     def rows_of_groups(self) -> dict[Any, np.ndarray]:
@@ -122,6 +118,11 @@ class Layout:
         labels = grouped["label"].to_list()
         rows_of_groups = [rows.to_numpy() for rows in grouped["row"]]
         return dict(zip(labels, rows_of_groups, strict=True))
+
+    @property
+    def row_order(self) -> np.ndarray:
+        """The rows of the first group, then those of the second …"""
+        return np.concatenate(list(self.rows_of_groups.values()))
 
 
 def make_matrix(scores: Sequence[Mapping[str, Any]], names: Sequence[str]) -> np.ndarray:
@@ -153,54 +154,35 @@ def find_layout(
     limits = limits or {}
     group_columns = _find_group_columns(table, columns)
 
+    paths = _list_paths(table)
     attribute_paths = []
     attribute_values = []
     for name in columns.attributes:
-        path = _find_path(table, "attribute", ATTRIBUTES, name)
+        path = _find_path(table, paths, ATTRIBUTES, name)
         numbers = read_numbers(table, path)
         numbers.check_attribute(table, path)
         attribute_paths.append(path)
-        attribute_values.append(numbers.values.to_numpy())
+        attribute_values.append(numbers.values)
     attributes_MD = np.stack(attribute_values, 1) if attribute_values else None
 
-    left_out: tuple[str, ...] = ()
-    scores_MK = None
-    if table.ragged_scores is not None:
-        names = _check_ragged_scores(table, columns, limits)
-        if len(names) <= MOST_CRITERION_COLUMNS:
-            scores_MK = make_matrix(table.ragged_scores, names)
-    else:
-        attribute_columns = [path[0] for path in attribute_paths if len(path) == 1]
-        other_columns = {*group_columns, columns.batch, *attribute_columns}
-        criteria, left_out = _choose_criteria(table, columns, other_columns)
-        values = []
-        for path, numbers in criteria.items():
-            # Criteria that the user named may be in use already.
-            if path in attribute_paths or path[0] in group_columns:
-                use = "an attribute" if path in attribute_paths else "the group"
-                raise BadTable(
-                    owner=str(table.path),
-                    parameter="the criteria",
-                    allowed="columns without another use",
-                    got=f"{path[-1]!r}, which is {use}, too",
-                    remedy="Leave one out.",
-                )
-            numbers.check_scores(table, path)
-            if path[-1] in limits:
-                numbers.check_limits(table, path, limits[path[-1]])
-            values.append(numbers.values.fill_null(np.nan).to_numpy())
-        names = tuple(path[-1] for path in criteria)
-        scores_MK = np.stack(values, 1)
+    attribute_columns = [path[0] for path in attribute_paths if len(path) == 1]
+    other_columns = {*group_columns, columns.batch, *attribute_columns}
+    criteria, left_out = _choose_criteria(table, columns, paths, other_columns)
+    for path in criteria:
+        # Criteria that the user named may be in use already.
+        if path in attribute_paths or path[0] in group_columns:
+            use = "an attribute" if path in attribute_paths else "the group"
+            got = f"{path[-1]!r}, which is {use}, too"
+            allowed = "columns without another use"
+            raise BadTable(str(table.path), "the criteria", allowed, got, "Leave one out.")
+    names = tuple(path[-1] for path in criteria)
+    scores_MK = _read_scores(table, criteria, limits)
     # "Facts" and "facts " are probably one criterion. Criteria that the user named are meant as they are.
     similar_names = find_similar_names(names) if columns.named_criteria is None else None
     if similar_names:
-        raise BadTable(
-            owner=str(table.path),
-            parameter="the criteria",
-            allowed="of different names",
-            got=f"{similar_names[0]!r} and {similar_names[1]!r}",
-            remedy="Give them one name, or name the criteria that are meant: `criteria=Facts,Style`.",
-        )
+        got = f"{similar_names[0]!r} and {similar_names[1]!r}"
+        remedy = "Give them one name, or name the criteria that are meant: `criteria=Facts,Style`."
+        raise BadTable(str(table.path), "the criteria", "of different names", got, remedy)
 
     labels = _make_labels(table, group_columns, columns.batch)
     _check_one_prompt(table, labels)
@@ -243,13 +225,10 @@ def _find_group_columns(table: Table, columns: Columns) -> tuple[str, ...]:
     if not group_columns:
         group_columns = tuple(name for name in (*GROUP_NAMES, "prompt") if name in present)[:1]
     if not group_columns:
-        raise BadTable(
-            owner=str(table.path),
-            parameter="the group",
-            allowed=f"a column {', '.join(map(repr, GROUP_NAMES))}, or a prompt",
-            got=f"columns {', '.join(map(repr, present))}",
-            remedy="Name the column of the group: `group_column=NAME`.",
-        )
+        allowed = f"a column {', '.join(map(repr, GROUP_NAMES))}, or a prompt"
+        got = f"columns {', '.join(map(repr, present))}"
+        remedy = "Name the column of the group: `group_column=NAME`."
+        raise BadTable(str(table.path), "the group", allowed, got, remedy)
     checked_columns = (columns.batch, *group_columns) if columns.batch else group_columns
     for name in checked_columns:
         if name not in present:
@@ -272,13 +251,9 @@ def _find_group_columns(table: Table, columns: Columns) -> tuple[str, ...]:
         choices = ([group], [other], [group, other])
         counts = {frame.select(names).n_unique() for names in choices}
         if len(counts) > 1:
-            raise BadTable(
-                owner=str(table.path),
-                parameter="the group",
-                allowed="in one column",
-                got=f"two readings: by {group!r} and by {other!r}",
-                remedy=f"Choose one: `group_column={group}`.",
-            )
+            got = f"two readings: by {group!r} and by {other!r}"
+            remedy = f"Choose one: `group_column={group}`."
+            raise BadTable(str(table.path), "the group", "in one column", got, remedy)
 
     # The same query in two training steps is two groups.
     step = next((name for name in STEP_NAMES if name in present and name != group), None)
@@ -297,35 +272,29 @@ def _check_group_names(table: Table, name: str) -> None:
     Names that differ only by blanks are refused ("q1" and "q1 "), and so is a last row with totals or means.
     """
     cells = table.frame.get_column(name)
-    remedy = "Every rollout belongs to a group."
+    no_label = cells.is_null()
     if cells.dtype.is_nested() or cells.dtype == pl.Binary:
-        where = f"{table.unit} {table.rows[0]}, column {name!r}"
-        raise BadTable(str(table.path), where, "a number or a text", f"a {cells.dtype}", remedy)
-    if cells.null_count():
-        raise table.make_cell_error(
-            find_first_true(cells.is_null()), (name,), "a number or a text", remedy
-        )
+        no_label = cells.is_not_null()
+    remedy = "Every rollout belongs to a group."
+    table.refuse_cell(no_label, (name,), "a number or a text", remedy)
     if cells.dtype != pl.String:
         return
-    # A run is a sequence of rows with the same label. Rows of a group are usually adjacent, so there are far fewer runs
-    # than rows, and it is enough to look at the first row of each.
+    # Rows of a group are usually adjacent: it is enough to look at the first row of each run of equal labels.
     first_rows = (cells != cells.shift()).fill_null(True).arg_true()
-    runs = pl.DataFrame({"row": first_rows, "label": cells.gather(first_rows)})
-    runs = runs.with_columns(stripped=pl.col("label").str.strip_chars())
-    if runs["stripped"].n_unique() < runs["label"].n_unique():
-        # Find the first run whose label differs from the earlier label with the same text (`label_right`).
-        earliest_runs = runs.unique("stripped", keep="first", maintain_order=True)
-        paired = runs.join(earliest_runs, on="stripped", maintain_order="left")
-        different = paired.filter(pl.col("label") != pl.col("label_right"))
-        allowed = f"{different['label_right'][0]!r} as before, or another name: blanks do not tell groups apart"
-        raise table.make_cell_error(different["row"][0], (name,), allowed, "Remove the blanks.")
-    last_row = len(cells) - 1
-    last_label = runs["stripped"][-1]
-    is_single_row = last_row > 0 and first_rows[-1] == last_row
-    is_new_label = int((runs["stripped"] == last_label).sum()) == 1
-    if is_single_row and is_new_label and last_label.lower() in _SUMMARY_ROWS:
+    original_of: dict[str, str] = {}
+    for row, label in zip(first_rows, cells.gather(first_rows), strict=True):
+        original = original_of.setdefault(label.strip(), label)
+        if original != label:
+            allowed = f"{original!r} as before, or another name: blanks do not tell groups apart"
+            is_wrong = np.arange(len(cells)) == row
+            table.refuse_cell(is_wrong, (name,), allowed, "Remove the blanks.")
+    # A last row with a group of its own.
+    last_label = cells[-1].strip()
+    is_single_row = len(cells) > 1 and (cells.str.strip_chars() == last_label).sum() == 1
+    if is_single_row and last_label.lower() in _SUMMARY_ROWS:
         remedy = "Remove the row of totals or means, or give the group another name."
-        raise table.make_cell_error(last_row, (name,), "the group of a rollout", remedy)
+        is_wrong = np.arange(len(cells)) == len(cells) - 1
+        table.refuse_cell(is_wrong, (name,), "the group of a rollout", remedy)
 
 
 def _make_labels(table: Table, group_columns: tuple[str, ...], batch: str | None) -> pl.Series:
@@ -349,23 +318,17 @@ def _check_adjacent(table: Table, labels: pl.Series, what: str) -> None:
 
     what: "group" or "batch", for the message.
     """
-    begins_run = (labels != labels.shift()).fill_null(True)
-    run_labels = labels.filter(begins_run)
-    comes_back = ~run_labels.is_first_distinct()
-    if comes_back.any():
-        run_rows = table.rows.filter(begins_run)
-        second_run = find_first_true(comes_back)
-        label = run_labels[second_run]
-        first_run = find_first_true(run_labels == label)
-        begin = f"{table.unit} {run_rows[first_run]}"
-        again = f"{table.unit} {run_rows[second_run]}"
-        raise BadTable(
-            owner=str(table.path),
-            parameter=f"the rows of {what} {label!r}",
-            allowed="next to each other",
-            got=f"one that begins at {begin} and comes back at {again}",
-            remedy=f"Sort the file, or use `any_order=true` if they are one {what}.",
-        )
+    run_starts = (labels != labels.shift()).fill_null(True).arg_true()
+    run_labels = labels.gather(run_starts)
+    repeated_runs = (~run_labels.is_first_distinct()).arg_true()
+    if len(repeated_runs):
+        label = run_labels[repeated_runs[0]]
+        begin = table.describe_row(run_starts[(run_labels == label).arg_true()[0]])
+        again = table.describe_row(run_starts[repeated_runs[0]])
+        got = f"one that begins at {begin} and comes back at {again}"
+        remedy = f"Sort the file, or use `any_order=true` if they are one {what}."
+        where = f"the rows of {what} {label!r}"
+        raise BadTable(str(table.path), where, "next to each other", got, remedy)
 
 
 def _check_one_prompt(table: Table, labels: pl.Series) -> None:
@@ -382,13 +345,10 @@ def _check_one_prompt(table: Table, labels: pl.Series) -> None:
     different = paired.filter(pl.col("prompt") != pl.col("first_prompt"))
     if len(different):
         row = different.row(0, named=True)
-        raise BadTable(
-            owner=str(table.path),
-            parameter=f"{table.unit} {row['row']}, the prompt of group {row['label']!r}",
-            allowed="the same in all rows",
-            got=f"another than {table.unit} {row['first_row']} has",
-            remedy="Give different prompts different ids, or name the column of the group: `group_column=NAME`.",
-        )
+        where = f"{table.unit} {row['row']}, the prompt of group {row['label']!r}"
+        got = f"another than {table.unit} {row['first_row']} has"
+        remedy = "Give different prompts different ids, or name the column of the group: `group_column=NAME`."
+        raise BadTable(str(table.path), where, "the same in all rows", got, remedy)
 
 
 def _check_rollouts_once(table: Table, labels: pl.Series) -> None:
@@ -406,32 +366,31 @@ def _check_rollouts_once(table: Table, labels: pl.Series) -> None:
         return
     is_repeated = ~rollouts.to_struct("rollout").is_first_distinct()
     if is_repeated.any():
-        index = find_first_true(is_repeated)
-        raise BadTable(
-            owner=str(table.path),
-            parameter=f"{table.unit} {table.rows[index]}",
-            allowed="a rollout that is there once",
-            got=f"a second {name} {rollouts['rollout'][index]!r} of group {labels[index]!r}",
-            remedy="Remove the copies.",
-        )
+        index = int(is_repeated.arg_true()[0])
+        allowed = "a rollout that is there once"
+        got = f"a second {name} {ids[index]!r} of group {labels[index]!r}"
+        where = table.describe_row(index)
+        raise BadTable(str(table.path), where, allowed, got, "Remove the copies.")
 
 
 # ------------------------------------------------------------------------------------------------------------ criteria
 
 
 def _choose_criteria(
-    table: Table, columns: Columns, other_columns: set[str | None]
-) -> tuple[dict[ColumnPath, Numbers], tuple[str, ...]]:
-    """Return the criteria with their scores, and the names of the columns that are left out.
+    table: Table,
+    columns: Columns,
+    all_paths: dict[ColumnPath, None],
+    other_columns: set[str | None],
+) -> tuple[dict[ColumnPath, Numbers | None], tuple[str, ...]]:
+    """Return where the criteria are, with their numbers if these were read, and the columns that are left out.
 
     The criteria are the ones that the user named, or else the fields of the column `scores`, or else all columns of
     numbers (without those in `BOOKKEEPING`), if the user said `criteria=all` or declared each of them in another way.
-    other_columns: those with another use, such as the group.
+    all_paths: those of `_list_paths`. other_columns: those with another use, such as the group.
     Raises BadTable if it is not certain which columns are criteria.
     """
-    all_paths = _list_paths(table)
     if columns.named_criteria is not None:
-        paths = [_find_path(table, "criterion", SCORES, name) for name in columns.named_criteria]
+        paths = [_find_path(table, all_paths, SCORES, name) for name in columns.named_criteria]
     else:
         paths = [path for path in all_paths if len(path) == 2 and path[0] == SCORES]
     if paths:
@@ -440,123 +399,121 @@ def _choose_criteria(
         used_paths = {*paths, *((name,) for name in (*other_columns, *identity_columns))}
         unused_paths = [path for path in all_paths if path not in used_paths]
         left_out_names = [path[-1] for path in unused_paths if path[0] != ATTRIBUTES]
-        return {path: read_numbers(table, path) for path in paths}, tuple(left_out_names)
+        return dict.fromkeys(paths), tuple(left_out_names)
 
-    criteria: dict[ColumnPath, Numbers] = {}
+    criteria: dict[ColumnPath, Numbers | None] = {}
     left_out = []
     for path in all_paths:
-        if len(path) == 2 or path[0] in other_columns:
-            continue
-        numbers = read_numbers(table, path)
-        if not numbers.is_mostly_numbers:
-            _refuse_scores_as_text(table, path)
-            left_out.append(path[0])
-            continue
         name = path[0]
-        is_earlier_result = "utility." in name  # a column that `fuse --utilities` added
-        if name.lower() in BOOKKEEPING or name in GROUP_NAMES or is_earlier_result:
-            left_out.append(name)
-        else:
-            criteria[path] = numbers
+        if len(path) == 2 or name in other_columns:
+            continue
+        # `fuse --utilities` added a column "utility.…".
+        is_bookkeeping = name.lower() in BOOKKEEPING or name in GROUP_NAMES or "utility." in name
+        if not is_bookkeeping:
+            numbers = read_numbers(table, path)
+            if numbers.is_mostly_numbers:
+                criteria[path] = numbers
+                continue
+            _refuse_scores_as_text(table, name)
+        left_out.append(name)
+    names = [path[0] for path in criteria]
     if not criteria:
+        got = f"columns {', '.join(map(repr, table.frame.columns))}"
+        remedy = "Name them: `criteria=Facts,Style`."
         raise BadTable(
-            owner=str(table.path),
-            parameter="the criteria",
-            allowed="at least one column of numbers",
-            got=f"columns {', '.join(map(repr, table.frame.columns))}",
-            remedy="Name them: `criteria=Facts,Style`.",
+            str(table.path), "the criteria", "at least one column of numbers", got, remedy
         )
-    candidates = [path[0] for path in criteria]
-    if columns.criteria is None and any(name not in columns.declared for name in candidates):
+    if columns.criteria is None and any(name not in columns.declared for name in names):
         # One of these columns of numbers may be a temperature or a cost.
-        names = tuple(candidates[:_MOST_LISTED_COLUMNS])
-        got = ", ".join(map(repr, names))
-        if len(candidates) > len(names):
-            got += f" and {len(candidates) - len(names)} more"
-        remedy = f"Name those that are criteria: `criteria={','.join(names)}`; for all of these use `criteria=all`."
-        raise BadTable(
-            owner=str(table.path),
-            parameter="the criteria",
-            allowed="named, because a column of numbers may be something else",
-            got=got,
-            remedy=remedy,
-        )
+        listed = names[:_MOST_LISTED_COLUMNS]
+        got = ", ".join(map(repr, listed))
+        if len(names) > len(listed):
+            got += f" and {len(names) - len(listed)} more"
+        allowed = "named, because a column of numbers may be something else"
+        remedy = f"Name those that are criteria: `criteria={','.join(listed)}`; for all of these use `criteria=all`."
+        raise BadTable(str(table.path), "the criteria", allowed, got, remedy)
     return criteria, tuple(left_out)
 
 
-def _refuse_scores_as_text(table: Table, path: ColumnPath) -> None:
+def _refuse_scores_as_text(table: Table, name: str) -> None:
     """Raise BadTable if a column that would be left out holds scores in another form: 8/10, 70%, "8", yes and no."""
-    name = path[0].lower()
-    cells = table.get_cells(path)
-    is_text_column = name in TEXT_NAMES or any(name in names for names in COLUMNS.values())
-    if cells.dtype != pl.String or is_text_column or name in BOOKKEEPING or name in GROUP_NAMES:
+    cells = table.frame.get_column(name)
+    is_text_column = name.lower() in TEXT_NAMES.union(*COLUMNS.values())
+    if cells.dtype != pl.String or is_text_column:
         return
     sample = cells.drop_nulls().head(_SAMPLED_CELLS)
     if len(sample) and sample.str.contains(_SCORE_AS_TEXT).all():
-        index = find_first_true(cells.is_not_null())
         remedy = "Write numbers, true or false, or name the criteria: `criteria=Facts,Style`."
-        raise table.make_cell_error(index, path, "a number, or a text that is not a score", remedy)
+        allowed = "a number, or a text that is not a score"
+        table.refuse_cell(cells.is_not_null(), (name,), allowed, remedy)
 
 
-def _list_paths(table: Table) -> list[ColumnPath]:
-    """Return all columns that hold single values, and the fields of `scores` and `attributes`."""
-    paths: list[ColumnPath] = []
+def _list_paths(table: Table) -> dict[ColumnPath, None]:
+    """Return all columns that hold single values, and the fields of `scores` and `attributes`, as an ordered set."""
+    paths: dict[ColumnPath, None] = {}
+    for scores in table.scores or ():
+        paths.update(((SCORES, name), None) for name in scores)
     for name, dtype in table.frame.schema.items():
         if name in (SCORES, ATTRIBUTES) and isinstance(dtype, pl.Struct):
-            paths += [(name, field.name) for field in dtype.fields]
+            paths.update(((name, field.name), None) for field in dtype.fields)
         elif not dtype.is_nested():
-            paths.append((name,))
+            paths[name,] = None
     return paths
 
 
-def _find_path(table: Table, what: str, home: str, name: str) -> ColumnPath:
+def _find_path(table: Table, paths: dict[ColumnPath, None], home: str, name: str) -> ColumnPath:
     """Return where a criterion or attribute is: a field of the column `home`, or a separate column.
 
-    what: "criterion" or "attribute". Raises UnknownName, which suggests the nearest name, if it is nowhere.
+    home: "scores" or "attributes". Raises UnknownName, which suggests the nearest name, if it is nowhere.
     """
-    paths = _list_paths(table)
     for path in ((home, name), (name,)):
         if path in paths:
             return path
     candidates = {path[-1] for path in paths if len(path) == 1 or path[0] == home}
-    field = "attributes" if what == "attribute" else "criteria"
+    what = "attribute" if home == ATTRIBUTES else "criterion"
+    field = "attributes" if home == ATTRIBUTES else "criteria"
     raise UnknownName.of(str(table.path), what, name, candidates, field=field)
 
 
-def _check_ragged_scores(
-    table: Table, columns: Columns, limits: Mapping[str, ScoreLimits]
-) -> tuple[str, ...]:
-    """Return the criteria of a table with ragged scores; raises BadTable for the first score that is wrong."""
-    assert table.ragged_scores is not None
-    names: dict[str, None] = {}  # an ordered set
-    for index, scores in enumerate(table.ragged_scores):
+def _read_scores(
+    table: Table,
+    criteria: Mapping[ColumnPath, Numbers | None],
+    limits: Mapping[str, ScoreLimits],
+) -> np.ndarray | None:
+    """Return the scores, (rows, criteria); None if there are too many criteria for one matrix.
+
+    Raises BadTable for the first score that is wrong. limits: criterion → the range that its scores must be in.
+    """
+    if table.scores is not None:
+        _check_row_scores(table, {path[1] for path in criteria if len(path) == 2}, limits)
+        if len(criteria) > MOST_CRITERION_COLUMNS:
+            return None
+    columns = []
+    for path, numbers in criteria.items():
+        if table.scores is not None and path[0] == SCORES:
+            columns.append(make_matrix(table.scores, path[1:])[:, 0])
+        else:
+            numbers = numbers or read_numbers(table, path)
+            numbers.check_scores(table, path, limits.get(path[-1]))
+            columns.append(numbers.values)
+    return np.stack(columns, 1)
+
+
+def _check_row_scores(table: Table, names: set[str], limits: Mapping[str, ScoreLimits]) -> None:
+    """Raise BadTable for the first score in `Table.scores` that is no number, or outside its limits."""
+    for index, scores in enumerate(table.scores or ()):
         for name, value in scores.items():
-            names[name] = None
-            if value is None or value != value:  # NaN: the only value that differs from itself
+            if name not in names or value is None or value != value:  # NaN differs from itself
                 continue
-            column = f"{SCORES}.{name}"
-            where = f"{table.unit} {table.rows[index]}, column {column!r}"
-            is_number = isinstance(value, bool | int | float)
-            if not is_number or is_inexact_integer(value) or math.isinf(value):
-                raise BadTable(
-                    owner=str(table.path),
-                    parameter=where,
-                    allowed=ALLOWED_SCORES,
-                    got=show_cell(value),
-                    remedy="Repair the cell, or empty it if there is no score.",
-                )
-            limit = limits.get(name)
-            if limit is not None and not limit.low <= value <= limit.high:
-                raise BadTable(
-                    owner=str(table.path),
-                    parameter=where,
-                    allowed=limit.allowed,
-                    got=show_cell(value),
-                    remedy=limit.remedy,
-                )
-    if columns.named_criteria is None:
-        return tuple(names)
-    for name in columns.named_criteria:
-        if name not in names:
-            raise UnknownName.of(str(table.path), "criterion", name, names, field="criteria")
-    return columns.named_criteria
+            allowed = ALLOWED_SCORES
+            remedy = "Repair the cell, or empty it if there is no score."
+            is_wrong = not isinstance(value, bool | int | float) or is_inexact_integer(value)
+            is_wrong = is_wrong or abs(value) == math.inf
+            if not is_wrong and name in limits:
+                limit = limits[name]
+                allowed = limit.allowed
+                remedy = limit.remedy
+                is_wrong = not limit.low <= value <= limit.high
+            if is_wrong:
+                where = f"{table.describe_row(index)}, column {f'{SCORES}.{name}'!r}"
+                raise BadTable(str(table.path), where, allowed, show_cell(value), remedy)

@@ -11,15 +11,15 @@ refused unless the option `long` or `criteria` decides.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 from rubrank.errors import BadTable, UnknownName
-from rubrank.tables.cells import find_first_true, parse_numbers, read_numbers
+from rubrank.tables.cells import convert_csv_column, read_numbers
 from rubrank.tables.columns import (
     BOOKKEEPING,
     CRITERION_NAMES,
@@ -33,12 +33,10 @@ from rubrank.tables.columns import (
     STEP_NAMES,
     Columns,
 )
-from rubrank.tables.table import MOST_CRITERION_COLUMNS, Table, read_source
+from rubrank.tables.table import Table, make_object_table, read_source
 
 # Numbers that describe the criterion of a row, and so are no criteria themselves.
 _NUMBERS_ABOUT_CRITERIA = {"weight", "points", "margin", "version"}
-_SAMPLED_ROWS = 20  # looked at to decide whether a CSV column holds numbers
-_ROW_NUMBER = "\0row"  # a name that no column of a file has
 
 
 @dataclass(frozen=True)
@@ -60,17 +58,11 @@ def read_table(source: Any, columns: Columns | None = None) -> Table:
     """
     table = read_source(source)
     if not len(table.frame):
-        raise BadTable(
-            owner=str(table.path), parameter="the table", allowed="at least one row", got="none"
-        )
+        raise BadTable(str(table.path), "the table", "at least one row", "none")
     if any(names <= set(table.frame.columns) for names in RECORD_COLUMNS):
-        raise BadTable(
-            owner=str(table.path),
-            parameter="the table",
-            allowed="scores of rollouts",
-            got="records of groups that were fused",
-            remedy="Read it with `rubrank record`, `replay` or `view`, or name the score file that it was made of.",
-        )
+        got = "records of groups that were fused"
+        remedy = "Read it with `rubrank record`, `replay` or `view`, or name the score file that it was made of."
+        raise BadTable(str(table.path), "the table", "scores of rollouts", got, remedy)
     long_columns = _find_long_columns(table, columns or Columns())
     return table if long_columns is None else _widen(table, long_columns)
 
@@ -151,119 +143,57 @@ def _refuse_if_wide_as_well(table: Table, criterion: str, score: str, used: set[
     used: columns whose use is known.
     """
     possible_criteria = []
-    for name in table.frame.columns:
+    for name, dtype in table.frame.schema.items():
         if name in used or name.lower() in BOOKKEEPING | _NUMBERS_ABOUT_CRITERIA:
             continue
-        cells = table.frame.get_column(name)
-        if table.text_is_number:
-            sample = cells.head(_SAMPLED_ROWS).drop_nulls()
-            is_number = len(sample) > 0 and not parse_numbers(sample, True).is_null().any()
-        else:
-            is_number = cells.dtype.is_numeric()
-        if is_number:
+        if not dtype.is_nested() and read_numbers(table, (name,)).is_mostly_numbers:
             possible_criteria.append(name)
     if possible_criteria:
         wide = ", ".join(map(repr, [*possible_criteria, score]))
-        raise BadTable(
-            owner=str(table.path),
-            parameter="the table",
-            allowed="long or wide",
-            got=f"two readings: long (a score per row, {criterion!r} names its criterion)"
-            f" and wide (the criteria {wide})",
-            remedy="Choose one: `long=true`, or `criteria=A,B`.",
-        )
+        got = f"two readings: long (a score per row, {criterion!r} names its criterion) and wide (the criteria {wide})"
+        remedy = "Choose one: `long=true`, or `criteria=A,B`."
+        raise BadTable(str(table.path), "the table", "long or wide", got, remedy)
 
 
 def _widen(table: Table, names: LongColumns) -> Table:
-    """Return the table with one row per rollout, in the order of first appearance, and scores in the column `scores`.
+    """Return the table with one row per rollout, in the order of first appearance, as objects with `scores`.
 
-    Other columns, such as the prompt, have the value of the rollout's first row. Reasons are in the column `reasons`.
-    With too many criteria for columns, the scores are in `ragged_scores` instead, and there are no reasons.
+    Other columns, such as the prompt, have the value of the rollout's first row. Reasons are in `reasons`.
     Raises BadTable if a row lacks its response or criterion, a score is repeated, or a score is not a number.
     """
     frame = table.frame
-    _check_keys(table, names)
-    scores = read_numbers(table, (names.score,))
-    scores.check_scores(table, (names.score,))
-
+    remedy = "Every score belongs to a response and a criterion."
+    is_blank = frame[names.criterion].cast(pl.String).str.strip_chars() == ""
+    # A response may be blank, if the column has the responses themselves.
+    table.refuse_cell(frame[names.response].is_null(), (names.response,), "given", remedy)
+    table.refuse_cell(is_blank.fill_null(True), (names.criterion,), "given", remedy)
     keys = [*names.group, names.response]
-    first_rows, rollout_of_row = _number_by_first_row(frame, keys)
-    criterion_rows, criterion_of_row = _number_by_first_row(frame, [names.criterion])
-    criteria = [str(name) for name in frame[criterion_rows][names.criterion]]
-    # Columns of objects are not carried over.
-    score_columns = {names.criterion, names.score, names.reason, SCORES, REASONS}
-    other_columns = [
-        name
-        for name, dtype in frame.schema.items()
-        if name not in score_columns and not isinstance(dtype, pl.Struct)
-    ]
-    rollouts = frame[first_rows].select(other_columns)
-
-    ragged_scores: list[dict[str, Any]] | None = None
-    if len(criteria) > MOST_CRITERION_COLUMNS:
-        ragged_scores = [{} for _ in first_rows]
-        rows = zip(rollout_of_row, criterion_of_row, scores.values, strict=True)
-        for i, k, value in rows:
-            ragged_scores[i][criteria[k]] = value
-    else:
-        matrix = np.full((len(first_rows), len(criteria)), np.nan)
-        matrix[rollout_of_row, criterion_of_row] = scores.values.fill_null(np.nan).to_numpy()
-        fields = {}
-        for k, name in enumerate(criteria):
-            fields[name] = pl.Series(matrix[:, k], nan_to_null=True)
-        rollouts = rollouts.with_columns(pl.DataFrame(fields).to_struct(SCORES))
-        if names.reason is not None:
-            texts = np.full(matrix.shape, None, dtype=object)
-            texts[rollout_of_row, criterion_of_row] = frame[names.reason].to_list()
-            reasons = {}
-            for k, name in enumerate(criteria):
-                reasons[name] = pl.Series(texts[:, k].tolist(), dtype=pl.String)
-            rollouts = rollouts.with_columns(pl.DataFrame(reasons).to_struct(REASONS))
-    return Table(
-        path=table.path,
-        shape=f"long {table.shape}",
-        frame=rollouts,
-        rows=pl.Series(range(1, len(rollouts) + 1), dtype=pl.Int64),
-        unit="rollout",
-        text_is_number=table.text_is_number,
-        ragged_scores=ragged_scores,
-    )
-
-
-def _number_by_first_row(frame: pl.DataFrame, keys: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """Number the different keys in the order of their first rows; a key is the cells of the columns `keys`.
-
-    Return (first row of each key, number of the key of each row): keys b, a, b, c give [0, 1, 3] and [0, 1, 0, 2].
-    """
-    numbered = frame.select(keys).with_row_index(_ROW_NUMBER)
-    first_row_of_row = numbered.select(pl.col(_ROW_NUMBER).min().over(keys)).to_series().to_numpy()
-    first_rows, key_numbers = np.unique(first_row_of_row, return_inverse=True)
-    return first_rows, key_numbers
-
-
-def _check_keys(table: Table, names: LongColumns) -> None:
-    """Raise BadTable if a row does not name its response and criterion, or names a pair that has a score already."""
-    frame = table.frame
-    for name in (names.response, names.criterion):
-        cells = frame.get_column(name)
-        is_empty = cells.is_null()
-        if (
-            name == names.criterion
-        ):  # a response may be blank, if the column has the responses themselves
-            is_empty = is_empty | (cells.cast(pl.String).str.strip_chars() == "").fill_null(False)
-        if is_empty.any():
-            remedy = "Every score belongs to a response and a criterion."
-            raise table.make_cell_error(find_first_true(is_empty), (name,), "given", remedy)
-    pairs = frame.select(*names.group, names.response, names.criterion)
-    is_repeated = ~pairs.to_struct("pair").is_first_distinct()
+    is_repeated = ~frame.select(*keys, names.criterion).to_struct("pair").is_first_distinct()
     if is_repeated.any():
-        index = find_first_true(is_repeated)
+        index = int(is_repeated.arg_true()[0])
+        allowed = "the only score of its response and criterion"
         got = f"a second {frame[names.criterion][index]!r} of response {frame[names.response][index]!r}"
-        where = f"{table.unit} {table.rows[index]}"
-        raise BadTable(
-            owner=str(table.path),
-            parameter=where,
-            allowed="the only score of its response and criterion",
-            got=got,
-            remedy="",
-        )
+        raise BadTable(str(table.path), table.describe_row(index), allowed, got)
+    numbers = read_numbers(table, (names.score,))
+    numbers.check_scores(table, (names.score,), limits=None)
+
+    score_columns = [names.criterion, names.score, names.reason or REASONS, SCORES, REASONS]
+    cells = frame.drop(score_columns, strict=False)
+    if table.text_is_number:
+        cells = cells.select(convert_csv_column(column) for column in cells.get_columns())
+    criteria = frame[names.criterion].cast(pl.String).to_list()
+    reasons = None if names.reason is None else frame[names.reason].to_list()
+    rollouts: dict[Any, dict[str, Any]] = {}
+    for i, key in enumerate(frame.select(keys).iter_rows()):
+        rollout = rollouts.get(key)
+        if rollout is None:
+            rollout = {**cells.row(i, named=True), SCORES: {}}
+            rollouts[key] = rollout
+        score = float(numbers.values[i])
+        rollout[SCORES][criteria[i]] = score if score == score else None  # NaN: not scored
+        if reasons is not None:
+            rollout.setdefault(REASONS, {})[criteria[i]] = reasons[i]
+    parsed = []
+    for number, rollout in enumerate(rollouts.values(), start=1):
+        parsed.append((number, json.dumps(rollout, default=str), rollout))
+    return make_object_table(parsed, table.path, f"long {table.shape}", unit="rollout")

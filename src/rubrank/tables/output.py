@@ -12,7 +12,7 @@ import gzip
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Any, TypeAlias, TypeVar
+from typing import IO, Any, TypeAlias
 
 import numpy as np
 import polars as pl
@@ -27,7 +27,6 @@ OUTPUT_SUFFIXES = (".jsonl", ".ndjson", ".csv", ".parquet", ".jsonl.gz", ".ndjso
 AddedColumns: TypeAlias = Sequence[tuple[np.ndarray, pl.DataFrame]]
 """Row numbers and the new columns of these rows; together they cover all rows."""
 _BLOCK_BYTES = 1 << 20
-_Rows = TypeVar("_Rows", pl.DataFrame, pl.Series)
 
 
 def check_output(source: Any, output: Path, force: bool, owner: str) -> tuple[Path, str]:
@@ -51,21 +50,17 @@ def check_added_names(table: Table, names: Sequence[str], output: str, owner: st
 
     output: "jsonl", "csv" or "parquet".
     """
-    if table.ragged_scores is not None and output != "jsonl":
-        count = len(set().union(*table.ragged_scores))
+    has_columns = table.objects is None or table.scores is None or SCORES in table.frame.columns
+    if not has_columns and output != "jsonl":
+        count = len(set().union(*(table.scores or ())))
         remedy = "Write JSON lines, which hold only those of each row."
         allowed = f"at most {MOST_CRITERION_COLUMNS} for a table with columns"
         raise InvalidInput(owner, "criteria", allowed, f"{count:,} of them", remedy)
     for name in names:
         if name in table.frame.columns:
             remedy = "Give the new columns other names: `prefix=new_`."
-            raise InvalidInput(
-                owner=owner,
-                parameter="added columns",
-                allowed="new to the table",
-                got=f"{name!r} again",
-                remedy=remedy,
-            )
+            got = f"{name!r} again"
+            raise InvalidInput(owner, "added columns", "new to the table", got, remedy)
 
 
 def write_table(target: Path | IO[bytes], output: str, table: Table, added: AddedColumns) -> None:
@@ -96,40 +91,27 @@ def write_table(target: Path | IO[bytes], output: str, table: Table, added: Adde
 
 def _format_json_lines(table: Table, added: AddedColumns) -> bytes:
     """Return the table as JSON Lines: the lines of the file with the new keys, or new lines for another format."""
-    if table.json_lines is None:
-        frame = _join_columns(table, added)
-        if table.ragged_scores is None:
-            return frame.write_ndjson().encode()
-        # A long table with too many criteria for columns: each line has the scores of its own row.
-        ragged_lines = []
-        for row, scores in zip(frame.iter_rows(named=True), table.ragged_scores, strict=True):
-            values = {name: value for name, value in row.items() if value is not None}
-            ragged_lines.append(json.dumps({**values, SCORES: scores}, default=str) + "\n")
-        return "".join(ragged_lines).encode()
-    lines = pl.Series(table.lines)
-    if len({tuple(columns.columns) for _, columns in added}) == 1:
-        # All rows get the same columns, and one frame for all of them is faster.
-        added = [(np.arange(len(lines)), _sort_by_row(added))]
-    extended_lines = []
+    if table.objects is None:
+        return _join_columns(table, added).write_ndjson().encode()
+    new_keys = [""] * len(table.lines)
     for rows, columns in added:
-        # Each line up to its closing brace, then the keys that have a value, then the brace.
-        heads = lines[rows].str.strip_chars_end().str.strip_suffix("}").str.strip_chars_end()
-        keys = []
-        for name in columns.columns:
-            text = pl.format(",{}:{}", pl.lit(json.dumps(name)), name)
-            keys.append(pl.when(pl.col(name).is_null()).then(pl.lit("")).otherwise(text))
-        line = pl.concat_str(heads.alias("\0line"), *keys, pl.lit("}\n"))
-        extended_lines.append((rows, columns.select(line).to_series()))
-    return "".join(_sort_by_row(extended_lines).to_list()).encode()
+        for row, values in zip(rows, columns.iter_rows(named=True), strict=True):
+            present = {name: value for name, value in values.items() if value is not None}
+            new_keys[row] = json.dumps(present)
+    lines = []
+    for line, keys in zip(table.lines, new_keys, strict=True):
+        # The line without its closing brace, then the new keys without their opening brace.
+        lines.append(f"{line.rstrip().removesuffix('}').rstrip()}, {keys[1:]}\n")
+    return "".join(lines).encode()
 
 
 def _encode_as_json(column: pl.Series) -> pl.Series:
     """Return each cell of a column of lists or structs as JSON text; null stays null."""
-    # polars encodes only structs: put each cell into {"x":…} and cut that off again.
-    objects = column.alias("x").to_frame().to_struct("x").struct.json_encode()
-    texts = objects.str.slice(5).str.head(-1).to_frame("text")
-    not_null = pl.when(column.is_not_null()).then("text")
-    return texts.select(not_null).to_series().alias(column.name)
+    texts = []
+    for cell in column.to_list():
+        text = json.dumps(cell, ensure_ascii=False, separators=(",", ":"), default=str)
+        texts.append(None if cell is None else text)
+    return pl.Series(column.name, texts, dtype=pl.String)
 
 
 def _join_columns(table: Table, added: AddedColumns, typed: bool = True) -> pl.DataFrame:
@@ -140,17 +122,9 @@ def _join_columns(table: Table, added: AddedColumns, typed: bool = True) -> pl.D
     columns = table.frame.get_columns()
     if typed and table.text_is_number:
         columns = [convert_csv_column(column) for column in columns]
-    return pl.DataFrame([*columns, *_sort_by_row(added).get_columns()])
-
-
-def _sort_by_row(parts: Sequence[tuple[np.ndarray, _Rows]]) -> _Rows:
-    """Return parts that belong to some rows each as one frame or column, sorted by row."""
-    rows = np.concatenate([rows for rows, _ in parts])
-    values = parts[0][1]
-    if len(parts) > 1:
-        # Groups may have different criteria, and then get different columns.
-        how: Any = "diagonal" if isinstance(values, pl.DataFrame) else "vertical"
-        values = pl.concat([part for _, part in parts], how=how)
-    if (np.diff(rows) > 0).all():
-        return values
-    return values[np.argsort(rows)]
+    # Groups may have different criteria, and then get different columns.
+    new_columns = pl.concat([part for _, part in added], how="diagonal")
+    rows = np.concatenate([rows for rows, _ in added])
+    if (np.diff(rows) < 0).any():
+        new_columns = new_columns[np.argsort(rows)]
+    return pl.DataFrame([*columns, *new_columns.get_columns()])
