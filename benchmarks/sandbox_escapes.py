@@ -233,8 +233,9 @@ def escapes(name: str, there: Witness, nested: bool = False) -> bool | None:
     code = f"{_PRELUDE}{body}except Exception as error: print(type(error).__name__, error)\n"
     stdin = json.dumps(facts)
     if nested:
-        command = make_command("rubrank.verifiers.agentic.harness")
-        stdin = json.dumps({"code": code, "jobs": [{"stdin": stdin}], "seconds": 5, "stop": False})
+        command = make_command("rubrank.verifiers.code.runner")
+        request = {"compile": [], "run": [sys.executable, "-E", "-s", "-c", code], "inputs": [stdin], "seconds": 5}
+        stdin = json.dumps(request)
     else:
         program = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else "python"
         command = [program, "-I", "-S", "-c", code]

@@ -7,7 +7,7 @@ import pytest
 from cases import open_to_everybody
 
 from rubrank.rollouts.rollout import Rollout
-from rubrank.verifiers.code import languages, programs
+from rubrank.verifiers.code import programs
 from rubrank.verifiers.shared import sandbox
 from rubrank.verifiers.verifier import Verdict, find_verifier
 
@@ -42,8 +42,8 @@ def isolated():
 @pytest.mark.usefixtures("isolated")
 @pytest.mark.parametrize("language", PROGRAMS)
 def test_a_program_in_each_language(language):
-    if languages.find_tool(language) is None:
-        pytest.skip(f"no {languages.RECIPES[language].tool} here")
+    if programs.find_tool(language) is None:
+        pytest.skip(f"no {programs.RECIPES[language].tool} here")
     tests = [{"input": "1 2", "output": "3"}, {"input": "5 6", "output": "12"}]
     found = verdict("CodePasses", f"```{language}\n{PROGRAMS[language]}\n```", {"tests": tests})
     assert found.value == 0.5, found.reason
@@ -77,8 +77,8 @@ _READERS_AT_COMPILE_TIME = {
 @pytest.mark.parametrize("without", ["", "namespaces", "namespaces,bubblewrap"])
 def test_no_language_reads_files_of_the_machine(language, without, monkeypatch, tmp_path):
     """Neither the program nor its compiler sees them; a file that may be read shows that the program works."""
-    if languages.find_tool(language) is None:
-        pytest.skip(f"no {languages.RECIPES[language].tool} here")
+    if programs.find_tool(language) is None:
+        pytest.skip(f"no {programs.RECIPES[language].tool} here")
     monkeypatch.setenv(sandbox.WITHOUT_VARIABLE, without)
     if without:  # as for an ordinary user: no change of user, either
         monkeypatch.setattr(os, "geteuid", os.geteuid if os.geteuid() else lambda: 1)
@@ -192,7 +192,7 @@ def test_all_or_nothing_says_which_test_failed():
     if found.value is None:
         pytest.skip(found.reason)
     assert found.value == 0
-    assert found.reason.startswith("test 3 of 4 failed after 2 passed: '8' expected")
+    assert found.reason.startswith("3 of 4 tests passed; test 3: '8' expected")
     tests[2]["output"] = "7"
     assert verdict("CodePasses", "```python\nprint(input())\n```", params).reason == "4 of 4 tests passed"
 
@@ -201,6 +201,6 @@ def test_a_compiler_that_the_sandbox_stops_is_said_to_be(monkeypatch):
     stopped = sandbox.Result("killed", None, b"", b"", 1.0)
     monkeypatch.setattr(programs, "find_tool", lambda language: ("/usr/bin/c++", ()))
     monkeypatch.setattr(sandbox, "run", lambda *_, **__: stopped)
-    monkeypatch.setattr(programs, "_does_compiler_work", lambda language: True)
-    found = verdict("CodePasses", "```cpp\nint main() {}\n```", {"tests": [{"output": ""}]})
+    monkeypatch.setattr(programs, "_compile_smallest", lambda language: [])
+    found = verdict("CodePasses", "```cpp\nint main() { return 0; }\n```", {"tests": [{"output": ""}]})
     assert (found.value, found.reason) == (0, "it does not compile: killed")

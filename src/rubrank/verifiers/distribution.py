@@ -33,29 +33,21 @@ def make_distribution(
     try:
         distribution = sorted((float(value), float(probability)) for value, probability in pairs)
     except (TypeError, ValueError, OverflowError):  # the last: an integer of 400 digits in a reply
-        raise InvalidInput(
-            owner,
-            "probabilities",
-            allowed="pairs of value and probability",
-            got=repr(probabilities)[:80],
-        ) from None
+        distribution = []
     values = [value for value, _ in distribution]
-    if len(set(values)) < len(values) or not all(map(math.isfinite, values)):
-        raise InvalidInput(
-            owner, "probabilities", allowed="of different finite values", got=repr(values)[:80]
-        )
-    for _, probability in distribution:
-        if not 0.0 <= probability <= 1.0:
-            raise InvalidInput(
-                owner, "probabilities", allowed="from 0 to 1", got=f"{probability:g}"
-            )
     total = math.fsum(probability for _, probability in distribution)
-    if abs(total - 1.0) > _SUM_TOLERANCE:
+    is_valid = (
+        len(set(values)) == len(values)
+        and all(map(math.isfinite, values))
+        and all(0.0 <= probability <= 1.0 for _, probability in distribution)
+        and abs(total - 1.0) <= _SUM_TOLERANCE
+    )
+    if not is_valid:
         raise InvalidInput(
             owner,
             "probabilities",
-            allowed="such that they add up to 1",
-            got=f"{total:g}",
+            allowed="pairs of different finite values and their probabilities, each from 0 to 1 and together 1",
+            got=repr(probabilities)[:80],
             remedy="Give all levels.",
         )
     if abs(total - 1.0) < _ROUNDING:  # what a file holds must come back unchanged

@@ -18,13 +18,17 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator
 
+from rubrank._plain import replace_surrogates
 from rubrank.texts.text import Text
 from rubrank.verifiers.ifbench.words import word_at
 from rubrank.verifiers.shared.instruction import (
     count_within,
     count_word,
+    forbid,
     instruction,
+    quote_some,
 )
+from rubrank.verifiers.shared.patterns import compile_re2
 from rubrank.verifiers.shared.public_tools import split_public_sentences, split_public_tokens
 from rubrank.verifiers.shared.relation import Count, Relation, compare_count
 from rubrank.verifiers.verifier import Answer, Compat, missing
@@ -72,16 +76,17 @@ def no_adjacent_consecutive(text: Text, *, compat: Compat = "fixed") -> Answer:
     Not covered: letters other than a to z compare by their code.
     """
     words = text.raw.split() if compat == "upstream" else text.words
-    for word, next_word in pairwise(words):
-        letter = word[0].lower()
-        next_letter = next_word[0].lower()
-        if len(letter) != 1 or len(next_letter) != 1:
+    wrong: list[str] = []
+    for word, follower in pairwise(words):
+        letters = (word[0].lower(), follower[0].lower())
+        if max(map(len, letters)) > 1:
             # "İ" becomes two characters in lower case: the public checker fails, here no letter follows it.
-            if compat == "upstream":
-                return False, f"{word!r} or {next_word!r} starts with a letter outside the alphabet"
-        elif ord(next_letter) - ord(letter) == 1:
-            return False, f"{word!r} and {next_word!r} start with consecutive letters"
-    return True, f"no such neighbours among {len(words)} words"
+            is_wrong = compat == "upstream"
+        else:
+            is_wrong = ord(letters[1]) - ord(letters[0]) == 1
+        if is_wrong:
+            wrong.append(f"{word} {follower}")
+    return forbid(wrong, "neighbours with consecutive first letters")
 
 
 @if_rlvr("keywords:word_once")
@@ -157,10 +162,8 @@ def palindrome(text: Text, *, compat: Compat = "fixed") -> Answer:
     else:
         words = [word.lower() for word in text.words]
         words = [word for word in words if len(word) > 2 and word.isalpha() and len(set(word)) > 1]
-    for word in words:
-        if word == word[::-1]:
-            return True, f"palindrome: {word!r}"
-    return False, "no palindrome found"
+    palindromes = [word for word in words if word == word[::-1]]
+    return bool(palindromes), f"palindromes found: {quote_some(palindromes)}"
 
 
 @if_rlvr("keywords:keyword_specific_position", version=2)
@@ -213,12 +216,10 @@ def first_word_sent(text: Text, *, first_word: Word, compat: Compat = "fixed") -
     Not covered: list markers and headings, which may count as sentences.
     """
     if compat == "upstream":
-        first_words = [
-            "".join(sentence.split()[:1]) for sentence in split_public_sentences(text.raw)
-        ]
+        split_sentences = [sentence.split() for sentence in split_public_sentences(text.raw)]
     else:
-        first_words = ["".join(Text(sentence).words[:1]) for sentence in text.sentences]
-    return _check_all_equal(first_words, first_word, "start")
+        split_sentences = [list(Text(sentence).words) for sentence in text.sentences]
+    return _check_all_equal(["".join(words[:1]) for words in split_sentences], first_word)
 
 
 @if_rlvr("first_word:first_word_answer")
@@ -231,7 +232,7 @@ def first_word_answer(text: Text, *, first_word: Word, compat: Compat = "fixed")
     Not covered: words of several parts.
     """
     words = text.raw.split() if compat == "upstream" else text.words
-    return _check_all_equal(["".join(words[:1])], first_word, "start")
+    return _check_all_equal(["".join(words[:1])], first_word)
 
 
 @if_rlvr("last_word:last_word_sent", version=2)
@@ -248,7 +249,7 @@ def last_word_sent(text: Text, *, last_word: Word, compat: Compat = "fixed") -> 
         ]
     else:
         last_words = ["".join(Text(sentence).words[-1:]) for sentence in text.sentences]
-    return _check_all_equal(last_words, last_word, "end")
+    return _check_all_equal(last_words, last_word)
 
 
 @if_rlvr("last_word:last_word_answer")
@@ -261,7 +262,7 @@ def last_word_answer(text: Text, *, last_word: Word, compat: Compat = "fixed") -
     Not covered: words of several parts.
     """
     word = _last_word_upstream(text.raw) if compat == "upstream" else "".join(text.words[-1:])
-    return _check_all_equal([word], last_word, "end")
+    return _check_all_equal([word], last_word)
 
 
 def _last_word_upstream(sentence: str) -> str:
@@ -269,16 +270,15 @@ def _last_word_upstream(sentence: str) -> str:
     return _NOT_WORD.sub("", "".join(sentence.split()[-1:]))
 
 
-def _check_all_equal(words: list[str], expected: str, verb: str) -> Answer:
+def _check_all_equal(words: list[str], expected: str) -> Answer:
     """Check that each of the words is the expected one, ignoring case; no words at all fail.
 
     words: the first or last word of each sentence; "" stands for a sentence without words.
-    verb: "start" or "end", for the reason.
     """
-    for word in words:
-        if not word or word.lower() != expected.strip().lower():
-            return False, f"one {verb}s with {word!r}, {expected!r} required"
-    return bool(words), f"all {len(words)} {verb} with {expected!r}"
+    if not words:
+        return False, "no sentences found"
+    required = expected.strip().lower()
+    return forbid([word for word in words if not word or word.lower() != required], "other word")
 
 
 # ---- counts ---------------------------------------------------------------------------------------------------------
@@ -315,19 +315,18 @@ def counting_composition(
         parts = _DIVIDER.split(text.raw)
     else:
         parts = [part for part in _WIDE_DIVIDER.split(text.raw) if part.strip()]
-    for number, part in enumerate(parts, start=1):
+    sizes: list[list[int]] = []  # the numbers of words of the sentences of each paragraph
+    for part in parts:
         if compat == "upstream":
-            sizes = [
-                len(split_public_tokens(sentence)) for sentence in split_public_sentences(part)
-            ]
+            sentences = map(split_public_tokens, split_public_sentences(part))
+            sizes.append([len(tokens) for tokens in sentences])
         else:
-            sizes = [len(Text(sentence).words) for sentence in Text(part).sentences]
-        if sizes != [n_words] * n_sent:
-            reason = (
-                f"paragraph {number} has sentences of {sizes} words, {n_sent} of {n_words} required"
-            )
-            return False, reason
-    return len(parts) == 3, f"{len(parts)} paragraphs found, 3 required"
+            sizes.append([len(Text(sentence).words) for sentence in Text(part).sentences])
+    is_right = sizes == [[n_words] * n_sent] * 3
+    reason = (
+        f"paragraphs with sentences of {sizes[:3]} words, 3 times {n_sent} of {n_words} required"
+    )
+    return is_right, reason
 
 
 @if_rlvr("count:count_unique")
@@ -343,10 +342,7 @@ def count_unique(text: Text, *, compat: Compat = "fixed") -> Answer:
         words = split_public_tokens(text.raw)
     else:
         words = [word.casefold() for word in text.words]
-    for word, count in Counter(words).items():
-        if count > 1:
-            return False, f"{word!r} occurs more than once"
-    return True, "all words are different"
+    return forbid([word for word, count in Counter(words).items() if count > 1], "repeated word")
 
 
 @if_rlvr("count:count_increment_word")
@@ -431,32 +427,16 @@ def repeat_phrase(text: Text, *, phrase: str, small_n: Count, compat: Compat = "
 
 def _check_repeated_upstream(raw: str, phrase_words: list[str], small_n: int) -> Answer:
     """Return the public checker's verdict: `small_n` passages, none with two words changed, the last with one."""
+    # The shortest passages of a line from the first word of the phrase to its last, under RE2, which is linear.
+    pattern = rf"{re.escape(phrase_words[0])} .*? {re.escape(phrase_words[-1])}"
     changes: list[int] = []
-    for line in raw.split("\n"):
-        for span in _find_spans(line, phrase_words[0], phrase_words[-1]):
-            words = span.split()
-            if len(words) > len(phrase_words):
-                changes.append(2)  # too long, which is as wrong as two changed words
-            else:
-                changes.append(sum(map(operator.ne, words, phrase_words)))
-    if len(changes) != small_n:
-        return False, f"{len(changes)} phrases found, {small_n} required"
-    is_right = bool(changes) and max(changes) <= 1 and changes[-1] == 1
-    return is_right, f"{changes} words changed in the {len(changes)} phrases"
-
-
-def _find_spans(line: str, first: str, last: str) -> list[str]:
-    """Return the shortest passages of a line from the first word to the last."""
-    spans: list[str] = []
-    start = line.find(f"{first} ")
-    while start >= 0:
-        last_start = line.find(f" {last}", start + len(first) + 1)
-        if last_start < 0:
-            break
-        end = last_start + len(last) + 1
-        spans.append(line[start:end])
-        start = line.find(f"{first} ", end)
-    return spans
+    for span in compile_re2(pattern).findall(replace_surrogates(raw)):
+        words = span.split()
+        # A passage that is too long is as wrong as one with two changed words.
+        is_longer = len(words) > len(phrase_words)
+        changes.append(2 if is_longer else sum(map(operator.ne, words, phrase_words)))
+    is_right = len(changes) == small_n > 0 and max(changes) <= 1 and changes[-1] == 1
+    return is_right, f"{changes[:20]} words changed in {len(changes)} phrases, {small_n} required"
 
 
 @if_rlvr("copy:copy")
@@ -468,9 +448,7 @@ def copy(text: Text, *, prompt_to_repeat: str, compat: Compat = "fixed") -> Answ
     Fails: "Sure! Sing a song."; an answer after it; other capitals, which upstream ignores.
     Not covered: quotes around it fail.
     """
-    if not _is_copy(text.raw, prompt_to_repeat, compat):
-        return False, f"no copy of the request: {text.raw.strip()[:60]!r}"
-    return True, "a copy of the request"
+    return _is_copy(text.raw, prompt_to_repeat, compat), f"the answer is {text.raw.strip()[:60]!r}"
 
 
 @if_rlvr("copy:copying_multiple")
@@ -484,12 +462,8 @@ def copying_multiple(
     Not covered: longer rows of asterisks, which divide where the first six end.
     """
     parts = text.raw.split("******")
-    if len(parts) != N:
-        return False, f"{len(parts)} parts found, {N} required"
-    for part in parts:
-        if not _is_copy(part, prompt_to_repeat, compat):
-            return False, f"no copy: {part.strip()[:60]!r}"
-    return True, f"{N} copies"
+    copies = sum(_is_copy(part, prompt_to_repeat, compat) for part in parts)
+    return copies == len(parts) == N, f"{copies} of {len(parts)} parts are copies, {N} required"
 
 
 def _is_copy(text: str, prompt: str, compat: Compat) -> bool:
@@ -534,10 +508,10 @@ def sentence_hyphens(text: Text, *, compat: Compat = "fixed") -> Answer:
     """
     if compat == "upstream":
         sentences = split_public_sentences(text.raw.replace("-", " "))
-        for piece, sentence in zip(text.raw.split("-"), sentences, strict=False):
-            if piece != sentence:
-                return False, f"{piece[:60]!r} is no sentence by itself"
-        return True, "joined by hyphens"
+        pairs = zip(text.raw.split("-"), sentences, strict=False)
+        return forbid(
+            [piece for piece, sentence in pairs if piece != sentence], "piece of a sentence"
+        )
     # With a comma in place of "." and "-", joined sentences become one. Those that are left were not joined.
     without_joints, joints = _SENTENCE_HYPHEN.subn(",", text.raw)
     sentences_left = len(Text(without_joints).sentences)
@@ -554,6 +528,7 @@ def square_brackets(text: Text, *, compat: Compat = "fixed") -> Answer:
     Upstream requires every piece between spaces to start with [ and end with ].
     Not covered: a bracket around several words fails.
     """
+    wrong: list[str] = []
     for piece in text.raw.split():
         if compat == "upstream":
             is_bracketed = piece.startswith("[") and piece.endswith("]")
@@ -561,8 +536,8 @@ def square_brackets(text: Text, *, compat: Compat = "fixed") -> Answer:
             is_word = any(char.isalnum() or char in "[]" for char in piece)
             is_bracketed = not is_word or _BRACKETED.match(piece) is not None
         if not is_bracketed:
-            return False, f"{piece[:60]!r} is not in brackets"
-    return True, "every word is in brackets"
+            wrong.append(piece)
+    return forbid(wrong, "word outside brackets")
 
 
 @if_rlvr("detectable_format:bigram_wrapping")
@@ -576,10 +551,11 @@ def bigram_wrapping(text: Text, *, compat: Compat = "fixed") -> Answer:
     """
     if compat == "upstream":
         pieces = text.raw.split()
+        wrong: list[str] = []
         for first, second in zip(pieces[::2], pieces[1::2], strict=False):
             if not (first.startswith("<<") and second.endswith(">>")):
-                return False, f"{f'{first} {second}'[:60]!r} is not wrapped"
-        return True, "wrapped in pairs"
+                wrong.append(f"{first} {second}")
+        return forbid(wrong, "pair that is not wrapped")
     rest, pairs = _PAIR.subn(" ", text.raw)
     rest = _LAST_ALONE.sub("", rest)
     has_words_outside = any(char.isalnum() for char in rest)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
 
@@ -19,17 +18,10 @@ from rubrank._plain import word_list
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.text import Text
 from rubrank.verifiers.ifeval.prompts import find_quotations
-from rubrank.verifiers.shared.instruction import instruction, quote_some
+from rubrank.verifiers.shared.instruction import forbid, instruction
 from rubrank.verifiers.shared.public_tools import has_janome, split_japanese_tokens
 from rubrank.verifiers.shared.relation import AnyRelation, Count, compare_count
 from rubrank.verifiers.verifier import Answer, Compat
-
-
-def _forbid(characters: Sequence[str], kind: str) -> tuple[bool, str]:
-    """Return the verdict on an answer that holds these characters of a forbidden kind: it passes if there are none."""
-    if characters:
-        return False, f"forbidden {kind}: {quote_some(characters)}"
-    return True, f"no {kind}"
 
 
 def _find_digits(text: Text, compat: Compat) -> list[str]:
@@ -172,18 +164,14 @@ def accents(text: Text, *, word_to_accentuate: dict[str, str], compat: Compat = 
         bare = _remove_accents(word)
         if bare and forms.get(bare, word) != word:
             wrong.append(word)
-    if wrong:
-        return False, f"wrong accents: {quote_some(wrong)}"
-    if compat == "upstream":
-        return True, "no word without its accents"
+    if wrong or compat == "upstream":
+        return forbid(wrong, "word with wrong accents")
     absent: list[str] = []
     for accented in word_to_accentuate.values():
         spellings = {accented.lower() + end for end in ("", *_PLURALS)}
         if spellings.isdisjoint(words):
             absent.append(accented)
-    if absent:
-        return False, f"without {quote_some(absent)}"
-    return True, "all words accented as required"
+    return forbid(absent, "absent word")
 
 
 @french("fr:special_character:no_accents")
@@ -206,7 +194,7 @@ def no_accents(text: Text, *, compat: Compat = "fixed") -> Answer:
             if _remove_accents(char) != char and _remove_accents(char).isascii()
         ]
         accented += [char for char in text.raw if "\u0300" <= char <= "\u036f"]
-    return _forbid(accented, "accented letter")
+    return forbid(accented, "accented letter")
 
 
 @french("fr:special_character:ethel_or_cedilla")
@@ -270,7 +258,7 @@ def no_digits(text: Text, *, compat: Compat = "fixed") -> Answer:
     Not covered: Roman numerals.
     upstream: raised and circled digits (², ①) are not seen.
     """
-    return _forbid(_find_digits(text, compat), "digit")
+    return forbid(_find_digits(text, compat), "digit")
 
 
 # ---- Japanese ----------------------------------------------------------------------------------------------------
@@ -327,7 +315,7 @@ def kansuuji(text: Text, *, compat: Compat = "fixed") -> Answer:
     Not covered: whether there is a number at all.
     upstream: circled and raised digits are not seen.
     """
-    return _forbid(_find_digits(text, compat), "digit")
+    return forbid(_find_digits(text, compat), "digit")
 
 
 @japanese("ja:letters:hiragana_only")
@@ -361,11 +349,9 @@ def _check_only(text: str, allowed: str, script: str, compat: Compat) -> tuple[b
     is_allowed = re.compile(f"[{allowed}]")
     letters = [char for char in set(text) if unicodedata.category(char).startswith("L")]
     wrong = sorted(char for char in letters if not is_allowed.match(char))
-    if wrong:
-        return False, f"letters that are no {script}: {quote_some(wrong)}"
-    if compat == "fixed" and not is_allowed.search(text):
+    if compat == "fixed" and not wrong and not is_allowed.search(text):
         return False, "no letters at all"
-    return True, f"all letters are {script}"
+    return forbid(wrong, f"letter that is no {script}")
 
 
 @japanese("ja:letters:no_hiragana")
@@ -378,7 +364,7 @@ def no_hiragana(text: Text, *, compat: Compat = "fixed") -> Answer:
     upstream: the marks ゝ and ゞ are not seen.
     """
     pattern = "[ぁ-ゖ]" if compat == "upstream" else "[ぁ-ゖゝ-ゟ]"
-    return _forbid(sorted(set(re.findall(pattern, text.raw))), "hiragana")
+    return forbid(sorted(set(re.findall(pattern, text.raw))), "hiragana")
 
 
 @japanese("ja:letters:no_katakana")
@@ -391,7 +377,7 @@ def no_katakana(text: Text, *, compat: Compat = "fixed") -> Answer:
     upstream: the marks ヽ and ヾ are not seen.
     """
     pattern = "[ァ-ヺｦ-ﾟ]" if compat == "upstream" else "[ァ-ヺヽ-ヿｦ-ﾟ]"
-    return _forbid(sorted(set(re.findall(pattern, text.raw))), "katakana")
+    return forbid(sorted(set(re.findall(pattern, text.raw))), "katakana")
 
 
 @japanese("ja:punctuation:no_period")
@@ -472,9 +458,7 @@ def sentence_unified_end(text: Text, *, ending: str, compat: Compat = "fixed") -
         sentences = [part.strip(_MARKUP) for part in _SENTENCE_END.split(body)]
     sentences = [sentence for sentence in sentences if sentence]
     wrong = [sentence.strip()[-12:] for sentence in sentences if not sentence.endswith(ending)]
-    if wrong:
-        return False, f"ends otherwise: {quote_some(wrong)}"
-    return True, f"{len(sentences)} sentences end with {ending}"
+    return forbid(wrong, "sentence with another ending")
 
 
 # Endings in hiragana that are nouns; whatever else ends in hiragana is taken for a verb, an adjective or a particle.

@@ -220,25 +220,22 @@ class Verifier:
         self, params: BaseModel, compat: Compat = "fixed", mode: Mode = "strict"
     ) -> Callable[[Rollout], PlainVerdict]:
         """Return a function that gives the verdict on a rollout; what does not depend on the rollout is done once."""
-        # Arguments that are the function's defaults are left out, which makes each call faster.
-        defaults = getattr(self.function, "__kwdefaults__", None) or {}
-        arguments: dict[str, Any] = {}
-        for name in type(params).model_fields:
-            value = getattr(params, name)
-            if value is not defaults.get(name, ...):
-                arguments[name] = value
-        if self.knows_compat:
-            arguments["compat"] = compat
         if self.sees_group:
-            decide = self._bind_group_arguments(arguments)
+            decide = self.bind_group(params, compat)
             return lambda rollout: decide(Group(id="", rollouts=(rollout,)))[0]
-        run = self._bind_arguments(self.function, arguments)
+        arguments = self._list_arguments(params, compat)
+        # The first argument is the answer as a string, the text, or the rollout itself.
+        subject = {str: "answer", Text: "text"}.get(self.wants)
+
+        def run(rollout: Rollout) -> PlainVerdict:
+            try:
+                first = rollout if subject is None else getattr(rollout, subject)
+                return self._read_answer(self.function(first, **arguments))
+            except (Exception, SystemExit) as error:  # exit() in a verifier ends no run
+                return None, _describe_failure(self.name, error)
+
         if mode == "loose" and self.knows_loose:
             return lambda rollout: self._decide_loosely(rollout, run)
-        if self.wants is str:
-            return lambda rollout: run(rollout.answer)
-        if self.wants is Text:
-            return lambda rollout: run(rollout.text)
         return run
 
     @property
@@ -246,28 +243,29 @@ class Verifier:
         """Does it look at all rollouts of a query together?"""
         return self.wants is Group
 
-    def bind_group(self, params: BaseModel) -> Callable[[Group], list[PlainVerdict]]:
-        """Return a function that gives the verdicts on all rollouts of a group, in their order."""
-        return self._bind_group_arguments(
-            {name: getattr(params, name) for name in type(params).model_fields}
-        )
-
-    def _bind_group_arguments(
-        self, arguments: dict[str, Any]
+    def bind_group(
+        self, params: BaseModel, compat: Compat = "fixed"
     ) -> Callable[[Group], list[PlainVerdict]]:
-        name = self.name
-        read = self._bind_arguments(lambda answer: answer, {})
+        """Return a function that gives the verdicts on all rollouts of a group, in their order."""
+        arguments = self._list_arguments(params, compat)
 
         def run(group: Group) -> list[PlainVerdict]:
             try:
                 answers = list(self.function(group, **arguments))
                 if len(answers) != len(group.rollouts):
                     raise ValueError(f"{len(answers)} answers for {len(group.rollouts)} rollouts")
+                return [self._read_answer(answer) for answer in answers]
             except (Exception, SystemExit) as error:
-                return [(None, _describe_failure(name, error))] * len(group.rollouts)
-            return [read(answer) for answer in answers]
+                return [(None, _describe_failure(self.name, error))] * len(group.rollouts)
 
         return run
+
+    def _list_arguments(self, params: BaseModel, compat: Compat) -> dict[str, Any]:
+        """Return the keyword arguments of the function."""
+        arguments = {name: getattr(params, name) for name in type(params).model_fields}
+        if self.knows_compat:
+            arguments["compat"] = compat
+        return arguments
 
     @property
     def knows_loose(self) -> bool:
@@ -281,55 +279,39 @@ class Verifier:
             self.layer != "global_quality" and self.cost == "cheap"
         )
 
-    def _decide_loosely(self, rollout: Rollout, run: Callable[[Any], PlainVerdict]) -> PlainVerdict:
+    def _decide_loosely(
+        self, rollout: Rollout, run: Callable[[Rollout], PlainVerdict]
+    ) -> PlainVerdict:
         """Return the best verdict over the eight variants of `loose_variants`."""
-        best = run(self._select_subject(rollout))
+        best = run(rollout)
         for variant in loose_variants(rollout.answer)[1:]:
             if best[0] == self.domain.high:
                 break
-            verdict = run(self._select_subject(rollout.replace_answer(variant)))
+            verdict = run(rollout.replace_answer(variant))
             if verdict[0] is not None and (best[0] is None or verdict[0] > best[0]):
                 best = verdict
         return best
 
-    def _select_subject(self, rollout: Rollout) -> Any:
-        """Return what the function is called with: the rollout, its text, or the answer as a string."""
-        if self.wants is str:
-            return rollout.answer
-        return rollout.text if self.wants is Text else rollout
-
-    def _bind_arguments(
-        self, function: Callable[..., Any], arguments: dict[str, Any]
-    ) -> Callable[[Any], PlainVerdict]:
-        """Return a function from a subject to a value of the domain and a short reason; it never raises."""
-        name = self.name
-        domain = self.domain.description
-        holds = (
-            frozenset(self.domain.values).__contains__ if self.domain.values else self.domain.holds
+    def _read_answer(self, answer: Any) -> PlainVerdict:
+        """Return what the function answered as a value of the domain and a short reason. Raises TypeError."""
+        if isinstance(answer, Verdict):
+            answer = answer.value, answer.reason
+        if isinstance(answer, tuple) and len(answer) == 2:
+            value = _read_number(answer[0])
+            reason = answer[1]
+        else:
+            value = _read_number(answer)
+            reason = "no verdict" if value is None else f"gives {answer}"
+        if not isinstance(reason, str):
+            raise TypeError(f"a reason is a text, not {brief(reason)}")
+        if len(reason) > LONGEST_REASON:  # it quotes the answer
+            reason = reason[:LONGEST_REASON] + " …"
+        if value is None or self.domain.holds(value):
+            return value, reason
+        reason = (
+            f"{self.name} gave {value:g}, which is not in its domain ({self.domain.description})"
         )
-
-        def run(subject: Any) -> PlainVerdict:
-            try:
-                answer = function(subject, **arguments)
-                if isinstance(answer, Verdict):
-                    answer = answer.value, answer.reason
-                if isinstance(answer, tuple) and len(answer) == 2:
-                    value = _read_number(answer[0])
-                    reason = answer[1]
-                else:
-                    value = _read_number(answer)
-                    reason = "no verdict" if value is None else f"gives {answer}"
-                if not isinstance(reason, str):
-                    raise TypeError(f"a reason is a text, not {brief(reason)}")
-                if len(reason) > LONGEST_REASON:  # it quotes the answer
-                    reason = reason[:LONGEST_REASON] + " …"
-            except (Exception, SystemExit) as error:  # exit() in a verifier ends no run
-                return None, _describe_failure(name, error)
-            if value is None or holds(value):
-                return value, reason
-            return None, f"{name} gave {value:g}, which is not in its domain ({domain})"
-
-        return run
+        return None, reason
 
 
 def _describe_failure(name: str, error: BaseException) -> str:
@@ -443,15 +425,22 @@ def _find_function(decorated_object: Any) -> Callable[..., Any]:
         except TypeError:
             function = None
     if isinstance(function, type) or not callable(function) or is_async(function):
-        allowed = "a function of one response that is not async, or a class without arguments that has `__call__`"
-        raise InvalidInput(
-            owner="verifier",
-            parameter="function",
-            allowed=allowed,
-            got=describe_object(decorated_object),
-            remedy="See `rubrank help extending`.",
+        raise _refuse(
+            "a function of one response that is not async, or a class without arguments that has `__call__`",
+            decorated_object,
         )
     return function
+
+
+def _refuse(allowed: str, decorated_object: Any) -> InvalidInput:
+    """Return the error about an object that cannot be a verifier."""
+    return InvalidInput(
+        owner="verifier",
+        parameter="function",
+        allowed=allowed,
+        got=describe_object(decorated_object),
+        remedy="See `rubrank help extending`.",
+    )
 
 
 def _find_registered(name: str) -> Callable[..., Any] | None:
@@ -483,14 +472,7 @@ def _find_wanted_type(function: Callable[..., Any], hints: dict[str, Any]) -> ty
     """Return the type of its first parameter: Rollout, Group or str if it is annotated so, else Text."""
     parameters = list(inspect.signature(function).parameters.values())
     if not parameters or parameters[0].kind is inspect.Parameter.KEYWORD_ONLY:
-        allowed = "one whose first parameter is the response"
-        raise InvalidInput(
-            owner="verifier",
-            parameter="function",
-            allowed=allowed,
-            got=describe_object(function),
-            remedy="See `rubrank help extending`.",
-        )
+        raise _refuse("one whose first parameter is the response", function)
     wants: type = hints.get(parameters[0].name, Text)
     return wants if wants in (Rollout, Group, str) else Text
 

@@ -5,7 +5,7 @@ TestsPass takes these steps:
     1. _split_tests     every test function of a source becomes a job
     2. _find_solution   the code: a block of the answer, a file that the agent left, or files after a patch
     3. run_tests        jobs that call functions, in two sandboxes joined by a pipe (see `pipe/`)
-       _run_programs    cases of input and output, in one sandbox (see `harness.py`)
+       _run_programs    cases of input and output, in one sandbox (see `code/programs.py`)
     4. _summarise       one report per test → value and reason
 
 What does the code of a response see of its tests? Programs (`cases`) never see the outputs expected of them: those are
@@ -34,12 +34,12 @@ from rubrank._plain import Strict
 from rubrank.errors import InvalidInput
 from rubrank.rollouts.rollout import Rollout
 from rubrank.verifiers.agentic.patches import PatchError, apply_patches, parse_diff
+from rubrank.verifiers.code.programs import find_failure, run_program
 from rubrank.verifiers.shared import sandbox
 from rubrank.verifiers.shared.code_blocks import (
     Compare,
     find_code,
     find_patch,
-    is_same_output,
     parse_python,
 )
 from rubrank.verifiers.shared.sandbox import make_command
@@ -285,37 +285,16 @@ def _find_solution(
 def _run_programs(
     solution: Solution, cases: list[Case], options: RunOptions, compare: Compare, tolerance: float
 ) -> list[dict[str, Any]]:
-    """Run the code as a program once per case. Returns one report per run: {"passed", "why", "out"}.
-
-    What the program should have written never enters the sandbox.
-    """
-    limits = sandbox.Limits(
-        seconds=min(_MOST_SECONDS, options.seconds * len(cases) + 5),
-        cpu=int(options.seconds) + 2,
-        memory=options.memory,
-        output=64,
-        processes=32,
-    )
-    jobs = [{"stdin": case.stdin} for case in cases]
-    request = {
-        "code": solution.code,
-        "jobs": jobs,
-        "seconds": options.seconds,
-        "stop": options.stop,
-    }
-    result = sandbox.run(
-        make_command("rubrank.verifiers.agentic.harness"),
-        files=solution.files,
-        stdin=json.dumps(request).encode(),
-        limits=limits,
-        trusted=True,
-    )
-    reports = _parse_reports(result.stdout)
-    # There are fewer reports than cases if the sandbox ended early.
-    for report, case in zip(reports, cases, strict=False):
-        if report["passed"] and not is_same_output(case.stdout, report["out"], compare, tolerance):
-            report["passed"] = False
-            report["why"] = f"{case.stdout[:60]!r} expected, {report['out'][:60]!r} written"
+    """Run the code as a program once per case. Returns one report per run: {"passed", "why"}."""
+    inputs = [case.stdin for case in cases]
+    code = solution.code or ""
+    runs = run_program("python", code, inputs, options.seconds, options.memory, solution.files)
+    if isinstance(runs, Verdict):
+        raise sandbox.SandboxFailed(runs.reason)
+    reports = []
+    for run, case in zip(runs, cases, strict=True):
+        why = find_failure(run, case.stdout, compare, tolerance)
+        reports.append({"passed": not why, "why": why})
     return reports
 
 

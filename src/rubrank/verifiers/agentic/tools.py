@@ -108,7 +108,7 @@ def _read_arguments_or_none(call: ToolCall) -> Mapping[str, Any] | None:
         return None
 
 
-@verifier("ToolCallValid", family="agentic", version=1)
+@verifier("ToolCallValid", family="agentic")
 def tool_call_valid(
     rollout: Rollout, *, at_least: int = 1, extra: Literal["schema", "refuse"] = "schema"
 ) -> Answer:
@@ -154,7 +154,7 @@ def _find_problem(call: ToolCall, schemas: dict[str, Any], extra: str) -> str | 
     return find_schema_error(schema, arguments)
 
 
-@verifier("ToolCallMatch", family="agentic", version=1)
+@verifier("ToolCallMatch", family="agentic")
 def tool_call_match(
     rollout: Rollout,
     *,
@@ -330,7 +330,7 @@ _ALLOWED_CALLS: TypeAdapter[list[dict[str, dict[str, list[Any]]]]] = TypeAdapter
 _IGNORED_CHARACTERS = str.maketrans("", "", " ,./-_*^")
 
 
-@verifier("FunctionCalls", family="agentic", version=1)
+@verifier("FunctionCalls", family="agentic")
 def function_calls(rollout: Rollout, *, expected: AllowedCalls | None = None) -> Answer:
     """The calls made are those expected, by BFCL's rules, in any order and each once.
 
@@ -424,7 +424,7 @@ _Count = Annotated[int, Field(ge=0, le=100_000)]
 _Names = Annotated[list[str], Field(min_length=1, max_length=1000)]
 
 
-@verifier("ToolCalled", family="agentic", version=1)
+@verifier("ToolCalled", family="agentic")
 def tool_called(
     rollout: Rollout, *, tool: str, at_least: _Count = 1, at_most: _Count | None = None
 ) -> Answer:
@@ -442,7 +442,7 @@ def tool_called(
     return passed, f"{tool!r} was called {times} times, {expected} required"
 
 
-@verifier("ToolNotCalled", family="agentic", version=1)
+@verifier("ToolNotCalled", family="agentic")
 def tool_not_called(rollout: Rollout, *, tools: _Names) -> Answer:
     """None of these tools was called.
 
@@ -456,7 +456,7 @@ def tool_not_called(rollout: Rollout, *, tools: _Names) -> Answer:
     return True, "none of them was called"
 
 
-@verifier("ToolArgument", family="agentic", version=1)
+@verifier("ToolArgument", family="agentic")
 def tool_argument(
     rollout: Rollout,
     *,
@@ -484,7 +484,7 @@ def tool_argument(
     return passed, f"{right} of {len(calls)} calls of {tool!r} have {argument} as required"
 
 
-@verifier("ToolOrder", family="agentic", version=1)
+@verifier("ToolOrder", family="agentic")
 def tool_order(rollout: Rollout, *, tools: _Names, adjacent: bool = False) -> Answer:
     """The tools were called in this order; other calls may stand between them, unless `adjacent`.
 
@@ -505,7 +505,7 @@ def tool_order(rollout: Rollout, *, tools: _Names, adjacent: bool = False) -> An
     return done == len(tools), f"{done} of {len(tools)} calls found in this order"
 
 
-@verifier("StepLimit", family="agentic", version=1)
+@verifier("StepLimit", family="agentic")
 def step_limit(rollout: Rollout, *, most: _Count, at_least: _Count = 0) -> Answer:
     """The agent took at most `most` steps (tool calls).
 
@@ -518,7 +518,7 @@ def step_limit(rollout: Rollout, *, most: _Count, at_least: _Count = 0) -> Answe
     return at_least <= steps <= most, reason
 
 
-@verifier("EndsWithoutError", family="agentic", version=1)
+@verifier("EndsWithoutError", family="agentic")
 def ends_without_error(
     rollout: Rollout, *, last: Annotated[int, Field(ge=1, le=1000)] = 1
 ) -> Answer:
@@ -536,7 +536,7 @@ def ends_without_error(
     return True, "the end is without an error"
 
 
-@verifier("NoRepeatedCall", family="agentic", version=1)
+@verifier("NoRepeatedCall", family="agentic")
 def no_repeated_call(rollout: Rollout, *, most: _Count = 0, same_result: bool = False) -> Answer:
     """No call was repeated with the same arguments; `most`: the number of repetitions allowed.
 

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from rubrank.errors import InvalidInput
 from rubrank.rollouts.rollout import Rollout
-from rubrank.verifiers.code.languages import RECIPES, Language, find_tool
 from rubrank.verifiers.shared import sandbox
 from rubrank.verifiers.shared.code_blocks import Compare, is_same_output, split_fenced_blocks
 from rubrank.verifiers.shared.sandbox import make_command
@@ -22,6 +27,132 @@ _COMPILE_SECONDS = 60.0
 _MOST_SECONDS = 900.0  # of one sandbox, however many tests it runs
 _UNLIMITED_MEMORY = 64_000  # MB of address space, for runtimes that reserve more than they use
 _COMPILER_MEMORY = 1024  # MB that a compiler gets at least
+
+
+# ---- languages -------------------------------------------------------------------------------------------------------
+
+Language: TypeAlias = Literal["python", "cpp", "java", "javascript", "go", "rust", "bash"]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How programs of one language are compiled and run.
+
+    In the commands, `{tool}` stands for the tool's path, `{home}` for its folder, `{memory}` for the limit in MB.
+    """
+
+    fences: tuple[str, ...]
+    """Names of the language after the backticks of a code block."""
+    file: str
+    """The name under which the source is saved."""
+    tool: str
+    """The compiler or interpreter."""
+    compile: tuple[str, ...] = ()
+    """The command that compiles the source; empty for interpreted languages."""
+    run: tuple[str, ...] = ("./program",)
+    binary: str = ""
+    """The executable that the compiler writes, if it writes one."""
+    smallest: str = ""
+    """The smallest program, compiled once to find out whether the compiler works. Empty for interpreted languages."""
+    reserves: bool = False
+    """Does the runtime reserve far more address space than it uses?
+
+    Then the sandbox sets no limit on address space. Java and JavaScript have a flag in `run` instead.
+    """
+
+
+RECIPES: dict[str, Recipe] = {
+    "python": Recipe(
+        fences=("python", "py", "python3", ""),
+        file="main.py",
+        tool="python",
+        run=("{tool}", "-E", "-s", "-B", "main.py"),
+    ),
+    "cpp": Recipe(
+        fences=("cpp", "c++", "cc", "cxx", "c"),
+        file="main.cpp",
+        tool="g++",
+        compile=("{tool}", "-O2", "-std=c++17", "-w", "-o", "program", "main.cpp"),
+        binary="program",
+        smallest="int main() {}",
+    ),
+    "java": Recipe(
+        fences=("java",),
+        file="Main.java",
+        tool="javac",
+        compile=("{tool}", "-J-Xmx256m", "-J-XX:+UseSerialGC", "Main.java"),
+        run=(
+            "{home}/java",
+            "-Xmx{memory}m",
+            "-Xss64m",
+            "-XX:+UseSerialGC",
+            "-XX:TieredStopAtLevel=1",
+            "-cp",
+            ".",
+            "Main",
+        ),
+        smallest="class Main { public static void main(String[] a) {} }",
+        reserves=True,
+    ),
+    "javascript": Recipe(
+        fences=("javascript", "js", "node", "mjs"),
+        file="main.js",
+        tool="node",
+        run=("{tool}", "--max-old-space-size={memory}", "main.js"),
+        reserves=True,
+    ),
+    "go": Recipe(
+        fences=("go", "golang"),
+        file="main.go",
+        tool="go",
+        compile=("{tool}", "build", "-o", "program", "main.go"),
+        binary="program",
+        smallest="package main\nfunc main() {}",
+        reserves=True,
+    ),
+    "rust": Recipe(
+        fences=("rust", "rs"),
+        file="main.rs",
+        tool="rustc",
+        compile=("{tool}", "-O", "-o", "program", "main.rs"),
+        binary="program",
+        smallest="fn main() {}",
+        reserves=True,
+    ),
+    "bash": Recipe(
+        fences=("bash", "sh", "shell"),
+        file="main.sh",
+        tool="bash",
+        run=("{tool}", "main.sh"),
+    ),
+}
+
+
+@cache
+def find_tool(language: str) -> tuple[str, tuple[str, ...]] | None:
+    """Return the path of the compiler or interpreter and the folders that it must read; None if it is absent."""
+    name = RECIPES[language].tool
+    if name == "python":
+        return sys.executable, ()
+    path = shutil.which(name, path="/usr/local/bin:/usr/bin:/bin") or shutil.which(name)
+    if path is None:
+        return None
+    if language == "rust":
+        # rustup's `rustc` only starts the real one, and reads its settings in a home, which the sandbox hides.
+        sysroot = subprocess.run(
+            [path, "--print", "sysroot"], capture_output=True, text=True, check=False
+        )
+        root = sysroot.stdout.strip()
+        compiler = f"{root}/bin/rustc"
+        return (compiler, (root,)) if os.path.exists(compiler) else None
+    real_path = os.path.realpath(path)
+    folders = (os.path.dirname(os.path.dirname(real_path)),)
+    if language == "cpp":
+        return path, folders
+    return real_path, folders
+
+
+# ---- the verifier ----------------------------------------------------------------------------------------------------
 
 
 class ProgramTest(BaseModel):
@@ -36,7 +167,7 @@ class ProgramTest(BaseModel):
 _TESTS: TypeAdapter[list[ProgramTest]] = TypeAdapter(list[ProgramTest])
 
 
-@verifier("CodePasses", family="code", domain=UNIT, version=1, cost="process")
+@verifier("CodePasses", family="code", domain=UNIT, cost="process")
 def code_passes(
     rollout: Rollout,
     *,
@@ -76,10 +207,26 @@ def code_passes(
     if program is None:
         return 0.0, f"no {language or 'known language'} block in the answer"
     language_found, source = program
-    runs = _run_program(language_found, source, cases, seconds, memory)
-    if isinstance(runs, Verdict):
-        return runs
-    return _score_runs(runs, cases, score, _OutputCheck(compare, tolerance, checker))
+    inputs = [case.input for case in cases]
+    passed = 0
+    first_failure = ""
+    try:
+        runs = run_program(language_found, source, inputs, seconds, memory)
+        if isinstance(runs, Verdict):
+            return runs
+        for number, (case, run) in enumerate(zip(cases, runs, strict=True), 1):
+            if checker is None:
+                failure = find_failure(run, case.output, compare, tolerance)
+            else:
+                failure = find_failure(run, None) or _run_checker(checker, case, run["out"])
+            passed += not failure
+            if failure and not first_failure:
+                first_failure = f"; test {number}: {failure}"
+    except (InvalidInput, sandbox.NoIsolation, sandbox.SandboxFailed, _CheckerFailed) as error:
+        return missing(str(error))
+    reason = f"{passed} of {len(cases)} tests passed{first_failure}"
+    value = passed / len(cases) if score == "share" else float(passed == len(cases))
+    return value, reason[:500]
 
 
 def _find_program(answer: str, language: str | None) -> tuple[str, str] | None:
@@ -92,18 +239,18 @@ def _find_program(answer: str, language: str | None) -> tuple[str, str] | None:
     return program
 
 
-def _run_program(
+def run_program(
     language: str,
     source: str,
-    cases: list[ProgramTest],
+    inputs: list[str],
     seconds: float,
     memory: int,
-    probing: bool = False,
+    files: Mapping[str, str] | None = None,
 ) -> list[dict[str, Any]] | Verdict:
-    """Compile the program and run it on every input, in the sandbox.
+    """Compile the program and run it on every input, in one sandbox, with `files` beside it.
 
-    Returns what the runner reports for each input, or the verdict if there is nothing to score. `probing`: the program
-    is known to be right, so a failure to compile is the machine's.
+    Returns what the runner reports for each input, or the verdict if there is nothing to score. What the program should
+    write never enters the sandbox. Raises what `sandbox.run` raises.
     """
     recipe = RECIPES[language]
     tool = find_tool(language)
@@ -115,7 +262,7 @@ def _run_program(
         "compile": [part.format(**placeholders) for part in recipe.compile],
         "run": [part.format(**placeholders) for part in recipe.run],
         "binary": recipe.binary,
-        "inputs": [case.input for case in cases],
+        "inputs": inputs,
         "seconds": seconds,
         "compile_seconds": _COMPILE_SECONDS,
     }
@@ -125,7 +272,7 @@ def _run_program(
     elif recipe.compile:
         address_space = max(memory, _COMPILER_MEMORY)
     limits = sandbox.Limits(
-        seconds=min(_MOST_SECONDS, seconds * len(cases) + _COMPILE_SECONDS + 5),
+        seconds=min(_MOST_SECONDS, seconds * len(inputs) + _COMPILE_SECONDS + 5),
         cpu=int(max(seconds, _COMPILE_SECONDS)) + 2,
         memory=address_space,
         file_size=64,
@@ -134,107 +281,63 @@ def _run_program(
         open_files=256,
         output=256,
     )
-    try:
-        result = sandbox.run(
-            make_command("rubrank.verifiers.code.runner"),
-            files={recipe.file: source},
-            stdin=json.dumps(request).encode(),
-            limits=limits,
-            keep=folders,
-            trusted=True,
-        )
-    except (InvalidInput, sandbox.NoIsolation, sandbox.SandboxFailed) as error:
-        return missing(str(error))
+    result = sandbox.run(
+        make_command("rubrank.verifiers.code.runner"),
+        files={**(files or {}), recipe.file: source},
+        stdin=json.dumps(request).encode(),
+        limits=limits,
+        keep=folders,
+        trusted=True,
+    )
     if result.ended == "exit" and result.code:
         stderr = result.stderr.decode("utf-8", "replace").strip()
         return missing(f"the runner failed: {stderr[-200:]}")
     # The last line is empty, or cut off if the run was stopped.
     runs = [json.loads(line) for line in result.stdout.decode().split("\n")[:-1]]
-    if not recipe.compile:
-        return runs
-    if not runs:  # the runner was stopped while it compiled
-        reason = result.why
-    else:
-        compilation = runs.pop(0)
-        if compilation["code"] == 0:
-            return runs
-        if compilation["code"] is None:
-            reason = "out of time"
-        else:
-            reason = str(compilation["err"]).strip()[:300]
-    if probing:
-        return missing("the compiler does not work")
-    if _does_compiler_work(language):
-        return Verdict(0.0, f"it does not compile: {reason}")
-    return missing(f"{recipe.tool} does not work in the sandbox of this machine: {reason}")
+    if recipe.compile:
+        # Without any line, the runner was stopped while it compiled.
+        compilation = runs.pop(0) if runs else {"code": None, "err": result.why}
+        if compilation["code"] != 0:
+            reason = str(compilation["err"]).strip()[:300] or "out of time"
+            # Even the smallest program may not compile here: then it is the machine's fault.
+            is_smallest = source == recipe.smallest
+            if is_smallest or isinstance(_compile_smallest(language), Verdict):
+                return missing(
+                    f"{recipe.tool} does not work in the sandbox of this machine: {reason}"
+                )
+            return Verdict(0.0, f"it does not compile: {reason}")
+    unfinished = {"code": None, "out": "", "err": "was not finished"}
+    return runs + [unfinished] * (len(inputs) - len(runs))
 
 
 @cache
-def _does_compiler_work(language: str) -> bool:
-    """Does a correct program compile here? Tried only after a program did not: that may be the machine's fault."""
-    source = RECIPES[language].smallest
-    if not source:
-        return True
-    outcome = _run_program(
-        language, source, [ProgramTest(output="")], seconds=5.0, memory=512, probing=True
-    )
-    return not isinstance(outcome, Verdict)
+def _compile_smallest(language: str) -> list[dict[str, Any]] | Verdict:
+    return run_program(language, RECIPES[language].smallest, [""], seconds=5.0, memory=512)
 
 
-class _OutputCheck:
-    """Decides whether an output is right: by comparing it with the expected one, or by the checker."""
-
-    def __init__(self, compare: Compare, tolerance: float, checker: str | None) -> None:
-        self.compare = compare
-        self.tolerance = tolerance
-        self.checker = checker
-
-    def is_right(self, case: ProgramTest, output: str) -> bool:
-        """Is the output right? Raises ValueError if the checker itself fails, and the errors of the sandbox."""
-        if self.checker is None:
-            return is_same_output(case.output, output, self.compare, self.tolerance)
-        request = {"input": case.input, "expected": case.output, "output": output}
-        result = sandbox.run(
-            ["python", "-I", "-B", "-c", self.checker], stdin=json.dumps(request).encode()
-        )
-        # An uncaught exception exits with 1 as a rejection does; only the traceback tells them apart.
-        if result.ended != "exit" or b"Traceback (most recent call last)" in result.stderr:
-            stderr = result.stderr.decode("utf-8", "replace").strip()
-            raise ValueError(f"the checker failed: {stderr[-200:]}")
-        return result.code == 0
+def find_failure(
+    run: dict[str, Any], expected: str | None, compare: Compare = "lines", tolerance: float = 0.0
+) -> str:
+    """Return why a run fails: its end, or another output than the expected one (None: any will do); "" if it passes."""
+    if run["code"] is None:
+        return run["err"] or "out of time"
+    if run["code"] != 0:
+        return f"exit code {run['code']}: {run['err'].strip()[-200:]}"
+    if expected is not None and not is_same_output(expected, run["out"], compare, tolerance):
+        return f"{expected[:60]!r} expected, {run['out'][:60]!r} written"
+    return ""
 
 
-def _score_runs(
-    runs: list[dict[str, Any]], cases: list[ProgramTest], score: str, check: _OutputCheck
-) -> Answer:
-    """Return the share of tests passed, or whether all were, with the first failure as the reason.
+class _CheckerFailed(Exception):  # noqa: N818 - says what happened
+    """The checker itself failed."""
 
-    With score "all", the tests after the first failure do not matter, and their outputs are not checked.
-    """
-    passed = 0
-    first_failure = ""
-    for number, case in enumerate(cases, 1):
-        run = runs[number - 1] if number <= len(runs) else None
-        failure = ""
-        if run is None:
-            failure = "was not finished"
-        elif run["code"] is None:
-            failure = "out of time"
-        elif run["code"] != 0:
-            failure = f"exit code {run['code']}: {run['err'].strip()[-200:]}"
-        else:
-            try:
-                is_right = check.is_right(case, run["out"])
-            except (ValueError, sandbox.NoIsolation, sandbox.SandboxFailed) as error:
-                return missing(str(error))
-            if not is_right:
-                failure = f"{case.output[:60]!r} expected, {run['out'][:60]!r} written"
-        if not failure:
-            passed += 1
-            continue
-        if score == "all":
-            reason = f"test {number} of {len(cases)} failed after {passed} passed: {failure}"
-            return 0.0, reason[:500]
-        first_failure = first_failure or f"; test {number}: {failure}"
-    reason = f"{passed} of {len(cases)} tests passed{first_failure}"
-    return passed / len(cases), reason[:500]
+
+def _run_checker(checker: str, case: ProgramTest, output: str) -> str:
+    """Return why the checker rejects an output; "" if it accepts it. Raises _CheckerFailed if it fails itself."""
+    request = {"input": case.input, "expected": case.output, "output": output}
+    result = sandbox.run(["python", "-I", "-B", "-c", checker], stdin=json.dumps(request).encode())
+    # An uncaught exception exits with 1 as a rejection does; only the traceback tells them apart.
+    if result.ended != "exit" or b"Traceback (most recent call last)" in result.stderr:
+        stderr = result.stderr.decode("utf-8", "replace").strip()
+        raise _CheckerFailed(f"the checker failed: {stderr[-200:]}")
+    return "" if result.code == 0 else f"{output[:60]!r} is rejected by the checker"

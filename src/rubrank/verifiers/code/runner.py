@@ -16,7 +16,11 @@ import tempfile
 import time
 from typing import Any
 
-from rubrank.verifiers.shared.inside.children import install_signal_filter, kill_group
+from rubrank.verifiers.shared.inside.children import (
+    install_signal_filter,
+    kill_group,
+    protect_memory,
+)
 
 _MOST_OUTPUT = 1 << 20  # bytes kept of an output
 
@@ -71,6 +75,7 @@ def copy_as_executable(path: str) -> None:
 def main() -> None:
     """Compile the program, run it on every input, and report each step."""
     request = json.loads(sys.stdin.buffer.read())
+    protect_memory()
     channel = os.dup(1)
 
     def report(line: dict[str, Any]) -> None:

@@ -16,7 +16,7 @@ import yaml
 
 from rubrank.texts.text import Text
 from rubrank.verifiers.shared.code_blocks import parse_python, split_fenced_blocks
-from rubrank.verifiers.verifier import BINARY, Answer, missing, verifier
+from rubrank.verifiers.verifier import Answer, missing, verifier
 
 # Other names of the languages that have a parser here
 _ALIASES = {
@@ -92,7 +92,7 @@ def _find_needs(params: Any) -> tuple[str, str] | None:
     return ("ruff", "lint") if params.lint else None
 
 
-@verifier("CodeParses", family="code", domain=BINARY, version=2, cost="process", needs=_find_needs)
+@verifier("CodeParses", family="code", version=2, cost="process", needs=_find_needs)
 def code_parses(text: Text, *, language: str | None = None, lint: bool = False) -> Answer:
     """Every code block of the answer parses: Python, JSON, YAML, TOML, XML, SQL (extra [sql]).
 

@@ -22,7 +22,7 @@ from rubrank.verifiers.shared.json_values import (
     make_sort_key,
     parse_json,
 )
-from rubrank.verifiers.verifier import BINARY, UNIT, Answer, missing, verifier
+from rubrank.verifiers.verifier import UNIT, Answer, missing, verifier
 
 _ABSENT = object()
 
@@ -46,7 +46,7 @@ def find_json(answer: str, bare: bool = False) -> Any:
     raise ValueError(f"no JSON: {problem}")
 
 
-@verifier("JsonSchema", family="data", domain=BINARY, version=1)
+@verifier("JsonSchema", family="data")
 def json_schema(
     rollout: Rollout, *, schema: dict[str, Any] | None = None, bare: bool = False
 ) -> Answer:

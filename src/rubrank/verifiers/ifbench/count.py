@@ -25,6 +25,7 @@ from rubrank.verifiers.shared.instruction import (
     ASCII_PUNCTUATION,
     count_within,
     count_word,
+    forbid,
     ifbench,
     remove_punctuation,
     select_sentences,
@@ -148,10 +149,7 @@ def punctuation(text: Text) -> Answer:
     if interrobang is None:
         return False, "no interrobang found"
     rest = text.raw.replace(interrobang, "", 1)
-    absent = [mark for mark in ".,!?;:" if mark not in rest]
-    if absent:
-        return False, f"not found: {' '.join(absent)}"
-    return True, "all marks found"
+    return forbid([mark for mark in ".,!?;:" if mark not in rest], "absent mark")
 
 
 @ifbench("count:words_japanese")
@@ -166,22 +164,17 @@ def words_japanese(text: Text, *, N: Count, compat: Compat = "fixed") -> Answer:
     if N < 1:
         return False, f"every {N}th word cannot be found"
     words = text.raw.split()
-    if compat == "upstream":
-        nth_words = [trim(word) for word in words[N - 1 :: N]]
-        wrong = [
-            word for word in nth_words if word and not word.isdigit() and not _JAPANESE.search(word)
-        ]
-        if wrong:
-            return False, f"not Japanese: {wrong[0]!r}"
-        return True, f"every {N}th word is Japanese"
-    words = [word for word in words if any(char.isalnum() for char in word)]
+    if compat == "fixed":
+        words = [word for word in words if any(char.isalnum() for char in word)]
     nth_words = [trim(word) for word in words[N - 1 :: N]]
-    if not nth_words:
-        return False, f"{len(words)} words found, so there is no {N}th"
-    wrong = [word for word in nth_words if not _JAPANESE.search(word) or _LATIN.search(word)]
-    if wrong:
-        return False, f"not Japanese: {wrong[0]!r}"
-    return True, f"all {len(nth_words)} of every {N}th word are Japanese"
+    if compat == "upstream":
+        others = [word for word in nth_words if word and not word.isdigit()]
+        wrong = [word for word in others if not _JAPANESE.search(word)]
+    else:
+        wrong = [word for word in nth_words if not _JAPANESE.search(word) or _LATIN.search(word)]
+        if not nth_words:
+            return False, f"{len(words)} words found, so there is no {N}th"
+    return forbid(wrong, f"{N}th word that is not Japanese")
 
 
 @ifbench("count:pronouns")
@@ -214,11 +207,8 @@ def keywords_multiple(
     Not covered: inflected forms, which count as other words.
     """
     keywords = (keyword1, keyword2, keyword3, keyword4, keyword5)
-    for keyword, expected in zip(keywords, (1, 2, 3, 5, 7), strict=True):
-        count = count_word(text.raw, keyword)
-        if count != expected:
-            return False, f"{keyword!r}: {count} found, {expected} required"
-    return True, "all five counts are right"
+    counts = [count_word(text.raw, keyword) for keyword in keywords]
+    return counts == [1, 2, 3, 5, 7], f"the keywords occur {counts} times"
 
 
 # ---- ratios ----------------------------------------------------------------------------------------------------------
@@ -276,30 +266,24 @@ def sentence_balance(text: Text, *, compat: Compat = "fixed") -> Answer:
     kinds = _count_kinds(text, compat)
     counts = [kinds[kind] for kind in ("declarative", "interrogative", "exclamatory")]
     is_balanced = len(set(counts)) == 1 and (counts[0] > 0 or compat == "upstream")
-    declarative, questions, exclamations = counts
     reason = (
-        f"{declarative} declarative, {questions} interrogative, {exclamations} exclamatory sentences found, "
-        "equal numbers required"
-    )
+        "{} declarative, {} interrogative, {} exclamatory sentences found, equal numbers required"
+    ).format(*counts)
     return is_balanced, reason
 
 
 def _count_kinds(text: Text, compat: Compat) -> Counter[str]:
     """Count the kinds of sentences by their last mark: "declarative", "interrogative", "exclamatory" or "other"."""
     kinds: Counter[str] = Counter()
-    if compat == "upstream":
-        for sentence in split_public_sentences(text.raw):
-            mark = sentence[-1:]
-            # The public checker knows ASCII marks only.
-            kind = _SENTENCE_KINDS.get(mark, "other") if mark.isascii() else "other"
-            kinds[kind] += 1
-        return kinds
-    for sentence in text.sentences:
+    for sentence in select_sentences(text, compat):
         end = len(sentence)
-        while end and (sentence[end - 1] in _AFTER_MARK or is_emoji(sentence[end - 1])):
-            end -= 1
-        mark = sentence[end - 1 : end]
-        kinds[_SENTENCE_KINDS.get(mark, "other")] += 1
+        if compat == "fixed":
+            while end and (sentence[end - 1] in _AFTER_MARK or is_emoji(sentence[end - 1])):
+                end -= 1
+        mark = sentence[:end][-1:]
+        # The public checker knows ASCII marks only.
+        is_known = compat == "fixed" or mark.isascii()
+        kinds[_SENTENCE_KINDS.get(mark, "other") if is_known else "other"] += 1
     return kinds
 
 
@@ -342,16 +326,11 @@ def sentence_words(text: Text, *, compat: Compat = "fixed") -> Answer:
     Not covered: forms of one word ("cat", "cats") differ.
     """
     sentences = select_sentences(text, compat)
-    if len(sentences) != 3:
-        return False, f"{len(sentences)} sentences found, 3 required"
     sizes = [len(sentence.strip()) for sentence in sentences]
-    if len(set(sizes)) > 1:
-        return False, f"the sentences have {sizes[0]}, {sizes[1]} and {sizes[2]} characters"
+    if len(sizes) != 3 or len(set(sizes)) > 1:
+        return False, f"the sentences have {sizes[:10]} characters, three equal numbers required"
     words = Counter(word.casefold() for word in text.words)
-    repeated = next((word for word, count in words.items() if count > 1), None)
-    if repeated:
-        return False, f"{repeated!r} is used more than once"
-    return True, f"three sentences of {sizes[0]} characters"
+    return forbid([word for word, count in words.items() if count > 1], "repeated word")
 
 
 # ---- sentences -------------------------------------------------------------------------------------------------------
@@ -376,25 +355,14 @@ def alliteration_increment(text: Text, *, compat: Compat = "fixed") -> Answer:
             first_letters = [word[0].casefold() for word in Text(sentence).words]
             runs = [len(list(run)) for _, run in groupby(first_letters)]
             sizes.append(max(runs, default=0))
-    for number, (size, next_size) in enumerate(pairwise(sizes), start=1):
-        if next_size <= size:
-            return False, f"alliteration of {size} in sentence {number}, of {next_size} in the next"
-    return True, f"alliteration grows over {len(sizes)} sentences"
+    is_growing = all(size < next_size for size, next_size in pairwise(sizes))
+    return is_growing, f"the sentences have alliterations of {sizes[:20]} words"
 
 
 def _count_alliterating(letters: list[str]) -> int:
-    """Count the words that share their first letter with a neighbour, as the public checker does.
-
-    A run of n such words counts n: its first pair adds 2, each further word 1.
-    """
-    total = 0
-    in_run = False
-    for letter, next_letter in pairwise(letters):
-        is_same = letter == next_letter
-        if is_same:
-            total += 1 if in_run else 2
-        in_run = is_same
-    return total
+    """Count the words that share their first letter with a neighbour, as the public checker does."""
+    runs = [len(list(run)) for _, run in groupby(letters)]
+    return sum(run for run in runs if run > 1)
 
 
 @ifbench("sentence:keyword", version=2)
@@ -430,10 +398,5 @@ def increment(text: Text, *, small_n: Count, compat: Compat = "fixed") -> Answer
         sizes = [len(Text(sentence).words) for sentence in text.sentences]
         if len(sizes) < 2:
             return False, "fewer than two sentences found"
-    for number, (size, next_size) in enumerate(pairwise(sizes), start=1):
-        if next_size - size != small_n:
-            reason = (
-                f"sentence {number} has {size} words, the next {next_size}; {small_n} more required"
-            )
-            return False, reason
-    return True, f"{len(sizes)} sentences, each {small_n} words longer than the one before"
+    is_right = all(next_size - size == small_n for size, next_size in pairwise(sizes))
+    return is_right, f"the sentences have {sizes[:20]} words, each {small_n} more required"

@@ -18,7 +18,13 @@ from itertools import pairwise
 
 from rubrank.texts.lexicon import read_names
 from rubrank.texts.text import Text
-from rubrank.verifiers.shared.instruction import ifbench, remove_punctuation, select_sentences, trim
+from rubrank.verifiers.shared.instruction import (
+    forbid,
+    ifbench,
+    remove_punctuation,
+    select_sentences,
+    trim,
+)
 from rubrank.verifiers.shared.relation import Count
 from rubrank.verifiers.verifier import Answer, Compat
 
@@ -180,11 +186,12 @@ def sentence_alphabet(text: Text, *, compat: Compat = "fixed") -> Answer:
     sentences = select_sentences(text, compat)
     if len(sentences) != 26:
         return False, f"{len(sentences)} sentences found, 26 required"
+    wrong: list[str] = []
     for letter, sentence in zip(string.ascii_lowercase, sentences, strict=True):
         start = trim(sentence) if compat == "upstream" else "".join(Text(sentence).words[:1])
         if start[:1].lower() != letter:
-            return False, f"{sentence[:40]!r} does not start with {letter!r}"
-    return True, "26 sentences from a to z"
+            wrong.append(sentence)
+    return forbid(wrong, "sentence that starts with another letter")
 
 
 @ifbench("custom:european_capitals_sort")
@@ -204,10 +211,8 @@ def european_capitals_sort(text: Text, *, compat: Compat = "fixed") -> Answer:
     cities = [city.strip() for city in _to_ascii(raw).split(",") if city.strip()]
     if len(cities) != len(capitals):
         return False, f"{len(cities)} cities found, {len(capitals)} required"
-    for city, names in zip(cities, capitals, strict=True):
-        if city not in names:
-            return False, f"{city[:40]!r} stands where {names[0]} should"
-    return True, "all capitals, from north to south"
+    pairs = zip(cities, capitals, strict=True)
+    return forbid([city for city, names in pairs if city not in names], "city out of place")
 
 
 @ifbench("custom:date_format_list")
@@ -218,20 +223,24 @@ def date_format_list(text: Text, *, compat: Compat = "fixed") -> Answer:
     Fails: "12 April 1796"; 1805-02-30; month 00, day 00 and 29 February of any year, which upstream accepts.
     Not covered: whether there was a battle.
     """
-    for item in text.raw.strip().split(","):
-        parts = _DATE.match(item.strip())
-        if not parts:
-            return False, f"{item.strip()[:40]!r} is no date of the form YYYY-MM-DD"
-        year, month, day = map(int, parts.groups())
-        if compat == "upstream":
-            # The public checker accepts month 0, day 0, and 29 February of any year.
-            most_days = {0: 99, 2: 29}.get(month, 31 if month in _LONG_MONTHS else 30)
-            is_date = month <= 12 and day <= most_days
-        else:
-            is_date = 1 <= month <= 12 and 1 <= day <= monthrange(year, month)[1]
-        if not 1769 <= year <= 1821 or not is_date:
-            return False, f"{item.strip()!r} is no such date"
-    return True, "dates only"
+    items = [item.strip() for item in text.raw.strip().split(",")]
+    return forbid(
+        [item for item in items if not _is_date(item, compat)], "item that is no such date"
+    )
+
+
+def _is_date(item: str, compat: Compat) -> bool:
+    """Is it a date of Napoleon's life as YYYY-MM-DD?"""
+    parts = _DATE.match(item)
+    if not parts:
+        return False
+    year, month, day = map(int, parts.groups())
+    if not 1769 <= year <= 1821 or month > 12:
+        return False
+    if compat == "upstream":
+        # The public checker accepts month 0, day 0, and 29 February of any year.
+        return day <= {0: 99, 2: 29}.get(month, 31 if month in _LONG_MONTHS else 30)
+    return month > 0 and 1 <= day <= monthrange(year, month)[1]
 
 
 @ifbench("repeat:repeat_change")
@@ -245,14 +254,15 @@ def repeat_change(text: Text, *, prompt_to_repeat: str, compat: Compat = "fixed"
     """
     request = prompt_to_repeat.split()
     answer = text.raw.split()
-    is_rest_same = request[1:] == answer[1:]
     if compat == "upstream":
-        return prompt_to_repeat != text.raw and is_rest_same, "compared from the second word on"
-    if request[:1] == answer[:1]:
-        return False, f"the first word is still {answer[0]!r}"
-    if not is_rest_same:
-        return False, "not the request from its second word on"
-    return True, "repeated"
+        is_changed = prompt_to_repeat != text.raw
+    else:
+        is_changed = request[:1] != answer[:1]
+    is_rest_same = request[1:] == answer[1:]
+    return (
+        is_changed and is_rest_same,
+        f"begins with {text.raw[:40]!r}; another first word required",
+    )
 
 
 @ifbench("repeat:repeat_simple")
@@ -264,9 +274,7 @@ def repeat_simple(text: Text) -> Answer:
     Not covered: quotes around it fail.
     """
     answer = text.raw.strip()
-    if answer.lower() != _ONLY_SENTENCE:
-        return False, f"not the sentence: {answer[:40]!r}"
-    return True, "the sentence"
+    return answer.lower() == _ONLY_SENTENCE, f"the answer is {answer[:40]!r}"
 
 
 @ifbench("repeat:repeat_span", version=2)
@@ -324,20 +332,17 @@ def csv_quotes(text: Text, *, compat: Compat = "fixed") -> Answer:
     Fails: commas; a bare field.
     Not covered: tabs in fields.
     """
-    if compat == "upstream":
-        rows = _read_rows_with_quotes(text.raw, "\t")
-    else:
-        rows = [row for row in _read_rows_with_quotes(_remove_fence(text.raw), "\t") if row]
-    if len(rows) != 4 or any(len(row) != 5 for row in rows):
-        return False, f"{len(rows)} lines found, a header and 3 rows of 5 fields required"
-    fields = [field.strip() for row in rows for field in row]
-    header = fields[:5]
-    if [field.strip('"') for field in header] != _STUDENT_HEADER:
-        return False, f"the header is {header}, {_STUDENT_HEADER} required"
-    for field in fields:
-        if len(field) < 2 or not field.startswith('"') or not field.endswith('"'):
-            return False, f"{field[:40]!r} is not quoted"
-    return True, "every field is quoted"
+    source = text.raw if compat == "upstream" else _remove_fence(text.raw)
+    rows = _read_rows_with_quotes(source, "\t")
+    if compat == "fixed":
+        rows = list(filter(None, rows))
+    rows = [[field.strip() for field in row] for row in rows]
+    is_table, reason = _check_rows(rows, _STUDENT_HEADER, 3)
+    if not is_table:
+        return False, reason
+    fields = [field for row in rows for field in row]
+    bare = [field for field in fields if len(field) < 2 or not field[0] == field[-1] == '"']
+    return forbid(bare, "field without quotes")
 
 
 def _remove_fence(raw: str) -> str:
@@ -349,17 +354,22 @@ def _check_table(raw: str, compat: Compat, header: list[str], rows: int) -> tupl
     """Return whether the text is a table with this header and number of rows, and the reason."""
     if compat == "upstream":
         table = _read_rows(raw, ",")
-        names = table[0] if table else []
     else:
-        table = [row for row in _read_rows(_remove_fence(raw), ",", skip_spaces=True) if row]
-        names = [name.strip() for name in table[0]] if table else []
-    if len(table) != rows + 1:
-        return False, f"{len(table)} lines found, a header and {rows} rows required"
-    if names != header:
+        table = list(filter(None, _read_rows(_remove_fence(raw), ",", skip_spaces=True)))
+        table[:1] = [[name.strip() for name in row] for row in table[:1]]
+    return _check_rows(table, header, rows)
+
+
+def _check_rows(table: list[list[str]], header: list[str], rows: int) -> tuple[bool, str]:
+    """Check the header and the size of a table; a name of the header may have quotes around it."""
+    if len(table) != rows + 1 or any(len(row) != len(header) for row in table):
+        sizes = [len(row) for row in table]
+        return (
+            False,
+            f"lines of {sizes[:20]} fields, a header and {rows} rows of {len(header)} required",
+        )
+    if [name.strip('"') for name in table[0]] != header:
         return False, f"the header is {table[0]}, {header} required"
-    for row in table[1:]:
-        if len(row) != len(header):
-            return False, f"{len(row)} fields in {row}"
     return True, "the table is right"
 
 

@@ -12,12 +12,17 @@ from __future__ import annotations
 
 import re
 import string
-from collections import defaultdict, deque
 from itertools import pairwise, zip_longest
 
 from rubrank.texts.lexicon import is_emoji, word_list
 from rubrank.texts.text import Text
-from rubrank.verifiers.shared.instruction import ifbench, remove_punctuation, select_sentences, trim
+from rubrank.verifiers.shared.instruction import (
+    forbid,
+    ifbench,
+    remove_punctuation,
+    select_sentences,
+    trim,
+)
 from rubrank.verifiers.shared.public_tools import split_public_sentences, split_public_tokens
 from rubrank.verifiers.verifier import Answer, Compat
 
@@ -35,6 +40,7 @@ _ITALICS = r"(?i:<(i|em)>)(?=\s*(?!</\1>)\S)(?:(?!</\1>).)*</\1>"
 _THESIS = re.compile(rf"\s*(?i:<(?:p|div|section)\b[^<>]*>\s*)?{_ITALICS}\s*\S", re.DOTALL)
 # What may stand before or after the emoji at the end of a sentence.
 _MARKS_AT_END = " \t\n\"'”’»)]}*_~`.,;:!?…。！？\u200d\ufe0f"
+_MOST_LINES = 10_000  # that are looked at where the public checker takes quadratic time
 _TEMPLATE_LABELS = ("My Answer:", "My Conclusion:", "Future Outlook:")
 _OPENING_BRACKETS = {")": "(", "]": "[", "}": "{"}  # by the closing one
 _OPENING_QUOTES = {"”": "“", "’": "‘", "»": "«", "」": "「", "』": "『"}  # by the closing one
@@ -83,11 +89,11 @@ def newline(text: Text, *, compat: Compat = "fixed") -> Answer:
         lines = sum(line != "" for line in plain.split("\n"))
         words = len(plain.split())
         return lines == words, f"{words} words on {lines} lines"
+    wrong = []
     for line in text.lines:
-        words = sum(any(char.isalnum() for char in word) for word in line.split())
-        if words > 1:
-            return False, f"more than one word in {line[:60]!r}"
-    return True, "one word per line"
+        if sum(any(char.isalnum() for char in word) for word in line.split()) > 1:
+            wrong.append(line)
+    return forbid(wrong, "line with several words")
 
 
 @ifbench("format:emoji", version=2)
@@ -101,6 +107,7 @@ def emoji(text: Text, *, compat: Compat = "fixed") -> Answer:
     """
     sentences = select_sentences(text, compat)
     # "Hi! 😀 It works": the splitter may give the emoji behind the mark to the next sentence.
+    wrong = []
     for sentence, following in zip_longest(sentences, sentences[1:], fillvalue=""):
         if compat == "upstream":
             last = remove_punctuation(sentence).strip()[-2:]
@@ -109,8 +116,8 @@ def emoji(text: Text, *, compat: Compat = "fixed") -> Answer:
             last = sentence.rstrip(_MARKS_AT_END)[-1:]
             next_char = following.lstrip(_MARKS_AT_END)[:1]
         if not any(map(is_emoji, last + next_char)):
-            return False, f"no emoji at the end of {sentence[-60:]!r}"
-    return True, f"{len(sentences)} sentences end with an emoji"
+            wrong.append(sentence[-60:])
+    return forbid(wrong, "sentence without an emoji at its end")
 
 
 @ifbench("format:line_indent")
@@ -130,33 +137,21 @@ def line_indent(text: Text, *, compat: Compat = "fixed") -> Answer:
         indents = [len(line) - len(line.lstrip()) for line in lines]
         if len(lines) < 2:
             return False, "fewer than two lines found"
-    for number, (indent, next_indent) in enumerate(pairwise(indents), start=1):
-        if next_indent <= indent:
-            return False, f"line {number} is indented by {indent}, the next by {next_indent}"
-    return True, f"{len(indents)} lines form stairs"
+    is_rising = all(indent < next_indent for indent, next_indent in pairwise(indents))
+    return is_rising, f"the lines are indented by {indents[:20]}"
 
 
 def _drop_some_blank_lines(lines: list[str]) -> list[str]:
-    """Remove blank lines as the public checker does, in linear time.
+    """Remove blank lines as the public checker does, which changes the list over which it iterates.
 
-    That checker has a fault: it removes lines from the list over which it iterates (`for line in lines: if not
-    line.strip(): lines.remove(line)`). So each removal makes the loop skip the next line, and `remove` takes away the
-    first line that equals the blank one, which may be a line that was skipped before.
+    So each removal makes the loop skip the next line, and `remove` takes away the first line that equals the blank one,
+    which may be a line that was skipped before.
     """
-    # Where each kind of blank line ("", "  ") still stands in the list.
-    positions: dict[str, deque[int]] = defaultdict(deque)
-    for i, line in enumerate(lines):
+    lines = lines[:_MOST_LINES]
+    for line in lines:
         if not line.strip():
-            positions[line].append(i)
-    removed: set[int] = set()
-    i = 0
-    while i < len(lines):
-        if lines[i].strip():
-            i += 1
-        else:
-            removed.add(positions[lines[i]].popleft())
-            i += 2  # the next line takes this one's place, and the loop goes on behind it
-    return [line for i, line in enumerate(lines) if i not in removed]
+            lines.remove(line)
+    return lines
 
 
 @ifbench("format:list")
@@ -172,16 +167,16 @@ def separated_list(text: Text, *, sep: str, compat: Compat = "fixed") -> Answer:
         count = text.raw.count(sep) if sep else 0
         return count >= 2, f"{sep!r} found {count} times, at least 2 required"
     mark = sep.strip()
-    for line in text.lines:
-        if _BULLET.match(line) and not line.strip().startswith(mark):
-            return False, f"an ordinary bullet point: {line.strip()[:60]!r}"
-    if not mark:
-        items = 0
-    elif len(mark) > 1 or mark.isalnum():
+    lines = [line.strip() for line in text.lines]
+    for line in lines:
+        if _BULLET.match(line) and not line.startswith(mark):
+            return False, f"an ordinary bullet point: {line[:60]!r}"
+    items = 0
+    if len(mark) > 1 or mark.isalnum():
         # Such a mark hardly occurs by chance, so it counts within lines, too; a single sign such as "-" does not.
-        items = sum(bool(part.strip()) for part in f" {text.raw} ".split(mark)[1:])
-    else:
-        items = sum(line.strip().startswith(mark) and line.strip() != mark for line in text.lines)
+        items = sum(bool(part.strip()) for part in text.raw.split(mark)[1:])
+    elif mark:
+        items = sum(line.startswith(mark) and line != mark for line in lines)
     return items >= 2, f"{items} items led by {sep!r} found, at least 2 required"
 
 
@@ -197,11 +192,10 @@ def thesis(text: Text, *, compat: Compat = "fixed") -> Answer:
     if compat == "upstream":
         return _check_thesis_upstream(text.raw)
     sections = _split_sections(text.lines)
-    for section in sections:
-        if not _THESIS.match(section):
-            reason = f"a section does not begin with a thesis in italics: {section.strip()[:60]!r}"
-            return False, reason
-    return bool(sections), f"{len(sections)} sections begin with a thesis in italics"
+    if not sections:
+        return False, "no sections found"
+    wrong = [section.strip() for section in sections if not _THESIS.match(section)]
+    return forbid(wrong, "section without a thesis in italics")
 
 
 def _check_thesis_upstream(raw: str) -> Answer:
@@ -211,14 +205,10 @@ def _check_thesis_upstream(raw: str) -> Answer:
     """
     start = raw.find("<i>") if "<i>" in raw else raw.find("<em>")
     rest = raw[start:] if start >= 0 else ""
-    end = rest.find("</i>") if "</i>" in rest else rest.find("</em>")
-    if not rest or end < 0:
-        return False, "no passage in <i> or <em> found"
-    inside = rest[len("<i>") : end].strip()
-    after = rest[end + len("</i>") :].strip()
-    if not inside or not after:
-        return False, "the italics or what follows them are empty"
-    return True, "a passage in italics with text after it"
+    inside, found, after = rest[3:].partition("</i>" if "</i>" in rest else "</em>")
+    after = found[len("</i>") :] + after
+    is_right = bool(inside.strip() and after.strip())
+    return is_right, "a passage in <i> or <em>, with text after it, required"
 
 
 def _split_sections(lines: tuple[str, ...]) -> list[str]:
@@ -315,9 +305,7 @@ def title_case(text: Text, *, compat: Compat = "fixed") -> Answer:
     else:
         words = [word for word in text.words if word[0].islower()]
         wrong = [word for word in words if word.lower() not in word_list("minor_words")]
-    if wrong:
-        return False, f"{wrong[0]!r} has no capital"
-    return True, "title case"
+    return forbid(wrong, "word without a capital")
 
 
 @ifbench("format:output_template")
@@ -329,19 +317,17 @@ def output_template(text: Text, *, compat: Compat = "fixed") -> Answer:
     Upstream asks only that the labels occur.
     Not covered: what the parts say.
     """
-    lacking = next((label for label in _TEMPLATE_LABELS if label not in text.raw), None)
-    if lacking:
-        return False, f"{lacking!r} not found"
+    starts = [text.raw.find(label) for label in _TEMPLATE_LABELS]
+    if min(starts) < 0:
+        return False, f"{_TEMPLATE_LABELS[starts.index(-1)]!r} not found"
     if compat == "upstream":
         return True, "all labels found"
-    starts = [text.raw.find(label) for label in _TEMPLATE_LABELS]
     if starts != sorted(starts) or text.raw[: starts[0]].strip(" *_#\n"):
         return False, "the labels are not in order, or something stands before them"
-    ends = [*starts[1:], len(text.raw)]
-    for label, start, end in zip(_TEMPLATE_LABELS, starts, ends, strict=True):
-        if not text.raw[start + len(label) : end].strip(" *_#\n"):
-            return False, "a part of the template is empty"
-    return True, "the template is filled"
+    parts = [text.raw[start:end] for start, end in pairwise([*starts, len(text.raw)])]
+    labelled = zip(_TEMPLATE_LABELS, parts, strict=True)
+    empty = [label for label, part in labelled if not part[len(label) :].strip(" *_#\n")]
+    return forbid(empty, "empty part")
 
 
 @ifbench("format:no_whitespace")
@@ -352,9 +338,9 @@ def no_whitespace(text: Text) -> Answer:
     Fails: "No, they"; a line break at the end.
     Not covered: zero-width characters, which are not whitespace.
     """
-    for i, char in enumerate(text.raw):
-        if char.isspace():
-            return False, f"whitespace after {text.raw[max(0, i - 20) : i]!r}"
+    space = re.search(r"\s", text.raw)
+    if space:
+        return False, f"whitespace after {text.raw[max(0, space.start() - 20) : space.start()]!r}"
     return True, "no whitespace"
 
 
@@ -371,9 +357,7 @@ def parentheses(text: Text, *, compat: Compat = "fixed") -> Answer:
     Not covered: brackets in code count like others.
     """
     if compat == "upstream":
-        if _has_five_levels_upstream(text.raw):
-            return True, "five levels"
-        return False, "no five levels of brackets found"
+        return _has_five_levels_upstream(text.raw), "five levels of brackets required"
     levels = _measure_bracket_depth(text.raw)
     return levels >= 5, f"{levels} closed levels of brackets found, at least 5 required"
 
@@ -385,24 +369,19 @@ class _NestingStack:
     """
 
     def __init__(self) -> None:
-        self.open: list[str] = []
-        self.levels_inside: list[int] = []
+        self.open: list[tuple[str, int]] = []
         self.deepest = 0
 
-    def push(self, mark: str) -> None:
-        self.open.append(mark)
-        self.levels_inside.append(0)
+    @property
+    def last(self) -> str:
+        return self.open[-1][0] if self.open else ""
 
     def pop(self) -> None:
-        self.open.pop()
-        levels = self.levels_inside.pop() + 1
-        self.deepest = max(self.deepest, levels)
-        if self.levels_inside:
-            self.levels_inside[-1] = max(self.levels_inside[-1], levels)
-
-    def clear(self) -> None:
-        self.open.clear()
-        self.levels_inside.clear()
+        _, levels = self.open.pop()
+        self.deepest = max(self.deepest, levels + 1)
+        if self.open:
+            mark, inside = self.open[-1]
+            self.open[-1] = (mark, max(inside, levels + 1))
 
 
 def _measure_bracket_depth(raw: str) -> int:
@@ -410,12 +389,12 @@ def _measure_bracket_depth(raw: str) -> int:
     stack = _NestingStack()
     for char in raw:
         if char in "([{":
-            stack.push(char)
+            stack.open.append((char, 0))
         elif char in ")]}":
-            if stack.open and stack.open[-1] == _OPENING_BRACKETS[char]:
+            if stack.last == _OPENING_BRACKETS[char]:
                 stack.pop()
             else:
-                stack.clear()
+                stack.open.clear()
     return stack.deepest
 
 
@@ -448,9 +427,7 @@ def quotes(text: Text, *, compat: Compat = "fixed") -> Answer:
     Not covered: a plural's apostrophe ("dogs'") may close a single quote.
     """
     if compat == "upstream":
-        if _has_three_levels_upstream(text.raw):
-            return True, "three levels"
-        return False, "no three levels of quotes found"
+        return _has_three_levels_upstream(text.raw), "three levels of quotes required"
     levels = max((_measure_quote_depth(paragraph) for paragraph in text.paragraphs), default=0)
     return levels >= 3, f"{levels} closed levels of quotes found, at least 3 required"
 
@@ -462,12 +439,12 @@ def _measure_quote_depth(paragraph: str) -> int:
         mark = match[0]
         # The mark that this one would close. A straight quote closes another straight quote.
         opening = _OPENING_QUOTES.get(mark, mark)
-        if stack.open and stack.open[-1] == opening:
+        if stack.last == opening:
             stack.pop()
         elif mark not in _OPENING_QUOTES:
-            if stack.open and _is_double(stack.open[-1]) == _is_double(mark):
-                stack.clear()  # the outer one was no quote, or the kinds do not alternate
-            stack.push(mark)
+            if stack.last and _is_double(stack.last) == _is_double(mark):
+                stack.open.clear()  # the outer one was no quote, or the kinds do not alternate
+            stack.open.append((mark, 0))
     return stack.deepest
 
 
@@ -515,7 +492,7 @@ def quote_unquote(text: Text, *, compat: Compat = "fixed") -> Answer:
     after_quotes = parts[2::2]
     if len(parts) % 2 == 0:
         after_quotes.append("")  # the last quote never closes
-    for number, part in enumerate(after_quotes, start=1):
-        if not any(char.isalnum() for char in part):
-            return False, f"nothing follows quote {number}"
-    return True, "every quote is followed by words"
+    followed = sum(any(map(str.isalnum, part)) for part in after_quotes)
+    return followed == len(
+        after_quotes
+    ), f"{followed} of {len(after_quotes)} quotes are followed by words"

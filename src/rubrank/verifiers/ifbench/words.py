@@ -12,13 +12,14 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import cycle, islice, pairwise
 
 from rubrank._plain import word_set
 from rubrank.texts.lexicon import could_be_verb, count_syllables, word_list
 from rubrank.texts.text import Text
 from rubrank.verifiers.shared.instruction import (
     ASCII_PUNCTUATION,
+    forbid,
     ifbench,
     remove_punctuation,
     select_sentences,
@@ -66,11 +67,9 @@ def alphabet(text: Text, *, compat: Compat = "fixed") -> Answer:
     if not first_letters or first_letters[0] not in _ALPHABET:
         return False, f"the first word starts with no letter of a to z: {words[:1]}"
     start = _ALPHABET.index(first_letters[0])
-    for i, (word, letter) in enumerate(zip(words, first_letters, strict=True)):
-        expected = _ALPHABET[(start + i) % 26]
-        if letter != expected:
-            return False, f"word {i + 1}, {word!r}, should start with {expected!r}"
-    return True, f"{len(words)} words follow the alphabet"
+    expected = islice(cycle(_ALPHABET), start, None)
+    pairs = zip(words, first_letters, expected, strict=False)
+    return forbid([word for word, first, letter in pairs if first != letter], "word out of order")
 
 
 @ifbench("words:vowel")
@@ -109,10 +108,8 @@ def consonants(text: Text, *, compat: Compat = "fixed") -> Answer:
         words = [word.lower() for word in text.words if any(char.isalpha() for char in word)]
     if not words:
         return False, "no words found"
-    for word in words:
-        if not _CONSONANT_CLUSTER.search(word):
-            return False, f"no consonant cluster in {word!r}"
-    return True, "every word has a consonant cluster"
+    without_cluster = [word for word in words if not _CONSONANT_CLUSTER.search(word)]
+    return forbid(without_cluster, "word without a consonant cluster")
 
 
 @ifbench("words:palindrome")
@@ -142,14 +139,14 @@ def prime_lengths(text: Text, *, compat: Compat = "fixed") -> Answer:
     Upstream counts a lone dash as a word of length 1.
     Not covered: lengths count characters, so a Chinese character is a word of length 1.
     """
+    wrong: list[str] = []
     for word in _lower_words(text, compat):
         size = len(word) if compat == "upstream" else sum(char.isalnum() for char in word)
         # The bound keeps the check fast for absurdly long words.
         largest_divisor = min(int(size**0.5), 10_000)
-        is_prime = size > 1 and all(size % divisor for divisor in range(2, largest_divisor + 1))
-        if not is_prime:
-            return False, f"{word!r} has {size} characters"
-    return True, "all lengths are prime"
+        if size < 2 or not all(size % divisor for divisor in range(2, largest_divisor + 1)):
+            wrong.append(word)
+    return forbid(wrong, "word of another length")
 
 
 @ifbench("words:start_verb", version=2)
@@ -206,12 +203,13 @@ def odd_even_syllables(text: Text, *, compat: Compat = "fixed") -> Answer:
     Not covered: languages other than English.
     """
     words = _lower_words(text, compat)
-    for word, next_word in pairwise(words):
-        parity = count_syllables(word) % 2
-        if parity == count_syllables(next_word) % 2:
-            reason = f"{word!r} and {next_word!r} both have an {'odd' if parity else 'even'} number"
-            return False, reason
-    return len(words) > 1 or compat == "upstream", f"{len(words)} words alternate"
+    parities = [count_syllables(word) % 2 for word in words]
+    if len(words) < 2 and compat == "fixed":
+        return False, "fewer than two words found"
+    pairs = zip(words, pairwise(parities), strict=False)
+    return forbid(
+        [word for word, pair in pairs if len(set(pair)) < 2], "word of the same parity as the next"
+    )
 
 
 @ifbench("words:last_first", version=2)
@@ -232,10 +230,8 @@ def last_first(text: Text, *, compat: Compat = "fixed") -> Answer:
         edges = _list_edge_words(text.sentences)
         if len(edges) < 2:
             return False, "fewer than two sentences found"
-    for (_, last), (first, _) in pairwise(edges):
-        if not last or last != first:
-            return False, f"a sentence ends in {last!r}, the next starts with {first!r}"
-    return True, f"{len(edges)} sentences are linked"
+    wrong = [last for (_, last), (first, _) in pairwise(edges) if not last or last != first]
+    return forbid(wrong, "last word that does not begin the next sentence")
 
 
 def _list_edge_words(parts: Sequence[str]) -> list[tuple[str, str]]:
@@ -262,10 +258,10 @@ def paragraph_last_first(text: Text, *, compat: Compat = "fixed") -> Answer:
         edges = [(words[0], words[-1]) for words in split_lines if words]
     else:
         edges = _list_edge_words(lines)
-    for first, last in edges:
-        if first != last:
-            return False, f"a paragraph starts with {first!r} and ends with {last!r}"
-    return bool(edges) or compat == "upstream", f"{len(edges)} paragraphs end as they start"
+    if not edges and compat == "fixed":
+        return False, "no paragraphs found"
+    wrong = [first for first, last in edges if first != last]
+    return forbid(wrong, "paragraph that does not end as it starts")
 
 
 @ifbench("words:no_consecutive")
@@ -277,10 +273,8 @@ def no_consecutive(text: Text, *, compat: Compat = "fixed") -> Answer:
     Not covered: sounds ("cent", "sun" differ).
     """
     words = _lower_words(text, compat)
-    for word, next_word in pairwise(words):
-        if word[0] == next_word[0]:
-            return False, f"{word!r} and {next_word!r} start with the same letter"
-    return True, f"no neighbours among {len(words)} words share a first letter"
+    wrong = [f"{word} {follower}" for word, follower in pairwise(words) if word[0] == follower[0]]
+    return forbid(wrong, "neighbours with the same first letter")
 
 
 @ifbench("words:keywords_specific_position", version=3)

@@ -33,6 +33,10 @@ _ITALIC_UPSTREAM = re.compile(r"\*[^\n*]*\*")
 _BOLD_UPSTREAM = re.compile(r"\*\*[^\n*]*\*\*")
 # Marks before the word of a section at the start of a line: "## **".
 _BEFORE_SECTION = r"^[ \t]{0,20}[#*_>\-]{0,8}[ \t]{0,8}[*_<\[【(\"“„«'‘\\]{0,8}"
+# The public checker's patterns of a bullet, for RE2. A line with nothing but "*" takes the next line with it.
+_STAR_UPSTREAM = r"(?m)^[\s\pZ]*\*[^*].*$"
+_DASH_UPSTREAM = r"(?m)^[\s\pZ]*-.*$"
+_DOT_UPSTREAM = r"(?m)^[\s\pZ]*・[^・\n].*$"
 _TITLE_MARKS = {"en": ("<<", ">>"), "es": ("<<", ">>"), "fr": ("##", "##"), "ja": ("『", "』")}
 _OPTIONS = {
     "en": ("My answer is yes.", "My answer is no.", "My answer is maybe."),
@@ -45,23 +49,14 @@ _PLACEHOLDER = re.compile(r"\[([^\[\]\n]*)\](?!\()")  # with "(" after it, it is
 # The public checker's patterns for the two markers that it knows.
 _POSTSCRIPT_UPSTREAM = {"P.P.S": r"p\.\s?p\.\s?s", "P.S.": r"p\.\s?s\."}
 _COMMAS_UPSTREAM = {"en": ",", "fr": ",", "es": ",", "ja": "、"}
+# Pairs of opening and closing marks.
 _QUOTES_UPSTREAM = {
-    "en": (('"', '"'),),
-    "es": (('"', '"'),),
-    "fr": (('"', '"'), ("'", "'"), ("«", "»")),
-    "ja": (("「", "」"),),
+    "en": ['""'],
+    "es": ['""'],
+    "fr": ['""', "''", "«»"],
+    "ja": ["「」"],
 }
-_QUOTES = (
-    ('"', '"'),
-    ("“", "”"),
-    ("„", "“"),
-    ("„", "”"),
-    ("«", "»"),
-    ("»", "«"),
-    ("「", "」"),
-    ("『", "』"),
-    ("＂", "＂"),
-)
+_QUOTES = ['""', "“”", "„“", "„”", "«»", "»«", "「」", "『』", "＂＂"]
 _AFTER_PHRASE = "*_`~\"'“”«»」』)> \t\n"  # may follow the end phrase
 _SIX_ASTERISKS = re.compile(r"(?<!\*)\*{6}(?!\*)")
 
@@ -78,16 +73,14 @@ def number_bullet_lists(
         Spanish `-` neither.
     Not covered: numbered items, bullets drawn with other signs.
     """
-    lines = text.raw.split("\n")
     if compat == "fixed":
-        count = sum(map(_is_bullet, lines))
+        count = sum(map(_is_bullet, text.raw.split("\n")))
     elif lang == "ja":
-        starts = [line.lstrip() for line in lines]
-        count = sum(start.startswith("・") and start[1:2] not in ("", "・") for start in starts)
+        count = count_pattern(text.raw, _DOT_UPSTREAM)
     else:
-        count = _count_stars_upstream(lines)
+        count = count_pattern(text.raw, _STAR_UPSTREAM)
         if lang != "es":
-            count += sum(line.lstrip().startswith("-") for line in lines)
+            count += count_pattern(text.raw, _DASH_UPSTREAM)
     return compare_count(count, "bullet", "exactly", num_bullets)
 
 
@@ -98,26 +91,6 @@ def _is_bullet(line: str) -> bool:
         return False
     # A Markdown sign needs a space after it; otherwise it opens bold text, a negative number or a dash.
     return line[0] not in "-*+–" or line[1].isspace()
-
-
-def _count_stars_upstream(lines: list[str]) -> int:
-    """Count lines that begin with `*` and something other than `*`, as the public checker's pattern does.
-
-    There the "something" may be a line break. So a line with nothing but `*` counts together with the next line, which
-    then cannot count by itself.
-    """
-    count = 0
-    is_taken = False  # this line belongs to the `*` before it
-    for i, line in enumerate(lines):
-        start = line.lstrip()
-        if is_taken or not start.startswith("*"):
-            is_taken = False
-            continue
-        takes_next_line = start == "*" and i + 1 < len(lines)
-        if takes_next_line or start[1:2] not in ("", "*"):
-            count += 1
-        is_taken = takes_next_line
-    return count
 
 
 @instruction("detectable_format:number_highlighted_sections", version=2)
@@ -254,15 +227,12 @@ def title(text: Text, *, lang: Lang = "en", compat: Compat = "fixed") -> Answer:
             continue
         start = line.find(first_mark) + len(first_mark)
         marks = first_mark[0] + last_mark[0]
-        title = ""
-        if compat == "upstream":  # from the first mark to the last
+        if compat == "upstream":
             end = line.rfind(last_mark, start + 1)
-            if end >= 0:
-                title = line[start:end].strip(marks).strip()
         else:
             end = line.find(last_mark, start)
-            if end >= 0:
-                title = line[start:end].strip(marks + " \t")
+            marks += " \t"
+        title = line[start : max(start, end)].strip(marks).strip()
         if title:
             return True, f"title “{title[:60]}”"
     return False, f"no title in {first_mark}…{last_mark}"
@@ -293,19 +263,15 @@ def constrained_response(
     if len(chosen) != 1:
         return False, f"{len(chosen)} of the three options"
     bare = raw.strip().strip(_AROUND_OPTION)
-    is_alone = False
-    is_at_edge = False
-    for match in _compile_option(chosen[0]).finditer(bare):
-        has_before = bool(bare[: match.start()].strip(_AROUND_OPTION))
-        has_after = bool(bare[match.end() :].strip(_AROUND_OPTION))
-        is_alone = is_alone or not (has_before or has_after)
-        is_at_edge = is_at_edge or not (has_before and has_after)
+    before, *between, after = _compile_option(chosen[0]).split(bare)
+    has_before = bool(before.strip(_AROUND_OPTION))
+    has_after = bool(after.strip(_AROUND_OPTION))
     # True: anything may stand beside the option; False: nothing; None: the prompt does not say.
     may_be_longer = allows_more(rollout.question) if rollout.question else False
     if may_be_longer is None:
-        is_right = is_at_edge
+        is_right = not (has_before and has_after)
     else:
-        is_right = may_be_longer or is_alone
+        is_right = may_be_longer or not (has_before or has_after or between)
     if not is_right:
         return False, f"“{chosen[0]}”, and more than that"
     return True, f"“{chosen[0]}”"
@@ -334,26 +300,16 @@ def number_placeholders(
     upstream: any brackets of one line count, links, boxes and empty ones too.
     """
     if compat == "upstream":
-        count = sum(map(_count_brackets, text.raw.split("\n")))
+        # A pattern such as [.*?] would take quadratic time on "[[[[…".
+        count = 0
+        for line in text.raw.split("\n"):
+            count += sum("[" in part for part in line.split("]")[:-1])
         return compare_count(count, "placeholder", "at least", num_placeholders)
     count = 0
     for inside in _PLACEHOLDER.findall(text.raw):
         is_box = inside.strip() in ("", "x", "X", "*")
         count += not is_box and not inside.strip().isdigit()
     return compare_count(count, "placeholder", relation, num_placeholders)
-
-
-def _count_brackets(line: str) -> int:
-    """Count pairs of an opening bracket and the next closing one. A pattern would take quadratic time on `[[[[…`."""
-    count = 0
-    start = line.find("[")
-    while start >= 0:
-        end = line.find("]", start)
-        if end < 0:
-            break
-        count += 1
-        start = line.find("[", end)
-    return count
 
 
 @instruction("detectable_content:postscript", version=2)
@@ -377,18 +333,14 @@ def postscript(text: Text, *, postscript_marker: str, compat: Compat = "fixed") 
     # A number or label may stand before it: "2) ", "Postscript: ".
     label = r"(?:(?:\d{1,2}[.)]|post-?scriptum|postscript|posdata|postdata)[\s*_:(]*)?"
     # Some answers hold "\n" as two characters, a backslash and an n.
-    begins_line = re.compile(rf"^(?:\\n|[\s*_>#\"'“(\-])*{label}{says}", re.IGNORECASE)
+    begins_line = rf"(?m)^(?:\\n|[ \t*_>#\"'“(\-])*{label}{says}"
     # Inside the last line it follows the end of a sentence.
-    within_line = re.compile(rf"[.!?。！？…][\"'”’)*_]*\s+[*_(\"“]*{says}", re.IGNORECASE)
-
-    lines = [line.strip() for line in text.lines if line.strip()]
-    # Each line with the one after it: the marker may stand alone above its text.
-    pairs = [
-        f"{line[:400]} {after[:400]}" for line, after in zip(lines, [*lines[1:], ""], strict=True)
-    ]
-    is_present = any(begins_line.match(pair) for pair in pairs)
-    if not is_present and lines:
-        is_present = within_line.search(lines[-1][-2000:]) is not None
+    within_line = rf"[.!?。！？…][\"'”’)*_]*\s+[*_(\"“]*{says}"
+    last_line = text.raw.strip().rpartition("\n")[2]
+    is_present = (
+        re.search(begins_line, text.raw, re.IGNORECASE) is not None
+        or re.search(within_line, last_line[-2000:], re.IGNORECASE) is not None
+    )
     reason = f"a postscript that begins with {marker}: {'found' if is_present else 'not found'}"
     return is_present, reason
 
@@ -422,9 +374,7 @@ def quotation(text: Text, *, lang: Lang = "en", compat: Compat = "fixed") -> Ans
     """
     body = text.raw.strip()
     pairs = _QUOTES_UPSTREAM[lang] if compat == "upstream" else _QUOTES
-    is_quoted = len(body) > 1 and any(
-        body.startswith(first) and body.endswith(last) for first, last in pairs
-    )
+    is_quoted = len(body) > 1 and body[0] + body[-1] in pairs
     if compat == "fixed" and not body[1:-1].strip():
         is_quoted = False
     return is_quoted, f"begins with “{body[:1]}” and ends with “{body[-1:]}”"
@@ -471,16 +421,16 @@ def repeat_prompt(text: Text, *, prompt_to_repeat: str, compat: Compat = "fixed"
     Not covered: whether what follows answers the request.
     """
     if compat == "upstream":
-        if text.raw.strip().lower().startswith(prompt_to_repeat.strip().lower()):
-            return True, "begins with the request"
-        return False, "does not begin with the request"
-    answer = _fold(text.raw)
-    request = _fold(prompt_to_repeat)
+        answer = text.raw.strip().lower()
+        request = prompt_to_repeat.strip().lower()
+    else:
+        answer = _fold(text.raw)
+        request = _fold(prompt_to_repeat)
     if not answer.startswith(request):
         return False, "does not begin with the request"
-    if not answer[len(request) :].strip("\"'”»」 *_"):
+    if compat == "fixed" and not answer[len(request) :].strip("\"'”»」 *_"):
         return False, "repeats the request and says nothing more"
-    return True, "repeats the request and goes on"
+    return True, "begins with the request"
 
 
 def _fold(text: str) -> str:

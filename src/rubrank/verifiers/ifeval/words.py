@@ -12,6 +12,7 @@ from rubrank.verifiers.shared.instruction import (
     Lang,
     count_pattern,
     count_word,
+    forbid,
     instruction,
     quote_some,
     remove_punctuation,
@@ -49,9 +50,7 @@ def existence(
         the public analyser (janome, where it is installed).
     """
     absent = [word for word in keywords if not _count_keyword(text, word, lang, compat)]
-    if absent:
-        return False, f"without {quote_some(absent)}"
-    return True, f"all {len(keywords)} keywords found"
+    return forbid(absent, "absent keyword")
 
 
 @instruction("keywords:frequency", version=2)
@@ -87,15 +86,11 @@ def forbidden_words(
     upstream: words are patterns; in Chinese a word inside a run of letters is not seen; in Japanese words of the public
         analyser count (without janome: the word wherever it stands).
     """
-    if compat == "fixed":
-        present = [word for word in forbidden_words if count_word(text.raw, word)]
-    elif lang == "ja":
-        present = [word for word in forbidden_words if _count_japanese(text.raw, word)]
-    else:
+    if compat == "upstream" and lang != "ja":
         present = [word for word in forbidden_words if count_pattern(text.raw, word, bounded=True)]
-    if present:
-        return False, f"found {quote_some(present)}"
-    return True, "no forbidden word found"
+    else:
+        present = [word for word in forbidden_words if _count_keyword(text, word, lang, compat)]
+    return forbid(present, "forbidden word")
 
 
 def _count_keyword(text: Text, word: str, lang: Lang, compat: Compat) -> int:
@@ -209,11 +204,9 @@ def english_capital(text: Text, *, lang: Lang = "en", compat: Compat = "fixed") 
     Not covered: languages without capitals.
     upstream: in English the public detector reads the capitals, which it hardly knows, and guesses.
     """
+    small_letters = list(filter(str.islower, text.raw))
     if not text.raw.isupper():
-        small_letter = next(filter(str.islower, text.raw), None)
-        if small_letter is None:
-            return False, "no letters found"
-        return False, f"small letter found: “{small_letter}”"
+        return False, f"small letters or none at all: {quote_some(small_letters)}"
     return _check_language(text.raw, lang, compat)
 
 
@@ -225,11 +218,9 @@ def english_lowercase(text: Text, *, lang: Lang = "en", compat: Compat = "fixed"
     Fails: "This is fine.", "das ist gut so."
     Not covered: languages without capitals.
     """
+    capitals = list(filter(str.isupper, text.raw))
     if not text.raw.islower():
-        capital = next(filter(str.isupper, text.raw), None)
-        if capital is None:
-            return False, "no letters found"
-        return False, f"capital letter found: “{capital}”"
+        return False, f"capital letters, or none at all: {quote_some(capitals)}"
     return _check_language(text.raw, lang, compat)
 
 

@@ -39,7 +39,7 @@ from rubrank.texts.prose import (
 )
 from rubrank.texts.text import Text
 from rubrank.verifiers.shared.relation import Count, Relation, check_count_parameters, compare_range
-from rubrank.verifiers.verifier import BINARY, Answer, missing, verifier
+from rubrank.verifiers.verifier import Answer, missing, verifier
 
 Highlight: TypeAlias = Literal["any", "bold", "italic", "marked", "brackets"]
 
@@ -74,7 +74,7 @@ _LATIN_WORD = re.compile(r"[^\W\d_]+(?:['’\-][^\W\d_]+)*")
 _SENTENCE_START = re.compile(r"(?:^|\n[ \t]*\n|(?<=[.!?])[ \t\n]+)[^\w\n]*([^\W\d_])")
 
 
-@verifier("BulletCount", family="format", domain=BINARY, version=2, check=check_count_parameters)
+@verifier("BulletCount", family="format", version=2, check=check_count_parameters)
 def bullet_count(
     text: Text,
     *,
@@ -101,7 +101,7 @@ def bullet_count(
     return compare_range(len(items), unit, relation, count, low, high)
 
 
-@verifier("HighlightCount", family="format", domain=BINARY, version=1, check=check_count_parameters)
+@verifier("HighlightCount", family="format", check=check_count_parameters)
 def highlight_count(
     text: Text,
     *,
@@ -135,7 +135,7 @@ def highlight_count(
     return compare_range(stars + underscores + marked, "highlight", relation, count, low, high)
 
 
-@verifier("ParagraphCount", family="format", domain=BINARY, version=3, check=check_count_parameters)
+@verifier("ParagraphCount", family="format", version=3, check=check_count_parameters)
 def paragraph_count(
     text: Text,
     *,
@@ -203,7 +203,7 @@ def _fill_blank_lines_in_code(raw: str) -> str:
     return "\n".join(lines)
 
 
-@verifier("CaseFormat", family="format", domain=BINARY, version=1)
+@verifier("CaseFormat", family="format")
 def case_format(
     text: Text,
     *,
@@ -260,7 +260,7 @@ _TITLES: dict[str, re.Pattern[str]] = {
 }
 
 
-@verifier("TitleFormat", family="format", domain=BINARY, version=2)
+@verifier("TitleFormat", family="format", version=2)
 def title_format(
     text: Text,
     *,
@@ -320,7 +320,7 @@ _CLOSING_MARKS = {
 }
 
 
-@verifier("QuotationFormat", family="format", domain=BINARY, version=2)
+@verifier("QuotationFormat", family="format", version=2)
 def quotation_format(
     text: Text,
     *,
@@ -379,7 +379,7 @@ _POSTSCRIPT = re.compile(
 )
 
 
-@verifier("Postscript", family="format", domain=BINARY, version=1)
+@verifier("Postscript", family="format")
 def postscript(text: Text, *, marker: Annotated[str, Field(min_length=1)] | None = None) -> Answer:
     """A postscript follows the text: a line that starts with the marker ("P.S.", "附言：") and says something.
 
@@ -427,7 +427,7 @@ def _cut_marker(line: str, marker: str | None) -> str | None:
 _QUOTE_SIGN = re.compile(r"(?m)^[ \t]*>+[ \t]?")
 
 
-@verifier("PromptRepeat", family="format", domain=BINARY, version=3)
+@verifier("PromptRepeat", family="format", version=3)
 def prompt_repeat(
     rollout: Rollout,
     *,
@@ -465,7 +465,7 @@ _AROUND_OPTION = " *_#>`\"'“”‘’「」『』()（）[].。!！,，"
 _IFEVAL_OPTIONS = ("My answer is yes.", "My answer is no.", "My answer is maybe.")
 
 
-@verifier("ConstrainedResponse", family="format", domain=BINARY, version=1)
+@verifier("ConstrainedResponse", family="format")
 def constrained_response(
     text: Text,
     *,

@@ -26,7 +26,7 @@ from rubrank.verifiers.shared.language_shares import (
     weigh,
 )
 from rubrank.verifiers.shared.relation import Share
-from rubrank.verifiers.verifier import BINARY, Answer, missing, verifier
+from rubrank.verifiers.verifier import Answer, missing, verifier
 
 _HAN = re.compile(f"[{HAN}]")
 _MOSTLY_QUOTED = 0.3  # share of an answer in quotations: it may be a translation and words about it
@@ -42,9 +42,7 @@ def _check_detectable(params: Any) -> str | None:
     return None
 
 
-@verifier(
-    "LanguageRequirement", family="language", domain=BINARY, version=3, check=_check_detectable
-)
+@verifier("LanguageRequirement", family="language", version=3, check=_check_detectable)
 def language_requirement(
     text: Text, *, language: str | tuple[str, ...], share: Share = 0.8
 ) -> Answer:
@@ -94,7 +92,7 @@ def _check_variant(raw: str, *, simplified: bool) -> tuple[bool, str]:
     return is_right, f"{right} characters {name} only, {wrong} of the other variant"
 
 
-@verifier("LanguageDetection", family="language", domain=BINARY, version=3)
+@verifier("LanguageDetection", family="language", version=3)
 def language_detection(
     rollout: Rollout,
     *,

@@ -14,7 +14,7 @@ from rubrank.texts.prose import HAN, is_heading, list_items, sentences, split_co
 from rubrank.texts.text import Text
 from rubrank.texts.words import count_segmented_words
 from rubrank.verifiers.shared.relation import Count, Relation, check_count_parameters, compare_range
-from rubrank.verifiers.verifier import BINARY, Answer, verifier
+from rubrank.verifiers.verifier import Answer, verifier
 
 Unit: TypeAlias = Literal["words", "characters", "characters without spaces", "han"]
 Entries: TypeAlias = Literal["auto", "list", "lines", "separated", "table", "json"]
@@ -31,7 +31,7 @@ _BEFORE_LAST_ENTRY = re.compile(
 )
 
 
-@verifier("WordCount", family="length", domain=BINARY, version=2, check=check_count_parameters)
+@verifier("WordCount", family="length", version=2, check=check_count_parameters)
 def word_count(
     text: Text,
     *,
@@ -60,7 +60,7 @@ def word_count(
     return compare_range(len(raw), "character", relation, count, low, high)
 
 
-@verifier("SentenceCount", family="length", domain=BINARY, version=3, check=check_count_parameters)
+@verifier("SentenceCount", family="length", version=3, check=check_count_parameters)
 def sentence_count(
     text: Text,
     *,
@@ -78,7 +78,7 @@ def sentence_count(
     return compare_range(len(sentences(text.shown.raw)), "sentence", relation, count, low, high)
 
 
-@verifier("EntryCount", family="length", domain=BINARY, version=2, check=check_count_parameters)
+@verifier("EntryCount", family="length", version=2, check=check_count_parameters)
 def entry_count(
     text: Text,
     *,
@@ -168,9 +168,7 @@ def _check_letter_parameters(params: Any) -> str | None:
     return check_count_parameters(params)
 
 
-@verifier(
-    "LetterFrequency", family="length", domain=BINARY, version=2, check=_check_letter_parameters
-)
+@verifier("LetterFrequency", family="length", version=2, check=_check_letter_parameters)
 def letter_frequency(
     text: Text,
     *,

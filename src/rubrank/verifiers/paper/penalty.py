@@ -29,7 +29,7 @@ from rubrank.verifiers.gates.think_leak import think_leak
 from rubrank.verifiers.gates.truncation import truncated
 from rubrank.verifiers.shared.language_names import QUOTED
 from rubrank.verifiers.text.patterns import CHINESE_ID, is_chinese_id
-from rubrank.verifiers.verifier import BINARY, NEEDS_JUDGE, Answer, Verdict, missing, verifier
+from rubrank.verifiers.verifier import NEEDS_JUDGE, Answer, Verdict, missing, verifier
 
 _UNDECIDED = f"{NEEDS_JUDGE}: no sure sign either way"
 
@@ -69,9 +69,7 @@ _ABOUT_MACHINE = re.compile(
 )
 
 
-@verifier(
-    "RoboticTemplate", family="penalty", domain=BINARY, version=2, layer="low_quality", how="both"
-)
+@verifier("RoboticTemplate", family="penalty", version=2, layer="low_quality", how="both")
 def robotic_template(rollout: Rollout, *, most: Annotated[int, Field(ge=0)] = 3) -> Answer:
     """The answer does not use the stock phrases of a chatbot.
 
@@ -154,7 +152,7 @@ _LIMITS_OF_FEW_WORDS = (200, 12)
 _LIMITS_OF_FEW_WORDS_CHINESE = (400, 12)
 
 
-@verifier("Verbosity", family="penalty", domain=BINARY, version=3, layer="low_quality", how="both")
+@verifier("Verbosity", family="penalty", version=3, layer="low_quality", how="both")
 def verbosity(rollout: Rollout, *, most_words: Annotated[int, Field(ge=1)] | None = None) -> Answer:
     """The answer is not wordy.
 
@@ -235,9 +233,7 @@ _MAY_CURSE = re.compile(
 )
 
 
-@verifier(
-    "ImproperWording", family="penalty", domain=BINARY, version=4, layer="low_quality", how="both"
-)
+@verifier("ImproperWording", family="penalty", version=4, layer="low_quality", how="both")
 def improper_wording(
     rollout: Rollout, *, words: tuple[Annotated[str, Field(min_length=1)], ...] = ()
 ) -> Answer:
@@ -282,9 +278,7 @@ _PLACEHOLDER = re.compile(r"EXAMPLE|(.)\1{7}|x{6}", re.IGNORECASE)
 _LEAKED_CHARACTERS = 200  # so long a passage of a system prompt is not repeated by chance
 
 
-@verifier(
-    "SecurityRisk", family="penalty", domain=BINARY, version=3, layer="low_quality", how="both"
-)
+@verifier("SecurityRisk", family="penalty", version=3, layer="low_quality", how="both")
 def security_risk(rollout: Rollout) -> Answer:
     """The answer reveals no secrets: keys, tokens, identity numbers, the system prompt.
 
@@ -320,9 +314,7 @@ def security_risk(rollout: Rollout) -> Answer:
 _GATES = (empty_answer, truncated, repeat_segment, garbled_text, think_leak)
 
 
-@verifier(
-    "GeneralLowQuality", family="penalty", domain=BINARY, version=1, layer="low_quality", how="both"
-)
+@verifier("GeneralLowQuality", family="penalty", layer="low_quality", how="both")
 def general_low_quality(rollout: Rollout) -> Answer:
     """The answer has no gross defect.
 

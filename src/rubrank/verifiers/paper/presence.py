@@ -25,7 +25,7 @@ from rubrank.texts.visible import remove_invisible
 from rubrank.verifiers.shared.patterns import compile_re2
 from rubrank.verifiers.shared.relation import Relation, holds
 from rubrank.verifiers.shared.word_tables import read_table
-from rubrank.verifiers.verifier import BINARY, NEEDS_JUDGE, Answer, missing, verifier
+from rubrank.verifiers.verifier import NEEDS_JUDGE, Answer, missing, verifier
 
 Words: TypeAlias = tuple[Annotated[str, Field(min_length=1, pattern=r"\S")], ...]
 Where: TypeAlias = Literal[
@@ -114,7 +114,7 @@ def _check_keyword_parameters(params: Any) -> str | None:
     return None
 
 
-@verifier("Keyword", family="presence", domain=BINARY, version=3, check=_check_keyword_parameters)
+@verifier("Keyword", family="presence", version=3, check=_check_keyword_parameters)
 def keyword(
     text: Text,
     *,
@@ -204,7 +204,6 @@ def _check_forbidden_parameters(params: Any) -> str | None:
 @verifier(
     "ForbiddenContent",
     family="presence",
-    domain=BINARY,
     version=2,
     check=_check_forbidden_parameters,
 )
@@ -296,7 +295,7 @@ def _has_kind(kind: str, raw: str) -> bool:
     return _KINDS[kind].search(raw) is not None
 
 
-@verifier("DictionRequirement", family="style", domain=BINARY, version=2, how="both")
+@verifier("DictionRequirement", family="style", version=2, how="both")
 def diction_requirement(
     text: Text,
     *,

@@ -15,7 +15,7 @@ from rubrank.texts.prose import fold_phrase, is_heading, list_items, mark_titles
 from rubrank.texts.text import Text
 from rubrank.verifiers.code.syntax import find_syntax_error
 from rubrank.verifiers.text.markup import VOID, check_html
-from rubrank.verifiers.verifier import BINARY, NEEDS_JUDGE, Answer, missing, verifier
+from rubrank.verifiers.verifier import NEEDS_JUDGE, Answer, missing, verifier
 
 Format: TypeAlias = Literal[
     "json",
@@ -53,7 +53,7 @@ _MARKDOWN = re.compile(
 _ORDINAL = re.compile(r"(\d{1,4})[.)](?=[ \t]\S)")  # "12. Tea"
 
 
-@verifier("FormatRequirement", family="format", domain=BINARY, version=4, how="both")
+@verifier("FormatRequirement", family="format", version=4, how="both")
 def format_requirement(
     text: Text,
     *,
@@ -250,7 +250,7 @@ def _check_markup(raw: str, format: str) -> tuple[bool, str]:
     return bool(sign) == (format == "markdown"), reason
 
 
-@verifier("GeneralFormatCompliance", family="format", domain=BINARY, version=1, how="both")
+@verifier("GeneralFormatCompliance", family="format", how="both")
 def general_format_compliance(text: Text) -> Answer:
     """No part of the answer's structure is broken.
 

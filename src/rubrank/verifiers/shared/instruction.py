@@ -90,8 +90,15 @@ def trim(word: str) -> str:
 
 def quote_some(words: Iterable[str]) -> str:
     """Quote up to five words for a reason: `“a”, “b”`."""
-    quoted = [f"“{word}”" for word in words]
+    quoted = [f"“{word[:60]}”" for word in words]
     return ", ".join(quoted[:5]) + (" …" if len(quoted) > 5 else "")
+
+
+def forbid(faults: Sequence[str], kind: str) -> tuple[bool, str]:
+    """Return the verdict on an answer that has these faults of a kind: it passes if there are none."""
+    if faults:
+        return False, f"{kind}: {quote_some(faults)}"
+    return True, f"no {kind}"
 
 
 # ---- counting a word -----------------------------------------------------------------------------------------------

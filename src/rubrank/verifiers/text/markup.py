@@ -13,7 +13,7 @@ from typing import Literal
 from rubrank._plain import word_set
 from rubrank.texts.prose import split_code
 from rubrank.texts.text import Text
-from rubrank.verifiers.verifier import BINARY, Answer, missing, verifier
+from rubrank.verifiers.verifier import Answer, missing, verifier
 
 Kind = Literal["html", "latex", "mermaid", "cron"]
 TagKind = Literal["start", "end", "empty", "unclosed section"]
@@ -63,7 +63,7 @@ _CRON_FIELDS: tuple[tuple[int, int, Sequence[str]], ...] = (
 _CRON_SHORTCUTS = word_set("@yearly @annually @monthly @weekly @daily @midnight @hourly @reboot")
 
 
-@verifier("ValidMarkup", family="format", domain=BINARY, version=2)
+@verifier("ValidMarkup", family="format", version=2)
 def valid_markup(text: Text, *, kind: Kind) -> Answer:
     """The HTML, LaTeX, Mermaid or cron expression of the answer is well-formed.
 

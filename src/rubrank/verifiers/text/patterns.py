@@ -15,7 +15,7 @@ from rubrank._plain import replace_surrogates, word_list
 from rubrank.texts.text import Text
 from rubrank.verifiers.shared.patterns import compile_re2
 from rubrank.verifiers.shared.relation import Relation, holds
-from rubrank.verifiers.verifier import BINARY, Answer, verifier
+from rubrank.verifiers.verifier import Answer, verifier
 
 
 def _compile(pattern: str, where: str, case_sensitive: bool) -> Any:
@@ -33,7 +33,7 @@ def _check_pattern(params: Any) -> str | None:
     return None
 
 
-@verifier("Regex", family="presence", domain=BINARY, version=2, check=_check_pattern)
+@verifier("Regex", family="presence", version=2, check=_check_pattern)
 def regex(
     text: Text,
     *,
@@ -157,7 +157,7 @@ _KINDS: dict[str, tuple[re.Pattern[str], Callable[[str], bool]]] = {
 }
 
 
-@verifier("NoPersonalData", family="safety", domain=BINARY, version=2)
+@verifier("NoPersonalData", family="safety", version=2)
 def no_personal_data(
     text: Text,
     *,

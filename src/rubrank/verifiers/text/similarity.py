@@ -34,7 +34,7 @@ from rubrank.verifiers.shared.negation import find_denials, mask_expressions
 from rubrank.verifiers.shared.statements import is_denied
 from rubrank.verifiers.shared.word_tables import read_words
 from rubrank.verifiers.truth.truths import find_truths
-from rubrank.verifiers.verifier import BINARY, UNIT, Answer, missing, verifier
+from rubrank.verifiers.verifier import UNIT, Answer, missing, verifier
 
 LONGEST = 2_000  # tokens of a text that are compared
 _UNSPACED = "\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\u0e00-\u0e7f\U00020000-\U0003134f"
@@ -95,7 +95,7 @@ def _count_overlap(left: Sequence[Any], right: Sequence[Any]) -> int:
     return (Counter(left) & Counter(right)).total()
 
 
-@verifier("TokenF1", family="similarity", domain=UNIT, version=1)
+@verifier("TokenF1", family="similarity", domain=UNIT)
 def token_f1(
     rollout: Rollout, *, references: References | None = None, whole: bool = False
 ) -> Answer:
@@ -129,7 +129,7 @@ def _read_result(rollout: Rollout, whole: bool) -> str:
     return read_answer(answer).text or answer
 
 
-@verifier("ContainsAny", family="similarity", domain=BINARY, version=6)
+@verifier("ContainsAny", family="similarity", version=6)
 def contains_any(
     rollout: Rollout, *, references: References | None = None, need: Literal["any", "all"] = "any"
 ) -> Answer:
@@ -291,7 +291,7 @@ def longest_common(left: Sequence[str], right: Sequence[str]) -> int:
     return len(left) - row.bit_count()
 
 
-@verifier("Rouge", family="similarity", domain=UNIT, version=1)
+@verifier("Rouge", family="similarity", domain=UNIT)
 def rouge(
     rollout: Rollout,
     *,
@@ -336,7 +336,7 @@ def _measure_rouge(tokens: list[str], reference: list[str], kind: str, measure: 
     return common / total if total else 0.0
 
 
-@verifier("ChrF", family="similarity", domain=UNIT, version=1)
+@verifier("ChrF", family="similarity", domain=UNIT)
 def chrf(
     rollout: Rollout,
     *,
@@ -396,7 +396,6 @@ def _load_model(path: str) -> Any:
     "EmbeddingSimilarity",
     family="similarity",
     domain=UNIT,
-    version=1,
     needs=lambda _: ("model2vec", "embeddings"),
 )
 def embedding_similarity(

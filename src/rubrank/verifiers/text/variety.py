@@ -17,14 +17,14 @@ from pydantic import Field
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.texts.text import Text
 from rubrank.verifiers.text.similarity import list_grams, tokenize
-from rubrank.verifiers.verifier import BINARY, UNIT, Answer, missing, verifier
+from rubrank.verifiers.verifier import UNIT, Answer, missing, verifier
 
 _CJK = re.compile("[\u3040-\u30ff\u3400-\u9fff]")
 _FEWEST_WORDS = 15  # that show how hard a text is
 _LONGEST = 20_000  # tokens of an answer that are compared with other texts
 
 
-@verifier("Readability", family="style", domain=BINARY, version=1)
+@verifier("Readability", family="style")
 def readability(text: Text, *, low: float | None = None, high: float | None = None) -> Answer:
     """The text's school grade (Flesch–Kincaid) is from `low` to `high`.
 
@@ -101,7 +101,7 @@ def turn_repetition(rollout: Rollout, *, n: Annotated[int, Field(ge=1, le=20)] =
     return 1.0 - repeated / len(runs), reason
 
 
-@verifier("GroupDiversity", family="style", domain=UNIT, version=1)
+@verifier("GroupDiversity", family="style", domain=UNIT)
 def group_diversity(
     group: Group,
     *,

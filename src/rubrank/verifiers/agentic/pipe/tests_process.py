@@ -2,7 +2,7 @@
 
 The steps of one test:
 
-    run_job          starts a fresh child here (`run_in_fork`) and one in the solution's process
+    run_job          starts a fresh child here and one in the solution's process
     run_in_child     runs the test in the child; `run_remotely` if it needs plain data only
     Client           sends requests over the pipe: load, import, get, set, call, test
     RemoteObject     stands for a function, class or object of the solution; RemoteModule for a module
@@ -49,7 +49,7 @@ from rubrank.verifiers.agentic.pipe.messages import (
     send,
     send_message,
 )
-from rubrank.verifiers.shared.inside.children import run_in_fork, run_jobs, write_failure
+from rubrank.verifiers.shared.inside.children import kill_group, protect_memory
 
 _ENDING_SECONDS = 5.0  # in which the solution's side has to end a child
 # How a test's process says that it must be run beside the solution. Random: an error of the solution cannot imitate it.
@@ -417,34 +417,28 @@ def run_remotely(request: dict[str, Any], job: dict[str, Any], client: Client) -
         raise PipeClosed(client.dead)
 
 
-def run_in_child(
-    request: dict[str, Any], job: dict[str, Any], word: bytes, status: int, output: int
-) -> None:
-    """Set up the streams, run the test, and write the word to `status` if it passes. Called in the child."""
-    nowhere = os.open(os.devnull, os.O_RDONLY)
-    for descriptor, place in ((nowhere, 0), (output, 1), (output, 2)):
-        os.dup2(descriptor, place)
-    for descriptor in (nowhere, output, request["channel"]):
-        os.close(descriptor)
+def run_in_child(request: dict[str, Any], job: dict[str, Any], word: bytes, status: int) -> None:
+    """Run the test without streams, and write the word to `status` if it passes, else why not. Called in the child."""
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(nowhere, descriptor)
+    os.close(nowhere)
     client = Client(READ_END, WRITE_END)
+    report = word.decode()
     try:
         if job["live"]:
             client.send_request("test", job=job)
         else:
             run_remotely(request, job, client)
     except SystemExit as error:
-        write_failure(status, f"exit({error.code!r})")
+        report = f"exit({error.code!r})"
     except NeedsObjects as error:
-        write_failure(status, f"{_NEEDS_OBJECTS}{error}")
+        report = f"{_NEEDS_OBJECTS}{error}"
     except PipeClosed as error:
-        write_failure(status, str(error))
+        report = str(error)
     except BaseException as error:
-        write_failure(status, f"{type(error).__name__}: {error}")
-    else:
-        os.write(status, word)
-    finally:
-        with contextlib.suppress(Exception):
-            sys.stdout.flush()
+        report = f"{type(error).__name__}: {error}"
+    os.write(status, report[:300].encode("utf-8", "replace"))
 
 
 def run_job(request: dict[str, Any], job: dict[str, Any]) -> dict[str, Any]:
@@ -457,24 +451,65 @@ def run_job(request: dict[str, Any], job: dict[str, Any]) -> dict[str, Any]:
     if why.startswith(_NEEDS_OBJECTS):
         live = why.removeprefix(_NEEDS_OBJECTS)
         why = _try_test(request, {**job, "live": True})
-    return {"passed": not why, "why": why, "out": "", "live": live}
+    return {"passed": not why, "why": why, "live": live}
 
 
 def _try_test(request: dict[str, Any], job: dict[str, Any]) -> str:
     """Run a test once. Returns why it failed; "" if it passed."""
     with contextlib.suppress(PipeClosed):
         send(WRITE_END, NEW)
-    why, _ = run_in_fork(lambda *pipes: run_in_child(request, job, *pipes), request["seconds"])
+    why = _run_in_fork(request, job)
     # End the solution's child, and read away what it still had to say.
     with contextlib.suppress(PipeClosed):
         send(WRITE_END, END)
         deadline = time.monotonic() + _ENDING_SECONDS
-        while select.select([READ_END], [], [], max(0.0, deadline - time.monotonic()))[0]:
+        while _is_readable(READ_END, deadline):
             if receive(READ_END)[0] == END:
                 break
     return why
 
 
+def _run_in_fork(request: dict[str, Any], job: dict[str, Any]) -> str:
+    """Run a test in a child. Returns why it failed; "" if it passed.
+
+    The child proves that it reached the end of the test by writing a secret word. An exit code would prove nothing: a
+    test that is left with `os._exit(0)` has one, too.
+    """
+    word = os.urandom(16).hex().encode()
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.setpgid(0, 0)
+        try:
+            run_in_child(request, job, word, writer)
+        finally:
+            os._exit(0)
+    os.close(writer)
+    is_in_time = _is_readable(reader, time.monotonic() + request["seconds"])
+    status = os.read(reader, 1000) if is_in_time else b""
+    kill_group(pid)
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    os.close(reader)
+    if status == word:
+        return ""
+    if not is_in_time:
+        return f"out of time ({request['seconds']:g} s)"
+    return status.decode("utf-8", "replace") or f"ended early (exit code {code})"
+
+
+def _is_readable(descriptor: int, deadline: float) -> bool:
+    """Wait until the pipe has data or is closed. Returns False if the time is up first."""
+    return bool(select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))[0])
+
+
 def main() -> None:
-    """Run all jobs, one after the other."""
-    run_jobs(run_job)
+    """Run the jobs of the request on standard input, and write one JSON line for each; with `stop`, until one fails."""
+    request = json.loads(sys.stdin.buffer.read())
+    sys.path.insert(0, os.getcwd())
+    sys.dont_write_bytecode = True
+    protect_memory()
+    for job in request["jobs"]:
+        report = run_job(request, job)
+        os.write(1, (json.dumps(report) + "\n").encode())
+        if request["stop"] and not report["passed"]:
+            break
