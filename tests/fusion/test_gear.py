@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.fusion.rules import find_rule
-from rubrank.fusion.rules.gear import build_graph
-from rubrank.records.record import records_of
-from rubrank.records.unfold import explain
+from rubrank.fusion.rules.points import build_graph
+from rubrank.records.record import explain, records_of
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.criterion import CriterionData
 from rubrank.verifiers.verifier import UNIT, Domain

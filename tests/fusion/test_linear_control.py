@@ -14,8 +14,7 @@ from rubrank.fusion.control.adjustment import attenuate as take_share
 from rubrank.fusion.control.linear import Controlled
 from rubrank.fusion.gate import Gated
 from rubrank.fusion.rules import rule_names
-from rubrank.records.record import records_of
-from rubrank.records.unfold import explain
+from rubrank.records.record import explain, records_of
 from rubrank.scores.criterion import CriterionData
 from rubrank.verifiers.domain import UNIT
 

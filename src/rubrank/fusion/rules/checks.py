@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field, fields
-from functools import partial
 from typing import Any, ClassVar
 
 from rubrank.errors import InvalidInput
@@ -20,12 +20,24 @@ from rubrank.errors import InvalidInput
 
 @dataclass(frozen=True)
 class CheckedRule:
-    """Base of the built-in rules: runs the check of every constant. Raises InvalidInput for the first wrong one."""
+    """Base of the built-in rules: runs the check of every constant. Raises InvalidInput for the first wrong one.
+
+    The check of a field is called with the rule and the value, and returns what is allowed; None: the value is right.
+    """
 
     def __post_init__(self) -> None:
         for constant in fields(self):
-            if "check" in constant.metadata:
-                constant.metadata["check"](self, constant.name)
+            value = getattr(self, constant.name)
+            check = constant.metadata.get("check")
+            allowed = check(self, value) if check else None
+            if allowed is not None:
+                raise InvalidInput(
+                    self.name,  # type: ignore[attr-defined]
+                    constant.name,
+                    allowed=allowed,
+                    got=repr(value),
+                    remedy=f"Use {constant.default!r}.",
+                )
 
 
 @dataclass(frozen=True)
@@ -35,74 +47,70 @@ class LocalRule(CheckedRule):
     local: ClassVar[bool] = True
 
 
+@dataclass(frozen=True)
+class LearningRule(CheckedRule):
+    """Base of the built-in rules that learn from batch to batch."""
+
+    memory: dict[str, Any] = field(init=False, repr=False, compare=False, default_factory=dict)
+    """What was learnt, as JSON data."""
+
+    def state(self) -> dict[str, Any]:
+        """Return what was learnt, for a checkpoint."""
+        return {"rule": self.name, "version": 2, "memory": deepcopy(self.memory)}  # type: ignore[attr-defined]
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Continue from a saved state."""
+        saved = check_state(self, 2, state)["memory"]
+        self.memory.clear()
+        self.memory.update(deepcopy(saved))
+
+
 def number(
     default: float, *, low: float | str = 0.0, high: float = math.inf, above: bool = False
 ) -> Any:
     """Declare a constant from `low` to `high`; `low` may name another constant, and above=True excludes `low`."""
-    return field(
-        default=default, metadata={"check": partial(_check_number, low=low, high=high, above=above)}
-    )
+
+    def check(rule: Any, value: Any) -> str | None:
+        lowest = getattr(rule, low) if isinstance(low, str) else low
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if is_number and lowest <= value <= high and not (above and value == lowest):
+            return None
+        if math.isinf(high):
+            return f"a number {'>' if above else '≥'} {lowest:g}"
+        if above:
+            return f"a number above {lowest:g} and at most {high:g}"
+        return f"a number from {lowest:g} to {high:g}"
+
+    return field(default=default, metadata={"check": check})
 
 
 def choice(default: str, allowed: tuple[str, ...]) -> Any:
     """Declare a constant that is one of the `allowed` words."""
-    return field(default=default, metadata={"check": partial(_check_choice, allowed=allowed)})
+    words = f"one of {', '.join(map(repr, allowed))}"
+    return field(
+        default=default,
+        metadata={"check": lambda rule, value: None if value in allowed else words},
+    )
 
 
 def flag(default: bool) -> Any:
     """Declare a constant that is True or False."""
-    return field(default=default, metadata={"check": _check_flag})
-
-
-def _check_number(rule: Any, name: str, low: float | str, high: float, above: bool) -> None:
-    """Raise InvalidInput if the constant `name` of the rule is not a number in the declared range."""
-    value = getattr(rule, name)
-    lowest = getattr(rule, low) if isinstance(low, str) else low
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if is_number and lowest <= value <= high and not (above and value == lowest):
-        return
-    allowed = f"a number {'>' if above else '≥'} {lowest:g}"
-    if not math.isinf(high):
-        allowed = f"a number from {lowest:g} to {high:g}"
-        if above:
-            allowed = f"a number above {lowest:g} and at most {high:g}"
-    default = next(f.default for f in fields(rule) if f.name == name)
-    raise InvalidInput(
-        rule.name, name, allowed=allowed, got=repr(value), remedy=f"Use {default!r}."
+    return field(
+        default=default,
+        metadata={
+            "check": lambda rule, value: None if isinstance(value, bool) else "True or False"
+        },
     )
-
-
-def _check_choice(rule: Any, name: str, allowed: tuple[str, ...]) -> None:
-    value = getattr(rule, name)
-    if value not in allowed:
-        raise InvalidInput(
-            rule.name,
-            name,
-            allowed=f"one of {', '.join(map(repr, allowed))}",
-            got=repr(value),
-            remedy="",
-        )
-
-
-def _check_flag(rule: Any, name: str) -> None:
-    if not isinstance(getattr(rule, name), bool):
-        raise InvalidInput(
-            rule.name, name, allowed="True or False", got=repr(getattr(rule, name)), remedy=""
-        )
 
 
 def check_state(rule: Any, version: int, state: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the saved state of a rule that learns; raises InvalidInput if another rule or version saved it."""
-    saved_name = state.get("rule") if isinstance(state, Mapping) else None
-    saved_version = state.get("version") if isinstance(state, Mapping) else None
-    if saved_name != rule.name or saved_version != version:
-        allowed = f"one that {rule.name!r} saved, version {version}"
-        got = f"{saved_name!r}, version {saved_version}"
+    if (state.get("rule"), state.get("version")) != (rule.name, version):
         raise InvalidInput(
             rule.name,
             "state",
-            allowed=allowed,
-            got=got,
+            allowed=f"one that {rule.name!r} saved, version {version}",
+            got=f"{state.get('rule')!r}, version {state.get('version')}",
             remedy="Restore each rule from its own state.",
         )
     return state

@@ -24,7 +24,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rubrank.errors import InvalidInput, UnknownName
+from rubrank.errors import UnknownName
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rules import checks
 from rubrank.fusion.rules.group_math import compute_z_scores, expand_rows, sum_products
@@ -33,22 +33,13 @@ from rubrank.scores.batch import ScoreBatch
 Conditions = tuple[tuple[str, str, float], ...]
 
 
-def check_conditions(rule: Any, name: str) -> None:
-    """Raise InvalidInput unless every condition is a tuple (easy criterion, hard criterion, threshold)."""
-    for condition in getattr(rule, name):
-        if (
-            not isinstance(condition, tuple)
-            or len(condition) != 3
-            or not isinstance(condition[2], int | float)
-        ):
-            allowed = "(easy criterion, hard criterion, threshold) each"
-            raise InvalidInput(
-                rule.name,
-                name,
-                allowed=allowed,
-                got=repr(condition),
-                remedy='Such as ("Style", "Correct", 1.0).',
-            )
+def check_conditions(rule: Any, value: Any) -> str | None:
+    """Return what is allowed, unless every condition is (easy criterion, hard criterion, threshold)."""
+    for condition in value:
+        is_triple = isinstance(condition, tuple) and len(condition) == 3
+        if not is_triple or not isinstance(condition[2], int | float):
+            return "(easy criterion, hard criterion, threshold) each"
+    return None
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ rollout. Suffixes of arrays say what they run over: M rollouts, K criteria, N gr
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -34,7 +34,6 @@ from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.criterion import CriterionData
 from rubrank.scores.spread import SPREAD
 
-_CHEBYSHEV_STATE_VERSION = 1
 _DEFAULT_REFERENCE = 0.5  # of LogSigmoid, for criteria without a reference of their own
 _LARGEST_EXACT_INTEGER = 2.0**52  # integers beyond it are not all doubles
 
@@ -284,15 +283,8 @@ class AllOrNothing(checks.LocalRule):
         return Fused(batch, self.name, fill_unknown(value_M, batch, 0.5))
 
 
-@dataclass
-class ChebyshevMemory:
-    """The best score of each criterion so far, by name."""
-
-    best: dict[str, float] = field(default_factory=dict)
-
-
 @dataclass(frozen=True)
-class Chebyshev(checks.CheckedRule):
+class Chebyshev(checks.LearningRule):
     """Chebyshev: minus the largest weighted distance from the best scores so far.
 
         best so far 1 and 0.6, τ = 0.05, weights 1; scores 0.9 and 0.2      −max(1.05 − 0.9, 0.65 − 0.2) = −0.45
@@ -308,13 +300,10 @@ class Chebyshev(checks.CheckedRule):
     bounded: ClassVar[bool] = False
 
     tau: float = checks.number(0.05)
-    memory: ChebyshevMemory = field(
-        init=False, repr=False, compare=False, default_factory=ChebyshevMemory
-    )
 
     def __call__(self, batch: ScoreBatch) -> Fused:
         """Learn the best scores of the batch; then return minus the largest distance of each rollout from the best."""
-        best = self.memory.best
+        best = self.memory  # criterion → its best score
         unit_MK = batch.unit_MK
         highest_K = np.fmax.reduce(unit_MK, axis=0) if len(unit_MK) else np.full(batch.K, np.nan)
         for name, highest in zip(batch.names, highest_K.tolist(), strict=True):
@@ -324,19 +313,6 @@ class Chebyshev(checks.CheckedRule):
         distance_MK = expand_rows(batch.weights_NK, batch) * np.abs(utopia_K - unit_MK)
         value_M = fill_unknown(-np.fmax.reduce(distance_MK, axis=1), batch, 0.0)
         return Fused(batch, self.name, value_M, details={"utopia": utopia_K})
-
-    def state(self) -> dict[str, Any]:
-        """Return the best scores as JSON data."""
-        return {
-            "rule": self.name,
-            "version": _CHEBYSHEV_STATE_VERSION,
-            "best": dict(self.memory.best),
-        }
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Continue from a saved state."""
-        saved = checks.check_state(self, _CHEBYSHEV_STATE_VERSION, state)["best"]
-        self.memory.best = {name: float(best) for name, best in saved.items()}
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,12 @@
-"""Rules that compute the weights of a weighted sum: Focal, SA-MRPO, DVAO, AMRP.
+"""Rules that compute the weights of a weighted sum: Focal, SA-MRPO, DVAO, AMRP, POW3R.
 
 Each has `weights(batch)` beside `__call__`, so that RLVR² can use the weights in its own sum: rlvr2*focal.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -24,6 +23,7 @@ from rubrank.fusion.rules.group_math import (
     average_scores,
     centre,
     expand_rows,
+    fill_unknown,
     mask_weights,
     normalise_weights,
     sum_groups,
@@ -32,7 +32,7 @@ from rubrank.fusion.rules.group_math import (
 )
 from rubrank.scores.batch import ScoreBatch
 
-_AMRP_STATE_VERSION = 1
+_ALL_QUERIES = ""  # the only label of POW3R with memory_of="criterion"
 
 
 @dataclass(frozen=True)
@@ -168,15 +168,8 @@ class DVAO(checks.LocalRule):
         )
 
 
-@dataclass
-class AMRPMemory:
-    """For each criterion, by name: mean, variance, and the mean before the last batch."""
-
-    criteria: dict[str, tuple[float, float, float]] = field(default_factory=dict)
-
-
 @dataclass(frozen=True)
-class AMRP(checks.CheckedRule):
+class AMRP(checks.LearningRule):
     """AMRP: more weight for criteria that are far from their target, unsteady, or not improving.
 
         first batch: means 0.9 and 0.4, target 1, equal weights
@@ -202,7 +195,6 @@ class AMRP(checks.CheckedRule):
     eps: float = checks.number(0.01, above=True)
     low: float = checks.number(0.1, above=True)
     high: float = checks.number(10.0, low="low")
-    memory: AMRPMemory = field(init=False, repr=False, compare=False, default_factory=AMRPMemory)
 
     def __call__(self, batch: ScoreBatch) -> Fused:
         """Learn from the batch, then return the re-weighted mean of each rollout's scores."""
@@ -213,7 +205,7 @@ class AMRP(checks.CheckedRule):
     def weights(self, batch: ScoreBatch) -> np.ndarray:
         """Learn from the batch, then return w' (N, K)."""
         self._learn(batch)
-        statistics = [self.memory.criteria.get(name, (0.0, 0.0, 0.0)) for name in batch.names]
+        statistics = [self.memory.get(name, (0.0, 0.0, 0.0)) for name in batch.names]
         mean_K, variance_K, mean_before_K = np.array(statistics).T
         short_K = np.maximum(0.0, self.target - mean_K) / self.target
         volatility_K = np.sqrt(variance_K) / (np.maximum(mean_K, 0.0) + self.eps)
@@ -231,7 +223,7 @@ class AMRP(checks.CheckedRule):
 
     def _learn(self, batch: ScoreBatch) -> None:
         """Update mean and variance of every criterion that has a score in the batch."""
-        memory = self.memory.criteria
+        memory = self.memory
         a = self.rate
         batch_mean_K = _average_batch(batch).tolist()
         has_score_K = np.asarray((~batch.missing_MK).any(0)).tolist()
@@ -239,28 +231,12 @@ class AMRP(checks.CheckedRule):
             if not has_score:
                 continue
             if name not in memory:
-                memory[name] = (x, 0.0, x)
+                memory[name] = [x, 0.0, x]
                 continue
             mean, variance, _ = memory[name]
             new_mean = mean + a * (x - mean)
             new_variance = (1.0 - a) * (variance + a * (x - mean) ** 2)
-            memory[name] = (new_mean, new_variance, mean)
-
-    def state(self) -> dict[str, Any]:
-        """Return what is remembered of each criterion, as JSON data."""
-        return {
-            "rule": self.name,
-            "version": _AMRP_STATE_VERSION,
-            "criteria": {name: list(numbers) for name, numbers in self.memory.criteria.items()},
-        }
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Continue from a saved state."""
-        saved = checks.check_state(self, _AMRP_STATE_VERSION, state)["criteria"]
-        self.memory.criteria = {
-            name: (float(mean), float(variance), float(mean_before))
-            for name, (mean, variance, mean_before) in saved.items()
-        }
+            memory[name] = [new_mean, new_variance, mean]
 
 
 def _average_batch(batch: ScoreBatch) -> np.ndarray:
@@ -269,3 +245,126 @@ def _average_batch(batch: ScoreBatch) -> np.ndarray:
         return np.asarray(batch.unit_MK.mean(0)) if len(batch.unit_MK) else np.zeros(batch.K)
     count_K = (~batch.missing_MK).sum(0)
     return np.asarray(zero_missing(batch.unit_MK, batch).sum(0) / np.maximum(count_K, 1))
+
+
+@dataclass(frozen=True)
+class POW3R(checks.LearningRule):
+    """POW3R: within a category, weight moves to the criteria that tell the policy's rollouts apart.
+
+        one category, equal weights, std in the group 0.5 and 0, λ = 0.5
+        g = 0.5 and 0, mean 0.25      α̂ = 0.5 + 0.5 · 2 = 1.5 and 0.5 + 0 = 0.5
+        with β = 0.5: α = (1 + 1.5)/2 = 1.25 and (1 + 0.5)/2 = 0.75
+
+        g_j = √(V_j + ε),  ḡ = its weighted mean in the category,  α̂ = clip((1 − λ) + λ g/ḡ, α_min, α_max)
+        α ← (1 − β) α + β α̂ (from 1),  R = mean over categories of Σ w α s / Σ w α                           grade B
+
+    V is the population variance in the group. No public source gives the constants; λ = 0.5, α from 0.5 to 2, β = 0.5
+    and ε = 1e-6 are ours.
+    **Stateful**: `memory_of="query"` (default) remembers α of every group label and criterion, so that it moves once an
+    epoch if labels name queries; "criterion" remembers one α a criterion, moved by every batch (the mean α̂ of its
+    groups), for trainers whose labels are new each step. What a batch does not have keeps its α.
+    Missing: left out, of V and of R, as in the weighted mean; a category without any score is left out of its mean.
+    """
+
+    name: ClassVar[str] = "pow3r"
+    bounded: ClassVar[bool] = True
+
+    mix: float = checks.number(0.5, high=1.0)
+    rate: float = checks.number(0.5, high=1.0)
+    low: float = checks.number(0.5, above=True)
+    high: float = checks.number(2.0, low="low")
+    eps: float = checks.number(1e-6, above=True)
+    memory_of: Literal["query", "criterion"] = checks.choice("query", ("query", "criterion"))
+
+    def __call__(self, batch: ScoreBatch) -> Fused:
+        """Learn from the batch, then return the mean of each rollout's categories."""
+        categories = _find_categories(batch)
+        alpha_NK = self._learn(batch, categories)
+        weights_NK = mask_weights(batch, batch.weights_NK) * alpha_NK
+        unit_MK = zero_missing(batch.unit_MK, batch)
+        has_score_MK = (~batch.missing_MK).astype(float)
+        total_M = np.zeros(len(unit_MK))  # of the categories' means
+        count_M = np.zeros(len(unit_MK))  # of the categories that a rollout has a score in
+        for in_category in categories:
+            category_weights = expand_rows(weights_NK * in_category, batch)
+            weight_M = sum_products(has_score_MK, category_weights)
+            score_M = sum_products(unit_MK, category_weights)
+            has_score_M = weight_M > 0.0
+            total_M += np.divide(score_M, weight_M, out=np.zeros_like(weight_M), where=has_score_M)
+            count_M += has_score_M
+        mean_M = np.divide(total_M, count_M, out=np.full(len(total_M), np.nan), where=count_M > 0.0)
+        value_M = fill_unknown(mean_M, batch, 0.5)
+        flat_weights_NK = _flatten_weights(weights_NK, categories)
+        return Fused(batch, self.name, value_M, flat_weights_NK, {"alpha": alpha_NK})
+
+    def weights(self, batch: ScoreBatch) -> np.ndarray:
+        """Learn from the batch, and return the weight of each criterion in R. The weights of a group add up to 1."""
+        categories = _find_categories(batch)
+        weights_NK = mask_weights(batch, batch.weights_NK) * self._learn(batch, categories)
+        return _flatten_weights(weights_NK, categories)
+
+    def _learn(self, batch: ScoreBatch, categories: list[np.ndarray]) -> np.ndarray:
+        """Return α (N, K) after this batch."""
+        target_NK = self._compute_target(batch, categories)
+        is_scored_NK = batch.scored_NK
+        if self.memory_of == "query":
+            labels = [str(label) for label in batch.labels]
+            return self._move_alpha(labels, batch.names, target_NK, is_scored_NK)
+        count_K = is_scored_NK.sum(0)
+        mean_K = np.where(is_scored_NK, target_NK, 0.0).sum(0) / np.maximum(count_K, 1)
+        alpha_1K = self._move_alpha([_ALL_QUERIES], batch.names, mean_K[None], count_K[None] > 0)
+        return np.broadcast_to(alpha_1K, is_scored_NK.shape)
+
+    def _compute_target(self, batch: ScoreBatch, categories: list[np.ndarray]) -> np.ndarray:
+        """Return α̂ (N, K)."""
+        std_NK = centre(batch.unit_MK, batch, 0).std_NK
+        spread_NK = np.sqrt(std_NK * std_NK + self.eps)
+        weights_NK = np.broadcast_to(mask_weights(batch, batch.weights_NK), spread_NK.shape)
+        relative_NK = np.ones_like(spread_NK)  # g/ḡ
+        for in_category in categories:
+            category_weights_NK = weights_NK * in_category
+            total_N1 = category_weights_NK.sum(1, keepdims=True)
+            weighted_spread_N1 = (category_weights_NK * spread_NK).sum(1, keepdims=True)
+            mean_N1 = weighted_spread_N1 / np.where(total_N1 > 0.0, total_N1, 1.0)
+            has_mean_N1 = mean_N1 > 0.0
+            ratio_NK = spread_NK / np.where(has_mean_N1, mean_N1, 1.0)
+            relative_NK = np.where(in_category & has_mean_N1, ratio_NK, relative_NK)
+        return np.clip((1.0 - self.mix) + self.mix * relative_NK, self.low, self.high)
+
+    def _move_alpha(
+        self,
+        labels: list[str],
+        names: tuple[str, ...],
+        target_NK: np.ndarray,
+        is_scored_NK: np.ndarray,
+    ) -> np.ndarray:
+        """Move α from its remembered value (1 at first) towards the target, where a group asks for the criterion."""
+        alpha_NK = np.ones(is_scored_NK.shape)
+        memory = self.memory.setdefault(self.memory_of, {})
+        for g, label in enumerate(labels):
+            remembered = memory.setdefault(label, {})
+            for k in np.flatnonzero(is_scored_NK[g]).tolist():
+                old = remembered.get(names[k], 1.0)
+                remembered[names[k]] = (1.0 - self.rate) * old + self.rate * float(target_NK[g, k])
+                alpha_NK[g, k] = remembered[names[k]]
+        return alpha_NK
+
+
+def _find_categories(batch: ScoreBatch) -> list[np.ndarray]:
+    """Return an array for each category: is the criterion in it? (N, K), or (1, K) if all groups share a rubric."""
+    words = batch.collect_per_group(lambda c: c.category or "")
+    return [words == word for word in dict.fromkeys(words.ravel().tolist())]
+
+
+def _flatten_weights(weights_NK: np.ndarray, categories: list[np.ndarray]) -> np.ndarray:
+    """Turn weights within categories into weights over all criteria; each category counts the same."""
+    flat_NK = np.zeros_like(weights_NK)
+    count_N1 = np.zeros((len(weights_NK), 1))
+    for in_category in categories:
+        inside_NK = weights_NK * in_category
+        total_N1 = inside_NK.sum(1, keepdims=True)
+        flat_NK += np.divide(
+            inside_NK, total_N1, out=np.zeros_like(inside_NK), where=total_N1 > 0.0
+        )
+        count_N1 += total_N1 > 0.0
+    return flat_NK / np.maximum(count_N1, 1.0)
