@@ -11,10 +11,9 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set, Sized
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set, Sized
 from difflib import get_close_matches
-from types import UnionType
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
+from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
@@ -67,50 +66,30 @@ def check_bounds(value: Any, owner: str, parameter: str, most: int = MOST_VALUES
     stack = [(value, 0)]
     values = 0
     characters = 0
-    while stack:
+    allowed = ""
+    while stack and not allowed:
         item, depth = stack.pop()
         values += 1
+        children: Collection[Any] = ()
         if isinstance(item, str):
             characters += len(item)
         elif isinstance(item, Mapping):
             if len(item) > MOST_KEYS:
-                raise InvalidInput(
-                    owner=owner,
-                    parameter=parameter,
-                    allowed=f"mappings of at most {MOST_KEYS:,} keys",
-                    got=f"{len(item):,}",
-                )
-            stack.extend((child, depth + 1) for pair in item.items() for child in pair)
+                allowed = f"mappings of at most {MOST_KEYS:,} keys"
+                break
+            children = [*item, *item.values()]
         elif isinstance(item, Sequence | Set) and not isinstance(item, bytes | bytearray):
-            if len(item) > most:
-                raise _too_many(owner, parameter, most, len(item))
-            stack.extend((child, depth + 1) for child in item)
+            children = item
         if depth > MOST_DEPTH:
-            raise InvalidInput(
-                owner=owner,
-                parameter=parameter,
-                allowed=f"nested at most {MOST_DEPTH} deep",
-                got="more",
-            )
-        if values > most:
-            raise _too_many(owner, parameter, most, None)
-        if characters > MOST_TEXT:
-            raise InvalidInput(
-                owner=owner,
-                parameter=parameter,
-                allowed=f"at most {MOST_TEXT >> 20} million characters of text",
-                got="more",
-            )
-
-
-def _too_many(owner: str, parameter: str, most: int, got: int | None) -> InvalidInput:
-    """Return the error about a file or a parameter that holds too many values."""
-    return InvalidInput(
-        owner=owner,
-        parameter=parameter,
-        allowed=f"at most {most:,} values",
-        got="more" if got is None else f"{got:,}",
-    )
+            allowed = f"nested at most {MOST_DEPTH} deep"
+        elif values + len(children) > most:
+            allowed = f"at most {most:,} values"
+        elif characters > MOST_TEXT:
+            allowed = f"at most {MOST_TEXT >> 20} million characters of text"
+        else:
+            stack.extend((child, depth + 1) for child in children)
+    if allowed:
+        raise InvalidInput(owner, parameter, allowed, got="more")
 
 
 class Immutable(BaseModel):
@@ -130,49 +109,31 @@ class Strict(Immutable):
             return data
         values = dict(data)
         for name, field in cls.model_fields.items():
-            for key in (name, field.alias):
-                if key in values:
-                    values[key] = _spell_booleans(field.annotation, values[key])
+            types = _list_types(field.annotation)
+            if (int in types or float in types) and bool not in types:
+                for key in (name, field.alias):
+                    if key in values:
+                        values[key] = _spell_booleans(values[key])
         return values
 
 
-def _spell_booleans(annotation: Any, value: Any) -> Any:
-    """Return the value with "true" and "false" in place of booleans where the annotation expects a number.
-
-    For `dict[str, float]`, {"Facts": True} becomes {"Facts": "true"}.
-    """
-    if not isinstance(value, bool | Mapping | list | tuple):
-        return value
-    alternatives = _list_alternatives(annotation)
+def _spell_booleans(value: Any) -> Any:
+    """Return the value with "true" and "false" in place of booleans, also within mappings and lists."""
     if isinstance(value, bool):
-        is_number_expected = int in alternatives or float in alternatives
-        if is_number_expected and bool not in alternatives:
-            return "true" if value else "false"
-        return value
-    for alternative in alternatives:
-        # Of `list[float]` and `tuple[float, ...]` [float], of `dict[str, float]` [str, float]
-        item_types = [item_type for item_type in get_args(alternative) if item_type is not ...]
-        if not item_types:
-            continue
-        if isinstance(value, Mapping):
-            value_type = item_types[-1]
-            value = {key: _spell_booleans(value_type, item) for key, item in value.items()}
-            continue
-        if len(item_types) == 1:
-            item_types *= len(value)
-        if len(item_types) == len(value):
-            items = map(_spell_booleans, item_types, value)
-            value = tuple(items) if isinstance(value, tuple) else list(items)
+        return "true" if value else "false"
+    if isinstance(value, Mapping):
+        return {key: _spell_booleans(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(map(_spell_booleans, value))
     return value
 
 
-def _list_alternatives(annotation: Any) -> list[Any]:
-    """Return the types of a union; for any other annotation, a list with that type alone."""
-    if get_origin(annotation) is Annotated:
-        return _list_alternatives(get_args(annotation)[0])
-    if get_origin(annotation) in (Union, UnionType):
-        return [kind for part in get_args(annotation) for kind in _list_alternatives(part)]
-    return [annotation]
+def _list_types(annotation: Any) -> set[Any]:
+    """Return the types of which an annotation is made: {str, float} of `dict[str, float]`."""
+    parts = get_args(annotation)
+    if not parts:
+        return {annotation}
+    return {kind for part in parts for kind in _list_types(part)}
 
 
 def plain(value: Any) -> Any:

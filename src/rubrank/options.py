@@ -62,6 +62,8 @@ from rubrank.errors import InvalidInput, UnknownOption
 
 _PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%")  # "70%", "12.5 %"
 _ModelT = TypeVar("_ModelT", bound=BaseModel)
+_Positive = Annotated[float, Field(gt=0.0, allow_inf_nan=False)]
+_NotNegative = Annotated[float, Field(ge=0.0, allow_inf_nan=False)]
 
 
 def read_options(
@@ -337,7 +339,7 @@ class RewardOptions(Options):
         "hard",
         "hard: compare scores. soft: compare how likely each level is, where judges said so.",
     )
-    retest: dict[str, float] = option(
+    retest: dict[str, _NotNegative] = option(
         {},
         "For soft outcomes: how much the scores of a criterion vary from one judging to the next, as measured by "
         "`rubrank judge audit`; repeatable.",
@@ -360,20 +362,6 @@ class RewardOptions(Options):
                 got=repr(value),
                 remedy="See `rubrank help rules`.",
             )
-        return value
-
-    @field_validator("retest")
-    @classmethod
-    def _check_retest(cls, value: dict[str, float]) -> dict[str, float]:
-        """Refuse negative and infinite deviations."""
-        for name, deviation in value.items():
-            if not 0.0 <= deviation < math.inf:
-                raise InvalidInput(
-                    owner="options",
-                    parameter="retest",
-                    allowed="finite and ≥ 0",
-                    got=f"{deviation:g} for {name!r}",
-                )
         return value
 
     @field_validator("attributes", mode="before")
@@ -426,8 +414,10 @@ class RewardOptions(Options):
 class FuseOptions(RewardOptions):
     """Options for a table of scores: those of a reward, and what the table leaves open about its criteria."""
 
-    weight: dict[str, float] = option({}, "Weight of a criterion, > 0; repeatable.", "NAME=NUMBER")
-    margin: dict[str, float] = option(
+    weight: dict[str, _Positive] = option(
+        {}, "Weight of a criterion, > 0; repeatable.", "NAME=NUMBER"
+    )
+    margin: dict[str, _NotNegative] = option(
         {}, "Differences of at most this much are ties; repeatable.", "NAME=NUMBER"
     )
     domain: dict[str, tuple[float, float]] = option(
@@ -448,24 +438,6 @@ class FuseOptions(RewardOptions):
     model: Any = option(
         "bradley-terry", "Utility model: bradley-terry, thurstone, borda, or one of your own."
     )
-
-    @field_validator("weight", "margin")
-    @classmethod
-    def _check_numbers(cls, value: dict[str, float], info: Any) -> dict[str, float]:
-        """Refuse infinite and negative numbers, and a weight of 0."""
-        for name, number in value.items():
-            is_weight = info.field_name == "weight"
-            if not math.isfinite(number) or number < 0.0 or (is_weight and number == 0.0):
-                allowed = "finite and > 0" if is_weight else "finite and ≥ 0"
-                remedy = "Leave out a criterion that should not count." if is_weight else ""
-                raise InvalidInput(
-                    owner="options",
-                    parameter=info.field_name,
-                    allowed=allowed,
-                    got=f"{number:g} for {name!r}",
-                    remedy=remedy,
-                )
-        return value
 
     @model_validator(mode="after")
     def _check_layers(self) -> Self:

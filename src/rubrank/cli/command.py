@@ -71,12 +71,8 @@ class Verb(TyperCommand):
             if parameter.param_type_name != "option" or parameter.multiple or parameter.is_flag:
                 continue
             if parameter.name in names_so_far:
-                raise InvalidInput(
-                    owner="options",
-                    parameter=_get_long_flag(parameter),
-                    allowed="given once",
-                    got="two values",
-                )
+                flag = _get_long_flag(parameter)
+                raise InvalidInput("options", flag, allowed="given once", got="two values")
             names_so_far.add(parameter.name)
 
     def invoke(self, ctx: Any) -> Any:
@@ -132,13 +128,6 @@ def print_errors_in_one_line(ctx: Any) -> Iterator[None]:
     """Print an error as one line and exit with a code, instead of a traceback."""
     try:
         yield
-    except RubrankError as error:
-        if isinstance(error, InvalidInput):
-            text = describe_error(error, ctx)
-        else:
-            text = show_flags(str(error), ctx)
-        say(" ".join([f"rubrank: {text}", *getattr(error, "__notes__", ())]))
-        raise typer.Exit(2) from None
     except KeyboardInterrupt as error:
         what_happened = f"; {error}" if str(error) else ", nothing was written"
         say(f"rubrank: interrupted{what_happened}")
@@ -147,35 +136,36 @@ def print_errors_in_one_line(ctx: Any) -> Iterator[None]:
         # The reader of standard output, such as `head`, has ended; Python must not try to flush it again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(1) from None
-    except UnicodeDecodeError:
-        say("rubrank: a file is not UTF-8 text. Save it as UTF-8.")
-        raise typer.Exit(2) from None
-    except MemoryError:
-        say("rubrank: out of memory")
-        raise typer.Exit(2) from None
-    except sqlite3.Error as error:  # a full or broken disk under a store
-        say(f"rubrank: a cache file of this run cannot be used: {error}")
-        raise typer.Exit(2) from None
-    except UnicodeEncodeError as error:
-        near = ascii(error.object[max(0, error.start - 20) : error.end + 20])
-        say(
-            f"rubrank: text with a lone surrogate (half of a character) cannot be used here: {near}"
-        )
-        raise typer.Exit(2) from None
-    except OSError as error:
-        text = f"{error.filename or 'the file system'}: {error.strerror or error}"
-        # If there is no memory to load a library, numba only says that it was not found.
-        if "failed to map segment" in str(error.__context__):
-            text = "out of memory"
-        say(f"rubrank: {text}")
-        raise typer.Exit(2) from None
+    except (UsageError, typer.Exit, typer.Abort):
+        raise
     except Exception as error:
-        place = find_failed_line(error)
-        if place is None or isinstance(error, UsageError | typer.Exit | typer.Abort):
+        text = _describe_failure(error, ctx)
+        if text is None:
             raise
-        # A rule, a model or an attribute that the user wrote.
-        say(f"rubrank: {place} failed: {type(error).__name__}: {error}")
+        say(" ".join([f"rubrank: {text}", *getattr(error, "__notes__", ())]))
         raise typer.Exit(2) from None
+
+
+def _describe_failure(error: Exception, ctx: Any) -> str | None:
+    """Describe an error in one line; None for a bug, whose traceback is needed."""
+    if isinstance(error, InvalidInput):
+        return describe_error(error, ctx)
+    if isinstance(error, RubrankError):
+        return show_flags(str(error), ctx)
+    # If there is no memory to load a library, numba only says that it was not found.
+    if isinstance(error, MemoryError) or "failed to map segment" in str(error.__context__):
+        return "out of memory"
+    if isinstance(error, UnicodeDecodeError):
+        return "a file is not UTF-8 text. Save it as UTF-8."
+    if isinstance(error, UnicodeEncodeError):
+        near = ascii(error.object[max(0, error.start - 20) : error.end + 20])
+        return f"text with a lone surrogate (half of a character) cannot be used here: {near}"
+    if isinstance(error, sqlite3.Error):  # a full or broken disk under a store
+        return f"a cache file of this run cannot be used: {error}"
+    if isinstance(error, OSError):
+        return f"{error.filename or 'the file system'}: {error.strerror or error}"
+    place = find_failed_line(error)  # in a rule, a model or an attribute that the user wrote
+    return place and f"{place} failed: {type(error).__name__}: {error}"
 
 
 def describe_error(error: InvalidInput, ctx: Any) -> str:
@@ -198,17 +188,13 @@ def describe_error(error: InvalidInput, ctx: Any) -> str:
         owner = verb
     elif flag is not None:
         owner = f"{verb}: {owner}"
-    allowed = show_flags(error.allowed, ctx)
-    remedy = show_flags(error.remedy, ctx)
-    return str(
-        InvalidInput(
-            owner=owner,
-            parameter=flag or error.parameter,
-            allowed=allowed,
-            got=error.got,
-            remedy=remedy,
-        )
+    changed = error.change(
+        owner=owner,
+        parameter=flag or error.parameter,
+        allowed=show_flags(error.allowed, ctx),
+        remedy=show_flags(error.remedy, ctx),
     )
+    return str(changed)
 
 
 def show_flags(text: str, ctx: Any) -> str:

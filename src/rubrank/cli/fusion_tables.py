@@ -27,7 +27,7 @@ BY_RUBRIC = "using the weights and gates stored in the file"
 """Printed if a score file contains its weights, margins, directions and layers."""
 
 
-def describe_summary(summary: Summary, result: str) -> list[str]:
+def describe_summary(summary: Summary, result: str, name_criteria: bool = True) -> list[str]:
     """Return lines about a file that was fused: how it was read, its size, and the criteria used.
 
     result: what the line about its size ends with, such as " → rewards.jsonl"; without one there is no such line.
@@ -41,7 +41,8 @@ def describe_summary(summary: Summary, result: str) -> list[str]:
     if summary.graded:
         gates = f"; gated by {', '.join(summary.gates)}" if summary.gates else ""
         return [*lines, BY_RUBRIC + gates]
-    lines.append(f"criteria: {_name_some(summary.criteria)}")
+    if name_criteria:
+        lines.append(f"criteria: {_name_some(summary.criteria)}")
     if summary.left_out:
         lines.append(f"not used: {_name_some(summary.left_out)}")
     return lines
@@ -73,7 +74,8 @@ def show_summary(summary: Summary) -> None:
     print_table("criteria", headings, rows, form=".0%", most=_MOST_CRITERIA)
 
     mean_reward = summary.reward_sum / summary.rollouts
-    for line in describe_summary(summary, f"; mean reward {mean_reward:.3f}"):
+    result = f"; mean reward {mean_reward:.3f}"
+    for line in describe_summary(summary, result, name_criteria=False):  # the table names them
         print_line(line)
 
 

@@ -148,79 +148,46 @@ def read_settings(
         try:
             objects[parameter] = model.model_validate(data)
         except ValidationError as error:
-            # The message names the place that the wrong value came from.
+            # The message names the place that the wrong value came from: a flag, --set or the file.
             complaint = explain_complaints(error, "options", model, "cli")[0]
-            name = complaint.parameter.partition(".")[0]
+            name, _, inner = complaint.parameter.partition(".")
             if name in from_flags:
-                raise _name_flag(complaint, name, make_flag(name)) from None
-            if name in from_set:
-                raise _name_flag(complaint, name, f"--set {name}") from None
-            # A new error without `field`: the file is to be corrected, not a flag.
-            raise type(complaint)(
-                owner=str(config),
-                parameter=complaint.parameter,
-                allowed=complaint.allowed,
-                got=complaint.got,
-                remedy=complaint.remedy,
-            ) from None
+                place = f"{make_flag(name)} {inner}".rstrip()
+            elif name in from_set:
+                place = f"--set {complaint.parameter}"
+            else:
+                raise complaint.change(owner=str(config), field=None) from None
+            raise complaint.change(parameter=place, field=None) from None
     return objects
-
-
-def _name_flag(error: InvalidInput, name: str, flag: str) -> InvalidInput:
-    """Return the error with the flag instead of the field: `--weight Facts` for weight.Facts, or `--set gate.floor`."""
-    place = error.parameter.removeprefix(name)
-    if not flag.startswith("--set"):
-        place = place.replace(".", " ")
-    return type(error)(
-        owner=error.owner,
-        parameter=f"{flag}{place}",
-        allowed=error.allowed,
-        got=error.got,
-        remedy=error.remedy,
-    )
 
 
 def _read_set_texts(texts: Sequence[str], fields: Mapping[str, Any]) -> dict[str, Any]:
     """Read the settings of `--set KEY=VALUE …`; a key with a dot sets an entry of a mapping: gate.floor=0.3."""
-    values: dict[str, Any] = {}
+    entries: dict[str, list[tuple[str, str]]] = {}  # name of a field → keys in it, and values
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals or not key:
-            raise InvalidInput(
-                owner="options",
-                parameter="--set",
-                allowed="KEY=VALUE",
-                got=repr(text),
-                remedy="For example pool=run.",
-            )
+            remedy = "For example pool=run."
+            raise InvalidInput("options", "--set", "KEY=VALUE", got=repr(text), remedy=remedy)
         name, _, inner = key.strip().partition(".")
         name = name.replace("-", "_")
         if name not in fields:
             raise UnknownOption.of("options", "--set", key, _list_settings(fields))
         if get_origin(fields[name].annotation) is dict and not inner:
-            # --set weight=Facts=2 is --set weight.Facts=2.
-            ((inner, value),) = read_pairs(f"--set {name}", [value]).items()
-        earlier = values.get(name)
-        if earlier is None:
-            if inner:
-                values[name] = {inner: value}
-            elif not _is_repeatable(fields[name]):
-                values[name] = value
-            elif value.strip() == "[]":  # attributes=[] sets none
-                values[name] = []
-            else:
-                values[name] = [value]
-        elif isinstance(earlier, dict) and inner and inner not in earlier:
-            earlier[inner] = value
-        elif isinstance(earlier, list) and not inner:
-            earlier.append(value)
+            inner, _, value = value.rpartition("=")  # --set weight=Facts=2 is --set weight.Facts=2
+        entries.setdefault(name, []).append((inner, value))
+    values: dict[str, Any] = {}
+    for name, pairs in entries.items():
+        inner_keys = [inner for inner, _ in pairs]
+        if get_origin(fields[name].annotation) is tuple:
+            values[name] = [value for _, value in pairs if value.strip() != "[]"]  # [] sets none
+        elif len(set(inner_keys)) < len(pairs):
+            twice = f"--set {name}.{inner_keys[-1]}".rstrip(".")
+            raise InvalidInput("options", twice, allowed="given once", got="two values")
+        elif inner_keys == [""]:
+            values[name] = pairs[0][1]
         else:
-            raise InvalidInput(
-                owner="options",
-                parameter=f"--set {key.strip()}",
-                allowed="given once",
-                got="two values",
-            )
+            values[name] = dict(pairs)
     return values
 
 
@@ -230,12 +197,8 @@ def read_config(path: Path, fields: Mapping[str, Any]) -> dict[str, Any]:
 
     content = read_file(path)
     if not isinstance(content, Mapping):
-        raise InvalidInput(
-            owner=str(path),
-            parameter="the config",
-            allowed="keys and values",
-            got=describe_type(content),
-        )
+        got = describe_type(content)
+        raise InvalidInput(str(path), "the config", allowed="keys and values", got=got)
     values = {}
     for key, value in content.items():
         name = str(key).replace("-", "_")
