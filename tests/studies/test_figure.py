@@ -14,7 +14,7 @@ pytest.importorskip("matplotlib", reason="needs rubrank[plots]")
 
 from rubrank.errors import InvalidInput
 from rubrank.studies.audit.audit import audit
-from rubrank.studies.audit.figure import PointsPanel, arrange_panels, draw, make_panels
+from rubrank.studies.audit.figure import draw, make_panels
 from rubrank.studies.statistics import Estimate
 
 pytestmark = pytest.mark.slow
@@ -105,16 +105,6 @@ def test_the_same_audit_gives_the_same_file(everything, tmp_path):
 def test_formats(everything, tmp_path, name, start):
     path = draw(everything, tmp_path / "new folder" / name, title="A title", dpi=50)
     assert path.read_bytes().startswith(start)
-
-
-def test_panels_go_where_there_is_room():
-    def panel(rows):
-        estimate = Estimate(0.5)
-        return PointsPanel("", "", ("main",), [(f"row {row}", "main", estimate) for row in range(rows)])
-
-    columns = arrange_panels([panel(20), panel(1), panel(1), panel(2), panel(3)])
-    assert [[len(panel.points) for panel in column] for column in columns] == [[20], [1, 1, 2, 3]]
-    assert arrange_panels([]) == []
 
 
 def test_other_formats_are_refused(everything, tmp_path):

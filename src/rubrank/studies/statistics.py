@@ -38,6 +38,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rubrank._plain import plain
 from rubrank.errors import InvalidInput, UnknownName, import_optional, only_our_errors
 
 Weights: TypeAlias = Literal["linear", "quadratic"]
@@ -66,11 +67,8 @@ class Estimate:
 
     def as_dict(self) -> dict[str, float | int | None]:
         """Return the numbers as plain data for JSON, with None instead of NaN."""
-        data: dict[str, float | int | None] = {}
-        for name, number in (("value", self.value), ("low", self.low), ("high", self.high)):
-            data[name] = None if math.isnan(number) else number
-        data["n"] = self.n
-        return data
+        numbers: dict[str, float | int | None] = plain(vars(self))
+        return numbers
 
 
 class Measure(NamedTuple):
@@ -161,24 +159,17 @@ def make_resampling(
     seed: int = 0,
 ) -> Resampling:
     """Return a bootstrap over rows: clusters by their labels, or every row by itself."""
-    if not isinstance(draws, int | np.integer) or isinstance(draws, bool) or draws < 0:
-        raise InvalidInput(
-            owner,
-            "bootstrap",
-            allowed="a number of draws, 0 for none",
-            got=repr(draws),
-            remedy="Use 1000.",
-        )
-    if not isinstance(seed, int | np.integer) or seed < 0:
-        raise InvalidInput(owner, "seed", allowed="an integer ≥ 0", got=repr(seed))
+    if draws < 0 or seed < 0:
+        got = f"{draws} and {seed}"
+        raise InvalidInput(owner, "bootstrap and seed", "whole numbers ≥ 0", got)
     if clusters is None:
-        return Resampling(np.arange(rows), rows, int(draws), int(seed))
+        return Resampling(np.arange(rows), rows, draws, seed)
     of_row, count = number_labels(clusters)
     if len(of_row) != rows:
         raise InvalidInput(
             owner, "clusters", allowed=f"{rows} labels, one per unit", got=str(len(of_row))
         )
-    return Resampling(of_row, count, int(draws), int(seed))
+    return Resampling(of_row, count, draws, seed)
 
 
 def number_labels(labels: Any) -> tuple[np.ndarray, int]:
@@ -222,12 +213,10 @@ def wilson(wins: float, n: int) -> Estimate:
         return Estimate(math.nan, n=0)
     z = NormalDist().inv_cdf((1.0 + LEVEL) / 2.0)
     share = wins / n
-    centre = share + z * z / (2 * n)
-    spread = z * math.sqrt(share * (1.0 - share) / n + z * z / (4 * n * n))
-    scale = 1.0 + z * z / n
-    low = max(0.0, (centre - spread) / scale)
-    high = min(1.0, (centre + spread) / scale)
-    return Estimate(share, low, high, n)
+    shrinkage = 1.0 / (1.0 + z * z / n)
+    centre = shrinkage * (share + z * z / (2 * n))
+    spread = shrinkage * z * math.sqrt(share * (1.0 - share) / n + (z / (2 * n)) ** 2)
+    return Estimate(share, max(0.0, centre - spread), min(1.0, centre + spread), n)
 
 
 # ----------------------------------------------------------------------------------------------------------- agreement
@@ -297,42 +286,39 @@ def read_ratings(
     owner: the function that messages name. texts: whether ratings may be texts.
     Raises InvalidInput if there are fewer than two raters, and for ratings that are no finite numbers.
     """
-    rows = [np.asarray(row, dtype=object) for row in ratings]
-    shapes = {row.shape for row in rows}
-    if len(rows) < 2 or len(shapes) != 1 or any(row.ndim != 1 for row in rows):
-        raise InvalidInput(
-            owner,
-            "ratings",
-            allowed="of at least two raters, each a list of one rating per unit",
-            got=f"{len(rows)} of shapes {sorted(shapes)}" if rows else "none",
-            remedy="None = not rated.",
-        )
-    cells = np.stack(rows)
+    cells = _stack_cells(owner, ratings)
     # Only NaN differs from itself; texts and numbers may be mixed, so np.isnan cannot be used.
-    missing = np.array([cell is None or cell != cell for cell in cells.flat], bool).reshape(
-        cells.shape
-    )
+    missing = (cells == None) | (cells != cells)  # noqa: E711
     present = cells[~missing]
-    words = [cell for cell in present if isinstance(cell, str)]
-    if words and texts:
+    if texts and any(isinstance(cell, str) for cell in present):
         categories, present_codes = np.unique(present.astype(str), return_inverse=True)
         values = np.arange(len(categories), dtype=float)
     else:
-        remedy = "Use None for a unit without a rating."
-        for cell in present:
-            if not isinstance(cell, int | float | np.number):
-                if words and not texts:
-                    remedy = "Texts have no distances: use the nominal one."
-                raise InvalidInput(
-                    owner, "ratings", allowed="numbers", got=repr(cell), remedy=remedy
-                )
-        numbers = present.astype(float)
-        if np.isinf(numbers).any():
-            raise InvalidInput(owner, "ratings", allowed="finite", got="infinity", remedy=remedy)
-        values, present_codes = np.unique(numbers, return_inverse=True)
+        values, present_codes = np.unique(_read_numbers(owner, present), return_inverse=True)
     codes = np.full(cells.shape, -1, np.int64)
     codes[~missing] = present_codes
     return Ratings(codes, values)
+
+
+def _stack_cells(owner: str, ratings: Iterable[Sequence[Any] | np.ndarray]) -> np.ndarray:
+    """Return the lists of all raters as an array of objects, (raters, units)."""
+    rows = [np.asarray(row, dtype=object) for row in ratings]
+    shapes = [row.shape for row in rows]
+    if len(rows) < 2 or len(set(shapes)) > 1 or rows[0].ndim != 1:
+        allowed = "of at least two raters, each a list of one rating per unit"
+        raise InvalidInput(owner, "ratings", allowed, f"shapes {shapes}", "None = not rated.")
+    return np.stack(rows)
+
+
+def _read_numbers(owner: str, values: ArrayLike) -> np.ndarray:
+    """Return the values as numbers; raises InvalidInput for texts and for infinity."""
+    try:
+        numbers = np.asarray(values, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(owner, "ratings", "numbers", str(error)) from None
+    if np.isinf(numbers).any():
+        raise InvalidInput(owner, "ratings", "finite numbers", "infinity")
+    return numbers
 
 
 def make_kappa_measure(
@@ -448,36 +434,8 @@ def _estimate_correlation(
     seed: int,
 ) -> Estimate:
     """Check the arguments of a public function, whose name is `owner`, and compute what it is named after."""
-    columns = []
-    for name, values in (("a", a), ("b", b)):
-        try:
-            column = np.asarray(values, dtype=float)
-        except (TypeError, ValueError) as error:
-            raise InvalidInput(
-                owner,
-                name,
-                allowed="numbers",
-                got=f"something else ({error})",
-                remedy="NaN = not rated.",
-            ) from None
-        if column.ndim != 1 or np.isinf(column).any():
-            raise InvalidInput(
-                owner,
-                name,
-                allowed="a list of finite numbers",
-                got=f"shape {column.shape}" if column.ndim != 1 else "infinity",
-                remedy="NaN = not rated.",
-            )
-        columns.append(column)
-    x, y = columns
-    if len(x) != len(y):
-        raise InvalidInput(
-            owner,
-            "b",
-            allowed=f"as long as a: {len(x)}",
-            got=str(len(y)),
-            remedy="One rating per unit.",
-        )
+    # None becomes NaN, which is left out.
+    x, y = _read_numbers(owner, _stack_cells(owner, [np.asarray(a), np.asarray(b)]))
     resampling = make_resampling(owner, len(x), clusters, bootstrap, seed)
     if owner == "kendall_within":
         return resampling.estimate(make_within_measure(x, y, resampling))
@@ -515,12 +473,12 @@ def make_within_measure(x: np.ndarray, y: np.ndarray, resampling: Resampling) ->
 
 def compute_cluster_taus(x: np.ndarray, y: np.ndarray, resampling: Resampling) -> np.ndarray:
     """Return tau-b in every cluster, over the units that both have rated; NaN if it is undefined."""
-    both = np.flatnonzero(~(np.isnan(x) | np.isnan(y)))
-    of_row = resampling.of_row[both]
+    both = ~(np.isnan(x) | np.isnan(y))
     taus = np.full(resampling.clusters, np.nan)
     # The rows sorted by cluster, to be cut where a cluster ends.
-    order = both[np.argsort(of_row, kind="stable")]
-    ends = np.bincount(of_row, minlength=resampling.clusters).cumsum()
+    order = np.argsort(resampling.of_row, kind="stable")
+    ends = np.bincount(resampling.of_row, minlength=resampling.clusters).cumsum()
     for cluster, rows in enumerate(np.split(order, ends[:-1])):
-        taus[cluster] = _correlate(x[rows], y[rows], "kendall")
+        rated = rows[both[rows]]
+        taus[cluster] = _correlate(x[rated], y[rated], "kendall")
     return taus

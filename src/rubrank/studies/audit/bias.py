@@ -21,7 +21,7 @@ from rubrank.errors import InvalidInput
 from rubrank.fusion.arrays import utilities
 from rubrank.fusion.control.attribute import Attribute, Texts, flatten_texts
 from rubrank.fusion.control.attributes import measure
-from rubrank.studies.audit.cases import Cases, JudgeRun, compare_group
+from rubrank.studies.audit.cases import Cases, JudgeRun, compare_group, name_columns
 from rubrank.studies.audit.result import Bias, Unmeasured
 from rubrank.studies.statistics import (
     Draws,
@@ -241,18 +241,21 @@ def read_attributes(
     if texts is not None:
         flat_texts = flatten_texts(_OWNER, texts)[0]
         if len(flat_texts) != row_count:
-            raise InvalidInput(
-                _OWNER,
-                "texts",
-                allowed=f"{row_count}, one per rollout",
-                got=str(len(flat_texts)),
-                remedy="Keep the order of rows.",
-            )
+            allowed = f"{row_count}, one per rollout, in the order of rows"
+            raise InvalidInput(_OWNER, "texts", allowed, str(len(flat_texts)))
         measured = measure(flat_texts, _DEFAULT_MEASURES if measures is None else measures)
         array = measured.values
         columns = measured.columns
     elif values is not None:
-        array, columns = _check_attributes(values, names, row_count)
+        array = np.asarray(values, dtype=float)
+        if array.ndim > 1:
+            array = array.reshape(row_count, -1) if array.size % row_count == 0 else array
+        is_usable = array.ndim == 2 and len(array) == row_count and np.isfinite(array).all()
+        if not is_usable or array.min() < 0.0:
+            allowed = f"finite numbers ≥ 0 of shape ({row_count}, D)"
+            remedy = "For one attribute add an axis: attributes[..., None]."
+            raise InvalidInput(_OWNER, "attributes", allowed, f"shape {array.shape}", remedy)
+        columns = name_columns("attribute_names", names, array.shape[1])
     else:
         reason = "neither texts nor attributes were given"
         unmeasured.append(Unmeasured("length and Markdown bias", "all judges", reason))
@@ -267,40 +270,3 @@ def read_attributes(
             reason = "no two responses of a group differ in it"
             unmeasured.append(Unmeasured(f"bias by {name}", "all judges", reason))
     return RolloutAttributes(array[:, varies], tuple(varying_names))
-
-
-def _check_attributes(
-    values: ArrayLike, names: Sequence[str] | None, row_count: int
-) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Return attributes that were measured elsewhere as (M, D), and their names.
-
-    Raises InvalidInput for another shape, for negative and infinite numbers, and for names that do not fit.
-    """
-    try:
-        array = np.array(values, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(
-            _OWNER, "attributes", allowed="numbers", got=f"something else ({error})"
-        ) from None
-    if array.ndim > 1 and array.size and array.size % row_count == 0:  # also (N, G) and (N, G, D)
-        array = array.reshape(row_count, -1)
-    has_shape = array.ndim == 2 and len(array) == row_count
-    has_valid_numbers = bool((np.isfinite(array) & (array >= 0.0)).all())
-    if not has_shape or not has_valid_numbers:
-        raise InvalidInput(
-            _OWNER,
-            "attributes",
-            allowed=f"finite numbers ≥ 0 of shape ({row_count}, D)",
-            got="negative or not finite" if has_shape else f"shape {array.shape}",
-            remedy="For one attribute add an axis: attributes[..., None].",
-        )
-    D = array.shape[1]
-    columns = tuple(f"attribute {d + 1}" for d in range(D)) if names is None else tuple(names)
-    if len(columns) != D or len(set(columns)) != D:
-        raise InvalidInput(
-            _OWNER,
-            "attribute_names",
-            allowed=f"{D} different names",
-            got=repr(list(columns)),
-        )
-    return array, columns

@@ -18,8 +18,10 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rubrank._plain import shorten
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.judges.judgments import Provenance
+from rubrank.scores.criterion import CriterionData
 from rubrank.scores.outcomes import outcomes
 from rubrank.scores.table import GroupScores, ScoreTable
 from rubrank.studies.statistics import number_labels
@@ -29,7 +31,6 @@ Runs: TypeAlias = Scores | Sequence[Scores]
 """The scores of one rater: of one run, or a list with those of several runs."""
 
 _OWNER = "audit"
-_SAME_ROLLOUTS = "All tables must be about the same rollouts; put the one with most groups first."
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,37 +89,31 @@ def read_cases(
     Raises InvalidInput if the tables or arrays are not about the same rollouts, and UnknownName for unknown criteria.
     """
     by_judge: Mapping[str, Runs] = scores if isinstance(scores, Mapping) else {"judge": scores}
-    if not by_judge:
-        raise InvalidInput(
-            _OWNER,
-            "scores",
-            allowed="those of at least one judge",
-            got="none",
-            remedy="Pass {name: scores}.",
-        )
     judge_runs = {str(name): _list_runs(runs) for name, runs in by_judge.items()}
     human_runs = [] if humans is None else _list_runs(humans)
-    all_runs = [*human_runs, *(run for runs in judge_runs.values() for run in runs)]
-    table_count = sum(isinstance(run, ScoreTable) for run in all_runs)
-    if table_count == 0:
-        return _read_arrays(judge_runs, human_runs, groups, criteria)
-    if table_count < len(all_runs):
-        raise InvalidInput(
-            _OWNER,
-            "scores",
-            allowed="all score tables, or all arrays",
-            got="both",
-            remedy="Turn one into the other.",
-        )
-    if groups is not None:
-        raise InvalidInput(
-            _OWNER,
-            "groups",
-            allowed="left out with score tables",
-            got="given",
-            remedy="Tables know their groups.",
-        )
-    return _read_tables(judge_runs, human_runs, criteria)
+    all_runs = [*(run for runs in judge_runs.values() for run in runs), *human_runs]
+    if not judge_runs or len({isinstance(run, ScoreTable) for run in all_runs}) > 1:
+        allowed = "those of at least one judge: all score tables, or all arrays"
+        raise InvalidInput(_OWNER, "scores", allowed, f"{len(all_runs)} runs")
+    if isinstance(all_runs[0], ScoreTable):
+        if groups is not None:
+            allowed = "left out with score tables, which know their groups"
+            raise InvalidInput(_OWNER, "groups", allowed, "given")
+        return _read_tables(judge_runs, human_runs, criteria, order=np.arange(len(all_runs[0])))
+    arrays = [_read_array(run) for run in all_runs]
+    shapes = {array.shape for array in arrays}
+    if len(shapes) > 1:
+        raise InvalidInput(_OWNER, "scores", "arrays of the same shape", f"{sorted(shapes)}")
+    names = name_columns("criteria", criteria, arrays[0].shape[-1])
+    group_of_row = _number_groups(groups, arrays[0].shape)
+
+    def make_table(array: Any) -> ScoreTable:
+        return _make_table(_read_array(array), names, group_of_row)
+
+    judge_tables = {name: [make_table(run) for run in runs] for name, runs in judge_runs.items()}
+    human_tables = [make_table(run) for run in human_runs]
+    order = np.argsort(group_of_row, kind="stable")
+    return _read_tables(judge_tables, human_tables, names, order)
 
 
 def _list_runs(runs: Any) -> list[Any]:
@@ -150,87 +145,58 @@ def compare_group(cases: Cases, run: JudgeRun, g: int, k: int) -> np.ndarray:
 # -------------------------------------------------------------------------------------------------------------- arrays
 
 
-def _read_arrays(
-    judge_runs: Mapping[str, list[Any]],
-    human_runs: list[Any],
-    groups: Any,
-    criteria: Sequence[str] | None,
-) -> Cases:
-    """Return the cases of arrays that all have the shape of the first one: (M, K) or (N, G, K)."""
-    first = _read_array("scores", next(iter(judge_runs.values()))[0])
-    row_count = int(np.prod(first.shape[:-1]))
-    K = first.shape[-1]
+def _number_groups(groups: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """Return the number of every row's group: from its label, or from its place in an array of three axes."""
+    rows = int(np.prod(shape[:-1]))
     if groups is None:
-        group_count = first.shape[0] if first.ndim == 3 else 1
-        group_of_row = np.repeat(np.arange(group_count), row_count // group_count)
-    else:
-        # NumPy would turn a list of tuples into a matrix, but a tuple is a label like any other.
-        labels = groups if isinstance(groups, list | tuple) else np.asarray(groups).tolist()
-        if not isinstance(labels, list | tuple) or not all(
-            isinstance(label, Hashable) for label in labels
-        ):
-            raise InvalidInput(_OWNER, "groups", allowed="a list of labels", got=repr(groups)[:80])
-        group_of_row, group_count = number_labels(labels)
-    if len(group_of_row) != row_count:
-        raise InvalidInput(
-            _OWNER,
-            "groups",
-            allowed=f"{row_count} labels, one per rollout",
-            got=str(len(group_of_row)),
+        group_count = shape[0] if len(shape) == 3 else 1
+        return np.repeat(np.arange(group_count), rows // group_count)
+    # NumPy would turn a list of tuples into a matrix, but a tuple is a label like any other.
+    labels = groups if isinstance(groups, list | tuple) else np.asarray(groups).tolist()
+    try:
+        group_of_row, _ = number_labels(labels)
+    except TypeError:  # a single number, or labels that are lists
+        group_of_row = np.zeros(0)
+    if len(group_of_row) != rows:
+        allowed = f"a list of {rows} labels, one per rollout"
+        raise InvalidInput(_OWNER, "groups", allowed, shorten(repr(groups)))
+    return group_of_row
+
+
+def _make_table(array: np.ndarray, names: Sequence[str], group_of_row: np.ndarray) -> ScoreTable:
+    """Return scores as a score table; NaN is a missing verdict, since an array cannot say what was not asked."""
+    rows = array.reshape(len(group_of_row), -1)
+    criteria = tuple(map(CriterionData, names))
+    return ScoreTable(
+        tuple(
+            GroupScores(str(group), criteria, rows[group_of_row == group], reasons=())
+            for group in range(group_of_row.max() + 1)
         )
-    names = tuple(f"criterion {k + 1}" for k in range(K)) if criteria is None else tuple(criteria)
-    if len(names) != K or len(set(names)) != K:
-        raise InvalidInput(
-            _OWNER, "criteria", allowed=f"{K} different names", got=repr(list(names))
-        )
-    order = np.argsort(group_of_row, kind="stable")
-    starts = np.concatenate([[0], np.bincount(group_of_row, minlength=group_count).cumsum()])
-
-    def read_run(whose: str, run: Any) -> JudgeRun:
-        array = _read_array(whose, run)
-        if array.shape != first.shape:
-            raise InvalidInput(
-                _OWNER,
-                whose,
-                allowed=f"of shape {first.shape}",
-                got=f"shape {array.shape}",
-                remedy="NaN = not scored.",
-            )
-        scores = array.reshape(row_count, K)[order]
-        # An array cannot say what was not asked: NaN is a missing verdict there.
-        return JudgeRun(
-            scores, asked=np.ones_like(scores, bool), margins=np.zeros((group_count, K))
-        )
-
-    judges = {}
-    for name, runs in judge_runs.items():
-        judges[name] = tuple(read_run(f"scores of {name!r}", run) for run in runs)
-    humans = tuple(read_run("humans", run) for run in human_runs)
-    return Cases(starts, order, names, judges, humans)
+    )
 
 
-def _read_array(whose: str, scores: Any) -> np.ndarray:
-    """Return scores as an array of two or three axes; whose: the parameter that messages name."""
+def name_columns(parameter: str, names: Sequence[str] | None, count: int) -> tuple[str, ...]:
+    """Return the names of the columns of an array; by default "criterion 1", "criterion 2" …"""
+    if names is None:
+        noun = "criterion" if parameter == "criteria" else "attribute"
+        return tuple(f"{noun} {number + 1}" for number in range(count))
+    if len(names) != count or len(set(names)) != count:
+        allowed = f"{count} different names"
+        raise InvalidInput(_OWNER, parameter, allowed, repr(list(names)))
+    return tuple(names)
+
+
+def _read_array(scores: Any) -> np.ndarray:
+    """Return scores as an array of two or three axes."""
     try:
         array = np.array(scores, dtype=float)
     except (TypeError, ValueError) as error:
-        raise InvalidInput(
-            _OWNER,
-            whose,
-            allowed="numbers",
-            got=f"something else ({error})",
-            remedy="NaN = not scored.",
-        ) from None
-    has_infinity = bool(np.isinf(array).any())
-    if array.ndim not in (2, 3) or 0 in array.shape or has_infinity:
+        raise InvalidInput(_OWNER, "scores", "numbers", f"something else ({error})") from None
+    if array.ndim not in (2, 3) or 0 in array.shape or np.isinf(array).any():
         shapes = "(rollouts, criteria) or (groups, rollouts, criteria)"
-        raise InvalidInput(
-            _OWNER,
-            whose,
-            allowed=f"finite numbers or NaN of shape {shapes}",
-            got="infinity" if has_infinity else f"shape {array.shape}",
-            remedy="Several runs are a list of arrays.",
-        )
+        allowed = f"finite numbers or NaN of shape {shapes}"
+        got = f"shape {array.shape}, or infinity"
+        raise InvalidInput(_OWNER, "scores", allowed, got, "Several runs are a list of arrays.")
     return array
 
 
@@ -241,37 +207,24 @@ def _read_tables(
     judge_tables: Mapping[str, list[ScoreTable]],
     human_tables: list[ScoreTable],
     criteria: Sequence[str] | None,
+    order: np.ndarray,
 ) -> Cases:
     """Return the cases of score tables; the first judge's first table has all groups, the others may have fewer."""
     all_tables = [table for tables in judge_tables.values() for table in tables]
+    all_criteria = [criterion for table in all_tables for criterion in table.collect_criteria()]
     if criteria is None:
         # By default those that a judge decides; a criterion with a verifier is decided by a rule.
-        judged: dict[str, None] = {}
-        for table in all_tables:
-            for group in table:
-                for criterion in group.criteria:
-                    if criterion.verifier is None:
-                        judged[criterion.name] = None
-        names = tuple(judged)
-        if not names:
-            raise InvalidInput(
-                _OWNER,
-                "criteria",
-                allowed="some that a judge decides",
-                got="rule criteria only",
-                remedy="Name those to look at.",
-            )
-    else:
-        available = {name for table in all_tables for name in table.criteria}
-        for name in criteria:
-            if name not in available:
-                raise UnknownName.of(_OWNER, "criteria", name, available)
-        names = tuple(dict.fromkeys(criteria))
+        criteria = [criterion.name for criterion in all_criteria if criterion.verifier is None]
+    available = {criterion.name for criterion in all_criteria}
+    for name in criteria:
+        if name not in available:
+            raise UnknownName.of(_OWNER, "criteria", name, available)
+    names = tuple(dict.fromkeys(criteria))
+    if not names:
+        allowed = "some that a judge decides, in at least one group"
+        raise InvalidInput(_OWNER, "criteria", allowed, "none", "Name those to look at.")
     first = all_tables[0]
-    if not first.groups:
-        raise InvalidInput(_OWNER, "scores", allowed="of at least one group", got="none")
-    sizes = [len(group.scores) for group in first]
-    starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    starts = np.cumsum([0, *(len(group.scores) for group in first)])
     judges = {}
     provenance = {}
     for judge, tables in judge_tables.items():
@@ -280,7 +233,6 @@ def _read_tables(
         )
         provenance[judge] = tuple(table.provenance for table in tables)
     humans = tuple(_read_table("humans", table, first, starts, names) for table in human_tables)
-    order = np.arange(starts[-1])  # the rows of a table are sorted by group already
     return Cases(starts, order, names, judges, humans, provenance)
 
 
@@ -300,16 +252,15 @@ def _read_table(
         margins=np.zeros((len(first.groups), len(names))),
     )
     for group in table:
-        if group.id not in group_numbers:
+        g = group_numbers.get(group.id)
+        if g is None or _has_other_rollouts(group, first.groups[g]):
             raise InvalidInput(
                 _OWNER,
                 whose,
-                allowed="about groups of the first table",
-                got=f"group {group.id!r}",
-                remedy=_SAME_ROLLOUTS,
+                allowed="about the same rollouts as the first table, in the same order",
+                got=f"others, or another order, in group {group.id!r}",
+                remedy="Put the table with most groups first.",
             )
-        g = group_numbers[group.id]
-        _check_same_rollouts(whose, group, first.groups[g])
         rows = slice(starts[g], starts[g + 1])
         for column, criterion in enumerate(group.criteria):
             if criterion.name not in names:
@@ -327,38 +278,18 @@ def _read_table(
     return run
 
 
-def _check_same_rollouts(whose: str, group: GroupScores, first: GroupScores) -> None:
-    """Raise InvalidInput if a group has other rollouts than the group with its id in the first table.
+def _has_other_rollouts(group: GroupScores, first: GroupScores) -> bool:
+    """Return whether a group has other rollouts, or another order of them, than the one in the first table.
 
-    The same responses in another order would be compared with the wrong verdicts. They are recognised by their digests,
-    or by their ids if both tables have them.
+    They are recognised by their digests, or by their ids if both tables have them.
     """
-    size = len(first.scores)
-    if len(group.scores) != size:
-        raise InvalidInput(
-            _OWNER,
-            whose,
-            allowed=f"about the same {size} rollouts",
-            got=f"{len(group.scores)} rollouts in group {group.id!r}",
-            remedy=_SAME_ROLLOUTS,
-        )
-    problem = ""
+    if len(group.scores) != len(first.scores):
+        return True
     if group.digests and first.digests:
-        if group.digests != first.digests:
-            problem = "other responses, or another order of them,"
-    else:
-        # One table may number its rollouts and the other name them: then their ids say nothing.
-        has_same_ids = sorted(group.rollout_ids) == sorted(first.rollout_ids)
-        if has_same_ids and group.rollout_ids != first.rollout_ids:
-            problem = "another order of ids"
-    if problem:
-        raise InvalidInput(
-            _OWNER,
-            whose,
-            allowed="about the same rollouts in the same order",
-            got=f"{problem} in group {group.id!r}",
-            remedy=_SAME_ROLLOUTS,
-        )
+        return group.digests != first.digests
+    # One table may number its rollouts and the other name them: then their ids say nothing.
+    has_same_ids = sorted(group.rollout_ids) == sorted(first.rollout_ids)
+    return has_same_ids and group.rollout_ids != first.rollout_ids
 
 
 def _compute_win_shares(outcomes: np.ndarray) -> np.ndarray:

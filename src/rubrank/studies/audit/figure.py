@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import fill
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -63,9 +63,8 @@ _STYLE = {
 }
 _PANEL_WIDTH = 6.4  # inches
 _POINT_HEIGHT = 0.14  # inches, for a point with its bar
-_LEGEND_COLUMNS = 6
 
-Point: TypeAlias = tuple[str, str, Estimate]
+Points: TypeAlias = "Sequence[tuple[str, str, Estimate]]"
 """(name of the row, judge, estimate)"""
 
 
@@ -104,62 +103,21 @@ def draw(audit: Audit, path: str | Path, *, title: str | None = None, dpi: int =
 def _make_figure(audit: Audit, title: str) -> Figure:
     """Draw all panels in at most two columns, with a title and a legend above and notes below."""
     from matplotlib.figure import Figure
-    from matplotlib.layout_engine import ConstrainedLayoutEngine
-
-    columns = arrange_panels(make_panels(audit))
-    column_count = max(1, len(columns))
-    tallest = max((sum(panel.height for panel in column) for column in columns), default=0.0)
-    notes = [
-        fill(line, 95 * column_count, subsequent_indent="    ") for line in list_unmeasured(audit)
-    ]
-    head_inches = 0.75 + 0.2 * math.ceil((len(audit.judges) + 1) / _LEGEND_COLUMNS)
-    foot_inches = 0.1
-    if notes:
-        foot_inches = 0.4 + 0.17 * sum(note.count("\n") + 1 for note in notes)
-    total_inches = head_inches + tallest + foot_inches
-    panels_share = 1.0 - (foot_inches + head_inches) / total_inches
-    area = (0.0, foot_inches / total_inches, 1.0, panels_share)
-    layout = ConstrainedLayoutEngine(rect=area, h_pad=0.1, w_pad=0.08)
-    figure = Figure(figsize=(_PANEL_WIDTH * column_count, total_inches), layout=layout)
-    grid = figure.add_gridspec(1, column_count)
-    for number, column in enumerate(columns):
-        heights = [panel.height for panel in column]
-        empty = tallest - sum(heights)
-        if empty > 0.01:
-            heights.append(empty)  # the shorter column ends in an empty cell
-        cells = grid[0, number].subgridspec(len(heights), 1, height_ratios=heights)
-        for i, panel in enumerate(column):
-            panel.draw(figure.add_subplot(cells[i]))
-    _add_title_and_legend(figure, audit, title, total_inches)
-    if notes:
-        text = "not measured:\n" + "\n".join(notes)
-        figure.text(0.012, 0.08 / total_inches, text, va="bottom", size=7.5, color=_FAINT)
-    # Fix the positions of the panels to four digits: the last digits of the layout differ from run to run.
-    figure.draw_without_rendering()
-    figure.set_layout_engine("none")
-    for ax in figure.axes:
-        left, bottom, width, height = (
-            round(float(x), 4) for x in ax.get_position(original=True).bounds
-        )
-        ax.set_position((left, bottom, width, height))
-    return figure
-
-
-def arrange_panels(panels: Sequence[Panel]) -> list[list[Panel]]:
-    """Return the panels in two columns: each one goes where there is more room."""
-    columns: list[list[Panel]] = [[] for _ in range(min(2, len(panels)))]
-    for panel in panels:
-        shortest = min(columns, key=lambda column: sum(panel.height for panel in column))
-        shortest.append(panel)
-    return columns
-
-
-def _add_title_and_legend(figure: Figure, audit: Audit, title: str, total_inches: float) -> None:
     from matplotlib.lines import Line2D
 
+    panels = make_panels(audit)
+    # Panels go where there is more room.
+    columns: list[list[Panel]] = [[] for _ in range(min(2, len(panels)))]
+    for panel in panels:
+        min(columns, key=_sum_heights).append(panel)
+    tallest = max(map(_sum_heights, columns), default=0.0)
+    width = max(1, len(columns))
+    notes = [fill(line, 95 * width, subsequent_indent="    ") for line in list_unmeasured(audit)]
+    note_text = "\n".join(["not measured:", *notes]) if notes else ""
+    inches = 1.5 + tallest + 0.17 * note_text.count("\n")
+    figure = Figure(figsize=(_PANEL_WIDTH * width, inches), layout="constrained")
+    figure.supxlabel(note_text, x=0.012, ha="left", size=7.5, color=_FAINT)
     size = f"{audit.rollouts:,} rollouts in {audit.groups:,} groups, {len(audit.criteria)} criteria"
-    figure.text(0.012, 1.0 - 0.12 / total_inches, title, va="top", size=13, weight="bold")
-    figure.text(0.012, 1.0 - 0.38 / total_inches, size, va="top", color=_FAINT)
     raters = {*audit.judges, *(row.judge for row in audit.bias)}
     handles = [
         Line2D([], [], color=colour, marker=_choose_marker(name), ls="", ms=5, label=name)
@@ -168,13 +126,31 @@ def _add_title_and_legend(figure: Figure, audit: Audit, title: str, total_inches
     ]
     figure.legend(
         handles=handles,
-        loc="upper left",
-        bbox_to_anchor=(0.004, 1.0 - 0.55 / total_inches),
-        borderaxespad=0.0,
-        ncols=_LEGEND_COLUMNS,
+        title=f"{title}\n{size}",
+        title_fontproperties={"weight": "bold", "size": 11},
+        alignment="left",
+        loc="outside upper left",
+        ncols=6,
         frameon=False,
-        handletextpad=0.2,
     )
+    grid = figure.add_gridspec(1, width)
+    for number, column in enumerate(columns):
+        # The shorter column ends in an empty cell.
+        heights = [*(panel.height for panel in column), 0.01 + tallest - _sum_heights(column)]
+        cells = grid[0, number].subgridspec(len(heights), 1, height_ratios=heights)
+        for i, panel in enumerate(column):
+            panel.draw(figure.add_subplot(cells[i]))
+    # Fix the positions of the panels to four digits: the last digits of the layout differ from run to run.
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    for ax in figure.axes:
+        left, bottom, right, top = np.round(ax.get_position(original=True).bounds, 4).tolist()
+        ax.set_position((left, bottom, right, top))
+    return figure
+
+
+def _sum_heights(column: Sequence[Panel]) -> float:
+    return sum(panel.height for panel in column)
 
 
 def _choose_colours(judges: Sequence[str]) -> dict[str, str]:
@@ -191,26 +167,18 @@ def _choose_marker(judge: str) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class PointsPanel:
+class Panel:
     """Rows from top to bottom, in each row one point with its bar for every judge."""
 
     title: str
     label: str
     """Label of the horizontal axis."""
     judges: tuple[str, ...]
-    points: Sequence[Point]
-    circles: Sequence[Point] = ()
+    points: Points
+    circles: Points = ()
     """A second estimate in the same rows, drawn as empty circles."""
     reference: float = 0.0
     """Position of a vertical line."""
-    least_range: tuple[float, float] | None = None
-    """Range that the horizontal axis includes in any case."""
-
-    @property
-    def has_values(self) -> bool:
-        """Whether there is anything to draw: an estimate that could not be computed is NaN."""
-        points = (*self.points, *self.circles)
-        return any(not math.isnan(estimate.value) for _, _, estimate in points)
 
     @property
     def rows(self) -> list[str]:
@@ -218,151 +186,97 @@ class PointsPanel:
         return list(dict.fromkeys(row for row, _, _ in (*self.points, *self.circles)))
 
     @property
+    def colours(self) -> dict[str, str]:
+        """Judge → colour, for the judges that have a value; from top to bottom in each row."""
+        points = (*self.points, *self.circles)
+        judges = {judge for _, judge, estimate in points if not math.isnan(estimate.value)}
+        colours = _choose_colours(self.judges)
+        return {judge: colour for judge, colour in colours.items() if judge in judges}
+
+    @property
     def height(self) -> float:
         """Height of the panel in inches."""
-        judges = {judge for _, judge, _ in (*self.points, *self.circles)}
-        return 0.95 + max(0.32, _POINT_HEIGHT * len(judges) + 0.05) * len(self.rows)
+        return 0.95 + max(0.32, _POINT_HEIGHT * len(self.colours) + 0.05) * len(self.rows)
 
     def draw(self, ax: Axes) -> None:
         """Draw the panel."""
         rows = self.rows
-        self._draw_points(ax, self.points)
+        self._draw_points(ax, self.points, "full")
+        self._draw_points(ax, self.circles, "none")
         ax.axvline(self.reference, color=_FAINT, lw=0.9, ls=(0, (4, 3)), zorder=0)
         for position in range(0, len(rows), 2):
             ax.axhspan(position - 0.5, position + 0.5, color="#F4F4F4", lw=0, zorder=-1)
         ax.set_yticks(range(len(rows)), rows)
-        if "all" in rows:
-            ax.get_yticklabels()[rows.index("all")].set_fontweight("bold")
         ax.set_ylim(len(rows) - 0.5, -0.5)
         ax.tick_params(axis="y", length=0)
-        ax.margins(x=0.06)
-        if self.circles:
-            self._draw_points(ax, self.circles, as_circles=True)
-        if self.least_range is not None:
-            low, high = ax.get_xlim()
-            ax.set_xlim(min(low, self.least_range[0]), max(high, self.least_range[1]))
         ax.set_xlabel(self.label)
         ax.set_title(self.title)
 
-    def _draw_points(self, ax: Axes, points: Sequence[Point], as_circles: bool = False) -> None:
+    def _draw_points(self, ax: Axes, points: Points, fill_style: str) -> None:
         """Draw estimates with their bars; the judges of a row lie below each other, 0.8 of its height together."""
         rows = self.rows
-        colours = _choose_colours(self.judges)
-        drawn_judges = {judge for _, judge, _ in (*self.points, *self.circles)}
-        judges = [name for name in colours if name in drawn_judges]
-        step = 0.8 / max(1, len(judges))
-        for number, judge in enumerate(judges):
-            offset = (number + 0.5) * step - 0.4
-            y = []
-            values = []
-            lows = []
-            highs = []
-            for row, name, estimate in points:
-                if name != judge or math.isnan(estimate.value):
-                    continue
-                has_interval = not math.isnan(estimate.low)
-                y.append(rows.index(row) + offset)
-                values.append(estimate.value)
-                lows.append(estimate.low if has_interval else estimate.value)
-                highs.append(estimate.high if has_interval else estimate.value)
-            colour = colours[judge]
-            ax.hlines(y, lows, highs, color=colour, lw=1.6, alpha=0.55)
-            face = "white" if as_circles else colour
-            ax.plot(
-                values,
-                y,
-                _choose_marker(judge),
-                color=colour,
-                markerfacecolor=face,
-                ms=4.2,
-                zorder=3,
-            )
-
-
-@dataclass(frozen=True, eq=False)
-class AgreementPanel:
-    """A matrix of Kendall's tau for every two raters."""
-
-    raters: tuple[str, ...]
-    table: np.ndarray
-
-    @property
-    def has_values(self) -> bool:
-        """Whether there is anything to draw."""
-        return not np.isnan(self.table).all()
-
-    @property
-    def height(self) -> float:
-        """Height of the panel in inches."""
-        return 1.3 + 0.42 * len(self.raters)
-
-    def draw(self, ax: Axes) -> None:
-        """Draw the panel."""
-        ax.imshow(self.table, cmap="RdBu", vmin=-1.0, vmax=1.0, aspect=0.6)
-        ax.set_anchor("NW")
-        for (i, j), value in np.ndenumerate(self.table):
-            if not math.isnan(value):
-                colour = "white" if abs(value) > 0.6 else _INK
-                ax.text(j, i, f"{value:.2f}", ha="center", va="center", color=colour)
-        ax.set_xticks(
-            range(len(self.raters)), self.raters, rotation=30, ha="right", rotation_mode="anchor"
-        )
-        ax.set_yticks(range(len(self.raters)), self.raters)
-        ax.tick_params(length=0)
-        ax.spines[:].set_visible(False)
-        ax.set_title("Agreement: Kendall's tau within groups, mean over criteria")
-
-
-Panel: TypeAlias = PointsPanel | AgreementPanel
+        colours = self.colours
+        for number, (judge, colour) in enumerate(colours.items()):
+            offset = 0.8 * (number + 0.5) / len(colours) - 0.4
+            estimates = {rows.index(row) + offset: e for row, name, e in points if name == judge}
+            # Matplotlib leaves out what is NaN: a point without a value, and a bar without an interval.
+            for y, estimate in estimates.items():
+                ax.hlines(y, estimate.low, estimate.high, color=colour, lw=1.6, alpha=0.55)
+            values = [estimate.value for estimate in estimates.values()]
+            marker = _choose_marker(judge)
+            ax.plot(values, list(estimates), marker, color=colour, fillstyle=fill_style, ms=4.2)
 
 
 def make_panels(audit: Audit) -> list[Panel]:
     """Return a panel for everything that was measured."""
-    panels: list[Panel] = []
-    means = [row for row in audit.agreement if row.criterion is None]
-    raters = tuple(dict.fromkeys(name for row in means for name in (row.a, row.b)))
-    if raters:
-        table = np.full((len(raters), len(raters)), np.nan)
-        for row in means:
-            i = raters.index(row.a)
-            j = raters.index(row.b)
-            table[i, j] = row.tau_within.value
-            table[j, i] = row.tau_within.value
-        panels.append(AgreementPanel(raters, table))
+    agreement = []
+    for row in audit.agreement:
+        if row.criterion is None:
+            agreement.append((row.a, row.b, row.tau_within))
+            agreement.append((row.b, row.a, row.tau_within))
+
+    def list_points(rows: Sequence[Any], name: str) -> Points:
+        return [(name_criterion(row), row.judge, getattr(row, name)) for row in rows]
+
+    missing = [
+        (name_criterion(row), row.judge, Estimate(row.missing / row.asked))
+        for row in audit.coverage
+    ]
+    judges = audit.judges
+    panels = [
+        Panel(
+            "Agreement",
+            "Kendall's tau within groups, mean over criteria (1: the same order)",
+            judges,
+            agreement,
+        )
+    ]
     for attribute in audit.attributes:
-        gammas = [
-            (name_criterion(row), row.judge, row.gamma)
-            for row in audit.bias
-            if row.attribute == attribute
-        ]
+        rows = [row for row in audit.bias if row.attribute == attribute]
         label = f"γ: how much more {attribute} goes with winning (0: not at all)"
-        panels.append(PointsPanel(f"Swayed by: {attribute}", label, audit.judges, gammas))
+        panels.append(Panel(f"Swayed by: {attribute}", label, judges, list_points(rows, "gamma")))
     panels += [
-        PointsPanel(
+        Panel(
             "The same questions again",
             "● share of identical verdicts    ○ Krippendorff's alpha    (1: always the same)",
-            audit.judges,
-            [(name_criterion(row), row.judge, row.identical) for row in audit.consistency],
-            [(name_criterion(row), row.judge, row.alpha) for row in audit.consistency],
+            judges,
+            list_points(audit.consistency, "identical"),
+            list_points(audit.consistency, "alpha"),
             reference=1.0,
         ),
-        PointsPanel(
+        Panel(
             "Position",
             "share of wins of the response shown first (0.5: no bias)",
-            audit.judges,
-            [(name_criterion(row), row.judge, row.first) for row in audit.position],
+            judges,
+            list_points(audit.position, "first"),
             reference=0.5,
-            least_range=(0.4, 0.6),
         ),
-        PointsPanel(
+        Panel(
             "Ties and gaps",
             "● share of pairs that tie    ○ share of verdicts missing",
-            audit.judges,
-            [(row.criterion, row.judge, row.ties) for row in audit.coverage if row.ties.n],
-            [
-                (row.criterion, row.judge, Estimate(row.missing / row.asked))
-                for row in audit.coverage
-            ],
+            judges,
+            list_points(audit.coverage, "ties"),
+            missing,
         ),
     ]
-    return [panel for panel in panels if panel.has_values]
+    return [panel for panel in panels if panel.colours]

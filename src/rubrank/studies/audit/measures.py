@@ -44,30 +44,39 @@ _OWNER = "audit"
 
 
 def measure_coverage(cases: Cases, resampling: Resampling) -> tuple[Coverage, ...]:
-    """Return the missing verdicts over all runs of each judge, and the ties in its first run, for every criterion."""
+    """Return the missing verdicts over all runs of each judge, and the ties in its first run.
+
+    One row for each criterion, and one for all of them.
+    """
     rows = []
     for name, runs in cases.judges.items():
-        for k, criterion in enumerate(cases.criteria):
-            if not runs[0].asked[:, k].any():
-                continue
-            requested = sum(int(run.asked[:, k].sum()) for run in runs)
-            missing = sum(int(np.isnan(run.scores[run.asked[:, k], k]).sum()) for run in runs)
-            pairs = np.zeros(cases.group_count)
-            ties = np.zeros(cases.group_count)
-            for g in range(cases.group_count):
+        columns = [k for k in range(len(cases.criteria)) if runs[0].asked[:, k].any()]
+        requested = np.array([sum(run.asked[:, k].sum() for run in runs) for k in columns])
+        missing = np.array(
+            [sum(np.isnan(run.scores[run.asked[:, k], k]).sum() for run in runs) for k in columns]
+        )
+        pairs = np.zeros((cases.group_count, len(columns)))
+        ties = np.zeros((cases.group_count, len(columns)))
+        for g in range(cases.group_count):
+            for i, k in enumerate(columns):
                 outcomes = compare_group(cases, runs[0], g, k)
                 # Every pair is in the table twice: as (i, j) and as (j, i).
-                pairs[g] = np.count_nonzero(~np.isnan(outcomes)) / 2.0
-                ties[g] = np.count_nonzero(outcomes == 0.5) / 2.0
-            is_all_tied = (ties == pairs) & (pairs > 0)
+                pairs[g, i] = np.count_nonzero(~np.isnan(outcomes)) / 2.0
+                ties[g, i] = np.count_nonzero(outcomes == 0.5) / 2.0
+        parts: list[tuple[str | None, list[int]]] = [
+            (cases.criteria[k], [i]) for i, k in enumerate(columns)
+        ]
+        for criterion, part in [*parts, (None, list(range(len(columns))))]:
+            part_ties = ties[:, part].sum(axis=1)
+            part_pairs = pairs[:, part].sum(axis=1)
             rows.append(
                 Coverage(
                     judge=name,
                     criterion=criterion,
-                    asked=requested,
-                    missing=missing,
-                    ties=resampling.estimate(ratio_measure(ties, pairs)),
-                    all_tied=int(is_all_tied.sum()),
+                    asked=int(requested[part].sum()),
+                    missing=int(missing[part].sum()),
+                    ties=resampling.estimate(ratio_measure(part_ties, part_pairs)),
+                    all_tied=int(((part_ties == part_pairs) & (part_pairs > 0)).sum()),
                 )
             )
     return tuple(rows)
@@ -208,16 +217,8 @@ def measure_position(
     positions: the argument of `audit`; None: they are counted from what the tables say.
     """
     by_judge: Mapping[str, Any] = _count_positions(cases) if positions is None else positions
-    if by_judge and not any(isinstance(value, Mapping) for value in by_judge.values()):
-        # {criterion: (wins, comparisons)} without a judge
-        if len(cases.judges) > 1:
-            raise InvalidInput(
-                _OWNER,
-                "positions",
-                allowed="{judge: {criterion: (wins, comparisons)}} with several judges",
-                got="one without judges",
-                remedy="Say whose they are.",
-            )
+    has_judges = any(isinstance(value, Mapping) for value in by_judge.values())
+    if by_judge and not has_judges and len(cases.judges) == 1:
         by_judge = {next(iter(cases.judges)): by_judge}
     for name in by_judge:
         if name not in cases.judges:
@@ -244,11 +245,9 @@ def _count_positions(cases: Cases) -> dict[str, dict[str, tuple[float, int]]]:
     """Return judge → criterion → (wins of the response shown first, comparisons), over all runs that compared."""
     totals: dict[str, dict[str, tuple[float, int]]] = {}
     for judge, runs in cases.provenance.items():
-        for run in runs:
-            if run is None:
-                continue
+        counts = totals.setdefault(judge, {})
+        for run in filter(None, runs):
             for criterion, (wins, comparisons) in run.positions.items():
-                counts = totals.setdefault(judge, {})
                 earlier_wins, earlier_comparisons = counts.get(criterion, (0.0, 0))
                 counts[criterion] = (earlier_wins + wins, earlier_comparisons + comparisons)
     return totals

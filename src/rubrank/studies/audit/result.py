@@ -19,10 +19,10 @@ from rubrank.studies.statistics import Estimate
 
 @dataclass(frozen=True)
 class Coverage:
-    """What a judge was asked, and how much of it was answered or tied."""
+    """What a judge was asked, and how much of it was answered or tied; criterion None: all of them."""
 
     judge: str
-    criterion: str
+    criterion: str | None
     asked: int
     missing: int
     ties: Estimate
@@ -146,96 +146,62 @@ class Table(NamedTuple):
     """How many columns, from the left, hold words (left-aligned); the others hold numbers."""
 
 
+_TABLES = {
+    "coverage": ("verdicts", "judge criterion asked missing ties"),
+    "consistency": (
+        "the same questions again",
+        "judge criterion runs identical alpha deviation",
+    ),
+    "position": ("wins of the response shown first", "judge criterion first"),
+    "bias": ("swayed by", "judge criterion attribute gamma odds wins excess"),
+    "agreement": ("agreement", "a b criterion kappa alpha tau_within tau"),
+    "human_raters": ("human raters among each other", "judge criterion runs identical alpha"),
+}
+"""Part of an audit → the title of its table, and the fields of its rows that are shown."""
+_HEADINGS = {
+    "ties": "pairs tied",
+    "first": "share",
+    "gamma": "γ",
+    "odds": "odds for twice as much",
+    "wins": "more wins",
+    "excess": "γ − humans'",
+    "tau_within": "tau in groups",
+}
+"""Field → the heading of its column, if it is another word."""
+
+
 def make_tables(audit: Audit, details: bool = False) -> list[Table]:
     """Return one table for each part of the audit; a table has no rows if nothing was measured.
 
     details: show every criterion, and not only the means over criteria.
     """
-
-    def is_shown(row: Any) -> bool:
-        return details or row.criterion is None
-
-    consistency = []
-    for row in filter(is_shown, audit.consistency):
-        estimates = (row.identical, row.alpha, row.deviation)
-        cells = map(format_estimate, estimates)
-        consistency.append((row.judge, name_criterion(row), str(row.runs), *cells))
-    position = []
-    for first_wins in filter(is_shown, audit.position):
-        comparisons = str(first_wins.first.n)
-        share = format_estimate(first_wins.first)
-        position.append((first_wins.judge, name_criterion(first_wins), comparisons, share))
-    bias = []
-    for influence in filter(is_shown, audit.bias):
-        cells = map(
-            format_estimate, (influence.gamma, influence.odds, influence.wins, influence.excess)
-        )
-        bias.append((influence.judge, name_criterion(influence), influence.attribute, *cells))
-    agreement = []
-    for pair in filter(is_shown, audit.agreement):
-        cells = map(format_estimate, (pair.kappa, pair.alpha, pair.tau_within, pair.tau))
-        agreement.append((f"{pair.a}, {pair.b}", name_criterion(pair), *cells))
-    people = []
-    if audit.human_raters is not None:
-        raters = audit.human_raters
-        people = [
-            (str(raters.runs), format_estimate(raters.identical), format_estimate(raters.alpha))
+    tables = []
+    for part, (title, field_names) in _TABLES.items():
+        names = field_names.split()
+        rows = getattr(audit, part)
+        if not isinstance(rows, tuple):
+            rows = () if rows is None else (rows,)
+        cells = [
+            tuple(_format_cell(row, name) for name in names)
+            for row in rows
+            if details or row.criterion is None
         ]
-    bias_headings = (
-        "judge",
-        "criterion",
-        "attribute",
-        "γ",
-        "odds for twice as much",
-        "more wins",
-        "γ − humans'",
-    )
-    return [
-        Table(
-            "verdicts",
-            ("judge", "criterion", "asked", "missing", "pairs tied"),
-            _make_coverage_rows(audit, details),
-        ),
-        Table(
-            "the same questions again",
-            ("judge", "criterion", "runs", "identical", "alpha", "deviation"),
-            consistency,
-        ),
-        Table(
-            "wins of the response shown first",
-            ("judge", "criterion", "comparisons", "share"),
-            position,
-        ),
-        Table("swayed by", bias_headings, bias, words=3),
-        Table("agreement", ("", "criterion", "kappa", "alpha", "tau in groups", "tau"), agreement),
-        Table("human raters among each other", ("raters", "identical", "alpha"), people, words=1),
-    ]
+        headings = tuple(_HEADINGS.get(name, name) for name in names)
+        words = names.index("criterion") + 1 + ("attribute" in names)
+        tables.append(Table(title, headings, cells, words))
+    return tables
 
 
-def _make_coverage_rows(audit: Audit, details: bool) -> list[tuple[str, ...]]:
-    """Return one row per judge and criterion, or one row per judge with the sums over criteria."""
-    merged: dict[tuple[str, str], list[Coverage]] = {}
-    for coverage in audit.coverage:
-        criterion = coverage.criterion if details else "all"
-        merged.setdefault((coverage.judge, criterion), []).append(coverage)
-    rows: list[tuple[str, ...]] = []
-    for (judge, criterion), parts in merged.items():
-        requested = sum(part.asked for part in parts)
-        missing = sum(part.missing for part in parts)
-        pairs = sum(part.ties.n for part in parts)
-        # A part without pairs has NaN as its share of ties.
-        tied_pairs = sum(part.ties.value * part.ties.n for part in parts if part.ties.n)
-        tie_share = tied_pairs / pairs if pairs else math.nan
-        rows.append(
-            (
-                judge,
-                criterion,
-                str(requested),
-                f"{missing} ({missing / requested:.1%})",
-                format_estimate(Estimate(tie_share)),
-            )
-        )
-    return rows
+def _format_cell(row: Any, name: str) -> str:
+    """Return one field of a row as text."""
+    if name == "criterion":
+        return name_criterion(row)
+    value = getattr(row, name)
+    if name == "missing":
+        return f"{value} ({value / row.asked:.1%})"
+    if value is None or isinstance(value, Estimate):
+        return format_estimate(value)
+    return str(value)
 
 
 def list_unmeasured(audit: Audit) -> list[str]:
