@@ -219,7 +219,7 @@ def judges_rows(found: Audit) -> list[Sequence[str]]:
         ("mean of criteria", "missing", "ties", "kappa", "alpha", "tau", "γ of length", "longer wins")
     ]
     for name in (*found.judges, "humans"):
-        covered = [c for c in found.coverage if c.judge == name]
+        covered = [c for c in found.coverage if c.judge == name and c.criterion is not None]
         agrees = [a for a in found.agreement if (a.a, a.b, a.criterion) == (name, "humans", None)]
         (bias,) = [b for b in found.bias if (b.judge, b.criterion) == (name, None)]
         missing = f"{sum(c.missing for c in covered) / sum(c.asked for c in covered):.1%}" if covered else ""

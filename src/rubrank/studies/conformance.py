@@ -12,11 +12,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from itertools import zip_longest
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Self, get_args
 
-from rubrank._plain import shorten
+from pydantic import BaseModel, model_validator
+
+from rubrank._plain import validate_model
 from rubrank.errors import InvalidInput, RubrankError, UnknownName, only_our_errors
 from rubrank.rollouts.messages import parse_json_cell
 from rubrank.rollouts.rollout import make_rollout
@@ -25,7 +28,58 @@ from rubrank.verifiers.ifeval.ids import public_params
 from rubrank.verifiers.verifier import Compat, Mode
 
 MODES: tuple[Mode, Mode] = ("strict", "loose")
-_SHAPES = "`rubrank help conformance` shows the two shapes."
+
+
+class Answer(BaseModel):
+    """A response with its published verdicts, one for each instruction; None: not published."""
+
+    response: str | None
+    strict: tuple[bool, ...] | None = None
+    loose: tuple[bool, ...] | None = None
+    model: str | None = None
+
+
+class PublishedRow(BaseModel):
+    """A prompt with its instructions and answers. All other keys are ignored."""
+
+    prompt: Any = ""
+    instruction_id_list: tuple[str, ...]
+    kwargs: tuple[dict[str, Any] | None, ...] = ()
+    responses: tuple[Answer, ...]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_cells(cls, data: Any) -> Any:
+        """Read cells with JSON, as CSV files have; the only answer may be in the row itself."""
+        cells = {name: parse_json_cell(data.get(name)) for name in cls.model_fields if name in data}
+        return {
+            **cells,
+            "kwargs": cells.get("kwargs") or (),
+            "responses": cells.get("responses", [data]),
+        }
+
+    @model_validator(mode="after")
+    def _check_lengths(self) -> Self:
+        """Every instruction needs its arguments, if it takes any, and its verdict in every list of verdicts."""
+        count = len(self.instruction_id_list)
+        verdicts = [getattr(answer, mode) for answer in self.responses for mode in MODES]
+        lengths = {len(values) for values in verdicts if values is not None}
+        # Without arguments the verifiers would decide by their defaults, and silently disagree.
+        if self.kwargs or any(map(_takes_arguments, self.instruction_id_list)):
+            lengths.add(len(self.kwargs))
+        if lengths - {count}:
+            allowed = f"kwargs and verdicts for each of {count} ids"
+            raise InvalidInput("row", "lists", allowed, f"lists of {sorted(lengths)}")
+        return self
+
+
+def _takes_arguments(name: str) -> bool:
+    """Return whether the verifier of an instruction has parameters; the language is part of the id."""
+    try:
+        verifier, _ = public_params(name, None)
+    except RubrankError:
+        return False  # an unknown id is counted later
+    return bool(set(verifier.parameters.model_fields) - {"lang"})
 
 
 @dataclass(frozen=True)
@@ -69,14 +123,7 @@ class Conformance:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain data for JSON."""
-        return {
-            "strict": self.strict,
-            "loose": self.loose,
-            "n": self.n,
-            "per_id": {name: vars(agreement) for name, agreement in self.per_id.items()},
-            "disagreements": [vars(disagreement) for disagreement in self.disagreements],
-            "unknown": dict(self.unknown),
-        }
+        return asdict(self)
 
 
 @only_our_errors
@@ -92,14 +139,15 @@ def measure(path: str | Path, compat: Compat = "upstream") -> Conformance:
     for number, row in enumerate(read_rows(path), start=1):
         key = str(row.get("key", number))
         where = f"{path}: row {key}"
-        ids, kwargs = _read_instructions(row, where)
-        answers = _read_answers(row, where, len(ids))
+        published_row = validate_model(PublishedRow, row, where, "conformance")
+        ids = published_row.instruction_id_list
+        answers = published_row.responses
         rollouts = []
         for answer in answers:
             # The published verdicts are about the whole response: nothing in it is taken for reasoning.
-            data = {"response": answer["response"] or "", "reasoning": ""}
-            rollouts.append(make_rollout({"prompt": row.get("prompt", ""), **data}, where))
-        for place, (name, arguments) in enumerate(zip(ids, kwargs, strict=True)):
+            data = {"response": answer.response or "", "reasoning": ""}
+            rollouts.append(make_rollout({"prompt": published_row.prompt, **data}, where))
+        for place, (name, arguments) in enumerate(zip_longest(ids, published_row.kwargs)):
             try:
                 verifier, params = public_params(name, arguments)
                 checked = verifier.check_parameters(params)
@@ -108,24 +156,20 @@ def measure(path: str | Path, compat: Compat = "upstream") -> Conformance:
                 continue
             for answer, rollout in zip(answers, rollouts, strict=True):
                 for mode in MODES:
-                    if answer.get(mode) is None:
+                    published = getattr(answer, mode)
+                    if published is None:
                         continue
-                    published = bool(answer[mode][place])
                     verdict = verifier.verify(rollout, checked, compat=compat, mode=mode)
                     ours = None if verdict.value is None else verdict.value == verifier.domain.high
-                    model = answer.get("model")
-                    verdicts.append(
-                        ComparedVerdict(key, name, mode, published, ours, verdict.reason, model)
+                    compared = ComparedVerdict(
+                        key, name, mode, published[place], ours, verdict.reason, answer.model
                     )
+                    verdicts.append(compared)
     if not verdicts and not unknown:
+        allowed = "rows with published verdicts"
         raise InvalidInput(
-            str(path),
-            "the file",
-            allowed="rows with published verdicts",
-            got="none",
-            remedy=_SHAPES,
+            str(path), "the file", allowed, "none", "See `rubrank help conformance`."
         )
-
     by_id: dict[str, list[ComparedVerdict]] = {}
     for compared in verdicts:
         by_id.setdefault(compared.id, []).append(compared)
@@ -150,72 +194,3 @@ def _measure_agreement(verdicts: Sequence[ComparedVerdict]) -> VerdictAgreement:
         counts.append(len(are_equal))
     strict, loose = shares
     return VerdictAgreement(strict, loose, max(counts))
-
-
-def _read_instructions(row: Mapping[str, Any], where: str) -> tuple[list[str], list[Any]]:
-    """Return the ids of a row and their arguments, one for each; raises InvalidInput for another shape."""
-    ids = parse_json_cell(row.get("instruction_id_list"))
-    if not isinstance(ids, list | tuple) or not all(isinstance(name, str) for name in ids):
-        raise _make_row_error(
-            where,
-            allowed="with a list of ids as `instruction_id_list`",
-            got=f"the keys {', '.join(map(str, row))}",
-        )
-    kwargs = parse_json_cell(row.get("kwargs"))
-    if not kwargs:
-        # Without arguments the verifiers would decide by their defaults, and silently disagree.
-        for name in ids:
-            try:
-                verifier, _ = public_params(name, None)
-            except RubrankError:
-                continue  # an unknown id is counted later
-            parameters = set(verifier.parameters.model_fields) - {"lang"}  # the id has the language
-            if parameters:
-                raise _make_row_error(
-                    where, allowed=f"with `kwargs`: {name} takes arguments", got="none"
-                )
-        kwargs = [{}] * len(ids)
-    if not isinstance(kwargs, list | tuple) or len(kwargs) != len(ids):
-        raise _make_row_error(
-            where,
-            allowed=f"with {len(ids)} `kwargs`, one for each id",
-            got=shorten(repr(kwargs)),
-        )
-    if not all(isinstance(arguments, Mapping | None) for arguments in kwargs):
-        raise _make_row_error(
-            where, allowed="with objects {…} as `kwargs`", got=shorten(repr(kwargs))
-        )
-    return list(ids), list(kwargs)
-
-
-def _read_answers(row: Mapping[str, Any], where: str, id_count: int) -> list[Mapping[str, Any]]:
-    """Return the answers of a row, each with a response.
-
-    Raises InvalidInput if there are none, or if an answer has verdicts of a mode, but not one for each id.
-    """
-    answers = parse_json_cell(row.get("responses", [row]))
-    is_list = isinstance(answers, list | tuple)
-    if not is_list or not all(
-        isinstance(answer, Mapping) and "response" in answer for answer in answers
-    ):
-        raise _make_row_error(
-            where,
-            allowed="with a `response` or `responses`",
-            got=f"the keys {', '.join(map(str, row))}",
-        )
-    for answer in answers:
-        for mode in MODES:
-            verdicts = answer.get(mode)
-            if verdicts is None:
-                continue
-            if not isinstance(verdicts, list | tuple) or len(verdicts) != id_count:
-                raise _make_row_error(
-                    where,
-                    allowed=f"with {id_count} verdicts as `{mode}`, one for each id",
-                    got=shorten(repr(verdicts)),
-                )
-    return list(answers)
-
-
-def _make_row_error(where: str, allowed: str, got: str) -> InvalidInput:
-    return InvalidInput(where, "the row", allowed=allowed, got=got, remedy=_SHAPES)
