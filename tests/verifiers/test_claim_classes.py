@@ -66,7 +66,6 @@ RIGHT = [
     ("Kdo napsal tu knihu?", "Karel Novák", "Tu knihu napsal spisovatel Karel Novák."),
     ("Čí bratr napsal tu knihu?", "Karel Novák", "Tu knihu napsal bratr Karla Nováka."),
     ("谁写了这本书？", "鲁迅", "这本书是鲁迅的作品。"),
-    ("Kdo napsal tu knihu?", "Karel Poláček", "Kniha byla napsána Karlem Poláčkem."),
     ("Which song did she sing?", "Don't Stop Me Now", "She sang Don't Stop Me Now at the gala."),
     ("Which film won?", "If Beale Street Could Talk", "The award went to If Beale Street Could Talk."),
     ("Kterou píseň zpívala?", "Never Let Me Go", 'Na koncertě zpívala píseň "Never Let Me Go".'),

@@ -33,11 +33,6 @@ def judge(question, truth, answer):
         ("In which month of 1993 was it launched?", "October", "The probe was launched in October 1993."),
         ("How much energy, in TeV, did it reach in 2010?", "3.5", "In 2010 it reached 3.5 TeV."),
         ("Ve kterém kole vypadla na French Open 2020?", "Čtvrtfinále", "Vypadla ve čtvrtfinále French Open 2020."),
-        (
-            "In which year was the office of Secretary General created?",
-            "1952",
-            "The office of Secretary General was created in 1952, three years after the treaty of 1949.",
-        ),
     ],
 )
 def test_other_forms(question, truth, answer):
@@ -70,12 +65,6 @@ def test_other_answers(question, truth, answer):
 @pytest.mark.parametrize(
     ("question", "truth", "answer"),
     [
-        (
-            "Under which section of the code was he detained?",
-            "107",
-            "He was detained under section 107 of the code. Section 144 of the code was used, too.",
-        ),
-        ("Which version of the game was played?", "3", "Version 3 was played. Version 4 was played as well."),
         ("Who is the grandfather of Nobita Nobi?", "Nobiru Nobi", "The grandfather of Nobita Nobi is Nobita Nobi."),
         ("In which year was the office created?", "1952", "It was created in 1949, then dissolved in 1952."),
         ("Which actress lived in Paris?", "Paris", "It was Paris Hilton."),

@@ -119,6 +119,27 @@ def find_dimension(unit: str) -> str:
     return measure[1] if measure else unit
 
 
+def is_close(number: Number, true: Number, tolerance: float) -> bool:
+    """Are they the same quantity? Units convert; one that has no unit or percent sign may mean the other's."""
+    if number.unit and true.unit and find_dimension(number.unit) != find_dimension(true.unit):
+        return False
+    if math.isnan(number.value) or math.isnan(true.value):
+        return False
+    readings = [number.value]
+    if true.percent and not number.percent:
+        readings.append(number.value / 100)
+    # "What percentage …?": a truth of 50 means 50%.
+    if number.percent and not true.percent and abs(true.value) >= 1:
+        readings.append(100 * number.value)
+    # If only one of them has a unit, the other is read in that unit, too.
+    if bool(number.unit) != bool(true.unit):
+        factor, _ = measure_unit(number.unit or true.unit) or (1.0, "")
+        readings.append(number.value / factor if number.unit else number.value * factor)
+    return any(
+        math.isclose(reading, true.value, rel_tol=tolerance, abs_tol=1e-12) for reading in readings
+    )
+
+
 @cache
 def _read_scale_words() -> dict[str, float]:
     """Return the words that multiply a number: {"million": 1e6, …}."""

@@ -14,7 +14,6 @@ A comparison takes three steps, one for each section of this file:
 
 from __future__ import annotations
 
-import math
 import re
 import unicodedata
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from dataclasses import dataclass
 from rubrank._plain import word_set
 from rubrank.texts.sentences import split_sentences
 from rubrank.verifiers.shared.arithmetic import evaluate, spell_powers
-from rubrank.verifiers.shared.numbers import read_units
+from rubrank.verifiers.shared.numbers import Number, is_close, measure_unit, read_units
 
 # ---- where a formula stands ----------------------------------------------------------------------------------------
 
@@ -221,14 +220,8 @@ _REPEATING_DECIMAL = re.compile(
     r"(?<![\d.])(\d{0,1000})\.(\d{0,1000})\\(?:overline|bar)\s*\{?(\d{1,1000})(?!\d)\}?"
 )
 _GROUPED_DIGITS = re.compile(r"(?<![\d,.(\[{])(\d{1,3}(?:,\d{3})+)(?![\d,])")  # 1,000
-# The base of a number at its end: 101_2, 1F_{16}, 101_{two}.
-_BASE = re.compile(
-    r"(?<=[\dA-F])_\{?(\d{1,2}|two|three|four|five|six|seven|eight|nine|ten|twelve|sixteen)\}?\Z"
-)
-_BASES = {
-    "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10,
-    "twelve": 12, "sixteen": 16,
-}  # fmt: skip
+# The base of a number at its end: 101_2, 1F_{16}
+_BASE = re.compile(r"(?<=[\dA-F])_\{?\s*(\w+)\s*\}?\Z")
 # The unit of a number at its end: "5 cm", "5 m/s", "5 square meters", "5 cm^2". Not the x of "5x".
 _UNIT = re.compile(
     r"""(?<=[\d})])\s*
@@ -280,16 +273,15 @@ def read_formula(text: str) -> Formula:
 
 
 def _split_unit(text: str) -> tuple[str, str]:
-    """Return the text without the unit at its end, and that unit: "°", "%", "base 2", "cm^2" or "" for none."""
+    """Return the text without the unit at its end, and that unit: "°", "%", "cm^2" or "" for none."""
     if _DEGREE.search(text):
         return _DEGREE.sub("", text).strip(), "°"
     percent = re.search(r"\\?%\Z|\s(?:percent|per cent)\Z", text)
     if percent:
         return text[: percent.start()].strip(), "%"
-    tight_text = re.sub(r"_\{\s*(\w+)\s*\}", r"_{\1}", text)  # 101_{ 2 }
-    base = _BASE.search(tight_text)
+    base = _BASE.search(text)
     if base:
-        return tight_text[: base.start()], f"base {_BASES.get(base[1], base[1])}"
+        return text[: base.start()], f"base {base[1]}"
     unit = _UNIT.search(text)
     if unit is None or not text[: unit.start()].strip() or unit[1].split()[0] in _FUNCTION_NAMES:
         return text, ""
@@ -306,7 +298,8 @@ def _split_unit(text: str) -> tuple[str, str]:
         if name.startswith(f"{word} "):
             name = f"{name.removeprefix(word).strip()}^{power}"
     singular = re.sub(r"(?<=[a-z]{2})s(?=\^|\Z)", "", name)
-    return number, singular
+    # "units" and "square units" agree with any unit.
+    return number, "" if singular.rstrip("^23") == "unit" else singular
 
 
 def _write_fraction(match: re.Match[str]) -> str:
@@ -339,8 +332,6 @@ def compare_formulas(truth: Formula, result: Formula, *, is_marked: bool = True)
 
     `is_marked`: the result is marked as such, so an equation is the result itself: \\boxed{x^2 + y^2 = 1} is not 1.
     """
-    if not _have_same_unit(truth.unit, result.unit):
-        return _is_converted(truth, result)
     true_core = truth.core
     core = result.core
     # If only one of the two is an equation ("x = 5"), its last side is compared.
@@ -348,27 +339,19 @@ def compare_formulas(truth: Formula, result: Formula, *, is_marked: bool = True)
         core = _take_last_side(core, is_marked)
     elif "=" not in core:
         true_core = _take_last_side(true_core, is_marked=True)
-    true_value = evaluate(true_core)
-    value = evaluate(core)
-    # One of the two has a percent sign: 50% equals 0.5, and 50 may also stand for 50%. But a truth below 1 without the
-    # sign is a share: 0.5 is not 0.5%.
-    has_one_percent_sign = "%" in (truth.unit, result.unit) and truth.unit != result.unit
-    if has_one_percent_sign and true_value is not None and value is not None:
-        truth_has_sign = truth.unit == "%"
-        readings = [100 * value] if truth_has_sign else [value / 100]
-        if truth_has_sign or abs(true_value) >= 1:
-            readings.append(value)
-        return any(math.isclose(reading, true_value, rel_tol=1e-9) for reading in readings)
+    true_number = _measure(true_core, truth.unit)
+    number = _measure(core, result.unit)
+    if true_number and number and is_close(number, true_number, 1e-9):
+        return True
+    # A missing unit agrees with any other.
+    if truth.unit and result.unit and truth.unit != result.unit:
+        return False
+    if true_number and number and "%" in truth.unit + result.unit:
+        return False
     if core == true_core:
         return True
     # Brackets around all of it do not matter, except around a list: (1, 2) may be an interval or a point.
     if core and "," not in core and core.strip("(){}") == true_core.strip("(){}"):
-        return True
-    if (
-        true_value is not None
-        and value is not None
-        and math.isclose(value, true_value, rel_tol=1e-9, abs_tol=1e-12)
-    ):
         return True
     # Words ("even", "Monday") are compared letter by letter.
     if has_prose(true_core) or has_prose(core) or re.fullmatch(r"[A-Za-z ]{2,}", true_core):
@@ -412,25 +395,12 @@ def _is_equation(core: str) -> bool:
     return "=" in without_indices
 
 
-def _have_same_unit(left: str, right: str) -> bool:
-    """Are the units the same? A missing unit, "units" and "square units" agree with any other."""
-    if left == right or not left or not right:
-        return True
-    if "unit" in (left.rstrip("^23"), right.rstrip("^23")):
-        return True
-    sizes = read_units()
-    return left in sizes and sizes[left] == sizes.get(right)
-
-
-def _is_converted(truth: Formula, result: Formula) -> bool:
-    """Are they the same quantity in different units, such as 5 km and 5000 m?"""
-    sizes = read_units()
-    if truth.unit not in sizes or result.unit not in sizes:
-        return False
-    true_factor, true_dimension = sizes[truth.unit]
-    factor, dimension = sizes[result.unit]
-    true_value = evaluate(truth.core)
-    value = evaluate(result.core)
-    if dimension != true_dimension or true_value is None or value is None:
-        return False
-    return math.isclose(value * factor, true_value * true_factor, rel_tol=1e-9)
+def _measure(core: str, unit: str) -> Number | None:
+    """Return the value of a formula in base units; None if it is not a number."""
+    value = evaluate(core)
+    if value is None:
+        return None
+    if unit == "%":
+        return Number(value / 100, percent=True)
+    factor, _ = measure_unit(unit) or (1.0, "")
+    return Number(value * factor, unit)

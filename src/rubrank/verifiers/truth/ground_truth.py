@@ -6,7 +6,6 @@ compared with the truth in the way that `mode` says: as text, number, choice, se
 
 from __future__ import annotations
 
-import importlib.util
 import math
 import re
 from collections.abc import Callable
@@ -17,10 +16,10 @@ from pydantic import BeforeValidator, Field
 
 from rubrank._plain import replace_surrogates
 from rubrank.rollouts.rollout import Rollout
-from rubrank.texts.prose import list_items, strip_decoration
 from rubrank.verifiers.shared.answers import DEFAULT, TAIL, AnswerReading, Extractor, read_answer
 from rubrank.verifiers.shared.arithmetic import evaluate
 from rubrank.verifiers.shared.choices import find_choice, find_option_texts
+from rubrank.verifiers.shared.numbers import is_close
 from rubrank.verifiers.shared.worker import WorkerFailed, call
 from rubrank.verifiers.truth.claims import claims, normalise, separate_list
 from rubrank.verifiers.truth.formulas import (
@@ -30,7 +29,8 @@ from rubrank.verifiers.truth.formulas import (
     has_prose,
     read_formula,
 )
-from rubrank.verifiers.truth.quantities import is_close, read_quantity
+from rubrank.verifiers.truth.quantities import read_quantity
+from rubrank.verifiers.truth.rankings import read_entries
 from rubrank.verifiers.truth.truths import Truth, find_truths
 from rubrank.verifiers.verifier import BINARY, Answer, missing, verifier
 
@@ -46,8 +46,6 @@ Mode: TypeAlias = Annotated[
     BeforeValidator(lambda name: _MODE_ALIASES.get(name, name) if isinstance(name, str) else name),
 ]
 _EQUAL = "rubrank.verifiers.truth.mathematics:equal"  # the function that a worker process calls
-# What stands between the entries of a set.
-_ENTRY_SEPARATOR = re.compile(r"[,，、;；|\n]|(?<=\s)(?:and|or)(?=\s)|和|与|以及")
 _INEQUALITY = re.compile(r"≠|\\neq?(?![a-z])|!=")
 # Spaces, dollars and the delimiters of LaTeX.
 _FORMULA_MARKS = re.compile(r"\s|\$|\\[()\[\],!; ]")
@@ -215,23 +213,13 @@ def _find_option(text: str, option_texts: dict[str, str]) -> str:
 
 def _compare_sets(case: _Case) -> Answer:
     """Return the verdict by the entries of the answer's list, or of its result, in any order."""
-    truths = _split_entries(case.truths[0]) if len(case.truths) == 1 else case.truths
+    truths = read_entries(case.truths[0]) if len(case.truths) == 1 else case.truths
     expected = {normalise(truth) for truth in truths} - {""}
-    reading = case.read()
-    entries = [item.text for item in list_items(case.answer[-50_000:])]
-    how = "the list"
-    if not entries or (reading.explicit and reading.how != "the last statement"):
-        entries = _split_entries(reading.text)
-        how = reading.how
-    actual = {normalise(strip_decoration(entry)) for entry in entries} - {""}
+    actual = {normalise(entry) for entry in read_entries(case.answer, case.extractors)} - {""}
     lacking = sorted(expected - actual)
     extra = sorted(actual - expected)
-    reason = f"{len(expected & actual)} of {len(expected)} entries in {how}; lacking {lacking[:3]}, extra {extra[:3]}"
+    reason = f"{len(expected & actual)} of {len(expected)} entries; lacking {lacking[:3]}, extra {extra[:3]}"
     return actual == expected, reason
-
-
-def _split_entries(text: str) -> list[str]:
-    return _ENTRY_SEPARATOR.split(text.strip(" {}[]()\\"))
 
 
 # ---- mathematics ---------------------------------------------------------------------------------------------------
@@ -245,8 +233,6 @@ def _compare_mathematics(case: _Case, seconds: float) -> Answer:
     problem = _find_impossibility(reading.text) if reading.explicit else ""
     if problem:
         return False, f"{problem} ({reading.how}), {case.truths[0][:80]!r} expected"
-    if importlib.util.find_spec("math_verify") is None:
-        return missing("math-verify is not installed: pip install 'rubrank[math]'")
     if reading.explicit:
         written = find_formula(reading.text, whole=True) or reading.text
     else:

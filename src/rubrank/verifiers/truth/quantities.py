@@ -15,8 +15,6 @@ from rubrank._plain import word_set
 from rubrank.verifiers.shared.arithmetic import evaluate
 from rubrank.verifiers.shared.numbers import (
     Number,
-    find_dimension,
-    measure_unit,
     normalise_numbers,
     read_numbers,
 )
@@ -46,8 +44,6 @@ _UNEQUAL = re.compile(
 _EQUALS = re.compile(r"=|≡|\\equiv(?![a-zA-Z])")
 _NEARLY = re.compile(r"≈|\\approx(?![a-zA-Z])|≃|≐|\\simeq(?![a-zA-Z])|~=")
 _DECIMALS = re.compile(r"\.(\d+)")
-# A side that is one number and nothing to compute: "0.33", "-1,000", "12.5%", "$67".
-_ONE_NUMBER = re.compile(r"[$\s]*[-+−]?[\d,]*(?:\.(?P<decimals>\d+))?\s*(?P<percent>\\?%)?[$\s]*")
 # What stands between the two numbers of a range ("5-10", "5 to 10"), before one, and between those of a list.
 _RANGE = re.compile(r"[\s$*_]*(?:-|–|—|~|～|to|through|bis|à|至|到|до|から)[\s$*_]*", re.IGNORECASE)
 _BETWEEN = re.compile(
@@ -174,56 +170,19 @@ def _find_contradiction(sides: list[str]) -> str:
 
 def _agree(side: str, value: float, last: str, last_value: float) -> bool:
     """Tell whether a side of an equation and its last side have the same value, but for rounding."""
-    if math.isinf(value) or math.isinf(last_value):
+    difference = abs(value - last_value)
+    if not math.isfinite(difference):
         return False  # too large to compute, so nothing shows that they are equal
     if math.isclose(value, last_value, rel_tol=1e-9):
         return True
-    # "41 = 42": whole numbers are not rounded.
-    if value.is_integer() and last_value.is_integer():
-        return False
-    decimals = _count_decimals(side)
-    last_decimals = _count_decimals(last)
-    if decimals is None and last_decimals is None:
-        # "2π = 2 · 3.14": both are computed, perhaps from rounded numbers, so they may differ in the last decimal.
-        all_decimals = [*_DECIMALS.findall(side), *_DECIMALS.findall(last)]
-        longest = max(map(len, all_decimals), default=0)
-        return longest > 0 and abs(value - last_value) <= 10.0**-longest
-    # "200/3 = 67": what was computed may be rounded to a whole number. "0.5 = 1" and "3 = 22/7" are wrong.
-    if last_decimals == 0:
-        return decimals is None and _is_rounded(last_value, 0, exact=value)
-    # "1/3 = 0.33", "0.333333 = 0.3": the last side is the rounded one.
-    if last_decimals and _is_rounded(last_value, last_decimals, exact=value):
-        return True
-    # "0.33 = 1/3", "1.41 = 1.414": the earlier side is the rounded one.
+    # "1/3 = 0.33", "0.33 = 1/3", "2π = 2 · 3.14": they may differ in the last decimal.
+    decimals = [len(digits) for digits in _DECIMALS.findall(f"{side} {last}")]
+    if "%" in f"{side}{last}":
+        decimals.append(2)
     if decimals:
-        return _is_rounded(value, decimals, exact=last_value)
-    return False
-
-
-def _count_decimals(side: str) -> int | None:
-    """Return how many decimals the value of a number shows: 2 for "0.33" and "33%"; None if the side is no number."""
-    number = _ONE_NUMBER.fullmatch(_strip_side(side))
-    if number is None:
-        return None
-    return len(number["decimals"] or "") + (2 if number["percent"] else 0)
-
-
-def _is_rounded(shown: float, decimals: int, *, exact: float) -> bool:
-    """Tell whether the shown value is the exact one, rounded (0.67 for 2/3) or cut off (0.66) to the decimals.
-
-    A whole number must be rounded, halves upwards: 7/2 is 4, not 3.
-    """
-    scale = 10.0 ** min(decimals, 15)  # a float has no more digits
-    scaled = abs(exact) * scale
-    if scaled > 1e15 or shown * exact < 0:
-        return False
-    # Floats may lie a little below what they stand for: 2.675 is 2.67499999…
-    candidates = [math.floor(scaled + 0.5 + 1e-9)]
-    if decimals:
-        candidates.append(math.floor(scaled + 1e-9))
-    return any(
-        math.isclose(abs(shown) * scale, candidate, rel_tol=1e-9) for candidate in candidates
-    )
+        return difference <= 10.0 ** -min(decimals)
+    # "200/3 = 67": what was computed may be rounded. "41 = 42" and "3 = 22/7" are wrong.
+    return not value.is_integer() and last_value == math.floor(value + 0.5)
 
 
 def _read_side(side: str, listed: bool, last: bool) -> Quantity:
@@ -333,24 +292,3 @@ def _read_words(side: str) -> float | None:
         if value is not None:
             return value
     return None
-
-
-def is_close(number: Number, true: Number, tolerance: float) -> bool:
-    """Are they the same quantity? Units convert; one that has no unit or percent sign may mean the other's."""
-    if number.unit and true.unit and find_dimension(number.unit) != find_dimension(true.unit):
-        return False
-    if math.isnan(number.value) or math.isnan(true.value):
-        return False
-    readings = [number.value]
-    if true.percent and not number.percent:
-        readings.append(number.value / 100)
-    # "What percentage …?": a truth of 50 means 50%.
-    if number.percent and not true.percent and abs(true.value) >= 1:
-        readings.append(100 * number.value)
-    # If only one of them has a unit, the other is read in that unit, too.
-    if bool(number.unit) != bool(true.unit):
-        factor, _ = measure_unit(number.unit or true.unit) or (1.0, "")
-        readings.append(number.value / factor if number.unit else number.value * factor)
-    return any(
-        math.isclose(reading, true.value, rel_tol=tolerance, abs_tol=1e-12) for reading in readings
-    )

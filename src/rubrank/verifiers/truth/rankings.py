@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.prose import list_items, strip_decoration
-from rubrank.verifiers.shared.answers import read_answer
+from rubrank.verifiers.shared.answers import DEFAULT, Extractor, read_answer
 from rubrank.verifiers.shared.json_values import parse_json
 from rubrank.verifiers.truth.claims import normalise
 from rubrank.verifiers.truth.truths import find_truths
@@ -32,9 +33,9 @@ _INTRODUCTION = re.compile(
 )
 
 
-def read_entries(answer: str) -> list[str]:
+def read_entries(answer: str, extractors: Sequence[Extractor] = DEFAULT) -> list[str]:
     """Return the entries of an answer in order: of a JSON list, a list of lines, or between commas, ">" and "and"."""
-    reading = read_answer(answer)
+    reading = read_answer(answer, extractors)
     text = reading.text if reading.explicit else answer.strip()
     fenced = _FENCE.fullmatch(text)
     text = fenced[1] if fenced else text
