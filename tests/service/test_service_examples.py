@@ -26,7 +26,7 @@ def test_the_configuration_is_right(monkeypatch):
     assert found["token"] is True
     assert found["criteria"] == ["EmptyAnswer", "WordCount", "GeneralQuality"]
     assert found["judges"][0]["cache"].endswith("state/replies.sqlite")
-    assert "judge      main: batched, Qwen3-32B" in describe_plan(found)
+    assert "judge        main: batched, Qwen3-32B" in describe_plan(found)
 
 
 def test_the_command_checks_and_refuses_in_one_line(monkeypatch):
@@ -85,6 +85,6 @@ def test_a_plan_in_words(tmp_path):
     path = tmp_path / "s.yaml"
     path.write_text("rubric: [EmptyAnswer, {name: WordCount, params: {low: 3}}]\n")
     said = describe_plan(plan_service(*load_service(path)))
-    assert "http://127.0.0.1:8300; no token" in said
-    assert "2 criteria for all" in said
+    assert "address      http://127.0.0.1:8300\ntoken        no\n" in said
+    assert "criteria     EmptyAnswer, WordCount" in said
     assert not (tmp_path / "rubrank-service").exists()

@@ -34,19 +34,18 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import blake2b
 from itertools import count
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from rubrank.errors import InvalidInput
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.service.store import ServiceStore, StoredCohort
 from rubrank.training.engine import Graded
 
-_MOST_FINISHED = 4096  # finished groups that are kept in memory; others are looked up on disk
+T = TypeVar("T")
 _CLEAN_SECONDS = 60.0  # between deletions of old groups and answers
 _POLICY_FIELDS = {"response", "reasoning", "tool_calls", "finish_reason"}
 """Fields of a rollout that the policy wrote."""
@@ -135,8 +134,7 @@ class _Member:
     sample_key: bytes
     digest: bytes
     """A digest of what the policy wrote."""
-    rollout: Rollout | None
-    """None once the cohort is complete and answered: the text is not needed any more."""
+    rollout: Rollout
     late: bool = False
     """Did it come after the group was closed?"""
     graded: Graded | None = None
@@ -187,6 +185,9 @@ class _Caller:
 class Cohorts:
     """All groups of single samples; belongs to one event loop. on_event: called with the name of a counter."""
 
+    replica = ""
+    """The replica whose callers use this object; see `RemoteCohorts`."""
+
     def __init__(
         self,
         store: ServiceStore,
@@ -201,8 +202,6 @@ class Cohorts:
         self._on_event = on_event
         self._cohorts: dict[bytes, _Cohort] = {}
         """Key of a group → its last cohort."""
-        self._finished_keys: OrderedDict[bytes, None] = OrderedDict()
-        """Keys of the finished cohorts in memory, oldest first."""
         self._callers: dict[int, _Caller] = {}
         self._caller_ids = count(1)
         self._cohort_ids = count(store.last_cohort_id + 1)
@@ -210,6 +209,10 @@ class Cohorts:
         for stored in store.find_waiting():
             if stored.samples:
                 self._restore_cohort(stored)
+
+    async def call(self, method: Callable[..., Awaitable[T]], *arguments: Any) -> T:
+        """Call a method, as `RemoteCohorts` of a replica does: `call(Cohorts.add_sample, sample, replica)`."""
+        return await method(self, *arguments)
 
     @property
     def waiting(self) -> int:
@@ -226,6 +229,7 @@ class Cohorts:
     async def add_sample(self, sample: ServiceSample, replica: str = "") -> Ticket | SampleAnswer:
         """Add a sample to its group, and return a ticket; or the answer, if the sample was answered before.
 
+        It may be a repeated call, a sibling that is on time or late, or the first sample of the next group.
         replica: the replica that the caller is connected to. Raises InvalidInput if the sample does not fit its group.
         """
         self._delete_old()
@@ -235,23 +239,25 @@ class Cohorts:
             if stored is None or not stored.samples:
                 return self._open_cohort(sample, replica)
             cohort = self._restore_cohort(stored)
-        if cohort.state == "done":
-            return self._add_to_finished(cohort, sample, replica)
-        return self._add_to_unfinished(cohort, sample, replica)
-
-    def _add_to_unfinished(self, cohort: _Cohort, sample: ServiceSample, replica: str) -> Ticket:
-        """Add a sample to a group that is not scored: a repeated call, a sibling, or the first of the next group."""
+        is_done = cohort.state == "done"
         difference = find_difference(cohort.first, sample)
-        if difference is not None:
-            raise difference
-        digest = digest_policy_output(sample.rollout)
-        for member in cohort.members:
-            if member.sample_key != sample.sample_key:
-                continue
-            if not sample.has_sample_id and member.callers:
-                # Without a sample_id, the same text is another sample while the caller that sent it is connected.
-                continue
-            if sample.has_sample_id and member.digest != digest:
+        if difference is None:
+            digest = digest_policy_output(sample.rollout)
+            for member in cohort.members:
+                if member.sample_key != sample.sample_key:
+                    continue
+                if member.answer is not None and member.digest == digest:
+                    self._on_event("repeated")
+                    return replace(member.answer, repeated=True)
+                if member.digest != digest and is_done:
+                    continue
+                if not sample.has_sample_id and member.callers:
+                    # Without a sample_id, the same text is another sample while the caller that sent it is connected.
+                    continue
+                if member.digest == digest or not sample.has_sample_id:
+                    self._on_event("repeated")
+                    is_late = is_done or (member.late and cohort.state != "open")
+                    return self._add_caller(cohort, member, replica, late=is_late)
                 if not member.callers:
                     return self._open_cohort(sample, replica)
                 raise InvalidInput(
@@ -261,9 +267,10 @@ class Cohorts:
                     got="another text while a call with the first one is waiting",
                     remedy="Give each sample its own.",
                 )
-            self._on_event("repeated")
-            is_late = member.late and cohort.state != "open"
-            return self._add_caller(cohort, member, replica, late=is_late)
+        if is_done and (cohort.is_full or time.monotonic() - cohort.done_at >= self._deadline):
+            return self._open_cohort(sample, replica)
+        if difference is not None:
+            raise difference
         if cohort.is_full:
             return self._open_cohort(sample, replica)
         if cohort.state == "closed" and not cohort.callers:
@@ -271,31 +278,6 @@ class Cohorts:
             cohort.state = "open"
             self._start_timer(cohort)
         return self._add_member(cohort, sample, replica, late=cohort.state != "open")
-
-    def _add_to_finished(
-        self, cohort: _Cohort, sample: ServiceSample, replica: str
-    ) -> Ticket | SampleAnswer:
-        """Add a sample to a group that was scored: a repeated call, a late sibling, or the first of the next group."""
-        difference = find_difference(cohort.first, sample)
-        if difference is None:
-            digest = digest_policy_output(sample.rollout)
-            for member in cohort.members:
-                if member.sample_key != sample.sample_key or member.digest != digest:
-                    continue
-                if member.answer is not None:
-                    self._on_event("repeated")
-                    return replace(member.answer, repeated=True)
-                # A late sample that is not scored yet. As in an unfinished group, the same text without a sample_id is
-                # another sample while the caller that sent it is connected.
-                if sample.has_sample_id or not member.callers:
-                    self._on_event("repeated")
-                    return self._add_caller(cohort, member, replica, late=True)
-        is_recent = time.monotonic() - cohort.done_at < self._deadline
-        if cohort.is_full or not is_recent:
-            return self._open_cohort(sample, replica)
-        if difference is not None:
-            raise difference
-        return self._add_member(cohort, sample, replica, late=True)
 
     def _open_cohort(self, sample: ServiceSample, replica: str) -> Ticket:
         """Open a cohort with this sample as its first member."""
@@ -318,7 +300,6 @@ class Cohorts:
             },
         )
         self._cohorts[key] = cohort
-        self._finished_keys.pop(key, None)
         self._start_timer(cohort)
         return self._add_member(cohort, sample, replica, late=False)
 
@@ -418,8 +399,7 @@ class Cohorts:
     def _give_work(self, cohort: _Cohort, caller_id: int, *, late: bool) -> None:
         """Let a caller score the group. late: only its own sample is answered."""
         first = cohort.first
-        # Rollouts are freed only after the last answer, so none is missing here.
-        rollouts = [member.rollout for member in cohort.members if member.rollout is not None]
+        rollouts = [member.rollout for member in cohort.members]
         work = GroupWork(
             caller_id=caller_id,
             group=Group.model_construct(
@@ -459,13 +439,10 @@ class Cohorts:
             self._on_event("complete" if is_complete else "short")
             cohort.state = "done"
             cohort.done_at = time.monotonic()
-            if self._cohorts.get(cohort.key) is cohort:
-                self._keep_finished(cohort.key)
-        if cohort.is_full and all(member.answer is not None for member in cohort.members):
-            # No sample can come late any more: free the texts and scores.
-            for member in cohort.members:
-                member.rollout = None
-                member.graded = None
+        is_answered = all(member.answer is not None for member in cohort.members)
+        if cohort.is_full and is_answered and self._cohorts.get(cohort.key) is cohort:
+            # No sample can come late any more. Repeated calls are answered from disk.
+            del self._cohorts[cohort.key]
         self._assign_work(cohort)  # to late callers that wait for the group to be done
         for member in members:
             for waiting_id in list(member.callers):
@@ -570,37 +547,30 @@ class Cohorts:
             # The store has the time of day; a clock that was set back must not give a time in the future.
             seconds_since_done = max(0.0, time.time() - stored.done)
             cohort.done_at = time.monotonic() - seconds_since_done
-            self._keep_finished(stored.key)
         elif cohort.is_full:
             cohort.state = "closed"
         else:
             self._start_timer(cohort)
         return cohort
 
-    def _keep_finished(self, key: bytes) -> None:
-        """Keep a finished cohort in memory, and drop the oldest ones if there are too many."""
-        self._finished_keys[key] = None
-        self._finished_keys.move_to_end(key)
-        while len(self._finished_keys) > _MOST_FINISHED:
-            oldest, _ = self._finished_keys.popitem(last=False)
-            del self._cohorts[oldest]
-
     def _delete_old(self) -> None:
-        """Once a minute, delete groups and answers that are older than `keep` seconds."""
+        """Once a minute, delete groups and answers that are older than `keep` seconds, and free memory.
+
+        A group that is done is needed only while samples may come late: repeated calls are answered from disk.
+        """
         now = time.monotonic()
         if now - self._cleaned_at < _CLEAN_SECONDS:
             return
         self._cleaned_at = now
         self._store.delete_before(time.time() - self._keep)
-        oldest = now - self._keep
         for key, cohort in list(self._cohorts.items()):
+            age = now - cohort.opened_at
+            most = self._keep
             if cohort.state == "done":
-                is_old = cohort.done_at < oldest
-            else:
-                is_old = cohort.opened_at < oldest and not cohort.callers
-            if is_old:
+                age = now - cohort.done_at
+                most = self._deadline
+            if age > most and not cohort.callers:
                 del self._cohorts[key]
-                self._finished_keys.pop(key, None)
 
 
 def _set_error(future: asyncio.Future[Any], error: Exception) -> None:
@@ -617,31 +587,21 @@ def digest_policy_output(rollout: Rollout) -> bytes:
 
 
 def find_difference(first: ServiceSample, sample: ServiceSample) -> InvalidInput | None:
-    """Return an error if a sample does not belong to the group of the first one under its key; None if it does."""
-    same = "the same for all samples of a group"
-    if first.group_size != sample.group_size:
-        return InvalidInput(
-            "request",
-            "group_size",
-            allowed=f"{first.group_size} for all samples of a group",
-            got=str(sample.group_size),
-            remedy="",
-        )
-    if first.rubric != sample.rubric:
-        return InvalidInput(
-            "request",
-            "rubric",
-            allowed=same,
-            got="a different one",
-            remedy="Send it with every sample, or give another group another group_id.",
-        )
-    if first.rollout.prompt != sample.rollout.prompt:
-        # Two trainers may use the same group ids; their samples must not be ranked against each other.
-        return InvalidInput(
-            "request",
-            "prompt",
-            allowed=same,
-            got="a different one",
-            remedy="Give each prompt its own group_id; trainers that share a service need different ones.",
-        )
+    """Return an error if a sample does not belong to the group of the first one under its key; None if it does.
+
+    Two trainers may use the same group ids; their samples must not be ranked against each other.
+    """
+    for name, expected, got in (
+        ("group_size", first.group_size, sample.group_size),
+        ("rubric", first.rubric, sample.rubric),
+        ("prompt", first.rollout.prompt, sample.rollout.prompt),
+    ):
+        if expected != got:
+            return InvalidInput(
+                "request",
+                name,
+                allowed="the same for all samples of a group",
+                got="a different one",
+                remedy="Give each group its own group_id; trainers that share a service need different ones.",
+            )
     return None

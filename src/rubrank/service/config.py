@@ -96,36 +96,27 @@ class ServiceConfig(RewardConfig):
         """Check settings that depend on each other."""
         names = ("token", "token_env", "token_file")
         tokens = [name for name in names if getattr(self, name) is not None]
-        if len(tokens) > 1:
-            raise InvalidInput(
-                owner=_OWNER,
-                parameter=tokens[1],
-                allowed="left out if another key has the token",
-                got=f"{tokens[0]} too",
-                remedy="",
-            )
-        if (self.certificate is None) != (self.private_key is None):
-            missing = "private_key" if self.private_key is None else "certificate"
-            raise InvalidInput(
-                owner=_OWNER,
-                parameter=missing,
-                allowed="given if the other file is",
-                got="none",
-                remedy="TLS needs both files.",
-            )
-        if not isinstance(self.rule, str):
+        is_too_large = self.group_size is not None and self.group_size > self.max_group
+        problems = [  # (is it wrong?, key, what is allowed, what is there)
+            (len(tokens) > 1, "token", "given by one key", " and ".join(tokens)),
+            (
+                (self.certificate is None) != (self.private_key is None),
+                "certificate",
+                "given together with private_key: TLS needs both files",
+                "one of them",
+            ),
             # A rule may also be an object, but a configuration file can only name one.
-            raise InvalidInput(
-                owner=_OWNER, parameter="rule", allowed="the name of a rule", got=repr(self.rule)
-            )
-        if self.group_size is not None and self.group_size > self.max_group:
-            raise InvalidInput(
-                owner=_OWNER,
-                parameter="group_size",
-                allowed=f"at most max_group ({self.max_group:,})",
-                got=str(self.group_size),
-                remedy="",
-            )
+            (not isinstance(self.rule, str), "rule", "the name of a rule", repr(self.rule)),
+            (
+                is_too_large,
+                "group_size",
+                f"at most max_group ({self.max_group:,})",
+                str(self.group_size),
+            ),
+        ]
+        for is_wrong, key, allowed, got in problems:
+            if is_wrong:
+                raise InvalidInput(_OWNER, key, allowed, got)
         return self
 
     @property
@@ -173,7 +164,6 @@ class ServiceConfig(RewardConfig):
                 parameter=where,
                 allowed="printable ASCII, because it is sent in a header",
                 got="other characters",
-                remedy="",
             )
         return secret
 
@@ -214,7 +204,6 @@ class ServiceConfig(RewardConfig):
                 parameter="certificate",
                 allowed="a PEM file, and private_key its key without a passphrase",
                 got=f"{certificate.name} and {private_key.name} ({problem})",
-                remedy="",
             ) from None
         return certificate, private_key
 
@@ -340,30 +329,18 @@ def plan_service(config: ServiceConfig, file_folder: Path) -> dict[str, Any]:
     }
 
 
-def describe_plan(plan: dict[str, Any]) -> str:
-    """Return the plan of `plan_service` as text: one labelled line per subject."""
-    token = "callers need a token" if plan["token"] else "no token: only this machine can reach it"
-    criteria = "the criteria of each query"
-    if plan["criteria"]:
-        criteria = f"{len(plan['criteria'])} criteria for all, and those of each query"
-    single_samples = "refused unless they say group_size"
-    if plan["group_size"] is not None:
-        single_samples = f"{plan['group_size']} to a group, within {plan['deadline']:g} s"
-    lines = [
-        ("address", f"{plan['address']}; {token}"),
-        ("reward", f"{plan['rule']}; {criteria}"),
-    ]
-    if plan["rubrics"]:
-        lines.append(("rubrics", f"callers may name {', '.join(plan['rubrics'])}"))
-    for judge in plan["judges"]:
-        models = ", ".join(judge["models"])
-        text = f"{judge['name']}: {judge['kind']}, {models}; replies in {judge['cache']}"
-        lines.append(("judge", text))
-    limits = f"{plan['max_body']:,} bytes per request, {plan['max_waiting']:,} pending rollouts"
-    lines += [
-        ("samples", f"one at a time: {single_samples}; answers are kept for {plan['keep']:g} s"),
-        ("limits", limits),
-        ("records", plan["records"] or "none"),
-        ("folder", plan["folder"]),
-    ]
-    return "\n".join(format_labelled_line(name, text, width=11) for name, text in lines)
+def describe_plan(plan: Mapping[str, Any]) -> str:
+    """Return the plan of `plan_service` as text: a labelled line for each key, and for each judge."""
+    lines = []
+    for name, value in plan.items():
+        if name == "judges":
+            for judge in value:
+                models = ", ".join(judge["models"])
+                text = f"{judge['name']}: {judge['kind']}, {models}; replies in {judge['cache']}"
+                lines.append(("judge", text))
+        elif isinstance(value, list):
+            lines.append((name, ", ".join(value) or "none"))
+        else:
+            words = {"None": "none", "False": "no", "True": "yes"}
+            lines.append((name, words.get(str(value), str(value))))
+    return "\n".join(format_labelled_line(name, text, width=13) for name, text in lines)

@@ -18,7 +18,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,11 +29,10 @@ from rubrank.grading.cluster import start_ray
 from rubrank.judges.client.limits import LEASE, LimitsActor
 from rubrank.judges.client.runtime import share_limits_through
 from rubrank.service.app import OpenService, make_app
-from rubrank.service.cohorts import Cohorts, GroupWork, SampleAnswer, ServiceSample, Ticket
+from rubrank.service.cohorts import Cohorts
 from rubrank.service.config import ServiceConfig
 from rubrank.service.service import Service, make_shutdown_error, open_service
 from rubrank.service.store import ServiceStore
-from rubrank.training.engine import Graded
 
 T = TypeVar("T")
 _OWNER = "serve"
@@ -119,18 +118,18 @@ class CohortsActor:
 
 
 class RemoteCohorts:
-    """The cohorts in the actor, with those methods of `Cohorts` that a replica needs."""
+    """The cohorts in the actor, as one replica calls them."""
 
     def __init__(self, actor: Any, replica: str) -> None:
+        self.replica = replica
         self._actor = actor
-        self._replica = replica
 
-    async def _call(self, method: Callable[..., Awaitable[T]], *arguments: Any) -> T:
+    async def call(self, method: Callable[..., Awaitable[T]], *arguments: Any) -> T:
         """Call a method of `Cohorts` in the actor; raises what it raised there."""
         from ray.exceptions import RayActorError
 
         try:
-            reply = await self._actor.call.remote(self._replica, method, *arguments)
+            reply = await self._actor.call.remote(self.replica, method, *arguments)
         except RayActorError:
             # Ray restarts the actor, which loads its state from disk; callers try again.
             raise make_shutdown_error() from None
@@ -139,41 +138,11 @@ class RemoteCohorts:
         value: T = reply.value
         return value
 
-    async def add_sample(self, sample: ServiceSample) -> Ticket | SampleAnswer:
-        """Add a sample to its group; the answer, if it was answered before."""
-        return await self._call(Cohorts.add_sample, sample, self._replica)
-
-    async def wait_for_siblings(
-        self, ticket: Ticket, graded: Graded | None
-    ) -> GroupWork | SampleAnswer:
-        """Wait for the siblings; the group's work if this caller is to score it, else the answer."""
-        return await self._call(Cohorts.wait_for_siblings, ticket, graded)
-
-    async def publish_answers(self, caller_id: int, answers: Sequence[SampleAnswer]) -> None:
-        """Answer all callers of a group."""
-        await self._call(Cohorts.publish_answers, caller_id, list(answers))
-
-    async def report_failure(self, caller_id: int, error: Exception) -> None:
-        """Give the error of a failed scoring to all callers of the group."""
-        await self._call(Cohorts.report_failure, caller_id, error)
-
-    async def remove_caller(self, ticket: Ticket) -> None:
-        """Remove a caller that has disconnected."""
-        await self._call(Cohorts.remove_caller, ticket)
-
-    async def find_answer(self, request_id: str) -> bytes | None:
-        """Return the stored answer to a request; None if there is none."""
-        return await self._call(Cohorts.find_answer, request_id)
-
-    async def add_answer(self, request_id: str, answer: bytes) -> None:
-        """Store the answer to a request."""
-        await self._call(Cohorts.add_answer, request_id, answer)
-
     async def keep_alive(self) -> None:
         """Ping the actor at regular intervals, until the task is cancelled."""
         while True:
             with suppress(Exception):  # the actor may be restarting; the next ping reaches it
-                await self._actor.ping.remote(self._replica)
+                await self._actor.ping.remote(self.replica)
             await asyncio.sleep(LEASE / 10)
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Self, TypeVar
+from typing import Annotated, Any, Self
 
 from pydantic import (
     AfterValidator,
@@ -22,13 +22,12 @@ from pydantic import (
     StrictBool,
     StrictInt,
     StrictStr,
-    ValidationError,
 )
 from pydantic_core import PydanticSerializationError
 from pydantic_core import to_json as fast_json
 
 from rubrank._choices import Thinking
-from rubrank._plain import plain
+from rubrank._plain import ModelT, plain, validate_model
 from rubrank.errors import InvalidInput
 from rubrank.judges.judgments import Judgments
 from rubrank.rollouts.messages import are_messages
@@ -199,15 +198,9 @@ class SampleKeys(BaseModel):
         return validate(cls, keys)
 
 
-Model = TypeVar("Model", bound=BaseModel)
-
-
-def validate(model: type[Model], data: Any) -> Model:
+def validate(model: type[ModelT], data: Any) -> ModelT:
     """Return the data as a model. Raises InvalidInput about the first value that does not fit."""
-    try:
-        return model.model_validate(data)
-    except ValidationError as error:
-        raise _explain(error) from None
+    return validate_model(model, data, REQUEST, "service")
 
 
 def check_object(data: Any, what: str = "body") -> Mapping[str, Any]:
@@ -215,54 +208,6 @@ def check_object(data: Any, what: str = "body") -> Mapping[str, Any]:
     if not isinstance(data, Mapping):
         raise InvalidInput(REQUEST, what, allowed="an object", got=type(data).__name__, remedy="")
     return data
-
-
-_ALLOWED = {
-    "missing": "given",
-    "extra_forbidden": "left out: unknown key",
-    "model_type": "an object",
-    "dict_type": "an object",
-    "list_type": "a list",
-    "too_short": "a list of at least one",
-    "string_type": "a text",
-    "bool_type": "true or false",
-    "int_type": "a whole number",
-    "greater_than_equal": "a whole number ≥ {ge}",
-    "less_than_equal": "a whole number ≤ {le}",
-    "too_long": "left out: one rollout is sent as `response`",
-}
-"""Type of a pydantic error → what is allowed instead; names in braces are those of the error's context."""
-
-
-def _explain(error: ValidationError) -> InvalidInput:
-    """Return pydantic's first complaint as an error in the words of the service."""
-    first = error.errors(include_url=False)[0]
-    what = ".".join(map(str, first["loc"])) or "body"
-    context = first.get("ctx", {})
-    if first["type"] == "value_error":
-        allowed = str(context["error"])
-    elif first["type"] in _ALLOWED:
-        allowed = _ALLOWED[first["type"]].format(**context)
-    else:
-        allowed = first["msg"]
-    return InvalidInput(
-        REQUEST,
-        what,
-        allowed=allowed,
-        got="nothing" if first["type"] == "missing" else _describe_value(first["input"]),
-        remedy="",
-    )
-
-
-def _describe_value(value: Any) -> str:
-    """Return a value as a short text, for an error."""
-    if isinstance(value, list):
-        return f"a list of {len(value)}"
-    if isinstance(value, Mapping):
-        return "an object"
-    if value is None:
-        return "null"
-    return repr(value)[:60]
 
 
 # ------------------------------------------------------------------------------------------------------------ answers

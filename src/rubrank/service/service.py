@@ -179,7 +179,7 @@ class Service:
             return answer
         digest = blake2b(body, digest_size=_DIGEST_BYTES).digest()
         if request_id not in self._running:
-            stored = await self._cohorts.find_answer(request_id)
+            stored = await self._cohorts.call(Cohorts.find_answer, request_id)
             if stored is not None:  # the digest of the body, then the answer
                 _check_same_body(digest, stored[:_DIGEST_BYTES])
                 self.metrics.count("repeated")
@@ -201,7 +201,7 @@ class Service:
             if answer is None:
                 answer = await self._score_request(request)
             try:
-                await self._cohorts.add_answer(request_id, digest + answer)
+                await self._cohorts.call(Cohorts.add_answer, request_id, digest + answer)
             except Exception:
                 # Its records are written. If the caller tries again, they must not be written a second time.
                 self._unsaved_requests[request_id, digest] = answer
@@ -271,7 +271,7 @@ class Service:
         try:
             single = Group(id=sample.group_name, rollouts=(sample.rollout,), rubric=sample.rubric)
             [single] = self.pipeline.resolve_rubrics([single])
-            ticket = await self._cohorts.add_sample(sample)
+            ticket = await self._cohorts.call(Cohorts.add_sample, sample, self._cohorts.replica)
             if isinstance(ticket, SampleAnswer):  # it was answered before
                 return ticket
             task = self._start(self._finish_sample(ticket, single))
@@ -283,7 +283,7 @@ class Service:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
             if not task.done():
-                await asyncio.shield(self._cohorts.remove_caller(ticket))
+                await asyncio.shield(self._cohorts.call(Cohorts.remove_caller, ticket))
             raise
 
     def _end_sample(self, task: asyncio.Task[SampleAnswer]) -> None:
@@ -299,9 +299,9 @@ class Service:
                 if self.local_cohorts is not None:
                     self._compare_with_siblings(ticket, single, graded)
             except BaseException:
-                await self._cohorts.remove_caller(ticket)
+                await self._cohorts.call(Cohorts.remove_caller, ticket)
                 raise
-        result = await self._cohorts.wait_for_siblings(ticket, graded)
+        result = await self._cohorts.call(Cohorts.wait_for_siblings, ticket, graded)
         pairs = self._pairs.pop(ticket.cohort_id, None)
         if isinstance(result, SampleAnswer):  # another caller has scored the group
             return result
@@ -311,7 +311,7 @@ class Service:
             if answers is None or len(answers) != len(work.group.rollouts) or work.late:
                 answers = await self._score_cohort(work, pairs)
             try:
-                await self._cohorts.publish_answers(work.caller_id, answers)
+                await self._cohorts.call(Cohorts.publish_answers, work.caller_id, answers)
             except Exception:
                 if not work.late:
                     # Its records are written. If a caller tries again, they must not be written a second time.
@@ -319,7 +319,7 @@ class Service:
                     _drop_oldest(self._unsaved_cohorts, _MOST_UNSAVED)
                 raise
         except Exception as error:
-            await self._cohorts.report_failure(work.caller_id, error)
+            await self._cohorts.call(Cohorts.report_failure, work.caller_id, error)
             raise
         return answers[ticket.number]
 
