@@ -74,7 +74,7 @@ def require_file(
         owner = repr(str(path))
         parameter = "the file"
         got = "no such file"
-    raise error_type(owner=owner, parameter=parameter, allowed=allowed, got=got, remedy=remedy)
+    raise error_type(owner, parameter, allowed=allowed, got=got, remedy=remedy)
 
 
 def data_suffix(path: str | Path) -> str:
@@ -100,8 +100,8 @@ def suffix_error(
         listed = f"{', '.join(suffixes[:-1])} or {listed}"
     got = repr(Path(path).name or str(path))
     return error_type(
-        owner=owner or str(Path(path)),
-        parameter=what,
+        owner or str(Path(path)),
+        what,
         allowed=f"a file that ends in {listed}",
         got=got,
         remedy=remedy,
@@ -173,8 +173,8 @@ def import_zstandard(path: Path) -> Any:
         import zstandard
     except ImportError:
         raise InvalidInput(
-            owner=str(path),
-            parameter="the file",
+            str(path),
+            "the file",
             allowed="in a format that the installed packages can read",
             got="a zstd file",
             remedy="Run `pip install zstandard`, or decompress the file.",
@@ -233,8 +233,8 @@ def explain_read_errors(
         if not is_damage:
             raise
         raise error_type(
-            owner=str(path),
-            parameter="the file",
+            str(path),
+            "the file",
             allowed="readable to its end",
             got=str(error),
             remedy="Copy it again.",
@@ -246,8 +246,8 @@ def encoding_error(
 ) -> InvalidInput:
     """Return the error about text that is not UTF-8."""
     return error_type(
-        owner=str(path),
-        parameter=where,
+        str(path),
+        where,
         allowed="UTF-8 text",
         got="other bytes",
         remedy="Save it as UTF-8.",
@@ -277,9 +277,7 @@ def check_output_path(
         raise suffix_error(path, suffixes, owner=owner, what=option)
     target = path.resolve()
     if target.is_dir():
-        raise InvalidInput(
-            owner=owner, parameter=option, allowed="a file", got=f"the folder {path}"
-        )
+        raise InvalidInput(owner, option, allowed="a file", got=f"the folder {path}")
     for source in inputs:
         if not isinstance(source, str | Path):
             continue
@@ -288,13 +286,11 @@ def check_output_path(
         with suppress(OSError, ValueError):
             is_same_file = target.exists() and target.samefile(source)
         if is_same_file:
-            raise InvalidInput(
-                owner=owner, parameter=option, allowed="another file than the input", got=str(path)
-            )
+            raise InvalidInput(owner, option, allowed="another file than the input", got=str(path))
     if target.is_file() and not force:
         raise InvalidInput(
-            owner=owner,
-            parameter=option,
+            owner,
+            option,
             allowed="a new file",
             got=f"{path}, which exists",
             remedy="Use `force=true` to replace it.",
@@ -309,18 +305,16 @@ def check_folder(path: Path, *, owner: str, what: str) -> None:
     owner, what: the command and its option, for the error.
     """
     if "\0" in str(path):
-        raise InvalidInput(owner=owner, parameter=what, allowed="a path", got=repr(str(path)))
+        raise InvalidInput(owner, what, allowed="a path", got=repr(str(path)))
     target = path.resolve()
     # Missing folders will be created in the nearest one that exists.
     folder = next((parent for parent in target.parents if parent.exists()), target.parent)
     if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
-        raise InvalidInput(
-            owner=owner, parameter=what, allowed="in a folder that can be written to", got=str(path)
-        )
+        raise InvalidInput(owner, what, allowed="in a folder that can be written to", got=str(path))
     if shutil.disk_usage(folder).free < _MIN_FREE_SPACE:
         raise InvalidInput(
-            owner=owner,
-            parameter=what,
+            owner,
+            what,
             allowed="on a disk with room left",
             got=str(path),
             remedy="Free some space.",
@@ -357,8 +351,8 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
         raise
     except UnicodeEncodeError as error:
         raise InvalidInput(
-            owner=str(path),
-            parameter="the output",
+            str(path),
+            "the output",
             allowed="text without lone surrogates",
             got=ascii(error.object[max(0, error.start - 20) : error.end + 20]),
             remedy="Change the id or name, or write .jsonl, which escapes it.",
@@ -368,8 +362,8 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
         if not any(phrase in str(error).lower() for phrase in _DISK_FULL):
             raise
         raise InvalidInput(
-            owner=str(path),
-            parameter="the output",
+            str(path),
+            "the output",
             allowed="on a disk with room left",
             got="a full disk",
             remedy="What was there before is unchanged. Free some space, and run it again.",

@@ -235,8 +235,8 @@ def _explain_complaint(
         if near:
             remedy = f"Did you mean {near[0]!r}?"
     return error_type(
-        owner=where,
-        parameter=place or model.__name__.lower(),
+        where,
+        place or model.__name__.lower(),
         allowed=describe_allowed(complaint),
         got=got,
         remedy=remedy,

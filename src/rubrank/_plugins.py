@@ -60,9 +60,7 @@ def import_module(name: str) -> None:
     is_file = "/" in name or name.endswith(".py")
     if is_file or not all(part.isidentifier() for part in name.split(".")):
         remedy = "Give the module's name, not its file." if is_file else ""
-        raise InvalidInput(
-            owner="import", parameter="module", allowed=allowed, got=repr(name), remedy=remedy
-        )
+        raise InvalidInput("import", "module", allowed=allowed, got=repr(name), remedy=remedy)
     current_folder = os.getcwd()
     if current_folder not in sys.path and "" not in sys.path:
         sys.path.insert(0, current_folder)
@@ -73,8 +71,8 @@ def import_module(name: str) -> None:
         raise
     except (Exception, SystemExit) as error:
         raise InvalidInput(
-            owner="import",
-            parameter="module",
+            "import",
+            "module",
             allowed="a module that can be imported",
             got=f"{name!r}: {type(error).__name__}: {error}",
         ) from error
@@ -161,8 +159,8 @@ def check_free(
     """
     if not isinstance(name, str) or not name.strip() or name == "<lambda>":
         raise InvalidInput(
-            owner=kind,
-            parameter="name",
+            kind,
+            "name",
             allowed="a text",
             got=repr(name),
             remedy=f'Write @rubrank.{kind}("name").',
@@ -170,14 +168,10 @@ def check_free(
     registered = find(name)
     is_built_in = reserved or (registered is not None and is_from_library(registered))
     if is_built_in and not is_from_library(thing):
-        raise InvalidInput(
-            owner=kind, parameter="name", allowed="new", got=f"{name!r}, a built-in name"
-        )
+        raise InvalidInput(kind, "name", allowed="new", got=f"{name!r}, a built-in name")
     if registered is not None and find_home(registered) != find_home(thing):
         where = ".".join(find_home(registered))
-        raise InvalidInput(
-            owner=kind, parameter="name", allowed="new", got=f"{name!r}, which belongs to {where}"
-        )
+        raise InvalidInput(kind, "name", allowed="new", got=f"{name!r}, which belongs to {where}")
     return name
 
 
@@ -192,8 +186,8 @@ def check_call(kind: str, thing: Any, *names: str) -> None:
         if names:
             allowed = f"one that can be called with ({', '.join(names)})"
         raise InvalidInput(
-            owner=kind,
-            parameter="function",
+            kind,
+            "function",
             allowed=allowed,
             got=describe_object(thing),
             remedy="See `rubrank help extending`.",

@@ -253,8 +253,8 @@ def import_optional(name: str, owner: str, install: str = "") -> Any:
         return import_module(name)
     except ImportError:
         raise InvalidInput(
-            owner=owner,
-            parameter=f"the package {name}",
+            owner,
+            f"the package {name}",
             allowed="installed",
             got="no such package",
             remedy=f"Run `pip install {install or name}`.",
@@ -285,8 +285,8 @@ def only_our_errors(function: Callable[_P, _R]) -> Callable[_P, _R]:
                 raise
             name, hint, value = wrong
             raise InvalidInput(
-                owner=function.__name__,
-                parameter=name,
+                function.__name__,
+                name,
                 allowed=f"of type {_describe_type(hint)}",
                 got=f"{type(value).__name__} ({type(error).__name__}: {str(error)[:120]})",
             ) from error
@@ -294,8 +294,8 @@ def only_our_errors(function: Callable[_P, _R]) -> Callable[_P, _R]:
             if error.errno != errno.ENAMETOOLONG:
                 raise
             raise InvalidInput(
-                owner=function.__name__,
-                parameter="the file",
+                function.__name__,
+                "the file",
                 allowed="a name that the system accepts",
                 got=f"a name of {len(str(error.filename)):,} characters",
             ) from None

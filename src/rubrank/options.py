@@ -101,13 +101,11 @@ def read_pairs(name: str, texts: Iterable[Any]) -> dict[str, str]:
         # At the last "=": the name of a criterion may contain one, a number may not.
         key, equals, value = str(text).rpartition("=")
         if not equals or not key:
-            raise InvalidInput(
-                owner="options", parameter=name, allowed="NAME=VALUE", got=repr(text)
-            )
+            raise InvalidInput("options", name, allowed="NAME=VALUE", got=repr(text))
         if key in values:
             raise InvalidInput(
-                owner="options",
-                parameter=name,
+                "options",
+                name,
                 allowed="one value for each name",
                 got=f"two for {key!r}",
             )
@@ -129,8 +127,8 @@ def _parse_adjustment(field: str, text: str) -> dict[str, Any]:
     except ValueError:
         pass
     raise InvalidInput(
-        owner="options",
-        parameter=field,
+        "options",
+        field,
         allowed="remove or attenuate:NUMBER[:fixed|bernoulli|uniform] with a number from 0 to 1",
         got=repr(text),
         remedy="For example attenuate:0.5.",
@@ -236,8 +234,8 @@ class AttributeOptions(Options):
         is_share = percent is not None and float(percent[1]) <= 100.0
         if not is_step and not is_share:
             raise InvalidInput(
-                owner="options",
-                parameter="start",
+                "options",
+                "start",
                 allowed="a step ≥ 0, or a share of the run",
                 got=repr(value),
                 remedy="Such as 70%.",
@@ -254,8 +252,8 @@ class AttributeOptions(Options):
             return self.start
         if steps is None:
             raise InvalidInput(
-                owner="options",
-                parameter="start",
+                "options",
+                "start",
                 allowed="a step ≥ 0",
                 got=repr(self.start),
                 remedy="Only `rubrank train` knows how long a run is.",
@@ -356,8 +354,8 @@ class RewardOptions(Options):
         """Refuse anything but a name or a rule; the name is looked up later, when the rule is made."""
         if not isinstance(value, str) and not callable(value):
             raise InvalidInput(
-                owner="options",
-                parameter="rule",
+                "options",
+                "rule",
                 allowed="a name such as 'rlvr2+', or a rule",
                 got=repr(value),
                 remedy="See `rubrank help rules`.",
@@ -445,8 +443,8 @@ class FuseOptions(RewardOptions):
         both = sorted(set(self.global_quality) & set(self.low_quality))
         if both:
             raise InvalidInput(
-                owner="options",
-                parameter="global_quality",
+                "options",
+                "global_quality",
                 allowed="of other criteria than `low_quality`",
                 got=f"{both[0]!r} in both",
             )
@@ -471,8 +469,8 @@ class FuseOptions(RewardOptions):
         for name, (low, high) in value.items():
             if not -math.inf < low < high < math.inf:
                 raise InvalidInput(
-                    owner="options",
-                    parameter="domain",
+                    "options",
+                    "domain",
                     allowed="LOW:HIGH, two finite numbers of which the second is larger",
                     got=f"{low:g}:{high:g} for {name!r}",
                     remedy="For example Style=1:5.",
@@ -512,9 +510,7 @@ class EngineOptions(RewardOptions):
     def _check_cache(cls, value: Any) -> Any:
         """Refuse anything but a path."""
         if value is not None and not hasattr(value, "__fspath__") and not isinstance(value, str):
-            raise InvalidInput(
-                owner="options", parameter="cache", allowed="a file", got=repr(value)
-            )
+            raise InvalidInput("options", "cache", allowed="a file", got=repr(value))
         return value
 
 

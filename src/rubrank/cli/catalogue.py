@@ -181,8 +181,8 @@ def describe(name: str) -> CriterionEntry:
         if near:
             remedy = f"Did you mean {' or '.join(map(repr, near))}?"
         raise UnknownName(
-            owner="criteria",
-            parameter="name",
+            "criteria",
+            "name",
             allowed=f"one of {len(names)} known criteria",
             got=repr(name),
             remedy=remedy,

@@ -134,8 +134,8 @@ def read_criteria(texts: Sequence[str]) -> list[str] | Literal["all"] | None:
     names = [name.strip() for text in texts for name in text.split(",") if name.strip()]
     if texts and not names:
         raise InvalidInput(
-            owner="options",
-            parameter="criteria",
+            "options",
+            "criteria",
             allowed="names such as a,b,c",
             got=repr(",".join(texts)),
         )
@@ -177,7 +177,7 @@ def split_pairs(
         # At the first "=": a field has none in its name, a column may.
         name, equals, value = text.partition("=")
         if not equals or not name or not value:
-            raise InvalidInput(owner="options", parameter=field, allowed=form, got=repr(text))
+            raise InvalidInput("options", field, allowed=form, got=repr(text))
         pairs[name] = value
     return pairs
 
@@ -191,8 +191,8 @@ def check_address(engine: str, address: str | None, verb: str) -> None:
     """Raise InvalidInput if Ray is not installed, or its address would not be used or does not answer."""
     if address is not None and engine != "ray":
         raise InvalidInput(
-            owner=verb,
-            parameter="address",
+            verb,
+            "address",
             allowed="used with --engine ray",
             got=f"--engine {engine}",
         )

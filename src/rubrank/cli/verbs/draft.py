@@ -96,8 +96,8 @@ def draft(
     if judges is not None and (writers is None or responses is None):
         got = "no --writers" if writers is None else "no --responses"
         raise InvalidInput(
-            owner="draft",
-            parameter="judges",
+            "draft",
+            "judges",
             allowed="used with --writers and --responses",
             got=got,
         )
@@ -322,8 +322,8 @@ def evolve(
         observation = observe_record(record)
         if observation is None:
             raise InvalidInput(
-                owner=f"{records}: group {record.group!r}",
-                parameter="texts",
+                f"{records}: group {record.group!r}",
+                "texts",
                 allowed="prompt and responses",
                 got="none",
                 remedy="Record with texts (`texts: true`).",
@@ -385,8 +385,8 @@ def _read_rubric_rows(source: str) -> list[dict[str, Any]]:
             prompt = prompt[0].get("content")
         if not isinstance(prompt, str):
             raise InvalidInput(
-                owner=f"{source}: row {number}",
-                parameter="prompt",
+                f"{source}: row {number}",
+                "prompt",
                 allowed="a text, or one message",
                 got=type(prompt).__name__,
             )

@@ -71,9 +71,7 @@ def fuse(
     from rubrank.records.findings import find_findings
 
     if json and output is not None:
-        raise InvalidInput(
-            owner="fuse", parameter="output", allowed="-o FILE or --json", got="both"
-        )
+        raise InvalidInput("fuse", "output", allowed="-o FILE or --json", got="both")
     check_address(engine, output_options.address, "fuse")
     with Bar("reading", quiet) as bar:
         summary = files.fuse_file(
@@ -132,8 +130,8 @@ def explain(
         typer.echo(show.BY_RUBRIC, err=True)
     if rollout is not None and not 0 <= rollout < len(explained.reward):
         raise InvalidInput(
-            owner="explain",
-            parameter="rollout",
+            "explain",
+            "rollout",
             allowed=f"a number from 0 to {len(explained.reward) - 1}",
             got=str(rollout),
         )

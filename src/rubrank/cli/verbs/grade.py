@@ -175,8 +175,8 @@ def _choose_grader(
         return grade_here if batch is None else partial(grade_here, batch=batch)
     if batch is not None:
         raise InvalidInput(
-            owner="grade",
-            parameter="batch",
+            "grade",
+            "batch",
             allowed="used with --engine local",
             got="--engine ray",
             remedy="Batches do not use your processors: leave --engine ray out.",
@@ -194,8 +194,8 @@ def load_judge_file(file: Path | None, cache_only: bool, dry_run: bool) -> Judge
     if file is None:
         if cache_only:
             raise InvalidInput(
-                owner="grade",
-                parameter="cache_only",
+                "grade",
+                "cache_only",
                 allowed="used with `judges`",
                 got="no judges",
                 remedy="Name a file: `judges=FILE`.",
@@ -218,16 +218,14 @@ def _parse_timeout(text: str | None) -> float | Literal["auto"] | None:
         seconds = float(text)
     except ValueError:
         raise InvalidInput(
-            owner="grade",
-            parameter="timeout",
+            "grade",
+            "timeout",
             allowed='seconds, or "none"',
             got=repr(text),
             remedy="For example 5.",
         ) from None
     if not seconds > 0.0:
-        raise InvalidInput(
-            owner="grade", parameter="timeout", allowed='seconds > 0, or "none"', got=text
-        )
+        raise InvalidInput("grade", "timeout", allowed='seconds > 0, or "none"', got=text)
     return seconds
 
 

@@ -96,8 +96,8 @@ def select_sections(markdown: str, words: str, topic: str) -> str:
     if not selected:
         titles = "; ".join(title for _, level, title in headings if level > 1)
         raise InvalidInput(
-            owner="help",
-            parameter="section",
+            "help",
+            "section",
             allowed=f"part of a heading of {topic!r}",
             got=repr(words),
             remedy=f"Headings: {titles}.",
@@ -135,8 +135,8 @@ def _show_verb(context: Any, name: str) -> None:
         near = get_close_matches(name, [*list_pages(), *verbs], n=1)
         remedy = f"Did you mean {near[0]!r}?" if near else "`rubrank help` lists the topics."
         raise InvalidInput(
-            owner="help",
-            parameter="topic",
+            "help",
+            "topic",
             allowed="a page or a verb",
             got=repr(name),
             remedy=remedy,

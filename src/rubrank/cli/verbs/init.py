@@ -68,8 +68,8 @@ def init(
     existing = [name for name in FILES if (folder / name).exists()]
     if existing:
         raise InvalidInput(
-            owner="init",
-            parameter="folder",
+            "init",
+            "folder",
             allowed="a folder without files of these names",
             got=f"{folder / existing[0]}",
             remedy="Name another folder; nothing is replaced.",

@@ -251,8 +251,8 @@ def calibrate(
     is_replay = judges is not None and rubric is not None and rollouts is not None and not scores
     if not is_replay and (len(scores or ()) != 2 or judges is not None):
         raise InvalidInput(
-            owner="judge calibrate",
-            parameter="scores",
+            "judge calibrate",
+            "scores",
             allowed="two score files, or --judges, --rubric and --rollouts",
             got=str(len(scores or ())),
             remedy="See `rubrank help judges`.",

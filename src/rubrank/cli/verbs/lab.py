@@ -145,8 +145,8 @@ def tunnel(
         if world:
             remedy = "Name a file with --output: the default file holds the results of all worlds."
             raise InvalidInput(
-                owner="lab tunnel",
-                parameter="--output",
+                "lab tunnel",
+                "--output",
                 allowed="given with --world",
                 got="nothing",
                 remedy=remedy,
@@ -198,8 +198,8 @@ def _explain_missing_packages() -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         raise InvalidInput(
-            owner="lab",
-            parameter="the packages torch, TRL and SciPy",
+            "lab",
+            "the packages torch, TRL and SciPy",
             allowed="installed",
             got=f"no {error.name}",
             remedy="Run `pip install 'rubrank[trl,studies]'`.",
@@ -252,8 +252,8 @@ def _find_recipes(recipes: Path | None) -> Path:
     if folder is None:
         got = str(recipes) if recipes is not None else f"none in {current_folder} or above"
         raise InvalidInput(
-            owner="lab",
-            parameter="--recipes",
+            "lab",
+            "--recipes",
             allowed="the folder recipes/lab of a checkout",
             got=got,
             remedy="Run it in a checkout of the repository, or name the folder with --recipes.",

@@ -286,8 +286,8 @@ def view(
         from rubrank.viewer.server import serve
     except ImportError as error:
         raise InvalidInput(
-            owner="view",
-            parameter="the packages starlette, uvicorn and msgspec",
+            "view",
+            "the packages starlette, uvicorn and msgspec",
             allowed="installed",
             got=f"no {error.name}",
             remedy="Run `pip install 'rubrank[serve]'`.",
@@ -305,8 +305,8 @@ def view(
     if any(is_draft_file(path) for path in sources):
         if len(sources) > 1:
             raise InvalidInput(
-                owner="view",
-                parameter="sources",
+                "view",
+                "sources",
                 allowed="one file if it has drafted rubrics",
                 got=f"{len(sources)} files",
                 remedy="Drafted rubrics are shown one file at a time, without records.",
@@ -372,8 +372,8 @@ def alarm(
         steps += 1
     if not steps:
         raise InvalidInput(
-            owner=str(records),
-            parameter="records",
+            str(records),
+            "records",
             allowed="of training steps",
             got="none that has a step",
             remedy="Trainers write the step into their records; `rubrank record` does not.",

@@ -182,8 +182,8 @@ def robustness(
 
     if mapped is not None and transform:
         raise InvalidInput(
-            owner="robustness",
-            parameter="mapped",
+            "robustness",
+            "mapped",
             allowed="given without `transform`",
             got=mapped,
             remedy="A transform names its criterion itself.",
@@ -259,8 +259,8 @@ def bench_fusion(
         ).table
     if step < 1 or not len(table):
         raise InvalidInput(
-            owner="bench fusion",
-            parameter="step",
+            "bench fusion",
+            "step",
             allowed="at least 1, in a file that has groups",
             got=f"{step} of {len(table)} rollouts",
             remedy="Try 128.",

@@ -55,9 +55,7 @@ def serve(
         for name in ("address", "replicas"):
             source = context.get_parameter_source(name)
             if source is not None and source.name != "DEFAULT":
-                raise InvalidInput(
-                    owner="serve", parameter=f"--{name}", allowed="used with --ray", got="no --ray"
-                )
+                raise InvalidInput("serve", f"--{name}", allowed="used with --ray", got="no --ray")
     require_packages(ray)
     service, folder = load_service(config)
     service = change_service(service, host=host, port=port)
