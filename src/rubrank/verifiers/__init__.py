@@ -36,8 +36,7 @@ FAMILIES: tuple[str, ...] = (
     "gates.language",
     "truth.ground_truth",
     # answers that are data, compared texts, how a reply is given
-    "data.json_answers",
-    "data.structured",
+    "data.values",
     "data.sql",
     "text.patterns",
     "text.similarity",

@@ -43,6 +43,15 @@ def write_call_key(call: ToolCall, *, with_result: bool) -> str | None:
     return write_canonical(parts)
 
 
+def count_repeated(calls: Sequence[ToolCall], *, with_result: bool) -> int:
+    """Count the calls with the same tool and arguments (and result) as an earlier one."""
+    # A call too large to compare gets a key of its own: it repeats nothing.
+    keys = [
+        write_call_key(call, with_result=with_result) or f"#{i}" for i, call in enumerate(calls)
+    ]
+    return len(keys) - len(set(keys))
+
+
 def find_best_pairs(gains: Sequence[Sequence[int]]) -> list[tuple[int, int]]:
     """Pair rows with columns so that the sum of the gains is largest; each row and column is used once at most.
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from rubrank.rollouts.rollout import Rollout
-from rubrank.verifiers.agentic.calls import write_call_key
+from rubrank.verifiers.agentic.calls import count_repeated
 from rubrank.verifiers.shared.json_values import TooBig, are_equal, check_size, make_sort_key
 from rubrank.verifiers.verifier import UNIT, Answer, missing, verifier
 
@@ -226,17 +226,9 @@ def trajectory_efficiency(
     calls = rollout.tool_calls
     if not calls:
         return 0.0, f"no calls made, {steps} are needed"
-    no_ops = 0
-    duplicates = 0
-    earlier_keys: set[str] = set()
-    for number, call in enumerate(calls):
-        if call.name in noop_tools:
-            no_ops += 1
-            continue
-        # A call too large to compare gets a key of its own: it is no duplicate.
-        key = write_call_key(call, with_result=True) or str(number)
-        duplicates += key in earlier_keys
-        earlier_keys.add(key)
+    real_calls = [call for call in calls if call.name not in noop_tools]
+    no_ops = len(calls) - len(real_calls)
+    duplicates = count_repeated(real_calls, with_result=True)
     value = steps / (len(calls) + duplicate_weight * duplicates + noop_weight * no_ops)
     reason = f"{len(calls)} calls ({duplicates} duplicates, {no_ops} no-ops), {steps} suffice"
     return min(1.0, value), reason

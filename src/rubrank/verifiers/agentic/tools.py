@@ -23,7 +23,7 @@ from pydantic import Field, TypeAdapter
 
 from rubrank._plain import Strict, replace_surrogates
 from rubrank.rollouts.rollout import Rollout, ToolCall
-from rubrank.verifiers.agentic.calls import find_best_pairs, read_arguments, write_call_key
+from rubrank.verifiers.agentic.calls import count_repeated, find_best_pairs, read_arguments
 from rubrank.verifiers.shared.json_schema import BadSchema, find_schema_error
 from rubrank.verifiers.shared.json_values import (
     CompareMode,
@@ -545,11 +545,6 @@ def no_repeated_call(rollout: Rollout, *, most: _Count = 0, same_result: bool = 
     Fails: one again, wherever it stands.
     Not covered: calls that differ in wording alone.
     """
-    earlier_calls: set[str] = set()
-    repeated = 0
-    for number, call in enumerate(rollout.tool_calls):
-        key = write_call_key(call, with_result=same_result) or str(number)
-        repeated += key in earlier_calls
-        earlier_calls.add(key)
+    repeated = count_repeated(rollout.tool_calls, with_result=same_result)
     reason = f"{repeated} of {len(rollout.tool_calls)} calls are repeated, {most} allowed"
     return repeated <= most, reason

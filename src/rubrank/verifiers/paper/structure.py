@@ -7,6 +7,7 @@ import csv
 import io
 import json
 import re
+from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
 
 import yaml
@@ -72,112 +73,105 @@ def format_requirement(
     """
     if format is None:
         return missing(f"{NEEDS_JUDGE}: no format is given")
-    data_checks = {
-        "json": _check_json,
-        "csv": _check_csv,
-        "yaml": _check_yaml,
-        "xml": _check_xml,
-        "html": _check_html,
-    }
-    if format in data_checks:
+    if format == "code":
+        return _check_code(text.raw, code_language)
+    if format not in _NAME_READERS:
+        return _check_markup(text.raw, format)
+    source = text.raw
+    if format != "table":
         # The data stand bare or in a fence, best in one with the format's name.
         outside, blocks, _ = split_code(text.raw)
-        source = text.raw
-        is_alone = True
+        is_alone = not blocks or (len(blocks) == 1 and not "".join(outside).strip())
+        if only and not is_alone:
+            return False, f"there is text beside the {format}"
         if blocks:
             tagged = [code for tag, code in blocks if tag.lower().startswith(format[:3])]
             source = tagged[0] if tagged else blocks[0][1]
-            is_alone = len(blocks) == 1 and not "".join(outside).strip()
-        if only and not is_alone:
-            return False, f"there is text beside the {format}"
-        return data_checks[format](source.strip(), keys)
-    if format == "table":
-        return _check_table(text.raw, keys)
-    if format == "code":
-        return _check_code(text.raw, code_language)
-    return _check_markup(text.raw, format)
-
-
-def _check_json(source: str, keys: tuple[str, ...]) -> tuple[bool, str]:
+    fold, read_names = _NAME_READERS[format]
     try:
-        value: Any = json.loads(source)
+        names = read_names(source.strip())
     except (ValueError, RecursionError) as error:
-        return False, f"not JSON: {error}"[:200]
-    rows = value if isinstance(value, list) else [value]
-    lacking = [key for key in keys if not all(isinstance(row, dict) and key in row for row in rows)]
+        return False, f"not {format}: {error}"[:200]
+    lacking = [key for key in keys if fold(key) not in names]
     if lacking:
-        return False, f"JSON lacks the keys {lacking}"
-    return True, "valid JSON"
+        return False, f"the {format} lacks {lacking}"
+    return True, f"valid {format}"
 
 
-def _check_csv(source: str, keys: tuple[str, ...]) -> tuple[bool, str]:
+# Each reader returns the names that `keys` may ask for, and raises ValueError for what is not of its format.
+
+
+def _read_json(source: str) -> set[str]:
+    """Return the keys that every object of a list has, or those of the one object."""
+    value: Any = json.loads(source)
+    rows = value if isinstance(value, list) else [value]
+    keys = [set(row) if isinstance(row, dict) else set() for row in rows]
+    return set.intersection(*keys) if keys else set()
+
+
+def _read_csv(source: str) -> set[str]:
     try:
         rows = [row for row in csv.reader(io.StringIO(source), strict=True) if row]
     except csv.Error as error:
-        return False, f"not CSV: {error}"
+        raise ValueError(str(error)) from None
     widths = {len(row) for row in rows}
     if len(rows) < 2 or len(widths) != 1 or widths == {1}:
-        return False, f"not CSV: {len(rows)} rows of {sorted(widths)[:5]} fields"
-    columns = [fold_phrase(name) for name in rows[0]]
-    lacking = [key for key in keys if fold_phrase(key) not in columns]
-    if lacking:
-        return False, f"CSV lacks the columns {lacking}"
-    return True, f"CSV of {len(rows)} rows"
+        raise ValueError(f"{len(rows)} rows of {sorted(widths)[:5]} fields")
+    return set(map(fold_phrase, rows[0]))
 
 
-def _check_yaml(source: str, keys: tuple[str, ...]) -> tuple[bool, str]:
+def _read_yaml(source: str) -> set[str]:
     # Only the events are read: no object is built, so aliases cannot blow up.
     if len(source) > 100_000 or source.count("[") + source.count("{") > 500:
-        return False, "too large or too deep to be YAML meant for reading"
+        raise ValueError("too large or too deep to be meant for reading")
     try:
         events = [type(event) for event in yaml.parse(source, Loader=yaml.SafeLoader)]
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        return False, f"not YAML: {str(error)[:120]}"
+    except yaml.YAMLError as error:
+        raise ValueError(str(error)) from None
     if yaml.MappingStartEvent not in events and yaml.SequenceStartEvent not in events:
-        return False, "plain text, no YAML mapping or list"
-    lines = [line.strip(" -") for line in source.splitlines()]
-    lacking = [key for key in keys if not any(line.startswith(f"{key}:") for line in lines)]
-    if lacking:
-        return False, f"YAML lacks the keys {lacking}"
-    return True, "valid YAML"
+        raise ValueError("plain text, no mapping or list")
+    return {line.strip(" -").partition(":")[0] for line in source.splitlines() if ":" in line}
 
 
-def _check_xml(source: str, keys: tuple[str, ...]) -> tuple[bool, str]:
-    """Check that tags nest properly. No XML library parses the source, so no entity can expand."""
+def _read_xml(source: str) -> set[str]:
+    """Return the names of the tags, which must nest. No XML library parses the source, so no entity can expand."""
     open_tags: list[str] = []
     names: set[str] = set()
     for closing, name, empty in _TAG.findall(source):
         names.add(name)
         if closing:
             if not open_tags or open_tags.pop() != name:
-                return False, f"</{name}> closes nothing"
+                raise ValueError(f"</{name}> closes nothing")
         elif not empty and name.lower() not in VOID:
             open_tags.append(name)
-    if open_tags:
-        return False, f"<{open_tags[-1]}> never closes"
-    return _check_elements(source, names, keys, "well-formed markup")
+    if open_tags or not names or not source.startswith("<"):
+        raise ValueError("a tag never closes, or the first one is absent")
+    return names
 
 
-def _check_elements(
-    source: str, names: set[str], keys: tuple[str, ...], success: str
-) -> tuple[bool, str]:
-    """Check that the source begins with a tag and has the elements in `keys`; `names` are those it has."""
-    if not names:
-        return False, "no tags"
-    if not source.startswith("<"):
-        return False, "does not start with a tag"
-    lacking = [key for key in keys if key not in names]
-    if lacking:
-        return False, f"lacks the elements {lacking}"
-    return True, success
-
-
-def _check_html(source: str, keys: tuple[str, ...]) -> tuple[bool, str]:
+def _read_html(source: str) -> set[str]:
     problem, names = check_html(source)
-    if problem:
-        return False, problem
-    lower_keys = tuple(key.lower() for key in keys)
-    return _check_elements(source, names, lower_keys, "well-formed HTML")
+    if problem or not names or not source.startswith("<"):
+        raise ValueError(problem or "it does not start with a tag")
+    return names
+
+
+def _read_table(source: str) -> set[str]:
+    tables = _find_tables(split_code(source)[0])
+    if not tables:
+        raise ValueError("there is none")
+    return {fold_phrase(cell.strip("*_ ")) for table in tables for cell in table[0]}
+
+
+# How a key is folded before it is looked up among the names.
+_NAME_READERS: dict[str, tuple[Callable[[str], str], Callable[[str], set[str]]]] = {
+    "json": (str, _read_json),
+    "csv": (fold_phrase, _read_csv),
+    "yaml": (str, _read_yaml),
+    "xml": (str, _read_xml),
+    "html": (str.lower, _read_html),
+    "table": (fold_phrase, _read_table),
+}
 
 
 def _find_tables(lines: list[str]) -> list[list[list[str]]]:
@@ -198,17 +192,6 @@ def _split_cells(row: str) -> list[str]:
     """Return the cells of a row without the bars; an escaped bar does not divide."""
     inside = row.strip().removeprefix("|").removesuffix("|").replace("\\|", " ")
     return [cell.strip() for cell in inside.split("|")]
-
-
-def _check_table(raw: str, keys: tuple[str, ...]) -> tuple[bool, str]:
-    tables = _find_tables(split_code(raw)[0])
-    if not tables:
-        return False, "no table"
-    columns = {fold_phrase(cell.strip("*_ ")) for table in tables for cell in table[0]}
-    lacking = [key for key in keys if fold_phrase(key) not in columns]
-    if lacking:
-        return False, f"the table lacks the columns {lacking}"
-    return True, f"{len(tables)} table(s) found"
 
 
 def _check_code(raw: str, language: str | None) -> tuple[bool, str]:
@@ -269,7 +252,7 @@ def general_format_compliance(text: Text) -> Answer:
     for tag, code in blocks:
         # "..." and "//" mark JSON that is only sketched
         is_whole = code.strip()[:1] in ("{", "[") and "..." not in code and "//" not in code
-        if tag.lower() == "json" and is_whole and not _check_json(code, ())[0]:
+        if tag.lower() == "json" and is_whole and find_syntax_error("json", code):
             defects.append("JSON in a fence does not parse")
     if any(len(row) > len(table[0]) for table in _find_tables(lines) for row in table):
         defects.append("a table row has more cells than its header")

@@ -18,11 +18,12 @@ import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import groupby
 from typing import Annotated, Any, Literal
 
+import numpy as np
 from pydantic import Field
 
 from rubrank.rollouts.rollout import Rollout
@@ -108,17 +109,28 @@ def token_f1(
     Missing: no reference in `references` or the data.
     Not covered: synonyms.
     """
+    tokens = tokenize(_read_result(rollout, whole))
+
+    def measure(text: str) -> float:
+        reference = tokenize(text)
+        overlap = _count_overlap(tokens, reference)
+        return _measure_f1(overlap, len(tokens), len(reference)) if tokens else 0.0
+
+    return _score_nearest("F1", rollout, references, measure)
+
+
+def _score_nearest(
+    name: str,
+    rollout: Rollout,
+    references: References | None,
+    measure: Callable[[str], float],
+) -> Answer:
+    """Return the largest measure over the references; missing if there are none."""
     texts = _find_references(references, rollout)
     if not texts:
         return missing(_NO_REFERENCE)
-    tokens = tokenize(_read_result(rollout, whole))
-    best = 0.0
-    if tokens:
-        for text in texts:
-            reference = tokenize(text)
-            overlap = _count_overlap(tokens, reference)
-            best = max(best, _measure_f1(overlap, len(tokens), len(reference)))
-    return best, f"F1 {best:.2f} with the nearest of {len(texts)} reference(s)"
+    best = max(map(measure, texts))
+    return best, f"{name} {best:.2f} with the nearest of {len(texts)} reference(s)"
 
 
 def _read_result(rollout: Rollout, whole: bool) -> str:
@@ -307,29 +319,29 @@ def rouge(
     Missing: no reference.
     Not covered: texts beyond 2,000 tokens are cut there.
     """
-    texts = _find_references(references, rollout)
-    if not texts:
-        return missing(_NO_REFERENCE)
     tokens = tokenize(rollout.text.shown.raw)[:LONGEST]
-    best = max(_measure_rouge(tokens, tokenize(text)[:LONGEST], kind, measure) for text in texts)
-    return best, f"ROUGE-{kind} {measure} {best:.2f}"
+    return _score_nearest(
+        f"ROUGE-{kind} {measure}",
+        rollout,
+        references,
+        lambda text: _measure_rouge(tokens, tokenize(text)[:LONGEST], kind, measure),
+    )
 
 
-def _measure_rouge(tokens: list[str], reference: list[str], kind: str, measure: str) -> float:
+def _measure_rouge(
+    tokens: Sequence[Any], reference: Sequence[Any], kind: str, measure: str
+) -> float:
     """Return recall, precision or F1 of the n-grams, or of the longest common subsequence, with one reference."""
     if not tokens:
         return 0.0
     if kind == "L":
         common = longest_common(tokens, reference)
-        size = len(tokens)
-        reference_size = len(reference)
     else:
-        n = int(kind)
-        grams = list_grams(tokens, n)
-        reference_grams = list_grams(reference, n)
-        common = _count_overlap(grams, reference_grams)
-        size = len(grams)
-        reference_size = len(reference_grams)
+        tokens = list_grams(tokens, int(kind))
+        reference = list_grams(reference, int(kind))
+        common = _count_overlap(tokens, reference)
+    size = len(tokens)
+    reference_size = len(reference)
     if measure == "f1":
         return _measure_f1(common, size, reference_size)
     total = reference_size if measure == "recall" else size
@@ -351,12 +363,13 @@ def chrf(
     Missing: no reference.
     Not covered: word order beyond six characters.
     """
-    texts = _find_references(references, rollout)
-    if not texts:
-        return missing(_NO_REFERENCE)
     characters = _drop_spaces(rollout.text.shown.raw)
-    best = max(_measure_chrf(characters, _drop_spaces(text), beta) for text in texts)
-    return best, f"chrF {best:.2f}"
+    return _score_nearest(
+        "chrF",
+        rollout,
+        references,
+        lambda text: _measure_chrf(characters, _drop_spaces(text), beta),
+    )
 
 
 def _drop_spaces(text: str) -> str:
@@ -446,17 +459,14 @@ def edit_distance(
     Missing: no reference.
     Not covered: moved passages count as removed and added; texts beyond 2,000 units are cut there.
     """
-    texts = _find_references(references, rollout)
-    if not texts:
-        return missing(_NO_REFERENCE)
     units = _split_units(_read_result(rollout, whole), unit)
-    best = 0.0
-    for text in texts:
+
+    def measure(text: str) -> float:
         reference = _split_units(text, unit)
         longest = max(len(units), len(reference))
-        if longest:
-            best = max(best, 1.0 - levenshtein(units, reference) / longest)
-    return best, f"similarity {best:.2f} to the nearest of {len(texts)} reference(s)"
+        return 1.0 - levenshtein(units, reference) / longest if longest else 0.0
+
+    return _score_nearest("similarity", rollout, references, measure)
 
 
 def _split_units(text: str, unit: str) -> list[str]:
@@ -469,31 +479,19 @@ def _split_units(text: str, unit: str) -> list[str]:
 def levenshtein(left: Sequence[str], right: Sequence[str]) -> int:
     """Return the fewest insertions, deletions and replacements that lead from one to the other.
 
-    This is the bit-parallel algorithm of Myers (1999), which keeps a whole column of the usual table of distances in
-    two integers: bits i of `up` and `down` say whether the distance grows or falls by 1 at item i of `left`. Each item
-    of `right` leads to the next column. Names in the paper: up is Pv, down Mv, diagonal Xh, gain Ph, loss Mh.
+    A row of the usual table of distances is computed at once: replacements and deletions come from the row above, and
+    insertions, which each cost 1, from the least distance further left.
     """
-    if not left:
-        return len(right)
-    places: dict[str, int] = {}
-    for i, item in enumerate(left):
-        places[item] = places.get(item, 0) | (1 << i)
-    all_bits = (1 << len(left)) - 1
-    last_bit = 1 << (len(left) - 1)
-    up = all_bits
-    down = 0
-    distance = len(left)
-    for item in right:
-        equal = places.get(item, 0)
-        diagonal = (((equal & up) + up) ^ up) | equal | down
-        gain = down | ~(diagonal | up)
-        loss = up & diagonal
-        distance += bool(gain & last_bit) - bool(loss & last_bit)
-        gain = (gain << 1) | 1
-        loss <<= 1
-        up = (loss | ~(diagonal | gain)) & all_bits
-        down = gain & diagonal & all_bits
-    return distance
+    codes = {item: code for code, item in enumerate(dict.fromkeys(right))}
+    right_codes = np.array([codes[item] for item in right], dtype=np.int64)
+    steps = np.arange(len(right) + 1)
+    row = steps
+    for item in left:
+        replaced = row[:-1] + (right_codes != codes.get(item, -1))
+        above = row + 1
+        above[1:] = np.minimum(above[1:], replaced)
+        row = np.minimum.accumulate(above - steps) + steps
+    return int(row[-1])
 
 
 @verifier("Bleu", family="similarity", domain=UNIT, version=2)
