@@ -255,7 +255,7 @@ def test_a_spending_limit_without_prices_or_with_batches_is_refused(server: Serv
     Path("judges.yaml").write_text(json.dumps({"judges": [{"endpoints": [endpoint]}], "most_cost": 5}))
     assert "most_cost must be used with prices" in grade().stderr
     write_limited_judges(server, most_cost=5)
-    assert "used without a spending limit" in grade("--batch", "wait").stderr
+    assert "--batch must be used without" in grade("--batch", "wait").stderr
     assert not server.completions
 
 

@@ -204,18 +204,19 @@ def _show_estimate(
         )
         return
     headings = ["", f"{USUAL['items']} items per writer", f"at most ({MOST['items']})"]
-    lines = []
+    lines: list[list[Any]] = []
     for purpose in most.calls:
         label = "calls of judges" if purpose == "judge" else f"calls to {purpose}"
-        lines.append([label, f"{usual.calls[purpose]:,}", f"{most.calls[purpose]:,}"])
-    lines.append(["tokens in", f"{usual.input_tokens:,}", f"{most.input_tokens:,}"])
-    lines.append(["tokens out, at most", f"{usual.output_tokens:,}", f"{most.output_tokens:,}"])
+        lines.append([label, usual.calls[purpose], most.calls[purpose]])
+    lines.append(["tokens in", usual.input_tokens, most.input_tokens])
+    lines.append(["tokens out, at most", usual.output_tokens, most.output_tokens])
     currency = f" in {writers.currency}" if writers.currency else ""
     costs = [
         f"{estimate.cost:.4g}" if estimate.is_priced else "no price" for estimate in (usual, most)
     ]
     lines.append([f"cost{currency}, at most", *costs])
-    print_table(f"{counted(len(rows), 'prompt')}, if no reply is cached", headings, lines)
+    title = f"{counted(len(rows), 'prompt')}, if no reply is cached"
+    print_table(title, headings, lines, form=",d")
 
 
 def _count_items(drafted: Sequence[DraftedRubric]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -163,22 +163,13 @@ def compare(
         )
         return
     rows = []
-    for difference in differences:
-        low = format_number(difference.low, "+.2f")
-        high = format_number(difference.high, "+.2f")
-        rows.append(
-            [
-                difference.name,
-                difference.metric,
-                format_number(difference.first),
-                format_number(difference.second),
-                format_number(difference.estimate, "+.2f"),
-                f"[{low}, {high}]",
-                str(difference.items),
-            ]
-        )
+    for d in differences:
+        interval = _format_interval(d.low, d.high, "+.2f")
+        row = [d.name, d.metric, d.first, d.second, d.estimate, interval, str(d.items)]
+        rows.append(row)
     headings = ["", "metric", "first", "second", "difference", "95%", "items"]
-    print_table("Second minus first, in points out of 100", headings, rows, words=2)
+    form = (".2f", ".2f", "+.2f", "", "")
+    print_table("Second minus first, in points out of 100", headings, rows, words=2, form=form)
 
 
 def run(
@@ -250,8 +241,8 @@ def run(
 
 def _show_run(run: EvalRun) -> None:
     """Print the metrics, the settings, the notes and the reasons of missing scores."""
-    rows = [[name, format_number(value, ".4f")] for name, value in run.metrics.items()]
-    print_table(f"{run.benchmark}: {run.model}", ["metric", "value"], rows)
+    title = f"{run.benchmark}: {run.model}"
+    print_table(title, ["metric", "value"], list(run.metrics.items()), form=".4f")
     settings = ", ".join(f"{name} {value}" for name, value in run.settings.items())
     print_line(f"{run.judged} scored; settings: {settings or 'none'}")
     for note in run.notes:
@@ -269,23 +260,20 @@ def _print_table(capabilities: CapabilityTable) -> None:
 
     for row in capabilities.rows:
         benchmarks = [name for name in capabilities.benchmarks if name in row.cells]
-        headings = ["benchmark", "how", "points"]
-        no_interval = []  # averages have none
-        if row.intervals:
-            headings.append("95%")
-            no_interval.append("")
-        cells = []
+        cells: list[list[Any]] = []
         for name in benchmarks:
-            interval = no_interval
+            interval = ""
             if name in row.intervals:
-                low, high = row.intervals[name]
-                interval = [f"[{format_number(low)}, {format_number(high)}]"]
+                interval = _format_interval(*row.intervals[name])
             title = benchmark_class(name).title
-            cells.append([title, row.notes[name], format_number(row.cells[name]), *interval])
-        cells += [
-            [f"= {kind}", "", format_number(value), *no_interval]
-            for kind, value in row.averages.items()
-        ]
+            cells.append([title, row.notes[name], row.cells[name], interval])
+        cells += [[f"= {kind}", "", value, ""] for kind, value in row.averages.items()]
         coverage = f"over {len(benchmarks)} of {len(capabilities.benchmarks)} benchmarks"
-        cells.append(["= overall", coverage, format_number(row.overall), *no_interval])
-        print_table(row.model, headings, cells, words=2)
+        cells.append(["= overall", coverage, row.overall, ""])
+        headings = ["benchmark", "how", "points", "95%"]
+        columns = 4 if row.intervals else 3
+        print_table(row.model, headings[:columns], [line[:columns] for line in cells], words=2)
+
+
+def _format_interval(low: float, high: float, form: str = ".2f") -> str:
+    return f"[{format_number(low, form)}, {format_number(high, form)}]"

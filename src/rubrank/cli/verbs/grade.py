@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
@@ -22,7 +23,6 @@ from rubrank.cli.common import (
     make_rollout_columns,
 )
 from rubrank.cli.terminal import (
-    format_number,
     print_json,
     print_line,
     print_table,
@@ -214,19 +214,12 @@ def _parse_timeout(text: str | None) -> float | Literal["auto"] | None:
         return "auto"
     if text == "none":
         return None
-    try:
+    with suppress(ValueError):
         seconds = float(text)
-    except ValueError:
-        raise InvalidInput(
-            "grade",
-            "timeout",
-            allowed='seconds, or "none"',
-            got=repr(text),
-            remedy="For example 5.",
-        ) from None
-    if not seconds > 0.0:
-        raise InvalidInput("grade", "timeout", allowed='seconds > 0, or "none"', got=text)
-    return seconds
+        if seconds > 0.0:
+            return seconds
+    allowed = 'seconds > 0, or "none"'
+    raise InvalidInput("grade", "timeout", allowed, got=repr(text), remedy="For example 5.")
 
 
 def _show_graded(graded: ScoreTable, output: Path, as_json: bool, currency: str) -> None:
@@ -250,12 +243,12 @@ def _show_graded(graded: ScoreTable, output: Path, as_json: bool, currency: str)
             data["judging"] = judging_dict(graded.judging)
         print_json(data)
     else:
-        rows = []
-        for s in summaries:
-            tied = f"{s.all_tied} of {s.groups}"
-            mean = format_number(s.mean, ".3g")
-            rows.append((s.name, mean, format_number(s.tie_rate, ".0%"), str(s.missing), tied))
-        print_table("", ("criterion", "mean", "ties", "missing", "groups all tied"), rows)
+        headings = ("criterion", "mean", "ties", "missing", "groups all tied")
+        rows = [
+            (s.name, s.mean, s.tie_rate, s.missing, f"{s.all_tied} of {s.groups}")
+            for s in summaries
+        ]
+        print_table("", headings, rows, form=(".3g", ".0%", "d", ""))
         if graded.judging is not None:
             show_judging(graded.judging, currency)
     say(str(count_missing(graded)))
@@ -293,12 +286,11 @@ def _show_estimate(
     rows = []
     for judge in run.judges:
         cost = f"{judge.cost:.4g}" if judge.priced else "no price"
-        numbers = [f"{judge.calls:,}", f"{judge.input_tokens:,}", f"{judge.output_tokens:,}", cost]
-        if batch:
-            numbers.append(f"{judge.batches:,}")
-        rows.append([judge.judge, judge.kind, judge.model, *numbers])
+        tokens = (judge.input_tokens, judge.output_tokens)
+        row = (judge.judge, judge.kind, judge.model, judge.calls, *tokens, cost, judge.batches)
+        rows.append(row[: len(headings)])
     if rows:
-        print_table("at most, if no reply is cached", headings, rows, words=3)
+        print_table("at most, if no reply is cached", headings, rows, words=3, form=",d")
     for name in run.undecided:
         typer.echo(f"no judge decides {name!r}: name one with --judges FILE")
 
@@ -316,24 +308,14 @@ def conformance(
     """Measure how often the verdicts of our verifiers agree with published ones."""
     from rubrank.studies.conformance import measure
 
-    def percent(share: float | None) -> str:
-        return "–" if share is None else f"{share:.2%}"
-
     result = measure(file, compat)
     if as_json:
         print_json(result.to_dict())
         return
-    rows = [
-        (name, str(a.n), percent(a.strict), percent(a.loose)) for name, a in result.per_id.items()
-    ]
-    rows.append(("all", str(result.n), percent(result.strict), percent(result.loose)))
-    print_table(
-        "agreement with the published verdicts",
-        ("id", "n", "strict", "loose"),
-        rows,
-        most=None,
-        total=1,
-    )
+    counted_ids = {**result.per_id, "all": result}
+    rows = [(name, str(part.n), part.strict, part.loose) for name, part in counted_ids.items()]
+    title = "agreement with the published verdicts"
+    print_table(title, ("id", "n", "strict", "loose"), rows, form=".2%", most=None, total=1)
     for d in result.disagreements:
         print_line(f"{d.key} {d.id} {d.mode}: published {d.published}, ours {d.ours}: {d.reason}")
     for name, answers in result.unknown.items():

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,7 +23,7 @@ from rubrank.cli.terminal import print_json, print_line, print_table
 from rubrank.errors import InvalidInput, counted
 
 if TYPE_CHECKING:
-    from rubrank.judges.client.usage import Account, UsageLine
+    from rubrank.judges.client.usage import Account
     from rubrank.judges.judgments import Judgments
     from rubrank.studies.audit.result import Audit
     from rubrank.studies.calibration import CascadeCalibration
@@ -282,31 +280,20 @@ def calibrate(
 
 def _show_calibration(result: CascadeCalibration) -> None:
     """Print a line for each criterion, and what cascades of several sizes achieve."""
+    figures = ("agreement", "threshold", "escalated", "reached", "error_before", "error_after")
     rows = []
     for criterion in result.criteria:
-        figures = (criterion.agreement, criterion.threshold, criterion.escalated, criterion.reached)
-        errors = (criterion.error_before, criterion.error_after)
-        cells = ["–" if math.isnan(figure) else f"{figure:.2f}" for figure in (*figures, *errors)]
-        rows.append((criterion.name, f"{criterion.cells:,}", *cells))
-    headings = (
-        "criterion",
-        "answers",
-        "agreement",
-        "threshold",
-        "escalated",
-        "reached",
-        "error",
-        "calibrated",
-    )
+        values = [getattr(criterion, figure) for figure in figures]
+        rows.append((criterion.name, f"{criterion.cells:,}", *values))
+    headings = ("criterion", "answers", *figures[:4], "error", "calibrated")
     print_table(f"thresholds for an agreement of {result.agreement:g}", headings, rows, most=None)
-    points = []
-    for point in result.curve:
-        cost = "–" if point.cost is None else f"{point.cost:.0%}"
-        points.append(
-            (f"{point.escalated:.0%}", f"{point.threshold:.2f}", f"{point.agreement:.3f}", cost)
-        )
-    curve_headings = ("escalated", "threshold", "agreement", "cost, of the better judge alone")
-    print_table("all criteria, the least sure answers first", curve_headings, points, most=None)
+    points = [
+        (f"{point.escalated:.0%}", point.threshold, point.agreement, point.cost)
+        for point in result.curve
+    ]
+    headings = ("escalated", "threshold", "agreement", "cost, of the better judge alone")
+    title = "all criteria, the least sure answers first"
+    print_table(title, headings, points, form=(".2f", ".3f", ".0%"), most=None)
 
 
 def show_audit(audit: Audit, details: bool = False) -> None:
@@ -334,32 +321,19 @@ def show_audit(audit: Audit, details: bool = False) -> None:
 
 def show_account(account: Account) -> None:
     """Print the total, then the usage by model, purpose and endpoint, if there are several of them."""
-    rows = [_make_usage_row("all", account)]
-    for lines in (account.models, account.purposes, account.endpoints):
-        if len(lines) > 1:
-            rows += [_make_usage_row(name, line) for name, line in lines.items()]
+    lines = {"all": account}
+    for part in (account.models, account.purposes, account.endpoints):
+        if len(part) > 1:
+            lines |= part
+    rows = []
+    for name, line in lines.items():
+        failed = sum(line.failures.values())
+        counts = (line.calls, line.hits, failed, line.input_tokens, line.output_tokens)
+        rows.append((name, *counts, line.cost, line.latency(0.5), line.latency(0.99)))
     headings = ("", "calls", "hits", "failed", "tokens in", "out", "cost", "p50 s", "p99 s")
-    print_table("usage", headings, rows)
+    print_table("usage", headings, rows, form=[",d"] * 5 + [".4g", ".2f", ".2f"])
     for reason, times in account.failures.most_common():
         print_line(f"failed {times} times: {reason}")
-
-
-def _make_usage_row(name: str, line: UsageLine) -> tuple[str, ...]:
-    """Return the cells of one row of the table of usage."""
-    counts = (
-        line.calls,
-        line.hits,
-        sum(line.failures.values()),
-        line.input_tokens,
-        line.output_tokens,
-    )
-    latencies = (line.latency(0.5), line.latency(0.99))
-    return (
-        name,
-        *(f"{count:,}" for count in counts),
-        f"{line.cost:.4g}",
-        *("–" if seconds is None else f"{seconds:.2f}" for seconds in latencies),
-    )
 
 
 def judging_dict(judging: Judgments) -> dict[str, Any]:
@@ -388,14 +362,11 @@ def show_judging(judging: Judgments, currency: str = "") -> None:
     usage = f"{account.calls:,} calls, {account.hits:,} from the cache, cost {account.cost:.4g}"
     line = f"judges: {judging.asked:,} answers requested, {missing}; {usage} {currency}"
     print_line(f"\n{line.rstrip()}")
-    _show_shares("disagreement", judging.disagreement)
-    _show_shares(
-        "the response shown first wins",
-        {name: share for name, (share, _) in judging.first_win_rate.items()},
-    )
-
-
-def _show_shares(title: str, shares: Mapping[str, float]) -> None:
-    if shares:
-        cells = [f"{name} {share:.0%}" for name, share in shares.items()]
-        print_line(f"  {title}: {', '.join(cells)}")
+    first_wins = {name: share for name, (share, _) in judging.first_win_rate.items()}
+    for title, shares in (
+        ("disagreement", judging.disagreement),
+        ("the response shown first wins", first_wins),
+    ):
+        if shares:
+            cells = [f"{name} {share:.0%}" for name, share in shares.items()]
+            print_line(f"  {title}: {', '.join(cells)}")

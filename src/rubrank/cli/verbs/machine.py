@@ -43,15 +43,8 @@ def check(as_json: AsJson = False) -> None:
 
     result = attack()
     if as_json:
-        print_json(
-            {
-                "safe": result.safe,
-                "holds": result.holds,
-                "walls": list(result.walls),
-                "refused": result.refused,
-                "machine": result.machine,
-            }
-        )
+        names = ("safe", "holds", "walls", "refused", "machine")
+        print_json({name: getattr(result, name) for name in names})
     else:
         rows = [
             (name, _ATTACKS[name], "held" if held else "OPEN")
@@ -76,8 +69,7 @@ def warm_up(as_json: AsJson = False) -> None:
     if as_json:
         print_json(seconds)
         return
-    rows = [(name, f"{duration:.2f}") for name, duration in seconds.items()]
-    rows.append(("all", f"{sum(seconds.values()):.2f}"))
+    rows = [*seconds.items(), ("all", sum(seconds.values()))]
     print_table("compiled and cached", ("kernels", "seconds"), rows, total=1)
 
 
