@@ -15,11 +15,9 @@ import argparse
 import gzip
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import time
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -53,14 +51,6 @@ def choice(**changes: Any) -> dict[str, Any]:
 
 def packed(data: bytes, encoding: str, status: int = 200) -> Answer:
     return Answer(raw=data, headers={"Content-Encoding": encoding}, status=status)
-
-
-def _bomb() -> bytes:
-    """Two gigabytes in two megabytes; made in pieces."""
-    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
-    piece = b" " * 2**20
-    pieces = [packer.compress(b'{"choices": "'), *(packer.compress(piece) for _ in range(2048)), packer.flush()]
-    return b"".join(pieces)
 
 
 TEXTS: dict[str, str] = {
@@ -252,32 +242,12 @@ def import_step() -> Any:
 # -------------------------------------------------------------------------------------------------------------- script
 
 
-def bomb() -> Met:
-    """A small reply that unpacks to two gigabytes, in a process of its own whose memory is measured."""
-    code = (
-        "import resource, sys; sys.path.insert(0, sys.argv[1]); import faults; from server import Answer, Server\n"
-        "answer = faults.packed(faults._bomb(), 'gzip')\n"
-        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
-        "met = faults.meet(answer, timeout=60.0)\n"
-        "grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024\n"
-        "import json; print(json.dumps([met.value, met.reason, met.seconds, met.error, grown]))\n"
-    )
-    limit = "import resource; resource.setrlimit(resource.RLIMIT_AS, (6 * 2**30,) * 2);"
-    command = [sys.executable, "-c", limit + code, str(Path(__file__).parent)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=os.environ)
-    if done.returncode:
-        return Met(None, done.stderr[-300:], 0.0, "!died", extra={"megabytes": 6 * 1024})
-    value, reason, seconds, error, grown = json.loads(done.stdout)
-    return Met(value, reason, seconds, error, extra={"megabytes": grown})
-
-
 def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args(argv)
     os.chdir(tempfile.mkdtemp())
     found = {name: {fault: meet(answer) for fault, answer in faults.items()} for name, faults in FAMILIES.items()}
-    found["bomb"] = {"gzip of 2 GB": bomb()}
     rows = {}
     for name, met in found.items():
         rows[name] = {

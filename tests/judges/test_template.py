@@ -85,7 +85,7 @@ def test_a_message_without_parts_is_the_users():
         ("{criteria}\n{respones}\n{reply}", "batched", "Did you mean 'response'"),
         ("{name}\n{criteria}\n{response}{reply}", "batched", "slot must be one of"),
         ("[user]\n{criteria}\n[user]\n{response}\n{reply}", "batched", "one [user] part"),
-        ("Hi\n[user]\n{criteria}\n{response}\n{reply}", "batched", "text before it"),
+        ("Hi\n[user]\n{criteria}\n{response}\n{reply}", "batched", "no text before them"),
         ("[system]\n{criteria}\n{response}\n{reply}", "batched", "one [user] part"),
     ],
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gzip
 import socket
 import ssl
 import threading
@@ -94,8 +93,6 @@ BODIES = {
     "until the end": b"HTTP/1.0 200 OK\r\n\r\nhi",
     "closed by the server": b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nhi",
     "announced first": b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" + OK,
-    "packed": b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%b"
-    % (len(gzip.compress(b"hi", mtime=0)), gzip.compress(b"hi", mtime=0)),
 }
 
 

@@ -15,7 +15,7 @@ Judges come after the verifiers because they cost most; a rollout that a hard ga
 How a step runs (`_Step`):
 
     1. plan        one question for each judge and group with cells for it; it is known how many calls it makes at most
-    2. start       the questions of a judge are started one after the other, as its throttle has room for their calls
+    2. start       the questions of a judge are started one after the other, as there is room for their calls
     3. answer      every reply makes room for the next question, and is reported as progress
     4. collect     the judgment about a question is added to the judgment of its group
 """
@@ -214,32 +214,6 @@ class _JudgePlan:
     """For each question, how many calls it makes at most."""
 
 
-class _Throttle:
-    """Limits how many calls of one judge are in flight. Only one task may call `admit`; any number may release.
-
-    A million questions would be a million tasks that all hold their prompts, so questions are started as others end.
-    Calls are counted, not groups: a group that waits for its last answer does not hold back the others.
-    """
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._in_flight = 0
-        self._has_room = asyncio.Event()
-
-    async def admit(self, calls: int) -> None:
-        """Wait for room; a question is admitted as a whole, however many calls it makes."""
-        while self._in_flight >= self._limit:
-            self._has_room.clear()
-            await self._has_room.wait()
-        self._in_flight += calls
-
-    def release(self, calls: int) -> None:
-        """Make room: this many calls are no longer in flight."""
-        self._in_flight -= calls
-        if self._in_flight < self._limit:
-            self._has_room.set()
-
-
 class _ReportingAsker(WrappedAsker):
     """Passes calls on to another asker, and calls `on_reply` with every reply."""
 
@@ -307,21 +281,33 @@ class _Step:
     async def _start_questions(
         self, plan: _JudgePlan, asker_of: AskerOf, tasks: asyncio.TaskGroup
     ) -> None:
-        """Start the questions of one judge, each as soon as the throttle admits its calls."""
+        """Start the questions of one judge, each as soon as there is room for its calls.
+
+        A million questions would be a million tasks that all hold their prompts, so questions are started as others
+        end. Calls are counted, not groups: a group that waits for its last answer does not hold back the others.
+        """
         concurrency = sum(
             endpoint.concurrency for leaf in plan.judge.leaves for endpoint in leaf.endpoints
         )
-        throttle = _Throttle(max(_MIN_CALLS_AHEAD, _CALLS_AHEAD * concurrency))
+        limit = max(_MIN_CALLS_AHEAD, _CALLS_AHEAD * concurrency)
+        in_flight = 0
+        has_room = asyncio.Event()
+
+        def release(calls: int) -> None:
+            """Make room: this many calls are no longer in flight."""
+            nonlocal in_flight
+            in_flight -= calls
+            has_room.set()
 
         async def judge_group(g: int, question: Question, calls: int) -> None:
             """Ask the question about group g, for whose calls there is room, and add the judgment."""
-            unanswered = calls
             reply_ids = []
+            answered = 0
 
             def note_reply(reply: Reply) -> None:
-                nonlocal unanswered
-                unanswered -= 1
-                throttle.release(1)
+                nonlocal answered
+                answered += 1
+                release(1)
                 if reply.id:
                     reply_ids.append(reply.id)
                 self._report_progress()
@@ -332,10 +318,13 @@ class _Step:
             judgment.replies = reply_ids
             self._judgments[g].add(judgment)
             # `count_calls` gives an upper bound: some of the admitted calls may not have been made.
-            throttle.release(unanswered)
+            release(calls - answered)
 
         for (g, question), calls in zip(plan.questions, plan.calls, strict=True):
-            await throttle.admit(calls)
+            while in_flight >= limit:
+                has_room.clear()
+                await has_room.wait()
+            in_flight += calls
             tasks.create_task(judge_group(g, question, calls))
 
     def _report_progress(self) -> None:

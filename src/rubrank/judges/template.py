@@ -70,7 +70,6 @@ _NEEDED: dict[str, tuple[tuple[str, ...], ...]] = {
 
 _SLOT = re.compile(r"\{\{(\w+)\}\}|\{(\w+)\}")
 _HEADER = re.compile(r"^\[(system|user)\][ \t]*$", re.MULTILINE)
-_MAX_LENGTH = 200_000
 
 
 class Template(Strict):
@@ -91,7 +90,7 @@ class Template(Strict):
             return cls(text=source["text"], path=str(source.get("path", "")))
         if not isinstance(source, str) or not source.strip():
             raise InvalidInput(
-                owner, "prompt", allowed="the name of a text file", got=repr(source)[:80], remedy=""
+                owner, "prompt", allowed="the name of a text file", got=repr(source)[:80]
             )
         if "\n" in source.strip():
             return cls(text=source)
@@ -103,14 +102,6 @@ class Template(Strict):
     def check(self, kind: str, owner: str) -> None:
         """Raise InvalidInput for slots that this kind of judge does not fill, and for missing slots that it needs."""
         where = f"prompt ({self.path})" if self.path else "prompt"
-        if len(self.text) > _MAX_LENGTH:
-            raise InvalidInput(
-                owner,
-                where,
-                allowed=f"of at most {_MAX_LENGTH:,} characters",
-                got=f"{len(self.text):,}",
-                remedy="",
-            )
         allowed_slots = _OF_KIND.get(kind, set(SLOTS))  # a user's own kind may fill any slot
         for slot in self.slots:
             if slot not in allowed_slots:
@@ -125,22 +116,14 @@ class Template(Strict):
                     got="none",
                     remedy=f"A judge of kind {kind} needs it.",
                 )
-        headers = _HEADER.findall(self.text)
-        if headers and (headers.count("user") != 1 or headers.count("system") > 1):
+        before, *pieces = _HEADER.split(self.text)
+        headers = sorted(pieces[::2])
+        if pieces and (before.strip() or headers not in (["user"], ["system", "user"])):
             raise InvalidInput(
                 owner,
                 where,
-                allowed="one [user] part and at most one [system] part",
+                allowed="one [user] part and at most one [system] part, and no text before them",
                 got=", ".join(headers),
-                remedy="",
-            )
-        if headers and self.text[: next(_HEADER.finditer(self.text)).start()].strip():
-            raise InvalidInput(
-                owner,
-                where,
-                allowed="a text that begins with [system] or [user]",
-                got="text before it",
-                remedy="",
             )
 
     @cached_property

@@ -25,7 +25,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from reprlib import repr as brief
 from typing import Any, NamedTuple, TypeAlias
@@ -344,127 +344,114 @@ def make_batch_keys(criteria: Sequence[Criterion]) -> list[str]:
 # ----------------------------------------------------------------------------------------------------------- examples
 
 Example: TypeAlias = Mapping[str, Any]
-_KEYS = ("prompt", "response", "reasoning", "verdict")
+_KEYS = {"response", "reasoning", "verdict"}
 _LEVEL_OF_CHOICE = {"A": "high", "tie": "between", "B": "low"}
+
+
+class _ShownExample(NamedTuple):
+    """The parts of an example that depend on the kind of judge."""
+
+    responses: list[str]
+    """By their tags."""
+    finding: Any
+    """None if no finding is asked for."""
+    verdict: Any
 
 
 def show_score_examples(
     criterion: Criterion, prompt: Prompt, form: ReplyForm, examples: Sequence[Example]
 ) -> str:
     """Return examples of judgments of one response; a verdict is a score, or a number of the user's anchors."""
-    texts = []
-    for example in examples:
-        _check_keys(criterion, example)
-        number = _find_number(criterion, example["verdict"])
-        verdict = _round_for_json(number)
-        responses = [fence("response", as_text(example["response"]))]
-        texts.append(_show_example(example, responses, form.findings.get(number), verdict))
-    return _number_examples(prompt, texts)
-
-
-def _find_number(criterion: Criterion, verdict: Any) -> float:
-    """Return the number that a judge would write for the verdict of an example."""
     scale = criterion.scale
-    is_number = isinstance(verdict, int | float) and not isinstance(verdict, bool)
-    number = None
-    if criterion.anchors:
-        allowed = f"one of the anchors {', '.join(f'{n:g}' for n in scale.numbers)}"
-        if is_number:
-            number = scale.match_number(verdict)
-    else:
-        allowed = f"a value of its domain ({criterion.value_domain.description})"
-        if is_number:
-            number = scale.find_number(float(verdict))
-    if number is None:
-        raise _invalid(criterion, "verdict", allowed, verdict)
-    return number
+
+    def read(example: Example) -> _ShownExample:
+        verdict = example["verdict"]
+        number = None
+        if isinstance(verdict, int | float) and not isinstance(verdict, bool):
+            find = scale.match_number if criterion.anchors else scale.find_number
+            number = find(float(verdict))
+        if number is None:
+            allowed = f"a value of its domain ({criterion.value_domain.description})"
+            if criterion.anchors:
+                allowed = f"one of the anchors {', '.join(f'{n:g}' for n in scale.numbers)}"
+            raise _invalid(criterion, "verdict", allowed, verdict)
+        responses = [fence("response", as_text(example["response"]))]
+        return _ShownExample(responses, form.findings.get(number), _round_for_json(number))
+
+    return _show_examples(criterion, prompt, examples, read)
 
 
 def show_pair_examples(criterion: Criterion, prompt: Prompt, examples: Sequence[Example]) -> str:
     """Return examples of comparisons of two responses."""
     findings = load_prompt("_pairwise", prompt.language).findings
-    texts = []
-    for example in examples:
-        _check_keys(criterion, example)
-        responses = _read_responses(criterion, example, 2)
+
+    def read(example: Example) -> _ShownExample:
         verdict = example["verdict"]
         if verdict not in _LEVEL_OF_CHOICE:
             raise _invalid(criterion, "verdict", '"A", "B" or "tie"', verdict)
-        fenced = [fence("response_A", responses[0]), fence("response_B", responses[1])]
-        texts.append(_show_example(example, fenced, findings[_LEVEL_OF_CHOICE[verdict]], verdict))
-    return _number_examples(prompt, texts)
+        responses = _fence_responses(criterion, example, ["A", "B"])
+        return _ShownExample(responses, findings[_LEVEL_OF_CHOICE[verdict]], verdict)
+
+    return _show_examples(criterion, prompt, examples, read)
 
 
 def show_list_examples(criterion: Criterion, prompt: Prompt, examples: Sequence[Example]) -> str:
     """Return examples of rankings of several responses."""
-    texts = []
-    for example in examples:
-        _check_keys(criterion, example)
-        responses = _read_responses(criterion, example)
+
+    def read(example: Example) -> _ShownExample:
         ranks = example["verdict"]
-        if not isinstance(ranks, list | tuple) or len(ranks) != len(responses) or 1 not in ranks:
+        if not isinstance(ranks, list | tuple) or 1 not in ranks:
             raise _invalid(criterion, "verdict", "a rank for each response, 1 = best", ranks)
-        fenced = [fence(f"response_{i}", response) for i, response in enumerate(responses, 1)]
-        best = [i for i, rank in enumerate(ranks, 1) if rank == 1]
         verdict = {str(i): rank for i, rank in enumerate(ranks, 1)}
-        texts.append(_show_example(example, fenced, best, verdict))
-    return _number_examples(prompt, texts)
+        best = [i for i, rank in enumerate(ranks, 1) if rank == 1]
+        return _ShownExample(_fence_responses(criterion, example, list(verdict)), best, verdict)
+
+    return _show_examples(criterion, prompt, examples, read)
 
 
-def _check_keys(criterion: Criterion, example: Example) -> None:
-    """Raise InvalidInput if an example lacks a key or has an unknown one."""
-    missing = [key for key in _KEYS if key != "prompt" and key not in example]
-    unknown = sorted(set(example) - set(_KEYS))
-    if missing or unknown:
-        raise InvalidInput(
-            f"example of {criterion.name!r}",
-            "keys",
-            allowed=", ".join(_KEYS),
-            got=f"no {missing[0]!r}" if missing else f"{unknown[0]!r} too",
-            remedy="`prompt` may be left out.",
-        )
-
-
-def _read_responses(criterion: Criterion, example: Example, number: int | None = None) -> list[str]:
-    """Return the responses of an example as texts; raises InvalidInput if there are not `number` of them."""
+def _fence_responses(criterion: Criterion, example: Example, marks: Sequence[str]) -> list[str]:
+    """Return the responses of an example between tags with these marks; InvalidInput if their number differs."""
     responses = example["response"]
-    is_list = isinstance(responses, list | tuple) and len(responses) >= 2
-    if not is_list or (number is not None and len(responses) != number):
-        raise _invalid(
-            criterion, "response", f"a list of {number or 'several'} responses", responses
-        )
-    return [as_text(response) for response in responses]
+    if not isinstance(responses, list | tuple) or len(responses) != len(marks):
+        raise _invalid(criterion, "response", f"a list of {len(marks)} responses", responses)
+    return [
+        fence(f"response_{mark}", as_text(response))
+        for mark, response in zip(marks, responses, strict=True)
+    ]
 
 
 def _invalid(criterion: Criterion, parameter: str, allowed: str, got: Any) -> InvalidInput:
     """Return the error about a part of an example."""
     remedy = "See `rubrank help prompts`."
-    return InvalidInput(
-        f"example of {criterion.name!r}", parameter, allowed=allowed, got=brief(got), remedy=remedy
-    )
+    return InvalidInput(f"example of {criterion.name!r}", parameter, allowed, brief(got), remedy)
 
 
-def _show_example(example: Example, responses: Sequence[str], finding: Any, verdict: Any) -> str:
-    """Return one example as text: query, responses, and the reply in the form that the judge must use.
+def _show_examples(
+    criterion: Criterion,
+    prompt: Prompt,
+    examples: Sequence[Example],
+    read: Callable[[Example], _ShownExample],
+) -> str:
+    """Return the examples as text: query, responses, and the reply in the form that the judge must use.
 
-    responses: already fenced. finding: None if no finding is asked for.
+    read: raises InvalidInput if the verdict or the responses cannot be used. "" if there are no examples.
     """
-    lines = []
-    if example.get("prompt"):
-        lines.append(fence("user", as_text(example["prompt"])))
-    reply = {"reasoning": join_surrogates(str(example["reasoning"]))}
-    if finding is not None:
-        reply["finding"] = finding
-    reply["verdict"] = verdict
-    return "\n".join([*lines, *responses, json.dumps(reply, ensure_ascii=False)])
-
-
-def _number_examples(prompt: Prompt, texts: Sequence[str]) -> str:
-    """Return the examples with a heading and numbers; "" if there are none."""
-    if not texts:
+    if not examples:
         return ""
     labels = load_labels(prompt.language)
-    blocks = [
-        f"{fill(labels['example'], number=number)}\n{text}" for number, text in enumerate(texts, 1)
-    ]
-    return "\n\n".join([labels["examples"], *blocks])
+    blocks = [labels["examples"]]
+    for number, example in enumerate(examples, 1):
+        if set(example) - {"prompt"} != _KEYS:
+            allowed = "prompt (may be left out), response, reasoning, verdict"
+            raise _invalid(criterion, "keys", allowed, list(example))
+        shown = read(example)
+        reply = {"reasoning": join_surrogates(str(example["reasoning"]))}
+        if shown.finding is not None:
+            reply["finding"] = shown.finding
+        reply["verdict"] = shown.verdict
+        lines = [fill(labels["example"], number=number)]
+        if example.get("prompt"):
+            lines.append(fence("user", as_text(example["prompt"])))
+        lines += [*shown.responses, json.dumps(reply, ensure_ascii=False)]
+        blocks.append("\n".join(lines))
+    return "\n\n".join(blocks)
