@@ -19,7 +19,7 @@ from rubrank._folders import sweep
 from rubrank.errors import InvalidInput
 from rubrank.records.files import parse_record, write_records
 from rubrank.records.record import GroupRecord
-from rubrank.viewer.index import NO_STEP, Index, compare_runs, find_common_prompts, make_curves, make_step_table
+from rubrank.viewer.index import Index, compare_runs, find_common_prompts, make_curves, make_step_table
 from rubrank.viewer.run import LiveRun, check_source, decode_record
 from rubrank.viewer.states import find_states
 
@@ -46,7 +46,7 @@ def test_every_kind_of_file_is_read(tmp_path: Path, name: str, demo_records: lis
     run = read(tmp_path / name)
     assert run.index.ids == [record.group for record in demo_records]
     assert parse(run.read_line(7)) == demo_records[7]
-    assert run.index.facts["states"].tolist() == [int(find_states(record)) for record in demo_records]
+    assert run.index.facts["states"].to_list() == [int(find_states(record)) for record in demo_records]
     run.stop()
 
 
@@ -207,7 +207,7 @@ def test_curves_and_steps(tmp_path: Path, record_of: Make) -> None:
     assert curves["groups without signal"][0][1] == pytest.approx(2 / 5)
     rows = {row["step"]: row for row in make_step_table(index)}
     assert (rows[0]["groups"], rows[10]["groups"], rows[None]["groups"]) == (6, 1, 1)
-    assert index.facts["step"][-1] == NO_STEP
+    assert index.facts["step"][-1] is None
 
 
 def test_the_same_prompts_of_two_runs(tmp_path: Path, record_of: Make) -> None:

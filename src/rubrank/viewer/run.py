@@ -36,12 +36,11 @@ from rubrank._files import explain_read_errors, import_zstandard, require_file, 
 from rubrank._folders import make_folder
 from rubrank.errors import InvalidInput, RubrankError
 from rubrank.records.files import SUFFIXES, find_record_files
-from rubrank.viewer.index import Columns, Index
+from rubrank.viewer.index import Index
 
 if TYPE_CHECKING:
     from rubrank.viewer.sources import GradingFeed
 
-_SCAN_BYTES = 1 << 24  # scanned for line ends at once
 _UNPACK_READ = 1 << 22  # compressed bytes read at once
 _UNPACK_LIMIT = 1 << 26  # bytes that one look at a compressed file unpacks
 _LOOK_EVERY = 1.0  # seconds between looks at the files
@@ -148,6 +147,14 @@ def decode_texts(line: bytes) -> RecordTexts:
     return _decode(line, _TEXT_DECODER, RecordTexts)
 
 
+def _is_record(line: bytes) -> bool:
+    try:
+        decode_record(line)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
 def _decode(line: bytes, decoder: Any, kind: Any) -> Any:
     """Decode a line of JSON into a struct; raises ValueError if it does not fit."""
     try:
@@ -177,6 +184,10 @@ class GrowingFile:
         """Whether everything that is there at present is in `local`."""
         self.problem = ""
         """Why it cannot be read on; what was read stays."""
+        self.scanned = 0
+        """Bytes of `local` that were scanned for lines."""
+        self.last_bytes = b""
+        """The last scanned bytes."""
         self._inode: int | None = None
 
     def refresh(self) -> bool:
@@ -197,10 +208,10 @@ class GrowingFile:
         finally:
             os.close(descriptor)
 
-    def read_before(self, end: int) -> bytes:
-        """Return the last bytes before a position; if they have changed, so has the file."""
-        start = max(0, end - _CHECKED_BYTES)
-        return self.read(start, end - start)
+    def read_before_scanned(self) -> bytes:
+        """Return the last bytes that were scanned; if they have changed, so has the file."""
+        start = max(0, self.scanned - _CHECKED_BYTES)
+        return self.read(start, self.scanned - start)
 
     def close(self) -> None:
         """Remove temporary files."""
@@ -323,12 +334,10 @@ def check_source(source: Path) -> None:
             part.refresh()
             with part.local.open("rb") as file:
                 for line in islice(file, _TESTED_LINES):
-                    try:
-                        decode_record(line)
+                    if _is_record(line):
                         return
-                    except (ValueError, RecursionError):
-                        if line.strip():
-                            why = "which holds no records"
+                    if line.strip():
+                        why = "which holds no records"
             why = part.problem or why
     raise InvalidInput(
         "view",
@@ -363,11 +372,8 @@ class LiveRun:
         """Grows when the run is read again from the start: a group may then have another number."""
         self.problem = ""
         self._files: list[GrowingFile] = []
-        self._scanned: list[int] = []
-        """Bytes of each file that were scanned for line ends."""
-        self._last_bytes: list[bytes] = []
-        """The last scanned bytes of each file."""
-        self._lines = Columns({"file": np.uint32, "offset": np.int64, "length": np.int64})
+        self._lines: list[tuple[GrowingFile, int, int]] = []
+        """The lines: file, offset, length."""
         self._busy_until = 0.0
         self._stopped = threading.Event()
         self._lock = threading.RLock()
@@ -375,22 +381,22 @@ class LiveRun:
 
     def count_lines(self) -> int:
         """Count the groups that can be opened; those in the index can also be filtered."""
-        return self._lines.length
+        return len(self._lines)
 
     def read_line(self, g: int) -> bytes:
         """Return the bytes of a record; raises IndexError if there is none."""
         with self._lock:
-            if not 0 <= g < self._lines.length:
+            if not 0 <= g < len(self._lines):
                 raise IndexError(g)
-            file = self._files[int(self._lines["file"][g])]
-            return file.read(int(self._lines["offset"][g]), int(self._lines["length"][g]))
+            file, offset, length = self._lines[g]
+            return file.read(offset, length)
 
     def describe(self) -> dict[str, Any]:
         """Return how far the run is read, as the page shows it."""
         with self._lock:
             unreadable = self.index.unreadable
             return {
-                "groups": self._lines.length,
+                "groups": len(self._lines),
                 "ready": len(self.index),
                 "files": len(self._files),
                 "unreadable": len(unreadable),
@@ -456,9 +462,7 @@ class LiveRun:
         self.index = Index()
         self.epoch += 1
         self._files = []
-        self._scanned = []
-        self._last_bytes = []
-        self._lines = Columns({"file": np.uint32, "offset": np.int64, "length": np.int64})
+        self._lines = []
 
     def _refresh_files(self) -> bool:
         """Look at all files, also at new ones; False: one of them was replaced, changed or removed."""
@@ -466,68 +470,35 @@ class LiveRun:
         for path in find_record_files(self.source, missing_ok=True):
             if path not in open_paths:
                 self._files.append(open_growing(path))
-                self._scanned.append(0)
-                self._last_bytes.append(b"")
-        for file, scanned, last_bytes in zip(
-            self._files, self._scanned, self._last_bytes, strict=True
-        ):
+        for file in self._files:
             if not file.path.exists() or not file.refresh():
                 return False
-            if last_bytes and file.read_before(scanned) != last_bytes:
+            if file.read_before_scanned() != file.last_bytes:
                 return False
         return True
 
     def _scan_files(self) -> int:
         """Find the lines in all new bytes; returns how many."""
-        before = self._lines.length
-        for number, file in enumerate(self._files):
-            if self._scanned[number] >= file.size:
+        before = len(self._lines)
+        for file in self._files:
+            if file.scanned >= file.size:
                 continue
-            while not self._stopped.is_set() and self._scan_block(number, file):
-                pass
-            self._last_bytes[number] = file.read_before(self._scanned[number])
-        return self._lines.length - before
-
-    def _scan_block(self, number: int, file: GrowingFile) -> bool:
-        """Add the lines of the next block; False: no line ends in what is left."""
-        start = self._scanned[number]
-        size = _SCAN_BYTES
-        block = file.read(start, min(size, file.size - start))
-        while b"\n" not in block and len(block) < file.size - start:
-            # One line is longer than a block.
-            size *= 2
-            block = file.read(start, min(size, file.size - start))
-        ends = _find_line_ends(block)
-        if not len(ends):
-            self._add_last_line(number, start, block)
-            return False
-        starts = np.concatenate([[0], ends[:-1] + 1])
-        lengths = ends - starts
-        filled = lengths > 1  # an empty line is not a record
-        with self._lock:
-            self._lines.extend(
-                file=np.full(int(filled.sum()), number),
-                offset=start + starts[filled],
-                length=lengths[filled],
-            )
-            self._scanned[number] = start + int(ends[-1]) + 1
-        return self._scanned[number] < file.size
-
-    def _add_last_line(self, number: int, start: int, block: bytes) -> None:
-        """Add a last line without a line end, if it is complete."""
-        try:
-            decode_record(block)
-        except (ValueError, RecursionError):
-            return
-        with self._lock:
-            self._lines.append(file=number, offset=start, length=len(block))
-            self._scanned[number] = start + len(block)
+            with file.local.open("rb") as lines:
+                lines.seek(file.scanned)
+                for line in lines:
+                    if self._stopped.is_set() or not (line.endswith(b"\n") or _is_record(line)):
+                        break  # a last line without a line end counts when it is complete
+                    if line.strip():
+                        self._lines.append((file, file.scanned, len(line.rstrip(b"\n"))))
+                    file.scanned += len(line)
+            file.last_bytes = file.read_before_scanned()
+        return len(self._lines) - before
 
     def _read_records(self) -> int:
         """Read the next records into the index; returns how many."""
         count = 0
         while (
-            len(self.index) < self._lines.length
+            len(self.index) < len(self._lines)
             and count < _RECORDS_PER_LOOK
             and not self._stopped.is_set()
         ):
@@ -548,13 +519,3 @@ class LiveRun:
                     self.index.add_unreadable(str(error)[:200])
             count += 1
         return count
-
-
-def _find_line_ends(block: bytes) -> np.ndarray:
-    """Return the positions of line ends. Searching beats comparing every byte, because records are long lines."""
-    ends = []
-    at = block.find(b"\n")
-    while at >= 0:
-        ends.append(at)
-        at = block.find(b"\n", at + 1)
-    return np.array(ends, dtype=np.int64)

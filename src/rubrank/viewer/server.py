@@ -32,7 +32,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import uvicorn
 from pydantic import Field, ValidationError
 from starlette.applications import Starlette
@@ -51,18 +50,12 @@ from rubrank.records.files import name_runs, parse_record
 from rubrank.records.record import GroupRecord
 from rubrank.viewer.changes import fuse_changed, read_changes
 from rubrank.viewer.group_data import make_group_data
-from rubrank.viewer.index import (
-    NO_STEP,
-    compare_runs,
-    find_common_prompts,
-    make_curves,
-    make_step_table,
-)
+from rubrank.viewer.index import compare_runs, find_common_prompts, make_curves, make_step_table
 from rubrank.viewer.labels import LabelFile
 from rubrank.viewer.report import read_asset
 from rubrank.viewer.run import LiveRun, decode_texts
 from rubrank.viewer.sources import SourceOptions, open_sources
-from rubrank.viewer.states import State, find_best
+from rubrank.viewer.states import find_best
 from rubrank.viewer.summary import RunSummary, read_groups, to_plain_numbers
 
 _PORTS_TRIED = 20
@@ -445,8 +438,8 @@ class ViewerApi:
         prompt = run.index.facts["prompt"][g]
         groups: list[dict[str, Any]] = []
         for number, other_run in enumerate(self._runs):
-            same = np.flatnonzero(other_run.index.facts["prompt"] == prompt)
-            for at in same[: _MOST_SAME - len(groups)].tolist():
+            same = other_run.index.facts.filter(prompt=prompt)["group"]
+            for at in same.head(_MOST_SAME - len(groups)):
                 groups.append(_describe_same(number, other_run, at))
         return {"groups": groups}
 
@@ -461,7 +454,7 @@ class ViewerApi:
                 "id": first.index.ids[first_g],
                 "title": first.index.titles[first_g],
                 "groups": [first_g, second_g],
-                "steps": [_find_step(first, first_g), _find_step(second, second_g)],
+                "steps": [first.index.facts["step"][first_g], second.index.facts["step"][second_g]],
                 "means": [round(first_mean, 6), round(second_mean, 6)],
             }
             rows.append(row)
@@ -528,7 +521,7 @@ def read_ranges(text: str) -> list[int]:
 
 def _describe_run(run: LiveRun) -> dict[str, Any]:
     """Return what the page shows of a run before any group: names, how far it is read, problems."""
-    steps = np.unique(run.index.facts["step"])
+    steps = run.index.facts["step"].drop_nulls().unique().sort()
     return {
         "name": run.name,
         "path": str(run.source),
@@ -536,7 +529,7 @@ def _describe_run(run: LiveRun) -> dict[str, Any]:
         "epoch": run.epoch,
         "problem": run.problem or (run.feed.problem if run.feed else ""),
         "grading": [run.feed.done, run.feed.total] if run.feed else None,
-        "steps": steps[steps != NO_STEP].tolist(),
+        "steps": steps.to_list(),
         "rules": list(run.index.rules),
         "criteria": run.index.list_criteria(_MOST_CRITERIA),
         "criteria_in_all": len(run.index.criterion_groups),
@@ -552,11 +545,10 @@ def _compute_curves(run: LiveRun) -> Any:
 
 def _compute_summary(run: LiveRun) -> Any:
     """Summarize at most 2,000 groups, evenly spread over the run."""
-    readable = np.flatnonzero(run.index.facts["states"] & int(State.UNREADABLE) == 0)
-    stride = max(1, math.ceil(len(readable) / _MOST_SUMMARIZED))
-    chosen = readable[::stride]
+    readable = run.index.find_readable()["group"]
+    chosen = readable.gather_every(max(1, math.ceil(len(readable) / _MOST_SUMMARIZED)))
     summary = RunSummary()
-    for group, _ in read_groups(_parse_record(run.read_line(int(g))) for g in chosen):
+    for group, _ in read_groups(_parse_record(run.read_line(g)) for g in chosen):
         summary.add(group)
     return {**summary.summarize(), "sampled": {"groups": len(chosen), "of": len(readable)}}
 
@@ -566,11 +558,6 @@ def _name_labelled(run: LiveRun, record: GroupRecord) -> str:
     if run.index.ids.count(record.group) > 1:
         return f"{record.group} (step {record.step})"
     return record.group
-
-
-def _find_step(run: LiveRun, g: int) -> int | None:
-    step = int(run.index.facts["step"][g])
-    return None if step == NO_STEP else step
 
 
 def _describe_same(number: int, run: LiveRun, g: int) -> dict[str, Any]:

@@ -57,14 +57,24 @@ class Moments:
     @property
     def half_width(self) -> float | None:
         """Half of the 95% interval of the mean (Student's t); None below five numbers, or if all are the same."""
-        if self.n < _FEWEST_FOR_INTERVAL:
+        if not self.n:
             return None
         mean = self.total / self.n
-        variance = (self.sum_of_squares - self.n * mean * mean) / (self.n - 1)
-        if variance <= _ROUNDING * max(mean * mean, 1e-12):
-            # A coefficient that all groups share: its spread over groups is not its uncertainty.
-            return None
-        return student_t_975(self.n - 1.0) * sqrt(variance / self.n)
+        variance = (self.sum_of_squares - self.n * mean * mean) / max(1, self.n - 1)
+        return compute_half_width(self.n, mean, variance)
+
+
+def compute_half_width(n: int, mean: float, variance: float | None) -> float | None:
+    """Return half of the 95% interval of a mean (Student's t); None below five numbers, or if all are the same.
+
+    variance: the unbiased one of the n numbers; None for a single one.
+    """
+    if variance is None or n < _FEWEST_FOR_INTERVAL:
+        return None
+    if variance <= _ROUNDING * max(mean * mean, 1e-12):
+        # A coefficient that all groups share: its spread over groups is not its uncertainty.
+        return None
+    return student_t_975(n - 1.0) * sqrt(variance / n)
 
 
 def make_distribution(
