@@ -5,7 +5,7 @@ from cases import examples, folded
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rubrank.verifiers.shared.repeats import K, Repeat, asks_to_repeat, find_repeats
+from rubrank.verifiers.gates.repetition import K, Repeat, asks_to_repeat, find_repeats
 
 
 @folded("period", [1, 2, 3, 5, 11, 12, 13, 40, 333, 5000])

@@ -6,31 +6,46 @@
 `repeat_segment` runs these checks one after another; the first that finds a fault decides:
 1. a segment many times in a row, in the prose (`_is_loop`);
 2. empty lines without end;
-3. the same paragraph three times in a row;
-4. too much of the prose copied from earlier passages, too many equal lines or sentences;
-5. prose that can be compressed to almost nothing;
-6. lines, sentences, rows or lines of code that differ in a counter only;
-7. one segment of code over and over.
+3. too much of the prose copied from earlier passages, too many equal lines or sentences;
+4. prose that can be compressed to almost nothing;
+5. lines, sentences, rows or lines of code that differ in a counter only;
+6. one segment of code over and over.
 If the prompt asks for repetition, only 1 and 2 are checked, and 1 allows more.
+
+`find_repeats` finds everything that a text repeats: every window of `K` characters gets a hash, and sorting the hashes
+tells for each window where it stood before.
+
+    >>> find_repeats("I am sorry. " * 40)
+    [Repeat(start=12, length=468, distance=12)]
 """
 
 from __future__ import annotations
 
 import re
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
 from itertools import groupby
 from typing import Annotated
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.prose import HAN, has_fence, is_rule, split_code
 from rubrank.texts.sentences import split_sentences
 from rubrank.verifiers.shared.relation import Share
-from rubrank.verifiers.shared.repeats import Repeat, asks_to_repeat, find_nested_loops, find_repeats
 from rubrank.verifiers.verifier import BINARY, Answer, verifier
 
+K = 12  # characters of a window
+_MIX_FACTOR = np.uint64(
+    0x9E3779B97F4A7C15
+)  # odd and random: spreads the codes of letters over 64 bits
+_HASH_BASE = np.uint64(0xD6E8FEB86659FD93)  # the base of the polynomial, also odd and random
+_MOST_PERIODS = 8  # that are tried for a chain of repeats, see `find_nested_loops`
 _MOST_CHARACTERS = (
     100_000  # of an answer in which paragraphs, sentences and compression are examined
 )
@@ -61,8 +76,10 @@ _COUNTER = re.compile(
 )
 # A line that calls a tool: get_weather(city="Oslo").
 _CALL_LINE = re.compile(r"(?:[\[{]\s*+)?[A-Za-z_][\w.]*+\(.*\)[\]}]?[,;]?$")
-_CALL_BEGINS = re.compile(r"<(?:tool_call|function_call|tool_use|invoke|function)\b[^<>]*+>")
-_CALL_ENDS = re.compile(r"</(?:tool_call|function_call|tool_use|invoke|function)>")
+# <tool_call>{"name": "search"}</tool_call>
+_TAGGED_CALL = re.compile(
+    r"<(tool_call|function_call|tool_use|invoke|function)\b[^<>]{0,500}>.{0,5000}?</\1>", re.DOTALL
+)
 # Both begin where a run begins, so that a long run is not tried again from each of its characters.
 _MANY_BREAKS = re.compile(r"\n(?:[ \t\r\xa0\u3000]*+\n){99}")
 _MANY_SPACES = re.compile(r"(?<![ \t\xa0\u3000])[ \t\xa0\u3000]{2000}")
@@ -108,11 +125,6 @@ def repeat_segment(
     if (data[:1], data[-1:]) in (("[", "]"), ("{", "}")):
         return True, "data may be alike"
 
-    paragraphs = [" ".join(part.split()) for part in answer[:_MOST_CHARACTERS].split("\n\n")]
-    for paragraph, copies in groupby(filter(None, paragraphs)):
-        times = len(list(copies))
-        if times >= 3 and len(paragraph) >= _PARAGRAPH_CHARACTERS:
-            return False, f"a paragraph stands {times} times in a row: {paragraph[:40]!r}"
     copied = _count_copied(prose, repeats)
     # In a short answer a copied sentence or two are a large share, but no loop.
     if copied > 150 and copied > most_copied * len(prose):
@@ -133,19 +145,15 @@ def repeat_segment(
 def _select_prose(answer: str, refrains: tuple[str, ...]) -> str:
     """Return the prose with single spaces, without tables, code, rules, calls of tools and refrains."""
     # Calls between tags are left out; a call that was made before stays, since it may be a loop.
-    *parts, rest = _CALL_ENDS.split(answer)
     calls: set[str] = set()
-    outside_calls: list[str] = []
-    for part in parts:  # each ends where a call ends
-        tag = _CALL_BEGINS.search(part)
-        if tag is None:
-            outside_calls.append(part)
-            continue
-        call = part[tag.end() :]
-        outside_calls.append(part if call in calls else part[: tag.start()])
-        calls.add(call)
-    answer = "".join([*outside_calls, rest])
 
+    def drop_new_call(call: re.Match[str]) -> str:
+        if call[0] in calls:
+            return call[0]
+        calls.add(call[0])
+        return ""
+
+    answer = _TAGGED_CALL.sub(drop_new_call, answer)
     lines = split_code(answer)[0] if has_fence(answer) else answer.splitlines()
     prose_lines = []
     for line in lines:
@@ -242,14 +250,9 @@ def _find_counting_loop(answer: str, prose: str) -> str | None:
         return None
     # Of each kind of unit: its name, the units, how many in a row are a loop, and the fewest letters of each.
     kinds: list[tuple[str, Iterable[str], int, int]] = []
-    # Lines and sentences need not be compared if nothing counts them: if they are the same without any counter, they
-    # are a loop, which was found before. A series in words has a "two" in it.
-    has_counting_words = any(word in prose for word in ("第", " two", "①"))
-    has_digits = sum(map(prose.count, "123456789")) >= _MANY_ENTRIES
-    if has_counting_words or has_digits:
-        kinds.append(("lines", prose.splitlines(), _MANY_ENTRIES, 8))
-        if prose.count("\n") < 10:  # otherwise the lines are the units
-            kinds.append(("sentences", split_sentences(prose), _MANY_ENTRIES, 8))
+    kinds.append(("lines", prose.splitlines(), _MANY_ENTRIES, 8))
+    if prose.count("\n") < 10:  # otherwise the lines are the units
+        kinds.append(("sentences", split_sentences(prose), _MANY_ENTRIES, 8))
     if "|" in answer:
         rows = [line for line in answer.splitlines() if line.lstrip(" \t").startswith("|")]
         kinds.append(("rows", rows, _MANY_ROWS, 8))
@@ -297,3 +300,155 @@ def _find_code_loop(answer: str, prose_length: int) -> str | None:
         if sum(map(str.isalpha, segment)) >= fewest_letters:
             return _describe_loop(answer, repeat)
     return None
+
+
+# ---- repeats ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """`length` characters from `start` on equal those `distance` earlier."""
+
+    start: int
+    length: int
+    distance: int
+
+    @property
+    def times(self) -> float:
+        """Return how often the segment stands in a row: 2 for one repetition right after it."""
+        return 1 + self.length / self.distance
+
+
+def find_repeats(text: str, k: int = K, least: int = 0) -> list[Repeat]:
+    """Find all repeats of at least `k` (and `least`) characters, each from its nearest earlier copy, in order."""
+    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
+    if len(codes) <= k:
+        return []
+    previous = _find_previous(_hash_windows(codes, k))
+    distances = np.where(previous >= 0, np.arange(len(previous)) - previous, 0)
+    # Neighbouring windows with the same distance are one repeat.
+    edges = np.flatnonzero(np.diff(distances, prepend=-1, append=-1))
+    starts = edges[:-1]
+    lengths = np.diff(edges) + k - 1
+    repeats = []
+    for start, length in zip(starts.tolist(), lengths.tolist(), strict=True):
+        distance = int(distances[start])
+        if not distance or length < least:
+            continue
+        earlier = start - distance
+        # Different windows may have the same hash.
+        if text[start : start + length] == text[earlier : earlier + length]:
+            repeats.append(Repeat(start, length, distance))
+    return repeats
+
+
+def _hash_windows(codes: NDArray[np.uint32], k: int) -> NDArray[np.uint64]:
+    """Return the hash of every window of k characters, a polynomial."""
+    mixed = codes.astype(np.uint64) * _MIX_FACTOR
+    mixed ^= mixed >> np.uint64(29)
+    number = len(codes) - k + 1
+    hashes = np.zeros(number, dtype=np.uint64)
+    for offset in range(k):
+        hashes = hashes * _HASH_BASE + mixed[offset : offset + number]
+    return hashes ^ (hashes >> np.uint64(32))
+
+
+def _find_previous(hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Return for each position the nearest earlier one of the same hash, or −1."""
+    order = np.argsort(hashes, kind="stable")
+    ordered = hashes[order]
+    same = ordered[1:] == ordered[:-1]
+    previous = np.full(len(hashes), -1, dtype=np.int64)
+    previous[order[1:][same]] = order[:-1][same]
+    return previous
+
+
+def find_nested_loops(text: str, repeats: list[Repeat]) -> list[Repeat]:
+    """Find loops whose segment repeats something itself, from the repeats of a text in reading order.
+
+    In "Because of rain, because of rain, Because of rain, …" the nearest earlier copy of a passage is one phrase away,
+    or two where it contains the capital letter. These many short repeats are one loop of the larger distance.
+    """
+    loops = []
+    chain: list[Repeat] = []
+    for repeat in repeats:
+        # Neighbouring repeats overlap, unless one between them was too short to be listed.
+        if chain and repeat.start > chain[-1].start + chain[-1].length:
+            loops += _find_loop_of_chain(text, chain)
+            chain = []
+        chain.append(repeat)
+    return loops + _find_loop_of_chain(text, chain)
+
+
+def _find_loop_of_chain(text: str, chain: list[Repeat]) -> list[Repeat]:
+    """Return the loop that a chain of neighbouring repeats is part of; [] if it is none."""
+    counts = Counter(repeat.distance for repeat in chain)
+    # The part of the segment that stands in it once is repeated at the period of the loop, every time.
+    for distance, times in counts.most_common(_MOST_PERIODS):
+        if times < 3:
+            break
+        of_distance = [repeat for repeat in chain if repeat.distance == distance]
+        start = of_distance[0].start
+        stop = of_distance[-1].start + of_distance[-1].length
+        if text[start:stop] == text[start - distance : stop - distance]:
+            return [Repeat(start, stop - start, distance)]
+    return []
+
+
+# ---- prompts that ask for repetition -------------------------------------------------------------------------------
+
+_NUMERAL = (
+    "one|two|three|four|five|six|seven|eight|nine|ten|twelve|fifteen|twenty|thirty|forty|fifty|sixty|a hundred"
+    "|(?:one |two |five )?hundred|a thousand|(?:one )?thousand|many|several|multiple|a few|as many|numerous"
+)
+# "ten times", "5x", "over and over"
+_OFTEN = (
+    rf"\b(?:(?:\d[\d,]*|{_NUMERAL})\s+(?:more\s+)?times\b|\d+\s?x\b|again and again|over and over|repeatedly|twice\b"
+    r"|endlessly|forever|in a loop)"
+)
+# What is to be said, quoted or not.
+_SAID = r"(?:\"[^\"\n]{1,300}\"|“[^”\n]{1,300}”|[^.!?\n\"“]|[.!?](?=\S)){0,200}?"
+# Where an order begins: at the start of a sentence, or after "please" or "you must". {} takes more words.
+_IMPERATIVE = (
+    r"(?:^|[.!?:;,\n(]\s*|\b(?:please|kindly|just|now|you (?:must|should|to|can)"
+    r"|can you|could you|only|must|to|{})\s+)"
+)
+_VERB = "(?:say|write|type|print|recite|chant|sing|output|copy|include|insert|put)"
+_QUOTED = '"[^"\n]{1,300}"|“[^”\n]{1,300}”|(?>\'[^\\n]{1,300}?\'(?!\\w))|‘[^’\\n]{1,300}’'
+_UNIT = r"(?:word|sentence|phrase|line|name|letter|following|request|prompt|message|text)"
+# "Write that …" and "write a note …" are not followed by the words to repeat; "write a sentence …" may be.
+_NOT_WORDS_TO_WRITE = rf"(?!(?:that|about|how|why|down|me|us)\b|an?\s(?!{_UNIT}))"
+# What is to be written: a few words or a quotation.
+_BRIEFLY = rf"\s*:?\s*{_NOT_WORDS_TO_WRITE}(?:(?:{_QUOTED}|[^\s.!?:,\"“]++)\s*+){{1,8}}?"
+_OBJECT = r"(?:[:\"“'‘«*]|(?:the|this|that|it|these|my|your|after|each|every|exactly|back|all|only|verbatim|word)\b)"
+_ASKED = re.compile(
+    "|".join(
+        (
+            # repeat "hello" ten times; write hello ten times; repeat the sentence above
+            rf"{_IMPERATIVE.format('and|then')}repeat\b(?! (?:offend|custom|visit|business|order)){_SAID}{_OFTEN}",
+            rf"{_IMPERATIVE.format('and|then')}{_VERB}\b{_BRIEFLY}{_OFTEN}",
+            rf"{_IMPERATIVE.format('first')}repeat\s*{_OBJECT}",
+            r"\blyrics?\b|\bchorus\b|歌词|歌詞",
+            r"\br[ée]p[èé]t(?:e|ez|er) |\brepit[ae]\b|\bwiederhol(?:e|en Sie)\b",
+            r"繰り返(?:して|し[書言])|[0-9０-９一二三四五六七八九十百]+回(?:書|言|繰り返)",
+            r"(?<![不别勿])(?<!不要)(?<!避免)(?<!没有)(?:重复|重複)[^。！？\n]{0,60}?[0-9一二两三四五六七八九十百千几多]+\s*[遍次]",
+            r"(?:请|一直|反复|不断|不停地?|你)(?:重复|重複)|(?<![不要避免])(?:重复|重複)(?:下面|以下|这|上面|我的|[“「\"：:])",
+            r"(?<!不要)(?<!不用)(?:复述|複述)|反[复覆](?:写|说|念|抄|输出)",
+            r"(?:[写寫说說念唸读讀抄唱背]|输出)(?![了过])(?:“[^”\n]{1,200}”|「[^」\n]{1,200}」|[^。！？，,\n“「]){0,60}?[0-9一二两三四五六七八九十百千几]+\s*遍",
+        )
+    ),
+    re.IGNORECASE,
+)
+_INSTRUCTION_CHARACTERS = (
+    4_000  # of the beginning and of the end of a prompt, where its instructions are
+)
+
+
+# All rollouts of a query have the same prompt.
+@lru_cache(maxsize=256)
+def asks_to_repeat(prompt: str) -> bool:
+    """Does the prompt ask for repetition? "Say it ten times" does, "it failed four times" does not."""
+    return any(
+        _ASKED.search(part)
+        for part in {prompt[:_INSTRUCTION_CHARACTERS], prompt[-_INSTRUCTION_CHARACTERS:]}
+    )

@@ -368,8 +368,11 @@ def _find_last_capital(text: str, finder: _MentionFinder) -> str:
     letters = ""
     listed_next = ""  # the option that follows in a list of all options
     for mention in finder.find_all(text):
-        is_pronoun = mention.first == "I" and not mention.in_brackets
-        if not mention.first.isupper() or is_pronoun or _is_word(text, mention):
+        # "I think"; not "I. Paris"
+        is_pronoun = re.match(r"I(?![.):]\s)", text[mention.start : mention.start + 3])
+        if not mention.first.isupper() or _is_word(text, mention):
+            continue
+        if is_pronoun and not mention.in_brackets:
             continue
         is_listed = mention.letters == listed_next
         listed_next = _find_next_option(text, mention, finder)
