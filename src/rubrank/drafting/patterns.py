@@ -45,12 +45,15 @@ def list_words(name: str) -> list[str]:
 def _read_words() -> dict[str, list[str]]:
     """Read data/words.tsv: name of a list → its lines, each with alternatives that are separated by |."""
     lists: dict[str, list[str]] = {}
-    text = (files("rubrank") / "drafting" / "data" / "words.tsv").read_text(encoding="utf-8")
-    for line in text.splitlines():
-        if line and not line.startswith("#"):
-            name, alternatives = line.split("\t")
-            lists.setdefault(name, []).append(alternatives)
+    for name, alternatives in read_table("words"):
+        lists.setdefault(name, []).append(alternatives)
     return lists
+
+
+def read_table(name: str) -> list[list[str]]:
+    """Return the lines of data/NAME.tsv, split at tabs; empty lines and those that begin with # are left out."""
+    text = (files("rubrank") / "drafting" / "data" / f"{name}.tsv").read_text(encoding="utf-8")
+    return [line.split("\t") for line in text.splitlines() if line and not line.startswith("#")]
 
 
 def read_group(match: re.Match[str], name: str) -> str:
