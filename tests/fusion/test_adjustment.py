@@ -10,14 +10,21 @@ import pytest
 from cases import folded
 
 from rubrank import RLVR2, InvalidInput, ScoreBatch, UnknownName, attenuate, fuse, utilities
-from rubrank.fusion.control.adjustment import draw_shares, draw_uniform, expand_adjustments
+from rubrank.fusion.control.adjustment import choose_taken, draw_uniform, expand_adjustments
 
 LAMBDAS = pytest.mark.parametrize("lam", [0.0, 0.2, 0.5, 0.9, 1.0])
 
 
 def shares(rule, count=20_000):
     """What is taken of `count` coefficients, one in each group."""
-    return draw_shares((rule,), 0, range(count), [0], [0])[0][:, 0, 0]
+    return rule.choose_share(draw_uniform(0, range(count), [0], [0])[:, 0, 0])
+
+
+def taken(adjust, gamma, N=4, K=3, **options):
+    """What is taken of coefficients γ that all groups and criteria share, one for each attribute."""
+    gamma_KD = np.tile(gamma, (K, 1))
+    batch = ScoreBatch.of_arrays(np.zeros((N, 2, K)), attributes=np.ones((N, 2, len(gamma))))
+    return choose_taken(RLVR2(adjust=adjust, **options), batch, gamma_KD, np.ones((N, K), bool))
 
 
 def biased(N=6, G=8, K=3, D=2, seed=0):
@@ -57,15 +64,14 @@ def test_fixed_is_not_random_and_the_default(lam):
 
 
 def test_remove_takes_all_of_either_sign():
-    share, two_sided = draw_shares(("remove", attenuate(1.0)), 0, range(4), range(3), range(2))
-    assert (share == 1.0).all()
-    assert two_sided.tolist() == [True, False]
+    adjust = ("remove", attenuate(1.0))
+    assert np.array_equal(taken(adjust, [2.0, 2.0]), np.full((4, 3, 2), 2.0))
+    assert np.array_equal(taken(adjust, [-2.0, -2.0]), np.broadcast_to([-2.0, 0.0], (4, 3, 2)))
 
 
 def test_one_rule_for_each_attribute():
     rules = ("remove", attenuate(0.25), attenuate(0.0))
-    share, _ = draw_shares(rules, 0, range(5), range(2), range(3))
-    assert np.array_equal(share, np.broadcast_to([1.0, 0.25, 0.0], share.shape))
+    assert np.array_equal(taken(rules, [1.0, 1.0, 1.0]), np.broadcast_to([1.0, 0.25, 0.0], (4, 3, 3)))
 
 
 def test_numbers_are_uniform_and_independent():
@@ -86,9 +92,7 @@ def test_numbers_are_uniform_and_independent():
 
 @pytest.mark.parametrize("draw", ["bernoulli", "uniform"])
 def test_the_seed_matters(draw):
-    first, again, other = (
-        draw_shares((attenuate(0.5, draw),), seed, range(64), range(2), [0])[0] for seed in (1, 1, 2)
-    )
+    first, again, other = (taken(attenuate(0.5, draw), [1.0], N=64, seed=seed) for seed in (1, 1, 2))
     assert np.array_equal(first, again)
     assert not np.array_equal(first, other)
 

@@ -79,7 +79,7 @@ def test_fuse_takes_any_rule():
         ({"prior": -1}, "prior"),
         ({"pool": "runn"}, "pool"),
         ({"gate": {"floor": 2}}, "gate.floor"),
-        ({"weight": {"A": 0}}, "weight"),
+        ({"weight": {"A": 0}}, "weight.A"),
         ({"domain": {"A": "5:1"}}, "domain"),
         ({"adjust": "attenuate:2"}, "adjust"),
         ({"attributes": ["tokens=remov"]}, "attributes"),

@@ -56,7 +56,7 @@ from rubrank._choices import Outcomes, Pool, Scale, Span, Width, Wins
 from rubrank.errors import InvalidInput, refuses_wrong_kinds
 from rubrank.fusion.control.adjustment import Adjustment, expand_adjustments
 from rubrank.fusion.control.estimate import BatchEstimate, RunningEstimate
-from rubrank.fusion.control.linear import control_linearly, estimate_linearly
+from rubrank.fusion.control.linear import check_pool, control_linearly, estimate_linearly
 from rubrank.fusion.control.ordinal import control_attributes, estimate_attributes, fit_jointly
 from rubrank.fusion.models.graded import STRICT_ORDER, RecentScores, grade_wins, measure_widths
 from rubrank.fusion.models.model import UtilityModel, find_model
@@ -162,6 +162,8 @@ class RLVR2:
                     raise InvalidInput(
                         self.name, name, allowed=allowed, got=repr(getattr(self, name)), remedy=""
                     )
+            if self.adjust is not None:
+                check_pool(self)
         criteria = self.adjust_criteria
         is_list = isinstance(criteria, Sequence) and not isinstance(criteria, str)
         if criteria is not None and criteria != "all" and not is_list:

@@ -16,12 +16,17 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
 from rubrank._choices import Draw
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
+from rubrank.scores.batch import ScoreBatch
+
+if TYPE_CHECKING:
+    from rubrank.fusion.control.linear import Controlled
+    from rubrank.fusion.rlvr2 import RLVR2
 
 
 @dataclass(frozen=True)
@@ -94,32 +99,55 @@ def expand_adjustments(
     return tuple(adjustments)
 
 
-def draw_shares(
-    adjustments: Sequence[Adjustment],
-    seed: int,
-    groups: Sequence[Hashable],
-    criteria: Sequence[Hashable],
-    attributes: Sequence[Hashable],
-) -> tuple[np.ndarray, np.ndarray]:
-    """Draw the share of every coefficient that is taken out.
+def name_columns(batch: ScoreBatch) -> tuple[Sequence[Hashable], Sequence[Hashable]]:
+    """Return the names of the criteria and of the attributes; numbers if they have no names.
 
-    adjustments: one for each attribute. groups, criteria, attributes: the names that random draws depend on.
-    Returns the shares (N, K, D), and for each attribute (D,) whether negative coefficients are taken out as well.
+    Random draws depend on these names, and a running estimate stores its sums under them.
     """
-    share_NKD = np.ones((len(groups), len(criteria), len(attributes)))
-    is_two_sided_D = np.array([adjustment == "remove" for adjustment in adjustments], bool)
-    is_random = any(
-        isinstance(adjustment, Attenuate) and adjustment.draw != "fixed"
-        for adjustment in adjustments
-    )
-    # Hashing all names takes time, and fixed shares only need the shape of the draws.
-    uniform_NKD = np.zeros_like(share_NKD)
-    if is_random:
-        uniform_NKD = draw_uniform(seed, groups, criteria, attributes)
+    assert batch.attributes_MD is not None
+    criteria: Sequence[Hashable] = batch.names if batch.has_names else range(batch.K)
+    return criteria, batch.attribute_names or range(batch.attributes_MD.shape[1])
+
+
+def select_criteria(
+    adjust_criteria: Sequence[str | int] | str | None, batch: ScoreBatch
+) -> np.ndarray:
+    """Return (N, K) or (1, K): is the criterion controlled? Those that are named, else those that no program decides.
+
+    Programs have no bias towards length or headings. Plain arrays do not say who decided, so all their criteria are
+    controlled.
+    """
+    if adjust_criteria is None:
+        return np.asarray(
+            batch.collect_per_group(lambda criterion: criterion.verifier is None), bool
+        )
+    if adjust_criteria == "all":
+        return np.ones((1, batch.K), bool)
+    names = batch.names if batch.has_names else tuple(str(k) for k in range(batch.K))
+    selected = {str(name) for name in adjust_criteria}
+    return np.array([[name in selected for name in names]], bool)
+
+
+def choose_taken(
+    rule: RLVR2 | Controlled, batch: ScoreBatch, gamma: np.ndarray, controlled_NK: np.ndarray
+) -> np.ndarray:
+    """Return δ (N, K, D): what is taken out of the coefficients, 0 where a criterion is not controlled.
+
+    gamma: the coefficients (K, D), or (N, K, D) if each group has its own.
+    """
+    criteria, attributes = name_columns(batch)
+    adjustments = expand_adjustments(rule.name, rule.adjust, len(attributes))
+    taken_NKD = np.where(controlled_NK[:, :, None], gamma, 0.0)
+    uniform_NKD = np.zeros(taken_NKD.shape)
+    if any(getattr(adjustment, "draw", "fixed") != "fixed" for adjustment in adjustments):
+        # Only for random draws: hashing all names takes time.
+        uniform_NKD = draw_uniform(rule.seed, batch.labels, criteria, attributes)
     for d, adjustment in enumerate(adjustments):
         if isinstance(adjustment, Attenuate):
-            share_NKD[:, :, d] = adjustment.choose_share(uniform_NKD[:, :, d])
-    return share_NKD, is_two_sided_D
+            # It takes out a liking of an attribute only; "remove" takes out a dislike as well.
+            share_NK = adjustment.choose_share(uniform_NKD[:, :, d])
+            taken_NKD[:, :, d] = share_NK * np.maximum(taken_NKD[:, :, d], 0.0)
+    return taken_NKD
 
 
 def draw_uniform(

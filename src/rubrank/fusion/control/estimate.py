@@ -20,12 +20,12 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
-from math import exp, inf, lgamma, log, log1p, pi, sqrt
+from math import atan, cos, exp, inf, lgamma, log, pi, sqrt, tan
 from typing import Any
 
 import numpy as np
 
-from rubrank.errors import InvalidInput
+from rubrank.fusion.result import AttributeControl
 
 FEWEST_GROUPS = 8
 """With fewer groups nothing is taken out: their spread says too little about the error."""
@@ -36,7 +36,6 @@ _FEWEST_GROUPS_OF_A_STEP = 2  # the variance over groups needs two
 # For `student_t_975`.
 _NORMAL_975 = 1.959963984540054  # the 97.5% point of the normal distribution
 _LARGE_FREEDOM = 1e9  # degrees of freedom from which the normal's point is right to 1e-9
-_TINY = 1e-300  # stands for 0 in a denominator
 _MOST_STEPS = 200
 
 
@@ -80,6 +79,21 @@ class InfluenceEstimate:
         se_KD = np.where(has_variance_K[:, None], np.sqrt(squared_error_KD), np.nan)
         shrunk_KD = shrink(gamma_KD, se_KD, n_K, threshold_in_errors)
         return cls(gamma_KD, se_KD, shrunk_KD, n_K, information_KDD, variance_KDD)
+
+    def describe(
+        self, pool: str, values_MK: np.ndarray, taken_NKD: np.ndarray, contrasts_MD: np.ndarray
+    ) -> AttributeControl:
+        """Return the estimate, which all groups share, together with what was taken out of the values."""
+        return AttributeControl(
+            pool,
+            values_MK=values_MK,
+            gamma_NKD=np.broadcast_to(self.gamma_KD, taken_NKD.shape),
+            se_NKD=np.broadcast_to(self.se_KD, taken_NKD.shape),
+            shrunk_NKD=np.broadcast_to(self.shrunk_KD, taken_NKD.shape),
+            n_NK=np.broadcast_to(self.n_K, taken_NKD.shape[:2]),
+            taken_NKD=taken_NKD,
+            contrasts_MD=contrasts_MD,
+        )
 
 
 def shrink(
@@ -227,27 +241,12 @@ class RunningEstimate:
         return {"attributes": list(self.attributes), "criteria": criteria}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Continue from a saved state; raises if it is not one."""
-        sums: dict[str, Sums] = {}
-        try:
-            attributes = tuple(str(name) for name in state["attributes"])
-            D = len(attributes)
-            for name, saved in state["criteria"].items():
-                information_DD = np.array(saved["A"], float).reshape(D, D)
-                rhs_D = np.array(saved["b"], float).reshape(D)
-                variance_DD = np.array(saved["V"], float).reshape(D, D)
-                sums[str(name)] = Sums(information_DD, rhs_D, variance_DD, float(saved["n"]))
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            owner = "control of attributes"
-            allowed = (
-                "the state of a running estimate: attributes, and A, b, V and n of every criterion"
-            )
-            remedy = "Resume from another checkpoint."
-            raise InvalidInput(
-                owner, "state", allowed=allowed, got=repr(error), remedy=remedy
-            ) from None
-        self.attributes = attributes
-        self.sums = sums
+        """Continue from a saved state."""
+        self.attributes = tuple(state["attributes"])
+        self.sums = {}
+        for name, saved in state["criteria"].items():
+            A, b, V = (np.array(saved[key], float) for key in "AbV")
+            self.sums[name] = Sums(A, b, V, saved["n"])
 
 
 # ------------------------------------------------------------------------------------------------------- Student's t
@@ -255,7 +254,7 @@ class RunningEstimate:
 
 @lru_cache(maxsize=4096)
 def student_t_975(freedom: float) -> float:
-    """Return the 97.5% point of Student's t with so many degrees of freedom; infinite for 0.
+    """Return the 97.5% point of Student's t with so many degrees of freedom; infinite for fewer than 1.
 
     >>> round(student_t_975(7), 3), round(student_t_975(127), 3)
     (2.365, 1.979)
@@ -263,56 +262,21 @@ def student_t_975(freedom: float) -> float:
     Degrees of freedom need not be whole: those of a running estimate are not. SciPy has this function too, but only
     the extras depend on SciPy.
     """
-    if not freedom > 0.0:
+    if not freedom >= 1.0:
         return inf
     if freedom > _LARGE_FREEDOM:
         return _NORMAL_975
-    log_ratio = lgamma(0.5 * (freedom + 1.0)) - lgamma(0.5 * freedom)
-    t = _NORMAL_975
-    if freedom < 3.0:  # start in the heavy tail that few degrees of freedom have
-        log_tail = log_ratio - 0.5 * log(pi * freedom) - log(0.025)
-        log_start = (log_tail + 0.5 * (freedom - 1.0) * log(freedom)) / freedom
-        t = max(t, 0.5 * exp(min(log_start, 600.0)))
+    # With T = √ν tan θ, the density of θ is cos^(ν − 1) θ, up to a constant. It falls, so Newton's method for the
+    # angle with 95% of the distribution on both sides rises steadily from the normal's point, which lies below.
+    nodes, weights = np.polynomial.legendre.leggauss(64)
+    power = freedom - 1.0
+    log_constant = lgamma(0.5 * freedom + 0.5) - lgamma(0.5 * freedom) + log(2.0) - 0.5 * log(pi)
+    angle = atan(_NORMAL_975 / sqrt(freedom))
     for _ in range(_MOST_STEPS):
-        log_shape = log_ratio - 0.5 * (freedom + 1.0) * log1p(t * t / freedom)
-        density = exp(log_shape) / sqrt(pi * freedom)
-        step = (_sum_two_tails(t, freedom) - 0.05) / (2.0 * density)
-        # The tails are convex in t: Newton does not overshoot from below, but it may from above.
-        t += max(step, -0.5 * t)
-        if abs(step) <= 1e-13 * t:
+        cosines = np.cos(0.5 * angle * (nodes + 1.0))
+        inside = 0.5 * angle * float(weights @ np.exp(power * np.log(cosines) + log_constant))
+        step = (0.95 - inside) / exp(power * log(cos(angle)) + log_constant)
+        angle += step
+        if abs(step) <= 1e-15 * angle:
             break
-    return t
-
-
-def _sum_two_tails(t: float, freedom: float) -> float:
-    """Return P(|T| > t) = I_x(ν/2, ½) at x = ν/(ν + t²), the regularised incomplete beta function."""
-    x = freedom / (freedom + t * t)
-    a = 0.5 * freedom
-    b = 0.5
-    front = exp(
-        lgamma(a + b) - lgamma(a) - lgamma(b) - a * log1p(t * t / freedom) + b * log(1.0 - x)
-    )
-    if x < (a + 1.0) / (a + b + 2.0):
-        return front * _evaluate_beta_fraction(x, a, b) / a
-    return 1.0 - front * _evaluate_beta_fraction(1.0 - x, b, a) / b
-
-
-def _evaluate_beta_fraction(x: float, a: float, b: float) -> float:
-    """Evaluate the continued fraction of the incomplete beta function by Lentz's method."""
-    c = 1.0
-    d = 1.0 / _avoid_zero(1.0 - (a + b) * x / (a + 1.0))
-    value = d
-    for m in range(1, 10 * _MOST_STEPS):
-        even = m * (b - m) * x / ((a + 2 * m - 1.0) * (a + 2 * m))
-        odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1.0))
-        for term in (even, odd):
-            d = 1.0 / _avoid_zero(1.0 + term * d)
-            c = _avoid_zero(1.0 + term / c)
-            value *= c * d
-        if abs(c * d - 1.0) < 1e-15:
-            break
-    return value
-
-
-def _avoid_zero(x: float) -> float:
-    return x if abs(x) > _TINY else _TINY
+    return sqrt(freedom) * tan(angle)

@@ -26,19 +26,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
 from rubrank._choices import Pool
 from rubrank.errors import InvalidInput
-from rubrank.fusion.control.adjustment import Adjustment, draw_shares, expand_adjustments
-from rubrank.fusion.control.estimate import BatchEstimate, InfluenceEstimate, RunningEstimate
-from rubrank.fusion.control.ordinal import choose_taken, name_columns, select_criteria
+from rubrank.fusion.control.adjustment import (
+    Adjustment,
+    choose_taken,
+    name_columns,
+    select_criteria,
+)
+from rubrank.fusion.control.estimate import BatchEstimate, RunningEstimate
 from rubrank.fusion.result import AttributeControl, Fused
 from rubrank.fusion.rule import Rule, Stateful, apply_rule
 from rubrank.fusion.rules import checks
 from rubrank.scores.batch import ScoreBatch
+
+if TYPE_CHECKING:
+    from rubrank.fusion.rlvr2 import RLVR2
 
 RIDGE = 0.05
 """Precision of the prior on γ, in units of Σz²: a group of eight whose lengths vary by half has about 0.5."""
@@ -46,107 +53,30 @@ ERRORS_OF_RUN = 1.0
 """c of the formula with pool="run": how many standard errors γ̂ is shrunk by."""
 
 
-class ControlSettings(Protocol):
-    """What the stage reads from a rule."""
-
-    @property
-    def name(self) -> str:
-        """The name of the rule, for errors."""
-        ...
-
-    @property
-    def adjust(self) -> Adjustment | Sequence[Adjustment] | None:
-        """How much of each attribute's influence is taken out."""
-        ...
-
-    @property
-    def pool(self) -> Pool:
-        """The groups that γ is estimated over."""
-        ...
-
-    @property
-    def adjust_criteria(self) -> Sequence[str | int] | Literal["all"] | None:
-        """The controlled criteria; None: those that no program decides."""
-        ...
-
-    @property
-    def seed(self) -> int:
-        """The seed of the draws of `attenuate`."""
-        ...
-
-    @property
-    def running(self) -> RunningEstimate:
-        """The estimate of the run so far."""
-        ...
-
-    @property
-    def batch_estimate(self) -> BatchEstimate | None:
-        """An estimate that was made over a larger batch; None: this batch is not part of a larger one."""
-        ...
-
-
 def control_linearly(
-    settings: ControlSettings, batch: ScoreBatch, values_MK: np.ndarray
+    rule: RLVR2 | Controlled, batch: ScoreBatch, values_MK: np.ndarray
 ) -> AttributeControl:
     """Take the influence of attributes out of a rule's values (M, K), which are not changed themselves."""
-    if settings.pool == "group":
-        allowed = "'run' or 'batch': one group does not tell bias from quality"
-        raise InvalidInput(
-            settings.name,
-            "pool",
-            allowed=allowed,
-            got="'group'",
-            remedy="Only the ordinal fit of rlvr2 has it.",
-        )
-    criteria, attributes = name_columns(batch)
+    known = rule.batch_estimate or estimate_linearly(rule, batch, values_MK)
+    influence = known.select(name_columns(batch)[0])
     contrasts_MD = measure_contrasts(batch)
-    controlled_NK, controlled_MK = _find_controlled(settings, batch, values_MK)
-    if settings.batch_estimate is None:
-        influence = _estimate_influence(settings, batch, values_MK, contrasts_MD, controlled_MK)
-    else:
-        influence = settings.batch_estimate.select(criteria)
-    adjustments = expand_adjustments(settings.name, settings.adjust, len(attributes))
-    share_NKD, is_two_sided_D = draw_shares(
-        adjustments, settings.seed, batch.labels, criteria, attributes
-    )
-    taken_NKD = choose_taken(influence, controlled_NK, share_NKD, is_two_sided_D)
+    controlled_NK, controlled_MK = _find_controlled(rule, batch, values_MK)
+    taken_NKD = choose_taken(rule, batch, influence.shrunk_KD, controlled_NK)
     removed_MK = np.zeros(values_MK.shape)
     for d in np.flatnonzero(taken_NKD.any((0, 1))):
         removed_MK += taken_NKD[batch.group_of_row, :, d] * contrasts_MD[:, d : d + 1]
-    removed_MK[~controlled_MK] = 0.0
-    return AttributeControl(
-        settings.pool,
-        values_MK=values_MK - removed_MK if removed_MK.any() else values_MK,
-        gamma_NKD=np.broadcast_to(influence.gamma_KD, taken_NKD.shape),
-        se_NKD=np.broadcast_to(influence.se_KD, taken_NKD.shape),
-        shrunk_NKD=np.broadcast_to(influence.shrunk_KD, taken_NKD.shape),
-        n_NK=np.broadcast_to(influence.n_K, controlled_NK.shape),
-        taken_NKD=taken_NKD,
-        contrasts_MD=contrasts_MD,
-    )
+    adjusted_MK = np.where(controlled_MK, values_MK - removed_MK, values_MK)
+    return influence.describe(rule.pool, adjusted_MK, taken_NKD, contrasts_MD)
 
 
 def estimate_linearly(
-    settings: ControlSettings, batch: ScoreBatch, values_MK: np.ndarray
+    rule: RLVR2 | Controlled, batch: ScoreBatch, values_MK: np.ndarray
 ) -> BatchEstimate:
-    """Return the influence of attributes, for fusing parts of a larger batch that has the same groups."""
+    """Estimate the influence of attributes over the batch, or over the run so far with this batch as its last step."""
+    criteria, attributes = name_columns(batch)
     contrasts_MD = measure_contrasts(batch)
-    _, controlled_MK = _find_controlled(settings, batch, values_MK)
-    influence = _estimate_influence(settings, batch, values_MK, contrasts_MD, controlled_MK)
-    criteria, attributes = name_columns(batch)
-    return BatchEstimate(np.ones(len(attributes)), tuple(criteria), influence)
-
-
-def _estimate_influence(
-    settings: ControlSettings,
-    batch: ScoreBatch,
-    values_MK: np.ndarray,
-    contrasts_MD: np.ndarray,
-    controlled_MK: np.ndarray,
-) -> InfluenceEstimate:
-    """Estimate the influence over the batch, or over the run so far with this batch as its last step."""
-    criteria, attributes = name_columns(batch)
-    running = settings.running if settings.pool == "run" else RunningEstimate()
+    _, controlled_MK = _find_controlled(rule, batch, values_MK)
+    running = rule.running if rule.pool == "run" else RunningEstimate()
     running.set_attributes(attributes)
     for k in np.flatnonzero(controlled_MK.any(0)).tolist():
         rows = np.flatnonzero(controlled_MK[:, k])
@@ -163,12 +93,13 @@ def _estimate_influence(
         # s_g of the formula, a row per group
         scores_ND = np.add.reduceat(z * (x - z @ gamma_D)[:, None], starts)
         sums.variance_DD += scores_ND.T @ scores_ND
-    threshold_in_errors = ERRORS_OF_RUN if settings.pool == "run" else None
-    return running.estimate(criteria, RIDGE, threshold_in_errors)
+    threshold_in_errors = ERRORS_OF_RUN if rule.pool == "run" else None
+    influence = running.estimate(criteria, RIDGE, threshold_in_errors)
+    return BatchEstimate(np.ones(len(attributes)), tuple(criteria), influence)
 
 
 def _find_controlled(
-    settings: ControlSettings, batch: ScoreBatch, values_MK: np.ndarray
+    rule: RLVR2 | Controlled, batch: ScoreBatch, values_MK: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Find what is controlled.
 
@@ -182,8 +113,20 @@ def _find_controlled(
         highest_NK = np.maximum.reduceat(np.where(is_known_MK, values_MK, -np.inf), starts)
         lowest_NK = np.minimum.reduceat(np.where(is_known_MK, values_MK, np.inf), starts)
         differs_NK = np.asarray(highest_NK > lowest_NK)
-    controlled_NK = differs_NK & select_criteria(settings.adjust_criteria, batch)
+    controlled_NK = differs_NK & select_criteria(rule.adjust_criteria, batch)
     return controlled_NK, controlled_NK[batch.group_of_row] & is_known_MK
+
+
+def check_pool(rule: RLVR2 | Controlled) -> None:
+    """Raise InvalidInput for pool="group", which only the ordinal fit has."""
+    if rule.pool == "group":
+        raise InvalidInput(
+            rule.name,
+            "pool",
+            allowed="'run' or 'batch': one group does not tell bias from quality",
+            got="'group'",
+            remedy="Only the ordinal fit of rlvr2 has it, as in the paper.",
+        )
 
 
 def measure_contrasts(batch: ScoreBatch) -> np.ndarray:
@@ -244,15 +187,7 @@ class Controlled:
             raise InvalidInput(
                 self.rule.name, "rule", allowed=allowed, got=repr(self.rule.name), remedy=remedy
             )
-        if self.pool == "group":
-            allowed = "'run' or 'batch': one group does not tell bias from quality"
-            raise InvalidInput(
-                self.rule.name,
-                "pool",
-                allowed=allowed,
-                got="'group'",
-                remedy="Only rlvr2 has it, as in the paper.",
-            )
+        check_pool(self)
 
     @property
     def name(self) -> str:

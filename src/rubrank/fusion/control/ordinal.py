@@ -18,13 +18,12 @@ so the priors decide; pool="group" exists for comparison with the paper. Rules w
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rubrank.fusion.control.adjustment import draw_shares, expand_adjustments
-from rubrank.fusion.control.estimate import BatchEstimate, InfluenceEstimate
+from rubrank.fusion.control.adjustment import choose_taken, name_columns, select_criteria
+from rubrank.fusion.control.estimate import BatchEstimate
 from rubrank.fusion.models.model import find_model
 from rubrank.fusion.result import AttributeControl
 from rubrank.scores.batch import ScoreBatch
@@ -45,43 +44,37 @@ def control_attributes(
     # Imported here: it loads numba, which `import rubrank` should not.
     from rubrank.fusion.models.attribute_fit import refit
 
-    data, controlled_NK = make_fit_data(rule, batch, u_MK, soft)
-    criteria, attributes = name_columns(batch)
-    adjustments = expand_adjustments(rule.name, rule.adjust, len(attributes))
-    share_NKD, is_two_sided_D = draw_shares(
-        adjustments, rule.seed, batch.labels, criteria, attributes
-    )
     if rule.pool == "group":
-        return _control_groups(rule, data, controlled_NK, share_NKD, is_two_sided_D, u_MK)
-    if rule.batch_estimate is None:
-        influence = _estimate_pooled(rule, data, controlled_NK, criteria, attributes, u_MK)
-    else:
-        influence = rule.batch_estimate.select(criteria)
-    taken_NKD = choose_taken(influence, controlled_NK, share_NKD, is_two_sided_D)
-    return AttributeControl(
-        rule.pool,
-        values_MK=refit(find_model(rule.model), data, taken_NKD, u_MK),
-        gamma_NKD=np.broadcast_to(influence.gamma_KD, taken_NKD.shape),
-        se_NKD=np.broadcast_to(influence.se_KD, taken_NKD.shape),
-        shrunk_NKD=np.broadcast_to(influence.shrunk_KD, taken_NKD.shape),
-        n_NK=np.broadcast_to(influence.n_K, controlled_NK.shape),
-        taken_NKD=taken_NKD,
-        contrasts_MD=data.average_contrasts(),
-    )
+        return _control_groups(rule, batch, u_MK, soft)
+    known = rule.batch_estimate or estimate_attributes(rule, batch, u_MK, soft)
+    influence = known.select(name_columns(batch)[0])
+    data, controlled_NK = make_fit_data(rule, batch, u_MK, soft, known.scale_D)
+    taken_NKD = choose_taken(rule, batch, influence.shrunk_KD, controlled_NK)
+    values_MK = refit(find_model(rule.model), data, taken_NKD, u_MK)
+    return influence.describe(rule.pool, values_MK, taken_NKD, data.average_contrasts())
 
 
 def estimate_attributes(
     rule: RLVR2, batch: ScoreBatch, u_MK: np.ndarray, soft: Cells
 ) -> BatchEstimate:
-    """Return the influence of attributes, for fusing parts of a larger batch that has the same groups."""
+    """Estimate the influence of attributes over the batch, or over the run so far with this batch as its last step."""
+    from rubrank.fusion.models.attribute_fit import estimate
+
     data, controlled_NK = make_fit_data(rule, batch, u_MK, soft)
     criteria, attributes = name_columns(batch)
-    influence = _estimate_pooled(rule, data, controlled_NK, criteria, attributes, u_MK)
+    influence, _ = estimate(find_model(rule.model), data, controlled_NK, u_MK)
+    if rule.pool == "run":
+        # What was learnt before counts too: the estimate of one step has few groups.
+        influence = rule.running.learn(influence, criteria, attributes, data.attribute_prior)
     return BatchEstimate(data.scale_D, tuple(criteria), influence)
 
 
 def make_fit_data(
-    rule: RLVR2, batch: ScoreBatch, u_MK: np.ndarray, soft: Cells
+    rule: RLVR2,
+    batch: ScoreBatch,
+    u_MK: np.ndarray,
+    soft: Cells,
+    known_scale_D: np.ndarray | None = None,
 ) -> tuple[FitData, np.ndarray]:
     """Return the data of a fit, and (N, K): is the criterion controlled, and does it tell rollouts apart?"""
     from rubrank.fusion.models.attribute_fit import FitData
@@ -97,69 +90,9 @@ def make_fit_data(
         {**batch.outcomes, **soft},
         pooled=rule.pool != "group",
         # A copy: arrays from Ray's store are read-only, and numba would compile everything again for those.
-        known_scale_D=None if rule.batch_estimate is None else rule.batch_estimate.scale_D.copy(),
+        known_scale_D=None if known_scale_D is None else known_scale_D.copy(),
     )
     return data, data.find_informative(u_MK) & select_criteria(rule.adjust_criteria, batch)
-
-
-def name_columns(batch: ScoreBatch) -> tuple[Sequence[Hashable], Sequence[Hashable]]:
-    """Return the names of the criteria and of the attributes; numbers if they have no names.
-
-    Random draws depend on these names, and a running estimate stores its sums under them.
-    """
-    assert batch.attributes_MD is not None
-    criteria: Sequence[Hashable] = batch.names if batch.has_names else range(batch.K)
-    return criteria, batch.attribute_names or range(batch.attributes_MD.shape[1])
-
-
-def select_criteria(
-    adjust_criteria: Sequence[str | int] | str | None, batch: ScoreBatch
-) -> np.ndarray:
-    """Return (N, K) or (1, K): is the criterion controlled? Those that are named, else those that no program decides.
-
-    Programs have no bias towards length or headings. Plain arrays do not say who decided, so all their criteria are
-    controlled.
-    """
-    if adjust_criteria is None:
-        return np.asarray(
-            batch.collect_per_group(lambda criterion: criterion.verifier is None), bool
-        )
-    if adjust_criteria == "all":
-        return np.ones((1, batch.K), bool)
-    names = batch.names if batch.has_names else tuple(str(k) for k in range(batch.K))
-    selected = {str(name) for name in adjust_criteria}
-    return np.array([[name in selected for name in names]], bool)
-
-
-def choose_taken(
-    influence: InfluenceEstimate,
-    controlled_NK: np.ndarray,
-    share_NKD: np.ndarray,
-    is_two_sided_D: np.ndarray,
-) -> np.ndarray:
-    """Return δ (N, K, D): the share of the shrunk coefficient γ̃, 0 where a criterion is not controlled."""
-    # `attenuate` takes out a liking of an attribute only, `remove` a dislike as well.
-    liking_KD = np.maximum(influence.shrunk_KD, 0.0)
-    removable_KD = np.where(is_two_sided_D, influence.shrunk_KD, liking_KD)
-    return np.where(controlled_NK[:, :, None], share_NKD * removable_KD, 0.0)
-
-
-def _estimate_pooled(
-    rule: RLVR2,
-    data: FitData,
-    controlled_NK: np.ndarray,
-    criteria: Sequence[Hashable],
-    attributes: Sequence[Hashable],
-    u_MK: np.ndarray,
-) -> InfluenceEstimate:
-    """Estimate the influence over the batch, or over the run so far with this batch as its last step."""
-    from rubrank.fusion.models.attribute_fit import estimate
-
-    influence, _ = estimate(find_model(rule.model), data, controlled_NK, u_MK)
-    if rule.pool == "run":
-        # What was learnt before counts too: the estimate of one step has few groups.
-        influence = rule.running.learn(influence, criteria, attributes, data.attribute_prior)
-    return influence
 
 
 def fit_jointly(rule: RLVR2, batch: ScoreBatch, u_MK: np.ndarray, soft: Cells) -> np.ndarray:
@@ -176,12 +109,7 @@ def fit_jointly(rule: RLVR2, batch: ScoreBatch, u_MK: np.ndarray, soft: Cells) -
 
 
 def _control_groups(
-    rule: RLVR2,
-    data: FitData,
-    controlled_NK: np.ndarray,
-    share_NKD: np.ndarray,
-    is_two_sided_D: np.ndarray,
-    u_MK: np.ndarray,
+    rule: RLVR2, batch: ScoreBatch, u_MK: np.ndarray, soft: Cells
 ) -> AttributeControl:
     """Control each group by itself, as in the paper: v = u + (γ − δ)·z̃, with u and γ of the group's joint fit.
 
@@ -189,18 +117,15 @@ def _control_groups(
     """
     from rubrank.fusion.models.attribute_fit import fit_groups
 
-    fitted_MK = u_MK.copy()
-    gamma_NKD = fit_groups(find_model(rule.model), data, controlled_NK, fitted_MK)
-    taken_NKD = np.where(is_two_sided_D | (gamma_NKD > 0.0), share_NKD * gamma_NKD, 0.0)
+    data, controlled_NK = make_fit_data(rule, batch, u_MK, soft)
+    values_MK = u_MK.copy()
+    gamma_NKD = fit_groups(find_model(rule.model), data, controlled_NK, values_MK)
+    taken_NKD = choose_taken(rule, batch, gamma_NKD, controlled_NK)
     contrasts_MD = data.average_contrasts()
-    values_MK = fitted_MK
-    kept_NKD = gamma_NKD - taken_NKD
-    if kept_NKD.any():
-        kept_MKD = np.repeat(kept_NKD, data.sizes, axis=0)
-        is_known_MK = ~np.isnan(mark_compared(data.scores_MK, data.outcomes, data.starts))
-        # A rollout that was not scored on a criterion stays at 0 there.
-        kept_MK = np.einsum("mkd,md->mk", kept_MKD, contrasts_MD)
-        values_MK = fitted_MK + np.where(is_known_MK, kept_MK, 0.0)
+    kept_MKD = np.repeat(gamma_NKD - taken_NKD, data.sizes, axis=0)
+    is_known_MK = ~np.isnan(mark_compared(data.scores_MK, data.outcomes, data.starts))
+    # A rollout that was not scored on a criterion stays at 0 there.
+    values_MK += np.where(is_known_MK, np.einsum("mkd,md->mk", kept_MKD, contrasts_MD), 0.0)
     return AttributeControl(
         rule.pool,
         values_MK=values_MK,
