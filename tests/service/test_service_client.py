@@ -111,7 +111,7 @@ def test_rows_of_parquet_files_hold_arrays(served, monkeypatch, row):
 
 def test_slices_of_trl_that_are_no_groups_are_refused(served):
     prompts, said = ["p", "p", "q", "q"], ["a", "b", "c", "d"]
-    with pytest.raises(InvalidInput, match="one prompt"):
+    with pytest.raises(InvalidInput, match="of each prompt"):
         remote_reward(served.url, num_generations=4, token="s3cret")(prompts, said)
     assert len(remote_reward(served.url, num_generations=2, token="s3cret")(prompts, said)) == 4
     for wrong in (0, -1):

@@ -194,30 +194,23 @@ def make_error_response(error: BaseException) -> Response:
         got = "a judge that does not answer, or whose server refuses its key or model"
         if isinstance(error, JudgingFailed | GradingFailed):
             got = f"{error.missing:,} of {error.asked:,} missing"
-        answer = InvalidInput(
-            "judges", "answers", allowed="enough to continue", got=got, remedy=_SEE_LOG
+        return _make_response(
+            503, InvalidInput("judges", "answers", "enough to continue", got, _SEE_LOG)
         )
-        return _make_response(503, answer)
     if _is_about_disk(error):
         _log.error("%s", error)
-        answer = InvalidInput(
-            "service", "disk", allowed="writable", got="full or failing", remedy=_SEE_LOG
+        return _make_response(
+            503, InvalidInput("service", "disk", "writable", "full or failing", _SEE_LOG)
         )
-        return _make_response(503, answer)
     if isinstance(error, InvalidInput):
         return _make_response(422, error)
     if isinstance(error, RubrankError):
-        answer = InvalidInput("request", "body", allowed="usable", got=str(error), remedy="")
+        answer = InvalidInput("request", "body", "usable", got=str(error))
         return _make_response(422, answer, message=str(error))
     _log.error("a request failed", exc_info=error)
-    answer = InvalidInput(
-        "service",
-        "request",
-        allowed="answered",
-        got=type(error).__name__,
-        remedy="The log of the service says more.",
+    return _make_response(
+        500, InvalidInput("service", "request", "answered", type(error).__name__, _SEE_LOG)
     )
-    return _make_response(500, answer)
 
 
 def _is_about_judge(error: BaseException) -> bool:

@@ -41,7 +41,7 @@ from rubrank.service.dialects import (
 )
 from rubrank.service.metrics import CONTENT_TYPE
 from rubrank.service.schemas import GroupsRequest, ScoreRequest, to_json, validate
-from rubrank.service.service import Service
+from rubrank.service.service import Service, make_shutdown_error
 
 Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
 OpenService: TypeAlias = Callable[[], AbstractAsyncContextManager[tuple[Service, str | None]]]
@@ -111,9 +111,9 @@ class Routes:
             ("POST", "/seed_session", self._answer_session),
             ("POST", "/close_session", self._answer_session),
             ("POST", "/aggregate_metrics", self._aggregate_metrics),
-            ("GET", "/reverify_mode", self._answer_reverify_mode),
+            ("GET", "/reverify_mode", _make_constant_handler(REVERIFY_MODE)),
             ("GET", "/metrics", self._answer_metrics),
-            ("GET", "/healthz", self._answer_healthz),
+            ("GET", "/healthz", _make_constant_handler({"status": "ok", "process": os.getpid()})),
             ("GET", "/readyz", self._answer_readyz),
         ]
         return [
@@ -203,25 +203,15 @@ class Routes:
         body = parse_json(await self._read_body(request))
         return Response(to_json(aggregate_metrics(body)), media_type=_JSON)
 
-    async def _answer_reverify_mode(self, request: Request) -> Response:
-        return Response(to_json(REVERIFY_MODE), media_type=_JSON)
-
     # --------------------------------------------------------------------------------------------------- health
-
-    async def _answer_healthz(self, request: Request) -> Response:
-        return Response(to_json({"status": "ok", "process": os.getpid()}), media_type=_JSON)
 
     async def _answer_readyz(self, request: Request) -> Response:
         """Answer 200 if the service accepts requests, else 503; load balancers ask this."""
         service = self._service
-        if service.is_ending or not service.is_ready:
-            raise make_refusal(
-                503,
-                "service",
-                allowed="ready",
-                got="shutting down" if service.is_ending else "starting",
-                where="service",
-            )
+        if service.is_ending:
+            raise make_shutdown_error()
+        if not service.is_ready:
+            raise make_refusal(503, "service", allowed="ready", got="starting", where="service")
         return Response(b'{"status": "ready"}', media_type=_JSON)
 
     async def _answer_metrics(self, request: Request) -> Response:
@@ -236,6 +226,15 @@ class Routes:
             current["waiting_samples"] = float(service.local_cohorts.waiting)
             current["open_groups"] = float(service.local_cohorts.unfinished)
         return Response(service.metrics.render(current), media_type=CONTENT_TYPE)
+
+
+def _make_constant_handler(data: Any) -> Handler:
+    """Return a handler that always answers with the same JSON."""
+
+    async def handle(request: Request) -> Response:
+        return Response(to_json(data), media_type=_JSON)
+
+    return handle
 
 
 def _describe_group(answers: list[SampleAnswer]) -> dict[str, str]:

@@ -76,9 +76,9 @@ class RewardClient:
         self._idle: list[tuple[int, http.client.HTTPConnection]] = []
         """(process id, connection): a forked process must not use the connections of its parent."""
         if tries < 1:
-            raise InvalidInput(_OWNER, "tries", allowed="≥ 1", got=str(tries), remedy="")
+            raise InvalidInput(_OWNER, "tries", allowed="≥ 1", got=str(tries))
         if not timeout > 0.0:
-            raise InvalidInput(_OWNER, "timeout", allowed="> 0", got=str(timeout), remedy="")
+            raise InvalidInput(_OWNER, "timeout", allowed="> 0", got=str(timeout))
         self._address = _parse_url(url)
         self._timeout = timeout
         self._tries = tries
@@ -87,7 +87,7 @@ class RewardClient:
         if secret:
             if not secret.isascii() or not secret.isprintable():
                 raise InvalidInput(
-                    _OWNER, "token", allowed="printable ASCII characters", got="others", remedy=""
+                    _OWNER, "token", allowed="printable ASCII characters", got="others"
                 )
             self._headers["Authorization"] = f"Bearer {secret}"
 
@@ -295,31 +295,24 @@ def remote_reward(
     client = RewardClient(url, **options)
     if num_generations < 1:
         raise InvalidInput(
-            "remote_reward", "num_generations", allowed="≥ 1", got=str(num_generations), remedy=""
+            "remote_reward", "num_generations", allowed="≥ 1", got=str(num_generations)
         )
 
     # TRL logs the rewards under the name of the function.
     def rubrank(
         prompts: Sequence[Any], completions: Sequence[Any], **columns: Any
     ) -> list[float | None]:
-        if len(prompts) % num_generations:
-            raise InvalidInput(
-                "remote_reward",
-                "num_generations",
-                allowed="a divisor of the number of samples in a call",
-                got=f"{num_generations} for {len(prompts)} samples",
-                remedy="Make the batch size of every process a multiple of num_generations.",
-            )
         groups = []
         for start in range(0, len(prompts), num_generations):
             end = start + num_generations
-            if any(prompt != prompts[start] for prompt in prompts[start:end]):
+            if end > len(prompts) or any(p != prompts[start] for p in prompts[start:end]):
                 raise InvalidInput(
                     "remote_reward",
                     "num_generations",
-                    allowed="the number of samples of one prompt",
-                    got=f"{num_generations}, but that many samples in a row have different prompts",
-                    remedy="Pass num_generations as the trainer has it, for evaluation too.",
+                    allowed="the number of samples of each prompt, which come one after the other",
+                    got=f"{num_generations} for {len(prompts)} samples",
+                    remedy="Pass num_generations as the trainer has it, for evaluation too, and make the batch size of"
+                    " every process a multiple of it.",
                 )
             row = {}
             for name, values in columns.items():

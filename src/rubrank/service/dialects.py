@@ -20,13 +20,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from math import fsum, isnan
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, StrictStr
 
 from rubrank._choices import Thinking
 from rubrank.errors import InvalidInput
 from rubrank.rollouts.messages import parse_json_cell
 from rubrank.service.cohorts import SampleAnswer, ServiceSample
-from rubrank.service.schemas import SampleKeys, check_object
+from rubrank.service.schemas import SampleKeys, check_object, validate
 from rubrank.training.frameworks.nemo_gym import OWNER, PRIVATE_PREFIX, failure_fields, read_request
 from rubrank.training.queries import Completion, make_query
 
@@ -85,21 +87,13 @@ class SampleReader:
                 remedy="Leave `start` out of the attributes.",
             )
         size = keys.group_size or self.group_size
-        if size is None:
+        if size is None or size > self.max_group:
             raise InvalidInput(
                 where,
                 "group_size",
-                allowed="known",
-                got="none",
+                allowed=f"known, and at most {self.max_group:,} (see max_group)",
+                got="none" if size is None else f"{size:,}"[:60],
                 remedy="Set group_size in the file of the service: how many samples the trainer draws for a prompt.",
-            )
-        if size > self.max_group:
-            raise InvalidInput(
-                where,
-                "group_size",
-                allowed=f"at most {self.max_group:,}",
-                got=f"{size:,}"[:60],
-                remedy="See max_group.",
             )
         query = make_query(prompt, label, rubric_column=self.rubric_column)
         group_id = keys.uid if keys.group_id is None else keys.group_id
@@ -157,56 +151,47 @@ class Dialect:
 # five times, and has a timeout of 180 seconds; if it has several addresses, some get empty lists.
 
 
+_Texts = Annotated[
+    list[StrictStr], BeforeValidator(lambda value: [value] if isinstance(value, str) else value)
+]
+
+
+class _OpenRLHFBody(BaseModel):
+    """The body of a call; a text alone is a list of one."""
+
+    query: _Texts
+    prompts: _Texts
+    labels: list[Any] | None = None
+
+
 def _read_openrlhf(data: Any, reader: SampleReader) -> list[ServiceSample]:
     """Read the samples of a call: usually one."""
-    body = check_object(data)
-    queries = _read_list(body, "query")
-    prompts = _read_list(body, "prompts")
-    labels = _read_list(body, "labels")
-    if labels is None:
-        labels = [None] * len(queries or ())
-    if queries is None or prompts is None or not len(queries) == len(prompts) == len(labels):
-        lengths = [
-            "none" if values is None else str(len(values)) for values in (queries, prompts, labels)
-        ]
+    if isinstance(data, dict) and isinstance(data.get("labels"), str):
+        data = {**data, "labels": [data["labels"]]}
+    body = validate(_OpenRLHFBody, data)
+    labels = [None] * len(body.query) if body.labels is None else body.labels
+    if not len(body.query) == len(body.prompts) == len(labels):
         raise InvalidInput(
             _OPENRLHF,
             "query, prompts, labels",
             allowed="lists of the same length",
-            got=", ".join(lengths),
-            remedy="",
+            got=f"{len(body.query)}, {len(body.prompts)}, {len(labels)}",
         )
     samples = []
-    for query, prompt, label in zip(queries, prompts, labels, strict=True):
+    for query, prompt, label in zip(body.query, body.prompts, labels, strict=True):
         response, finish_reason = split_query(query, prompt, reader.end_tokens)
         completion = Completion(response, finish_reason)
-        samples.append(reader.make_sample(prompt, completion, label, body, where=_OPENRLHF))
+        samples.append(reader.make_sample(prompt, completion, label, data, where=_OPENRLHF))
     return samples
 
 
-def _read_list(body: Mapping[str, Any], name: str) -> list[Any] | None:
-    """Return the list under a key; a text alone is a list of one; None for anything else."""
-    value = body.get(name)
-    if isinstance(value, str):
-        return [value]
-    return value if isinstance(value, list) else None
-
-
-def split_query(query: Any, prompt: Any, end_tokens: Sequence[str]) -> tuple[str, str | None]:
+def split_query(query: str, prompt: str, end_tokens: Sequence[str]) -> tuple[str, str | None]:
     """Return the response without end tokens, and its finish reason: "stop" if there was one, else None.
 
     Raises InvalidInput if the query does not begin with the prompt, apart from a token before it.
 
     split_query("<s>Name a lake. West Lake.<|im_end|>", "Name a lake.", ["<|im_end|>"])     (" West Lake.", "stop")
     """
-    if not isinstance(query, str) or not isinstance(prompt, str):
-        raise InvalidInput(
-            _OPENRLHF,
-            "query and prompts",
-            allowed="texts",
-            got=f"{type(query).__name__}, {type(prompt).__name__}",
-            remedy="",
-        )
     response = query
     if prompt:
         before, found_prompt, response = query.partition(prompt)
@@ -261,7 +246,7 @@ def _read_slime(data: Any, reader: SampleReader) -> list[ServiceSample]:
     body = check_object(data)
     for name in ("prompt", "response"):
         if name not in body:
-            raise InvalidInput(_SLIME, name, allowed="given", got="none", remedy="")
+            raise InvalidInput(_SLIME, name, allowed="given", got="none")
     completion = Completion(body["response"])
     return [reader.make_sample(body["prompt"], completion, body.get("label"), body, where=_SLIME)]
 
@@ -357,7 +342,7 @@ def aggregate_metrics(body: Any) -> dict[str, Any]:
     responses = check_object(body).get("verify_responses")
     if not isinstance(responses, list):
         raise InvalidInput(
-            OWNER, "verify_responses", allowed="a list", got=type(responses).__name__, remedy=""
+            OWNER, "verify_responses", allowed="a list", got=type(responses).__name__
         )
     rows = [check_object(row, "verify_responses") for row in responses]
     rows_of_task: dict[str, list[Mapping[str, Any]]] = {}

@@ -83,7 +83,6 @@ class GroupBody(BaseModel):
                 f"{where}.finish_reasons",
                 allowed="one for each response",
                 got=f"{len(finish_reasons)} for {number} responses",
-                remedy="",
             )
         rollouts = []
         for i, response in enumerate(self.responses):
@@ -206,7 +205,7 @@ def validate(model: type[ModelT], data: Any) -> ModelT:
 def check_object(data: Any, what: str = "body") -> Mapping[str, Any]:
     """Return the data if it is an object. Raises InvalidInput if it is not."""
     if not isinstance(data, Mapping):
-        raise InvalidInput(REQUEST, what, allowed="an object", got=type(data).__name__, remedy="")
+        raise InvalidInput(REQUEST, what, allowed="an object", got=type(data).__name__)
     return data
 
 

@@ -354,5 +354,4 @@ def _explain_failure(error: Exception, config: ServiceConfig, folder: Path) -> E
         "folder and records",
         allowed="where files can be written",
         got=f"{where} ({getattr(error, 'strerror', None) or error})",
-        remedy="",
     )

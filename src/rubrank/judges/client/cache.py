@@ -200,7 +200,6 @@ class ReplyCache:
                 "cache",
                 allowed="a new file that can be written, or a cache of replies",
                 got=f"{path} ({error})",
-                remedy="",
             ) from None
 
     def __enter__(self) -> Self:
@@ -397,7 +396,7 @@ def _explain_errors() -> Iterator[None]:
         yield
     except (sqlite3.Error, OverflowError, OSError) as error:
         raise InvalidInput(
-            "judges", "cache", allowed="a file that can be written", got=str(error), remedy=""
+            "judges", "cache", allowed="a file that can be written", got=str(error)
         ) from None
 
 
