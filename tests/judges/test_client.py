@@ -100,7 +100,7 @@ def test_what_was_answered_is_not_asked_again(tmp_path):
         (again,), client = run(ask_all(judge, [call_of()], cache=store))
         assert len(server.completions) == 1
     assert (again.text, again.cached, again.usage, again.latency) == (first.text, True, Usage(), 0.0)
-    account = client.meter.account()
+    account = client.usage
     assert (account.calls, account.hits, account.cost) == (0, 1, 0.0)
 
 
@@ -120,8 +120,8 @@ def test_cache_only_calls_nobody(tmp_path):
         assert len(server.completions) == 1
     assert known.cached
     assert (unknown.text, unknown.failure) == (None, "not in the cache")
-    assert client.meter.account().failures == {"not in the cache": 1}
-    assert client.meter.account().calls == 0
+    assert client.usage.failures == {"not in the cache": 1}
+    assert client.usage.calls == 0
 
 
 def test_nothing_is_paid_that_cannot_be_kept(tmp_path):
@@ -170,7 +170,7 @@ def test_the_same_call_at_once_is_paid_once():
         assert len(server.completions) == 2
     assert {reply.text for reply in replies} == {'{"verdict": 1}'}
     assert sum(reply.usage.input_tokens for reply in replies) == 200
-    account = client.meter.account()
+    account = client.usage
     assert (account.calls, account.hits) == (2, 9)
 
 

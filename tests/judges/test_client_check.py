@@ -17,7 +17,7 @@ def check(*servers, **judge):
     async def main():
         async with Client(judge_of(*servers, **judge)) as client:
             await client.check()
-            return client.meter.account()
+            return client.usage
 
     return run(main())
 

@@ -141,7 +141,7 @@ def test_waiting_for_a_dead_endpoint_ends():
         judge = judge_of(server, retry={"attempts": 3, "breaker_failures": 2, "breaker_pause": 0.1})
         replies, client = run(ask_all(judge, calls(50)), seconds=30.0)
     assert all(reply.text is None and reply.failure for reply in replies)
-    assert sum(client.meter.account().failures.values()) == 50
+    assert sum(client.usage.failures.values()) == 50
     assert len(server.completions) < 150
 
 

@@ -230,7 +230,7 @@ def test_all_that_was_paid_adds_up(tmp_path):
     assert reply.attempts == 4
     assert (reply.usage.input_tokens, reply.usage.output_tokens, reply.usage.cached_tokens) == (60, 6, 5)
     assert reply.usage.cost == pytest.approx(66e-6)
-    for account in (client.meter.account(), on_disk):
+    for account in (client.usage, on_disk):
         assert (account.calls, account.requests, account.input_tokens) == (1, 4, 60)
         assert account.cost == pytest.approx(66e-6)
         assert account.failures == {}
@@ -242,7 +242,7 @@ def test_a_paid_failure_is_counted_once(tmp_path):
         (reply,), client = run(ask_all(judge, [call_of()], cache=store))
         on_disk = Account.read(store)
     assert reply.usage.input_tokens == 30
-    for account in (client.meter.account(), on_disk):
+    for account in (client.usage, on_disk):
         assert (account.calls, account.requests, account.input_tokens) == (1, 3, 30)
         assert account.failures == {"empty reply": 1}
 

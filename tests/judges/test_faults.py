@@ -83,7 +83,7 @@ def test_secrets_are_sent_and_never_written(tmp_path, monkeypatch, caplog, statu
         judge = secretive(server)
         with ReplyCache(tmp_path / "r.sqlite") as store:
             (reply,), client = run(ask_all(judge, [call_of()], cache=store))
-            account = client.meter.account()
+            account = client.usage
         (asked,) = server.asked
     assert asked.path.endswith("/chat/completions?api-key=query-secret-123")
     assert asked.headers["authorization"] == "Bearer sk-key-abcdef"

@@ -111,7 +111,7 @@ def ask(judge: Judge, criteria: Sequence[Criterion], rollouts: int, store: Reply
         async with Client(judge, cache=store) as client:
             recorder = Recorder(client)
             judgment = await judge_question(question, judge, lambda _: recorder)
-            return Asked(judgment, recorder.said, client.meter.account())
+            return Asked(judgment, recorder.said, client.usage)
 
     return asyncio.run(main())
 

@@ -405,7 +405,7 @@ def test_a_paid_request_that_is_lost_to_an_outage_is_in_the_account():
         replies, client = run(ask_all(judge, [call_of()], outage=OutagePolicy("continue")))
     assert replies[0].failure.startswith("outage")
     assert replies[0].usage.input_tokens == 10
-    assert client.meter.account().input_tokens == 10
+    assert client.usage.input_tokens == 10
 
 
 def test_a_criterion_that_is_missing_throughout_is_told_once(caplog):

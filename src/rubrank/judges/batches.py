@@ -59,7 +59,7 @@ from rubrank.judges.client.outcome import (
 )
 from rubrank.judges.client.runtime import runtime
 from rubrank.judges.client.transport import open_session
-from rubrank.judges.client.usage import Account, UsageMeter
+from rubrank.judges.client.usage import Account
 from rubrank.judges.judge import Call, Judge, Judges, Reply, Usage
 from rubrank.judges.judgments import Judgments
 from rubrank.judges.step import Progress, check_judgments, judge_groups_async
@@ -231,7 +231,7 @@ class BatchRun:
         self._book = book
         self._folder = folder
         self._progress = progress
-        self._meter = UsageMeter()
+        self._usage = Account()
         self._submissions: Counter[bytes] = Counter()
         """How often each call was submitted in this run."""
         self._submitted: dict[bytes, OpenBatch] = {}
@@ -283,7 +283,7 @@ class BatchRun:
                 await self._wait(open_batches)
         for key, reply in self.unreadable.items():
             self.cache.mark_unreadable(key, reply)
-        account = Account.merge([judgments.account, self._meter.account()])
+        account = Account.merge([judgments.account, self._usage])
         return replace(judgments, account=account)
 
     def _add_asker(self, judge: Judge, session: aiohttp.ClientSession) -> BatchAsker:
@@ -445,7 +445,7 @@ class BatchRun:
             final = not is_rejected and not may_retry
             # The last round, which reads the reply from the cache, counts the call and its request. Here only the usage
             # is counted, and the request if there will be another one.
-            self._meter.add(call, reply, 0 if final else 1, final=False)
+            self._usage.add(call, reply, 0 if final else 1, final=False)
             if final:
                 self.answered.add(key)
                 if reply.failure is not None and not reply.failure.startswith(REFUSED):

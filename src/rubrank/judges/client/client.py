@@ -4,7 +4,7 @@
         async with Client(judge, cache=cache, deadline=Deadline(600.0)) as client:
             reply = await client.ask(call)         Reply(text='{"verdict": 1}', …), on disk
             reply = await client.ask(call)         the same, from the cache: costs nothing
-            client.meter.account()                 Account(calls=1, hits=1, cost=…)
+            client.usage                           Account(calls=1, hits=1, cost=…)
 
 The states of a call, each beside the method of `Client` that it is in:
 
@@ -49,7 +49,7 @@ from rubrank.judges.client.cache import CallKeys, ReplyCache, make_reply_id
 from rubrank.judges.client.endpoint import NO_ANSWER, EndpointPool, JudgeEndpoint, choose_endpoint
 from rubrank.judges.client.limits import Spending
 from rubrank.judges.client.outcome import RequestOutcome, compute_backoff
-from rubrank.judges.client.usage import UsageMeter
+from rubrank.judges.client.usage import Account
 from rubrank.judges.judge import Call, Judge, OnOutage, Reply, Usage
 from rubrank.verifiers.verifier import OUTAGE
 
@@ -172,7 +172,7 @@ class Client:
                 remedy="Install them: pip install 'rubrank[judge]'.",
             )
         self.judge = judge
-        self.meter = UsageMeter()
+        self.usage = Account()
         self._cache = cache
         self._cache_only = cache_only
         self._deadline = deadline or Deadline()
@@ -220,7 +220,7 @@ class Client:
     async def _record_check(self, call: Call, reply: Reply) -> None:
         """Count and store a completion that a health check has paid for."""
         self._spending.cost += reply.usage.cost
-        self.meter.add(call, reply, requests=1)
+        self.usage.add(call, reply, requests=1)
         if self._cache is not None:
             await self._cache.put_async(self._keys.key(call), call, reply)
 
@@ -245,7 +245,7 @@ class Client:
                     reply = await asyncio.shield(in_flight[flight_key])
                     if reply is not None:  # None: that call was cancelled or raised; send another
                         reply = replace(reply, cached=reply.failure is None, usage=Usage())
-                        self.meter.add_hit(call, reply)
+                        self.usage.add_hit(call, reply)
                         return reply
                 future: asyncio.Future[Reply | None] = asyncio.get_running_loop().create_future()
                 in_flight[flight_key] = future
@@ -266,7 +266,7 @@ class Client:
             return reply
         if self._cache_only or self._deadline.remaining() == 0.0:
             reply = Reply(None, NOT_CACHED if self._cache_only else DEADLINE_PASSED, attempts=0)
-            self.meter.add(state.call, reply, requests=0)
+            self.usage.add(state.call, reply, requests=0)
             return reply
         if not self._endpoints:
             raise RuntimeError("the client is closed: use it within `async with Client(…)`")
@@ -300,13 +300,13 @@ class Client:
         reply = await self._cache.get_async(state.key, self._keys.servers)
         if reply is not None:
             self._cache.count_hit(state.call, reply)
-            self.meter.add_hit(state.call, reply)
+            self.usage.add_hit(state.call, reply)
         return reply
 
     async def _finish(self, state: _CallState, reply: Reply) -> Reply:
         """Count and store the final reply of a call; returns it with the usage of all its requests."""
         requests = state.requests - state.recorded_requests
-        self.meter.add(state.call, reply, requests)
+        self.usage.add(state.call, reply, requests)
         if self._cache is not None and state.requests:
             put = self._cache.put_async(state.key, state.call, reply, requests)
             task = asyncio.ensure_future(put)
@@ -408,7 +408,7 @@ class Client:
             state.recorded_requests = state.requests
             reply = replace(state.reply, latency=time.monotonic() - state.started)
             state.reply = replace(reply, usage=Usage())  # so that it is not counted twice
-            self.meter.add(state.call, reply, requests, final=False)
+            self.usage.add(state.call, reply, requests, final=False)
             if self._cache is not None:
                 await self._cache.put_async(state.key, state.call, reply, requests, final=False)
 

@@ -36,7 +36,7 @@ from rubrank.judges.client.cache import ReplyCache
 from rubrank.judges.client.client import DEADLINE_PASSED, Client, Deadline, OutagePolicy
 from rubrank.judges.client.endpoint import EndpointPool
 from rubrank.judges.client.limits import LEASE, Demand, Report
-from rubrank.judges.client.usage import Account, UsageMeter
+from rubrank.judges.client.usage import Account
 from rubrank.judges.judge import Asker, Call, Judge, Judges, Reply
 
 T = TypeVar("T")
@@ -242,7 +242,7 @@ class JudgeClients:
 
     def account(self) -> Account:
         """Return the usage of all judges so far."""
-        return Account.merge([asker.meter.account() for asker in self._askers.values()])
+        return Account.merge([asker.usage for asker in self._askers.values()])
 
 
 async def open_clients(
@@ -303,7 +303,7 @@ class _TimedAsker(WrappedAsker):
 
     def __init__(self, asker: Asker, deadline: Deadline) -> None:
         super().__init__(asker)
-        self.meter = UsageMeter()
+        self.usage = Account()
         self._deadline = deadline
 
     async def ask(self, call: Call) -> Reply:
@@ -314,7 +314,7 @@ class _TimedAsker(WrappedAsker):
         except TimeoutError:
             reply = Reply(None, DEADLINE_PASSED, attempts=0)
         if reply.cached:
-            self.meter.add_hit(call, reply)
+            self.usage.add_hit(call, reply)
         else:
-            self.meter.add(call, reply, reply.attempts)
+            self.usage.add(call, reply, reply.attempts)
         return reply

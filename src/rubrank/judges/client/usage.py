@@ -1,7 +1,7 @@
 """Usage of judges: calls, cache hits, failures, tokens, cost and latency; in total and by model, purpose and endpoint.
 
     Account.read(cache)                      of a reply cache, over all runs
-    client.meter.account()                   of one client, while it works
+    client.usage                             of one client, while it works
     Account.merge([first, second])           of several
 
     account.calls, account.hits, account.cost, account.failures      1840, 12, 0.83, {'timeout after 120 s': 3}
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import ceil
 from operator import itemgetter
@@ -34,11 +34,6 @@ _SUMS = ("calls", "requests", "hits", "input_tokens", "output_tokens", "cached_t
 
 LineKey: TypeAlias = tuple[str, str, str]
 """Model, purpose, endpoint."""
-
-
-def failure_kind(failure: str) -> str:
-    """Return the kind of a failure, without the details: "refused: I cannot" → "refused"."""
-    return failure.partition(":")[0]
 
 
 @dataclass(eq=False)
@@ -59,7 +54,7 @@ class UsageLine:
     latencies: array[float] = field(default_factory=lambda: array("d"), repr=False)
     """Seconds of every call."""
 
-    def add(self, other: UsageLine) -> None:
+    def add_line(self, other: UsageLine) -> None:
         """Add the usage of other calls."""
         for name in _SUMS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
@@ -84,47 +79,82 @@ class UsageLine:
 
 @dataclass(eq=False)
 class Account(UsageLine):
-    """Usage in total, and by model, purpose and endpoint."""
+    """Usage in total, and by model, purpose and endpoint. Calls are counted as they are answered."""
 
-    models: dict[str, UsageLine] = field(default_factory=dict)
-    purposes: dict[str, UsageLine] = field(default_factory=dict)
-    endpoints: dict[str, UsageLine] = field(default_factory=dict)
     _lines: dict[LineKey, UsageLine] = field(default_factory=dict, repr=False)
 
     @classmethod
     def read(cls, cache: ReplyCache) -> Account:
         """Return the usage of all runs that used a reply cache."""
-        meter = UsageMeter()
+        account = cls()
         for call, reply, requests, final in cache.ledger():
-            meter.add(call, reply, requests, final=final)
+            account.add(call, reply, requests, final=final)
         for purpose, model, endpoint, hits in cache.hits():
-            meter.add_hit(
+            account.add_hit(
                 Call((), purpose=purpose), Reply(None, model=model, endpoint=endpoint), hits
             )
-        return meter.account()
+        return account
 
     @classmethod
     def merge(cls, accounts: Iterable[Account]) -> Account:
-        """Add up several accounts."""
-        lines: dict[LineKey, UsageLine] = {}
+        """Add up several accounts, as they are now."""
+        merged = cls()
         for account in accounts:
             for key, line in account._lines.items():
-                lines.setdefault(key, UsageLine()).add(line)
-        return cls._from_lines(lines)
+                for part in (merged, merged._lines.setdefault(key, UsageLine())):
+                    part.add_line(line)
+        return merged
 
-    @classmethod
-    def _from_lines(cls, lines: Mapping[LineKey, UsageLine]) -> Account:
-        """Add up usage lines, in total and by model, purpose and endpoint."""
-        account = cls()
-        for key, line in lines.items():
-            account.add(line)
-            account._lines[key] = UsageLine()
-            account._lines[key].add(line)  # a copy: a meter goes on counting
-        for part, by_name in enumerate((account.models, account.purposes, account.endpoints)):
-            for key in sorted(lines, key=itemgetter(part)):
-                if key[part]:  # a call that was never sent has no model, and is in the total only
-                    by_name.setdefault(key[part], UsageLine()).add(lines[key])
-        return account
+    def _find_lines(self, call: Call, reply: Reply) -> tuple[UsageLine, UsageLine]:
+        """Return the lines that a reply counts for: the total, and its own."""
+        key = (reply.model, call.purpose, reply.endpoint)
+        return self, self._lines.setdefault(key, UsageLine())
+
+    def add(self, call: Call, reply: Reply, requests: int, *, final: bool = True) -> None:
+        """Count a reply. requests: how many requests its usage covers; final: the call ends with it."""
+        usage = reply.usage
+        for line in self._find_lines(call, reply):
+            line.requests += requests
+            line.input_tokens += usage.input_tokens
+            line.output_tokens += usage.output_tokens
+            line.cached_tokens += usage.cached_tokens
+            line.cost += usage.cost
+            if not final:
+                continue
+            if reply.attempts:  # else nothing was sent
+                line.calls += 1
+                line.latencies.append(reply.latency)
+            if reply.failure is not None:
+                # Without the details: "refused: I cannot" is "refused".
+                line.failures[reply.failure.partition(":")[0]] += 1
+
+    def add_hit(self, call: Call, reply: Reply, number: int = 1) -> None:
+        """Count calls that were answered without a request."""
+        for line in self._find_lines(call, reply):
+            line.hits += number
+
+    @property
+    def models(self) -> dict[str, UsageLine]:
+        """Usage by model."""
+        return self._group_lines(0)
+
+    @property
+    def purposes(self) -> dict[str, UsageLine]:
+        """Usage by purpose."""
+        return self._group_lines(1)
+
+    @property
+    def endpoints(self) -> dict[str, UsageLine]:
+        """Usage by endpoint."""
+        return self._group_lines(2)
+
+    def _group_lines(self, part: int) -> dict[str, UsageLine]:
+        """Add up the lines by one part of their keys."""
+        by_name: dict[str, UsageLine] = {}
+        for key in sorted(self._lines, key=itemgetter(part)):
+            if key[part]:  # a call that was never sent has no model, and is in the total only
+                by_name.setdefault(key[part], UsageLine()).add_line(self._lines[key])
+        return by_name
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON-serialisable values, in total and by model, purpose and endpoint."""
@@ -132,38 +162,3 @@ class Account(UsageLine):
         for name in ("models", "purposes", "endpoints"):
             values[name] = {key: line.as_dict() for key, line in getattr(self, name).items()}
         return values
-
-
-class UsageMeter:
-    """Counts calls as they are answered."""
-
-    def __init__(self) -> None:
-        self._lines: dict[LineKey, UsageLine] = {}
-
-    def _find_line(self, call: Call, reply: Reply) -> UsageLine:
-        return self._lines.setdefault((reply.model, call.purpose, reply.endpoint), UsageLine())
-
-    def add(self, call: Call, reply: Reply, requests: int, *, final: bool = True) -> None:
-        """Count a reply. requests: how many requests its usage covers; final: the call ends with it."""
-        line = self._find_line(call, reply)
-        usage = reply.usage
-        line.requests += requests
-        line.input_tokens += usage.input_tokens
-        line.output_tokens += usage.output_tokens
-        line.cached_tokens += usage.cached_tokens
-        line.cost += usage.cost
-        if not final:
-            return
-        if reply.attempts:  # else nothing was sent
-            line.calls += 1
-            line.latencies.append(reply.latency)
-        if reply.failure is not None:
-            line.failures[failure_kind(reply.failure)] += 1
-
-    def add_hit(self, call: Call, reply: Reply, number: int = 1) -> None:
-        """Count calls that were answered without a request."""
-        self._find_line(call, reply).hits += number
-
-    def account(self) -> Account:
-        """Return the usage so far."""
-        return Account._from_lines(self._lines)
