@@ -8,6 +8,7 @@ The phrases are in data/names.yaml.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
@@ -22,9 +23,9 @@ _LONGEST_NAME = 60  # characters
 
 
 @cache
-def _read_names() -> dict[str, dict[str, str]]:
+def _read_names() -> dict[str, list[str]]:
     text = (files("rubrank") / "drafting" / "data" / "names.yaml").read_text(encoding="utf-8")
-    names: dict[str, dict[str, str]] = yaml.safe_load(text)
+    names: dict[str, list[str]] = yaml.safe_load(text)
     return names
 
 
@@ -39,31 +40,14 @@ def name_criterion(verifier: str, params: Mapping[str, Any]) -> str:
     except RubrankError:
         return verifier
     # A parameter that was left out has its default.
-    values = {**checked.model_dump(exclude_none=True), **params}
-    phrases = _read_names()["phrases"]
-    units = _read_names()["units"]
-    if verifier in phrases:
-        return phrases[verifier].format(**values)[:_LONGEST_NAME]
-    if verifier in units:
-        unit = values.get("unit", units[verifier])
-        if "low" in values and "high" in values:
-            return f"{values['low']} to {values['high']} {unit}"
-        if "count" in values:
-            return f"{values['relation']} {values['count']} {unit}"
-    for key, phrase in (("keywords", "mentions"), ("forbidden_words", "does not mention")):
-        if values.get(key):
-            return f"{phrase} {', '.join(values[key])}"[:_LONGEST_NAME]
-    if verifier == "FormatRequirement" and "format" in values:
-        return f"in the format {values['format']}"
-    if verifier == "CaseFormat":
-        return _read_names()["cases"].get(values["case"], f"{values['case']} case")
-    if verifier == "LanguageRequirement":
-        return f"in the language {values['language']}"
-    if verifier == "ConstrainedResponse":
-        return f"one of: {', '.join(values['options'])}"[:_LONGEST_NAME]
-    if verifier.startswith(("first_word:", "last_word:")):
-        place = "begins" if verifier.startswith("first") else "ends"
-        return f"{place} with {next(iter(values.values()))}"[:_LONGEST_NAME]
+    values: dict[str, Any] = {**checked.model_dump(exclude_none=True), **params}
+    for name, value in values.items():
+        if isinstance(value, list | tuple):
+            values[name] = ", ".join(map(str, value))
+    # The first phrase whose parameters are all set.
+    for phrase in _read_names().get(verifier, ()):
+        if all(values.get(field) not in (None, "") for field in re.findall(r"\{(\w+)\}", phrase)):
+            return phrase.format(**values)[:_LONGEST_NAME]
     return verifier
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 from importlib.resources import files
 from typing import Any
 
@@ -149,8 +150,7 @@ def _make_texts(params: Mapping[str, Any]) -> Iterator[str]:
         for text in _make_texts_of_size(count, strings):
             if len(text) <= _LONGEST_EXAMPLE:
                 yield text
-    data = (files("rubrank") / "drafting" / "data" / "examples.yaml").read_text(encoding="utf-8")
-    yield from yaml.safe_load(data)
+    yield from _read_examples()["texts"]
 
 
 def _make_words(count: int) -> str:
@@ -159,19 +159,16 @@ def _make_words(count: int) -> str:
 
 def _make_texts_of_size(count: int, strings: list[str]) -> Iterator[str]:
     """Yield texts with this many words, sentences, paragraphs, bullet points and so on."""
-    numbers = range(1, count + 1)
     yield _make_words(count)
-    yield " ".join([_SENTENCE] * count)
-    yield "\n\n".join([_SENTENCE] * count)
-    yield "\n***\n".join([_SENTENCE] * count)
-    yield "\n".join(f"* point {number}" for number in numbers)
-    yield "\n".join(f"{number}. point" for number in numbers)
-    yield " ".join(f"[name {number}]" for number in numbers)
-    yield " ".join(f"*part {number}*" for number in numbers)
     yield " ".join(["TIDE"] * count) + " rises"
-    yield " ".join(str(number) for number in numbers)
-    yield "x" * count
-    for string in strings[:5]:
-        yield " ".join([string] * count) + " end."
-        yield "\n\n".join(f"{string} {number}\n{_SENTENCE}" for number in numbers)
-        yield "\n\n".join([f"{string} {_SENTENCE}"] * count)
+    for separator, unit in _read_examples()["units"]:
+        for string in strings[:5] if "{string}" in unit else [""]:
+            units = [unit.format(number=number, string=string) for number in range(1, count + 1)]
+            yield separator.join(units)
+
+
+@cache
+def _read_examples() -> dict[str, Any]:
+    text = (files("rubrank") / "drafting" / "data" / "examples.yaml").read_text(encoding="utf-8")
+    examples: dict[str, Any] = yaml.safe_load(text)
+    return examples
