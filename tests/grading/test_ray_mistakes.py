@@ -16,10 +16,9 @@ from rubrank import InvalidInput, RubrankError
 from rubrank._plugins import Imported
 from rubrank.cli.app import app
 from rubrank.fusion.cluster import modules_of
-from rubrank.grading.cluster import check_reachable, get_result, import_ray, pause_garbage_collection, start_ray
+from rubrank.grading.cluster import check_reachable, get_result, import_ray, start_ray
 from rubrank.grading.plan import read_rubric
-from rubrank.grading.ray_grader import ActorSetting, Grader, RowGrader, grade_on_ray
-from rubrank.rollouts.groups import read_groups
+from rubrank.grading.ray_grader import ActorSetting, RowGrader, grade_on_ray
 
 OWN = "ray_mistakes_models"
 MODEL = """
@@ -170,48 +169,6 @@ def test_what_an_interrupted_run_keeps_is_said(monkeypatch, tmp_path):
         grade_on_ray(rows, ["CoreIntentMatch"], judges=judges)
     with pytest.raises(KeyboardInterrupt, match="nothing was saved"):
         grade_on_ray(rows, ["EmptyAnswer"])
-
-
-class Collector:
-    """Counts, in the place of the garbage collector."""
-
-    def __init__(self):
-        self.frozen = self.times = 0
-
-    def get_freeze_count(self):
-        return self.frozen
-
-    def collect(self):
-        pass
-
-    def freeze(self):
-        self.frozen, self.times = 1000, self.times + 1
-
-    def unfreeze(self):
-        self.frozen = 0
-
-
-def test_rollouts_that_wait_are_not_looked_through_again(monkeypatch):
-    collector = Collector()
-    monkeypatch.setattr("rubrank.grading.cluster.gc", collector)
-    with pause_garbage_collection():
-        assert collector.frozen
-        with pause_garbage_collection():
-            pass
-        assert collector.frozen  # undone by who did it
-    assert not collector.frozen
-    assert collector.times == 1
-
-
-def test_an_actor_settles_after_its_first_part(monkeypatch):
-    collector = Collector()
-    monkeypatch.setattr("rubrank.grading.ray_grader.gc", collector)
-    grader = Grader(ActorSetting(read_rubric(["EmptyAnswer"])))
-    groups = read_groups([{"prompt": "p", "group": "q", "response": "r"}])
-    assert not collector.times
-    for _ in range(3):
-        assert grader.grade_groups(groups).groups[0].scores.tolist() == [[1.0]]
-    assert collector.times == 1
 
 
 @pytest.mark.parametrize("needs_groups", [False, True])

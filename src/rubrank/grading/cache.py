@@ -14,11 +14,10 @@ from __future__ import annotations
 
 import json
 import logging
-import math
 import os
 import pickle
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Self
@@ -118,14 +117,13 @@ def digest_rollout(rollout: Rollout, wants: type) -> bytes:
     """Return a digest of what a verifier sees of a rollout. wants: the annotation of the verifier's first parameter."""
     if wants in (Text, str):
         return _digest(rollout.answer.encode("utf-8", "surrogatepass"))
-    parts = (rollout, *rollout.messages)
+    data = [part.model_dump() for part in (rollout, *rollout.messages)]
     try:
-        text = "".join(part.model_dump_json() for part in parts)
-    except ValueError:  # lone surrogates, or metadata that JSON cannot hold
-        text = "".join(repr(part.model_dump()) for part in parts)
-    return _digest(
-        b"".join((text.encode("utf-8", "surrogatepass"), *_find_values_lost_in_json(parts)))
-    )
+        text = json.dumps(data, default=_pickle)
+    except (TypeError, ValueError, RecursionError):
+        # A rollout that cannot be digested gets a random key, so that its verdicts are never found again.
+        return os.urandom(_DIGEST_BYTES)
+    return _digest(text.encode())
 
 
 def make_key(check: bytes, rollout: bytes) -> bytes:
@@ -133,34 +131,12 @@ def make_key(check: bytes, rollout: bytes) -> bytes:
     return _digest(check + rollout)
 
 
-def _find_values_lost_in_json(value: Any) -> Iterator[bytes]:
-    """Yield, pickled, the values that JSON changes: infinity becomes null, the key 1 becomes "1", bytes a text.
-
-    Without them, rollouts that differ only in such values would have the same digest.
-    """
-    if isinstance(value, BaseModel):
-        for name in type(value).model_fields:
-            yield from _find_values_lost_in_json(getattr(value, name))
-    elif isinstance(value, Mapping):
-        for name, inner in value.items():
-            if type(name) is not str:
-                yield _pickle(name)
-            yield from _find_values_lost_in_json(inner)
-    elif isinstance(value, list | tuple):
-        for inner in value:
-            yield from _find_values_lost_in_json(inner)
-    elif not isinstance(value, str | int | float | None) or (
-        isinstance(value, float) and not math.isfinite(value)
-    ):
-        yield _pickle(value)
-
-
-def _pickle(value: Any) -> bytes:
+def _pickle(value: Any) -> str:
+    """Return what stands for a value that JSON cannot hold, such as an array."""
     try:
-        return pickle.dumps(value, protocol=5)
-    except Exception:
-        # A value that cannot be digested gets a random key, so that its verdict is never found again.
-        return os.urandom(_DIGEST_BYTES)
+        return pickle.dumps(value, protocol=5).hex()
+    except Exception as error:
+        raise TypeError(str(error)) from None
 
 
 def _digest(data: bytes) -> bytes:

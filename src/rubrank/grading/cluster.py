@@ -9,8 +9,6 @@ in these functions is the command or function that an error names.
 
 from __future__ import annotations
 
-import gc
-import logging
 import re
 import socket
 from collections.abc import Iterator
@@ -112,32 +110,3 @@ def get_result(ray: Any, reference: Any, owner: str) -> Any:
 def count_processors(ray: Any) -> int:
     """Return the number of processors of the cluster, at least 1."""
     return max(1, int(ray.cluster_resources().get("CPU", 1)))
-
-
-@contextmanager
-def pause_garbage_collection() -> Iterator[None]:
-    """Exclude existing objects from garbage collection: scanning a million rollouts takes as long as grading them."""
-    if gc.get_freeze_count():  # a caller has frozen them, and will unfreeze them
-        yield
-        return
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()
-
-
-@contextmanager
-def silence_ray_data(ray: Any) -> Iterator[None]:
-    """Turn off the progress bars and reports of Ray Data: the command line has its own."""
-    context = ray.data.DataContext.get_current()
-    logger = logging.getLogger("ray.data")
-    had_bars = context.enable_progress_bars
-    level = logger.level
-    context.enable_progress_bars = False
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        context.enable_progress_bars = had_bars
-        logger.setLevel(level)

@@ -40,13 +40,11 @@ from rubrank.grading.plan import (
     PlannedCheck,
     Task,
     Timeout,
-    plan_checks,
     plan_groups,
 )
 from rubrank.grading.progress import Progress, open_progress
-from rubrank.judges.judge import load_judges
 from rubrank.rollouts.rollout import Group, Rollout
-from rubrank.rubrics.rubric import Criterion, Rubric
+from rubrank.rubrics.rubric import Rubric
 from rubrank.scores.table import GroupScores, ScoreTable
 from rubrank.verifiers.verifier import NEEDS_JUDGE, Compat, Mode, PlainVerdict
 
@@ -106,8 +104,15 @@ def grade(
     batch: send judge calls through the batch API of their endpoints, which is cheaper and answers within a day: "wait"
         for it, or "submit" and raise `BatchesPending` while batches are pending; the same call continues from there.
     """
-    loaded_judges = None if judges is None else load_judges(judges)
-    options = GradeOptions(compat, mode, workers, cache, timeout, loaded_judges, most_missing)
+    options = GradeOptions.read(
+        compat=compat,
+        mode=mode,
+        workers=workers,
+        cache=cache,
+        timeout=timeout,
+        judges=judges,
+        most_missing=most_missing,
+    )
     return run_grading(rollouts, rubric, options, columns, progress, batch)
 
 
@@ -135,7 +140,7 @@ def run_grading(
             cache = stack.enter_context(VerdictCache(options.cache))
         run = _GradeRun(groups, plans, options, cache, report)
         run.run_checks()
-    table = run.make_table()
+    table = grade_whole_groups(run.make_table(), groups, plans)
     # With a limit, failures count as missing scores, and too many of them raise an error below.
     if options.most_missing is None:
         _log_failures(table)
@@ -188,7 +193,7 @@ class _GradeRun:
             size = len(group.rollouts)
             self._scores.append(np.full((size, len(plan.criteria)), math.nan))
             self._reasons.append([[NEEDS_JUDGE] * len(plan.criteria) for _ in range(size)])
-            self._verdict_count += size * (len(plan.checks) + len(plan.group_checks))
+            self._verdict_count += size * len(plan.checks)
         self._verdicts_done = 0
         # Verdicts that are not in the cache yet, by key. They are written together, as a write takes milliseconds.
         self._unwritten: dict[bytes, PlainVerdict] = {}
@@ -213,7 +218,7 @@ class _GradeRun:
     # -------------------------------------------------------------------------------------------------------- checks
 
     def run_checks(self) -> None:
-        """Run all checks: first those about one rollout, then those about a whole group."""
+        """Run all checks about one rollout."""
         slow, quick = _split_tasks(self._find_undecided(), lambda check: check.is_slow)
         with ThreadPoolExecutor(self._options.workers or os.cpu_count() or 1) as threads:
             try:
@@ -232,13 +237,6 @@ class _GradeRun:
             finally:
                 # An interrupted run continues from the cache, so its last verdicts are written, too.
                 self._write_to_cache()
-        # Verdicts about a group are not cached: they change with every rollout of it.
-        for group_index, (group, plan) in enumerate(zip(self._groups, self._plans, strict=True)):
-            for check in plan.group_checks:
-                assert check.decide_group is not None
-                for row, verdict in enumerate(check.decide_group(group)):
-                    task = Task(group_index, row, group.rollouts[row], (check,))
-                    self._record(task, (check,), [verdict])
 
     def _find_undecided(self) -> list[Task]:
         """Record the verdicts that are in the cache, and return tasks with the checks that remain."""
@@ -391,17 +389,11 @@ def _split_tasks(
     tasks: list[Task], belongs_first: Callable[[PlannedCheck], bool]
 ) -> tuple[list[Task], list[Task]]:
     """Split every task in two: the checks for which `belongs_first` holds, and the others. Empty tasks are left out."""
-    # Most tasks share one tuple of checks. It is split once, so that the new tasks share tuples again, by which
-    # chunks are made.
-    split_checks: dict[int, tuple[tuple[PlannedCheck, ...], tuple[PlannedCheck, ...]]] = {}
     first_tasks: list[Task] = []
     second_tasks: list[Task] = []
     for task in tasks:
-        if id(task.checks) not in split_checks:
-            first = tuple(check for check in task.checks if belongs_first(check))
-            second = tuple(check for check in task.checks if not belongs_first(check))
-            split_checks[id(task.checks)] = (first, second)
-        first, second = split_checks[id(task.checks)]
+        first = tuple(check for check in task.checks if belongs_first(check))
+        second = tuple(check for check in task.checks if not belongs_first(check))
         if first:
             first_tasks.append(replace(task, checks=first))
         if second:
@@ -412,21 +404,19 @@ def _split_tasks(
 # ------------------------------------------------------------------------------------------------------ group criteria
 
 
-def grade_group_criteria(
-    table: ScoreTable, groups: Sequence[Group], criteria: Sequence[Sequence[Criterion]]
+def grade_whole_groups(
+    table: ScoreTable, groups: Sequence[Group], plans: Sequence[GroupPlan]
 ) -> ScoreTable:
     """Return the table with the scores of criteria about a whole group (`GroupDiversity`) filled in.
 
-    For training, which grades rollouts one by one while others are still generated, and calls this at the end.
-    table: the scores of the rollouts. criteria: the criteria of each group.
+    These verdicts are not cached: they change with every rollout of the group.
     """
     graded = []
-    for scored, group, group_criteria in zip(table.groups, groups, criteria, strict=True):
+    for scored, group, plan in zip(table.groups, groups, plans, strict=True):
         scores = scored.scores.copy()
         reasons = [list(row) for row in scored.reasons]
-        for check in plan_checks(group_criteria, GradeOptions()):
-            if check.decide_group is None:
-                continue
+        for check in plan.group_checks:
+            assert check.decide_group is not None
             for row, verdict in enumerate(check.decide_group(group)):
                 value, reason = check.check_verdict(verdict)
                 scores[row, check.column] = math.nan if value is None else value

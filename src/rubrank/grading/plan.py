@@ -10,17 +10,18 @@ All mistakes in a rubric or an option are raised here, before anything is graded
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
-from rubrank.errors import InvalidInput, UnknownName
+from pydantic import Field
+
+from rubrank._plain import Strict, validate_model
+from rubrank.errors import InvalidInput
 from rubrank.grading.cache import digest_check
-from rubrank.grading.missing import check_share
-from rubrank.judges.judge import Judges
+from rubrank.judges.judge import Judges, load_judges
 from rubrank.rollouts.groups import read_groups
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.rubrics.public import to_rubric
@@ -33,55 +34,34 @@ _log = logging.getLogger("rubrank")
 _MOST_LISTED_NAMES = 5  # criteria named in an error
 
 
-@dataclass(frozen=True)
-class GradeOptions:
-    """The options of `grade`, checked; `grade` explains each of them."""
+class GradeOptions(Strict):
+    """The options of `grade`, which explains each of them."""
 
     compat: Compat = "fixed"
     mode: Mode = "strict"
-    workers: int | None = None
+    workers: Annotated[int, Field(ge=0)] | None = None
     cache: str | Path | None = None
-    timeout: Timeout = "auto"
+    timeout: Annotated[float, Field(gt=0, allow_inf_nan=False)] | Literal["auto"] | None = "auto"
     judges: Judges | None = None
-    most_missing: float | None = None
+    most_missing: Annotated[float, Field(ge=0, le=1)] | None = None
     judged_later: bool = False
     """The caller calls the judges afterwards, so a rubric that needs judges is accepted without them."""
 
-    def __post_init__(self) -> None:
-        if self.most_missing is not None:
-            check_share(self.most_missing)
-        if self.compat not in get_args(Compat):
-            raise UnknownName.of("grade", "compat", self.compat, get_args(Compat))
-        if self.mode not in get_args(Mode):
-            raise UnknownName.of("grade", "mode", self.mode, get_args(Mode))
-        if self.workers is not None and self.workers < 0:
-            raise InvalidInput(
-                "grade",
-                "workers",
-                allowed="0 or more",
-                got=str(self.workers),
-                remedy="0 grades in this process.",
-            )
-        seconds = self.timeout
-        if seconds is None or seconds == "auto":
-            return
-        is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
-        if not is_number or not 0.0 < seconds < math.inf:
-            raise InvalidInput(
-                "grade",
-                "timeout",
-                allowed="seconds > 0, 'auto' or None",
-                got=repr(seconds),
-                remedy="None sets no limit.",
-            )
-        if self.workers == 0:
+    @classmethod
+    def read(cls, **options: Any) -> Self:
+        """Check the options of a user. Raises InvalidInput."""
+        judges = options["judges"]
+        options["judges"] = None if judges is None else load_judges(judges)
+        checked = validate_model(cls, options, "grade", "grading")
+        if checked.workers == 0 and checked.timeout not in (None, "auto"):
             raise InvalidInput(
                 "grade",
                 "timeout",
                 allowed="left out with 0 workers, as a function that hangs in this process cannot be stopped",
-                got=f"{seconds:g}",
+                got=str(checked.timeout),
                 remedy="Use 1 worker, or leave the timeout out.",
             )
+        return checked
 
 
 @dataclass(frozen=True, eq=False)

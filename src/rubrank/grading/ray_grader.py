@@ -18,7 +18,6 @@ compare) bring the rows of a group together first, and comparisons add the colum
 from __future__ import annotations
 
 import asyncio
-import gc
 import importlib
 import pickle
 import zlib
@@ -27,7 +26,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 from uuid import uuid4
 
 from rubrank._plain import replace_surrogates
@@ -37,8 +36,6 @@ from rubrank.grading.cluster import (
     count_processors,
     get_result,
     import_ray,
-    pause_garbage_collection,
-    silence_ray_data,
 )
 from rubrank.grading.grade import grade
 from rubrank.grading.judge_table import judge_table_async
@@ -54,7 +51,7 @@ from rubrank.grading.plan import (
 )
 from rubrank.grading.progress import Progress, open_progress
 from rubrank.judges import COMPARES, KINDS
-from rubrank.judges.judge import Judges, Judgment, load_judges
+from rubrank.judges.judge import Judges, Judgment
 from rubrank.judges.judgments import Judgments
 from rubrank.judges.step import check_judgments
 from rubrank.rollouts.groups import group_rows
@@ -89,13 +86,8 @@ _ACTOR_OPTIONS = {
 _ROW = "row of the batch"  # column that makes every row a group of its own
 
 
-class Part(NamedTuple):
-    """Some groups that an actor grades together."""
-
-    number: int
-    """Parts are numbered from 0."""
-    group_indices: list[int]
-
+Part: TypeAlias = list[int]
+"""Indices of some groups that an actor grades together."""
 
 Queues: TypeAlias = dict[str, deque[Part]]
 """Address of a machine, or ANY_MACHINE → the parts that wait for it."""
@@ -137,7 +129,6 @@ class Grader:
         for module in setting.modules:
             importlib.import_module(module)
         self._setting = setting
-        self._has_graded = False
         if isinstance(limits, str):
             # A name instead of a handle: Ray cannot restart an actor that was created with the handle of another.
             import ray
@@ -163,11 +154,6 @@ class Grader:
             # and not one part of it.
             criteria = [rubric.criteria for rubric in find_rubrics(groups, self._setting.rubric)]
             table = asyncio.run(judge_table_async(table, groups, criteria, options.judges))
-        if not self._has_graded:
-            # All modules are loaded now and stay: the garbage collector need not scan them again.
-            gc.collect()
-            gc.freeze()
-            self._has_graded = True
         return table
 
     def find_machine(self) -> str:
@@ -208,17 +194,20 @@ def grade_on_ray(
     workers: actors; None: one for each processor of the cluster.
     cache: as for `grade`; every machine has its own file at this path.
     """
-    loaded_judges = None if judges is None else load_judges(judges)
-    options = GradeOptions(
-        compat, mode, workers, _make_absolute(cache), timeout, loaded_judges, most_missing
+    options = GradeOptions.read(
+        compat=compat,
+        mode=mode,
+        workers=workers,
+        cache=_make_absolute(cache),
+        timeout=timeout,
+        judges=judges,
+        most_missing=most_missing,
     )
     groups, plans = plan_groups(rollouts, rubric, columns, options)
     setting = _check_setting(ActorSetting(read_rubric(rubric), options), plans)
     try:
         with (
             connect_ray(address, OWNER) as ray,
-            silence_ray_data(ray),
-            pause_garbage_collection(),
             open_progress(progress, "grading") as report,
         ):
             table = _grade_with_actors(ray, setting, groups, workers, report)
@@ -286,9 +275,8 @@ def _check_setting(setting: ActorSetting, plans: Iterable[GroupPlan]) -> ActorSe
                         got=repr(member.kind),
                     )
         judges = judges.model_copy(update={"cache": _make_absolute(judges.cache)})
-    return replace(
-        setting, modules=tuple(sorted(modules)), options=replace(setting.options, judges=judges)
-    )
+    options = setting.options.model_copy(update={"judges": judges})
+    return replace(setting, modules=tuple(sorted(modules)), options=options)
 
 
 # ------------------------------------------------------------------------------------------------------------- actors
@@ -349,12 +337,8 @@ def queue_parts(
     most_rollouts = _PART_ROLLOUTS if setting.judges is None else _JUDGED_PART_ROLLOUTS
     actors_per_place = max(1, actors // len(places))
     queues: Queues = {}
-    part_count = 0
     for place, indices in groups_of_place.items():
-        queues[place] = deque()
-        for part_indices in divide_groups(groups, indices, actors_per_place, most_rollouts):
-            queues[place].append(Part(part_count, part_indices))
-            part_count += 1
+        queues[place] = deque(divide_groups(groups, indices, actors_per_place, most_rollouts))
     return queues
 
 
@@ -401,7 +385,7 @@ def distribute_parts(
         """Send up to `most` parts of a queue to an actor."""
         for _ in range(min(most, len(queue))):
             part = queue.popleft()
-            part_groups = [groups[index] for index in part.group_indices]
+            part_groups = [groups[index] for index in part]
             pickled_groups = pickle.dumps(part_groups, pickle.HIGHEST_PROTOCOL)
             running[actors[actor].grade_part.remote(pickled_groups)] = (part, actor)
 
@@ -434,31 +418,27 @@ def start_limits_actor(ray: Any, setting: ActorSetting, name: str | None = None)
     return ray.remote(LimitsActor).options(num_cpus=0, name=name).remote()
 
 
-def _merge_tables(graded: list[tuple[Part, ScoreTable]]) -> ScoreTable:
+def _merge_tables(graded: Sequence[tuple[Part, ScoreTable]]) -> ScoreTable:
     """Merge the tables of all parts into one, in the order of the groups."""
     from rubrank.judges.client.usage import Account
 
-    # Actors finish in any order. Costs are added in the order of the parts, so that sums are the same in every run.
-    graded = sorted(graded, key=lambda part_and_table: part_and_table[0].number)
-    scores_of_group: dict[int, GroupScores] = {}
-    judgment_of_group: dict[int, tuple[Judgment, str]] = {}  # with its id
+    scores: dict[int, GroupScores] = {}
+    judgments: dict[int, Judgment] = {}
     accounts = []
     for part, table in graded:
-        scores_of_group.update(zip(part.group_indices, table.groups, strict=True))
+        scores.update(zip(part, table.groups, strict=True))
         if table.judging is not None:
+            judgments.update(zip(part, table.judging.groups, strict=True))
             accounts.append(table.judging.account)
-            judgments = zip(table.judging.groups, table.judging.ids, strict=True)
-            judgment_of_group.update(zip(part.group_indices, judgments, strict=True))
-    order = sorted(scores_of_group)
-    groups = tuple(scores_of_group[index] for index in order)
+    groups = tuple(scores[index] for index in sorted(scores))
     if not accounts:
         return ScoreTable(groups)
-    merged = Judgments(
-        groups=tuple(judgment_of_group[index][0] for index in order),
+    judging = Judgments(
+        groups=tuple(judgments[index] for index in sorted(judgments)),
         account=Account.merge(accounts),
-        ids=tuple(judgment_of_group[index][1] for index in order),
+        ids=tuple(group.id for group in groups),
     )
-    return ScoreTable(groups, judging=merged)
+    return ScoreTable(groups, judging=judging)
 
 
 # ----------------------------------------------------------------------------------------------------------- datasets
@@ -486,8 +466,14 @@ def on_ray(
     The others are as for `grade`. Missing answers of judges raise no error: they are NaN, with a reason.
     """
     ray = import_ray(OWNER)
-    loaded_judges = None if judges is None else load_judges(judges)
-    options = GradeOptions(compat, mode, workers, _make_absolute(cache), timeout, loaded_judges)
+    options = GradeOptions.read(
+        compat=compat,
+        mode=mode,
+        workers=workers,
+        cache=_make_absolute(cache),
+        timeout=timeout,
+        judges=judges,
+    )
     shared_rubric = read_rubric(rubric)
     if shared_rubric is None:
         raise InvalidInput(
@@ -500,14 +486,18 @@ def on_ray(
     setting = _check_setting(ActorSetting(shared_rubric, options), [plan])
     # Do some criteria need all rollouts of a group together? Rows are shuffled only then.
     needs_groups = bool(plan.group_checks)
-    if loaded_judges is not None:
+    if options.judges is not None:
         for criterion in shared_rubric.criteria:
-            judge = loaded_judges.judge_of(criterion.name)
+            judge = options.judges.judge_of(criterion.name)
             if judge is not None and judge.kind in COMPARES:
                 needs_groups = True
     names = dataset.columns() or []
     _check_columns(
-        names, shared_rubric, group, needs_groups=needs_groups, has_judges=loaded_judges is not None
+        names,
+        shared_rubric,
+        group,
+        needs_groups=needs_groups,
+        has_judges=options.judges is not None,
     )
     actor_count = workers or count_processors(ray)
     limits = start_limits_actor(ray, setting)
@@ -520,7 +510,7 @@ def on_ray(
     if needs_groups:
         grouped = dataset.groupby(group, num_partitions=partitions or 4 * actor_count)
         return grouped.map_groups(RowGrader, **map_options)
-    batch_size = _PART_ROLLOUTS if loaded_judges is None else _JUDGED_PART_ROLLOUTS
+    batch_size = _PART_ROLLOUTS if options.judges is None else _JUDGED_PART_ROLLOUTS
     return dataset.map_batches(RowGrader, batch_size=batch_size, **map_options)
 
 

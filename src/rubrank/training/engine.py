@@ -58,9 +58,9 @@ from rubrank.errors import InvalidInput, refuses_wrong_kinds
 from rubrank.fusion.options import find_ordinal, find_weighing, is_controllable, make_rule
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rule import Rule, Stateful
-from rubrank.grading.grade import grade_group_criteria, run_grading
+from rubrank.grading.grade import grade_whole_groups, run_grading
 from rubrank.grading.judge_table import judge_table_async
-from rubrank.grading.plan import GradeOptions
+from rubrank.grading.plan import GradeOptions, find_rubrics, plan_groups
 from rubrank.judges.judge import Judges, load_judges
 from rubrank.judges.judgments import Judgments
 from rubrank.judges.step import check_judgments, judge_groups_async
@@ -340,7 +340,10 @@ class RewardEngine:
 
     def decide_groups(self, table: ScoreTable, groups: Sequence[Group]) -> ScoreTable:
         """Add the scores of verifiers that need the whole group to a table of rollouts that were graded one by one."""
-        return grade_group_criteria(table, self._apply_thinking(groups), self.list_criteria(groups))
+        groups, plans = plan_groups(
+            self._apply_thinking(groups), self.rubric, None, GradeOptions(judged_later=True)
+        )
+        return grade_whole_groups(table, groups, plans)
 
     async def ask(
         self,
@@ -776,10 +779,7 @@ class RewardEngine:
 
     def list_criteria(self, groups: Sequence[Group]) -> list[tuple[Criterion, ...]]:
         """Return the criteria of each group: shared ones and those of the query."""
-        return [
-            tuple(self.combine_rubrics(group.rubric, f"group {group.id!r}").criteria)
-            for group in groups
-        ]
+        return [rubric.criteria for rubric in find_rubrics(groups, self.rubric)]
 
 
 # -------------------------------------------------------------------------------------------------------------- judges
