@@ -23,9 +23,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from rubrank._plain import Strict
+from rubrank._plain import Strict, validate_model
 from rubrank.errors import InvalidInput, RubrankError, UnknownName
 from rubrank.fusion.control.adjustment import Adjustment, attenuate
 from rubrank.fusion.control.estimate import BatchEstimate, InfluenceEstimate
@@ -68,17 +68,11 @@ class ChangedGroup:
 def read_changes(text: str) -> Changes:
     """Return the changes of a JSON text; raises InvalidInput for anything else."""
     try:
-        return Changes.model_validate(json.loads(text or "{}"))
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"]) or "changes"
-        raise InvalidInput(
-            "view", place, allowed="as the page sends it", got=first["msg"]
-        ) from None
+        data = json.loads(text or "{}")
     except (ValueError, RecursionError):
-        raise InvalidInput(
-            "view", "changes", allowed="a JSON object", got=repr(text[:80])
-        ) from None
+        got = repr(text[:80])
+        raise InvalidInput("view", "changes", "a JSON object", got) from None
+    return validate_model(Changes, data, "view", "viewer")
 
 
 def fuse_changed(record: GroupRecord, changes: Changes) -> ChangedGroup:

@@ -11,8 +11,8 @@ memory until the file is written.
 A block is gzip in base64, whose letters cannot end a script or begin a tag, whatever a response says. The page's
 content policy allows its own script and style by their hashes, and inline images: no other script, no network.
 
-Groups are packed 64 to a block. If these blocks take more than `budget_mb`, all texts are cut to a lower limit,
-computed from their lengths and from how well they compress; numbers, reasons and explanations are never cut.
+Groups are packed 64 to a block. If these blocks take more than `budget_mb`, all texts are cut to a lower limit, until
+they fit; numbers, reasons and explanations are never cut.
 
 Scored runs of `eval` become the same page with its Benchmarks alone (`write_evaluation_report`); drafted rubrics have
 a page of their own (`write_draft_report`).
@@ -25,7 +25,6 @@ import gzip
 import hashlib
 import html
 import json
-import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -76,7 +75,6 @@ top-level name in common (a test checks both)."""
 _GROUPS_PER_BLOCK = 64
 _GZIP_LEVEL = 5
 _BASE64_GROWTH = 4 / 3
-_SAMPLED_BLOCKS = 8  # read again to estimate how well texts compress
 
 
 @dataclass(frozen=True)
@@ -117,21 +115,11 @@ def write_report(
     rubric: the rubric of the run; what `rubrank lint` finds in its words is listed with the other findings.
     """
     if text_limit < 0:
-        raise InvalidInput(
-            "write_report",
-            "text_limit",
-            allowed="at least 0",
-            got=str(text_limit),
-            remedy="0 leaves texts out.",
-        )
+        remedy = "0 leaves texts out."
+        raise InvalidInput("write_report", "text_limit", "at least 0", str(text_limit), remedy)
     if not budget_mb > 0.0:
-        raise InvalidInput(
-            "write_report",
-            "budget_mb",
-            allowed="more than 0",
-            got=str(budget_mb),
-            remedy="50 opens quickly everywhere.",
-        )
+        remedy = "50 opens quickly everywhere."
+        raise InvalidInput("write_report", "budget_mb", "more than 0", str(budget_mb), remedy)
     rubric_findings = [] if rubric is None else lint_rubric(load_rubric(rubric))
     name = ""
     groups: Iterable[GroupRecord]
@@ -149,13 +137,8 @@ def write_report(
         index.add_record(group.record, measured)
         packer.add(make_group_data(group.record, text_limit))
     if not len(index):
-        raise InvalidInput(
-            "write_report",
-            "records",
-            allowed="at least one group",
-            got="none",
-            remedy="Write some with write_records.",
-        )
+        remedy = "Write some with write_records."
+        raise InvalidInput("write_report", "records", "at least one group", "none", remedy)
     packer.finish()
 
     figures = summary.summarize(rubric_findings)
@@ -289,37 +272,15 @@ class Packer:
     def _fit_budget(self) -> None:
         """Lower the limit and pack everything again until the blocks fit the budget."""
         while self._size > self._budget and self.text_limit > 0:
-            # At least 5% lower each time, so that a poor estimate cannot loop for long.
-            self.text_limit = min(self._estimate_limit(), int(0.95 * self.text_limit))
+            # As if texts were all there is: never too short, and closer every time. At least 5% lower each time.
+            lengths = np.sort(np.minimum(self._lengths, self.text_limit))
+            limit = find_limit(lengths, float(lengths.sum()) * self._budget / self._size)
+            self.text_limit = min(limit, int(0.95 * self.text_limit))
             old_blocks = self.blocks
             self.blocks = []
             self._size = 0.0
             for block in old_blocks:
                 self._add_block([cut_texts(group, self.text_limit) for group in unpack(block)])
-
-    def _estimate_limit(self) -> int:
-        """Return the limit at which everything should take 97% of the budget, from a sample of blocks.
-
-        The sample is packed again without texts: the difference tells how many characters of text fit into a byte.
-        """
-        with_texts = 0
-        without_texts = 0
-        characters = 0
-        stride = math.ceil(len(self.blocks) / _SAMPLED_BLOCKS)
-        for block in self.blocks[::stride]:
-            groups = unpack(block)
-            for group in groups:
-                characters += sum(
-                    min(length, self.text_limit) for length in list_text_lengths(group)
-                )
-            with_texts += len(block)
-            without_texts += len(pack([cut_texts(group, 0) for group in groups]))
-        if with_texts == without_texts:
-            return 0
-        room = 0.97 * self._budget - self._size * without_texts / with_texts
-        characters_per_byte = characters / (with_texts - without_texts)
-        lengths = np.sort(np.minimum(self._lengths, self.text_limit))
-        return find_limit(lengths, room / _BASE64_GROWTH * characters_per_byte)
 
 
 def find_limit(lengths: np.ndarray, characters: float) -> int:

@@ -22,9 +22,8 @@ import os
 import threading
 import time
 import weakref
-import zlib
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, suppress
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,17 +31,17 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from rubrank._files import explain_read_errors, import_zstandard, require_file, suffix_error
+from rubrank._files import explain_read_errors, open_bytes, require_file, suffix_error
 from rubrank._folders import make_folder
 from rubrank.errors import InvalidInput, RubrankError
 from rubrank.records.files import SUFFIXES, find_record_files
+from rubrank.tables.frames import read_columnar
 from rubrank.viewer.index import Index
 
 if TYPE_CHECKING:
     from rubrank.viewer.sources import GradingFeed
 
-_UNPACK_READ = 1 << 22  # compressed bytes read at once
-_UNPACK_LIMIT = 1 << 26  # bytes that one look at a compressed file unpacks
+_UNPACK_READ = 1 << 22  # bytes unpacked at once
 _LOOK_EVERY = 1.0  # seconds between looks at the files
 _RECORDS_PER_LOOK = 256
 _TESTED_LINES = 100  # of a file, before it is said to hold no records
@@ -52,6 +51,7 @@ _CHECKED_BYTES = 256  # before the end of what was read, to see that the file is
 _REQUEST_SECONDS = 0.15
 _PAUSE_SECONDS = 0.002
 _RECORDS_PER_PAUSE = 16
+_TEXT_FIELDS = ("group", "reasons", "prompt", "turns", "responses", "reasoning")
 
 
 # -------------------------------------------------------------- the fields of a record that are needed
@@ -99,52 +99,33 @@ class LightRecord(msgspec.Struct):
     metadata: dict[str, Any] = {}
 
 
-class RecordTexts(msgspec.Struct):
-    """The texts of a record, to search in."""
-
-    group: str
-    criteria: list[LightCriterion] = []
-    reasons: list[list[str]] = []
-    prompt: list[dict[str, Any]] = []
-    turns: list[list[dict[str, Any]]] = []
-    responses: list[str] = []
-    reasoning: list[str] = []
-
-    def list_all(self) -> Iterator[str]:
-        """Yield every text."""
-        yield self.group
-        yield from (criterion.name for criterion in self.criteria)
-        yield from self.responses
-        yield from self.reasoning
-        yield from _list_strings(self.prompt)
-        yield from _list_strings(self.turns)
-        yield from _list_strings(self.reasons)
-
-
-def _list_strings(value: Any) -> Iterator[str]:
-    """Yield all strings inside a value, however deep."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict):
-        for part in value.values():
-            yield from _list_strings(part)
-    elif isinstance(value, list):
-        for part in value:
-            yield from _list_strings(part)
+def list_texts(line: bytes) -> Iterator[str]:
+    """Yield every text of a record that a reader may search for; raises ValueError if the line is not JSON."""
+    record = json.loads(line)
+    names = [criterion["name"] for criterion in record.get("criteria", ())]
+    stack = [names, *(record.get(field) for field in _TEXT_FIELDS)]
+    while stack:
+        value = stack.pop()
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, dict):
+            stack.extend(value.values())
+        elif isinstance(value, list):
+            stack.extend(value)
 
 
 _RECORD_DECODER = msgspec.json.Decoder(LightRecord)
-_TEXT_DECODER = msgspec.json.Decoder(RecordTexts)
 
 
 def decode_record(line: bytes) -> LightRecord:
     """Return the fields of a line; raises ValueError if it is not a record."""
-    return _decode(line, _RECORD_DECODER, LightRecord)
-
-
-def decode_texts(line: bytes) -> RecordTexts:
-    """Return the texts of a line; raises ValueError if it is not a record."""
-    return _decode(line, _TEXT_DECODER, RecordTexts)
+    try:
+        return _RECORD_DECODER.decode(line)
+    except msgspec.ValidationError:
+        raise  # it is JSON, but not a record
+    except msgspec.DecodeError:
+        # NaN and lone surrogates, which only Python's own parser accepts.
+        return msgspec.convert(json.loads(line), LightRecord)
 
 
 def _is_record(line: bytes) -> bool:
@@ -153,17 +134,6 @@ def _is_record(line: bytes) -> bool:
     except (ValueError, RecursionError):
         return False
     return True
-
-
-def _decode(line: bytes, decoder: Any, kind: Any) -> Any:
-    """Decode a line of JSON into a struct; raises ValueError if it does not fit."""
-    try:
-        return decoder.decode(line)
-    except msgspec.ValidationError:
-        raise  # it is JSON, but not a record
-    except msgspec.DecodeError:
-        # NaN and lone surrogates, which only Python's own parser accepts.
-        return msgspec.convert(json.loads(line), kind)
 
 
 # ------------------------------------------------------------------------------------- files that grow
@@ -180,8 +150,6 @@ class GrowingFile:
         """Bytes of `local` that can be read."""
         self.total = 0
         """Bytes of the file itself."""
-        self.is_unpacked = True
-        """Whether everything that is there at present is in `local`."""
         self.problem = ""
         """Why it cannot be read on; what was read stays."""
         self.scanned = 0
@@ -217,12 +185,12 @@ class GrowingFile:
         """Remove temporary files."""
 
     def _unpack_more(self) -> None:
-        """Update `size`, `is_unpacked` and `problem`; files that are not plain write more lines into `local`."""
+        """Update `size` and `problem`; files that are not plain write their lines into `local`."""
         self.size = self.total
 
 
 class _UnpackedFile(GrowingFile):
-    """A file whose lines are written to a temporary file.
+    """A compressed file or Parquet, whose lines are written to a temporary file whenever it has changed.
 
     The temporary file is deleted by close(), at the end of the process, or after a kill by a later process.
     """
@@ -233,85 +201,43 @@ class _UnpackedFile(GrowingFile):
         # Runs once: in close(), or when the process ends.
         self._cleanup = weakref.finalize(self, cleanup.close)
         self.local = Path(cleanup.enter_context(make_folder("view"))) / "lines.jsonl"
-        self._spool = cleanup.enter_context(self.local.open("wb"))
-        self._position = 0
-        """How far the file itself was read."""
+        self.local.touch()
+        self._unpacked_version = (0, 0)
 
     def close(self) -> None:
         self._cleanup()
 
-
-class _CompressedFile(_UnpackedFile):
-    """A .gz or .zst file; loggers append new members and frames to it."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
-        self._make_decompressor: Callable[[], Any]
-        if path.suffix == ".gz":
-            self._make_decompressor = lambda: zlib.decompressobj(31)
-        else:
-            zstandard = import_zstandard(path)
-            self._make_decompressor = lambda: zstandard.ZstdDecompressor().decompressobj()
-        self._decompressor = self._make_decompressor()
-
     def _unpack_more(self) -> None:
-        unpacked_bytes = 0
-        try:
-            with explain_read_errors(self.path), self.path.open("rb") as file:
-                file.seek(self._position)
-                # One look unpacks a limited part, so that the first groups can be shown early.
-                while not self.problem and unpacked_bytes < _UNPACK_LIMIT:
-                    block = file.read(_UNPACK_READ)
-                    if not block:
-                        break
-                    self._position += len(block)
-                    # A block may end one member or frame and begin the next.
-                    while block:
-                        unpacked = self._decompressor.decompress(block)
-                        self._spool.write(unpacked)
-                        unpacked_bytes += len(unpacked)
-                        if not self._decompressor.eof:
-                            break
-                        block = self._decompressor.unused_data.lstrip(b"\0")  # padding
-                        self._decompressor = self._make_decompressor()
-        except InvalidInput as error:
-            self.problem = str(error)
-        self._spool.flush()
-        self.size = self._spool.tell()
-        self.is_unpacked = bool(self.problem) or self._position >= self.total
-
-
-class _ParquetFile(_UnpackedFile):
-    """A file that `write_records` wrote; it is complete when it appears."""
-
-    _ROWS = 1000  # that one look unpacks
-
-    def _unpack_more(self) -> None:
-        import polars
-
-        if self.problem or (self._position > 0 and self.is_unpacked):
+        status = self.path.stat()
+        version = (status.st_size, status.st_mtime_ns)
+        if version == self._unpacked_version:
             return
-        try:
-            column = polars.scan_parquet(self.path, glob=False).select("record")
-            rows = column.slice(self._position, self._ROWS).collect()["record"]
-        except polars.exceptions.PolarsError as error:
-            self.problem = f"{self.path}: {str(error).splitlines()[0]}"
-            self.is_unpacked = True
-            return
-        self._spool.writelines(line.encode() + b"\n" for line in rows)
-        self._spool.flush()
-        self._position += len(rows)
-        self.size = self._spool.tell()
-        self.is_unpacked = len(rows) < self._ROWS
+        self._unpacked_version = version
+        self.problem = ""
+        with self.local.open("wb") as spool:
+            try:
+                # The last member of the file may still be being written.
+                with explain_read_errors(self.path), suppress(EOFError):
+                    spool.writelines(_unpack(self.path))
+            except InvalidInput as error:
+                self.problem = str(error)
+            self.size = spool.tell()
+
+
+def _unpack(path: Path) -> Iterator[bytes]:
+    """Yield the plain bytes of a .gz, .zst or Parquet file; raises EOFError if its end is missing."""
+    if path.suffix == ".parquet":
+        yield from (line.encode() + b"\n" for line in read_columnar(path)["record"])
+    else:
+        with open_bytes(path) as file:
+            yield from iter(lambda: file.read1(_UNPACK_READ), b"")
 
 
 def open_growing(path: Path) -> GrowingFile:
     """Open a file so that it can be read while it grows; its name tells how it is packed."""
     if path.name.endswith(".jsonl"):
         return GrowingFile(path)
-    if path.suffix == ".parquet":
-        return _ParquetFile(path)
-    return _CompressedFile(path)
+    return _UnpackedFile(path)
 
 
 def check_source(source: Path) -> None:
@@ -441,7 +367,7 @@ class LiveRun:
         records = self._read_records()
         if lines or records:
             self.version += 1
-        return bool(lines or records) or any(not file.is_unpacked for file in self._files)
+        return bool(lines or records)
 
     def _keep_reading(self) -> None:
         """Read until the run is stopped; a problem is kept for the page, and reading goes on."""

@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
-from pydantic import Field, ValidationError
+from pydantic import Field
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
@@ -42,7 +42,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response, Stream
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from rubrank._plain import Strict
+from rubrank._plain import Strict, validate_model
 from rubrank.errors import InvalidInput, RubrankError
 from rubrank.evaluation.table import report_data
 from rubrank.fusion.rules import rule_names
@@ -53,7 +53,7 @@ from rubrank.viewer.group_data import make_group_data
 from rubrank.viewer.index import compare_runs, find_common_prompts, make_curves, make_step_table
 from rubrank.viewer.labels import LabelFile
 from rubrank.viewer.report import read_asset
-from rubrank.viewer.run import LiveRun, decode_texts
+from rubrank.viewer.run import LiveRun, list_texts
 from rubrank.viewer.sources import SourceOptions, open_sources
 from rubrank.viewer.states import find_best
 from rubrank.viewer.summary import RunSummary, read_groups, to_plain_numbers
@@ -389,21 +389,9 @@ class ViewerApi:
     def _write_label(self, data: Any) -> Any:
         """Write a label; returns all labels of its group. data: the body of the request."""
         if self._labels is None:
-            raise InvalidInput(
-                "view",
-                "labels",
-                allowed="a file",
-                got="none",
-                remedy="Start it with `rubrank view … --labels FILE`.",
-            )
-        try:
-            label = LabelBody.model_validate(data)
-        except ValidationError as error:
-            first = error.errors()[0]
-            place = ".".join(str(part) for part in first["loc"]) or "label"
-            raise InvalidInput(
-                "view", place, allowed="as the page sends it", got=first["msg"]
-            ) from None
+            remedy = "Start it with `rubrank view … --labels FILE`."
+            raise InvalidInput("view", "labels", "a file", "none", remedy)
+        label = validate_model(LabelBody, data, "view", "viewer")
         run = self._runs[label.run]
         record = _parse_record(run.read_line(label.g))
         group = _name_labelled(run, record)
@@ -597,8 +585,8 @@ def _compute_mean_scores(record: GroupRecord) -> dict[str, float | None]:
 def _has_words(line: bytes, words: str) -> bool:
     """Return whether a text of the record holds the words, whatever their case. words: in lower case."""
     try:
-        return any(words in text.casefold() for text in decode_texts(line).list_all())
-    except (ValueError, RecursionError):
+        return any(words in text.casefold() for text in list_texts(line))
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return False
 
 
