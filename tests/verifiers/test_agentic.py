@@ -18,8 +18,8 @@ import rubrank.verifiers.agentic.code
 import rubrank.verifiers.agentic.state
 import rubrank.verifiers.agentic.tools  # noqa: F401 - importing registers
 from rubrank.rollouts.rollout import Rollout
-from rubrank.verifiers.agentic.calls import find_best_pairs
 from rubrank.verifiers.agentic.patches import PatchError, apply_patches, parse_diff
+from rubrank.verifiers.agentic.tools import find_best_pairs
 from rubrank.verifiers.shared import sandbox
 from rubrank.verifiers.shared.code_blocks import find_code, find_patch, is_same_output, split_fenced_blocks
 from rubrank.verifiers.shared.json_values import are_equal, is_match, write_canonical

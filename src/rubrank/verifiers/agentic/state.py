@@ -1,4 +1,4 @@
-"""Verifiers of agents: the state in which the agent left its environment, and how many calls it needed."""
+"""FinalStateMatch: the state in which an agent left its environment."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from rubrank.rollouts.rollout import Rollout
-from rubrank.verifiers.agentic.calls import count_repeated
 from rubrank.verifiers.shared.json_values import TooBig, are_equal, check_size, make_sort_key
 from rubrank.verifiers.verifier import UNIT, Answer, missing, verifier
 
@@ -196,39 +195,3 @@ def _shorten(value: Any) -> str:
     """Return the value as Python writes it, cut to fewer than 60 characters if it is longer."""
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "…"
-
-
-@verifier("TrajectoryEfficiency", family="agentic", domain=UNIT, version=2)
-def trajectory_efficiency(
-    rollout: Rollout,
-    *,
-    optimal: Annotated[int, Field(ge=1, le=1_000_000)] | None = None,
-    duplicate_weight: Annotated[float, Field(ge=0)] = 1.0,
-    noop_weight: Annotated[float, Field(ge=0)] = 1.0,
-    noop_tools: list[str] = ["noop", "no_op"],  # noqa: B006
-) -> Answer:
-    """The efficiency of the calls: optimal steps / (calls made + weighted waste), 1 at most.
-
-    `optimal` (or `metadata["optimal_steps"]`, or the number of `metadata["expected_calls"]`) is the number of calls
-    that suffice. Waste, counted on top of the call itself: a duplicate (same tool, same arguments and same result as an
-    earlier call: polling that sees something new is none) × `duplicate_weight`, and a call of one of `noop_tools` ×
-    `noop_weight`. No call at all is 0, not perfect efficiency. Fewer calls than optimal are 1: whether the task was
-    done is for FinalStateMatch or TestsPass to say; make one of them a prerequisite.
-    Missing: no optimal number given.
-    Passes with 1: no more calls than needed.
-    Fails with 0: no call.
-    Not covered: calls that differ only in wording; steps without a call.
-    """
-    expected_calls = rollout.metadata.get("expected_calls") or ()
-    steps = optimal or rollout.metadata.get("optimal_steps") or len(expected_calls)
-    if not isinstance(steps, int) or steps < 1:
-        return missing("no optimal number of steps: give `optimal` or metadata['optimal_steps']")
-    calls = rollout.tool_calls
-    if not calls:
-        return 0.0, f"no calls made, {steps} are needed"
-    real_calls = [call for call in calls if call.name not in noop_tools]
-    no_ops = len(calls) - len(real_calls)
-    duplicates = count_repeated(real_calls, with_result=True)
-    value = steps / (len(calls) + duplicate_weight * duplicates + noop_weight * no_ops)
-    reason = f"{len(calls)} calls ({duplicates} duplicates, {no_ops} no-ops), {steps} suffice"
-    return min(1.0, value), reason

@@ -6,6 +6,7 @@
     NoToolError, EndsWithoutError                        no call failed, or the last one did not
     ToolCalled, ToolNotCalled, ToolArgument              single tools
     ToolOrder, StepLimit, NoRepeatedCall                 order and number of calls
+    TrajectoryEfficiency                                 how many calls were needed
 
 The calls are `rollout.tool_calls`, in order: of chat messages, of Responses items, or given as such. Calls of earlier
 turns (in the prompt) are not looked at. Expected calls come from the parameter `expected` or from
@@ -19,17 +20,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeAlias
 
+import numpy as np
 from pydantic import Field, TypeAdapter
 
 from rubrank._plain import Strict, replace_surrogates
 from rubrank.rollouts.rollout import Rollout, ToolCall
-from rubrank.verifiers.agentic.calls import count_repeated, find_best_pairs, read_arguments
 from rubrank.verifiers.shared.json_schema import BadSchema, find_schema_error
 from rubrank.verifiers.shared.json_values import (
     CompareMode,
+    TooBig,
+    check_size,
     compile_pattern,
     is_match,
     is_number,
+    parse_json,
+    write_canonical,
 )
 from rubrank.verifiers.verifier import UNIT, Answer, missing, verifier
 
@@ -106,6 +111,98 @@ def _read_arguments_or_none(call: ToolCall) -> Mapping[str, Any] | None:
         return read_arguments(call)
     except ValueError:
         return None
+
+
+# ---- arguments, repeated calls, pairs --------------------------------------------------------------------------------
+
+
+def read_arguments(call: ToolCall) -> Mapping[str, Any]:
+    """Return the arguments of a call as a mapping; an empty text means no arguments.
+
+    Raises ValueError if they are not a JSON object, or too large.
+    """
+    arguments = call.arguments
+    if isinstance(arguments, str):
+        arguments = parse_json(arguments) if arguments.strip() else {}
+    if not isinstance(arguments, Mapping):
+        raise ValueError("not a JSON object")
+    check_size(arguments, "arguments")
+    return arguments
+
+
+def write_call_key(call: ToolCall, *, with_result: bool) -> str | None:
+    """Write a text that is the same for calls with the same tool and arguments (and result).
+
+    Returns None if the call is too large to compare.
+    """
+    arguments: Any  # as a mapping if they are one, so that the order of keys does not matter
+    try:
+        arguments = dict(read_arguments(call))
+    except ValueError:
+        arguments = call.arguments
+    parts = [call.name, arguments, call.result if with_result else None]
+    try:
+        check_size(parts, "call")
+    except TooBig:
+        return None
+    return write_canonical(parts)
+
+
+def count_repeated(calls: Sequence[ToolCall], *, with_result: bool) -> int:
+    """Count the calls with the same tool and arguments (and result) as an earlier one."""
+    # A call too large to compare gets a key of its own: it repeats nothing.
+    keys = [
+        write_call_key(call, with_result=with_result) or f"#{i}" for i, call in enumerate(calls)
+    ]
+    return len(keys) - len(set(keys))
+
+
+def find_best_pairs(gains: Sequence[Sequence[int]]) -> list[tuple[int, int]]:
+    """Pair rows with columns so that the sum of the gains is largest; each row and column is used once at most.
+
+    `gains[row][column]` is a whole number, 0 or more; pairs that gain nothing are left out. For [[3, 2], [3, 0]] the
+    result is [(0, 1), (1, 0)]: row 0 leaves column 0 to row 1, which loses more without it.
+
+    Rows are added one at a time. The new row may take a column from an earlier row, which then takes another column,
+    perhaps from a third row, and so on until a free column is reached. Of all such chains the one with the largest
+    change of the sum is carried out. Starting from the best pairs of the earlier rows, this gives the best pairs of
+    one row more (the method of successive augmenting paths for the assignment problem).
+    """
+    table = np.asarray(gains, dtype=np.int64)
+    if table.size == 0:
+        return []
+    rows = table.shape[0]
+    # A column of zeros for each row: to remain without a partner is to take one of these.
+    table = np.hstack([table, np.zeros((rows, rows), dtype=np.int64)])
+    row_of: dict[int, int] = {}  # column → the row that has it
+    for new_row in range(rows):
+        # best_change[c]: the largest change of the sum by a chain that ends with somebody taking column c.
+        best_change = table[new_row].copy()
+        # previous_column[c]: the column before c in that chain; -1 if c is the first.
+        previous_column = np.full(table.shape[1], -1)
+        improved = True
+        while improved:
+            improved = False
+            for column, row in row_of.items():
+                # The chain takes `column` from `row`, which moves on to any other column.
+                change = best_change[column] - table[row, column] + table[row]
+                is_better = change > best_change
+                if is_better.any():
+                    best_change[is_better] = change[is_better]
+                    previous_column[is_better] = column
+                    improved = True
+        free_columns = [column for column in range(table.shape[1]) if column not in row_of]
+        column = max(free_columns, key=lambda free: int(best_change[free]))
+        # Carry out the chain from its end: each row moves to the column after its own.
+        while previous_column[column] >= 0:
+            taken_from = int(previous_column[column])
+            row_of[column] = row_of[taken_from]
+            column = taken_from
+        row_of[column] = new_row
+    return sorted((row, column) for column, row in row_of.items() if table[row, column] > 0)
+
+
+# ---- validity and expected calls -------------------------------------------------------------------------------------
 
 
 @verifier("ToolCallValid", family="agentic")
@@ -548,3 +645,39 @@ def no_repeated_call(rollout: Rollout, *, most: _Count = 0, same_result: bool = 
     repeated = count_repeated(rollout.tool_calls, with_result=same_result)
     reason = f"{repeated} of {len(rollout.tool_calls)} calls are repeated, {most} allowed"
     return repeated <= most, reason
+
+
+@verifier("TrajectoryEfficiency", family="agentic", domain=UNIT, version=2)
+def trajectory_efficiency(
+    rollout: Rollout,
+    *,
+    optimal: Annotated[int, Field(ge=1, le=1_000_000)] | None = None,
+    duplicate_weight: Annotated[float, Field(ge=0)] = 1.0,
+    noop_weight: Annotated[float, Field(ge=0)] = 1.0,
+    noop_tools: list[str] = ["noop", "no_op"],  # noqa: B006
+) -> Answer:
+    """The efficiency of the calls: optimal steps / (calls made + weighted waste), 1 at most.
+
+    `optimal` (or `metadata["optimal_steps"]`, or the number of `metadata["expected_calls"]`) is the number of calls
+    that suffice. Waste, counted on top of the call itself: a duplicate (same tool, same arguments and same result as an
+    earlier call: polling that sees something new is none) × `duplicate_weight`, and a call of one of `noop_tools` ×
+    `noop_weight`. No call at all is 0, not perfect efficiency. Fewer calls than optimal are 1: whether the task was
+    done is for FinalStateMatch or TestsPass to say; make one of them a prerequisite.
+    Missing: no optimal number given.
+    Passes with 1: no more calls than needed.
+    Fails with 0: no call.
+    Not covered: calls that differ only in wording; steps without a call.
+    """
+    expected_calls = rollout.metadata.get("expected_calls") or ()
+    steps = optimal or rollout.metadata.get("optimal_steps") or len(expected_calls)
+    if not isinstance(steps, int) or steps < 1:
+        return missing("no optimal number of steps: give `optimal` or metadata['optimal_steps']")
+    calls = rollout.tool_calls
+    if not calls:
+        return 0.0, f"no calls made, {steps} are needed"
+    real_calls = [call for call in calls if call.name not in noop_tools]
+    no_ops = len(calls) - len(real_calls)
+    duplicates = count_repeated(real_calls, with_result=True)
+    value = steps / (len(calls) + duplicate_weight * duplicates + noop_weight * no_ops)
+    reason = f"{len(calls)} calls ({duplicates} duplicates, {no_ops} no-ops), {steps} suffice"
+    return min(1.0, value), reason

@@ -31,9 +31,14 @@ _MOST_CHARACTERS = 200_000
 _LINT_SECONDS = 20
 
 
+def _find_name(tag: str) -> str:
+    """Return the name of a language here: "py" → "python"."""
+    return _ALIASES.get(tag.lower(), tag.lower())
+
+
 def find_syntax_error(language: str, source: str) -> str | None:
     """Return what is wrong with a source; None if nothing is. Raises LookupError if no parser knows the language."""
-    language = _ALIASES.get(language.lower(), language.lower())
+    language = _find_name(language)
     if language == "sql" and importlib.util.find_spec("sqlglot") is None:
         raise LookupError("sqlglot is not installed: pip install 'rubrank[sql]'")
     if language not in _PARSERS:
@@ -108,8 +113,8 @@ def code_parses(text: Text, *, language: str | None = None, lint: bool = False) 
         (tag or language or "", code) for tag, code in split_fenced_blocks(text.raw) if code.strip()
     ]
     if language is not None:
-        name = _ALIASES.get(language.lower(), language.lower())
-        blocks = [(tag, code) for tag, code in blocks if _ALIASES.get(tag, tag) == name]
+        name = _find_name(language)
+        blocks = [(tag, code) for tag, code in blocks if _find_name(tag) == name]
         if not blocks and "```" not in text.raw and text.raw.strip():
             blocks = [(language, text.raw)]
     if not blocks:
@@ -122,7 +127,7 @@ def code_parses(text: Text, *, language: str | None = None, lint: bool = False) 
         except LookupError as error:
             unread = str(error)
             continue
-        if problem is None and lint and _ALIASES.get(tag, tag) == "python":
+        if problem is None and lint and _find_name(tag) == "python":
             problem = _lint_python(drop_prompts(code))
         if problem:
             return False, problem

@@ -341,41 +341,35 @@ def nth_paragraph_first_word(
     Not covered: inflected forms of the word.
     """
     if compat == "upstream":
-        return _check_first_word_upstream(
-            text.raw, num_paragraphs, nth_paragraph, first_word.lower(), lang
-        )
-    paragraphs = text.paragraphs
-    if len(paragraphs) != num_paragraphs:
-        return compare_count(len(paragraphs), "paragraph", "exactly", num_paragraphs)
-    if not 1 <= nth_paragraph <= len(paragraphs):
+        paragraphs = text.raw.split("\n\n")
+        count = sum(bool(paragraph.strip()) for paragraph in paragraphs)
+    else:
+        paragraphs = list(text.paragraphs)
+        count = len(paragraphs)
+    if not 1 <= nth_paragraph <= count or not paragraphs[nth_paragraph - 1].strip():
         return False, f"no paragraph {nth_paragraph}"
-    start = _LEADING_MARKS.sub("", paragraphs[nth_paragraph - 1], count=1).casefold()
-    word = _LEADING_MARKS.sub("", first_word, count=1).casefold()
-    next_char = start[len(word) : len(word) + 1]
-    is_whole_word = lang == "ja" or not word[-1:].isalnum() or not next_char.isalnum()
-    start_word = start.split()[0][:40] if start else ""
-    reason = f"paragraph {nth_paragraph} begins with “{start_word}”, “{word}” required"
-    return start.startswith(word) and is_whole_word, reason
+    paragraph = paragraphs[nth_paragraph - 1].strip()
+    if compat == "upstream":
+        start, word = _read_start_upstream(paragraph, first_word.lower(), lang)
+        is_right = start == word
+    else:
+        start = _LEADING_MARKS.sub("", paragraph, count=1).casefold()
+        word = _LEADING_MARKS.sub("", first_word, count=1).casefold()
+        next_char = start[len(word) : len(word) + 1]
+        is_whole_word = lang == "ja" or not word[-1:].isalnum() or not next_char.isalnum()
+        is_right = start.startswith(word) and is_whole_word
+    reason = f"{count} paragraphs found, {num_paragraphs} required; "
+    reason += f"paragraph {nth_paragraph} begins with “{start[:40]}”, “{word}” required"
+    return count == num_paragraphs and is_right, reason
 
 
-def _check_first_word_upstream(
-    text: str, number: int, nth: int, first_word: str, lang: Lang
-) -> tuple[bool, str]:
-    """Check that there are `number` paragraphs and that paragraph `nth` begins with the word, given in lower case."""
-    paragraphs = text.split("\n\n")
-    count = sum(bool(paragraph.strip()) for paragraph in paragraphs)
-    if not 1 <= nth <= count or not paragraphs[nth - 1].strip():
-        return False, f"no paragraph {nth}"
-    paragraph = paragraphs[nth - 1].strip()
+def _read_start_upstream(paragraph: str, first_word: str, lang: Lang) -> tuple[str, str]:
+    """Return the start of the paragraph that the public checker compares, and what it compares it with."""
     if lang == "es":
         words = [word for word in map(remove_punctuation, paragraph.lower().split()) if word]
-        start = " ".join(words[: len(first_word.split())])
-        first_word = " ".join(first_word.split())
-    elif lang == "ja":
-        start = paragraph.lstrip("「").lstrip("『")[: len(first_word)]
-    else:
-        word = paragraph.split()[0].lstrip("'").lstrip('"').lower()
-        start = re.split("[.,?!'\"]", word, maxsplit=1)[0]
-    reason = f"{count} paragraphs found, {number} required; "
-    reason += f"paragraph {nth} begins with “{start[:40]}”, “{first_word}” required"
-    return count == number and start == first_word, reason
+        expected_words = first_word.split()
+        return " ".join(words[: len(expected_words)]), " ".join(expected_words)
+    if lang == "ja":
+        return paragraph.lstrip("「").lstrip("『")[: len(first_word)], first_word
+    word = paragraph.split()[0].lstrip("'").lstrip('"').lower()
+    return re.split("[.,?!'\"]", word, maxsplit=1)[0], first_word

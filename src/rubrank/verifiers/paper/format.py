@@ -38,6 +38,7 @@ from rubrank.texts.prose import (
     strip_decoration,
 )
 from rubrank.texts.text import Text
+from rubrank.verifiers.shared.instruction import forbid
 from rubrank.verifiers.shared.relation import Count, Relation, check_count_parameters, compare_range
 from rubrank.verifiers.verifier import Answer, missing, verifier
 
@@ -222,14 +223,12 @@ def case_format(
         lines = [line for line in prose.splitlines() if line.strip()]
         lines = list(filter(is_heading, lines)) if scope == "headings" else lines[:1]
         prose = "\n".join(lines)
-    letters = [char for char in prose if char.isupper() or char.islower() or char.istitle()]
+    # Not "ª" and "ĸ", which Unicode calls small: they have no capital, so they cannot be wrong.
+    letters = [char for char in prose if char.lower() != char.upper()]
     if not letters:
         return False, "no letters that have case"
     if case in ("upper", "lower"):
-        # Unicode calls "ª" and "ĸ" small, but they have no capital, so they cannot be wrong.
-        with_case = [char for char in letters if char.lower() != char.upper()]
-        small_letters = sum(map(str.islower, with_case))
-        wrong = small_letters if case == "upper" else len(with_case) - small_letters
+        wrong = sum(char.islower() == (case == "upper") for char in letters)
         return not wrong, f"{wrong} of {len(letters)} letters are not {case} case"
     if case == "sentence":
         bad = [match[1] for match in _SENTENCE_START.finditer(prose) if match[1].islower()]
@@ -240,9 +239,7 @@ def case_format(
                 may_be_small = position > 0 and word in _MINOR_WORDS
                 if word[0].islower() and not may_be_small:
                     bad.append(word)
-    if bad:
-        return False, f"not capitalised: {', '.join(map(repr, bad[:5]))}"
-    return True, f"all in {case} case"
+    return forbid(bad, "word without a capital")
 
 
 # ---- the answer as a whole ------------------------------------------------------------------------------------------
@@ -285,16 +282,14 @@ def title_format(
         matches = [_TITLES[name].match(line) for name in styles]
         titles += [match[1].strip(" *_") for match in matches if match]
     titles = [candidate for candidate in titles if any(map(str.isalnum, candidate))]
-    if not titles:
-        where = "the first line" if first else "any line"
-        return False, f"no title ({style}) in {where}"
+    right_titles = titles
     if title is not None:
         right_titles = [line for line in titles if fold_phrase(line) == fold_phrase(title)]
-        if not right_titles:
-            return False, f"title {titles[0]!r} found, {title!r} required"
-        titles = right_titles
-    words = len(Text(titles[0]).words)
-    reason = f"title {titles[0][:60]!r} found, {words} words"
+    if not right_titles:
+        where = "the first line" if first else "any line"
+        return False, f"titles ({style}) in {where}: {titles[:3]}, {title or 'one'} required"
+    words = len(Text(right_titles[0]).words)
+    reason = f"title {right_titles[0][:60]!r} found, {words} words"
     return most_words is None or words <= most_words, reason
 
 
@@ -307,17 +302,8 @@ _QUOTATION_OPENERS = {
     "guillemets": "«",
     "single": "'‘",
 }
-_CLOSING_MARKS = {
-    '"': '"',
-    "“": "”",
-    "「": "」",
-    "『": "』",
-    "«": "»",
-    "„": "“",
-    "‘": "’",
-    "'": "'",
-    "＂": "＂",
-}
+# By the opening mark.
+_CLOSING_MARKS = dict(['""', "“”", "「」", "『』", "«»", "„“", "‘’", "''", "＂＂"])
 
 
 @verifier("QuotationFormat", family="format", version=2)
@@ -409,18 +395,15 @@ def _cut_marker(line: str, marker: str | None) -> str | None:
         if not match[0].isascii() and match[0][-1] not in ":：.．,，、-— ":
             return None  # 附近, 另外 … are words, no markers
         return line[match.end() :]
-    # The line is folded character by character until it is as long as the marker: folding may change the number of
-    # characters, and what follows the marker must be found in the line as it was written.
+    # Case, width and spaces inside the marker do not matter, nor do a colon or a full stop at its end.
     letters = "".join(fold_phrase(marker).split()).rstrip(":.")
-    start = ""
-    used = 0
-    while used < len(line) and len(start) < len(letters):
-        start += "".join(fold_phrase(line[used]).split())
-        used += 1
-    is_inside_word = line[used : used + 1].isalnum() and letters[-1:].isascii()
-    if not letters or start != letters or is_inside_word:
+    line = unicodedata.normalize("NFKC", line)
+    match = re.match(r"\s*".join(map(re.escape, letters)), line, re.IGNORECASE)
+    if not letters or not match:
         return None
-    return line[used:]
+    rest = line[match.end() :]
+    is_inside_word = rest[:1].isalnum() and letters[-1].isascii()
+    return None if is_inside_word else rest
 
 
 # The sign of a quotation in Markdown at the start of a line: "> ".

@@ -42,18 +42,19 @@ import json
 import marshal
 import os
 import secrets
-import selectors
+import select
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import zlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal, TypeAlias
+from typing import IO, Any, Literal, TypeAlias
 
 from rubrank._folders import UNUSED_USER_IDS, make_folder
 from rubrank._plain import word_list
@@ -77,14 +78,18 @@ _SYSTEM_FOLDERS = word_list("""
     /etc/pki/tls/openssl.cnf /etc/crypto-policies
 """)
 _SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
-_LANDLOCK_WITHOUT_SCOPES = 5  # the last version of Landlock that cannot restrict signals
-_LANDLOCK_WITHOUT_TRUNCATION = 2  # the last version that cannot restrict truncating files
+# The last versions of Landlock without what a test disables: Landlock itself, truncating files, signals.
+_LANDLOCK_VERSIONS = {"landlock": 0, "truncate": 2, "scopes": 5}
 _ANY_LANDLOCK = 99  # whatever version the kernel has
-_LAUNCHER = Path(__file__).parent / "inside" / "start.py"
+_INSIDE = "rubrank.verifiers.shared.inside"
+# A module comes after those that it imports.
+_LAUNCHER_MODULES = tuple(
+    f"{_INSIDE}.{name}" for name in ("kernel", "filters", "landlock", "namespaces", "launcher")
+)
 _GRACE_SECONDS = 5.0  # that the launcher gets beyond the time limit to report; then it is killed
 _BLOCK_BYTES = 65536  # moved at once
 _SOURCES = Path(__file__).parents[3]  # the folder that holds the package `rubrank`
-_SHARED_PROGRAM = "rubrank.verifiers.shared.inside.children"  # every program of ours imports it
+_SHARED_PROGRAM = f"{_INSIDE}.children"  # every program of ours imports it
 
 
 class NoIsolation(RubrankError, RuntimeError):  # noqa: N818 - says what is wrong
@@ -119,7 +124,7 @@ class Limits:
     memory: int = 512
     """Address space of each process."""
     file_size: int = 16
-    """Size of each file."""
+    """Size of each file. The outputs are files, too, so that it is `output` and 1 MB more if that is larger."""
     disk: int = 64
     """Size of all files, if they are in memory."""
     processes: int = 16
@@ -211,11 +216,7 @@ def run(
         with make_folder("run") as directory:
             header = _build_header(command, directory, limits, open_walls, keep)
             header |= {"files": contents, "channel": list(descriptors), "trusted": trusted}
-            launcher = _start_launcher(tool, header, stdin, limits)
-            # The command has its copies now. A copy left open here would keep the other end from seeing a closed pipe.
-            while descriptors:
-                os.close(descriptors.pop())
-            return launcher.communicate()
+            return _run_launcher(tool, header, stdin, limits.output << 20, descriptors)
     finally:
         for descriptor in descriptors:
             os.close(descriptor)
@@ -321,18 +322,10 @@ def _build_header(
 
     # Mechanisms that a test has disabled
     without = os.environ.get(WITHOUT_VARIABLE, "").split(",")
-    namespaces = "best"
+    namespaces = "user" if "root" in without else "best"
     if "namespaces" in without:
         namespaces = "none"
-    elif "root" in without:
-        namespaces = "user"
-    landlock_version = _ANY_LANDLOCK
-    if "landlock" in without:
-        landlock_version = 0
-    elif "truncate" in without:
-        landlock_version = _LANDLOCK_WITHOUT_TRUNCATION
-    elif "scopes" in without:
-        landlock_version = _LANDLOCK_WITHOUT_SCOPES
+    landlock_versions = [_LANDLOCK_VERSIONS[name] for name in without if name in _LANDLOCK_VERSIONS]
     return {
         "command": [program, *command[1:]],
         "directory": directory,
@@ -356,13 +349,13 @@ def _build_header(
         "seconds": limits.seconds,
         "disk": limits.disk << 20,
         "namespaces": namespaces,
-        "landlock": landlock_version,
+        "landlock": min(landlock_versions, default=_ANY_LANDLOCK),
         "filter": "filter" not in without,
         "allow": sorted(open_walls),
         "limits": {
             "CPU": limits.cpu,
             "AS": limits.memory << 20,
-            "FSIZE": limits.file_size << 20,
+            "FSIZE": max(limits.file_size, limits.output + 1) << 20,  # the outputs are files, too
             "CORE": 0,
             "NPROC": limits.processes + 1,  # one more for the launcher, which watches the command
             "NOFILE": limits.open_files,
@@ -372,158 +365,103 @@ def _build_header(
     }
 
 
-def _start_launcher(
-    tool: Literal["own", "bubblewrap"], header: dict[str, Any], stdin: bytes, limits: Limits
-) -> _LauncherProcess:
-    """Start the launcher directly, or through bubblewrap, which then makes the namespaces."""
+def _run_launcher(
+    tool: Literal["own", "bubblewrap"],
+    header: dict[str, Any],
+    stdin: bytes,
+    most_bytes: int,
+    descriptors: list[int],
+) -> Result:
+    """Start the launcher, directly or through bubblewrap, wait for its report, and return the result.
+
+    The streams are files without a name, so that no process can block us, or be blocked, by what it reads and writes.
+    Closes the descriptors as soon as the launcher has its copies: one left open here would keep the other end from
+    seeing a closed pipe. Raises the error that kept the command from starting, if it did not start.
+    """
     prefix = []
     if tool == "bubblewrap":
         header["namespaces"] = "given"
         prefix = _make_bubblewrap_command(header)
-    return _LauncherProcess(prefix, header, stdin, limits.output << 20)
-
-
-class _LauncherProcess:
-    """One run: starts the launcher, feeds its standard input, and collects its outputs and its report.
-
-    `prefix` is the command line of a tool that starts the launcher (bubblewrap), or empty. `most_bytes` is how much
-    standard output and standard error may each have.
-    """
-
-    def __init__(
-        self, prefix: list[str], header: dict[str, Any], stdin: bytes, most_bytes: int
-    ) -> None:
-        self.seconds = header["seconds"]
-        self.most_bytes = most_bytes
-        self.output = {"stdout": bytearray(), "stderr": bytearray(), "report": bytearray()}
-        reader, writer = os.pipe()
-        header["report"] = writer
-        self.start = time.monotonic()
+    reader, writer = os.pipe()
+    header["report"] = writer
+    header_text = json.dumps(header).encode()
+    start = time.monotonic()
+    with (
+        open(reader, "rb", buffering=0) as report_pipe,
+        tempfile.TemporaryFile() as input_file,
+        tempfile.TemporaryFile() as stdout_file,
+        tempfile.TemporaryFile() as stderr_file,
+    ):
+        input_file.write(b"%d\n%b%b" % (len(header_text), header_text, stdin))
+        input_file.seek(0)
         try:
-            self.process = subprocess.Popen(
-                [*prefix, sys.executable, "-I", "-S", str(_LAUNCHER)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                pass_fds=(writer, *header["channel"]),
+            process = subprocess.Popen(
+                [*prefix, sys.executable, "-S", *make_command(*_LAUNCHER_MODULES)[1:]],
+                stdin=input_file,
+                stdout=stdout_file,
+                stderr=stderr_file,
+                pass_fds=(writer, *descriptors),
                 cwd="/",
                 env={},
                 start_new_session=True,
             )
-        except BaseException:
-            os.close(reader)
-            raise
         finally:
             os.close(writer)
-        header_text = json.dumps(header).encode()
-        self.pending_input = memoryview(b"%d\n%b%b" % (len(header_text), header_text, stdin))
-        self.report = open(reader, "rb", buffering=0)  # noqa: SIM115 - closed in _stop
-
-    def communicate(self) -> Result:
-        """Wait until the run has ended or has to be stopped. Afterwards no process of the run is left.
-
-        Raises the error that kept the command from starting, if it did not start.
-        """
+        while descriptors:
+            os.close(descriptors.pop())
         try:
-            stopped = self._move_until_reported()
+            report = _read_report(report_pipe, start + header["seconds"] + _GRACE_SECONDS)
         finally:
-            self._stop()
-        seconds = time.monotonic() - self.start
-        stdout = bytes(self.output["stdout"][: self.most_bytes])
-        stderr = bytes(self.output["stderr"][: self.most_bytes])
-        report = json.loads(bytes(self.output["report"])) if self.output["report"] else {}
-        if report.get("open"):
-            raise NoIsolation(*report["open"])
-        if report.get("files"):
-            raise InvalidInput(
-                owner="sandbox.run",
-                parameter="files",
-                allowed="files that can be written",
-                got=report["error"],
-                remedy="Give fewer or smaller files, or raise Limits.disk.",
-            )
-        if "error" in report:
-            raise SandboxFailed(f"the sandbox could not start the command: {report['error']}")
-        if not report and not stopped and (self.process.returncode or 0) > 0:  # the launcher failed
-            last_line = stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
-            raise SandboxFailed(f"the sandbox could not start the command: {last_line[:300]}")
-        walls = tuple(report.get("walls", ()))
-        if stopped:
-            return Result(stopped, None, stdout, stderr, seconds, walls)
-        ended = report.get("ended", "killed")
-        return Result(ended, report.get("code"), stdout, stderr, seconds, walls)
+            _stop_launcher(process)
+        seconds = time.monotonic() - start
+        outputs = []
+        for file in (stdout_file, stderr_file):
+            file.seek(0)
+            outputs.append(file.read(most_bytes + 1))
+    if "open" in report:
+        raise NoIsolation(*report["open"])
+    if report.get("files"):
+        raise InvalidInput(
+            owner="sandbox.run",
+            parameter="files",
+            allowed="files that can be written",
+            got=report["error"],
+            remedy="Give fewer or smaller files, or raise Limits.disk.",
+        )
+    if not report and (process.returncode or 0) > 0:  # the launcher itself failed
+        report["error"] = outputs[1].decode("utf-8", "replace").strip().rpartition("\n")[2][:300]
+    if "error" in report:
+        raise SandboxFailed(f"the sandbox could not start the command: {report['error']}")
+    if any(len(output) > most_bytes for output in outputs):
+        report |= {"ended": "output", "code": None}
+    stdout, stderr = (output[:most_bytes] for output in outputs)
+    walls = tuple(report.get("walls", ()))
+    ended = report.get("ended", "killed")
+    return Result(ended, report.get("code"), stdout, stderr, seconds, walls)
 
-    def _move_until_reported(self) -> Literal["timeout", "output"] | None:
-        """Move bytes until the launcher closes its report. Returns the reason if the run has to be stopped before."""
-        process = self.process
-        assert process.stdin is not None
-        assert process.stdout is not None
-        assert process.stderr is not None
-        with selectors.DefaultSelector() as selector:
-            for stream, event, name in (
-                (process.stdin, selectors.EVENT_WRITE, "stdin"),
-                (process.stdout, selectors.EVENT_READ, "stdout"),
-                (process.stderr, selectors.EVENT_READ, "stderr"),
-                (self.report, selectors.EVENT_READ, "report"),
-            ):
-                os.set_blocking(stream.fileno(), False)
-                selector.register(stream, event, name)
-            deadline = self.start + self.seconds + _GRACE_SECONDS
-            while "report" in {key.data for key in selector.get_map().values()}:
-                time_left = deadline - time.monotonic()
-                if time_left <= 0:
-                    return "timeout"
-                for key, _ in selector.select(time_left):
-                    if key.data == "stdin":
-                        self._write_some(key, selector)
-                    elif not self._read_some(key, selector):
-                        return "output"
-            # Read what is still in the pipes, without waiting: a left-over process may hold a pipe open forever.
-            while ready := [key for key, _ in selector.select(0) if key.data != "stdin"]:
-                if not all(self._read_some(key, selector) for key in ready):
-                    break  # too much output: the result has its beginning
-        return None
 
-    def _write_some(self, key: selectors.SelectorKey, selector: selectors.BaseSelector) -> None:
-        """Write a block to standard input, and close it after the last one."""
-        try:
-            written = os.write(key.fd, self.pending_input[:_BLOCK_BYTES])
-            self.pending_input = self.pending_input[written:]
-        except BlockingIOError:
-            return
-        except OSError:  # the command has closed its input: it does not read the rest
-            self.pending_input = self.pending_input[:0]
-        if not self.pending_input:
-            selector.unregister(key.fileobj)
-            key.fileobj.close()  # type: ignore[union-attr]
-
-    def _read_some(self, key: selectors.SelectorKey, selector: selectors.BaseSelector) -> bool:
-        """Read a block of one output. Returns False if the output has become too long."""
-        try:
-            block = os.read(key.fd, _BLOCK_BYTES)
-        except BlockingIOError:
-            return True
+def _read_report(pipe: IO[bytes], deadline: float) -> dict[str, Any]:
+    """Return the launcher's report; {} if it ends without one, and a timeout if it hangs."""
+    data = b""
+    while select.select([pipe], [], [], max(0.0, deadline - time.monotonic()))[0]:
+        block = pipe.read(_BLOCK_BYTES)
         if not block:
-            selector.unregister(key.fileobj)
-        self.output[key.data] += block
-        return len(self.output[key.data]) <= self.most_bytes
+            return json.loads(data) if data else {}
+        data += block
+    return {"ended": "timeout"}
 
-    def _stop(self) -> None:
-        """End the launcher if it is still there, and with it every process of the run; close all pipes."""
-        # After its report the launcher ends at once. Otherwise it gets SIGTERM, on which it kills the command.
-        with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
-            self.process.wait(0.05 if self.output["report"] else 0)
-        if self.process.poll() is None:
-            self.process.terminate()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self.process.wait(1.0)
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
-        for stream in (self.process.stdin, self.process.stdout, self.process.stderr, self.report):
-            if stream is not None:
-                with contextlib.suppress(OSError):
-                    stream.close()
+
+def _stop_launcher(process: subprocess.Popen[bytes]) -> None:
+    """End the launcher if it is still there, and with it every process of the run."""
+    # After its report the launcher ends at once. Otherwise it gets SIGTERM, on which it kills the command.
+    for seconds in (0.05, 1.0):
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(seconds)
+            break
+        process.terminate()
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 # --- bubblewrap: makes namespaces on machines where an ordinary user may not ----------------------------------------
@@ -549,16 +487,15 @@ def _try_tool(tool: Literal["own", "bubblewrap"]) -> tuple[str, ...]:
         header = _build_header(["/bin/true"], directory, limits, open_walls=WALLS, keep=())
         header |= {"files": {}, "channel": [], "trusted": False}
         try:
-            return _start_launcher(tool, header, b"", limits).communicate().walls
+            return _run_launcher(tool, header, b"", limits.output << 20, []).walls
         except (RubrankError, OSError):
             return ()
 
 
 def _make_bubblewrap_command(header: dict[str, Any]) -> list[str]:
     """Make the command line with which bubblewrap builds the same view of the files as inside/namespaces.py."""
-    our_code = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     view = []
-    for path in (*header["read"], our_code):
+    for path in header["read"]:
         if os.path.islink(path):
             view += ["--symlink", os.readlink(path), path]
         else:

@@ -27,7 +27,12 @@ import sys
 import time
 from typing import Any
 
-from rubrank.verifiers.shared.inside import filters, landlock, namespaces
+from rubrank.verifiers.shared.inside.filters import (
+    build_main_filter,
+    build_own_user_filter,
+    build_signal_filter,
+    install,
+)
 from rubrank.verifiers.shared.inside.kernel import (
     PR_SET_PDEATHSIG,
     PR_SUBREAPER,
@@ -35,6 +40,8 @@ from rubrank.verifiers.shared.inside.kernel import (
     find_machine,
     prctl,
 )
+from rubrank.verifiers.shared.inside.landlock import FIRST_WITH_TRUNCATION, read_version, restrict
+from rubrank.verifiers.shared.inside.namespaces import become_user, build_view, enter_namespaces
 
 WALLS = ("network", "signals", "memory", "files")
 SIGNAL_FILTER = "RUBRANK_SIGNAL_FILTER"
@@ -160,7 +167,7 @@ def restrict_itself(
         return new_walls
     has_own_user = header["uid"] is not None
     confines_signals = False
-    landlock_version = min(landlock.read_version(), header["landlock"])
+    landlock_version = min(read_version(), header["landlock"])
     if landlock_version:
         writable = [header["directory"]]
         if "files" in walls:
@@ -168,25 +175,23 @@ def restrict_itself(
         readable = list(header["read"])
         if "proc" in walls:
             readable.append("/proc")
-        confines_signals = landlock.restrict(landlock_version, writable, readable)
+        confines_signals = restrict(landlock_version, writable, readable)
         new_walls.append("landlock")
     if not header["filter"]:
         return new_walls
     if not has_own_user and "pids" not in walls:
-        signal_filter = filters.build_signal_filter(processor)
+        signal_filter = build_signal_filter(processor)
         if confines_signals:
             new_walls.append("signals")
         elif header["trusted"]:
             environment[SIGNAL_FILTER] = signal_filter.hex()
             new_walls.append("signals")
-        elif filters.install(signal_filter):
+        elif install(signal_filter):
             new_walls.append("signals")
     if not has_own_user and not {"pids", "files"} <= set(walls):
-        content_is_safe = landlock_version >= landlock.FIRST_WITH_TRUNCATION
-        filters.install(
-            filters.build_own_user_filter(processor, protect_content=not content_is_safe)
-        )
-    if filters.install(filters.build_main_filter(processor)):
+        content_is_safe = landlock_version >= FIRST_WITH_TRUNCATION
+        install(build_own_user_filter(processor, protect_content=not content_is_safe))
+    if install(build_main_filter(processor)):
         new_walls.append("calls")
     return new_walls
 
@@ -300,11 +305,11 @@ def run_init(header: dict[str, Any], walls: list[str]) -> None:
             header["limits"]["NPROC"] += 1  # the launcher counts, too
     if walls and "files" not in walls:
         try:
-            walls += namespaces.build_view(header)
+            walls += build_view(header)
         except OSError as error:
             walls.append(f"no view of the files ({error})")
     if "root" in walls and header["uid"] is not None:
-        namespaces.become_user(header["uid"])
+        become_user(header["uid"])
     if sys.platform == "linux":
         prctl(PR_SUBREAPER, 1)
         drop_everything()
@@ -337,7 +342,7 @@ def main() -> None:
     for descriptor in (header["report"], *header["channel"]):
         os.set_inheritable(descriptor, False)
     try:
-        walls = namespaces.enter_namespaces(header)
+        walls = enter_namespaces(header)
         if "pids" not in walls or "bubblewrap" in walls:
             run_init(header, walls)
             os._exit(0)
