@@ -227,7 +227,9 @@ class _UnpackedFile(GrowingFile):
 def _unpack(path: Path) -> Iterator[bytes]:
     """Yield the plain bytes of a .gz, .zst or Parquet file; raises EOFError if its end is missing."""
     if path.suffix == ".parquet":
-        yield from (line.encode() + b"\n" for line in read_columnar(path)["record"])
+        frame = read_columnar(path)
+        lines = frame["record"] if "record" in frame.columns else ()  # else not a file of records
+        yield from (line.encode() + b"\n" for line in lines)
     else:
         with open_bytes(path) as file:
             yield from iter(lambda: file.read1(_UNPACK_READ), b"")
