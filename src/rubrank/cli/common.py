@@ -38,13 +38,13 @@ FUSION_FLAGS = (
 )
 """Settings of a fusion that have their own flag; all others are set by --set or a file."""
 
+COLUMN_FLAGS = ("criteria", "group_column", "long", "column")
+"""Flags of verbs that read a table and fuse nothing."""
+
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 Force: TypeAlias = Annotated[
     bool,
     typer.Option("--force", help="Overwrite an existing output; inputs are never overwritten."),
-]
-CriteriaFlag: TypeAlias = Annotated[
-    str | None, typer.Option("--criteria", metavar="NAMES", help=_CRITERIA, show_default=False)
 ]
 GroupColumn: TypeAlias = Annotated[
     list[str] | None, typer.Option("--group-column", help=_GROUP_COLUMN, show_default=False)
@@ -69,11 +69,6 @@ Address: TypeAlias = Annotated[
         help="Address of a Ray cluster; by default one on this machine.",
         show_default=False,
     ),
-]
-Long: TypeAlias = Annotated[bool, typer.Option("--long", help=_LONG)]
-TableColumn: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option("--column", metavar="FIELD=COLUMN", help=_TABLE_COLUMN, show_default=False),
 ]
 Source: TypeAlias = Annotated[
     str,
@@ -140,22 +135,6 @@ def read_criteria(texts: Sequence[str]) -> list[str] | Literal["all"] | None:
             got=repr(",".join(texts)),
         )
     return "all" if names == ["all"] else names or None
-
-
-def make_table_columns(
-    group_column: Sequence[str] | None,
-    long: bool,
-    column: Sequence[str] | None,
-    criteria: str | None,
-) -> Columns:
-    """Return the columns of a table of scores, from the flags of a verb."""
-    where = ColumnOptions(
-        group_column=tuple(group_column or ()),
-        long=long,
-        column=split_pairs(column, "column"),
-        criteria=() if criteria is None else (criteria,),
-    )
-    return where.make_columns()
 
 
 def make_rollout_columns(

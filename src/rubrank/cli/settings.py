@@ -26,7 +26,7 @@ from rubrank._plain import describe_type, explain_complaints
 from rubrank.errors import InvalidInput, UnknownOption
 from rubrank.options import Options, read_pairs
 
-_PANEL = "Fusion"
+_PANEL = "Table and fusion"
 _CONFIG_HELP = "TOML, YAML or JSON file with any of these settings."
 _SET_HELP = "Any other setting, such as pool=run or gate.floor=0.3; repeatable. `rubrank help cli` has the keys."
 
@@ -70,7 +70,11 @@ def replace_models_by_flags(
             show_default=False,
             autocompletion=complete_rule if name == "rule" else None,
         )
-        value_type: Any = list[str] | None if _is_repeatable(field) else str | None
+        value_type: Any = str | None
+        if _is_repeatable(field):
+            value_type = list[str] | None
+        elif field.annotation is bool:
+            value_type = bool | None
         parameters.append(_make_parameter(name, value_type, option))
     config = typer.Option(
         "--config", metavar="FILE", help=_CONFIG_HELP, rich_help_panel=_PANEL, show_default=False
@@ -83,15 +87,15 @@ def replace_models_by_flags(
         show_default=False,
         autocompletion=lambda incomplete: list(complete_setting(fields, incomplete)),
     )
-    parameters.append(_make_parameter("config", Path | None, config))
-    parameters.append(_make_parameter("settings", list[str] | None, settings))
+    if len(flags) < len(fields):  # otherwise every setting has its flag
+        parameters.append(_make_parameter("config", Path | None, config))
+        parameters.append(_make_parameter("settings", list[str] | None, settings))
 
     def run(**values: Any) -> None:
         flag_values = {name: values.pop(name) for name in flags}
-        objects = read_settings(
-            models, fields, flag_values, values.pop("settings"), values.pop("config")
-        )
-        function(**values, **objects)
+        settings = values.pop("settings", None)
+        config = values.pop("config", None)
+        function(**values, **read_settings(models, fields, flag_values, settings, config))
 
     run.__name__ = function.__name__
     run.__doc__ = function.__doc__

@@ -158,13 +158,11 @@ def compare(
         read_runs([first]), read_runs([second]), resamples=resamples, seed=seed
     )
     if as_json:
-        print_json(
-            [vars(difference) | {"estimate": difference.estimate} for difference in differences]
-        )
+        print_json([difference.to_dict() for difference in differences])
         return
     rows = []
     for d in differences:
-        interval = _format_interval(d.low, d.high, "+.2f")
+        interval = _format_interval(*d.interval, "+.2f")
         row = [d.name, d.metric, d.first, d.second, d.estimate, interval, str(d.items)]
         rows.append(row)
     headings = ["", "metric", "first", "second", "difference", "95%", "items"]

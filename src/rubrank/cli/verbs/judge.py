@@ -9,15 +9,13 @@ import typer
 
 from rubrank.cli.command import add_verb
 from rubrank.cli.common import (
+    COLUMN_FLAGS,
     AsJson,
     Column,
-    CriteriaFlag,
+    ColumnOptions,
     Force,
     GroupColumn,
-    Long,
-    TableColumn,
     make_rollout_columns,
-    make_table_columns,
 )
 from rubrank.cli.terminal import print_json, print_line, print_table
 from rubrank.errors import InvalidInput, counted
@@ -42,7 +40,7 @@ def register(app: typer.Typer) -> None:
     add_verb(judge, check)
     add_verb(judge, show)
     add_verb(judge, stats)
-    add_verb(judge, audit)
+    add_verb(judge, audit, flags=COLUMN_FLAGS)
     add_verb(judge, calibrate)
     app.add_typer(judge, name="judge")
 
@@ -149,6 +147,7 @@ def stats(
 
 
 def audit(
+    where: ColumnOptions,
     scores: Annotated[
         list[str],
         typer.Argument(help="Score tables: FILE, or JUDGE=FILE; a judge may have several."),
@@ -157,7 +156,6 @@ def audit(
         list[Path] | None, typer.Option(help="Human labels, as score tables, one for each person.")
     ] = None,
     rollouts: _Rollouts = None,
-    criteria: CriteriaFlag = None,
     positions: Annotated[
         Path | None, typer.Option(help="JSON: {judge: {criterion: \\[first wins, comparisons]}}.")
     ] = None,
@@ -165,9 +163,6 @@ def audit(
         Path | None, typer.Option(help="Also draw a picture: .png, .svg or .pdf.")
     ] = None,
     force: Force = False,
-    group_column: GroupColumn = None,
-    long: Long = False,
-    column: TableColumn = None,
     details: Annotated[
         bool, typer.Option("--details", help="Show every criterion instead of means.")
     ] = False,
@@ -185,7 +180,7 @@ def audit(
         check_output_path(
             picture, FORMATS, inputs=inputs, force=force, verb="judge audit", option="picture"
         )
-    columns = make_table_columns(group_column, long, column, criteria)
+    columns = where.make_columns()
     result = audit_files(
         scores,
         humans=humans,

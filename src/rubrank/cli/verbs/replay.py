@@ -11,15 +11,11 @@ import typer
 
 from rubrank.cli.command import add_verb
 from rubrank.cli.common import (
+    COLUMN_FLAGS,
     FUSION_FLAGS,
     AsJson,
     ColumnOptions,
-    CriteriaFlag,
-    GroupColumn,
-    Long,
     Source,
-    TableColumn,
-    make_table_columns,
     split_names,
 )
 from rubrank.cli.terminal import (
@@ -91,7 +87,7 @@ def register(app: typer.Typer) -> None:
     add_verb(app, replay, flags=_FLAGS)
     add_verb(app, robustness, flags=_FLAGS)
     bench = typer.Typer(help="Measure speed.", no_args_is_help=True)
-    add_verb(bench, bench_fusion, "fusion")
+    add_verb(bench, bench_fusion, "fusion", flags=COLUMN_FLAGS)
     bench.callback()(lambda: None)  # typer drops the name of a single command without it
     app.add_typer(bench, name="bench")
 
@@ -233,16 +229,13 @@ def robustness(
 
 
 def bench_fusion(
+    where: ColumnOptions,
     scores: Annotated[
         str | None, typer.Argument(help="Scores or records; by default 128 synthetic groups of 8.")
     ] = None,
     rules: Annotated[str, typer.Option(help="Rules, as a,b,c; or `all`.")] = "all",
     rounds: Annotated[int, typer.Option(help="Rounds per rule; the fastest counts.")] = 50,
     step: _Step = 128,
-    criteria: CriteriaFlag = None,
-    group_column: GroupColumn = None,
-    long: Long = False,
-    column: TableColumn = None,
     as_json: AsJson = False,
 ) -> None:
     """Time every rule on one training step of identical rollouts, and RLVR² with 0, 1 and 11 attributes."""
@@ -254,9 +247,7 @@ def bench_fusion(
     if scores is None:
         table = synthetic_step()
     else:
-        table = read_logged(
-            scores, None, make_table_columns(group_column, long, column, criteria), say
-        ).table
+        table = read_logged(scores, None, where.make_columns(), say).table
     if step < 1 or not len(table):
         raise InvalidInput(
             "bench fusion",
