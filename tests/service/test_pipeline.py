@@ -32,8 +32,8 @@ def test_an_error_outside_of_grading_and_fusing_is_the_answer_and_later_requests
         try:
             with pytest.raises(OSError, match="no counter"):
                 await asyncio.wait_for(pipeline.score([GROUP], step=0), 60)
-            scored = await asyncio.wait_for(pipeline.score([GROUP], step=0), 60)
-            assert scored.rewards == RewardEngine(RUBRIC).score([GROUP], 0).rewards
+            _, step = await asyncio.wait_for(pipeline.score([GROUP], step=0), 60)
+            assert step.rewards == RewardEngine(RUBRIC).score([GROUP], 0).rewards
             assert pipeline.waiting == 0
         finally:
             await pipeline.close()

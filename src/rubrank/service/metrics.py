@@ -34,7 +34,6 @@ _COUNTERS = {
     "judge_hits": "Calls of judges that were answered from the cache.",
     "judge_cost": "Cost of the calls of judges, in the currency of the endpoints' prices.",
     "judge_missing": "Answers that judges failed to give.",
-    "batches": "Batches that verifiers graded.",
     "rollouts": "Rollouts that verifiers graded.",
 }
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"

@@ -77,20 +77,22 @@ class ConnectionLimits:
         self._most_in_total = max(16, descriptors // 4)
         self._untrusted: dict[LimitedProtocol, tuple[str, float]] = {}
         """Connection → its address, and when it was opened; oldest first."""
-        self._by_address: dict[str, dict[LimitedProtocol, None]] = {}
 
     def add_untrusted(self, connection: LimitedProtocol, address: str) -> None:
         """Register a new connection, and close an older one if there are too many."""
-        same_address = self._by_address.setdefault(address, {})
+        now = time.monotonic()
+        same_address = [
+            (other, opened_at)
+            for other, (other_address, opened_at) in self._untrusted.items()
+            if other_address == address
+        ]
         if len(self._untrusted) >= self._most_in_total:
             self._close(next(iter(self._untrusted)))
         elif len(same_address) >= MOST_UNTRUSTED:
-            oldest = next(iter(same_address))
-            if time.monotonic() - self._untrusted[oldest][1] >= LEAST_UNTRUSTED_SECONDS:
+            oldest, opened_at = same_address[0]
+            if now - opened_at >= LEAST_UNTRUSTED_SECONDS:
                 self._close(oldest)
-        self._untrusted[connection] = (address, time.monotonic())
-        # Closing the oldest may have deleted the entry of this address.
-        self._by_address.setdefault(address, {})[connection] = None
+        self._untrusted[connection] = (address, now)
 
     def _close(self, connection: LimitedProtocol) -> None:
         self.remove_untrusted(connection)
@@ -98,14 +100,7 @@ class ConnectionLimits:
 
     def remove_untrusted(self, connection: LimitedProtocol) -> None:
         """Remove a connection that is trusted now, or closed."""
-        entry = self._untrusted.pop(connection, None)
-        if entry is None:
-            return
-        address, _ = entry
-        same_address = self._by_address[address]
-        del same_address[connection]
-        if not same_address:
-            del self._by_address[address]
+        self._untrusted.pop(connection, None)
 
 
 class LimitedProtocol(HttpToolsProtocol):
@@ -327,13 +322,9 @@ def _raise_descriptor_limit() -> None:
 def _listen(config: ServiceConfig) -> socket.socket:
     """Return a socket that listens on the configured address. Raises InvalidInput if it is in use."""
     family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listener.bind((config.host, config.port))
-        listener.listen(_BACKLOG)
+        return socket.create_server((config.host, config.port), family=family, backlog=_BACKLOG)
     except OSError as error:
-        listener.close()
         raise InvalidInput(
             _OWNER,
             "host and port",
@@ -341,7 +332,6 @@ def _listen(config: ServiceConfig) -> socket.socket:
             got=f"{config.host}:{config.port} ({error.strerror or error})",
             remedy="Choose another port, or 0 for any that is free." if config.port else "",
         ) from None
-    return listener
 
 
 def _explain_failure(error: Exception, config: ServiceConfig, folder: Path) -> Exception:

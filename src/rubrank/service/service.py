@@ -50,11 +50,11 @@ from rubrank.service.access import RequestRefused, make_refusal
 from rubrank.service.cohorts import Cohorts, GroupWork, SampleAnswer, ServiceSample, Ticket
 from rubrank.service.config import ServiceConfig
 from rubrank.service.metrics import Metrics
-from rubrank.service.pipeline import Pipeline, Scored
+from rubrank.service.pipeline import Pipeline
 from rubrank.service.schemas import GroupsRequest, to_json, write_cost, write_scores
 from rubrank.service.store import ServiceStore
 from rubrank.training.arriving_group import ArrivingPairs, merge_rollouts
-from rubrank.training.engine import Graded, RewardEngine, fill_unknown
+from rubrank.training.engine import Graded, RewardEngine, StepRewards, fill_unknown
 from rubrank.training.rewind import drop_half_record
 from rubrank.training.rollouts import rollout_of
 
@@ -217,24 +217,24 @@ class Service:
         rollouts = sum(len(group.rollouts) for group in groups)
         self._admit(rollouts)
         try:
-            scored = await self.pipeline.score(
-                groups, request.step, train=request.train, alone=request.metrics
+            graded, step = await self.pipeline.score(
+                groups, request.step, train=request.train, logged=request.metrics
             )
         finally:
             self._pending -= rollouts
-        self._record_result(scored)
+        self._record_result(step, graded)
         answers = []
         for scores, rewards, stopped_by in zip(
-            scored.graded.groups, scored.rewards, scored.stopped_by, strict=True
+            graded.groups, step.rewards, step.stopped_by, strict=True
         ):
             answer = write_scores(scores, request.reasons)
             answer["rewards"] = rewards
             if any(stopped_by):
                 answer["stopped_by"] = [", ".join(gates) for gates in stopped_by]
             answers.append(answer)
-        body: dict[str, Any] = {"groups": answers, "cost": write_cost(scored.graded.judging)}
+        body: dict[str, Any] = {"groups": answers, "cost": write_cost(graded.judging)}
         if request.metrics:
-            body["metrics"] = dict(scored.metrics)
+            body["metrics"] = dict(step.metrics)
         return to_json(body)
 
     async def score_rollout(self, group: Group) -> bytes:
@@ -362,11 +362,11 @@ class Service:
             places = tuple(range(len(parts)))
             graded = await merge_rollouts(self.engine, group, all_parts, pairs, places)
         self.engine.check_judgments(graded)
-        scored = await self.pipeline.fuse(
+        step = await self.pipeline.fuse(
             [group], graded, step=work.step, train=work.train, write=not work.late
         )
-        self._record_result(scored)
-        return make_answers(work, scored)
+        self._record_result(step, graded)
+        return make_answers(work, step, graded)
 
     def _refuse_if_starved(self, work: GroupWork) -> None:
         """Raise RequestRefused for an incomplete group if most groups lately were incomplete.
@@ -441,13 +441,13 @@ class Service:
         if not task.cancelled():
             task.exception()  # marks it as retrieved: the caller may be gone, and asyncio would log a warning
 
-    def _record_result(self, scored: Scored) -> None:
+    def _record_result(self, step: StepRewards, graded: Graded) -> None:
         """Count a result, and store the state of the engine after it."""
-        rewards = [reward for group in scored.rewards for reward in group]
-        self.metrics.count("groups", len(scored.rewards))
+        rewards = step.flat()
+        self.metrics.count("groups", len(step.rewards))
         self.metrics.count("rewards", len(rewards))
         self.metrics.count("unknown", sum(map(math.isnan, rewards)))
-        self._count_judge_calls(write_cost(scored.graded.judging))
+        self._count_judge_calls(write_cost(graded.judging))
         if self._has_state:
             self._store.save_engine_state(self.engine.state_dict())
 
@@ -491,14 +491,14 @@ class Service:
         await asyncio.gather(*late, return_exceptions=True)
 
 
-def make_answers(work: GroupWork, scored: Scored) -> list[SampleAnswer]:
+def make_answers(work: GroupWork, step: StepRewards, graded: Graded) -> list[SampleAnswer]:
     """Return one answer for every rollout of a group of single samples."""
-    (rewards,) = scored.rewards
-    (stopped_by,) = scored.stopped_by
-    (group,) = scored.graded.groups
+    (rewards,) = step.rewards
+    (stopped_by,) = step.stopped_by
+    (group,) = graded.groups
     usable = fill_unknown(rewards)
     size = len(rewards)
-    cost = write_cost(scored.graded.judging)["cost"] / size
+    cost = write_cost(graded.judging)["cost"] / size
     answers = []
     for i in range(size):
         answer = SampleAnswer(
