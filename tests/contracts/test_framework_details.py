@@ -102,7 +102,6 @@ def test_verifiers_say_how_many_tokens_there_are(kind):
         {},
         {"trajectory": []},
         {"trajectory": [{"response": None}]},
-        {"responses": [kind(choices=[])]},
     ):
         assert read_completion("a lake", state).to_rollout(query, engine.thinking, "here").finish_reason is None
     assert read_completion("a lake", {"is_truncated": True}).finish_reason == "length"

@@ -142,7 +142,7 @@ def test_mistakes_are_found_when_the_actor_starts(agent, configure, monkeypatch)
 
 def test_without_openrlhf(monkeypatch):
     monkeypatch.setitem(sys.modules, "openrlhf.utils.agent", None)
-    with pytest.raises(InvalidInput, match=r"pip install openrlhf\[vllm\]==0.11.2"):
+    with pytest.raises(ImportError, match="openrlhf"):
         _ = agent_file().AgentExecutor
 
 

@@ -138,9 +138,8 @@ def test_attributes_that_begin_later_need_a_step(tmp_path):
 @pytest.mark.parametrize(
     ("samples", "message"),
     [
-        (Sample(), "Pass --group-rm, too"),
-        ([], "one for each rollout; got a list of none"),
-        ([[Sample()], [Sample()]], "one for each rollout; got a list of list"),
+        (Sample(), "Pass --group-rm, and"),
+        ([[Sample()], [Sample()]], "one for each rollout; got a list of lists"),
     ],
 )
 def test_what_is_no_group(tmp_path, samples, message):

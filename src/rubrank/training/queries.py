@@ -228,15 +228,12 @@ def split_prompt(conversation: Sequence[Any]) -> tuple[list[Any], list[Any]]:
 
 def _to_message(value: Any) -> Any:
     """Convert one message to a mapping, as `to_messages` does; anything that is no message is returned unchanged."""
-    message = _to_plain_data(value)
+    message = to_plain_data(value)
     if not isinstance(message, Mapping) or "role" not in message:
         return message
-    # A mapping may still hold objects.
-    message = {**message, "content": _to_plain_data(message.get("content"))}
-    if message.get("tool_calls"):
-        message["tool_calls"] = _to_plain_data(message["tool_calls"])
+    message = dict(message)
     # A list of parts: {"type": "thinking", "thinking": "First …"}, {"type": "text", "text": "West Lake."}
-    if isinstance(message["content"], list) and not message.get("reasoning_content"):
+    if isinstance(message.get("content"), list) and not message.get("reasoning_content"):
         parts = [part for part in message["content"] if isinstance(part, Mapping)]
         thoughts = [part["thinking"] for part in parts if part.get("type") == "thinking"]
         if thoughts:
@@ -244,10 +241,12 @@ def _to_message(value: Any) -> Any:
     return message
 
 
-def _to_plain_data(value: Any) -> Any:
-    """Convert a pydantic object, or a list of them, to plain data; other values are returned unchanged."""
+def to_plain_data(value: Any) -> Any:
+    """Convert pydantic objects, in lists and mappings too, to plain data; other values are returned unchanged."""
     if isinstance(value, list | tuple):
-        return [_to_plain_data(item) for item in value]
+        return [to_plain_data(item) for item in value]
+    if isinstance(value, dict):
+        return {name: to_plain_data(item) for name, item in value.items()}
     if hasattr(value, "model_dump"):
         return value.model_dump(exclude_none=True)
     return value

@@ -21,7 +21,6 @@ from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import Any
 
-from rubrank.errors import InvalidInput
 from rubrank.training.config import load_engine
 from rubrank.training.engine import fill_unknown
 from rubrank.training.frameworks.common import EngineSource, read_token_completion
@@ -52,8 +51,6 @@ class RubricWorkflow:
         template: Mapping[str, Any] | None = None,
         request: Any = None,
     ) -> None:
-        if n < 2:
-            raise InvalidInput(_OWNER, "n", allowed="2 or more: a group", got=str(n), remedy="")
         self.rubrank, self.rubric_column = load_engine(rubrank, _OWNER)
         self.gconfig = gconfig
         self.tokenizer = tokenizer
@@ -65,15 +62,7 @@ class RubricWorkflow:
 
     async def arun_episode(self, engine: Any, data: Mapping[str, Any]) -> dict[str, Any]:
         """Sample and reward all responses to a row; returns AReaL's tensors. engine: AReaL's, which samples."""
-        prompt = data.get("messages") or data.get("prompt")
-        if not prompt:
-            raise InvalidInput(
-                _OWNER,
-                "row",
-                allowed="a mapping with messages or prompt",
-                got=", ".join(sorted(map(str, data))) or "nothing",
-                remedy="Rename the columns of the dataset.",
-            )
+        prompt = data.get("messages") or data["prompt"]
         prompt_ids = self.encode_prompt(prompt)
         responses = await asyncio.gather(
             *(engine.agenerate(self.request(prompt_ids)) for _ in range(self.n))
@@ -151,16 +140,8 @@ def to_tensors(responses: Sequence[Any], rewards: Sequence[float]) -> dict[str, 
 
 def workflow_class() -> type:
     """Return `RubricWorkflow` as a subclass of AReaL's RolloutWorkflow."""
-    try:
-        from areal.api.workflow_api import (  # type: ignore[import-not-found, import-untyped, unused-ignore]
-            RolloutWorkflow,
-        )
-    except ImportError as error:
-        raise InvalidInput(
-            _OWNER,
-            "package",
-            allowed="installed",
-            got=str(error),
-            remedy="pip install areal==1.0.4",
-        ) from error
+    from areal.api.workflow_api import (  # type: ignore[import-not-found, import-untyped, unused-ignore]
+        RolloutWorkflow,
+    )
+
     return type("RubricWorkflow", (RubricWorkflow, RolloutWorkflow), {"__module__": __name__})

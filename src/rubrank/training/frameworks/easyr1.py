@@ -31,7 +31,6 @@ from rubrank.training.queries import Completion, make_query
 REWARD_NAME = "rubrank"
 REWARD_TYPE = "batch"
 _OWNER = "EasyR1"
-_COLUMNS = ("response", "response_length", "ground_truth")
 _calls = count()
 
 
@@ -51,15 +50,6 @@ def compute_score(
     refuse_memory(engine, _OWNER, "EasyR1 does not say when it validates")
     samples = []
     for number, row in enumerate(reward_inputs):
-        names = list(row) if isinstance(row, Mapping) else []
-        if not all(name in names for name in _COLUMNS):
-            raise InvalidInput(
-                _OWNER,
-                f"row {number}",
-                allowed=f"a mapping with {', '.join(_COLUMNS)}",
-                got=", ".join(map(str, names)) or type(row).__name__,
-                remedy="Set worker.reward.reward_type=batch.",
-            )
         truth = parse_json_cell(row["ground_truth"])
         if not isinstance(truth, Mapping) or truth.get("uid") is None:
             raise InvalidInput(

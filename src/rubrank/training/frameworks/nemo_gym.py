@@ -41,7 +41,7 @@ from rubrank.errors import InvalidInput, JudgeOutage, JudgingFailed
 from rubrank.training.barrier import Barrier
 from rubrank.training.config import load_engine
 from rubrank.training.frameworks.common import EngineSource
-from rubrank.training.queries import Completion, make_query
+from rubrank.training.queries import Completion, make_query, to_plain_data
 from rubrank.training.rollouts import normalize_finish_reason
 
 OWNER = "NeMo Gym"
@@ -120,22 +120,21 @@ class VerifyRequest:
 
 def read_request(data: Any) -> VerifyRequest:
     """Read a request, given as JSON data or as NeMo Gym's own classes."""
-    body = _to_data(data)
-    if not isinstance(body, Mapping):
-        raise InvalidInput(OWNER, "body", allowed="an object", got=type(body).__name__, remedy="")
-    params = _to_data(body.get(_PARAMS))
-    response = _to_data(body.get(_RESPONSE))
+    body = to_plain_data(data)
+    params = body.get(_PARAMS) if isinstance(body, Mapping) else None
+    response = body.get(_RESPONSE) if isinstance(body, Mapping) else None
     has_input = isinstance(params, Mapping) and params.get("input") is not None
     if not has_input or not isinstance(response, Mapping):
-        fields = [f"{name}: {type(value).__name__}" for name, value in body.items()]
-        got = ", ".join(fields) or "nothing"
+        got = type(body).__name__
+        if isinstance(body, Mapping):
+            got = ", ".join(f"{name}: {type(value).__name__}" for name, value in body.items())
         raise InvalidInput(
             OWNER,
             "body",
             allowed=f"an object with {_PARAMS}.input and {_RESPONSE}",
-            got=got[:200],
-            remedy="",
+            got=got[:200] or "nothing",
         )
+    assert isinstance(params, Mapping)
     row = {
         key: value
         for key, value in body.items()
@@ -166,8 +165,7 @@ def _read_tools(tools: Any) -> list[Any] | None:
     if not isinstance(tools, list | tuple):
         return None
     functions = []
-    for item in tools:
-        tool = _to_data(item)
+    for tool in tools:
         if not isinstance(tool, Mapping) or tool.get("type") != "function":
             continue
         if "function" not in tool:
@@ -210,8 +208,7 @@ def _read_messages(items: Any, where: str, default_role: str | None = None) -> l
     if not isinstance(items, list | tuple):
         raise InvalidInput(OWNER, where, allowed="a list", got=type(items).__name__, remedy="")
     conversation = _Conversation()
-    for data in items:
-        item = _to_data(data)
+    for item in items:
         if not isinstance(item, Mapping):
             raise InvalidInput(
                 OWNER, where, allowed="a list of objects", got=type(item).__name__, remedy=""
@@ -281,23 +278,17 @@ def _read_texts(content: Any) -> list[str]:
         return [content]
     texts = []
     for item in content if isinstance(content, list | tuple) else ():
-        part = _to_data(item)
-        if isinstance(part, Mapping):
-            part = part.get("text") or part.get("refusal")
+        part = item
+        if isinstance(item, Mapping):
+            part = item.get("text") or item.get("refusal")
         if isinstance(part, str) and part:
             texts.append(part)
     return texts
 
 
-def _to_data(value: Any) -> Any:
-    """Return the fields of one of NeMo Gym's own objects; other values are returned unchanged."""
-    return value.model_dump() if hasattr(value, "model_dump") else value
-
-
 def _to_mapping(value: Any) -> Mapping[str, Any]:
     """Return the fields of an object; none if the value is not an object."""
-    data = _to_data(value)
-    return data if isinstance(data, Mapping) else {}
+    return value if isinstance(value, Mapping) else {}
 
 
 def _to_count(value: Any) -> int | None:

@@ -30,7 +30,6 @@ from collections.abc import Hashable
 from itertools import count
 from typing import Any
 
-from rubrank.errors import InvalidInput
 from rubrank.training.barrier import Barrier
 from rubrank.training.config import load_engine
 from rubrank.training.queries import Completion, Query, make_query
@@ -170,16 +169,8 @@ def __getattr__(name: str) -> Any:
     """Return `AgentExecutor`, which OpenRLHF looks for here; made on demand, because it needs OpenRLHF."""
     if name != "AgentExecutor":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
-        from openrlhf.utils.agent import (  # type: ignore[import-not-found, import-untyped, unused-ignore]
-            SingleTurnAgentExecutor,
-        )
-    except ImportError as error:
-        raise InvalidInput(
-            _OWNER,
-            "package",
-            allowed="installed",
-            got=str(error),
-            remedy="pip install openrlhf[vllm]==0.11.2",
-        ) from error
+    from openrlhf.utils.agent import (  # type: ignore[import-not-found, import-untyped, unused-ignore]
+        SingleTurnAgentExecutor,
+    )
+
     return type("AgentExecutor", (RubricAgent, SingleTurnAgentExecutor), {"__module__": __name__})

@@ -16,17 +16,13 @@ the algorithm runs. A trace without any score gets the mean of its group.
 from __future__ import annotations
 
 from collections.abc import MutableMapping
-from contextlib import suppress
-from importlib import import_module
 from typing import Any
 
-from rubrank.errors import InvalidInput
 from rubrank.training.config import load_engine
 from rubrank.training.frameworks.common import EngineSource
 from rubrank.training.frameworks.verifiers import reward_episodes
 
 _OWNER = "prime-rl"
-_MODULES = ("prime_rl.orchestrator.algo", "prime_rl.orchestrator.train.algo")
 
 
 class RubricScoring:
@@ -47,18 +43,13 @@ def install(
 ) -> tuple[str, ...]:
     """Make prime-rl's algorithms use a rubric; returns their names. classes: by default prime-rl's own table."""
     load_engine(engine, _OWNER)  # raises now if the configuration is wrong
-    for module in _MODULES:
-        if classes is None:
-            with suppress(ImportError):
-                classes = getattr(import_module(module), "ALGORITHM_CLASSES", None)
     if classes is None:
-        raise InvalidInput(
-            _OWNER,
-            "package",
-            allowed="one with ALGORITHM_CLASSES",
-            got="none",
-            remedy="Run it in prime-rl's environment, or pass classes=.",
+        from prime_rl.orchestrator.algo import (  # type: ignore[import-not-found, import-untyped, unused-ignore]
+            ALGORITHM_CLASSES,
         )
+
+        classes = ALGORITHM_CLASSES
+    assert classes is not None
     for name, algorithm in list(classes.items()):
         if not issubclass(algorithm, RubricScoring) and hasattr(algorithm, "score_group"):
             bases = (RubricScoring, algorithm)

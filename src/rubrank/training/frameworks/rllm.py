@@ -19,13 +19,11 @@ never learns from validation.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from importlib import import_module
 from itertools import count
 from typing import Any
 
 import numpy as np
 
-from rubrank.errors import InvalidInput
 from rubrank.rollouts.rollout import Group
 from rubrank.training.config import load_engine
 from rubrank.training.engine import RewardEngine, StepRewards, fill_unknown
@@ -35,11 +33,6 @@ from rubrank.training.rollouts import normalize_finish_reason
 
 NAME = "rubrank"
 _OWNER = "rLLM"
-# Where rLLM registers estimators; it depends on its version.
-_REGISTRY_MODULES = (
-    "rllm.trainer.algorithms.advantage",
-    "rllm.experimental.common.advantage",
-)
 
 
 def estimator(
@@ -57,15 +50,7 @@ def estimator(
 
     def estimate(rewards: Sequence[Any], algorithm_config: Any = None, **kwargs: Any) -> Any:
         """Return the advantages of `base`. rewards: rLLM's own, one array per group; replaced."""
-        trajectory_groups: Sequence[Any] = kwargs.get("traj_groups") or ()
-        if len(trajectory_groups) != len(rewards):
-            raise InvalidInput(
-                owner=_OWNER,
-                parameter="traj_groups",
-                allowed="passed by rLLM, one for each group of rewards",
-                got=f"{len(trajectory_groups)} for {len(rewards)}",
-                remedy="Update rLLM.",
-            )
+        trajectory_groups: Sequence[Any] = kwargs["traj_groups"]
         step = next(call_numbers)
         id_prefix = reward_engine.label(step)
         groups = [
@@ -85,37 +70,18 @@ def estimator(
 
 
 def register(engine: EngineSource = None, base: str = "grpo", name: str = NAME) -> None:
-    """Register the estimator with rLLM under `name`; raises InvalidInput if rLLM cannot be imported.
-
-    base: the name of rLLM's estimator that computes the advantages.
-    """
-    for module_name in _REGISTRY_MODULES:
-        try:
-            module = import_module(module_name)
-        except ImportError:
-            continue
-        base_estimator = module.get_rllm_adv_estimator(base)
-        module.register_rllm_adv_estimator(name)(estimator(engine, base_estimator))
-        return
-    raise InvalidInput(
-        owner=_OWNER,
-        parameter="package",
-        allowed="installed",
-        got="no rLLM with advantage estimators",
-        remedy="Run it in rLLM's environment.",
+    """Register the estimator with rLLM under `name`. base: rLLM's estimator that computes the advantages."""
+    from rllm.trainer.algorithms.advantage import (  # type: ignore[import-not-found, import-untyped, unused-ignore]
+        get_rllm_adv_estimator,
+        register_rllm_adv_estimator,
     )
+
+    register_rllm_adv_estimator(name)(estimator(engine, get_rllm_adv_estimator(base)))
 
 
 def _read_group(engine: RewardEngine, group: Any, rubric_column: str, step: int, id: str) -> Group:
     """Return the trajectories of one query as a group with this id; messages name the group as rLLM does."""
     group_name = getattr(group, "group_id", id)
-    if not group.trajectories:
-        raise InvalidInput(
-            owner=_OWNER,
-            parameter=f"group {group_name!r}",
-            allowed="a group with trajectories",
-            got="none",
-        )
     # A trajectory that failed early has no conversation, so the prompt is taken from one that has.
     example = group.trajectories[0]
     for trajectory in group.trajectories:

@@ -19,7 +19,6 @@ not groups that the asynchronous trainer dropped: those have no rewards of the r
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from rubrank.errors import InvalidInput
@@ -36,7 +35,6 @@ from rubrank.training.rollouts import (
 )
 
 _OWNER = "SkyRL"
-_MOST_QUERIES = 100_000  # queries that are remembered
 
 
 class RubricRewards:
@@ -44,6 +42,7 @@ class RubricRewards:
 
     rubrank: EngineSource = None
     """An engine, or the path of a configuration; None: RUBRANK_CONFIG."""
+    tokenizer: Any
     _queries: dict[str, Query]
 
     async def generate(self, input_batch: Any) -> Any:
@@ -54,19 +53,9 @@ class RubricRewards:
         _, rubric_column = load_engine(self.rubrank, _OWNER)
         # Not set in `__init__`, which SkyRL's trainers need not call for their other bases.
         queries = self.__dict__.setdefault("_queries", {})
-        trajectory_ids: Sequence[Any] = input_batch.get("trajectory_ids") or ()
-        extras = [None] * len(trajectory_ids)
-        if trajectory_ids and input_batch.get("env_extras"):
-            extras = input_batch["env_extras"]
-        prompts = input_batch["prompts"] if trajectory_ids else ()
-        if not len(trajectory_ids) == len(prompts) == len(extras):
-            raise InvalidInput(
-                _OWNER,
-                "trajectory_ids and env_extras",
-                allowed="one for each prompt",
-                got=f"{len(trajectory_ids)} and {len(extras)} for {len(prompts)} prompts",
-                remedy="Pass the input of SkyRL's generator unchanged.",
-            )
+        prompts = input_batch["prompts"]
+        trajectory_ids = input_batch["trajectory_ids"]
+        extras = input_batch.get("env_extras") or [None] * len(prompts)
         prompt_of_uid: dict[str, Any] = {}
         for trajectory_id, prompt, extra in zip(trajectory_ids, prompts, extras, strict=True):
             uid = str(trajectory_id.instance_id)
@@ -78,11 +67,7 @@ class RubricRewards:
                     got=f"{uid!r} for two prompts",
                     remedy="Renumber the rows of the dataset.",
                 )
-            # A uid that returns moves to the end: the queries at the front are forgotten first.
-            queries.pop(uid, None)
             queries[uid] = make_query(prompt, extra or {}, rubric_column=rubric_column)
-        while len(queries) > _MOST_QUERIES:
-            del queries[next(iter(queries))]
         return await super().generate(input_batch)  # type: ignore[misc]
 
     def postprocess_generator_output(
@@ -90,31 +75,13 @@ class RubricRewards:
     ) -> Any:
         """Replace the environments' rewards by the rubric's, then do what SkyRL does."""
         engine, rubric_column = load_engine(self.rubrank, _OWNER)
-        tokenizer = getattr(self, "tokenizer", None)
-        response_count = len(generator_output["response_ids"])
-        if len(uids) != response_count or any(uid is None for uid in uids):
-            raise InvalidInput(
-                _OWNER,
-                "uids",
-                allowed="one for each response",
-                got=f"{sum(uid is not None for uid in uids)} for {response_count} responses",
-                remedy="Pass those of SkyRL's generator.",
-            )
-        if tokenizer is None and response_count:
-            raise InvalidInput(
-                _OWNER,
-                "tokenizer",
-                allowed="the trainer's",
-                got="none",
-                remedy="Use a trainer that has one.",
-            )
         is_last_step = generator_output.get("is_last_step") or [True] * len(uids)
         rewarded_rows = [i for i, is_last in enumerate(is_last_step) if is_last]
         samples = []
         for i in rewarded_rows:
             query = self._find_query(str(uids[i]), rubric_column)
             samples.append(
-                _read_sample(engine, generator_output, i, str(uids[i]), query, tokenizer)
+                _read_sample(engine, generator_output, i, str(uids[i]), query, self.tokenizer)
             )
         result = score_flat(engine, samples, step=int(getattr(self, "global_step", 0)), means=True)
         rewards = [0.0] * len(uids)

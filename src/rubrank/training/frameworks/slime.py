@@ -35,22 +35,14 @@ async def reward(args: Any, samples: Sequence[Any], **_: Any) -> list[float]:
     args: slime's arguments; `args.rubrank_config` takes precedence over RUBRANK_CONFIG.
     Raises InvalidInput if slime passes something else than the samples of one prompt.
     """
-    if not isinstance(samples, Sequence) or isinstance(samples, str):
+    is_list = isinstance(samples, Sequence)
+    if not is_list or any(isinstance(sample, Sequence) for sample in samples):
         raise InvalidInput(
             owner=_OWNER,
             parameter="samples",
-            allowed="all samples of a prompt",
-            got=type(samples).__name__,
-            remedy="Pass --group-rm, too.",
-        )
-    if not samples or any(isinstance(sample, Sequence) for sample in samples):
-        item_type = type(samples[0]).__name__ if samples else "none"
-        raise InvalidInput(
-            owner=_OWNER,
-            parameter="samples",
-            allowed="one for each rollout",
-            got=f"a list of {item_type}",
-            remedy="--group-rm does not work with a generate function that returns several samples per call.",
+            allowed="all samples of a prompt, one for each rollout",
+            got="a list of lists" if is_list else type(samples).__name__,
+            remedy="Pass --group-rm, and no generate function that returns several samples per call.",
         )
     engine, rubric_column = load_engine(getattr(args, "rubrank_config", None), _OWNER)
     first = samples[0]

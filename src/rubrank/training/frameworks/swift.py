@@ -157,14 +157,6 @@ def _read_samples(
     columns = select_row_columns(kwargs, number)
     for name in _NOT_COLUMNS:
         columns.pop(name, None)
-    if "prompt_id" not in columns:
-        raise InvalidInput(
-            _OWNER,
-            "prompt_id",
-            allowed="passed by ms-swift",
-            got=", ".join(sorted(kwargs)) or "nothing",
-            remedy="Use ms-swift 4.6 or later.",
-        )
     if None in columns["prompt_id"]:
         raise InvalidInput(
             _OWNER,

@@ -83,20 +83,15 @@ def group_reward(
 
 def rubric_of(engine: EngineSource = None, **options: Any) -> Any:
     """Return a `vf.Rubric` with `group_reward` as its only function; the options are the same."""
-    remedy = "pip install 'verifiers<0.4'; with 0.4, mix RubricFinalize of this module into an environment."
-    try:
-        import verifiers as vf  # type: ignore[import-not-found, import-untyped, unused-ignore]
-    except ImportError as error:
-        raise InvalidInput(
-            _OWNER, "package", allowed="installed", got=str(error), remedy=remedy
-        ) from error
+    import verifiers as vf  # type: ignore[import-not-found, import-untyped, unused-ignore]
+
     if not hasattr(vf, "Rubric"):
         raise InvalidInput(
             _OWNER,
             "version",
-            allowed="one with Rubric functions (≤ 0.3.1)",
-            got=f"{getattr(vf, '__version__', 'another')}, which has none",
-            remedy=remedy,
+            allowed="≤ 0.3.1, with Rubric functions",
+            got="one without",
+            remedy="With 0.4, mix RubricFinalize of this module into an environment.",
         )
     return vf.Rubric(funcs=[group_reward(engine, **options)])
 
@@ -105,10 +100,8 @@ def read_completion(completion: Any, state: Any) -> Completion:
     """Return a completion of verifiers ≤ 0.3.1, with the finish reason and the token counts of its last response."""
     if not isinstance(state, Mapping):
         return Completion(completion)
-    turns = state.get("trajectory") or state.get("responses") or ()
-    response = turns[-1] if turns else None
-    if isinstance(response, Mapping):  # a turn of `trajectory` holds its response
-        response = response.get("response", response)
+    turns = state.get("trajectory")
+    response = turns[-1]["response"] if turns else None
     if state.get("is_truncated") is True:
         reason = "length"
     else:

@@ -164,7 +164,9 @@ def unpack_groups(
                 judgment.asked += judged["asked"]
                 judgment.lost += judged["lost"]
                 judgment.missing.setdefault("", []).extend(judged["missing"])
-                account.add(UsageLine(**judged["usage"], latencies=array("d", judged["latencies"])))
+                account.add_line(
+                    UsageLine(**judged["usage"], latencies=array("d", judged["latencies"]))
+                )
         judgments.append(judgment)
         # None becomes NaN
         scores = np.array([rollout["scores"] for rollout in rollouts], dtype=float)
