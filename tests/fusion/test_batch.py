@@ -183,9 +183,9 @@ BAD = {
         "1",
         "2",
     ),
-    "a prior of 0": (SCORES, {"prior": 0}, "prior", "≥ 1e-09", "0"),
+    "a prior of 0": (SCORES, {"prior": 0}, "prior", "from 1e-09 to 1e+12", "0"),
     "a prior that is no number": (SCORES, {"prior": "1"}, "prior", "a number", "'1'"),
-    "an infinite attribute prior": (SCORES, {"attribute_prior": np.inf}, "attribute_prior", "≤ 1e+12", "inf"),
+    "an infinite attribute prior": (SCORES, {"attribute_prior": np.inf}, "attribute_prior", "from 1e-09 to 1e+12", "inf"),
     "a seed that is no integer": (SCORES, {"seed": 1.5}, "seed", "a whole number", "1.5"),
     "two criteria of one name": (SCORES, {"criteria": ["a", "b", "a"]}, "criteria", "3 different names", "2 of them"),
     "too few names": (SCORES, {"criteria": ["a", "b"]}, "criteria", "3 different names", "2"),
@@ -196,8 +196,8 @@ BAD = {
 
 UNKNOWN = {
     "model": (SCORES, {"model": "bradley-tery"}, "model", "'bradley-terry'", "'bradley-tery'", "bradley-terry"),
-    "pool": (SCORES, {"pool": "batches"}, "pool", "'batch', 'run', 'group'", "'batches'", "batch"),
-    "span": (SCORES, {"span": "units"}, "span", "'model', 'unit', 'sd'", "'units'", "unit"),
+    "pool": (SCORES, {"pool": "batches"}, "pool", "'batch', 'group', 'run'", "'batches'", "batch"),
+    "span": (SCORES, {"span": "units"}, "span", "'model', 'sd', 'unit'", "'units'", "unit"),
     "weight": (SCORES, {"weights": {"corect": 2}, "criteria": NAMES}, "weights key", "'clear'", "'corect'", "correct"),
     "margin": (SCORES, {"margins": {"kin": 2}, "criteria": NAMES}, "margins key", "'clear'", "'kin'", "kind"),
     "direction": (

@@ -103,7 +103,7 @@ def test_the_trainers_own_reasoning():
 def test_reasoning_of_another_shape():
     with pytest.raises(InvalidInput, match=r"reasoning must be of the shape of texts, \(2,\); got shape \(1,\)"):
         lengths(["a", "b"], reasoning=["c"])
-    with pytest.raises(InvalidInput, match="reasoning must be a list of texts; got the single text 'c'"):
+    with pytest.raises(InvalidInput, match="reasoning must be a list of texts; got str 'c'"):
         lengths(["a"], reasoning="c")
 
 

@@ -308,7 +308,7 @@ def test_density_without_words_is_finite():
 
 @pytest.mark.parametrize("function", [markdown_counts, markdown_density])
 def test_a_single_text_is_refused(function):
-    with pytest.raises(InvalidInput, match=r"the single text '# a'.*\[text\]"):
+    with pytest.raises(InvalidInput, match=r"got str '# a'.*\[text\]"):
         function("# a")
 
 

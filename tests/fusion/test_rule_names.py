@@ -126,7 +126,7 @@ def test_a_rule_is_handed_back():
         ("amrp:rate=2", "rate must be a number above 0 and at most 1; got 2"),
         ("amrp:rate=0", "rate must be a number above 0 and at most 1; got 0"),
         ("pow3r:rate=2", "rate must be a number from 0 to 1; got 2"),
-        ("gear:method=fast", "method must be one of 'recursive', 'exact', 'hard'; got 'fast'"),
+        ("gear:method=fast", "method must be one of 'exact', 'hard', 'recursive'; got 'fast'"),
         ("healthbench:clip=1", "clip must be True or False"),
         ("rlvr2:pool=all", "rlvr2: pool must be one of"),
         ("rlvr2:adjust=removed", r"rlvr2: adjust must be 'remove' or attenuate\(lam\); got 'removed'"),

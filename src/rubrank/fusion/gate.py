@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from reprlib import repr as brief
-from typing import Any, get_args
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -67,9 +67,19 @@ class GateResult:
         return GateResult(**{array.name: getattr(self, array.name)[rows] for array in fields(self)})
 
 
+def _check_criteria(gate: Any, value: Any) -> str | None:
+    is_list = isinstance(value, Sequence) and not isinstance(value, str)
+    return None if is_list else "a list of criteria"
+
+
+def _check_lift(gate: Any, value: Any) -> str | None:
+    is_right = value is None or (isinstance(value, int | float) and 0.0 <= value < 1.0)
+    return None if is_right else "in [0, 1); 0 is the paper's gate"
+
+
 @refuses_wrong_kinds
 @dataclass(frozen=True)
-class Gate:
+class Gate(checks.CheckedRule):
     """A hard gate on global quality and a soft one on low quality.
 
     global_quality, low_quality: names of criteria, or column numbers. Low-quality scores lie in [0, 1], 1 = clean.
@@ -83,51 +93,23 @@ class Gate:
         The default (None) is `LIFT` in a gated rule ("gdpo+"), and 0 for a gate that is called by itself.
     """
 
-    global_quality: Sequence[str | int] = ()
-    low_quality: Sequence[str | int] = ()
-    threshold: float = 1.0
-    floor: float = 0.5
-    shape: GateShape = "linear"
-    missing: GateMissing = "pass"
-    maximum: float | Mapping[str | int, float] = field(default=1.0)
-    lift: float | None = None
+    name: ClassVar[str] = "Gate"
+
+    global_quality: Sequence[str | int] = field(default=(), metadata={"check": _check_criteria})
+    low_quality: Sequence[str | int] = field(default=(), metadata={"check": _check_criteria})
+    threshold: float = checks.number(1.0, high=1.0, above=True)
+    floor: float = checks.number(0.5, high=1.0)
+    shape: GateShape = checks.choice("linear", GateShape)
+    missing: GateMissing = checks.choice("pass", GateMissing)
+    maximum: float | Mapping[str | int, float] = 1.0
+    lift: float | None = field(default=None, metadata={"check": _check_lift})
 
     def __post_init__(self) -> None:
-        for name in ("global_quality", "low_quality"):
-            criteria = getattr(self, name)
-            if isinstance(criteria, str) or not isinstance(criteria, Sequence):
-                raise InvalidInput(
-                    "Gate",
-                    name,
-                    allowed="a list of criteria",
-                    got=repr(criteria),
-                    remedy="Put it in [ ].",
-                )
-        if not 0.0 < self.threshold <= 1.0:
-            remedy = "1 makes every defect count."
-            raise InvalidInput(
-                "Gate", "threshold", allowed="in (0, 1]", got=repr(self.threshold), remedy=remedy
-            )
-        if not 0.0 <= self.floor <= 1.0:
-            remedy = "0.5 halves the reward of the worst."
-            raise InvalidInput(
-                "Gate", "floor", allowed="in [0, 1]", got=repr(self.floor), remedy=remedy
-            )
-        if self.lift is not None:
-            is_number = isinstance(self.lift, int | float)
-            if not is_number or not 0.0 <= self.lift < 1.0:
-                remedy = "The usual is 0.25; 0 is the paper's gate."
-                raise InvalidInput(
-                    "Gate", "lift", allowed="in [0, 1)", got=repr(self.lift), remedy=remedy
-                )
+        super().__post_init__()
         if isinstance(self.maximum, Mapping):
             for key in self.maximum:
                 if key not in self.global_quality:
                     raise UnknownName.of("Gate", "maximum key", key, map(str, self.global_quality))
-        if self.shape not in get_args(GateShape):
-            raise UnknownName.of("Gate", "shape", self.shape, get_args(GateShape))
-        if self.missing not in get_args(GateMissing):
-            raise UnknownName.of("Gate", "missing", self.missing, get_args(GateMissing))
 
     def __call__(
         self,
@@ -236,28 +218,14 @@ def _lift_rewards(
 
 
 def _find_columns(keys: Sequence[str | int], K: int, criteria: Sequence[str] | None) -> list[int]:
-    """Return the column numbers of criteria given by name or number; raises InvalidInput for unknown ones."""
-    column_of = {name: k for k, name in enumerate(criteria or ())}
-    columns = []
+    """Return the column numbers of criteria given by name or number; raises UnknownName for unknown ones."""
+    column_of: dict[str | int, int] = {k: k for k in range(K)}
+    for k, name in enumerate(criteria or ()):
+        column_of[name] = k
     for key in keys:
-        if isinstance(key, str) and criteria is None:
-            allowed = "given when the gate uses names"
-            raise InvalidInput(
-                "Gate", "criteria", allowed=allowed, got="None", remedy="Name the columns."
-            )
-        if isinstance(key, str) and key not in column_of:
-            raise UnknownName.of("Gate", "criterion", key, column_of)
-        k = column_of[key] if isinstance(key, str) else int(key)
-        if not 0 <= k < K:
-            raise InvalidInput(
-                "Gate",
-                "criterion",
-                allowed=f"a column from 0 to {K - 1}",
-                got=str(k),
-                remedy="",
-            )
-        columns.append(k)
-    return columns
+        if key not in column_of:
+            raise UnknownName.of("Gate", "criterion", key, map(str, column_of))
+    return [column_of[key] for key in keys]
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,16 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from rubrank._choices import Outcomes, Pool, Scale, Span, Width, Wins
+from rubrank._choices import (
+    LARGEST_PRIOR,
+    SMALLEST_PRIOR,
+    Outcomes,
+    Pool,
+    Scale,
+    Span,
+    Width,
+    Wins,
+)
 from rubrank.errors import InvalidInput, refuses_wrong_kinds
 from rubrank.fusion.control.adjustment import Adjustment, expand_adjustments
 from rubrank.fusion.control.estimate import BatchEstimate, RunningEstimate
@@ -71,27 +80,25 @@ from rubrank.scores.probabilities import find_soft_cells
 
 MOST_ROLLOUTS = 4096
 """Most rollouts in one group: a fit looks at all pairs."""
-_DECLARED_OPTIONS = (
-    "pool",
-    "span",
-    "wins",
-    "tau",
-    "width",
-    "scale",
-    "prior",
-    "attribute_prior",
-    "seed",
-    "outcomes",
-    "retest",
-)
-"""Options whose allowed values `RewardOptions` declares, and which it therefore checks."""
 # Weights must be above 0. This share of a group's largest weight is too small to change a reward.
 _LEAST_WEIGHT_SHARE = 1e-9
 
 
+def _check_seed(rule: Any, value: Any) -> str | None:
+    is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    return None if is_whole else "a whole number"
+
+
+def _check_retest(rule: Any, value: Any) -> str | None:
+    is_right = isinstance(value, Mapping) and all(
+        0.0 <= spread < np.inf for spread in value.values()
+    )
+    return None if is_right else "finite numbers ≥ 0 by criterion"
+
+
 @refuses_wrong_kinds
 @dataclass(frozen=True)
-class RLVR2:
+class RLVR2(checks.CheckedRule):
     """Ordinal fusion with its options.
 
     adjust: how much of the attributes' influence is taken out: "remove" or `attenuate(lam)`, one for all attributes or
@@ -119,19 +126,21 @@ class RLVR2:
     name: ClassVar[str] = "rlvr2"
 
     adjust: Adjustment | Sequence[Adjustment] | None = None
-    pool: Pool = "batch"
+    pool: Pool = checks.choice("batch", Pool)
     adjust_criteria: Sequence[str | int] | Literal["all"] | None = None
-    prior: float = 1.0
-    attribute_prior: float = 1.0
-    span: Span = "model"
+    prior: float = checks.number(1.0, low=SMALLEST_PRIOR, high=LARGEST_PRIOR)
+    attribute_prior: float = checks.number(1.0, low=SMALLEST_PRIOR, high=LARGEST_PRIOR)
+    span: Span = checks.choice("model", Span)
     model: str | UtilityModel = "bradley-terry"
-    seed: int = 0
-    scale: Scale = "ranking"
-    wins: Wins = "ordinal"
-    tau: float = 0.5
-    width: Width = "domain"
-    outcomes: Outcomes = "hard"
-    retest: Mapping[str, float] = field(default_factory=dict, hash=False)
+    seed: int = field(default=0, metadata={"check": _check_seed})
+    scale: Scale = checks.choice("ranking", Scale)
+    wins: Wins = checks.choice("ordinal", Wins)
+    tau: float = checks.number(0.5, high=1.0, above=True)
+    width: Width = checks.choice("domain", Width)
+    outcomes: Outcomes = checks.choice("hard", Outcomes)
+    retest: Mapping[str, float] = field(
+        default_factory=dict, hash=False, metadata={"check": _check_retest}
+    )
     running: RunningEstimate = field(default_factory=RunningEstimate, repr=False, compare=False)
     """What pool="run" has learnt. Copies of the rule with other options share it."""
     recent: RecentScores = field(default_factory=RecentScores, repr=False, compare=False)
@@ -141,27 +150,12 @@ class RLVR2:
 
     def __post_init__(self) -> None:
         """Check the options: each one by itself, then those that exclude each other."""
-        # Only options that differ from their default are checked: most callers keep the defaults, and pydantic, which
-        # checks them, takes as long to load as NumPy. `is not`, because == would compare arrays element by element.
-        changed_options = {}
-        for name in _DECLARED_OPTIONS:
-            value = getattr(self, name)
-            is_default = value is getattr(RLVR2, name, None) or value == {}
-            if not is_default:
-                # Pydantic does not accept NumPy's numbers.
-                changed_options[name] = value.item() if isinstance(value, np.generic) else value
-        if changed_options:
-            from rubrank.options import RewardOptions, read_options
-
-            # Only for its errors; the values are kept as they were passed.
-            read_options(RewardOptions, self.name, changed_options, "method", strict=True)
+        super().__post_init__()
         if self.wins == "graded":
             for name in ("model", "prior", "outcomes"):
                 if getattr(self, name) != getattr(RLVR2, name):
                     allowed = "left out with wins='graded', which fits no model"
-                    raise InvalidInput(
-                        self.name, name, allowed=allowed, got=repr(getattr(self, name)), remedy=""
-                    )
+                    raise InvalidInput(self.name, name, allowed, repr(getattr(self, name)))
             if self.adjust is not None:
                 check_pool(self)
         criteria = self.adjust_criteria

@@ -13,9 +13,11 @@ import math
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
-from rubrank.errors import InvalidInput
+import numpy as np
+
+from rubrank.errors import InvalidInput, UnknownName
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,9 @@ class CheckedRule:
     def __post_init__(self) -> None:
         for constant in fields(self):
             value = getattr(self, constant.name)
+            words = constant.metadata.get("words")
+            if words and value not in words:
+                raise UnknownName.of(self.name, constant.name, value, words)  # type: ignore[attr-defined]
             check = constant.metadata.get("check")
             allowed = check(self, value) if check else None
             if allowed is not None:
@@ -72,7 +77,7 @@ def number(
 
     def check(rule: Any, value: Any) -> str | None:
         lowest = getattr(rule, low) if isinstance(low, str) else low
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
         if is_number and lowest <= value <= high and not (above and value == lowest):
             return None
         if math.isinf(high):
@@ -84,13 +89,9 @@ def number(
     return field(default=default, metadata={"check": check})
 
 
-def choice(default: str, allowed: tuple[str, ...]) -> Any:
-    """Declare a constant that is one of the `allowed` words."""
-    words = f"one of {', '.join(map(repr, allowed))}"
-    return field(
-        default=default,
-        metadata={"check": lambda rule, value: None if value in allowed else words},
-    )
+def choice(default: str, literal: Any) -> Any:
+    """Declare a constant that is one of the words of a `Literal`."""
+    return field(default=default, metadata={"words": get_args(literal)})
 
 
 def flag(default: bool) -> Any:

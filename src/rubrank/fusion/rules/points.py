@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -24,6 +24,8 @@ from rubrank.scores.criterion import CriterionData
 _MOST_EXACT_CRITERIA = 10
 _ROLLOUTS_AT_ONCE = 1024  # of the exact method: with 1,024 states each they take 8 MB
 
+GearMethod: TypeAlias = Literal["recursive", "exact", "hard"]
+GearDivisor: TypeAlias = Literal["positive", "absolute"]
 Edges = tuple[tuple[tuple[str, str], ...], ...]
 """For each criterion, the name of each prerequisite and the kind of the edge."""
 
@@ -139,11 +141,9 @@ class GEAR(checks.LocalRule):
     weak: float = checks.number(0.6, high=1.0)
     strong: float = checks.number(0.2, high=1.0)
     trigger: float = checks.number(0.0, high=1.0)
-    method: Literal["recursive", "exact", "hard"] = checks.choice(
-        "recursive", ("recursive", "exact", "hard")
-    )
+    method: GearMethod = checks.choice("recursive", GearMethod)
     verdict: float = checks.number(0.5, high=1.0)
-    normalise: Literal["positive", "absolute"] = checks.choice("positive", ("positive", "absolute"))
+    normalise: GearDivisor = checks.choice("positive", GearDivisor)
     clip: bool = checks.flag(False)
 
     @property

@@ -6,7 +6,7 @@ Each has `weights(batch)` beside `__call__`, so that RLVR² can use the weights 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from rubrank.fusion.rules.group_math import (
 )
 from rubrank.scores.batch import ScoreBatch
 
+MemoryOf: TypeAlias = Literal["query", "criterion"]
 _ALL_QUERIES = ""  # the only label of POW3R with memory_of="criterion"
 
 
@@ -274,7 +275,7 @@ class POW3R(checks.LearningRule):
     low: float = checks.number(0.5, above=True)
     high: float = checks.number(2.0, low="low")
     eps: float = checks.number(1e-6, above=True)
-    memory_of: Literal["query", "criterion"] = checks.choice("query", ("query", "criterion"))
+    memory_of: MemoryOf = checks.choice("query", MemoryOf)
 
     def __call__(self, batch: ScoreBatch) -> Fused:
         """Learn from the batch, then return the mean of each rollout's categories."""
