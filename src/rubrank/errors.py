@@ -25,6 +25,7 @@ import numbers
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import wraps
 from importlib import import_module
@@ -45,6 +46,15 @@ _ClassT = TypeVar("_ClassT", bound=type)
 
 class RubrankError(Exception):
     """Any error that rubrank raises on purpose."""
+
+
+class _FieldsAsArguments:
+    """For errors that are dataclasses: their fields are the arguments of the exception, which pickling keeps."""
+
+    args: tuple[Any, ...]
+
+    def __post_init__(self) -> None:
+        self.args = tuple(vars(self).values())
 
 
 class InvalidInput(RubrankError, ValueError):  # noqa: N818 - the name says what is wrong; "Error" adds nothing
@@ -136,17 +146,14 @@ class SolverError(RubrankError, ArithmeticError):
     """A fit that did not converge; the message says for which group and criterion."""
 
 
-class GradingFailed(RubrankError, RuntimeError):  # noqa: N818
+@dataclass(eq=False)
+class GradingFailed(_FieldsAsArguments, RubrankError, RuntimeError):  # noqa: N818
     """More scores are missing than `ceiling` allows, or all of them; `reasons` counts the most frequent ones."""
 
-    def __init__(
-        self, missing: int, asked: int, ceiling: float, reasons: tuple[tuple[str, int], ...]
-    ) -> None:
-        super().__init__(missing, asked, ceiling, reasons)
-        self.missing = missing
-        self.asked = asked
-        self.ceiling = ceiling
-        self.reasons = reasons
+    missing: int
+    asked: int
+    ceiling: float
+    reasons: tuple[tuple[str, int], ...]
 
     def __str__(self) -> str:
         why = ", ".join(f"{count:,} × {reason}" for reason, count in self.reasons)
@@ -157,28 +164,18 @@ class GradingFailed(RubrankError, RuntimeError):  # noqa: N818
         return f"grade: {self.missing:,} of {self.asked:,} scores are missing ({share}; {limit}); most often: {why}."
 
 
-class JudgingFailed(RubrankError, RuntimeError):  # noqa: N818
-    """More answers of judges are missing than `ceiling` allows; `reasons` counts the most frequent ones.
+@dataclass(eq=False)
+class JudgingFailed(_FieldsAsArguments, RubrankError, RuntimeError):  # noqa: N818
+    """More answers of judges are missing than `ceiling` allows; `reasons` counts the most frequent ones."""
 
-    spent: what the calls so far have cost. remedy: where the replies so far were saved, and what to do.
-    """
-
-    def __init__(
-        self,
-        missing: int,
-        asked: int,
-        ceiling: float,
-        reasons: tuple[tuple[str, int], ...],
-        spent: str,
-        remedy: str,
-    ) -> None:
-        super().__init__(missing, asked, ceiling, reasons, spent, remedy)
-        self.missing = missing
-        self.asked = asked
-        self.ceiling = ceiling
-        self.reasons = reasons
-        self.spent = spent
-        self.remedy = remedy
+    missing: int
+    asked: int
+    ceiling: float
+    reasons: tuple[tuple[str, int], ...]
+    spent: str
+    """What the calls so far have cost."""
+    remedy: str
+    """Where the replies so far were saved, and what to do."""
 
     def __str__(self) -> str:
         why = ", ".join(f"{count:,} × {reason}" for reason, count in self.reasons)
@@ -191,15 +188,14 @@ class JudgingFailed(RubrankError, RuntimeError):  # noqa: N818
         )
 
 
-class JudgeOutage(RubrankError, RuntimeError):  # noqa: N818
+@dataclass(eq=False)
+class JudgeOutage(_FieldsAsArguments, RubrankError, RuntimeError):  # noqa: N818
     """No endpoint of a judge has answered for `seconds`, and `on_outage` says to stop then."""
 
-    def __init__(self, judge: str, where: str, failure: str, seconds: float) -> None:
-        super().__init__(judge, where, failure, seconds)
-        self.judge = judge
-        self.where = where
-        self.failure = failure
-        self.seconds = seconds
+    judge: str
+    where: str
+    failure: str
+    seconds: float
 
     def __str__(self) -> str:
         return (
@@ -208,13 +204,12 @@ class JudgeOutage(RubrankError, RuntimeError):  # noqa: N818
         )
 
 
-class BatchesPending(RubrankError, RuntimeError):  # noqa: N818
+@dataclass(eq=False)
+class BatchesPending(_FieldsAsArguments, RubrankError, RuntimeError):  # noqa: N818
     """Batches of judge requests are not finished yet; the same command or call continues from there."""
 
-    def __init__(self, requests: int, batches: int) -> None:
-        super().__init__(requests, batches)
-        self.requests = requests
-        self.batches = batches
+    requests: int
+    batches: int
 
     def __str__(self) -> str:
         noun = "batch" if self.batches == 1 else "batches"
@@ -222,14 +217,13 @@ class BatchesPending(RubrankError, RuntimeError):  # noqa: N818
         return f"{size}; run the same command again to collect the results"
 
 
-class JudgingInterrupted(KeyboardInterrupt):
+@dataclass(eq=False)
+class JudgingInterrupted(_FieldsAsArguments, KeyboardInterrupt):
     """Ctrl-C while judges were answering; says which replies were saved."""
 
-    def __init__(self, done: int, total: int, cache: str | None) -> None:
-        super().__init__(done, total, cache)
-        self.done = done
-        self.total = total
-        self.cache = cache
+    done: int
+    total: int
+    cache: str | None
 
     def __str__(self) -> str:
         replies = f"{self.done:,} of {self.total:,} replies"

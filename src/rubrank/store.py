@@ -50,10 +50,6 @@ Apply: TypeAlias = Callable[[sqlite3.Connection, Sequence[Request]], Sequence[An
 Recover: TypeAlias = Callable[[Path, sqlite3.Connection], None]
 """Copies what can still be read from the renamed damaged file into the new one."""
 
-_Waiter: TypeAlias = "Future[Any] | asyncio.Future[Any]"
-_Outcome: TypeAlias = tuple[_Waiter, Any, Exception | None]
-"""Who waits for a request, its result, and its error if it failed."""
-
 LOCK_TIMEOUT = 60.0
 """Seconds to wait for another process that is writing."""
 _LOCK_RETRY = 0.01  # seconds between attempts
@@ -113,7 +109,7 @@ class Store:
         self._reader: sqlite3.Connection | None = None
         self._writer: sqlite3.Connection | None = None
         self._inode = 0
-        self._queue: queue.SimpleQueue[tuple[Request, _Waiter] | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[tuple[Request, Future[Any]] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._thread_lock = threading.Lock()
 
@@ -173,29 +169,24 @@ class Store:
     def write(self, request: Request) -> Future[Any]:
         """Run a request in the writer thread; the future is done when its transaction is committed."""
         future: Future[Any] = Future()
-        self._submit(request, future)
-        return future
-
-    async def write_async(self, request: Request) -> Any:
-        """Do the same in an event loop. If the caller is cancelled, the request is committed nevertheless."""
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._submit(request, future)
-        return await future
-
-    def flush(self) -> None:
-        """Wait until everything that was submitted so far is committed."""
-        if self._thread is not None and not self._closed:
-            self.write(None).result()
-
-    def _submit(self, request: Request, waiter: _Waiter) -> None:
-        """Hand a request to the writer thread, which is started by the first one."""
+        future.set_running_or_notify_cancel()  # from here on, cancelling has no effect
         with self._thread_lock:
             if self._closed:
                 raise RuntimeError(f"{self.path} is closed")
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="rubrank-store", daemon=True)
                 self._thread.start()
-            self._queue.put((request, waiter))
+            self._queue.put((request, future))
+        return future
+
+    async def write_async(self, request: Request) -> Any:
+        """Do the same in an event loop. If the caller is cancelled, the request is committed nevertheless."""
+        return await asyncio.wrap_future(self.write(request))
+
+    def flush(self) -> None:
+        """Wait until everything that was submitted so far is committed."""
+        if self._thread is not None and not self._closed:
+            self.write(None).result()
 
     def _run(self) -> None:
         """Run the writer thread: commit everything that is waiting, again and again."""
@@ -209,28 +200,25 @@ class Store:
             closing = None in entries
             self._commit_all([entry for entry in entries if entry is not None])
 
-    def _commit_all(self, entries: list[tuple[Request, _Waiter]]) -> None:
-        """Commit the entries of the queue, and tell every waiter the result or the error of its own request."""
+    def _commit_all(self, entries: list[tuple[Request, Future[Any]]]) -> None:
+        """Commit the entries of the queue, and tell every caller the result or the error of its own request."""
         # A request that is None is a flush: nothing to do, but its caller waits for what was submitted before it.
         requests = [request for request, _ in entries if request is not None]
-        waiters = [waiter for request, waiter in entries if request is not None]
-        flushes = [waiter for request, waiter in entries if request is None]
-        outcomes: list[_Outcome] = []
+        futures = [future for request, future in entries if request is not None]
         try:
             results = self._commit(requests)
-            outcomes += [
-                (waiter, result, None) for waiter, result in zip(waiters, results, strict=True)
-            ]
+            for future, result in zip(futures, results, strict=True):
+                future.set_result(result)
         except Exception:
             # A full disk, a bad value: each caller gets the error of its own request.
-            for request, waiter in zip(requests, waiters, strict=True):
+            for request, future in zip(requests, futures, strict=True):
                 try:
-                    result = self._commit([request])[0]
-                    outcomes.append((waiter, result, None))
+                    future.set_result(self._commit([request])[0])
                 except Exception as error:
-                    outcomes.append((waiter, None, error))
-        outcomes += [(waiter, None, None) for waiter in flushes]
-        _resolve(outcomes)
+                    future.set_exception(error)
+        for request, future in entries:
+            if request is None:
+                future.set_result(None)
 
     def _commit(self, requests: Sequence[Request]) -> Sequence[Any]:
         """Run the requests in one transaction, in a new file if this one turns out to be damaged."""
@@ -350,34 +338,6 @@ class Store:
                 db.close()
         self._writer = None
         self._reader = None
-
-
-# ------------------------------------------------------------------------------------------------------------ futures
-
-
-def _resolve(outcomes: Sequence[_Outcome]) -> None:
-    """Set the results of futures; one call for each event loop, because calls from another thread are slow."""
-    by_loop: dict[asyncio.AbstractEventLoop, list[_Outcome]] = {}
-    for outcome in outcomes:
-        waiter = outcome[0]
-        if isinstance(waiter, asyncio.Future):
-            by_loop.setdefault(waiter.get_loop(), []).append(outcome)
-        else:
-            _set_results([outcome])
-    for loop, loop_outcomes in by_loop.items():
-        with suppress(RuntimeError):  # the loop is closed, and nobody waits any more
-            loop.call_soon_threadsafe(_set_results, loop_outcomes)
-
-
-def _set_results(outcomes: Sequence[_Outcome]) -> None:
-    """Set the results or errors of futures, in the thread that may do so."""
-    for waiter, result, error in outcomes:
-        if waiter.done():  # cancelled
-            continue
-        if error is None:
-            waiter.set_result(result)
-        else:
-            waiter.set_exception(error)
 
 
 # -------------------------------------------------------------------------------------------------------------- locks
