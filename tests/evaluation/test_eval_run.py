@@ -3,7 +3,7 @@
 import json
 import sys
 from importlib.machinery import ModuleSpec
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 
 import pytest
 from typer.testing import CliRunner
@@ -14,7 +14,7 @@ from rubrank.evaluation.benchmarks import BENCHMARKS, benchmark_class, find_benc
 from rubrank.evaluation.data import load_items
 from rubrank.evaluation.judge import FileJudge, open_judge
 from rubrank.evaluation.runs import read_run
-from rubrank.evaluation.suite import EvalProgress, RunOptions, SuiteResult, configure_benchmark, run_suite
+from rubrank.evaluation.suite import RunOptions, SuiteResult, configure_benchmark, run_suite
 from rubrank.evaluation.table import CapabilityTable
 from rubrank.judges.judge import Reply, Usage
 
@@ -45,8 +45,10 @@ def scripted(*contents):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of Inspect's own
-def test_thinking_is_cut_and_its_length_kept_in_the_text_and_apart(data):
+def test_thinking_is_cut_and_its_length_kept_in_the_text_and_apart(data, monkeypatch):
     pytest.importorskip("inspect_ai")
+    told = []
+    monkeypatch.setattr("rubrank.grading.progress.Bar.tell", lambda self, what: told.append(what))
     from inspect_ai.model import ContentReasoning, ContentText
 
     separate = [ContentReasoning(reasoning="five words, with a comma"), ContentText(text="small")]
@@ -62,6 +64,7 @@ def test_thinking_is_cut_and_its_length_kept_in_the_text_and_apart(data):
     assert run.reasoning_words == 4.0
     assert run.sampling["repeats"] == 2
     assert run.usage == {"input_tokens": 12, "output_tokens": 8}
+    assert told == ["5 tokens", "10 tokens", "15 tokens", "20 tokens"]
     note = result.table.rows[0].notes["ifeval"]
     assert "4 words of thinking cut" in note
     assert "repeats 2" in note
@@ -174,15 +177,6 @@ def test_a_judge_counts_calls_cost_and_failures(tmp_path, monkeypatch):
     assert [answer.text for answer in answers] == ["TRUE", None, "TRUE"]
     assert heard[-1] == (3, 3)
     assert told[-1] == "cost 0.5000, 1 failed"
-
-
-def test_the_bar_of_a_run_tells_tokens_and_cost(monkeypatch):
-    told = []
-    monkeypatch.setattr("rubrank.grading.progress.Bar.tell", lambda self, what: told.append(what))
-    with EvalProgress("IFEval", 2, SimpleNamespace(cost=0.125)) as progress:
-        progress.count_sample(SimpleNamespace(output=SimpleNamespace(usage=SimpleNamespace(total_tokens=1200))))
-        progress.count_sample(SimpleNamespace(output=SimpleNamespace(usage=None)))
-    assert told == ["1,200 tokens, judging cost 0.1250"] * 2
 
 
 def test_the_verb_takes_them_by_name(tmp_path):

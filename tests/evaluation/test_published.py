@@ -131,8 +131,7 @@ def test_gpqa_paired_difference():
     )
     found = compare(first, second)
     assert found.estimate == pytest.approx(5.9, abs=0.05)
-    assert found.low == pytest.approx(0.4, abs=0.5)
-    assert found.high == pytest.approx(11.3, abs=0.5)
+    assert found.interval == pytest.approx((0.4, 11.3), abs=0.5)
 
 
 def test_eqbench_pluses_and_ratings():

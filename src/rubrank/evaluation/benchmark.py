@@ -5,7 +5,7 @@
 
     item_id(row)              the item that a row of outputs, or of data, belongs to
     questions(item, output)   prompts for the judge; empty if a program decides
-    score(item, output, …)    values of one item: {"correct": 1.0}; missing, with a reason, if the judge failed
+    score(item, output, …)    values of one item: {"correct": 1.0}
     metrics(scores)           {"accuracy": 0.62, …}; the first one is the benchmark's headline
 
 Nothing here talks to a model: `runs.py` joins files and asks judges, `suite.py` and `inspect.py` run models. To add a
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Literal, Self, TypeAlias, get_args
 
 from rubrank.errors import InvalidInput, UnknownName
@@ -46,14 +46,6 @@ class Setting:
     allowed: tuple[Any, ...] = ()
     """Empty: any value of the default's type."""
     help: str = ""
-    changes: Mapping[str, str] = field(default_factory=dict)
-    """Labels of the items that it changes, such as {"dataset": "narrativeqa"}; empty: all items."""
-
-    def affects(self, scores: Iterable[ItemScore]) -> bool:
-        """Return whether the score of any of these items depends on this setting."""
-        if not self.changes:
-            return True
-        return any(self.changes.items() <= score.labels.items() for score in scores)
 
 
 @dataclass(frozen=True)
@@ -73,6 +65,10 @@ class DataFile:
         return cls(
             name, f"huggingface-cli download --repo-type dataset {dataset} {part}".rstrip(), dataset
         )
+
+
+class MissingScore(Exception):  # noqa: N818 - it is no error of the program
+    """Raised by a benchmark for an output that cannot be scored, such as after an unreadable reply; says why."""
 
 
 @dataclass(frozen=True)
@@ -96,24 +92,20 @@ class ItemScore:
     repeat: int = 0
     labels: Mapping[str, str] = field(default_factory=dict)
     """Properties of the item: category, axis, difficulty …"""
-    lists: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
-    """Values of the parts of an item, such as one per constraint."""
     thought: int = 0
     """Words of reasoning that were removed before scoring."""
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Restore a score that `asdict` and JSON turned into plain data."""
-        values = {name: _restore_number(value) for name, value in data["values"].items()}
-        lists = {
-            name: tuple(map(_restore_number, numbers)) for name, numbers in data["lists"].items()
+        # JSON has no NaN: null stands for it.
+        values = {
+            name: math.nan if value is None else float(value)
+            for name, value in data["values"].items()
         }
-        return cls(**{**data, "values": values, "lists": lists})
-
-
-def _restore_number(value: float | None) -> float:
-    """Return a number of a run file, in which null stands for NaN: JSON has none."""
-    return math.nan if value is None else float(value)
+        names = {field.name for field in fields(cls)}
+        known_data = {name: value for name, value in data.items() if name in names}
+        return cls(**{**known_data, "values": values})
 
 
 class Benchmark:
@@ -150,28 +142,21 @@ class Benchmark:
         if name not in self.settings:
             raise UnknownName.of(f"benchmark {self.name}", "setting", name, self.settings)
         setting = self.settings[name]
-        if setting.allowed:
-            for allowed_value in setting.allowed:
-                # Settings from the command line are texts: "1" for 1.
-                if value == allowed_value or value == str(allowed_value):
-                    return allowed_value
-            raise UnknownName.of(f"benchmark {self.name}", name, value, map(str, setting.allowed))
-        if setting.default is None:
-            return value
-        expected_type = type(setting.default)
-        if expected_type is bool and isinstance(value, str):
-            value = {"true": True, "false": False}.get(value.lower(), value)
+        allowed = setting.allowed
+        if isinstance(setting.default, bool):
+            allowed = (True, False)
+        # Settings from the command line are texts: "1" for 1, "false" for False.
+        for allowed_value in allowed:
+            if str(value).lower() == str(allowed_value).lower():
+                return allowed_value
+        if allowed:
+            raise UnknownName.of(f"benchmark {self.name}", name, value, map(str, allowed))
+        kind = type(setting.default)
         try:
-            if expected_type is bool and not isinstance(value, bool):
-                raise ValueError  # bool("False") would be True
-            return expected_type(value)
+            return kind(value)
         except (TypeError, ValueError):
-            raise InvalidInput(
-                owner=f"benchmark {self.name}",
-                parameter=name,
-                allowed=f"a {expected_type.__name__}",
-                got=repr(value),
-            ) from None
+            owner = f"benchmark {self.name}"
+            raise InvalidInput(owner, name, f"a {kind.__name__}", repr(value)) from None
 
     # ------------------------------------------------------------------------------------------------- rows of files
 
@@ -193,12 +178,8 @@ class Benchmark:
 
     def prompt(self, item: Row) -> Messages:
         """Return the messages that are sent to the model."""
-        return [
-            {
-                "role": "user",
-                "content": str(first_value(item, ("prompt", "question", "problem", "query"))),
-            }
-        ]
+        text = str(first_value(item, ("prompt", "question", "problem", "query")))
+        return [{"role": "user", "content": text}]
 
     # ----------------------------------------------------------------------------------------------------- scoring
 
@@ -210,15 +191,22 @@ class Benchmark:
         """Return the prompts for the judge about this output; empty if a program decides."""
         return []
 
-    def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
-        """Score an output. answers: the judge's, one for each of the `questions`."""
+    def score(self, item: Row, output: str, replies: Sequence[str]) -> ItemScore:
+        """Score an output. replies: the judge's, one for each of the `questions`.
+
+        Raises MissingScore if there is no score, such as for a reply that cannot be read.
+        """
         raise NotImplementedError
 
-    def missing_score(
-        self, row: Row, reason: str, labels: Mapping[str, str] | None = None
-    ) -> ItemScore:
-        """Return the score of an item that has none, with the reason."""
-        return ItemScore(self.item_id(row), {}, missing=reason, labels=labels or {})
+    def score_answers(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
+        """Score an output as `score` does; the score is missing, with a reason, if the judge failed."""
+        try:
+            for answer in answers:
+                if answer.text is None:
+                    raise MissingScore(answer.reason or "no reply")
+            return self.score(item, output, [str(answer.text) for answer in answers])
+        except MissingScore as error:
+            return ItemScore(self.item_id(item), {}, missing=str(error))
 
     def make_score(self, row: Row, values: Mapping[str, float], reason: str = "") -> ItemScore:
         """Return a score with the item's labels."""
@@ -231,7 +219,7 @@ class Benchmark:
 
     def metrics(self, scores: Sequence[ItemScore]) -> Metrics:
         """Compute the metrics of scores, none of which is missing; the headline comes first."""
-        metrics = {self.headline: mean(score.values["correct"] for score in scores)}
+        metrics = {self.headline: mean_value(scores, "correct")}
         for label in self.breakdowns:
             metrics |= mean_by_label(scores, label, "correct", f"{self.headline}/")
         return metrics
@@ -273,9 +261,16 @@ def mean(values: Iterable[float]) -> float:
     return math.fsum(numbers) / len(numbers) if numbers else math.nan
 
 
-def divide(part: float, total: float) -> float:
-    """Return part / total; NaN if the total is 0."""
-    return part / total if total else math.nan
+def mean_value(scores: Iterable[ItemScore], name: str) -> float:
+    """Return the mean of one of the values of all scores."""
+    return mean(score.values[name] for score in scores)
+
+
+def divide_sums(scores: Iterable[ItemScore], part: str, total: str) -> float:
+    """Return the sum of a value over all scores, divided by the sum of another; NaN if that is 0."""
+    parts = sum(score.values[part] for score in scores)
+    totals = sum(score.values[total] for score in scores)
+    return parts / totals if totals else math.nan
 
 
 def harmonic_mean(precision: float, recall: float) -> float:

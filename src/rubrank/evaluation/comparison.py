@@ -1,7 +1,7 @@
 """Bootstrap intervals of one run, and of the paired difference of two runs on the same items.
 
     difference = compare(a, b)
-    difference.estimate, difference.low, difference.high       +5.9 points [0.4, 11.3]
+    difference.estimate, difference.interval       +5.9 points [0.4, 11.3]
 
 The independent units are items: repeats of an item (and turns of a dialogue) are drawn together, and both runs are
 resampled with the same items. The metric is computed anew in every resample, because some metrics are not means (SSR,
@@ -10,8 +10,10 @@ F1, a mean over axes). Only items that both runs have scored count.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -21,60 +23,53 @@ from rubrank.evaluation.benchmarks import find_benchmark
 from rubrank.evaluation.runs import EvalRun
 
 _RESAMPLES = 1000
-_NO_INTERVAL = (float("nan"), float("nan"))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Difference:
-    """The second run minus the first, in points out of 100."""
+    """The second run minus the first, in points out of 100, on the items that both have."""
 
     name: str
     """The benchmark, or the capability."""
     metric: str
     first: float
     second: float
-    low: float
-    high: float
     items: int
+    capability: str = field(repr=False)
+    resampled: np.ndarray = field(repr=False)
+    """The difference in every resample; NaN if a run has no headline metric."""
 
     @property
     def estimate(self) -> float:
         """Second minus first."""
         return self.second - self.first
 
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The 95% interval of the difference; NaN for a single item."""
+        return _compute_interval(self.resampled, self.items)
 
-@dataclass(frozen=True, eq=False)
-class _Comparison:
-    """Two runs on their common items, and their difference in every resample."""
-
-    name: str
-    metric: str
-    capability: str
-    first: float
-    second: float
-    differences: np.ndarray
-    """One for each resample; NaN if a run has no headline metric."""
-    items: int
-
-    def summarise(self) -> Difference:
-        """Return the difference with its 95% interval, which is NaN for a single item."""
-        low, high = _NO_INTERVAL
-        if self.items > 1:
-            low, high = np.quantile(self.differences, (0.025, 0.975)).tolist()
-        return Difference(
-            name=self.name,
-            metric=self.metric,
-            first=self.first,
-            second=self.second,
-            low=low,
-            high=high,
-            items=self.items,
-        )
+    def to_dict(self) -> dict[str, Any]:
+        """Return the numbers as plain data for JSON."""
+        low, high = self.interval
+        return {
+            "name": self.name,
+            "metric": self.metric,
+            "first": self.first,
+            "second": self.second,
+            "low": low,
+            "high": high,
+            "items": self.items,
+            "estimate": self.estimate,
+        }
 
 
-def compare(first: EvalRun, second: EvalRun) -> Difference:
-    """Return the difference of the headline metric, with a 95% interval over items."""
-    return _compare(first, second, _RESAMPLES, seed=0).summarise()
+def _compute_interval(values: Sequence[float] | np.ndarray, items: int) -> tuple[float, float]:
+    """Return the 95% interval of resampled values. A single item cannot be drawn differently, and has none."""
+    if items < 2:
+        return math.nan, math.nan
+    low, high = np.quantile(values, (0.025, 0.975)).tolist()
+    return low, high
 
 
 def compare_runs(
@@ -86,29 +81,20 @@ def compare_runs(
 ) -> list[Difference]:
     """Compare every benchmark that both sides have, then the means over each capability, then the overall mean."""
     second_by_name = {run.benchmark: run for run in second}
-    comparisons = [
-        _compare(run, second_by_name[run.benchmark], resamples, seed)
+    differences = [
+        compare(run, second_by_name[run.benchmark], resamples=resamples, seed=seed)
         for run in first
         if run.benchmark in second_by_name
     ]
-    if not comparisons:
-        raise InvalidInput(
-            owner="eval compare",
-            parameter="runs",
-            allowed="with a benchmark in common",
-            got=f"{', '.join(run.benchmark for run in first)} and {', '.join(second_by_name)}",
-        )
-    differences = [comparison.summarise() for comparison in comparisons]
-    defined = [
-        comparison for comparison in comparisons if not np.isnan(comparison.differences).any()
-    ]
+    if not differences:
+        got = f"{', '.join(run.benchmark for run in first)} and {', '.join(second_by_name)}"
+        raise InvalidInput("eval compare", "runs", "with a benchmark in common", got)
+    defined = [item for item in differences if not np.isnan(item.resampled).any()]
     if len(defined) > 1:
-        by_capability: dict[str, list[_Comparison]] = {}
-        for comparison in defined:
-            by_capability.setdefault(comparison.capability, []).append(comparison)
-        for capability, members in by_capability.items():
-            differences.append(_average_comparisons(f"= {capability}", members).summarise())
-        differences.append(_average_comparisons("= overall", defined).summarise())
+        for capability in dict.fromkeys(item.capability for item in defined):
+            members = [item for item in defined if item.capability == capability]
+            differences.append(_average_differences(f"= {capability}", members))
+        differences.append(_average_differences("= overall", defined))
     return differences
 
 
@@ -117,66 +103,58 @@ def bootstrap_interval(run: EvalRun, *, resamples: int = _RESAMPLES) -> tuple[fl
     benchmark = find_benchmark(run.benchmark, **run.settings)
     scores_by_unit = _group_by_unit(run.scores)
     units = sorted(scores_by_unit)
-    # A single item cannot be drawn differently: its "interval" would have no width.
-    if len(units) < 2:
-        return _NO_INTERVAL
     points = [
         _compute_points(benchmark, scores_by_unit, draw)
         for draw in _draw_units(units, resamples, seed=0)
     ]
-    low, high = np.quantile(points, (0.025, 0.975))
-    return float(low), float(high)
+    return _compute_interval(points, len(units))
 
 
-def _compare(first: EvalRun, second: EvalRun, resamples: int, seed: int) -> _Comparison:
-    """Compare two runs on their common items. Raises InvalidInput without such items, or for different benchmarks."""
-    if first.benchmark != second.benchmark:
-        raise InvalidInput(
-            owner="eval compare",
-            parameter="runs",
-            allowed="of the same benchmark",
-            got=f"{first.benchmark} and {second.benchmark}",
-        )
+def compare(
+    first: EvalRun, second: EvalRun, *, resamples: int = _RESAMPLES, seed: int = 0
+) -> Difference:
+    """Compare the headline metric of two runs of a benchmark on their common items.
+
+    Raises InvalidInput without such items, or for different benchmarks.
+    """
     benchmark = find_benchmark(first.benchmark, **first.settings)
     first_scores = _group_by_unit(first.scores)
     second_scores = _group_by_unit(second.scores)
     units = sorted(set(first_scores) & set(second_scores))
-    if not units:
+    if first.benchmark != second.benchmark or not units:
+        got = f"{first.benchmark} and {second.benchmark}, {len(units)} items in common"
         raise InvalidInput(
-            owner="eval compare",
-            parameter="runs",
-            allowed="with items in common",
-            got="none in common",
+            "eval compare", "runs", "of the same benchmark, with items in common", got
         )
     differences = [
         _compute_points(benchmark, second_scores, draw)
         - _compute_points(benchmark, first_scores, draw)
         for draw in _draw_units(units, resamples, seed)
     ]
-    return _Comparison(
+    return Difference(
         name=benchmark.title,
         metric=benchmark.headline,
-        capability=str(first.settings.get("capability") or benchmark.capability),
         first=_compute_points(benchmark, first_scores, units),
         second=_compute_points(benchmark, second_scores, units),
-        differences=np.array(differences),
         items=len(units),
+        capability=str(first.settings.get("capability") or benchmark.capability),
+        resampled=np.array(differences),
     )
 
 
-def _average_comparisons(name: str, comparisons: Sequence[_Comparison]) -> _Comparison:
-    """Average the comparisons of several benchmarks."""
+def _average_differences(name: str, members: Sequence[Difference]) -> Difference:
+    """Average the differences of several benchmarks."""
     # All were resampled with one seed; shuffling makes the draws of different benchmarks independent.
-    rng = np.random.default_rng(len(comparisons))
-    shuffled_differences = [rng.permutation(comparison.differences) for comparison in comparisons]
-    return _Comparison(
+    rng = np.random.default_rng(len(members))
+    shuffled = [rng.permutation(member.resampled) for member in members]
+    return Difference(
         name=name,
         metric="mean",
+        first=float(np.mean([member.first for member in members])),
+        second=float(np.mean([member.second for member in members])),
+        items=sum(member.items for member in members),
         capability="",
-        first=float(np.mean([comparison.first for comparison in comparisons])),
-        second=float(np.mean([comparison.second for comparison in comparisons])),
-        differences=np.mean(shuffled_differences, axis=0),
-        items=sum(comparison.items for comparison in comparisons),
+        resampled=np.mean(shuffled, axis=0),
     )
 
 

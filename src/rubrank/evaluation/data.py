@@ -59,17 +59,11 @@ def load_items(benchmark: Benchmark, folder: Path | None, *, hub: bool = False) 
         return iter(read_outputs(path))
     if hub and data.hub is not None:
         return iter(load_from_hub(data.hub, benchmark.name))
-    remedy = f"Get it: {data.get}"
-    if data.hub and not hub:
-        remedy += ", or load it from the hub: `hub=true`"
     place = folder or Path("the data folder")
-    raise InvalidInput(
-        owner=f"benchmark {benchmark.name}",
-        parameter="data",
-        allowed=f"in {place / data.name}",
-        got="no such file",
-        remedy=f"{remedy}.",
-    )
+    hint = ", or load it from the hub: `hub=true`" if data.hub and not hub else ""
+    remedy = f"Get it: {data.get}{hint}."
+    allowed = f"in {place / data.name}"
+    raise InvalidInput(f"benchmark {benchmark.name}", "data", allowed, "no such file", remedy)
 
 
 def load_from_hub(name: str, benchmark: str) -> Iterable[Row]:
@@ -79,25 +73,15 @@ def load_from_hub(name: str, benchmark: str) -> Iterable[Row]:
         dataset: Any = datasets.load_dataset(name)
     except Exception as error:  # the hub client raises errors of many packages
         text = shorten(" ".join(str(error).split()) or type(error).__name__, 240)
-        raise InvalidInput(
-            owner=f"benchmark {benchmark}",
-            parameter="hub",
-            allowed=f"a hub that gives {name}",
-            got=text,
-            remedy=f"Get it: huggingface-cli download --repo-type dataset {name}.",
-        ) from None
-    if not isinstance(dataset, Mapping):
-        return (dict(row) for row in dataset)
+        allowed = f"a hub that gives {name}"
+        remedy = f"Get it: huggingface-cli download --repo-type dataset {name}."
+        raise InvalidInput(f"benchmark {benchmark}", "hub", allowed, text, remedy) from None
     split = next((split for split in _SPLITS if split in dataset), None)
     if split is None:
-        if len(dataset) != 1:
-            raise InvalidInput(
-                owner=f"benchmark {benchmark}",
-                parameter=f"splits of {name}",
-                allowed=f"with one of {', '.join(_SPLITS)}",
-                got=", ".join(dataset),
-            )
-        split = next(iter(dataset))
+        allowed = f"with one of {', '.join(_SPLITS)}"
+        raise InvalidInput(
+            f"benchmark {benchmark}", f"splits of {name}", allowed, ", ".join(dataset)
+        )
     return (dict(row) for row in dataset[split])
 
 

@@ -157,7 +157,7 @@ async def _score_output(
                 benchmark.item_id(item), {}, missing="no judge was given", repeat=repeat
             )
         answers = await asyncio.to_thread(judge, questions)
-    score = benchmark.score(item, answer, answers)
+    score = benchmark.score_answers(item, answer, answers)
     return replace(score, repeat=repeat)
 
 

@@ -6,8 +6,6 @@
 
     >>> parse_json_object('{"reasoning": "…", "verdict": "YES"}')
     {'reasoning': '…', 'verdict': 'YES'}
-    >>> parse_json_object("I think {this} is fine") is None
-    True
     >>> find_last_word("Explanation: …\\nDecision: TRUE", ("TRUE", "FALSE"))
     'TRUE'
 
@@ -19,14 +17,14 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from importlib.resources import files
 from pathlib import Path
 from string import Template
 from typing import Any
 
-from rubrank.evaluation.benchmark import Answer, Messages
+from rubrank.evaluation.benchmark import Answer, Messages, MissingScore
 from rubrank.judges.client.runtime import check_judges, open_clients, runtime
 from rubrank.judges.judge import Asker, Call, Judge, Judges, Reply, load_judges
 
@@ -115,16 +113,24 @@ def fill_prompt(name: str, **slots: Any) -> list[dict[str, str]]:
     return [{"role": "user", "content": text}]
 
 
-def parse_json_object(text: str | None) -> dict[str, Any] | None:
-    """Parse the JSON object that makes up a reply, bare or in a code fence; None for any other reply."""
-    if text is None:
-        return None
+def parse_json_object(text: str) -> dict[str, Any]:
+    """Parse the JSON object that makes up a reply, bare or in a code fence; raises MissingScore for any other reply."""
     fenced = _FENCE.match(text)
     try:
         value = json.loads(fenced[1] if fenced else text)
     except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
+        value = None
+    if not isinstance(value, dict):
+        raise MissingScore("the judge's reply is no JSON object")
+    return value
+
+
+def read_mapping(reply: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return the mapping of verdicts in a judge's reply; raises MissingScore if there is none."""
+    verdicts = reply.get(name)
+    if not isinstance(verdicts, dict):
+        raise MissingScore("the judge's reply contains no verdicts")
+    return verdicts
 
 
 def find_last_word(text: str, words: Sequence[str]) -> str | None:

@@ -31,6 +31,7 @@ from rubrank.evaluation.benchmark import (
     ItemScore,
     Messages,
     Metrics,
+    MissingScore,
     Row,
     mean,
 )
@@ -144,12 +145,7 @@ def score_rows(
         for number, row in enumerate(output_rows, start=1)
     ]
     if not outputs:
-        raise InvalidInput(
-            owner=f"benchmark {benchmark.name}",
-            parameter="outputs",
-            allowed="at least one row",
-            got="none",
-        )
+        raise InvalidInput(f"benchmark {benchmark.name}", "outputs", "at least one row", "none")
     outputs, copies = _drop_copies(outputs)
     was_judged = _ask_judge(benchmark, outputs, judge)
     scores = []
@@ -191,7 +187,10 @@ def _read_output(
         item_by_id.setdefault(
             row_id, {key: value for key, value in item.items() if key not in _KEYS_OF_ONE_OUTPUT}
         )
-        score = benchmark.published_score(item, row)
+        try:
+            score = benchmark.published_score(item, row)
+        except MissingScore as error:
+            score = ItemScore(benchmark.item_id(item), {}, missing=str(error))
         values = [row[key] for key in _ALL_OUTPUT_KEYS if key in row]
         # An output of null means that the model gave no answer; an empty text is an answer.
         if score is None and values and all(value is None for value in values):
@@ -233,22 +232,14 @@ def _ask_judge(benchmark: Benchmark, outputs: Sequence[_Output], judge: Judge | 
     prompts = [prompt for output in outputs for prompt in output.questions]
     if not prompts:
         return False
+    owner = f"benchmark {benchmark.name}"
     if judge is None:
-        raise InvalidInput(
-            owner=f"benchmark {benchmark.name}",
-            parameter="judge",
-            allowed="given: these outputs have no verdicts",
-            got="none",
-            remedy="Name a file of judges: `judge=FILE`.",
-        )
+        allowed = "given: these outputs have no verdicts"
+        raise InvalidInput(owner, "judge", allowed, "none", "Name a file of judges: `judge=FILE`.")
     answers = list(judge(prompts))
     if len(answers) != len(prompts):
-        raise InvalidInput(
-            owner=f"benchmark {benchmark.name}",
-            parameter="judge",
-            allowed=f"a function that returns one answer for each of its {len(prompts):,} prompts",
-            got=counted(len(answers), "answer"),
-        )
+        allowed = f"a function that returns one answer for each of its {len(prompts):,} prompts"
+        raise InvalidInput(owner, "judge", allowed, counted(len(answers), "answer"))
     start = 0
     for output in outputs:
         end = start + len(output.questions)
@@ -262,7 +253,7 @@ def _score_output(benchmark: Benchmark, output: _Output) -> ItemScore:
     if output.score is not None:
         return output.score
     with _name_row_in_errors(benchmark, f"row {output.number}", output.row):
-        score = benchmark.score(output.item, output.text, output.answers)
+        score = benchmark.score_answers(output.item, output.text, output.answers)
         return replace(score, thought=output.reasoning_words)
 
 
@@ -305,10 +296,8 @@ def _make_notes(
         models = list(dict.fromkeys(str(row[key]) for row in rows if isinstance(row.get(key), str)))
         if len(models) > 1:
             listed = ", ".join(models[:_MOST_LISTED])
-            if len(models) > _MOST_LISTED:
-                listed += " …"
             notes.append(
-                f"outputs of {len(models)} models are taken together: {listed}; choose one: `where={key}=NAME`"
+                f"outputs of {len(models)} models are taken together: {listed} …; choose one: `where={key}=NAME`"
             )
             break
     return tuple(notes)
@@ -347,13 +336,9 @@ def read_run(path: str | Path) -> EvalRun:
         values["notes"] = tuple(data.get("notes", ()))
         return EvalRun(**values)
     except (ValueError, KeyError, TypeError):
-        raise InvalidInput(
-            owner="eval",
-            parameter="run",
-            allowed="a file of a scored run",
-            got=str(source),
-            remedy="`rubrank eval score` and `rubrank eval run` write such files.",
-        ) from None
+        remedy = "`rubrank eval score` and `rubrank eval run` write such files."
+        allowed = "a file of a scored run"
+        raise InvalidInput("eval", "run", allowed, str(source), remedy) from None
 
 
 def find_runs(path: Path) -> list[EvalRun]:
@@ -374,9 +359,7 @@ def read_runs(paths: Iterable[str | Path]) -> list[EvalRun]:
     """
     files = _list_run_files(paths)
     if not files:
-        raise InvalidInput(
-            owner="eval", parameter="runs", allowed="at least one file of a scored run", got="none"
-        )
+        raise InvalidInput("eval", "runs", "at least one file of a scored run", "none")
     return [read_run(file) for file in files]
 
 

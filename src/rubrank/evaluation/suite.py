@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -111,13 +110,8 @@ def run_suite(options: RunOptions, model: Any = None) -> SuiteResult:
         try:
             benchmark = configure_benchmark(name, options)
             if benchmark.judge and judge is None:
-                raise InvalidInput(
-                    owner=f"benchmark {name}",
-                    parameter="judge",
-                    allowed="given",
-                    got="none",
-                    remedy="Name a file of judges: `judge=FILE`.",
-                )
+                remedy = "Name a file of judges: `judge=FILE`."
+                raise InvalidInput(f"benchmark {name}", "judge", "given", "none", remedy)
             ready.append((benchmark, _read_items(benchmark, options)))
         except RubrankError as error:
             skipped.append(str(error))
@@ -185,14 +179,25 @@ def _run_benchmark(
             repeats = int(benchmark.options[setting])
             break
     cost_before = judge.cost if judge else 0.0
-    with EvalProgress(benchmark.title, len(items) * repeats, judge) as progress:
+    total = len(items) * repeats
+    done = 0
+    tokens = 0
+
+    def count_sample(state: Any) -> None:
+        nonlocal done, tokens
+        done += 1
+        if state.output.usage:
+            tokens += state.output.usage.total_tokens
+        bar(done, total)
+        cost = f", judging cost {judge.cost:.4f}" if judge else ""
+        bar.tell(f"{tokens:,} tokens{cost}")
+
+    with Bar(benchmark.title) as bar:
         success, logs = eval_set(
-            benchmark_task(
-                benchmark, items, judge=judge, epochs=repeats, on_score=progress.count_sample
-            ),
+            benchmark_task(benchmark, items, judge=judge, epochs=repeats, on_score=count_sample),
             log_dir=str(options.output / "logs" / benchmark.name),
             model=model or options.model,
-            display="none" if progress.shown else "plain",
+            display="none" if sys.stderr.isatty() else "plain",
             max_connections=options.batch,
             max_samples=options.batch,
             log_buffer=1,  # a killed run loses no sample that was answered
@@ -217,30 +222,6 @@ def _run_benchmark(
     )
     write_run(run, options.output / f"{benchmark.name}.json")
     return run
-
-
-class EvalProgress(AbstractContextManager["EvalProgress"]):
-    """A benchmark's progress bar, on a terminal only: samples, the model's tokens, the cost of judging."""
-
-    def __init__(self, title: str, total: int, judge: FileJudge | None) -> None:
-        self._bar = Bar(title)
-        self._total = total
-        self._judge = judge
-        self._done = 0
-        self._tokens = 0
-        self.shown = sys.stderr.isatty()
-
-    def count_sample(self, state: Any) -> None:
-        """Count a sample that has its score."""
-        self._done += 1
-        if state.output.usage:
-            self._tokens += state.output.usage.total_tokens
-        self._bar(self._done, self._total)
-        cost = f", judging cost {self._judge.cost:.4f}" if self._judge else ""
-        self._bar.tell(f"{self._tokens:,} tokens{cost}")
-
-    def __exit__(self, *error: object) -> None:
-        self._bar.__exit__(*error)
 
 
 def count_tokens(logs: Iterable[Any]) -> dict[str, float]:

@@ -47,33 +47,37 @@ class CapabilityTable:
     capabilities: tuple[str, ...]
     rows: tuple[TableRow, ...]
 
+    @property
+    def titles(self) -> list[str]:
+        """The titles of the columns: benchmarks, capabilities, and the overall mean."""
+        names = [benchmark_class(name).title for name in self.benchmarks]
+        return [*names, *self.capabilities, "overall"]
+
+    def list_points(self, row: TableRow) -> list[float]:
+        """Return the numbers of a row in the order of the columns; NaN where there is none."""
+        numbers = {**row.cells, **row.averages, "overall": row.overall}
+        columns = (*self.benchmarks, *self.capabilities, "overall")
+        return [numbers.get(column, math.nan) for column in columns]
+
+    def list_intervals(self, row: TableRow) -> list[list[float] | None]:
+        """Return the intervals of a row in the order of the columns; None where there is none."""
+        columns = (*self.benchmarks, *self.capabilities, "overall")
+        return [list(row.intervals[name]) if name in row.intervals else None for name in columns]
+
     def markdown(self) -> str:
         """Return the table in Markdown, with notes below."""
-        titles = [benchmark_class(name).title for name in self.benchmarks]
-        head = [
-            "model",
-            *titles,
-            *(f"*{capability}*" for capability in self.capabilities),
-            "**overall**",
-        ]
+        head = ["model", *self.titles]
         lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
         for row in self.rows:
             cells = [row.model]
-            for name in self.benchmarks:
-                cell = _format_points(row.cells.get(name, math.nan))
-                if name in row.intervals:
-                    low, high = row.intervals[name]
-                    cell += f" [{low:.2f}, {high:.2f}]"
+            columns = zip(self.list_points(row), self.list_intervals(row), strict=True)
+            for value, interval in columns:
+                cell = "–" if math.isnan(value) else f"{value:.2f}"
+                if interval is not None:
+                    cell += " [{:.2f}, {:.2f}]".format(*interval)
                 cells.append(cell)
-            cells += [
-                _format_points(row.averages.get(capability, math.nan))
-                for capability in self.capabilities
-            ]
-            cells.append(_format_points(row.overall))
             lines.append(f"| {' | '.join(cells)} |")
-        lines.append("")
-        lines += [f"- {note}" for note in self.notes()]
-        return "\n".join(lines) + "\n"
+        return "\n".join([*lines, "", *(f"- {note}" for note in self.notes())]) + "\n"
 
     def notes(self) -> list[str]:
         """Return one line for every number: model, benchmark, and how the number was made."""
@@ -85,18 +89,17 @@ class CapabilityTable:
 
     def to_dict(self) -> dict[str, object]:
         """Return the table as plain data for JSON."""
-        rows = []
-        for row in self.rows:
-            rows.append(
-                {
-                    "model": row.model,
-                    "points": dict(row.cells),
-                    "capabilities": dict(row.averages),
-                    "overall": row.overall,
-                    "intervals": {name: list(bounds) for name, bounds in row.intervals.items()},
-                    "notes": dict(row.notes),
-                }
-            )
+        rows = [
+            {
+                "model": row.model,
+                "points": row.cells,
+                "capabilities": row.averages,
+                "overall": row.overall,
+                "intervals": row.intervals,
+                "notes": row.notes,
+            }
+            for row in self.rows
+        ]
         return {"benchmarks": list(self.benchmarks), "rows": rows}
 
 
@@ -161,9 +164,7 @@ def _describe_run(run: EvalRun) -> str:
     """Describe how a number was made: metric, settings, judge, sampling, how many outputs were scored."""
     benchmark = benchmark_class(run.benchmark)
     parts = [benchmark.headline]
-    for name, value in run.settings.items():
-        if name not in benchmark.settings or benchmark.settings[name].affects(run.scores):
-            parts.append(f"{name} {value}")
+    parts += [f"{name} {value}" for name, value in run.settings.items()]
     if run.judge:
         parts.append(f"judge {run.judge}")
     if not math.isnan(run.reasoning_words):
@@ -174,10 +175,6 @@ def _describe_run(run: EvalRun) -> str:
         if value is not None
     ]
     return ", ".join([*parts, f"{run.judged} scored", *run.notes])
-
-
-def _format_points(value: float) -> str:
-    return "–" if math.isnan(value) else f"{value:.2f}"
 
 
 # -------------------------------------------------------------------------------------------------------------- report
@@ -192,22 +189,10 @@ def report_data(runs: Sequence[EvalRun]) -> dict[str, Any]:
      "curves": [{"name": "IFEval, prompt strict", "points": [[0, 12.5, 4.1], …]}]}
     """
     table = capability_table(runs, intervals=True)
-    rows = []
-    intervals: list[list[Any]] = []
-    for row in table.rows:
-        values = [row.cells.get(name, math.nan) for name in table.benchmarks]
-        values += [row.averages.get(capability, math.nan) for capability in table.capabilities]
-        rows.append({"model": row.model, "points": [*values, row.overall]})
-        of_benchmarks = [
-            list(row.intervals[name]) if name in row.intervals else None
-            for name in table.benchmarks
-        ]
-        intervals.append([*of_benchmarks, *(None for _ in table.capabilities), None])
-    titles = [benchmark_class(name).title for name in table.benchmarks]
     return {
-        "columns": [*titles, *table.capabilities, "overall"],
-        "rows": rows,
-        "intervals": intervals,
+        "columns": table.titles,
+        "rows": [{"model": row.model, "points": table.list_points(row)} for row in table.rows],
+        "intervals": [table.list_intervals(row) for row in table.rows],
         "notes": table.notes(),
         "curves": _make_training_curves(runs),
     }

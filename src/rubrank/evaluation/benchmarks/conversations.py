@@ -15,21 +15,22 @@ from typing import Any, ClassVar
 
 from rubrank.errors import InvalidInput
 from rubrank.evaluation.benchmark import (
-    Answer,
     Benchmark,
     DataFile,
     ItemScore,
     Messages,
     Metrics,
+    MissingScore,
     Row,
     Setting,
-    divide,
+    divide_sums,
     first_value,
     mean,
     mean_by_label,
+    mean_value,
     to_text,
 )
-from rubrank.evaluation.judge import fill_prompt, find_last_word, parse_json_object
+from rubrank.evaluation.judge import fill_prompt, find_last_word, parse_json_object, read_mapping
 
 
 def _format_messages(messages: Messages) -> str:
@@ -75,6 +76,8 @@ class SysBench(Benchmark):
         ),
     }
 
+    columns: ClassVar = {"dialogue": "system_id", "turn": "turn", "alignment": "alignment"}
+
     def item_id(self, row: Row) -> str:
         """Return the dialogue and the turn."""
         if "system_id" in row:
@@ -114,16 +117,10 @@ class SysBench(Benchmark):
         )
         return [prompt]
 
-    def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
+    def score(self, item: Row, output: str, replies: Sequence[str]) -> ItemScore:
         """Return the score from a yes or no for each constraint."""
-        answer = answers[0]
-        reply = parse_json_object(answer.text) or {}
-        result = reply.get("result")
-        if not isinstance(result, dict):
-            return self.missing_score(
-                item, answer.reason or "the judge's reply contains no verdicts"
-            )
-        verdicts = {str(id): verdict for id, verdict in result.items()}
+        reply = parse_json_object(replies[0])
+        verdicts = read_mapping(reply, "result")
         return self._make_score(item, verdicts, str(reply.get("reason", "")))
 
     def _make_score(self, item: Row, verdicts: Mapping[str, Any], reason: str) -> ItemScore:
@@ -136,27 +133,21 @@ class SysBench(Benchmark):
         is_unreadable = None in followed and self.options["compat"] == "fixed"
         if is_unreadable or sorted(verdicts) != sorted(constraint_ids):
             got = json.dumps(verdicts, ensure_ascii=False)[:200]
-            return self.missing_score(
-                item, f"the judge answered {got}, constraints are {', '.join(constraint_ids)}"
+            raise MissingScore(
+                f"the judge answered {got}, constraints are {', '.join(constraint_ids)}"
             )
-        met = tuple(float(bool(verdict)) for verdict in followed)
-        labels = {"dialogue": str(item.get("system_id", "")), "turn": str(item.get("turn", ""))}
-        if item.get("alignment"):
-            labels["alignment"] = str(item["alignment"])
         values = {
-            "followed": sum(met),
-            "constraints": float(len(met)),
+            "followed": float(followed.count(True)),
+            "constraints": float(len(followed)),
             "all": float(False not in followed),
         }
-        return ItemScore(self.item_id(item), values, reason, labels=labels, lists={"met": met})
+        return self.make_score(item, values, reason)
 
     def metrics(self, scores: Sequence[ItemScore]) -> Metrics:
         """Return ISR, CSR, SSR, and ISR by alignment."""
-        followed = sum(score.values["followed"] for score in scores)
-        constraints = sum(score.values["constraints"] for score in scores)
         return {
-            "ISR": mean(score.values["all"] for score in scores),
-            "CSR": divide(followed, constraints),
+            "ISR": mean_value(scores, "all"),
+            "CSR": divide_sums(scores, "followed", "constraints"),
             "SSR": mean(_list_stable_shares(scores)),
             **mean_by_label(scores, "alignment", "all", "ISR/"),
         }
@@ -166,14 +157,13 @@ def _list_stable_shares(scores: Sequence[ItemScore]) -> list[float]:
     """Return the share of turns before the first failure, for each dialogue whose five turns were all judged."""
     turns_of_dialogue: dict[str, dict[int, bool]] = {}
     for score in scores:
-        turns = turns_of_dialogue.setdefault(f"{score.labels['dialogue']}/{score.repeat}", {})
+        turns = turns_of_dialogue.setdefault(f"{score.labels.get('dialogue')}/{score.repeat}", {})
         turns[int(score.labels["turn"])] = bool(score.values["all"])
     shares = []
     for turns in turns_of_dialogue.values():
         if sorted(turns) == list(range(1, _TURNS + 1)):
-            failures = [turn for turn, is_met in turns.items() if not is_met]
-            stable_turns = min(failures) - 1 if failures else _TURNS
-            shares.append(stable_turns / _TURNS)
+            first_failure = min((turn for turn in turns if not turns[turn]), default=_TURNS + 1)
+            shares.append((first_failure - 1) / _TURNS)
     return shares
 
 
@@ -196,6 +186,7 @@ class AdvancedIF(Benchmark):
     licence = "CC BY-NC 4.0"
     data = DataFile.on_hub("advancedif.jsonl", "facebook/AdvancedIF")
     ids = ("example_id", "id", "conversation_history", "item_id", "key")
+    columns: ClassVar = {"category": "benchmark_name"}
     settings: ClassVar = {
         "judges": Setting(
             "any", help="whose verdicts count if a file has those of several; any: the first listed"
@@ -224,7 +215,7 @@ class AdvancedIF(Benchmark):
         name = self.options["judges"]
         judge_verdicts = next(iter(verdicts.values())) if name == "any" else verdicts.get(name)
         if not judge_verdicts or judge_verdicts[0] is None:
-            return self.missing_score(row, f"no verdicts of judge {name!r}")
+            raise MissingScore(f"no verdicts of judge {name!r}")
         return self._make_score(row, list(judge_verdicts[0]))
 
     def questions(self, item: Row, output: str) -> list[Messages]:
@@ -250,38 +241,29 @@ class AdvancedIF(Benchmark):
         )
         return [prompt]
 
-    def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
+    def score(self, item: Row, output: str, replies: Sequence[str]) -> ItemScore:
         """Return the score from the first word of the text about each criterion."""
-        answer = answers[0]
-        checks = (parse_json_object(answer.text) or {}).get("rubrics_check")
-        if not isinstance(checks, dict):
-            return self.missing_score(
-                item, answer.reason or "the judge's reply contains no verdicts"
-            )
-        keys = [f"question_{k}" for k in range(1, len(_read_rubric(item)) + 1)]
-        if sorted(checks) != sorted(keys):
-            return self.missing_score(item, f"{len(checks)} verdicts for {len(keys)} criteria")
-        return self._make_score(item, [_parse_yes_no(str(checks[key])) for key in keys])
+        checks = read_mapping(parse_json_object(replies[0]), "rubrics_check")
+        keys = [f"question_{k}" for k in range(1, len(checks) + 1)]
+        return self._make_score(item, [_parse_yes_no(str(checks.get(key))) for key in keys])
 
     def _make_score(self, item: Row, verdicts: Sequence[bool | None]) -> ItemScore:
         """Score an item; missing unless there is one readable verdict for each criterion."""
         rubric = _read_rubric(item)
         if len(verdicts) != len(rubric):
-            return self.missing_score(item, f"{len(verdicts)} verdicts for {len(rubric)} criteria")
+            raise MissingScore(f"{len(verdicts)} verdicts for {len(rubric)} criteria")
         if None in verdicts:
-            return self.missing_score(item, "a verdict begins with neither YES nor NO")
-        met = tuple(float(bool(verdict)) for verdict in verdicts)
-        values = {"all": float(all(met)), "met": sum(met), "criteria": float(len(met))}
-        labels = {"category": str(item.get("benchmark_name", ""))}
-        return ItemScore(self.item_id(item), values, labels=labels, lists={"met": met})
+            raise MissingScore("a verdict begins with neither YES nor NO")
+        met = sum(map(bool, verdicts))
+        count = len(verdicts)
+        values = {"all": float(met == count), "met": float(met), "criteria": float(count)}
+        return self.make_score(item, values)
 
     def metrics(self, scores: Sequence[ItemScore]) -> Metrics:
         """Return the share of items with all criteria met (also by category), and the share of criteria met."""
-        met = sum(score.values["met"] for score in scores)
-        criteria = sum(score.values["criteria"] for score in scores)
         return {
-            "all satisfied": mean(score.values["all"] for score in scores),
-            "criteria met": divide(met, criteria),
+            "all satisfied": mean_value(scores, "all"),
+            "criteria met": divide_sums(scores, "met", "criteria"),
             **mean_by_label(scores, "category", "all", "all satisfied/"),
         }
 
@@ -361,7 +343,7 @@ class MultiChallenge(Benchmark):
             for attempt in attempts
         ]
         if "YES" not in verdicts and "NO" not in verdicts:
-            return self.missing_score(row, f"no verdict: {verdicts[0][:80]!r}")
+            raise MissingScore(f"no verdict: {verdicts[0][:80]!r}")
         return self._make_score({**item, **row}, _read_pass_criterion(item) in verdicts, "")
 
     def prompt(self, item: Row) -> Messages:
@@ -373,15 +355,12 @@ class MultiChallenge(Benchmark):
         """Return the target question about the final answer."""
         return [fill_prompt("multichallenge", response=output, question=item["TARGET_QUESTION"])]
 
-    def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
+    def score(self, item: Row, output: str, replies: Sequence[str]) -> ItemScore:
         """Score the item: it passes if the verdict is its pass criterion, which may be NO."""
-        answer = answers[0]
-        reply = parse_json_object(answer.text) or {}
+        reply = parse_json_object(replies[0])
         verdict = str(reply.get("verdict", "")).strip().upper()
         if verdict not in ("YES", "NO"):
-            return self.missing_score(
-                item, answer.reason or "the judge's reply contains no verdict"
-            )
+            raise MissingScore("the judge's reply contains no verdict")
         passed = verdict == _read_pass_criterion(item)
         return self._make_score(item, passed, str(reply.get("reasoning", "")))
 

@@ -25,12 +25,12 @@ from typing import Any, ClassVar
 
 from rubrank.errors import UnknownName
 from rubrank.evaluation.benchmark import (
-    Answer,
     Benchmark,
     DataFile,
     ItemScore,
     Messages,
     Metrics,
+    MissingScore,
     Row,
     Setting,
     first_value,
@@ -38,6 +38,7 @@ from rubrank.evaluation.benchmark import (
     mean,
 )
 from rubrank.evaluation.judge import fill_prompt, parse_json_object
+from rubrank.verifiers.text.similarity import longest_common
 
 CATEGORY_OF = {
     "json_kv": "recall",
@@ -72,11 +73,6 @@ _PREFIX = re.compile(r"answer:", re.IGNORECASE)
 # Around an id in a ranking: "[12]", "**5**"
 _DECORATION = "[](){}<>*_`\"'#.,;"
 _TOKENS = re.compile(r"[a-z0-9]+")
-# "1. ID 12" or "- 5": an entry of a list
-_LIST_ENTRY = re.compile(r"\s*(?:\d{1,3}[.)]|[-*•])\s+(.*\d.*)")
-# "Ranking: ID 12, ID 5, 3": ids between commas, each with few other characters beside it
-_ID_IN_LIST = r"[^,]{0,12}\d[^,]{0,4}"
-_COMMA_LIST = re.compile(rf"(?:[^,:]*:)?(?:{_ID_IN_LIST},)+{_ID_IN_LIST}")
 # "Ranking:", "ID:", "doc ID"
 _BEFORE_ID = re.compile(r"^.*(?::|\bID\b)")
 
@@ -100,7 +96,6 @@ class Helmet(Benchmark):
             "judge",
             ("judge", "rouge"),
             "narrative questions by a judge, or by ROUGE-L F1",
-            changes={"dataset": "narrativeqa"},
         )
     }
 
@@ -126,14 +121,15 @@ class Helmet(Benchmark):
             fill_prompt("helmet_summary", points=points, reference=item["summary"], response=output)
         ]
 
-    def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
+    def score(self, item: Row, output: str, replies: Sequence[str]) -> ItemScore:
         """Return the score by the metric of the item's category."""
         dataset = find_dataset(item)
         category = CATEGORY_OF[dataset] if dataset in CATEGORY_OF else str(item["category"])
+        if replies:
+            values = {"score": _score_reply(item, category, parse_json_object(replies[0]))}
+        else:
+            values = self._make_values(item, output, category, dataset)
         labels = {"category": category, "dataset": dataset}
-        if answers:
-            return self._score_reply(item, category, answers[0], labels)
-        values = self._make_values(item, output, category, dataset)
         return ItemScore(self.item_id(item), values, labels=labels)
 
     def _make_values(self, item: Row, output: str, category: str, dataset: str) -> dict[str, float]:
@@ -156,29 +152,6 @@ class Helmet(Benchmark):
             "ruler_recall": compute_ruler_recall(output, golds),
         }
 
-    def _score_reply(
-        self, item: Row, category: str, answer: Answer, labels: dict[str, str]
-    ) -> ItemScore:
-        """Score an item by the grades in the judge's reply; missing if it has none."""
-        reply = parse_json_object(answer.text) or {}
-        try:
-            value = _read_grade(reply["fluency"], 1)
-            if category == "longqa":
-                value *= _read_grade(reply["correctness"], 3) / 3.0
-            else:
-                key_points = len(item["keypoints"])
-                sentences = int(reply["sentence_count"])
-                found_points = _read_grade(reply["supported_key_points"], key_points)
-                supported_sentences = _read_grade(reply["supported_sentences"], sentences)
-                # An empty summary has no sentences; as upstream, its precision is 0.
-                recall = found_points / key_points if key_points else 0.0
-                precision = supported_sentences / sentences if sentences else 0.0
-                value *= harmonic_mean(precision, recall)
-        except (KeyError, TypeError, ValueError, OverflowError):
-            reason = answer.reason or "the judge's reply contains no grades"
-            return self.missing_score(item, reason, labels=labels)
-        return ItemScore(self.item_id(item), {"score": value}, labels=labels)
-
     def metrics(self, scores: Sequence[ItemScore]) -> Metrics:
         """Return the mean of the categories' means, each a mean of its data sets, in percent."""
         by_category: dict[str, dict[str, list[float]]] = {}
@@ -189,6 +162,24 @@ class Helmet(Benchmark):
         for category, by_dataset in sorted(by_category.items()):
             categories[category] = 100.0 * mean(mean(values) for values in by_dataset.values())
         return {"score": mean(categories.values()), **categories}
+
+
+def _score_reply(item: Row, category: str, reply: Mapping[str, Any]) -> float:
+    """Score an item by the grades in the judge's reply; missing if it has none."""
+    try:
+        fluency = _read_grade(reply["fluency"], 1)
+        if category == "longqa":
+            return fluency * _read_grade(reply["correctness"], 3) / 3.0
+        key_points = len(item["keypoints"])
+        sentences = int(reply["sentence_count"])
+        found_points = _read_grade(reply["supported_key_points"], key_points)
+        supported_sentences = _read_grade(reply["supported_sentences"], sentences)
+    except (KeyError, TypeError, ValueError, OverflowError):
+        raise MissingScore("the judge's reply contains no grades") from None
+    # An empty summary has no sentences; as upstream, its precision is 0.
+    recall = found_points / max(key_points, 1)
+    precision = supported_sentences / max(sentences, 1)
+    return fluency * harmonic_mean(precision, recall)
 
 
 def find_dataset(item: Row) -> str:
@@ -277,16 +268,8 @@ def compute_rouge_l(text: str, gold: str) -> tuple[float, float]:
     gold_words = [find_stem(token) for token in _TOKENS.findall(gold.lower())]
     if not words or not gold_words:
         return 0.0, 0.0
-    lengths = [0] * (len(gold_words) + 1)  # of the common subsequence with the first j gold words
-    for word in words:
-        previous = lengths
-        lengths = previous[:]
-        for j, gold_word in enumerate(gold_words, 1):
-            if word == gold_word:
-                lengths[j] = previous[j - 1] + 1
-            else:
-                lengths[j] = max(previous[j], lengths[j - 1])
-    return lengths[-1] / len(words), lengths[-1] / len(gold_words)
+    common = longest_common(words, gold_words)
+    return common / len(words), common / len(gold_words)
 
 
 def find_stem(word: str) -> str:
@@ -323,20 +306,11 @@ def compute_top_recall(output: str, answers: Sequence[Sequence[str]], top: int =
 def parse_ranking(output: str) -> dict[str, int]:
     """Return the ids of the last line with ">" with a number each, highest for the best; a repeated id counts once.
 
-    An id may be decorated or introduced: "[ID: 12] > **5**", "Ranking: 12 > 5". A single id, a numbered
-    list and ids between commas need no ">".
+    An id may be decorated or introduced: "[ID: 12] > **5**", "Ranking: 12 > 5". A single id needs no ">".
     """
     lines = output.strip().split("\n")
     lines_with_signs = [line for line in lines if ">" in line]
-    entries = [entry[1] for entry in map(_LIST_ENTRY.fullmatch, lines) if entry]
-    if lines_with_signs:
-        parts = lines_with_signs[-1].split(">")
-    elif len(entries) > 1:
-        parts = entries
-    elif _COMMA_LIST.fullmatch(lines[-1]):
-        parts = lines[-1].split(",")
-    else:
-        parts = lines[-1:]
+    parts = (lines_with_signs or lines)[-1].split(">")
     ids = []
     for part in parts:
         words = [word.strip(_DECORATION) for word in _BEFORE_ID.sub("", part).split()]

@@ -12,21 +12,22 @@ from typing import ClassVar
 
 from rubrank.errors import InvalidInput, RubrankError
 from rubrank.evaluation.benchmark import (
-    Answer,
     Benchmark,
     DataFile,
     ItemScore,
     Metrics,
+    MissingScore,
     Row,
     Setting,
-    divide,
-    mean,
+    divide_sums,
+    mean_value,
 )
 from rubrank.rollouts.rollout import make_rollout
 from rubrank.verifiers.ifeval.ids import public_params
-from rubrank.verifiers.verifier import Mode, Verifier
+from rubrank.verifiers.verifier import Mode
 
 _MODES: tuple[Mode, Mode] = ("strict", "loose")
+_OTHER = {"ifeval": "ifbench", "ifbench": "ifeval"}
 
 
 class IFEval(Benchmark):
@@ -53,19 +54,7 @@ class IFEval(Benchmark):
         """Return the prompt."""
         return (str(row["prompt"]),) if row.get("prompt") is not None else ()
 
-    def _check_kind(self, verifier: Verifier) -> None:
-        """Raise for an instruction of the other benchmark, whose files have the same form."""
-        other_benchmark = "ifbench" if self.name == "ifeval" else "ifeval"
-        if verifier.family == other_benchmark:
-            raise InvalidInput(
-                owner="row",
-                parameter="instruction_id_list",
-                allowed=f"instructions of {self.title}",
-                got=repr(verifier.name),
-                remedy=f"Is the benchmark {other_benchmark} meant?",
-            )
-
-    def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
+    def score(self, item: Row, output: str, replies: Sequence[str]) -> ItemScore:
         """Score which instructions were followed, strictly and loosely."""
         rollout = make_rollout(
             {"prompt": str(item.get("prompt", "")), "response": output, "reasoning": ""}, self.name
@@ -78,36 +67,33 @@ class IFEval(Benchmark):
             }
             try:
                 verifier, params = public_params(name, present_arguments)
+                is_foreign = verifier.family == _OTHER[self.name]
+                checked = None if is_foreign else verifier.check_parameters(params)
             except RubrankError as error:
-                return self.missing_score(item, f"{name}: {error}")
-            self._check_kind(verifier)
-            try:
-                checked = verifier.check_parameters(params)
-            except RubrankError as error:
-                return self.missing_score(item, f"{name}: {error}")
+                raise MissingScore(f"{name}: {error}") from None
+            if is_foreign:  # the files of both benchmarks have the same form
+                allowed = f"instructions of {self.title}"
+                remedy = f"Is the benchmark {_OTHER[self.name]} meant?"
+                raise InvalidInput("row", "instruction_id_list", allowed, repr(name), remedy)
             for mode in _MODES:
                 verdict = verifier.verify(
                     rollout, checked, compat=self.options["compat"], mode=mode
                 )
                 if verdict.value is None:
-                    return self.missing_score(item, f"{name}: {verdict.reason}")
+                    raise MissingScore(f"{name}: {verdict.reason}")
                 followed[mode].append(float(verdict.value == verifier.domain.high))
         values: dict[str, float] = {"instructions": float(len(followed["strict"]))}
         for mode in _MODES:
             values[f"prompt {mode}"] = float(all(followed[mode]))
             values[f"followed {mode}"] = sum(followed[mode])
-        return ItemScore(
-            self.item_id(item), values, lists={mode: tuple(followed[mode]) for mode in _MODES}
-        )
+        return self.make_score(item, values)
 
     def metrics(self, scores: Sequence[ItemScore]) -> Metrics:
         """Return prompt-level and instruction-level accuracy, strict and loose; the headline first."""
-        instructions = sum(score.values["instructions"] for score in scores)
         metrics: Metrics = {}
         for mode in _MODES:
-            metrics[f"prompt {mode}"] = mean(score.values[f"prompt {mode}"] for score in scores)
-            followed = sum(score.values[f"followed {mode}"] for score in scores)
-            metrics[f"instruction {mode}"] = divide(followed, instructions)
+            metrics[f"prompt {mode}"] = mean_value(scores, f"prompt {mode}")
+            metrics[f"instruction {mode}"] = divide_sums(scores, f"followed {mode}", "instructions")
         return {self.headline: metrics[self.headline], **metrics}
 
 

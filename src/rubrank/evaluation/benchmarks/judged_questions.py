@@ -11,21 +11,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 from rubrank.evaluation.benchmark import (
-    Answer,
     Benchmark,
     DataFile,
     ItemScore,
     Messages,
     Metrics,
+    MissingScore,
     Row,
     Setting,
     first_value,
     harmonic_mean,
-    mean,
     mean_by_label,
+    mean_value,
 )
 from rubrank.evaluation.judge import fill_prompt, find_last_word, find_only_word
 
@@ -50,21 +51,19 @@ class JudgedQuestion(Benchmark):
         """Return the verdict in a cell of a published file; None if it cannot be read."""
         return self.read_verdict(text.strip().upper())
 
-    def make_values(self, verdict: str) -> dict[str, float]:
-        """Return the values of an item with this verdict."""
-        return {"correct": float(verdict == self.right_verdict)}
+    def make_verdict_score(self, item: Row, verdict: str | None, text: str) -> ItemScore:
+        """Return the score for a verdict that was read from a text."""
+        if verdict is None:
+            raise MissingScore(f"the verdict cannot be read: {text[:80]!r}")
+        return self.make_score(item, {"correct": float(verdict == self.right_verdict)})
 
     def published_score(self, item: Row, row: Row) -> ItemScore | None:
         """Return the score from the verdict in the row; None if the row has no verdict."""
-        text = next(
-            (row[name] for name in self.verdict_columns if row.get(name) not in (None, "")), None
-        )
-        if text is None:
-            return None
-        verdict = self.read_published_verdict(str(text))
-        if verdict is None:
-            return self.missing_score(item, f"the row's verdict cannot be read: {str(text)[:80]!r}")
-        return self.make_score(item, self.make_values(verdict))
+        for name in self.verdict_columns:
+            if row.get(name) not in (None, ""):
+                text = str(row[name])
+                return self.make_verdict_score(item, self.read_published_verdict(text), text)
+        return None
 
     def questions(self, item: Row, output: str) -> list[Messages]:
         """Return one question: does the output agree with the reference answer?"""
@@ -72,15 +71,9 @@ class JudgedQuestion(Benchmark):
         target = first_value(item, self.target_columns)
         return [fill_prompt(self.template, question=question, target=target, response=output)]
 
-    def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
+    def score(self, item: Row, output: str, replies: Sequence[str]) -> ItemScore:
         """Return the score for the verdict in the judge's reply."""
-        answer = answers[0]
-        verdict = None if answer.text is None else self.read_verdict(answer.text)
-        if verdict is None:
-            return self.missing_score(
-                item, answer.reason or "the judge's reply contains no single verdict"
-            )
-        return self.make_score(item, self.make_values(verdict))
+        return self.make_verdict_score(item, self.read_verdict(replies[0]), replies[0])
 
 
 # ----------------------------------------------------------------------------------------------------------- SimpleQA
@@ -151,14 +144,15 @@ class SimpleQA(JudgedQuestion):
         """Return the grade for a letter or a word. A cell is always read as "fixed": "compat" is about replies."""
         return read_grade(text.upper(), "fixed")
 
-    def make_values(self, verdict: str) -> dict[str, float]:
+    def make_verdict_score(self, item: Row, verdict: str | None, text: str) -> ItemScore:
         """Return whether the answer is correct, and whether there is one, as 0 or 1."""
-        return {**super().make_values(verdict), "attempted": float(verdict != "C")}
+        score = super().make_verdict_score(item, verdict, text)
+        return replace(score, values={**score.values, "attempted": float(verdict != "C")})
 
     def metrics(self, scores: Sequence[ItemScore]) -> Metrics:
         """Return F1, correct, attempted, correct given attempted; by category if items have one."""
-        correct = mean(score.values["correct"] for score in scores)
-        attempted = mean(score.values["attempted"] for score in scores)
+        correct = mean_value(scores, "correct")
+        attempted = mean_value(scores, "attempted")
         correct_of_attempted = correct / attempted if attempted else 0.0
         return {
             "F1": harmonic_mean(correct, correct_of_attempted),

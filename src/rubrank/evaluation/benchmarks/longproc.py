@@ -24,11 +24,11 @@ from typing import Any, ClassVar, TypeAlias
 
 from rubrank._plain import word_list
 from rubrank.evaluation.benchmark import (
-    Answer,
     Benchmark,
     DataFile,
     ItemScore,
     Metrics,
+    MissingScore,
     Row,
     Setting,
     harmonic_mean,
@@ -109,7 +109,7 @@ class LongProc(Benchmark):
             return f"{row['task']}/{row['index']}"
         return super().item_id(row)
 
-    def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
+    def score(self, item: Row, output: str, replies: Sequence[str]) -> ItemScore:
         """Return the score by the task's own function."""
         task, _, level = str(item["task"]).rpartition("_")
         example: Any = item.get("example") or item
@@ -117,7 +117,7 @@ class LongProc(Benchmark):
         if task == "pseudo_to_code":
             passed, reason = run_cpp_tests(output, example["testcases"])
             if passed is None:
-                return self.missing_score(item, reason, labels=labels)
+                raise MissingScore(reason)
             values = {
                 "accuracy": float(passed),
                 "partial": float(passed),

@@ -9,16 +9,17 @@ from typing import ClassVar
 
 from rubrank.errors import InvalidInput
 from rubrank.evaluation.benchmark import (
-    Answer,
     Benchmark,
     DataFile,
     ItemScore,
     Messages,
     Metrics,
+    MissingScore,
     Row,
     Setting,
     mean,
     mean_by_label,
+    mean_value,
 )
 
 
@@ -80,10 +81,10 @@ class GPQA(Benchmark):
             return None
         value = _PUBLISHED_SCORES.get(str(row["score"]).strip().upper())
         if value is None:
-            return self.missing_score(row, f"the score is {str(row['score'])[:80]!r}, not 0 or 1")
+            raise MissingScore(f"the score is {str(row['score'])[:80]!r}, not 0 or 1")
         return ItemScore(self.item_id(row), {"correct": value})
 
-    def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
+    def score(self, item: Row, output: str, replies: Sequence[str]) -> ItemScore:
         """Return the score for the letter of the first "Answer: X"."""
         match = _GPQA_ANSWER.search(output)
         choice = match[1].upper() if match else None
@@ -151,7 +152,7 @@ class MMLUPro(Benchmark):
             {"role": "user", "content": "\n\n".join([ask, *shots, _format_mmlu_question(item)])}
         ]
 
-    def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
+    def score(self, item: Row, output: str, replies: Sequence[str]) -> ItemScore:
         """Return the score for the letter that `extract_mmlu_choice` finds."""
         _check_mmlu_answer(item, f"row {self.item_id(item)}")
         choice = extract_mmlu_choice(output)
@@ -167,27 +168,14 @@ class MMLUPro(Benchmark):
 def _check_mmlu_answer(item: Row, where: str) -> None:
     """Raise InvalidInput if the answer of a row is not a letter, or not the one that `answer_index` says."""
     answer = str(item["answer"])
-    if len(answer) != 1 or answer not in _LETTERS:
+    place = _LETTERS.find(answer) if len(answer) == 1 else -1
+    index = item.get("answer_index")
+    if place < 0 or (index is not None and str(index) != str(place)):
         raise InvalidInput(
             owner=where,
             parameter="answer",
-            allowed="a letter from A to J",
-            got=repr(item["answer"])[:80],
-        )
-    index = item.get("answer_index")
-    if index is None:
-        return
-    try:
-        is_same = float(index) == _LETTERS.index(answer)
-    except (TypeError, ValueError):
-        is_same = False
-    if not is_same:
-        raise InvalidInput(
-            owner=where,
-            parameter="answer_index",
-            allowed=f"{_LETTERS.index(answer)}, the place of `answer` {answer} counted from 0",
-            got=repr(index)[:80],
-            remedy="Correct the row.",
+            allowed="a letter from A to J, whose place counted from 0 is `answer_index`",
+            got=f"{answer[:80]!r} with {index!r}",
         )
 
 
@@ -242,17 +230,12 @@ class LongBench(Benchmark):
         content = f"{' '.join(words)}\n\nQuestion: {item['question']}\n{choices}\n\n{ask}"
         return [{"role": "user", "content": content}]
 
-    def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
+    def score(self, item: Row, output: str, replies: Sequence[str]) -> ItemScore:
         """Score whether the choice is right, and whether there is one."""
         if self.options["compat"] == "upstream" and not output.strip():
-            return self.missing_score(item, "an empty reply, left out upstream")
+            raise MissingScore("an empty reply, left out upstream")
         if str(item["answer"]) not in tuple("ABCD"):
-            raise InvalidInput(
-                owner="row",
-                parameter="answer",
-                allowed="A, B, C or D",
-                got=repr(item["answer"])[:80],
-            )
+            raise InvalidInput("row", "answer", "A, B, C or D", repr(item["answer"])[:80])
         text = output.replace("*", "")
         match = _IN_BRACKETS.search(text) or _BARE.search(text)
         if match is not None:
@@ -264,7 +247,4 @@ class LongBench(Benchmark):
 
     def metrics(self, scores: Sequence[ItemScore]) -> Metrics:
         """Return accuracy, by difficulty and by length, and how many were answered."""
-        return {
-            **super().metrics(scores),
-            "answered": mean(score.values["answered"] for score in scores),
-        }
+        return {**super().metrics(scores), "answered": mean_value(scores, "answered")}

@@ -11,14 +11,15 @@ import numpy as np
 
 from rubrank._plain import word_list
 from rubrank.evaluation.benchmark import (
-    Answer,
     Benchmark,
     DataFile,
     ItemScore,
     Messages,
     Metrics,
+    MissingScore,
     Row,
     Setting,
+    divide_sums,
     mean,
 )
 from rubrank.evaluation.judge import fill_prompt, parse_json_object
@@ -94,6 +95,7 @@ class ArenaHard(Benchmark):
         "seed": Setting(0, help="seed of the bootstrap"),
     }
     ids = ("uid", *Benchmark.ids)
+    columns: ClassVar = {"category": "category"}
 
     def output(self, row: Row) -> str:
         """Return the model's answer, in the official schema or plain."""
@@ -107,10 +109,7 @@ class ArenaHard(Benchmark):
         games = row.get("games")
         if not games:
             return None
-        verdicts = []
-        for game in games:
-            verdict = game.get("score") if game else None
-            verdicts.append(verdict if verdict in GAMES else None)
+        verdicts = [str(game.get("score")) if game else "" for game in games]
         return self._score_games({**item, **row}, verdicts)
 
     def questions(self, item: Row, output: str) -> list[Messages]:
@@ -119,32 +118,26 @@ class ArenaHard(Benchmark):
         pairs = [(item["baseline"], output), (output, item["baseline"])]
         return [fill_prompt(template, prompt=item["prompt"], a=a, b=b) for a, b in pairs]
 
-    def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
+    def score(self, item: Row, output: str, replies: Sequence[str]) -> ItemScore:
         """Return the score from the verdicts of both games."""
-        verdicts = [
-            None if answer.text is None else read_verdict(answer.text) for answer in answers
-        ]
-        return self._score_games(item, verdicts)
+        return self._score_games(item, [read_verdict(reply) or "" for reply in replies])
 
-    def _score_games(self, item: Row, verdicts: Sequence[str | None]) -> ItemScore:
+    def _score_games(self, item: Row, verdicts: Sequence[str]) -> ItemScore:
         """Score both games of a prompt; missing if one of them has no verdict."""
-        labels = {"category": str(item.get("category") or "all")}
-        if len(verdicts) != 2 or None in verdicts:
-            return self.missing_score(item, "a game is missing", labels=labels)
+        if len(verdicts) != 2 or not set(verdicts) <= GAMES.keys():
+            raise MissingScore("a game is missing")
         # In the first game the baseline is A, in the second the model is.
-        baseline_outcome, first_games = GAMES[str(verdicts[0])]
-        model_outcome, second_games = GAMES[str(verdicts[1])]
+        baseline_outcome, first_games = GAMES[verdicts[0]]
+        model_outcome, second_games = GAMES[verdicts[1]]
         won = (1.0 - baseline_outcome) * first_games + model_outcome * second_games
         values = {"won": won, "games": float(first_games + second_games), **_contrast_styles(item)}
-        return ItemScore(
-            self.item_id(item), values, reason=f"{verdicts[0]}, {verdicts[1]}", labels=labels
-        )
+        return self.make_score(item, values, reason=", ".join(verdicts))
 
     def metrics(self, scores: Sequence[ItemScore]) -> Metrics:
         """Return the win rate with a 90% interval, by category and over the categories."""
         by_category: dict[str, list[ItemScore]] = {}
         for score in scores:
-            by_category.setdefault(score.labels["category"], []).append(score)
+            by_category.setdefault(score.labels.get("category", "all"), []).append(score)
         rates = []
         metrics: Metrics = {}
         for category, members in sorted(by_category.items()):
@@ -163,9 +156,7 @@ class ArenaHard(Benchmark):
     def _compute_win_rate(self, scores: Sequence[ItemScore]) -> float:
         """Return the win rate in percent, as it is or at equal style."""
         if self.options["style"] == "raw":
-            won = sum(score.values["won"] for score in scores)
-            games_played = sum(score.values["games"] for score in scores)
-            return 100.0 * won / games_played
+            return 100.0 * divide_sums(scores, "won", "games")
         contrasts = np.array(
             [[score.values.get(f"style/{name}", 0.0) for name in STYLES] for score in scores]
         )
@@ -277,7 +268,7 @@ class EQBench(Benchmark):
         if "pair" in row:
             comparison = read_comparison(row)
             if comparison is None:
-                return self.missing_score(row, str(row.get("error") or "no comparison")[:200])
+                raise MissingScore(str(row.get("error") or "no comparison")[:200])
             values = {
                 "plus for test": float(comparison.pluses[0]),
                 "plus for other": float(comparison.pluses[1]),
@@ -299,23 +290,19 @@ class EQBench(Benchmark):
             )
         ]
 
-    def score(self, item: Row, output: str, answers: Sequence[Answer]) -> ItemScore:
+    def score(self, item: Row, output: str, replies: Sequence[str]) -> ItemScore:
         """Return the mean of the grades that count, × 5."""
-        answer = answers[0]
-        grades = parse_json_object(answer.text)
-        if grades is None:
-            return self.missing_score(item, answer.reason or "the judge's reply contains no grades")
-        return self._score_grades(item, grades)
+        return self._score_grades(item, parse_json_object(replies[0]))
 
     def _score_grades(self, row: Row, grades: Mapping[str, Any]) -> ItemScore:
         """Score an item by the mean of the grades that count; missing if they are not numbers from 0 to 20."""
+        counted = [grades[name] for name in COUNTED if name in grades]
         try:
-            counted = [float(grades[name]) for name in COUNTED if name in grades]
+            if not counted or not all(0.0 <= float(grade) <= 20.0 for grade in counted):
+                raise ValueError
         except (TypeError, ValueError):
-            return self.missing_score(row, "a grade is not a number")
-        if not counted or not all(0.0 <= grade <= 20.0 for grade in counted):
-            return self.missing_score(row, "grades from 0 to 20 are missing")
-        return ItemScore(self.item_id(row), {"rubric": 5.0 * mean(counted)})
+            raise MissingScore("there are no grades from 0 to 20") from None
+        return self.make_score(row, {"rubric": 5.0 * mean(map(float, counted))})
 
     def metrics(self, scores: Sequence[ItemScore]) -> Metrics:
         """Return the mean rubric score, or the ratings of the models."""
