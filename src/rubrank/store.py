@@ -43,10 +43,8 @@ from pathlib import Path
 from typing import IO, Any, Self, TypeAlias, TypeVar
 
 T = TypeVar("T")
-Request: TypeAlias = Any
-"""What `apply` understands; by default a function that is called with the connection."""
-Apply: TypeAlias = Callable[[sqlite3.Connection, Sequence[Request]], Sequence[Any]]
-"""Runs requests within the transaction of the writer thread, and returns one result for each."""
+Request: TypeAlias = Callable[[sqlite3.Connection], Any]
+"""Is called with the connection within a transaction of the writer thread."""
 Recover: TypeAlias = Callable[[Path, sqlite3.Connection], None]
 """Copies what can still be read from the renamed damaged file into the new one."""
 
@@ -58,18 +56,12 @@ _DAMAGE = ("malformed", "not a database", "disk image", "corrupt", "unsupported 
 _log = logging.getLogger("rubrank")
 
 
-def call_each(db: sqlite3.Connection, requests: Sequence[Request]) -> list[Any]:
-    """Call every request with the connection: the default `apply`."""
-    return [request(db) for request in requests]
-
-
 class Store:
     """One SQLite file; safe for all threads of a process, and for several processes at once.
 
     schema: statements such as CREATE TABLE IF NOT EXISTS, run when the file is opened.
     name: the component that owns the file, for the log.
     version: the user_version of the file; another version raises sqlite3.DatabaseError. 0: not checked.
-    apply: runs the requests of one transaction, if they are not plain functions.
     recover: see `Recover`.
     gather: seconds that the writer waits for more requests before it commits.
     read_only: open a file that nobody writes, such as one in an installed package.
@@ -82,7 +74,6 @@ class Store:
         *,
         name: str,
         version: int = 0,
-        apply: Apply = call_each,
         recover: Recover | None = None,
         gather: float = 0.0,
         read_only: bool = False,
@@ -92,7 +83,6 @@ class Store:
         self._schema = schema
         self._name = name
         self._version = version
-        self._apply = apply
         self._recover = recover
         self._gather = gather
         self._closed = False
@@ -186,7 +176,7 @@ class Store:
     def flush(self) -> None:
         """Wait until everything that was submitted so far is committed."""
         if self._thread is not None and not self._closed:
-            self.write(None).result()
+            self.write(lambda db: None).result()
 
     def _run(self) -> None:
         """Run the writer thread: commit everything that is waiting, again and again."""
@@ -202,23 +192,19 @@ class Store:
 
     def _commit_all(self, entries: list[tuple[Request, Future[Any]]]) -> None:
         """Commit the entries of the queue, and tell every caller the result or the error of its own request."""
-        # A request that is None is a flush: nothing to do, but its caller waits for what was submitted before it.
-        requests = [request for request, _ in entries if request is not None]
-        futures = [future for request, future in entries if request is not None]
+        requests = [request for request, _ in entries]
         try:
             results = self._commit(requests)
-            for future, result in zip(futures, results, strict=True):
-                future.set_result(result)
         except Exception:
             # A full disk, a bad value: each caller gets the error of its own request.
-            for request, future in zip(requests, futures, strict=True):
+            for request, future in entries:
                 try:
                     future.set_result(self._commit([request])[0])
                 except Exception as error:
                     future.set_exception(error)
-        for request, future in entries:
-            if request is None:
-                future.set_result(None)
+        else:
+            for (_, future), result in zip(entries, results, strict=True):
+                future.set_result(result)
 
     def _commit(self, requests: Sequence[Request]) -> Sequence[Any]:
         """Run the requests in one transaction, in a new file if this one turns out to be damaged."""
@@ -242,7 +228,7 @@ class Store:
             db = self._writer
             db.execute("BEGIN IMMEDIATE")
             try:
-                results = self._apply(db, requests)
+                results = [request(db) for request in requests]
                 db.execute("COMMIT")
             except BaseException:
                 if db.in_transaction:

@@ -184,13 +184,13 @@ def print_matrix(
     title: str,
     rows: Sequence[str],
     columns: Sequence[str],
-    cells: Sequence[Sequence[Any]],
+    cells: Any,
     named: int = 0,
     form: str = ".2f",
 ) -> None:
     """Print a table of numbers. If its columns do not fit, their names are replaced by 1, 2, 3 …
 
-    named: this many of the first columns keep their names and are not numbered.
+    cells: a matrix of numbers or texts. named: this many of the first columns keep their names and are not numbered.
     """
     from rich.console import Console
 

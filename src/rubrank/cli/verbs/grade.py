@@ -312,8 +312,8 @@ def conformance(
     if as_json:
         print_json(result.to_dict())
         return
-    counted_ids = {**result.per_id, "all": result}
-    rows = [(name, str(part.n), part.strict, part.loose) for name, part in counted_ids.items()]
+    parts: dict[str, Any] = {**result.per_id, "all": result}
+    rows = [(name, str(part.n), part.strict, part.loose) for name, part in parts.items()]
     title = "agreement with the published verdicts"
     print_table(title, ("id", "n", "strict", "loose"), rows, form=".2%", most=None, total=1)
     for d in result.disagreements:

@@ -286,9 +286,9 @@ def _show_calibration(result: CascadeCalibration) -> None:
         (f"{point.escalated:.0%}", point.threshold, point.agreement, point.cost)
         for point in result.curve
     ]
-    headings = ("escalated", "threshold", "agreement", "cost, of the better judge alone")
+    point_headings = ("escalated", "threshold", "agreement", "cost, of the better judge alone")
     title = "all criteria, the least sure answers first"
-    print_table(title, headings, points, form=(".2f", ".3f", ".0%"), most=None)
+    print_table(title, point_headings, points, form=(".2f", ".3f", ".0%"), most=None)
 
 
 def show_audit(audit: Audit, details: bool = False) -> None:
@@ -316,7 +316,7 @@ def show_audit(audit: Audit, details: bool = False) -> None:
 
 def show_account(account: Account) -> None:
     """Print the total, then the usage by model, purpose and endpoint, if there are several of them."""
-    lines = {"all": account}
+    lines: dict[str, UsageLine] = {"all": account}
     for part in (account.models, account.purposes, account.endpoints):
         if len(part) > 1:
             lines |= part
