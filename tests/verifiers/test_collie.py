@@ -185,8 +185,8 @@ def nested(depth):
 
 def test_constraints_may_not_be_too_deep_or_too_many():
     assert check("One. Two.", nested(6)).value == 1
-    for bad in ([nested(40)], [nested(300)], [TWO] * 500, [{"and": [TWO] * 300}]):
-        with pytest.raises(InvalidInput, match="deep"):
+    for bad in ([nested(300)], [TWO] * 6000):
+        with pytest.raises(InvalidInput, match=r"deep|values"):
             COLLIE.check_parameters({"constraints": bad})
 
 

@@ -23,15 +23,11 @@ from rubrank.verifiers.shared.public_tools import has_janome, split_japanese_tok
 from rubrank.verifiers.shared.relation import AnyRelation, Count, compare_count
 from rubrank.verifiers.verifier import Answer, Compat
 
-
-def _find_digits(text: Text, compat: Compat) -> list[str]:
-    """Return the digits; the public checkers overlook raised and circled ones."""
-    return list(filter(str.isdecimal if compat == "upstream" else str.isdigit, text.raw))
-
-
 # ---- Spanish -----------------------------------------------------------------------------------------------------
 
 spanish = partial(instruction, family="m_ifeval", languages=("es",))
+french = partial(instruction, family="m_ifeval", languages=("fr",))
+japanese = partial(instruction, family="m_ifeval", languages=("ja",))
 
 _WORD = re.compile(r"\w+")
 _LETTERS = r"[\w\u0300-\u036f]+"  # with combining accents
@@ -127,8 +123,6 @@ def _check_enclosed(text: str, first: str, last: str, compat: Compat) -> tuple[b
 
 
 # ---- French ------------------------------------------------------------------------------------------------------
-
-french = partial(instruction, family="m_ifeval", languages=("fr",))
 
 _PLURALS = ("s", "es", "x")
 _ACCENTED = re.compile("[àáâãäåçèéêëìíîïñòóôõöùúûüýÿÀÁÂÃÄÅÇÈÉÊËÌÍÎÏÑÒÓÔÕÖÙÚÛÜÝ]")
@@ -249,21 +243,21 @@ def informal_address(rollout: Rollout, *, compat: Compat = "fixed") -> Answer:
     return True, f"“{informal[0]}” found"
 
 
+@japanese("ja:letters:kansuuji")
 @french("fr:detectable_content:no_digits")
 def no_digits(text: Text, *, compat: Compat = "fixed") -> Answer:
-    """No digit: numbers are written in words.
+    """No digit: numbers are written in words, in Japanese in kanji.
 
-    Passes: "vingt ans".
-    Fails: "20 ans", "m²", "①".
-    Not covered: Roman numerals.
+    Passes: "vingt ans", "三人".
+    Fails: "20 ans", "m²", "3人", "３人", "①".
+    Not covered: Roman numerals; whether there is a number at all.
     upstream: raised and circled digits (², ①) are not seen.
     """
-    return forbid(_find_digits(text, compat), "digit")
+    is_digit = str.isdecimal if compat == "upstream" else str.isdigit
+    return forbid(list(filter(is_digit, text.raw)), "digit")
 
 
 # ---- Japanese ----------------------------------------------------------------------------------------------------
-
-japanese = partial(instruction, family="m_ifeval", languages=("ja",))
 
 _KANJI_UPSTREAM = "\u4e00-\u9faf"
 _KANJI = "\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003134f々〆"
@@ -304,18 +298,6 @@ def kanji(
     """
     count = sum(map(len, re.findall(_KANJI_RUN[compat], text.raw)))
     return compare_count(count, "kanji", relation, kanji_limit)
-
-
-@japanese("ja:letters:kansuuji")
-def kansuuji(text: Text, *, compat: Compat = "fixed") -> Answer:
-    """No digits: numbers are in kanji.
-
-    Passes: "三人".
-    Fails: "3人", "３人", "①".
-    Not covered: whether there is a number at all.
-    upstream: circled and raised digits are not seen.
-    """
-    return forbid(_find_digits(text, compat), "digit")
 
 
 @japanese("ja:letters:hiragana_only")

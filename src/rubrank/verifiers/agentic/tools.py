@@ -15,7 +15,6 @@ turns (in the prompt) are not looked at. Expected calls come from the parameter 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeAlias
@@ -68,10 +67,15 @@ class _Comparison:
     mode_by_argument: dict[str, CompareMode]
     tolerance: float
 
-    def count_right(self, expected: ExpectedCall, arguments: Mapping[str, Any]) -> int:
-        """Return how many of the expected arguments the call has right."""
+    def count_right(self, expected: ExpectedCall, call: ToolCall) -> int:
+        """Return how many of the expected arguments a call of the same name has right; 1 if none are expected."""
+        if expected.name != call.name:
+            return 0
+        if not expected.arguments:
+            return 1
+        arguments = _read_arguments_or_empty(call)
         right = 0
-        for key, value in (expected.arguments or {}).items():
+        for key, value in expected.arguments.items():
             mode = self.mode_by_argument.get(key, self.mode)
             if key in arguments and is_match(value, arguments[key], mode, self.tolerance):
                 right += 1
@@ -106,11 +110,11 @@ def find_schemas(tools: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return schemas
 
 
-def _read_arguments_or_none(call: ToolCall) -> Mapping[str, Any] | None:
+def _read_arguments_or_empty(call: ToolCall) -> Mapping[str, Any]:
     try:
         return read_arguments(call)
     except ValueError:
-        return None
+        return {}
 
 
 # ---- arguments, repeated calls, pairs --------------------------------------------------------------------------------
@@ -278,27 +282,20 @@ def tool_call_match(
     total = len(expected_calls)
     allows_others = mode in ("subset", "subsequence")
     if len(calls) < total or (len(calls) > total and not allows_others):
-        reason = f"{len(calls)} calls made, {total} expected"
-        not_called = Counter(call.name for call in expected_calls) - Counter(
-            call.name for call in calls
-        )
-        if not_called:
-            reason += f"; not called: {', '.join(sorted(not_called))[:200]}"
-        return False, reason
+        return False, f"{len(calls)} calls made, {total} expected"
     comparison = _Comparison(compare, compare_by_argument, tolerance)
 
     def is_expected(expected_call: ExpectedCall, call: ToolCall) -> bool:
-        if expected_call.name != call.name:
-            return False
         if expected_call.arguments is None:
-            return True
-        arguments = _read_arguments_or_none(call)
-        if arguments is None:
+            return expected_call.name == call.name
+        try:
+            arguments = read_arguments(call)
+        except ValueError:
             return False
-        has_extra_arguments = not set(arguments) <= set(expected_call.arguments)
-        if has_extra_arguments and not extra_arguments:
+        if not extra_arguments and not set(arguments) <= set(expected_call.arguments):
             return False
-        return comparison.count_right(expected_call, arguments) == len(expected_call.arguments)
+        right = comparison.count_right(expected_call, call)
+        return right == max(1, len(expected_call.arguments))
 
     if mode == "ordered":
         for number, (expected_call, call) in enumerate(zip(expected_calls, calls, strict=True), 1):
@@ -350,28 +347,18 @@ def tool_args_match(
     if not expected_calls:
         return missing("no expected calls: give `expected` or metadata['expected_calls']")
     comparison = _Comparison(compare, compare_by_argument, tolerance)
-    calls = [
-        (call.name, _read_arguments_or_none(call)) for call in rollout.tool_calls[:_MOST_CALLS]
-    ]
-
-    def count_right(
-        expected_call: ExpectedCall, name: str, arguments: Mapping[str, Any] | None
-    ) -> int:
-        if expected_call.name != name:
-            return 0
-        if not expected_call.arguments:
-            return 1
-        return 0 if arguments is None else comparison.count_right(expected_call, arguments)
-
+    calls = rollout.tool_calls[:_MOST_CALLS]
     gains = [
-        [count_right(expected_call, *call) for call in calls] for expected_call in expected_calls
+        [comparison.count_right(expected_call, call) for call in calls]
+        for expected_call in expected_calls
     ]
     right = 0
     unexpected = 0
     for i, j in find_best_pairs(gains):
         right += gains[i][j]
         if count_extra:
-            unexpected += len(set(calls[j][1] or {}) - set(expected_calls[i].arguments or {}))
+            arguments = _read_arguments_or_empty(calls[j])
+            unexpected += len(set(arguments) - set(expected_calls[i].arguments or {}))
     total = sum(max(1, len(call.arguments or {})) for call in expected_calls)
     reason = f"{right} of {total} expected arguments right"
     if unexpected:
@@ -574,7 +561,7 @@ def tool_argument(
     calls = [call for call in rollout.tool_calls if call.name == tool]
     right = 0
     for call in calls:
-        arguments = _read_arguments_or_none(call) or {}
+        arguments = _read_arguments_or_empty(call)
         if argument in arguments and is_match(value, arguments[argument], compare, tolerance):
             right += 1
     passed = right > 0 and (right == len(calls) or not every)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import string
+from typing import Literal
 
 from rubrank.texts.text import Text
 from rubrank.texts.words import count_segmented_words
@@ -204,10 +205,7 @@ def english_capital(text: Text, *, lang: Lang = "en", compat: Compat = "fixed") 
     Not covered: languages without capitals.
     upstream: in English the public detector reads the capitals, which it hardly knows, and guesses.
     """
-    small_letters = list(filter(str.islower, text.raw))
-    if not text.raw.isupper():
-        return False, f"small letters or none at all: {quote_some(small_letters)}"
-    return _check_language(text.raw, lang, compat)
+    return _check_case(text.raw, "islower", lang, compat)
 
 
 @instruction("change_case:english_lowercase", version=2)
@@ -218,14 +216,17 @@ def english_lowercase(text: Text, *, lang: Lang = "en", compat: Compat = "fixed"
     Fails: "This is fine.", "das ist gut so."
     Not covered: languages without capitals.
     """
-    capitals = list(filter(str.isupper, text.raw))
-    if not text.raw.islower():
-        return False, f"capital letters, or none at all: {quote_some(capitals)}"
-    return _check_language(text.raw, lang, compat)
+    return _check_case(text.raw, "isupper", lang, compat)
 
 
-def _check_language(text: str, lang: str, compat: Compat) -> tuple[bool, str]:
-    """Check the language of a text whose case is right."""
+def _check_case(
+    text: str, is_wrong: Literal["islower", "isupper"], lang: str, compat: Compat
+) -> tuple[bool, str]:
+    """Check that there are letters, none of them of the wrong case, and the language of such a text."""
+    wrong = [char for char in text if getattr(char, is_wrong)()]
+    is_right_case = text.isupper() if is_wrong == "islower" else text.islower()
+    if not is_right_case:
+        return False, f"letters of the wrong case, or none at all: {quote_some(wrong)}"
     if compat == "upstream" and has_langdetect():
         # The French and the Spanish checker lower the text first, the English one does not.
         name = detect_public_language(text if lang == "en" else text.lower())

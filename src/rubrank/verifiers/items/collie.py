@@ -59,8 +59,6 @@ from rubrank.verifiers.shared.public_tools import split_public_sentences, split_
 from rubrank.verifiers.shared.relation import Relation, holds, translate_relation
 from rubrank.verifiers.verifier import UNIT, Answer, Compat, missing, verifier
 
-_DEEPEST = 8  # levels of nested constraints
-_MOST_NODES = 200  # constraints and measures in one criterion
 _MOST_UNITS = 2_000_000  # units of text that one check may look at
 
 Piece: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
@@ -536,36 +534,11 @@ def _check_order(level: Level, inner: Measure, order: str) -> Check:
 # ---- the verifier ----------------------------------------------------------------------------------------------------
 
 
-def check_size(data: Any) -> Any:
-    """Return the data unchanged; ValueError if it is nested too deeply or holds too many parts."""
-    nodes = 0
-    open_parts = [(data, 0)]
-    while open_parts:
-        part, depth = open_parts.pop()
-        children: list[Any] = []
-        if isinstance(part, dict):
-            nodes += 1
-            children = list(part.values())
-        elif isinstance(part, list):
-            children = part
-        if depth > 2 * _DEEPEST or nodes > _MOST_NODES or len(children) > 10 * _MOST_NODES:
-            raise ValueError(
-                f"a constraint may be {_DEEPEST} deep and have {_MOST_NODES} parts at most"
-            )
-        open_parts.extend((child, depth + 1) for child in children)
-    return data
-
-
-Constraints: TypeAlias = Annotated[
-    list[Constraint], BeforeValidator(check_size), Field(min_length=1)
-]
-
-
 @verifier("Collie", family="benchmark", domain=UNIT, version=3)
 def collie(
     text: Text,
     *,
-    constraints: Constraints,
+    constraints: Annotated[list[Constraint], Field(min_length=1)],
     score: Literal["share", "all"] = "share",
     compat: Compat = "fixed",
 ) -> Answer:

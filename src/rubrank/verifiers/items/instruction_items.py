@@ -60,24 +60,21 @@ def ifbench_item(
     Not covered: the benchmark's score over all items.
     """
     rollout = Rollout(response=text.raw, reasoning="")
-    broken = _find_broken(rollout, instruction_id_list, kwargs, compat, mode)
-    if isinstance(broken, Verdict):
-        return broken
-    total = len(instruction_id_list)
-    reason = "; ".join([f"{total - len(broken)} of {total} constraints hold", *broken])
-    if score == "all":
-        return float(not broken), reason
-    return 1 - len(broken) / total, reason
+    outcome = _follow_all(rollout, instruction_id_list, kwargs, compat, mode)
+    if isinstance(outcome, Verdict):
+        return outcome
+    share, reason = outcome
+    return float(share == 1.0) if score == "all" else share, reason
 
 
-def _find_broken(
+def _follow_all(
     rollout: Rollout,
     names: list[str],
     kwargs: list[dict[str, Any] | None] | None,
     compat: Compat,
     mode: Mode,
-) -> list[str] | Verdict:
-    """Return the instructions that are not followed, with the reasons; a missing verdict if one cannot be decided."""
+) -> tuple[float, str] | Verdict:
+    """Return the share of instructions that are followed, and the reason; missing if one cannot be decided."""
     parameters = [None] * len(names) if kwargs is None else kwargs
     if not names or len(parameters) != len(names):
         return missing(f"{len(names)} ids and {len(parameters)} kwargs: one for each id is needed")
@@ -88,7 +85,15 @@ def _find_broken(
             return verdict
         if not verdict.value:
             broken.append(f"{name}: {verdict.reason}")
-    return broken
+    return 1 - len(broken) / len(names), _describe(broken, len(names))
+
+
+def _describe(broken: list[str], total: int) -> str:
+    """Return the reason: "2 of 3 instructions followed; not followed: …"."""
+    reason = f"{total - len(broken)} of {total} instructions followed"
+    if broken:
+        reason += f"; not followed: {'; '.join(broken[:5])}"
+    return reason
 
 
 def follow_instruction(
@@ -135,15 +140,11 @@ def live_bench(
     solutions = _SOLUTION.findall(rollout.answer)
     if solutions and solutions[-1].strip():
         rollout = rollout.replace_answer(solutions[-1].strip())
-    broken = _find_broken(rollout, instruction_id_list, kwargs, compat, mode)
-    if isinstance(broken, Verdict):
-        return broken
-    total = len(instruction_id_list)
-    reason = f"{total - len(broken)} of {total} instructions followed"
-    if broken:
-        reason += f"; not followed: {'; '.join(broken[:3])}"
-    share = 1 - len(broken) / total
-    return (float(not broken) + share) / 2, reason
+    outcome = _follow_all(rollout, instruction_id_list, kwargs, compat, mode)
+    if isinstance(outcome, Verdict):
+        return outcome
+    share, reason = outcome
+    return (float(share == 1.0) + share) / 2, reason
 
 
 # ---- Multi-IF -------------------------------------------------------------------------------------------------------
@@ -211,10 +212,7 @@ def multi_if(
             total += 1
     if not total:
         return missing("no instructions")
-    reason = f"{total - len(broken)} of {total} instructions followed"
-    if broken:
-        reason += f"; not followed: {', '.join(broken[:5])}"
-    return 1 - len(broken) / total, reason
+    return 1 - len(broken) / total, _describe(broken, total)
 
 
 # Multi-IF has its own counters for words and sentences, by the language it detects in the answer:

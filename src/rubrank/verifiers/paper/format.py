@@ -303,7 +303,9 @@ _QUOTATION_OPENERS = {
     "single": "'‘",
 }
 # By the opening mark.
-_CLOSING_MARKS = dict(['""', "“”", "「」", "『』", "«»", "„“", "‘’", "''", "＂＂"])
+_CLOSING_MARKS = {
+    pair[0]: pair[1] for pair in ['""', "“”", "「」", "『』", "«»", "„“", "‘’", "''", "＂＂"]
+}
 
 
 @verifier("QuotationFormat", family="format", version=2)

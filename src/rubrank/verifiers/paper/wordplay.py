@@ -78,8 +78,10 @@ def _check_kind_parameters(params: Any) -> str | None:
     needed = _NEEDED_PARAMETER.get(params.kind)
     if needed is not None and not getattr(params, needed):
         return f"given: the kind {params.kind!r} needs `{needed}`"
-    if params.word is not None and not any(map(str.isalnum, params.word)):
-        return "with letters in `word`"
+    for name in ("word", "letters"):
+        text = getattr(params, name)
+        if text is not None and not any(map(str.isalnum, text)):
+            return f"with letters in `{name}`"
     return None
 
 
@@ -160,13 +162,8 @@ def _fold_letter(char: str) -> str:
 
 def _check_spelling(text: Text, kind: str, word: str | None, unit: str) -> Answer:
     """Count the letters of the word that lines, clauses or sentences begin (telestich: end) with, in order."""
-    if kind == "abecedarian":
-        word = word or string.ascii_lowercase
-    if word is None:
-        return missing(f"{kind} needs `word`")
+    word = word or string.ascii_lowercase  # abecedarian: a, b, c …
     letters = [_fold_letter(char) for char in word if char.isalnum()][:200]
-    if not letters:
-        return missing("`word` has no letters")
     best = 0
     for tried_unit in ["lines", "clauses", "sentences"] if unit == "auto" else [unit]:
         edges = []  # the first or last letter of each unit; "" if there is none near its edge
@@ -183,9 +180,7 @@ def _check_line_lengths(
     rollout: Rollout, pattern: tuple[int, ...] | str | None, unit: str
 ) -> Answer:
     """Count the lines, or clauses, whose length fits the pattern, which repeats to the end."""
-    lengths = _FORMS[pattern] if isinstance(pattern, str) else pattern
-    if not lengths:
-        return missing("line lengths needs `pattern`")
+    lengths = _read_lengths(pattern)
     text = rollout.text
     is_chinese = isinstance(pattern, str) or _is_chinese(rollout.question) or _is_chinese(text.raw)
     results: list[tuple[int, int]] = []
@@ -205,9 +200,7 @@ def _check_syllables(
     text: Text, kind: str, pattern: tuple[int, ...] | str | None, unit: str
 ) -> Answer:
     """Count the lines that have the syllables of the pattern, in the best run of neighbouring lines."""
-    lengths = _FORMS.get(kind) or (_FORMS[pattern] if isinstance(pattern, str) else pattern)
-    if not lengths:
-        return missing(f"{kind} needs `pattern`")
+    lengths = _FORMS.get(kind) or _read_lengths(pattern)
     language = _find_uncountable_language(text.raw)
     if language:
         return missing(f"the syllables of {language} cannot be counted")
@@ -223,6 +216,11 @@ def _check_syllables(
         extra_lines = max(0, len(sizes) - len(lengths) - 1)
         results.append((best, len(lengths) + extra_lines))
     return _score_best_fit(results, lengths)
+
+
+def _read_lengths(pattern: tuple[int, ...] | str | None) -> tuple[int, ...]:
+    """Return the length of each line: those given, or those of a form such as "五言"."""
+    return _FORMS[pattern] if isinstance(pattern, str) else pattern or ()
 
 
 def _score_best_fit(results: list[tuple[int, int]], lengths: tuple[int, ...]) -> Answer:
@@ -300,8 +298,6 @@ def _check_letters(text: Text, kind: str, letters: str | None) -> Answer:
         fitting = sum(letter in chosen for letter in first_letters)
         description = f"words start with {''.join(sorted(chosen))!r}"
         return _score_in_quarters(fitting, len(first_letters), description)
-    if not chosen:
-        return missing(f"{kind} needs `letters`")
     if not written:
         return 0.0, "no letters"
     forbidden = chosen if kind == "lipogram" else set("aeiou") - chosen

@@ -59,9 +59,8 @@ from typing import IO, Any, Literal, TypeAlias
 from rubrank._folders import UNUSED_USER_IDS, make_folder
 from rubrank._plain import word_list
 from rubrank.errors import InvalidInput, RubrankError, only_our_errors, refuses_wrong_kinds
-from rubrank.verifiers.shared.inside.landlock import DEVICES
+from rubrank.verifiers.shared.inside.kernel import CPUS, DEVICES, MASKED_NAMES
 from rubrank.verifiers.shared.inside.launcher import WALLS as WALLS
-from rubrank.verifiers.shared.inside.namespaces import CPUS, MASKED_NAMES
 
 Ended: TypeAlias = Literal["exit", "signal", "timeout", "output", "killed"]
 ALLOW_VARIABLE = "RUBRANK_SANDBOX_ALLOW"
@@ -83,9 +82,7 @@ _LANDLOCK_VERSIONS = {"landlock": 0, "truncate": 2, "scopes": 5}
 _ANY_LANDLOCK = 99  # whatever version the kernel has
 _INSIDE = "rubrank.verifiers.shared.inside"
 # A module comes after those that it imports.
-_LAUNCHER_MODULES = tuple(
-    f"{_INSIDE}.{name}" for name in ("kernel", "filters", "landlock", "namespaces", "launcher")
-)
+_LAUNCHER_MODULES = tuple(f"{_INSIDE}.{name}" for name in ("kernel", "filters", "launcher"))
 _GRACE_SECONDS = 5.0  # that the launcher gets beyond the time limit to report; then it is killed
 _BLOCK_BYTES = 65536  # moved at once
 _SOURCES = Path(__file__).parents[3]  # the folder that holds the package `rubrank`
@@ -493,7 +490,7 @@ def _try_tool(tool: Literal["own", "bubblewrap"]) -> tuple[str, ...]:
 
 
 def _make_bubblewrap_command(header: dict[str, Any]) -> list[str]:
-    """Make the command line with which bubblewrap builds the same view of the files as inside/namespaces.py."""
+    """Make the command line with which bubblewrap builds the same view of the files as inside/kernel.py."""
     view = []
     for path in header["read"]:
         if os.path.islink(path):

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from rubrank.errors import RubrankError
 from rubrank.verifiers.shared import sandbox
-from rubrank.verifiers.shared.inside import landlock
+from rubrank.verifiers.shared.inside.kernel import read_landlock_version
 
 _ATTACKS = Path(__file__).parent / "inside" / "attacks.py"
 _SECRET = "rubrank-secret-of-the-target"
@@ -108,7 +108,7 @@ def _is_alive(pid: int) -> bool:
 
 
 def _describe_machine() -> dict[str, str]:
-    version = landlock.read_version() if sys.platform == "linux" else 0
+    version = read_landlock_version() if sys.platform == "linux" else 0
     return {
         "kernel": f"{platform.system()} {platform.release()}",
         "user": "root" if os.geteuid() == 0 else "not root",

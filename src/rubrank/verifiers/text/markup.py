@@ -174,13 +174,9 @@ def _check_latex(text: str) -> str | None:
     """Return what is wrong with braces, environments and dollars; None if nothing is."""
     text = re.sub(r"(?<!\\)%[^\n]*", "", text)  # comments
     text = re.sub(r"\\\\", " ", text)  # line breaks
-    depth = 0
-    for brace in re.findall(r"(?<!\\)[{}]", text):
-        depth += 1 if brace == "{" else -1
-        if depth < 0:
-            return "a } that nothing opens"
-    if depth:
-        return "a { that nothing closes"
+    unbalanced = _find_unbalanced(re.sub(r"\\[{}]", "", text), "{}")
+    if unbalanced:
+        return unbalanced
     environments: list[str] = []
     for command, name in _ENVIRONMENT.findall(text):
         if command == "begin":
@@ -210,16 +206,20 @@ def _check_mermaid(text: str) -> str | None:
         without_texts = re.sub(r"\"[^\"\n]*\"", "", "\n".join(lines[1:]))
         # The > of the shape "id>text]" and arrows such as "-->", "-.->", "<==>", "--x".
         without_arrows = re.sub(r">(?=[^\]\n]{0,200}\])|<?[-=.]+[>xo]?", "", without_texts)
-        openings = {")": "(", "]": "[", "}": "{"}
-        stack: list[str] = []
-        for sign in without_arrows:
-            if sign in "([{":
-                stack.append(sign)
-            elif sign in openings and (not stack or stack.pop() != openings[sign]):
-                return f"a {sign} that nothing opens"
-        if stack:
-            return f"a {stack[-1]} that nothing closes"
+        return _find_unbalanced(without_arrows, "()[]{}")
     return None
+
+
+def _find_unbalanced(text: str, brackets: str) -> str | None:
+    """Return the first bracket that nothing opens or the last that nothing closes; None if there is none."""
+    openings = dict(zip(brackets[1::2], brackets[::2], strict=True))
+    stack: list[str] = []
+    for sign in text:
+        if sign in brackets[::2]:
+            stack.append(sign)
+        elif sign in openings and (not stack or stack.pop() != openings[sign]):
+            return f"a {sign} that nothing opens"
+    return f"a {stack[-1]} that nothing closes" if stack else None
 
 
 def _check_cron(text: str) -> str | None:

@@ -34,14 +34,18 @@ from rubrank.verifiers.shared.inside.filters import (
     install,
 )
 from rubrank.verifiers.shared.inside.kernel import (
+    FIRST_WITH_TRUNCATION,
     PR_SET_PDEATHSIG,
     PR_SUBREAPER,
+    become_user,
+    build_view,
     drop_everything,
+    enter_namespaces,
     find_machine,
     prctl,
+    read_landlock_version,
+    restrict_by_landlock,
 )
-from rubrank.verifiers.shared.inside.landlock import FIRST_WITH_TRUNCATION, read_version, restrict
-from rubrank.verifiers.shared.inside.namespaces import become_user, build_view, enter_namespaces
 
 WALLS = ("network", "signals", "memory", "files")
 SIGNAL_FILTER = "RUBRANK_SIGNAL_FILTER"
@@ -167,7 +171,7 @@ def restrict_itself(
         return new_walls
     has_own_user = header["uid"] is not None
     confines_signals = False
-    landlock_version = min(read_version(), header["landlock"])
+    landlock_version = min(read_landlock_version(), header["landlock"])
     if landlock_version:
         writable = [header["directory"]]
         if "files" in walls:
@@ -175,7 +179,7 @@ def restrict_itself(
         readable = list(header["read"])
         if "proc" in walls:
             readable.append("/proc")
-        confines_signals = restrict(landlock_version, writable, readable)
+        confines_signals = restrict_by_landlock(landlock_version, writable, readable)
         new_walls.append("landlock")
     if not header["filter"]:
         return new_walls
