@@ -352,7 +352,7 @@ def _is_of_type(value: Any, hint: Any) -> bool:
     try:
         config = ConfigDict(arbitrary_types_allowed=True)
         # A list, because pydantic takes no configuration for a class that has its own.
-        adapter = TypeAdapter(list[hint], config=config)  # type: ignore[valid-type]
+        adapter = TypeAdapter(list[hint], config=config)
         (checked,) = adapter.validate_python([value], strict=True)
         if isinstance(checked, Iterator) and isinstance(value, Collection):
             list(checked)  # the items of an Iterable are checked when they are read

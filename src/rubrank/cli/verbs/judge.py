@@ -21,7 +21,7 @@ from rubrank.cli.terminal import print_json, print_line, print_table
 from rubrank.errors import InvalidInput, counted
 
 if TYPE_CHECKING:
-    from rubrank.judges.client.usage import Account
+    from rubrank.judges.client.usage import Account, UsageLine
     from rubrank.judges.judgments import Judgments
     from rubrank.studies.audit.result import Audit
     from rubrank.studies.calibration import CascadeCalibration

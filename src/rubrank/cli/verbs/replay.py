@@ -261,8 +261,8 @@ def bench_fusion(
         rows = overhead(batch, rules=chosen, rounds=rounds, progress=tick)
     if not as_json:
         sizes = sorted(set(batch.sizes.tolist()))
-        size = str(sizes[0]) if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
-        title = f"Fusion of one step: {batch.N} groups of {size}, {batch.K} criteria"
+        each = str(sizes[0]) if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
+        title = f"Fusion of one step: {batch.N} groups of {each}, {batch.K} criteria"
         cells = [(row.case, row.seconds * 1e6, row.ratio) for row in rows]
         print_table(title, ("rule", "µs", "× weighted mean"), cells, form=(",.1f", ",.2f"))
         return
