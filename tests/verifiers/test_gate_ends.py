@@ -31,11 +31,7 @@ CUT = {
     "entry with a sentence before": "- Wash the rice. Then drain it.\n- Boil the water. Add a little salt and wait",
     "French": RECIT + "Le soir tout le monde rentre à la maison et les rues deviennent tranq",
     "Chinese": "小镇在两座山的脚下。市场每天很早就开门。人们从附近的村子来到这里，不仅可以卖自己种的菜，还可以和",
-    "SQL without a table": "SELECT name,\n  SUM(price) AS total,\n  COUNT(id) AS number",
-    "SQL without a comparison": "SELECT name, price\nFROM orders\nWHERE price > 10 AND custo",
-    "SQL with half a keyword": "SELECT name, price\nFROM orders\nWHERE price > 10 A",
     "SQL that ends with a comment": "SELECT name FROM orders;\n\n-- Now the customers that have no ord",
-    "a comment that announces code": "def area(a, b):\n    return a * b\n\nprint(area(2, 3))\n\n# Compute the perim",
     "an attribute": "import os\n\ndef list_files(folder):\n    for name in os.listdir(folder):\n        path = os.",
 }
 WHOLE = {

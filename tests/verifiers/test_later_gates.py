@@ -88,11 +88,6 @@ def test_code_that_repeats_one_line():
 @pytest.mark.parametrize(
     ("prompt", "response", "value"),
     [
-        (
-            "Name a prime above 50.",
-            "Let me think about primes above 50. 52 is even. Hmm, 53? No divisor. So I'll answer 53.\n\n53",
-            0,
-        ),
         ("素数を一つ。", "ユーザーは素数を求めている。うーん、53でよいか。\n\n53です。", 0),
         ("Write a monologue.", "Let me think about that day. It rained. Hmm, did it rain? I was young.", 1),
         (

@@ -20,10 +20,7 @@ from rubrank.verifiers.verifier import BINARY, Answer, missing, verifier
 
 # Unicode categories: separators, control characters, marks, punctuation.
 _CATEGORIES_WITHOUT_CONTENT = frozenset("ZCMP")
-_MARKUP_SOURCE = r"```\w*|[#*_~`|>=-]"
-_MARKUP = re.compile(_MARKUP_SOURCE)
-# Markup, spaces and punctuation before the first character of content: the '## "' of '## "Paris"'.
-_LEADING_MARKUP = re.compile(rf"(?:{_MARKUP_SOURCE}|[\s!\"%'(),./:;?@\[\\\]{{}}‘’“”…–—])*+")
+_MARKUP = re.compile(r"```\w*|[#*_~`|>=-]")
 # The frames of an answer; those of LaTeX only if they are empty.
 _FRAME = re.compile(
     r"""
@@ -132,13 +129,7 @@ def _judge_signs(rollout: Rollout, answer: str, visible_text: str) -> Answer:
 
 def _has_content(answer: str) -> bool:
     """Is there a letter, a digit or a symbol that is not Markdown?"""
-    head = answer[:100_000]
-    # The first character after the markup decides for nearly all answers, which is fast.
-    leading = _LEADING_MARKUP.match(head)
-    first = head[leading.end() : leading.end() + 1] if leading else ""
-    if first and unicodedata.category(first)[0] not in _CATEGORIES_WITHOUT_CONTENT:
-        return True
-    text = _MARKUP.sub("", head) or answer[100_000:]
+    text = _MARKUP.sub("", answer[:100_000]) or answer[100_000:]
     return any(unicodedata.category(char)[0] not in _CATEGORIES_WITHOUT_CONTENT for char in text)
 
 
@@ -169,9 +160,7 @@ def _find_announcement(visible_text: str, question: str) -> str | None:
     """Return a defect if the answer is one line that ends with a colon; else None."""
     text = visible_text.strip("*_` \n")
     is_line = len(text) < 300 and "\n" not in text and text.endswith((":", "："))
-    # Armenian sentences end with a colon.
-    is_armenian = re.search("[\u0530-\u058f]", text) is not None
-    if not is_line or is_armenian:
+    if not is_line:
         return None
     asks_for_text = _TEXT_ASKED.search(question) is not None
     if asks_for_text or len(text.split()) >= 3 or len(_UNSPACED.findall(text)) >= 5:

@@ -29,7 +29,6 @@ from rubrank.verifiers.shared.language_shares import (
     measure_languages,
     measure_others,
     measure_within,
-    quotes_language,
     weigh,
 )
 from rubrank.verifiers.shared.relation import Share
@@ -42,7 +41,7 @@ _SHORT = 30  # with fewer letters, only the script tells the language
 _QUOTED_SHARE = 0.3  # in the expected language, from which on the answer may be a translation with remarks about it
 
 
-@verifier("WrongLanguage", family="gate", domain=BINARY, version=6, layer="global_quality")
+@verifier("WrongLanguage", family="gate", domain=BINARY, version=7, layer="global_quality")
 def wrong_language(rollout: Rollout, *, language: str | None = None, most: Share = 0.4) -> Answer:
     """The answer is in the language expected: `language`, else what the prompt asks for, is written in, or names.
 
@@ -92,7 +91,7 @@ def _compare_shares(answer: str, main: str, accepted: Accepted, most: float) -> 
     if other_share > most and fits(main, accepted) and not has_own_script(main):
         other_share = 0.0
     if other_share > most:
-        if measure_within(answer, languages) >= _QUOTED_SHARE or quotes_language(answer, languages):
+        if measure_within(answer, languages) >= _QUOTED_SHARE:
             return missing(f"partly in the language expected: {reason}")
         return False, reason
     if main not in languages and not languages & measure_languages(answer).keys():

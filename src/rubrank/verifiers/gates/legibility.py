@@ -1,13 +1,12 @@
 """GarbledText: can the text be read (1 = fine, 0 = the reward is stopped)?
 
-`_count_signs` counts eight signs of garbled text, from broken characters to random letters. One sign that occurs often
+`_count_signs` counts seven signs of garbled text, from broken characters to random letters. One sign that occurs often
 enough, and more often than in the prompt, is enough to fail.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 
@@ -81,8 +80,6 @@ _SCRIPTS_LOOKING_ALIKE = {"Latin", "Cyrillic"}
 
 # ---- signs, escapes and tokens ----
 _STACKED_ACCENTS = re.compile("[\u0300-\u036f]{4,}")
-_ASCII_SIGN = re.compile(r"[!-/:-@\[-`{-~]")
-_SIGN_LINE_CHARACTERS = 60  # a line of so many characters, mostly different signs, is not writing
 # A formula ($…$, $$…$$, \[…\], \(…\)) or a command of LaTeX (\alpha).
 _MATHS = re.compile(
     r"\$\$[^$]{1,5000}\$\$|\$[^$\n]{1,1000}\$"
@@ -121,14 +118,14 @@ _SPACE = ord(" ")
 _KNOWN_SHARE = 0.75  # share of pairs that must occur in some language; of random pairs half do
 
 
-@verifier("GarbledText", family="gate", domain=BINARY, version=4, layer="global_quality")
+@verifier("GarbledText", family="gate", domain=BINARY, version=5, layer="global_quality")
 def garbled_text(rollout: Rollout) -> Answer:
     """The text can be read.
 
     Fails: broken characters (replacement, control, private use, lone surrogates) in three places, or two of a
         short text; wrongly decoded text ("â€™", "浣犲ソ", "锟斤拷"); letters as escapes (`\\u6c34`, `&#27700;`);
-        tokens of a model's vocabulary (`<unk>`, `<pad>`, `</s>`); random letters; long stretches of mixed
-        signs without words; words that mix scripts, three or more; letters under heaps of accents.
+        tokens of a model's vocabulary (`<unk>`, `<pad>`, `</s>`); random letters; words that mix
+        scripts, three or more; letters under heaps of accents.
     Passes: code, mathematics, emoji, tables, drawings of lines, every script, and what the prompt itself contains or
         speaks of (ciphers, escapes).
     Not covered: real words in senseless order.
@@ -159,8 +156,6 @@ def _count_signs(text: str, question: str) -> Iterator[tuple[str, int]]:
     yield "letters under heaps of accents", stacked if stacked >= 3 else 0
     mixed = _count_mixed_words(text) if _NOT_LATIN.search(not_ascii) else 0
     yield "words of mixed scripts", mixed if mixed >= 3 else 0
-    lines_without_maths = _MATHS.sub(" ", text).splitlines()
-    yield "lines of signs without words", sum(map(_is_line_of_signs, lines_without_maths))
     tokens = len(_TOKENS.findall(text))
     if "<s>" not in text:
         tokens += text.count("</s>")  # with <s>, it is HTML for text that is struck out
@@ -236,7 +231,7 @@ def _is_accent_in_gbk(char: str) -> bool:
         return False
 
 
-# ---- mixed scripts, signs and random letters ------------------------------------------------------------------------
+# ---- mixed scripts and random letters ------------------------------------------------------------------------
 
 
 def _count_mixed_words(text: str) -> int:
@@ -263,25 +258,6 @@ def _count_mixed_words(text: str) -> int:
             changes = 0
         word_end = run.end()
     return count
-
-
-def _is_line_of_signs(line: str) -> bool:
-    """Is it a long line of many different ASCII signs and few letters? Rules, drawings, tables and formulas are not."""
-    # More than half of the characters must be signs; counting them by a pattern first keeps ordinary lines fast.
-    if 2 * len(_ASCII_SIGN.findall(line)) <= _SIGN_LINE_CHARACTERS:
-        return False
-    characters = "".join(line.split())
-    if len(characters) < _SIGN_LINE_CHARACTERS or characters.count("|") >= 2:
-        return False
-    signs = Counter(char for char in characters if char.isascii() and not char.isalnum())
-    letters = sum(map(str.isalpha, characters))
-    is_mostly_signs = 2 * signs.total() > len(characters) and 4 * letters < len(characters)
-    # The lines of drawings have one or two signs again and again.
-    two_commonest = sum(count for _, count in signs.most_common(2))
-    is_varied = len(signs) >= 8 and 2 * two_commonest < signs.total()
-    # Formulas have other signs than these.
-    signs_of_no_formula = sum(sign in signs for sign in "#@$&?;'\"~`%!:")
-    return is_mostly_signs and is_varied and signs_of_no_formula >= 4
 
 
 def _count_random_words(text: str) -> int:

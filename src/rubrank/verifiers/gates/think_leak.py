@@ -25,7 +25,6 @@ from functools import cache
 
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.prose import remove_code, strip_decoration
-from rubrank.texts.reasoning import TAGS
 from rubrank.verifiers.shared.language import detect_language
 from rubrank.verifiers.shared.word_tables import compile_phrases, read_table, read_words
 from rubrank.verifiers.verifier import BINARY, Answer, verifier
@@ -72,13 +71,11 @@ _POINTS_TO_FAIL = 3
 _SENTENCE_BREAK = re.compile(r"(?<=[.!?…:])\s+|[。！？\n]+")
 # What stands between words such as "Okay, so, hmm".
 _SEPARATOR = re.compile(r"[\s,，.。…!！:—~-]+")
-# Two Chinese or Japanese characters, or a word of four letters or more.
-_CONTENT_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]{2}|[^\W_]{4,}")
 # A character of a script that puts no spaces between words: Kana, Han, Hangul, Thai.
 _UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f]")
 
 
-@verifier("ThinkLeak", family="gate", domain=BINARY, version=5, layer="global_quality")
+@verifier("ThinkLeak", family="gate", domain=BINARY, version=6, layer="global_quality")
 def think_leak(rollout: Rollout) -> Answer:
     """No thinking is left in the answer, and the model does not go on as the user.
 
@@ -94,7 +91,7 @@ def think_leak(rollout: Rollout) -> Answer:
     """
     prose = remove_code(rollout.answer)
     prompt = " ".join(message.content for message in rollout.prompt).lower()
-    leak = _find_token(rollout, prose, prompt) or _find_turns(prose, prompt)
+    leak = _find_token(prose, prompt) or _find_turns(prose, prompt)
     if leak:
         return False, leak
     opening = strip_decoration(prose[: 2 * _OPENING_CHARACTERS])[:_OPENING_CHARACTERS]
@@ -115,16 +112,11 @@ def think_leak(rollout: Rollout) -> Answer:
     return True, "no thinking left in the answer"
 
 
-def _find_token(rollout: Rollout, prose: str, prompt: str) -> str | None:
+def _find_token(prose: str, prompt: str) -> str | None:
     """Return a defect for a thinking tag, chat-template token or channel that the prompt does not speak of; or None."""
     for tag in _TAG.findall(prose):
         if tag.lower().strip("</>|◁▷[]") not in prompt:
             return f"{tag!r} in the answer"
-    # If the thoughts came in a field of their own, no tag at all belongs into the answer, not even a rare one.
-    if rollout.reasoning is not None:
-        for opening, _ in TAGS:
-            if opening in prose and opening not in prompt:
-                return "a thinking tag in the answer"
     channel = _CHANNELS.search(prose[:200_000])
     return f"a channel of the model in the answer: {channel[0]!r}" if channel else None
 
@@ -210,17 +202,13 @@ def _find_signs(opening: str, prompt: str) -> list[str]:
             signs += ["it is asked to"] * _POINTS_TO_FAIL
         signs += _find_plan_signs(sentence, prompt, is_fiction, is_about_users)
 
-    # All sentences of the opening. "Let me think about primes. … Hmm, 53?"
-    if signs and not is_fiction and any(map(_begins_with_hesitation, sentences[1:])):
-        signs += ["hesitates"] * 2
+    # All sentences of the opening.
     if not is_fiction:
         # "Draft:", "my answer should"
         drafts: set[str] = set()
         for sentence in sentences:
             drafts.update(match[0] for match in _compile_words("draft").finditer(sentence))
         signs += sorted(draft for draft in drafts if draft.strip(" :：") not in prompt)[:2]
-    if signs and _says_it_twice(opening, prompt):
-        signs.append("the answer is said twice")
     return signs
 
 
@@ -239,12 +227,6 @@ def _find_first_signs(first_words: str, rest: str) -> list[str]:
     if (hesitates and has_plan) or (has_need and (hesitates or consents)):
         signs += ["plans before it answers"] * 2
     return signs
-
-
-def _begins_with_hesitation(sentence: str) -> bool:
-    """Does the sentence begin with "Hmm," or a word like it? German "Um die" and Portuguese "Um dos" have no comma."""
-    word = _compile_words("hesitation").match(sentence)
-    return word is not None and sentence.startswith((",", "，", "、", ".", "…", "—"), word.end())
 
 
 def _find_user_signs(sentence: str, is_about_users: bool) -> list[str]:
@@ -279,24 +261,10 @@ def _find_plan_signs(
     )
     if mentions_user or mentions_prompt:
         return _find_plan(sentence, 2)
-    mentions_task = (
-        _compile_words("task").search(sentence) is not None
-        or _compile_words("user").search(sentence[:40]) is not None
-        or _compile_words("meta").search(sentence) is not None
-    )
+    mentions_task = any(_compile_words(kind).search(sentence) for kind in ("task", "meta"))
     if is_fiction and not mentions_task:
         return []
     return _find_plan(sentence, int(mentions_task))
-
-
-def _says_it_twice(opening: str, prompt: str) -> bool:
-    """Are there two paragraphs, thinking and an answer, and are all new words of the answer in the thinking?"""
-    paragraphs = opening.lower().split("\n\n")
-    if len(paragraphs) != 2 or len(opening) >= _OPENING_CHARACTERS:
-        return False  # the opening is not the whole answer, or has other paragraphs
-    thinking, answer = paragraphs
-    new_words = {word for word in _CONTENT_WORD.findall(answer) if word not in prompt}
-    return bool(new_words) and all(word in thinking for word in new_words)
 
 
 def _is_at_start(phrase: re.Match[str]) -> bool:

@@ -29,7 +29,6 @@ from rubrank.verifiers.shared.sentence_ends import (
 )
 from rubrank.verifiers.shared.unclosed import (
     find_half_name,
-    find_open_comment,
     find_unclosed_code,
     find_unclosed_formula,
     find_unclosed_json,
@@ -61,7 +60,6 @@ _OPEN_SIGNS = tuple(",，、،(（[{“「『《«—–")
 _CITATION_SIGNS = ('"', "”", "」", "-", "—", "–")
 
 _WIDE_CHARACTER = re.compile(f"[{HAN}\u3040-\u30ff]")  # Chinese and Japanese
-_ARMENIAN_LETTER = re.compile("[\u0530-\u058f]")
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")  # "don't", "well-known"
 
 # The marker of an entry with nothing behind it: "3.", "(2)", "二、", "- **". Not "- x", nor "3.5".
@@ -79,15 +77,6 @@ _MARKER_ONLY = re.compile(
 _SIGNS_WITHOUT_STOP = re.compile(r"#\w{1,60}\s*$|https?://|www\.|@\w|\w/\w|[=≈≤≥<>^\\|]")
 # A label of one word or two: "Keywords: …", "Key words: …". Not "In the end we saw: …".
 _LABEL = re.compile(r"\s{0,9}\S{1,40}(?: \S{1,20})?\s{0,9}[:：]")
-# A label with text behind it: "- **Speed:** 40 km per hour", "Price: ten dollars". Not "Price:".
-_LABEL_WITH_TEXT = re.compile(
-    r"""[ \t]* (?: [-*+•] | \d{1,3}[.)] )? [ \t]*           # the marker of an entry
-    \*{0,2} [^:：*\n]{1,40} (?: \*\*[ \t]? )? [:：] \*{0,2}  # the label, perhaps in bold
-    [ \t]* \S.{10}                                          # at least eleven characters of text""",
-    re.VERBOSE,
-)
-# The sign of a heading: "## " (group 1) or, for a line that is bold as a whole, "**" (group 2).
-_HEADING_SIGN = re.compile(r"[ \t]*(?:(#{1,6})[ \t]|(\*\*)(?=[^*\n]{1,80}\*\*[ \t]*$))")
 # Where a sentence ends. Not after the initials and abbreviations of "J. R. Smith" and "Dr. Smith", nor the "6." of a
 # date: three letters or a closing sign must stand before the full stop.
 _SENTENCE_BREAK = re.compile(
@@ -95,29 +84,13 @@ _SENTENCE_BREAK = re.compile(
     | [。！？…]""",
     re.VERBOSE,
 )
-# A prompt for a number of entries: "List 5 rivers", "Please name the top ten …", 列出5个. Not "List 3 or 4 rivers".
-_ENTRIES_ASKED = re.compile(
-    r"""
-    ^(?:please[ ]|can[ ]you[ ]|could[ ]you[ ])?
-    (?:list|name|give(?:[ ]me)?|provide|suggest|recommend)[ ](?:the[ ])?(?:top[ ])?
-    (?P<number>\d{1,2}|three|four|five|six|seven|eight|nine|ten|twelve|fifteen|twenty)[ ]
-    (?!or[ ]|to[ ]|-[ ]?\d)
-    |
-    (?:列出|列举|给出|写出|推荐)(?P<chinese_number>\d{1,2}|[三四五六七八九十])[个条种项点部本]
-    """,
-    re.IGNORECASE | re.VERBOSE,
-)
-_SMALL_NUMBERS = {
-    "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10, "twelve": 12,
-    "fifteen": 15, "twenty": 20, "三": 3, "四": 4, "五": 5, "六": 6, "七": 7, "八": 8, "九": 9, "十": 10,
-}  # fmt: skip
 # The answer asks the user for something: "Please send me the text:".
 _INPUT_ASKED = compile_phrases("input_asked")
 # The prompt sets how the answer ends, or forbids full stops.
 _END_ASKED = compile_phrases("end_asked")
 
 
-@verifier("Truncated", family="gate", domain=BINARY, version=6, layer="global_quality")
+@verifier("Truncated", family="gate", domain=BINARY, version=7, layer="global_quality")
 def truncated(rollout: Rollout) -> Answer:
     """The answer is complete.
 
@@ -171,7 +144,7 @@ def _find_open_structure(answer: str) -> str | None:
 
     # Code without a fence. It may follow a line or two of prose.
     tail = unfenced[-_TAIL_CHARACTERS:]
-    defect = find_unclosed_sql(unfenced) or find_open_comment(tail)
+    defect = find_unclosed_sql(unfenced)
     if defect:
         return defect
     code = take_code(tail)
@@ -208,40 +181,14 @@ def _find_broken_end(rollout: Rollout) -> str | None:
         return f"an entry without text: {last.strip()!r}"
     if last.lstrip().startswith("|"):
         return None  # a whole row
-    # A heading.
-    if _is_open_heading(lines) and not _is_in_prompt(last.strip("# *"), rollout):
-        return f"nothing follows the heading: {last.strip()[:40]!r}"
     if is_heading(last):
         return None
     # A line of prose, or an entry.
     return (
         _find_broken_line(last, language=detect_language(answer)[0])
-        or _find_open_colon(lines, rollout)
-        or _find_half_list(lines, rollout.question)
+        or _find_open_colon(lines)
+        or _find_half_list(lines)
     )
-
-
-def _is_open_heading(lines: list[str]) -> bool:
-    """Is the last line a heading with nothing below it, while at least two like it above have text?
-
-    A line in bold may be a conclusion; it counts as a heading only in a series ("**Day 1**", "**Day 2**").
-    """
-    last = _HEADING_SIGN.match(lines[-1])
-    if not last or _count_words(lines[-1]) > 8 or lines[-1].rstrip("*# \t").endswith(_FULL_STOPS):
-        return False
-    # Headings of a series begin alike, apart from their numbers.
-    series = re.sub(r"\d+", "0", lines[-1].strip())[:8]
-    headings_with_text = 0
-    for line, next_line in itertools.pairwise(lines):
-        heading = _HEADING_SIGN.match(line)
-        if heading is None or heading[0].strip() != last[0].strip():
-            continue
-        in_series = "0" in series and re.sub(r"\d+", "0", line.strip())[:8] == series
-        is_bold_line = last[2] is not None
-        has_text = not _HEADING_SIGN.match(next_line)
-        if has_text and (in_series or not is_bold_line):
-            headings_with_text += 1
-    return headings_with_text >= 2
 
 
 def _find_broken_line(last: str, language: str) -> str | None:
@@ -253,9 +200,7 @@ def _find_broken_line(last: str, language: str) -> str | None:
     if last.count("**") % 2 and in_list and not last.rstrip(" \t\"'”’」").endswith("**"):
         return f"bold never closes: {end[-30:]!r}"
     # A short line may be a title, a name or a verse, which may end with "of" or a dash.
-    fewest_characters = 13 if in_list else 21
-    fewest_wide = 4 if in_list else 8
-    is_long = len(end) >= fewest_characters or len(_WIDE_CHARACTER.findall(end)) >= fewest_wide
+    is_long = len(end) >= 21 or len(_WIDE_CHARACTER.findall(end)) >= 8
     is_prose = not _SIGNS_WITHOUT_STOP.search(end[-60:]) and not _LABEL.match(end)
     if is_long and is_prose and _needs_continuation(end, language):
         return f"it ends in mid-sentence: {end[-30:]!r}"
@@ -279,35 +224,28 @@ def _needs_continuation(line: str, language: str) -> bool:
     return bool(last_words) and (last_words[-1] in open_words or "_".join(last_words) in open_words)
 
 
-def _find_open_colon(lines: list[str], rollout: Rollout) -> str | None:
+def _find_open_colon(lines: list[str]) -> str | None:
     """Return a defect if the last line ends with a colon and nothing follows; else None.
 
-    Forms to fill in ("Date:") and requests for input may end so.
+    Labels ("Date:") and requests for input may end so.
     """
     end = lines[-1].strip().rstrip("*_ ")
-    # Armenian sentences end with a colon.
-    if not end.endswith((":", "：")) or _ARMENIAN_LETTER.search(end):
+    if not end.endswith((":", "：")):
         return None
     words = _count_words(end)
     is_entry = is_item(lines[-1]) and words >= 2 and sum(map(is_item, lines)) > 2
-    # Of "Speed: …", "Price: …", "Uses:" the last has lost its text. In a form all labels are bare.
-    ends_labels = len(lines) > 2 and all(_LABEL_WITH_TEXT.match(line) for line in lines[-3:-1])
-    if words < 4 and not is_entry and not ends_labels:
+    if words < 4 and not is_entry:
         return None
-    is_form = "__" in "".join(lines[-6:])
     last_sentence = re.split(r"(?<=[.!?])\s|[。！？]", end)[-1]
-    if is_form or _INPUT_ASKED.search(last_sentence) or end in rollout.question:
+    if _INPUT_ASKED.search(last_sentence):
         return None
     if sum(map(len, lines)) < 60:
         return None  # an announcement and nothing else: the verifier EmptyAnswer decides about that
     return f"nothing follows the colon: {end[-40:]!r}"
 
 
-def _find_half_list(lines: list[str], question: str) -> str | None:
-    """Return a defect if the answer ends within a list, without a full stop, and the list is not complete; else None.
-
-    The list is not complete if all entries right before the last one have full stops, or if the prompt asks for more.
-    """
+def _find_half_list(lines: list[str]) -> str | None:
+    """Return a defect if the last line is an entry without a full stop, and all before it have one; else None."""
     last = lines[-1].rstrip()
     if not is_item(last) or not last[-1].isalpha():
         return None
@@ -315,15 +253,7 @@ def _find_half_list(lines: list[str], question: str) -> str | None:
     if len(neighbours) >= 2 and all(map(_has_stop, neighbours)):
         return f"the last entry breaks off: {last[-30:]!r}"
 
-    request = _ENTRIES_ASKED.search(question.strip())
-    if not request:
-        return None
-    numeral = request["number"] or request["chinese_number"]
-    number = int(numeral) if numeral.isdigit() else _SMALL_NUMBERS[numeral.lower()]
-    entries = [line for line in lines if is_item(line) and not line.startswith((" ", "\t"))]
-    if not 2 <= len(entries) < number or entries[-1] != lines[-1]:
-        return None
-    return f"the list breaks off after {len(entries)} of {number} entries: {last.strip()[-30:]!r}"
+    return None
 
 
 # ---- the last sentence ----------------------------------------------------------------------------------------------
@@ -399,10 +329,8 @@ def _judge_without_stop(
     # The last line is a paragraph of its own if the lines like it have full stops and it has enough words for a
     # sentence. Without any such lines, a full stop anywhere in the answer is enough.
     all_have_stops = with_stop == len(peers) and _SENTENCE_BREAK.search(answer) is not None
-    is_below_paragraph = len(lines) > 1 and (_has_stop(lines[-2]) or is_heading(lines[-2]))
-    is_long = words >= (6 if is_below_paragraph else 10)
     is_plain = not ends_with_name and not _LABEL.match(sentence)
-    is_paragraph = (most_have_stops or all_have_stops) and is_long and is_plain
+    is_paragraph = (most_have_stops or all_have_stops) and words >= 10 and is_plain
 
     # The model judges sentences of a paragraph, and lines of texts whose lines have no full stops, such as verse.
     kind: Kind

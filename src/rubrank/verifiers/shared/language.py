@@ -136,7 +136,7 @@ def is_in_other_language(text: str, languages: Collection[str]) -> bool:
     """Is the text surely in none of these languages? Names, dates and single words prove nothing.
 
     Another script proves it. Within one script the statistics must be clear: `SURE` for another language, next to
-    nothing for these. Whatever they say, small words of these languages leave a doubt.
+    nothing for these.
     """
     language, confidence = detect_language(text)
     if not language or language in languages:
@@ -156,7 +156,7 @@ def is_in_other_language(text: str, languages: Collection[str]) -> bool:
     # Words such as "předložena" are not English, so "en" was a wrong guess. (Names begin with a capital.)
     if language == "en" and has_foreign_letters(text):
         return False
-    return _is_prose(text, confidence) and not _do_small_words_favour(languages, language, text)
+    return _is_prose(text, confidence)
 
 
 def has_foreign_letters(text: str, fewest: int = 1) -> bool:
@@ -250,15 +250,6 @@ def _is_prose(text: str, confidence: float) -> bool:
     if confidence >= _NEARLY_CERTAIN:
         fewest = _FEWEST_SMALL_WORDS_IF_CERTAIN
     return len(small_words) >= fewest or len(words) >= _FEWEST_WORDS
-
-
-def _do_small_words_favour(languages: Collection[str], detected: str, text: str) -> bool:
-    """Do the small words speak for one of these languages rather than for the detected one?"""
-    if detected not in read_words("small_words"):
-        return False
-    words = set(_WORD.findall(_IN_NAMES.sub(" ", text[:_MOST_CHARACTERS]).lower()))
-    hits = _count_small_words(words)
-    return max((hits[code] for code in languages), default=0) > hits[detected]
 
 
 def _measure_chances(prose: str, script: str) -> dict[str, float]:

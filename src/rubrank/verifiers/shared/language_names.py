@@ -88,7 +88,7 @@ _TRANSLATING = [
         rf"\b(?:tradu[ciz]|tradúce)\w*\b{_SAME_SENTENCE}\b(?:en|al|au|vers le|in|em|para o|para)\s+{_SPACED_LANGUAGES}",
         rf"(?:译|譯|翻)(?:[^。！？\n]{{0,8}})(?:成|为|為|到)\s*{_UNSPACED_LANGUAGES}",
         rf"{_UNSPACED_LANGUAGES}(?:に(?:翻訳|訳)|로 번역)",
-        "[英中汉日韩法德俄]译([英中汉日韩法德俄])",  # 英译中
+        "[英中汉日韩法德俄]译([英中日韩法德俄])",  # 英译中
     )
 ]
 # 文章 (article), 新闻 (news), …: what 英文 (English) may describe
@@ -132,17 +132,6 @@ _ABOUT_LANGUAGE = re.compile(
     r"|怎么说|怎么读|语法|是什么意思|学习|词汇",
     re.IGNORECASE,
 )
-# The single characters of 英译中
-_CODE_OF_CHARACTER = {
-    "英": "en",
-    "中": "zh",
-    "汉": "zh",
-    "日": "ja",
-    "韩": "ko",
-    "法": "fr",
-    "德": "de",
-    "俄": "ru",
-}
 # "not in French"
 _DENIED = re.compile(
     r"\b(?:not|never|avoid|without|instead of|rather than|nicht|no|sin|sans|ne)\b|n['’]t\b",
@@ -272,6 +261,6 @@ def _find_targets(sentence: str, pattern: re.Pattern[str]) -> set[str]:
         if _DENIED.search(around) or _REPORTED.search(around):
             continue
         names = NAMED.findall(match[1].lower().replace(" chinese", "-chinese"))
-        for name in names or [match[1]]:  # no name: the single character of 英译中
-            targets.add(_CODE_OF_CHARACTER.get(name) or find_language_code(name).split("-")[0])
+        for name in names or [f"{match[1]}文"]:  # no name: the single character of 英译中
+            targets.add(find_language_code(name).split("-")[0])
     return targets

@@ -334,19 +334,13 @@ def _add_unit(value: float, match: re.Match[str], text: str) -> Number:
     in_words = bool(match["english"] or match["fraction"])
 
     def make_number(value: float, written: str, unit: str = "", percent: bool = False) -> Number:
-        return Number(value, unit, percent, written, match.start(), match.end(), in_words)
+        return Number(value, unit, percent, written.strip(), match.start(), match.end(), in_words)
 
-    # Chinese writes percent before the number: 百分之5
-    percent_before = text.endswith("百分之", 0, match.start())
-    written = ("百分之" if percent_before else "") + match[0].strip()
-    if match["han_below"] in (
-        "百",
-        "100",
-    ):  # 百分之五 was read as a fraction: the value is the share already
-        return make_number(value, written, percent=True)
-    if percent_before:
-        return make_number(value / 100, written, percent=True)
     after = _AFTER.match(text[match.end() : match.end() + 40])
+    # Chinese writes percent before the number: 百分之5. 百分之五 was read as a fraction, which is the share already.
+    is_share = match["han_below"] in ("百", "100")
+    if is_share or text.endswith("百分之", 0, match.start()):
+        return make_number(value if is_share else value / 100, match[0], percent=True)
     for kind, whole in (("percent", 100), ("mille", 1000), ("tenths", 10)):
         if after and after[kind]:
             return make_number(value / whole, match[0] + after[0], percent=True)
@@ -354,24 +348,19 @@ def _add_unit(value: float, match: re.Match[str], text: str) -> Number:
     money = (match["money"] or "").strip()  # the sign of a currency before the number
     word_after = after["unit"] if after else ""
     name = _find_unit(money or word_after or "")
+    per = None
+    if after and not money:  # 72 kilometres per hour
+        per = _PER.match(text, match.end() + after.start("unit") + len(name))
+    compound = f"{name}/{per[1].casefold()}" if per else ""
+    if measure_unit(compound):
+        name = compound
     measure = measure_unit(name)
     if measure is None:
-        return make_number(value, written)
-    if after and measure[1] not in _MONEY:  # 72 kilometres per hour
-        per = _PER.match(text, match.end() + after.start("unit") + len(name))
-        compound = f"{name}/{per[1].casefold()}" if per else name
-        compound_measure = measure_unit(compound)
-        if compound_measure:
-            name = compound
-            measure = compound_measure
+        return make_number(value, match[0])
     factor, dimension = measure
-    if after and not money:
-        if "\\" in after[0]:  # LaTeX
-            written = f"{match[0].strip()} {name}"
-        else:
-            written = match[0] + after[0][: after.start("unit") + len(name)]
-    unit = dimension if dimension in _MONEY else name
-    return make_number(value * factor, written.strip(), unit)
+    space = " " if name.isascii() else ""
+    written = match[0] if money else match[0].strip() + space + name
+    return make_number(value * factor, written, dimension if dimension in _MONEY else name)
 
 
 def _find_unit(word: str) -> str:

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field
 
+from rubrank.verifiers.shared.word_tables import read_table
 from rubrank.verifiers.verifier import Verdict, missing
 
 _MOST_COUNT = (
@@ -25,15 +26,6 @@ _TESTS: dict[Relation, Callable[[float, float], bool]] = {
     # "around 100" is 90 to 110; "around 3" is 2 to 4
     "around": lambda count, required: abs(count - required) <= max(1.0, round(0.1 * required)),
 }
-# The words that public data sets in French, Spanish, Japanese and Chinese use
-_TRANSLATIONS: dict[Relation, tuple[str, ...]] = {
-    "at least": ("au moins", "al menos", "como mínimo", "以上", "至少", "不少于"),
-    "less than": ("moins de", "menos de", "未満", "少于"),
-    "at most": ("au plus", "como máximo", "以下", "以内", "至多", "最多", "不超过"),
-    "more than": ("plus de", "más de", "多于", "超过"),
-    "exactly": ("exactement", "exactamente", "ちょうど", "恰好", "正好"),
-    "around": ("environ", "alrededor de", "約", "大约", "左右"),
-}
 
 
 def holds(count: float, relation: Relation, required: float) -> bool:
@@ -43,10 +35,8 @@ def holds(count: float, relation: Relation, required: float) -> bool:
 
 def translate_relation(word: object) -> object:
     """Return the relation in English: "au moins" and "以上" become "at least"; other values are returned unchanged."""
-    if not isinstance(word, str):
-        return word
-    for relation, translations in _TRANSLATIONS.items():
-        if word.strip().lower() in translations:
+    for relation, translations in read_table("relations"):
+        if isinstance(word, str) and word.strip().lower() in translations.split(", "):
             return relation
     return word
 

@@ -19,7 +19,6 @@ from collections import Counter
 
 from rubrank._plain import word_set
 from rubrank.verifiers.shared.code_blocks import parse_python
-from rubrank.verifiers.shared.word_tables import compile_phrases
 
 _MOST_CHARACTERS = 200_000  # characters that are scanned; longer Python is not parsed
 
@@ -99,17 +98,9 @@ _WORDS_AT_END = word_set("pass break continue return end else fi done endif next
 _BUILTIN_NAMES = word_set(
     "True False None print len range list str int float dict set sorted enumerate zip tuple return import lambda"
 )
-_SQL_KEYWORDS = word_set("""
-    SELECT FROM WHERE AND OR ON JOIN INNER LEFT RIGHT OUTER GROUP ORDER BY HAVING AS IN NOT VALUES INTO SET UNION LIKE
-    BETWEEN WHEN THEN ELSE CASE END IS NULL LIMIT OFFSET DISTINCT COUNT SUM AVG MIN MAX DESC ASC TABLE PRIMARY KEY
-""")
-_SQL_BRACKETS = re.compile(r"\([^()]{0,2000}\)")
-_SQL_CLAUSE = re.compile(r"\b(SELECT|FROM|WHERE|ON|HAVING|GROUP|ORDER|LIMIT|SET|VALUES|INTO)\b")
 _NAME = re.compile(r"\w+")
 _COMMENT_MARK = re.compile(r"#|//|--")
 _COMMENT = re.compile(r"(?:^|\s)(?:#|//|--)")
-_INDENT_AND_COMMENT = re.compile(r"(\s*)(?:#|//|--)\s?(.*)$")
-_OUTPUT_COMMENT = compile_phrases("output_comment")
 # A line cannot end with these: "x =", "foo.", "if a and"
 _OPERATOR_END = re.compile(
     r"(?:[=+*/%&|<^,(\[{]|[a-z_)\]]\.|(?<![-\w])-|\b(?:and|or|not|in|is|return|import|def|class|new|lambda|if))$"
@@ -223,22 +214,6 @@ def find_half_name(code: str) -> str | None:
     return None
 
 
-def find_open_comment(code: str) -> str | None:
-    """Name a comment on a line of its own that announces code, and no code follows.
-
-    Such a comment stands after an empty line or inside a block. One that tells the output may end the code.
-    """
-    lines = code.rstrip().splitlines()
-    comment = _INDENT_AND_COMMENT.match(lines[-1]) if len(lines) >= 3 else None
-    if not comment or _OUTPUT_COMMENT.search(comment[2]):
-        return None
-    previous = lines[-2]
-    is_announcing = not previous.strip() or (comment[1] != "" and not _COMMENT_LINE.match(previous))
-    if is_announcing and comment[2][-1:].isalpha() and take_code("\n".join(lines[:-1])):
-        return f"no code follows the comment: {lines[-1].strip()[-40:]!r}"
-    return None
-
-
 def find_unclosed_sql(code: str) -> str | None:
     """Say how the last statement of SQL breaks off; None if it does not, or this is no SQL."""
     end = code.rstrip()
@@ -256,35 +231,7 @@ def find_unclosed_sql(code: str) -> str | None:
     unclosed = find_unclosed_code(end)
     if unclosed or end.endswith(";"):
         return unclosed
-    return _find_half_clause(end) or find_half_name(end)
-
-
-def _find_half_clause(statement: str) -> str | None:
-    """Say what the last clause of a statement of SQL lacks: the rest of a keyword, a table, a comparison."""
-    words = _NAME.findall(statement)
-    last_word = words[-1]
-    is_new = last_word not in words[:-1]
-    if is_new and last_word.isupper() and last_word not in _SQL_KEYWORDS:
-        is_half = any(keyword.startswith(last_word) for keyword in _SQL_KEYWORDS)
-        if is_half:
-            return f"half a keyword at the end: {last_word!r}"
-    flat = statement
-    # Subqueries and calls, from the innermost to the outermost.
-    for _ in range(5):
-        flat = _SQL_BRACKETS.sub("x", flat)
-    flat = flat.upper()
-    has_statement = re.search(r"\b(?:SELECT|INSERT|UPDATE|DELETE)\b", flat) is not None
-    if flat.lstrip().startswith("WITH") and not has_statement:
-        return "no statement follows WITH"
-    clauses = _SQL_CLAUSE.split(flat)
-    last_keyword = clauses[-2] if len(clauses) > 1 else ""
-    if last_keyword == "SELECT" and re.search(r"[A-Z_]", clauses[-1]) and statement.count("\n") > 0:
-        return "SELECT without FROM"
-    if last_keyword in ("WHERE", "ON", "HAVING"):
-        condition = re.split(r"\b(?:AND|OR)\b", clauses[-1])[-1]
-        if not re.search(r"[=<>]|\b(?:IN|LIKE|IS|BETWEEN|EXISTS|NOT)\b", condition):
-            return f"a condition breaks off: {statement[-30:]!r}"
-    return None
+    return find_half_name(end)
 
 
 # ---- markup ---------------------------------------------------------------------------------------------------------
