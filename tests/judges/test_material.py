@@ -172,7 +172,7 @@ def test_examples_are_fenced_and_answered_in_the_form_asked_for():
     [
         ({"verdict": 0.3}, "verdict must be a value of its domain"),
         ({"verdict": "A"}, "verdict must be a value of its domain"),
-        ({"answer": 1}, "'answer' too"),
+        ({"answer": 1}, "response, reasoning, verdict"),
     ],
 )
 def test_wrong_examples_are_refused(change, message):
@@ -188,8 +188,10 @@ def test_wrong_examples_of_comparisons_are_refused():
     with pytest.raises(InvalidInput, match="a list of 2 responses"):
         pairwise_call(criterion(), rollout(), rollout("x"), examples=[{**example, "response": "x"}])
     with pytest.raises(InvalidInput, match="a rank for each"):
+        listwise_call(criterion(), [rollout(), rollout("x")], examples=[{**example, "verdict": 1}])
+    with pytest.raises(InvalidInput, match="a list of 1 responses"):
         listwise_call(criterion(), [rollout(), rollout("x")], examples=[{**example, "verdict": [1]}])
-    with pytest.raises(InvalidInput, match="no 'reasoning'"):
+    with pytest.raises(InvalidInput, match="response, reasoning, verdict"):
         listwise_call(criterion(), [rollout(), rollout("x")], examples=[{"response": ["x", "y"], "verdict": [1, 2]}])
 
 

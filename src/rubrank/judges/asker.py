@@ -102,30 +102,22 @@ def check_judgment(kind: str, question: Question, judgment: Any) -> Judgment:
     Values outside the domain of their criterion are replaced by missing verdicts, in the judgment itself. Raises
     InvalidInput if it is not a judgment, or about other cells than the question.
     """
-    owner = f"judge kind {kind!r}"
-    remedy = "See `rubrank help extending`."
+
+    def refuse(what: str, allowed: str, got: str) -> InvalidInput:
+        remedy = "See `rubrank help extending`."
+        return InvalidInput(f"judge kind {kind!r}", what, allowed, got, remedy)
+
     if not isinstance(judgment, Judgment):
-        raise InvalidInput(
-            owner=owner,
-            parameter="what it returns",
-            allowed="a rubrank.Judgment",
-            got=brief(judgment),
-            remedy=remedy,
-        )
+        raise refuse("what it returns", "a rubrank.Judgment", brief(judgment))
     size = len(question.group.rollouts)
     criteria = {criterion.name: criterion for criterion in question.criteria}
-    cells = {(i, name) for i in range(size) for name in criteria}
     for cell, verdict in judgment.verdicts.items():
         is_verdict = isinstance(verdict, Verdict) and isinstance(verdict.value, _VERDICT_VALUES)
-        if cell not in cells or not is_verdict:
-            raise InvalidInput(
-                owner=owner,
-                parameter="verdicts",
-                allowed="rubrank.Verdict by (rollout, criterion) of the question",
-                got=f"{brief(verdict)} for {cell!r}",
-                remedy=remedy,
-            )
-        domain = criteria[cell[1]].value_domain
+        i, name = cell
+        if i not in range(size) or name not in criteria or not is_verdict:
+            allowed = "rubrank.Verdict by (rollout, criterion) of the question"
+            raise refuse("verdicts", allowed, f"{brief(verdict)} for {cell!r}")
+        domain = criteria[name].value_domain
         if verdict.value is not None and not domain.holds(verdict.value):
             reason = (
                 f"{kind} gave {verdict.value:g}, which is not in its domain ({domain.description})"
@@ -133,11 +125,6 @@ def check_judgment(kind: str, question: Question, judgment: Any) -> Judgment:
             judgment.verdicts[cell] = Verdict(None, reason)
     for name, outcomes in judgment.outcomes.items():
         if name not in criteria or np.shape(outcomes) != (size, size):
-            raise InvalidInput(
-                owner=owner,
-                parameter="outcomes",
-                allowed=f"an array of shape ({size}, {size}) by criterion",
-                got=f"shape {np.shape(outcomes)} for {name!r}",
-                remedy=remedy,
-            )
+            allowed = f"an array of shape ({size}, {size}) by criterion"
+            raise refuse("outcomes", allowed, f"shape {np.shape(outcomes)} for {name!r}")
     return judgment

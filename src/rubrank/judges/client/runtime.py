@@ -70,24 +70,29 @@ class Runtime:
         if current_thread() is self._thread:
             main.close()
             raise RuntimeError("run() would wait for its own event loop: await run_async() instead")
+        # `start` and `cancel` run in the thread of the event loop, one after the other; this thread waits for `ended`.
+        tasks: list[asyncio.Task[T]] = []
         ended = Event()
 
-        async def run_to_end() -> T:
-            try:
-                return await _raise_single_error(main)
-            finally:
-                ended.set()
+        def start() -> None:
+            task = self._loop.create_task(_raise_single_error(main))
+            task.add_done_callback(lambda _: ended.set())
+            tasks.append(task)
 
-        future = asyncio.run_coroutine_threadsafe(run_to_end(), self._loop)
+        def cancel() -> None:
+            for task in tasks:
+                task.cancel()
+
         try:
+            self._loop.call_soon_threadsafe(start)
             # Python handles a signal in the main thread, but a wait without a timeout may not notice it.
             while not ended.wait(_SIGNAL_CHECK_SECONDS):
                 pass
         except BaseException:
-            future.cancel()
+            self._loop.call_soon_threadsafe(cancel)
             ended.wait(_CLOSE_SECONDS)
             raise
-        return future.result()
+        return tasks[0].result()
 
     async def run_async(self, main: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine for a caller in another event loop; if the caller is cancelled, so is the coroutine."""
