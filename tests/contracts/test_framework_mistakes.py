@@ -175,7 +175,7 @@ def test_arguments_that_a_later_skyrl_may_add_reach_its_own_method():
 
     tokens = [[*Tokenizer().encode(text), 0] for text in ("lake", "")]
     output = {"prompt_token_ids": [[65]] * 2, "response_ids": tokens, "rewards": [0.3] * 2}
-    assert Trainer().postprocess_generator_output(output, ["0", "0"], scale=2.0) == [2.0, 0.0]
+    assert Trainer().postprocess_generator_output(output, ["0", "0"], scale=2.0) == [1.25, 0.0]
 
 
 def test_groups_with_the_same_name_are_not_mixed_up():

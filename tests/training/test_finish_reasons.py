@@ -15,7 +15,7 @@ from rubrank.training.engine import RewardEngine
 from rubrank.training.frameworks import openrlhf, slime, verifiers
 from rubrank.training.frameworks.tinker import RubricGroupBuilder
 from rubrank.training.frameworks.trl import RubricReward
-from rubrank.training.frameworks.verl.settings import Settings, find_token_limit
+from rubrank.training.frameworks.verl.settings import Settings
 from rubrank.training.rollouts import find_end_token_ids, infer_finish_reason
 
 GATE = ["Truncated", {"name": "Keyword", "params": {"keywords": ["lake"]}}]
@@ -141,7 +141,3 @@ def test_verl():
     row = {"raw_prompt": "p"}
     assert Settings().make_rollout(row, CUT, finish_reason="length").finish_reason == "length"
     assert Settings().make_rollout(row, CUT).finish_reason is None
-    assert find_token_limit({"actor_rollout_ref": {"rollout": {"response_length": 8}}}) == 8
-    assert find_token_limit({"data": {"max_response_length": 9}}) == 9
-    assert find_token_limit(SimpleNamespace(data=SimpleNamespace(max_response_length=7))) == 7
-    assert find_token_limit({}) is None

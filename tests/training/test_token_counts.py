@@ -35,6 +35,5 @@ def test_tokens_of_the_reasoning_and_of_the_rest(tokenizer, rollout, total, coun
 
 def test_what_cannot_be_known_is_left_open():
     thought = Rollout(response="<think>a</think>b")
-    assert count_tokens(thought, None, Words()).token_counts is None
     assert count_tokens(thought, [1, 2, 3], None).token_counts is None
     assert count_tokens(Rollout(response="b"), [1], None).token_counts == {"reasoning": 0, "answer": 1}

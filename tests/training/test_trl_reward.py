@@ -224,11 +224,6 @@ def test_nothing_known_is_none():
     assert found[2] is not None
 
 
-def test_prompts_and_completions_must_match():
-    with pytest.raises(InvalidInput, match="1 prompts, 4 completions"):
-        Trainer(4).call(RubricReward(RUBRIC), ["p"], SAID)
-
-
 # ------------------------------------------------------------------------------------------------------------- others
 
 

@@ -221,22 +221,29 @@ def find_rubrics(groups: Sequence[Group], rubric: Any) -> list[Rubric]:
         # Rubrics of groups are plain data, which cannot be hashed: their text is.
         text = repr(group.rubric)
         if text not in rubric_of_text:
-            group_rubric = shared
-            if group.rubric is not None:
-                group_rubric = to_rubric(group.rubric, f"group {group.id!r}")
-                if shared is not None:
-                    group_rubric = shared.extended(group_rubric)
-            if group_rubric is None:
-                raise InvalidInput(
-                    "grade",
-                    "rubric",
-                    allowed="given, or in every query",
-                    got=f"none for group {group.id!r}",
-                    remedy="Name one: `rubric=FILE`; or add a column of that name.",
-                )
-            rubric_of_text[text] = group_rubric
+            rubric_of_text[text] = combine_rubrics(shared, group.rubric, f"group {group.id!r}")
         rubrics.append(rubric_of_text[text])
     return rubrics
+
+
+def combine_rubrics(shared: Rubric | None, own_rubric: Any, where: str) -> Rubric:
+    """Return the shared rubric and the criteria of a query's own, which replace shared ones of the same name.
+
+    own_rubric: None if the query has none. where: names the query in errors. Raises InvalidInput if there is neither a
+    shared rubric nor one of the query, or if the query's cannot be read.
+    """
+    if own_rubric is not None:
+        rubric = to_rubric(own_rubric, where)
+        return rubric if shared is None else shared.extended(rubric)
+    if shared is None:
+        raise InvalidInput(
+            where,
+            "rubric",
+            allowed="given",
+            got="none",
+            remedy="Name one for all queries: `rubric=FILE`; or fill the column with the query's own.",
+        )
+    return shared
 
 
 def plan_rubric(rubric: Rubric, options: GradeOptions) -> GroupPlan:

@@ -34,6 +34,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from rubrank.grading.judge_table import find_cells_to_judge
+from rubrank.grading.plan import combine_rubrics
 from rubrank.judges.arrivals import Arrivals, ArrivedGroup, Memo
 from rubrank.judges.client.usage import Account
 from rubrank.judges.judge import Judgment
@@ -187,7 +188,7 @@ class ArrivingPairs:
         self._judges = engine.judges
         self._size = size
         self._start = start
-        self._criteria = engine.combine_rubrics(rubric, f"group {group_id!r}").criteria
+        self._criteria = combine_rubrics(engine.rubric, rubric, f"group {group_id!r}").criteria
         self._arrivals = Arrivals(self._judges, group_id, self._criteria, size)
         self._tasks: list[asyncio.Task[Judgments]] = []
         self._memo = Memo()

@@ -45,6 +45,7 @@ import logging
 import math
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
@@ -60,7 +61,7 @@ from rubrank.fusion.result import Fused
 from rubrank.fusion.rule import Rule, Stateful
 from rubrank.grading.grade import grade_whole_groups, run_grading
 from rubrank.grading.judge_table import judge_table_async
-from rubrank.grading.plan import GradeOptions, find_rubrics, plan_groups
+from rubrank.grading.plan import GradeOptions, combine_rubrics, find_rubrics, plan_groups
 from rubrank.judges.judge import Judges, load_judges
 from rubrank.judges.judgments import Judgments
 from rubrank.judges.step import check_judgments, judge_groups_async
@@ -108,7 +109,6 @@ STEP_DEADLINE = 540.0
 _STATE_VERSION = 1
 _OWNER = "RewardEngine"
 _MOST_NAMES = 5  # a line of the log names at most this many criteria
-_MOST_STEPS = 10_000  # steps whose number of calls is remembered, for unique labels
 _AFTER_OUTAGE = (
     240.0  # seconds that remain for the calls of a step after the longest outage that is waited for
 )
@@ -258,7 +258,7 @@ class RewardEngine:
         self._cache = settings.cache
         self._lines: list[str] = []
         """Sources, categories … that have a score line of their own, oldest first."""
-        self._calls: dict[tuple[bool, int], int] = {}  # (training?, step) → calls of `label`
+        self._calls: Counter[tuple[bool, int]] = Counter()  # (training?, step) → calls of `label`
         self._last_fused_at: float | None = None  # when the last training step was fused
         self._warned_of_single_group = False
         self._has_logged_control = False
@@ -556,11 +556,8 @@ class RewardEngine:
     def label(self, step: int, *, train: bool = True) -> str:
         """Return a unique prefix for the group ids of a call: "12", then "12.1"; "eval-12" in evaluations."""
         with self._lock:
-            calls = self._calls.pop((train, step), 0)
-            # Moved to the end, because asynchronous trainers return to earlier steps, and the oldest are forgotten.
-            self._calls[train, step] = calls + 1
-            while len(self._calls) > _MOST_STEPS:
-                del self._calls[next(iter(self._calls))]
+            calls = self._calls[train, step]
+            self._calls[train, step] += 1
         prefix = "" if train else "eval-"
         suffix = f".{calls}" if calls else ""
         return f"{prefix}{step}{suffix}"
@@ -668,27 +665,17 @@ class RewardEngine:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a saved state; raises for the state of another rule."""
-        if state.get("version") != _STATE_VERSION:
+        if state.get("version") != _STATE_VERSION or not set(self.state_dict()) <= set(state):
             raise InvalidInput(
                 _OWNER,
                 "state",
-                allowed=f"of version {_STATE_VERSION}",
-                got=repr(state.get("version")),
+                allowed=f"complete, and of version {_STATE_VERSION}",
+                got=f"version {state.get('version')!r} with {', '.join(sorted(state))}",
                 remedy="Resume with the version of rubrank that saved it.",
             )
-        missing = sorted({"rule", "memory", "lines"} - set(state))
-        if missing:
-            raise InvalidInput(
-                _OWNER,
-                "state",
-                allowed="complete",
-                got=f"no {missing[0]!r}",
-                remedy="It is damaged, or from a version before the first release.",
-            )
         self._lines = list(state["lines"])
-        # States of earlier versions lack "judge" and "alarm".
-        self._judge_totals |= state.get("judge", {})
-        if self.alarm is not None and state.get("alarm") is not None:
+        self._judge_totals |= state["judge"]
+        if self.alarm is not None and state["alarm"] is not None:
             self.alarm.load_state_dict(state["alarm"])
         if state["memory"] is None:
             return
@@ -706,37 +693,9 @@ class RewardEngine:
 
     # ------------------------------------------------------------------------------------------------------- rubrics
 
-    def combine_rubrics(self, own_rubric: Any, where: str) -> Rubric:
-        """Return the shared rubric and the criteria of a query's own, which replace shared ones of the same name.
-
-        own_rubric: None if the query has none. where: names the query in errors. Raises InvalidInput if there is
-        neither a shared rubric nor one of the query, or if the query's cannot be read.
-        """
-        if own_rubric is None:
-            if self.rubric is None:
-                raise InvalidInput(
-                    where,
-                    "rubric",
-                    allowed="given",
-                    got="none",
-                    remedy="Pass a shared rubric, or fill the column with the query's own.",
-                )
-            return self.rubric
-        try:
-            rubric = to_rubric(own_rubric, where)
-        except InvalidInput as error:
-            if error.owner.startswith(where):
-                raise
-            # The error is about a file that the query names, and should also say which query that is.
-            owner = f"{where}: {error.owner}"
-            raise type(error)(
-                owner, error.parameter, error.allowed, error.got, error.remedy
-            ) from None
-        return rubric if self.rubric is None else self.rubric.extended(rubric)
-
     def check_rubric(self, own_rubric: Any, where: str = "rubric") -> None:
         """Raise if a query cannot be scored with the shared rubric and its own (None: it has none)."""
-        rubric = self.combine_rubrics(own_rubric, where)
+        rubric = combine_rubrics(self.rubric, own_rubric, where)
         self._check_decidable(rubric, where)
         if all(criterion.value_layer != "quality" for criterion in rubric.criteria):
             raise InvalidInput(

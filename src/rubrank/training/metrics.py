@@ -397,21 +397,10 @@ def find_disputed(
     """
     candidates = []
     for g, scored in enumerate(table.groups):
-        unit_GK = scale_scores(scored.criteria, scored.scores)
-        known_GK = ~np.isnan(unit_GK)
-        counts_K = np.maximum(known_GK.sum(axis=0), 1)
-        means_K = np.where(known_GK, unit_GK, 0.0).sum(axis=0) / counts_K
-        deviation_GK = np.where(known_GK, unit_GK - means_K, 0.0)
-        spread_K = np.sqrt((deviation_GK**2).sum(axis=0) / counts_K)
-        tells_apart_K = spread_K > 1e-9
-        if tells_apart_K.sum() < 2:
-            continue
-        known_GK = known_GK[:, tells_apart_K]
-        position_GK = deviation_GK[:, tells_apart_K] / spread_K[tells_apart_K]
-        counts_G = known_GK.sum(axis=1)
-        means_G = position_GK.sum(axis=1) / np.maximum(counts_G, 1)
-        squares_G = np.where(known_GK, (position_GK - means_G[:, None]) ** 2, 0.0).sum(axis=1)
-        spread_G = np.where(counts_G >= 2, np.sqrt(squares_G / np.maximum(counts_G, 1)), 0.0)
+        unit_GK = np.ma.masked_invalid(scale_scores(scored.criteria, scored.scores))
+        spread_K = np.ma.masked_less(unit_GK.std(axis=0), 1e-9)
+        position_GK = (unit_GK - unit_GK.mean(axis=0)) / spread_K
+        spread_G = np.ma.filled(position_GK.std(axis=1), 0.0)
         i = int(spread_G.argmax())
         if spread_G[i] > 0.0:
             candidates.append((float(spread_G[i]), g, i))

@@ -28,12 +28,7 @@ from rubrank.errors import InvalidInput, only_our_errors
 from rubrank.rollouts.messages import parse_json_cell
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.training.engine import RewardEngine, StepRewards
-from rubrank.training.rollouts import (
-    count_tokens,
-    find_prompt_opening_tag,
-    rollout_of,
-    set_token_counts,
-)
+from rubrank.training.rollouts import find_prompt_opening_tag, rollout_of
 
 INSTRUCTION_COLUMNS = ("instruction_id_list", "kwargs")
 """Columns with the instructions of IFEval, which are read as a rubric."""
@@ -108,7 +103,7 @@ class Completion:
         self, query: Query, thinking: Thinking, where: str, tokenizer: Any = None
     ) -> Rollout:
         """Make the rollout, with its token counts if they are known. where: the place that errors name."""
-        rollout = rollout_of(
+        return rollout_of(
             query.prompt,
             to_messages(self.content),
             tools=query.tools,
@@ -118,11 +113,10 @@ class Completion:
             opened=self.opened or query.opened,
             ids=self.ids,
             tokenizer=tokenizer,
+            tokens=self.tokens,
+            reasoning_tokens=self.reasoning_tokens,
             where=where,
         )
-        if self.ids is not None:
-            return count_tokens(rollout, self.ids, tokenizer)
-        return set_token_counts(rollout, self.tokens, self.reasoning_tokens)
 
 
 def make_group(
@@ -248,5 +242,5 @@ def to_plain_data(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: to_plain_data(item) for name, item in value.items()}
     if hasattr(value, "model_dump"):
-        return value.model_dump(exclude_none=True)
+        return to_plain_data(value.model_dump(exclude_none=True))
     return value

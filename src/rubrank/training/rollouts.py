@@ -49,14 +49,17 @@ def rollout_of(
     opened: str | None = None,
     ids: Any = None,
     tokenizer: Any = None,
+    tokens: int | None = None,
+    reasoning_tokens: int | None = None,
     where: str = "rollout",
 ) -> Rollout:
-    """Build one rollout; `where` names it in error messages.
+    """Build one rollout, with its token counts if they are known; `where` names it in error messages.
 
     finish_reason: why sampling ended, if known ("stop", "length").
     thinking: see above.
     opened: the reasoning tag in which the templated prompt ends, if the trainer knows it and `prompt` does not show it.
-    ids, tokenizer: the sampled tokens, for completions from which a parser has removed the reasoning tags.
+    ids, tokenizer: the sampled tokens. They also tell what a parser removed, such as reasoning tags.
+    tokens, reasoning_tokens: their numbers, if they were reported and there are no ids.
     """
     prompt_data = prompt
     if are_messages(prompt):
@@ -76,14 +79,15 @@ def rollout_of(
     if finish_reason:
         data["finish_reason"] = finish_reason
     rollout = make_rollout(data, where)
-    if thinking == "tags":
-        return rollout
     tag = opened or find_prompt_opening_tag(prompt)
-    if thinking == "auto" and not tag:
-        return rollout
-    if _closes_reasoning_at_once(completion, ids, tokenizer):
-        return rollout.model_copy(update={"reasoning": ""})
-    return rollout.reopen_thoughts(tag)
+    if thinking == "prefilled" or (thinking == "auto" and tag):
+        if _closes_reasoning_at_once(completion, ids, tokenizer):
+            rollout = rollout.model_copy(update={"reasoning": ""})
+        else:
+            rollout = rollout.reopen_thoughts(tag)
+    if ids is not None:
+        return count_tokens(rollout, ids, tokenizer)
+    return _set_token_counts(rollout, tokens, reasoning_tokens)
 
 
 def read_prefilled(group: Group) -> Group:
@@ -161,24 +165,22 @@ def _closes_reasoning_at_once(completion: Any, ids: Any, tokenizer: Any) -> bool
 # ------------------------------------------------------------------------------------------------------- token counts
 
 
-def count_tokens(rollout: Rollout, ids: Any, tokenizer: Any) -> Rollout:
+def count_tokens(rollout: Rollout, ids: Sequence[int], tokenizer: Any) -> Rollout:
     """Return the rollout with its `token_counts`, or unchanged if they cannot be known.
 
     The total is the number of sampled ids. The reasoning is counted with the tokenizer; the answer is the rest, so it
     includes the reasoning tags and the end token. Without a tokenizer only a response without reasoning is counted.
     """
-    if ids is None:
-        return rollout
     reasoning_tokens = 0
     if rollout.thoughts:
         encode = getattr(unwrap_tokenizer(tokenizer), "encode", None)
         if not callable(encode):
             return rollout
         reasoning_tokens = len(encode(rollout.thoughts, add_special_tokens=False))
-    return set_token_counts(rollout, len(ids), reasoning_tokens)
+    return _set_token_counts(rollout, len(ids), reasoning_tokens)
 
 
-def set_token_counts(rollout: Rollout, total: int | None, reasoning: int | None = None) -> Rollout:
+def _set_token_counts(rollout: Rollout, total: int | None, reasoning: int | None) -> Rollout:
     """Return the rollout with counts that an endpoint reported, or unchanged if they do not say enough."""
     if total is None or (reasoning is None and rollout.thoughts):
         return rollout

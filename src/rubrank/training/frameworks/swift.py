@@ -34,7 +34,7 @@ from rubrank.training.flat_batch import GroupOf, Sample, score_flat
 from rubrank.training.frameworks.common import EngineSource, refuse_memory, select_row_columns
 from rubrank.training.frameworks.trl import current_processes
 from rubrank.training.queries import Completion, make_query, split_prompt
-from rubrank.training.rollouts import count_tokens, normalize_finish_reason
+from rubrank.training.rollouts import normalize_finish_reason
 
 _OWNER = "ms-swift"
 _TRAINERS = {
@@ -180,9 +180,10 @@ def _read_samples(
         ids = row.get("response_token_ids")
         if ids and isinstance(ids[0], list):
             ids = ids[-1]  # one list per turn
-        rollout = Completion(content, reason).to_rollout(query, engine.thinking, _OWNER)
+        completion = Completion(content, reason, ids or None)
+        rollout = completion.to_rollout(query, engine.thinking, _OWNER)
         key = (row["prompt_id"], repr(query.rubric))
-        samples.append(Sample(count_tokens(rollout, ids or None, None), key, query.rubric))
+        samples.append(Sample(rollout, key, query.rubric))
     return samples
 
 

@@ -38,7 +38,6 @@ from rubrank.training.flat_batch import Processes, Sample, by_position, score_fl
 from rubrank.training.frameworks.common import select_row_columns
 from rubrank.training.queries import find_own_rubric
 from rubrank.training.rollouts import (
-    count_tokens,
     find_end_token_ids,
     find_template_opening_tag,
     infer_finish_reason,
@@ -234,15 +233,7 @@ class RubricReward:
         trainer: TrainerInfo | None = None,
     ) -> list[Sample]:
         """Return the rows of this process as samples, reasoning separated from answers and tokens counted."""
-        number = len(prompts)
-        if number != len(completions):
-            raise InvalidInput(
-                _OWNER,
-                "prompts",
-                allowed="one for each completion",
-                got=f"{number} prompts, {len(completions)} completions",
-                remedy="Pass what TRL passes.",
-            )
+        number = len(completions)
         row_columns = select_row_columns(columns, number)
         not_metadata = (self.rubric_column or "rubric", *_NOT_METADATA)
         unknown: list[Any] = [None] * number
@@ -278,7 +269,6 @@ class RubricReward:
                 ids=ids[i],
                 tokenizer=tokenizer,
             )
-            rollout = count_tokens(rollout, ids[i], tokenizer)
             samples.append(Sample(rollout, rubric=self._read_rubric(row)))
         return samples
 

@@ -22,6 +22,7 @@ import numpy as np
 
 from rubrank._plain import validate_model
 from rubrank.errors import only_our_errors
+from rubrank.grading.plan import combine_rubrics
 from rubrank.judges.judge import load_judges
 from rubrank.options import EngineOptions
 from rubrank.records.writer import Recording
@@ -202,7 +203,7 @@ def _check_adjusted_criteria(job: Job, engine: RewardEngine, data: JobData) -> N
     if not isinstance(names, tuple) or not names:
         return
     distinct_rubrics = {repr(row["rubric"]): row["rubric"] for row in data.rows}
-    rubrics = [engine.combine_rubrics(rubric, "") for rubric in distinct_rubrics.values()]
+    rubrics = [combine_rubrics(engine.rubric, rubric, "") for rubric in distinct_rubrics.values()]
     criterion_names = {criterion.name for rubric in rubrics for criterion in rubric.criteria}
     check_known(job, "adjust_criteria", names, criterion_names)
 

@@ -22,7 +22,6 @@ from rubrank.training.config import RewardConfig
 from rubrank.training.engine import RewardEngine
 from rubrank.training.queries import INSTRUCTION_COLUMNS, find_own_rubric
 from rubrank.training.rollouts import (
-    count_tokens,
     find_end_token_ids,
     find_template_opening_tag,
     infer_finish_reason,
@@ -157,14 +156,15 @@ class ResponseReader:
 
         messages, last_ids = split_turns_at_end_tokens(ids, self.end_ids, decode)
         is_single_answer = len(messages) == 1 and not messages[0].get("tool_calls")
-        rollout = self.settings.make_rollout(
+        return self.settings.make_rollout(
             row,
             messages[0]["content"] if is_single_answer else messages,
             where,
             finish_reason=infer_finish_reason(ids, self.end_ids, self.max_tokens),
             opened=self.opened,
+            ids=last_ids,
+            tokenizer=self.tokenizer,
         )
-        return count_tokens(rollout, last_ids, self.tokenizer)
 
 
 def _get_at(row: Mapping[str, Any], place: str) -> Any:
