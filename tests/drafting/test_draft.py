@@ -88,8 +88,8 @@ def test_messages_are_read_with_their_system_prompt():
         ({"id": 1}, "prompt must be in one of the columns"),
         ({"prompt": "  "}, "a text that can be read"),
         ({"prompt": [{"role": "assistant", "content": "hi"}]}, "a turn of the user"),
-        ({"prompt": [3]}, "a list of {role, content}"),
-        ({"prompt": 7}, "a text or a list of messages"),
+        ({"prompt": [3]}, "prompt.0 must be"),
+        ({"prompt": 7}, "prompt must be a list"),
     ],
 )
 def test_rows_without_a_prompt_are_refused(row, message):

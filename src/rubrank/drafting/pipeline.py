@@ -18,7 +18,7 @@ Calls are cached in the file that `writers.yaml` names: an interrupted run goes 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -38,6 +38,7 @@ from rubrank.errors import InvalidInput
 from rubrank.judges.client.usage import Account
 from rubrank.judges.judge import Judges
 from rubrank.rollouts.groups import read_groups
+from rubrank.rollouts.rollout import Rollout, make_rollout
 from rubrank.tables.rows import Source, read_rows
 
 Keep = Literal["data", "all"]
@@ -259,60 +260,32 @@ def _read_row(row: Mapping[str, Any], place: str) -> PromptRow:
         )
     # A column may be empty if another one has the prompt.
     key = next((name for name in present if row[name]), present[0])
-    value = row[key]
-    turns = 1
-    if isinstance(value, list | tuple):
-        prompt, turns = _read_messages(value, place)
-    elif isinstance(value, str):
-        prompt = value
-    else:
-        raise InvalidInput(
-            place,
-            key,
-            allowed="a text or a list of messages",
-            got=type(value).__name__,
-        )
-    if not prompt.strip():
-        raise InvalidInput(place, key, allowed="a text that can be read", got="an empty one")
+    rollout = make_rollout({"prompt": row[key], "response": ""}, place)
+    prompt, user_turns = join_prompt(rollout)
+    if not prompt.strip() or not user_turns:
+        allowed = "a text that can be read, or messages with a turn of the user"
+        raise InvalidInput(place, key, allowed, got="none")
     reference = None
     for name in _REFERENCE_KEYS:
         if isinstance(row.get(name), str | int | float):
             reference = str(row[name])
             break
     ids = {name: row[name] for name in _ID_KEYS if row.get(name) is not None}
-    return PromptRow(prompt, turns, row.get("tools") or (), reference, ids)
+    return PromptRow(prompt, len(user_turns), row.get("tools") or (), reference, ids)
 
 
-def _read_messages(messages: Sequence[Any], place: str) -> tuple[str, int]:
-    """Return the prompt in a list of messages, and the number of the user's turns."""
-    for message in messages:
-        if not isinstance(message, Mapping) or not isinstance(message.get("content"), str):
-            raise InvalidInput(
-                place,
-                "messages",
-                allowed="a list of {role, content}",
-                got=repr(message)[:80],
-            )
-    prompt, user_turns = join_prompt(
-        [(str(message.get("role")), message["content"]) for message in messages]
-    )
-    if not user_turns:
-        raise InvalidInput(place, "messages", allowed="with a turn of the user", got="none")
-    return prompt, len(user_turns)
-
-
-def join_prompt(messages: Iterable[tuple[str, str]]) -> tuple[str, list[str]]:
+def join_prompt(rollout: Rollout) -> tuple[str, list[str]]:
     """Return the system prompt and the user's last turn as one text, and all turns of the user.
 
-    messages: (role, content) of each message. Of several system prompts, the last one is used.
+    Of several system prompts, the last one is used.
     """
     system = ""
     user_turns = []
-    for role, content in messages:
-        if role in ("system", "developer"):
-            system = content + "\n\n"
-        elif role == "user":
-            user_turns.append(content)
+    for message in rollout.prompt:
+        if message.role in ("system", "developer"):
+            system = message.content + "\n\n"
+        elif message.role == "user":
+            user_turns.append(message.content)
     return system + "".join(user_turns[-1:]), user_turns
 
 
@@ -333,8 +306,7 @@ def read_responses(source: Any) -> dict[str, KnownResponses]:
                 texts=[texts[i] for i in strongest_first],
                 strengths=[float(strengths[i]) for i in strongest_first],
             )
-        messages = [(message.role, message.content) for message in group.rollouts[0].prompt]
-        prompt, user_turns = join_prompt(messages)
+        prompt, user_turns = join_prompt(group.rollouts[0])
         responses[prompt] = known_responses
         if user_turns:
             # For a file of prompts that has no system prompts.
