@@ -126,7 +126,7 @@ def test_tables_that_do_not_fit_are_refused():
     other = tables([[(0.9, 1.0), (0.2, 0.0)]])[1]
     with pytest.raises(InvalidInput, match="the same rollouts"):
         calibrate(quick, other)
-    with pytest.raises(InvalidInput, match="no probabilities"):
+    with pytest.raises(InvalidInput, match="probabilities of nothing"):
         calibrate(careful, careful)
     others = replace(careful.groups[0], criteria=(CriterionData("Depth"),))
     with pytest.raises(InvalidInput, match=r"got probabilities of Tone in the first table.*scores of Depth"):

@@ -130,9 +130,7 @@ def calibrate(
     Raises InvalidInput if the tables have other groups, or no criterion with probabilities in common.
     """
     if not 0.0 <= agreement <= 1.0:
-        raise InvalidInput(
-            _OWNER, "agreement", allowed="from 0 to 1", got=repr(agreement), remedy="Such as 0.95."
-        )
+        raise InvalidInput(_OWNER, "agreement", "from 0 to 1", repr(agreement), "Such as 0.95.")
     cells_by_criterion = _match_cells(quick, careful)
     criteria = []
     all_margins = []
@@ -179,24 +177,17 @@ def replay_judges(
     loaded: Judges = load_judges(judges)
     cascades = [judge for judge in loaded.judges if judge.fallback is not None]
     if not cascades or loaded.cache is None:
-        raise InvalidInput(
-            _OWNER,
-            "judges",
-            allowed="a cascade with the cache of its replies",
-            got="no cache" if cascades else "no judge with a fallback",
-            remedy="See `rubrank help judges`.",
-        )
+        allowed = "a cascade with the cache of its replies"
+        got = "no cache" if cascades else "no judge with a fallback"
+        raise InvalidInput(_OWNER, "judges", allowed, got, "See `rubrank help judges`.")
     cheap = []
     better = []
     for judge in loaded.judges:
         alone = judge.model_copy(update={"fallback": None, "escalate": None, "calibration": {}})
+        fallback = judge.fallback or alone
+        names = {"name": judge.name, "criteria": judge.criteria}
         cheap.append(alone)
-        if judge.fallback is not None:
-            better.append(
-                judge.fallback.model_copy(update={"name": judge.name, "criteria": judge.criteria})
-            )
-        else:
-            better.append(alone)
+        better.append(fallback.model_copy(update=names))
     tables = []
     for judge_list in (cheap, better):
         # A reply that is not in the cache is missing, however many there are.
@@ -216,13 +207,9 @@ def _match_cells(quick: ScoreTable, careful: ScoreTable) -> dict[str, list[_Cell
     sizes = {group.id: len(group.scores) for group in quick}
     for group in careful:
         if sizes.get(group.id) != len(group.scores):
-            raise InvalidInput(
-                _OWNER,
-                "scores",
-                allowed=f"group {group.id!r} with {len(group.scores)} rollouts in both tables",
-                got=str(sizes.get(group.id, "none")),
-                remedy="Grade the same rollouts.",
-            )
+            allowed = f"group {group.id!r} with {len(group.scores)} rollouts in both tables"
+            got = str(sizes.get(group.id, "none"))
+            raise InvalidInput(_OWNER, "scores", allowed, got, "Grade the same rollouts.")
         cheap = quick[group.id]
         for name in group.names:
             if name not in names_with_probabilities or name not in cheap.names:
@@ -240,22 +227,15 @@ def _match_cells(quick: ScoreTable, careful: ScoreTable) -> dict[str, list[_Cell
                     # A server may leave out log-probabilities. The cascade treats such an answer as certain.
                     distribution = ((score, 1.0),)
                 cells.setdefault(name, []).append(_Cell(group.id, distribution, reference))
-    if cells:
-        return cells
-    if names_with_probabilities:
-        got = f"probabilities of {', '.join(sorted(names_with_probabilities))}"
-        scored = sorted({name for group in careful for name in group.names})
-        remedy = f"The second table has scores of {', '.join(scored)}."
-    else:
-        got = "no probabilities"
-        remedy = "Grade with kind: decision, probabilities: true or samples."
-    raise InvalidInput(
-        _OWNER,
-        "scores",
-        allowed="of a judge with probabilities, and of a better one on the same criteria",
-        got=f"{got} in the first table",
-        remedy=remedy,
-    )
+    if not cells:
+        raise InvalidInput(
+            _OWNER,
+            "scores",
+            allowed="of a judge with probabilities, and of a better one on the same criteria",
+            got=f"probabilities of {', '.join(sorted(names_with_probabilities)) or 'nothing'}",
+            remedy="Grade with kind: decision, probabilities: true or samples.",
+        )
+    return cells
 
 
 def _pair_with_frequencies(cells: Sequence[_Cell], knots: Knots) -> tuple[np.ndarray, np.ndarray]:
@@ -297,28 +277,21 @@ def _measure_error(stated: np.ndarray, observed: np.ndarray) -> float:
     if not len(stated):
         return math.nan
     bins = np.minimum((stated * _BINS).astype(int), _BINS - 1)
-    total = 0.0
-    for number in range(_BINS):
-        inside = bins == number
-        if inside.any():
-            total += inside.sum() * abs(float(stated[inside].mean() - observed[inside].mean()))
-    return total / len(stated)
+    # The cells of a bin times the distance of its means is the distance of its sums.
+    distances = np.abs(np.bincount(bins, stated - observed))
+    return float(distances.sum() / len(stated))
 
 
 def _measure_held_out_error(cells: Sequence[_Cell]) -> float:
     """Return the calibration error of each half of the groups under the fit of the other half; NaN without a fit."""
     # A digest splits the groups in the same way in every run, whatever their order.
-    even: list[_Cell] = []
-    odd: list[_Cell] = []
+    halves: tuple[list[_Cell], list[_Cell]] = ([], [])
     for cell in cells:
         digest = blake2b(cell.group.encode("utf-8", "replace"), digest_size=1).digest()
-        if digest[0] % 2:
-            odd.append(cell)
-        else:
-            even.append(cell)
+        halves[digest[0] % 2].append(cell)
     stated = []
     observed = []
-    for measured_half, fitted_half in ((even, odd), (odd, even)):
+    for measured_half, fitted_half in (halves, halves[::-1]):
         knots = _fit_knots(fitted_half)
         if measured_half and knots:
             half_stated, half_observed = _pair_with_frequencies(measured_half, knots)

@@ -31,9 +31,8 @@ from rubrank.grading.progress import Bar
 from rubrank.options import FuseOptions, Options, option
 
 if TYPE_CHECKING:
-    from rubrank.studies.replay.filters import Filters
     from rubrank.studies.replay.replay import Replay
-    from rubrank.studies.replay.robustness import RobustnessRow
+    from rubrank.studies.replay.robustness import Filters, RobustnessRow
 
 _RULES_TO_REPLAY = "rlvr2+,gdpo+,focal+,rule-fusion"  # by default
 _MOST_ROBUSTNESS_ROWS = 180  # 20 criteria × 3 maps × 3 rules
@@ -75,7 +74,7 @@ class FilterOptions(Options):
 
     def make_filters(self, paper: bool) -> Filters:
         """Return these options as `Filters`. paper: start from the paper's filters."""
-        from rubrank.studies.replay.filters import PAPER, Filters
+        from rubrank.studies.replay.robustness import PAPER, Filters
 
         base = PAPER if paper else Filters(None, self.unique, self.unit_scores, self.gates)
         size = base.group_size if self.group_size is None else self.group_size
@@ -170,10 +169,9 @@ def robustness(
 
     Options apply to every rule that has them: weights, margins and gates to all, a prior to RLVR² alone.
     """
-    from rubrank.studies.replay.filters import apply_filters
     from rubrank.studies.replay.log import read_logged
+    from rubrank.studies.replay.robustness import apply_filters, summarise_rows
     from rubrank.studies.replay.robustness import robustness as run
-    from rubrank.studies.replay.robustness import summarise_rows
     from rubrank.studies.replay.transforms import parse_transform
 
     if mapped is not None and transform:

@@ -5,18 +5,24 @@
 One criterion at a time is mapped by a function that keeps its order (× 10, squared, levels 0, 0.2, 1 to 0, 1, 100), and
 the rule is run before and after. Sign agreement is the share of rollouts that stay on the same side of their group's
 mean, Spearman the mean correlation of ranks within groups. A rule that uses only the order has 100% and 1.
+
+    filtered = apply_filters(table, PAPER, texts=logged.texts)
+    filtered.table                               the groups and criteria that the paper's experiment would use
+    filtered.left_out                            ("group of other than 8 rollouts", 12), ("gate criterion", 3), …
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from rubrank.errors import UnknownName, only_our_errors
+from rubrank._plain import word_list
+from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 from rubrank.fusion.options import check_changes, collect_criterion_changes
 from rubrank.fusion.rule import Rule
 from rubrank.options import FuseOptions
@@ -27,7 +33,7 @@ from rubrank.records.agreement import (
     rank_rewards,
 )
 from rubrank.scores.batch import ScoreBatch
-from rubrank.scores.table import ScoreTable
+from rubrank.scores.table import GroupScores, ScoreTable
 from rubrank.studies.replay.log import Logged, make_batch
 from rubrank.studies.replay.replay import STEP, check_input, label_rules, run_rule
 from rubrank.studies.replay.transforms import Map, Transform
@@ -183,10 +189,117 @@ def _map_domain(function: Map, domain: Domain) -> Map:
 
 def _compute_weighted_mean(weights: Sequence[int], values: Sequence[float]) -> float:
     """Return the weighted mean of the values that are not NaN; a criterion that tells no rollouts apart has NaN."""
-    total = 0.0
-    total_weight = 0
-    for weight, value in zip(weights, values, strict=True):
-        if not math.isnan(value):
-            total += weight * value
-            total_weight += weight
-    return total / total_weight if total_weight else math.nan
+    is_defined = ~np.isnan(values)
+    used_weights = np.where(is_defined, weights, 0)
+    if not used_weights.any():
+        return math.nan
+    return float(np.average(np.nan_to_num(values), weights=used_weights))
+
+
+# -------------------------------------------------------------------------------------------------------------- filters
+#
+# The paper keeps groups of exactly eight different responses, and in each group the criteria whose scores are all
+# finite and from 0 to 1. It leaves out gates, and fields that an aggregation made.
+
+DERIVED = word_list(
+    "RepeatSegmentVerifier focal_score gdpo_prenorm gdpo_reward original_reward sc_fused_score"
+)
+"""Criteria that the paper excludes by name: a gate's verifier, and fields that aggregations made."""
+
+
+@dataclass(frozen=True)
+class Filters:
+    """Which groups and criteria are kept; by default all."""
+
+    group_size: int | None = None
+    """Only groups with exactly this many rollouts."""
+    unique: bool = False
+    """Only groups whose responses are all different."""
+    unit_scores: bool = False
+    """In each group, only criteria whose scores are all present, finite, and from 0 to 1."""
+    gates: bool = True
+    """Whether criteria of gates are kept."""
+    exclude: tuple[str, ...] = ()
+    """Criteria that are left out."""
+
+    def __post_init__(self) -> None:
+        if self.group_size is not None and self.group_size < 2:
+            got = str(self.group_size)
+            raise InvalidInput("robustness", "group_size", "2 or more", got, "The paper's is 8.")
+
+    @property
+    def any(self) -> bool:
+        """Whether the filters leave anything out."""
+        return self != Filters()
+
+
+PAPER = Filters(group_size=8, unique=True, unit_scores=True, gates=False, exclude=DERIVED)
+
+
+@dataclass(frozen=True, eq=False)
+class FilteredTable:
+    """The table after filtering, and what was left out."""
+
+    table: ScoreTable
+    left_out: tuple[tuple[str, int], ...]
+    """(reason, count); a criterion is counted once for every group that has it."""
+    rows: np.ndarray
+    """Indices of the rollouts that are left, in the table before."""
+
+
+def apply_filters(
+    table: ScoreTable, filters: Filters, texts: Sequence[tuple[str, str]] | None = None
+) -> FilteredTable:
+    """Return the table without what the filters leave out, and how often each filter left something out.
+
+    texts: (reasoning, answer) of every rollout, in the order of the table; needed if responses must be unique.
+    Raises InvalidInput if they are needed and not given.
+    """
+    if filters.unique and texts is None:
+        allowed = "given if responses must be unique"
+        remedy = (
+            "Name the graded rollouts: `rollouts=FILE`; or read records that hold the responses."
+        )
+        raise InvalidInput("robustness", "texts of the rollouts", allowed, "none", remedy)
+    left_out: Counter[str] = Counter()
+    groups: list[GroupScores] = []
+    rows: list[int] = []
+    end = 0
+    for group in table.groups:
+        start = end
+        end += len(group.scores)
+        if filters.group_size is not None and len(group.scores) != filters.group_size:
+            left_out[f"group of other than {filters.group_size} rollouts"] += 1
+            continue
+        if filters.unique and texts is not None and len(set(texts[start:end])) < len(group.scores):
+            left_out["group with the same response twice"] += 1
+            continue
+        names = []
+        for k, name in enumerate(group.names):
+            reason = _find_reason_to_drop(group, k, filters)
+            if reason is None:
+                names.append(name)
+            else:
+                left_out[f"{reason}: {name}"] += 1
+        if names:
+            groups += ScoreTable((group,)).select_criteria(names).groups
+            rows += range(start, end)
+        else:
+            left_out["group without any criterion left"] += 1
+    filtered = ScoreTable(tuple(groups), table.judging)
+    return FilteredTable(filtered, tuple(left_out.items()), np.array(rows, dtype=int))
+
+
+def _find_reason_to_drop(group: GroupScores, k: int, filters: Filters) -> str | None:
+    """Return why criterion k is left out; None: it is kept."""
+    criterion = group.criteria[k]
+    scores = group.scores[:, k]
+    if criterion.name in filters.exclude:
+        return "excluded by name"
+    if not filters.gates and criterion.layer != "quality":
+        return "gate criterion"
+    if filters.unit_scores:
+        is_complete = bool(np.isfinite(scores).all())
+        if not is_complete or scores.min() < 0.0 or scores.max() > 1.0:
+            return "a score missing, or outside 0 to 1"
+    return None

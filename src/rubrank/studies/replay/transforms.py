@@ -11,7 +11,7 @@ above 0 a new scale may change which rollouts tie, so that the order changes.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,16 +21,7 @@ from rubrank.scores.table import GroupScores, ScoreTable
 
 Map = Callable[[np.ndarray], np.ndarray]
 
-_SCALED = re.compile(
-    r"""
-    (?P<name>.+?) \s*
-    (?: \* \s* (?P<factor>[0-9.eE+-]+)      # IFBench*10
-      | \^ \s* (?P<power>[0-9.eE+-]+) )     # GeneralQuality^2
-    """,
-    re.VERBOSE,
-)
-_LEVELS = re.compile(r"(?P<name>.+?)\s*=\s*(?P<levels>[^=]+)")  # UniLLM=0:0,0.2:1,1:100
-_REMEDY = "Write NAME*10, NAME^2 or NAME=0:0,0.2:1,1:100."
+_FORM = re.compile(r"(?P<name>.+?)\s*(?P<sign>[*^=])\s*(?P<map>[^*^=]+)")
 
 
 @dataclass(frozen=True)
@@ -75,52 +66,36 @@ def parse_transform(text: str) -> Transform:
 
     Raises InvalidInput for other texts.
     """
-    match = _LEVELS.fullmatch(text.strip())
-    if match is not None:
-        return Transform(match["name"].strip(), _make_level_map(text, match["levels"]), text)
-    match = _SCALED.fullmatch(text.strip())
-    if match is None:
-        raise InvalidInput(
-            "replay", "transform", allowed="a criterion and a map", got=repr(text), remedy=_REMEDY
-        )
-    name = match["name"].strip()
-    if match["factor"] is not None:
-        factor = _read_number(text, match["factor"])
-        return Transform(name, lambda scores: scores * factor, text)
-    power = _read_number(text, match["power"])
-    return Transform(name, lambda scores: np.sign(scores) * np.abs(scores) ** power, text)
-
-
-def _read_number(text: str, number_text: str) -> float:
-    """Return a number inside a transform; raises InvalidInput, which shows the whole text, if it is none."""
+    match = _FORM.fullmatch(text.strip())
     try:
-        number = float(number_text)
+        if match is None:
+            raise ValueError
+        if match["sign"] == "=":
+            pairs = [part.split(":") for part in match["map"].split(",")]
+            levels = {_read_number(old): _read_number(new) for old, new in pairs}
+            return Transform(match["name"], lambda scores: _map_levels(scores, levels, text), text)
+        number = _read_number(match["map"])
     except ValueError:
-        number = float("nan")
+        allowed = "NAME*10, NAME^2 or NAME=0:0,0.2:1,1:100"
+        raise InvalidInput("replay", "transform", allowed, repr(text)) from None
+    if match["sign"] == "*":
+        return Transform(match["name"], lambda scores: scores * number, text)
+    return Transform(match["name"], lambda scores: np.sign(scores) * np.abs(scores) ** number, text)
+
+
+def _read_number(text: str) -> float:
+    """Return a finite number; raises ValueError if the text is none."""
+    number = float(text)
     if not np.isfinite(number):
-        raise InvalidInput(
-            "replay", "transform", allowed="with numbers", got=repr(text), remedy=_REMEDY
-        )
+        raise ValueError
     return number
 
 
-def _make_level_map(text: str, levels: str) -> Map:
-    """Return the map of levels such as "0:0,0.2:1,1:100"; it raises InvalidInput for a score that is not listed."""
-    new_level: dict[float, float] = {}
-    for part in levels.split(","):
-        old, _, new = part.partition(":")
-        new_level[_read_number(text, old)] = _read_number(text, new)
-
-    def map_levels(scores: np.ndarray) -> np.ndarray:
-        new_scores = np.array([new_level.get(score, np.nan) for score in scores.tolist()])
-        unmapped = np.isnan(new_scores) & ~np.isnan(scores)
-        if unmapped.any():
-            raise InvalidInput(
-                "transform",
-                text,
-                allowed=f"a map of all levels, those of {sorted(new_level)}",
-                got=f"{scores[unmapped][0]:g}",
-            )
-        return new_scores
-
-    return map_levels
+def _map_levels(scores: np.ndarray, levels: Mapping[float, float], text: str) -> np.ndarray:
+    """Replace levels by others; raises InvalidInput for a score that is not listed."""
+    mapped = np.array([levels.get(score, np.nan) for score in scores.tolist()])
+    unmapped = np.isnan(mapped) & ~np.isnan(scores)
+    if unmapped.any():
+        allowed = f"a map of all levels, those of {sorted(levels)}"
+        raise InvalidInput("transform", text, allowed, f"{scores[unmapped][0]:g}")
+    return mapped
