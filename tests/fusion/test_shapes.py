@@ -86,17 +86,6 @@ def test_many_priors():
     assert np.all(np.diff(spans) < 0)
 
 
-def test_the_latest_prior_is_kept():
-    scores = [[1.0], [2.0]]
-    utilities(scores, prior=1.0)
-    table = shapes.find_shape_table(find_model("bradley-terry"), 1.0)
-    for prior in np.linspace(2.0, 3.0, TABLES - 1):
-        utilities(scores, prior=prior)
-    utilities(scores, prior=1.0)
-    utilities(scores, prior=9.0)
-    assert shapes.find_shape_table(find_model("bradley-terry"), 1.0) is table
-
-
 def test_small_table_is_the_sorting_table():
     """The two ways of solving a shape agree to rounding, for all weak orders of up to nine rollouts."""
     for n in range(1, 10):

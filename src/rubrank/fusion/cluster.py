@@ -204,7 +204,6 @@ def on_ray(
             "pool",
             allowed="'batch' or 'group': a dataset has no steps",
             got="'run'",
-            remedy="",
         )
     parsed = to_rubric(str(rubric) if isinstance(rubric, Path) else rubric)
     criteria = tuple(CriterionData.of(criterion) for criterion in parsed.criteria)
@@ -233,9 +232,7 @@ def _check_columns(names: Sequence[str], needed: Sequence[str], added: Sequence[
     for name in needed:
         if name not in names:
             allowed = "with a column for the group, each criterion and each attribute"
-            raise InvalidInput(
-                _OWNER, "dataset", allowed=allowed, got=f"none named {name!r}", remedy=""
-            )
+            raise InvalidInput(_OWNER, "dataset", allowed=allowed, got=f"none named {name!r}")
     for name in added:
         if name in names:
             got = f"{name!r} again"

@@ -131,9 +131,7 @@ class Gate(checks.CheckedRule):
         score = np.asarray(scores, dtype=float)
         if score.shape[:-1] != reward.shape or score.ndim == 0:
             allowed = f"of shape {reward.shape} with the criteria last"
-            raise InvalidInput(
-                "Gate", "scores", allowed=allowed, got=f"shape {score.shape}", remedy=""
-            )
+            raise InvalidInput("Gate", "scores", allowed=allowed, got=f"shape {score.shape}")
         if not (reward >= 0.0).all():
             allowed = "numbers ≥ 0: a factor would shrink a negative reward towards the good ones"
             got = f"{reward[~(reward >= 0.0)].flat[0]:g}"
@@ -256,7 +254,6 @@ class Gated:
                 "gate",
                 allowed="a Gate, such as Gate(floor=0.5)",
                 got=brief(self.gate),
-                remedy="",
             )
 
     @property

@@ -262,7 +262,6 @@ class FusedGroup:
                 "rollout",
                 allowed=f"a number from 0 to {len(self.reward) - 1}",
                 got=str(rollout),
-                remedy="",
             )
         return explain_rollout(self, rollout)
 
@@ -296,7 +295,6 @@ class Fused(Framed):
                 "batch",
                 allowed="the ScoreBatch that was fused",
                 got=brief(self.batch),
-                remedy="",
             )
         owner = f"rule {self.rule!r}"
         batch = self.batch

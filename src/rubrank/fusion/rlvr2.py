@@ -166,7 +166,6 @@ class RLVR2(checks.CheckedRule):
                 "adjust_criteria",
                 allowed="None, 'all', or a list of names",
                 got=repr(criteria),
-                remedy="",
             )
         if self.adjust is not None:
             is_single = isinstance(self.adjust, str) or not isinstance(self.adjust, Sequence)
@@ -415,8 +414,6 @@ def make_positive(weights_NK: np.ndarray, batch: ScoreBatch) -> np.ndarray:
     """Replace weights of 0 by tiny ones, and the weights of a group whose weights are all 0 by those of the batch."""
     largest_N1 = weights_NK.max(1, keepdims=True)
     if not np.isfinite(largest_N1).all():
-        raise InvalidInput(
-            "rlvr2", "weights", allowed="finite", got="an infinite or missing one", remedy=""
-        )
+        raise InvalidInput("rlvr2", "weights", allowed="finite", got="an infinite or missing one")
     positive_NK = np.maximum(weights_NK, _LEAST_WEIGHT_SHARE * largest_N1)
     return np.where(largest_N1 > 0.0, positive_NK, batch.weights_NK)

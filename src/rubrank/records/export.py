@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from rubrank._plain import shorten
-from rubrank.errors import InvalidInput, UnknownName, only_our_errors
+from rubrank.errors import InvalidInput, RubrankError, UnknownName, only_our_errors
 from rubrank.records.files import read_records
 from rubrank.records.record import GroupRecord
 
@@ -96,7 +96,19 @@ def export_records(
     if name is None:
         name = source.name.split(".")[0] if source else "rubrank"
     metrics = StepMetrics()
-    where = _EXPORTERS[to](chain([first], groups), metrics, Target(place, project, name, source))
+    target = Target(place, project, name, source)
+    try:
+        where = _EXPORTERS[to](chain([first], groups), metrics, target)
+    except RubrankError:
+        raise
+    except Exception as error:  # the packages raise what their transports raise
+        raise InvalidInput(
+            "export",
+            "place",
+            allowed=f"one that accepts the run, and `project` one that {to} opens",
+            got=shorten(" ".join(str(error).split()) or type(error).__name__, 400),
+            remedy=_REMEDIES[to],
+        ) from None
     return Exported(to, metrics.groups, metrics.rollouts, len(metrics.compute_means()), where)
 
 
@@ -154,7 +166,6 @@ class StepMetrics:
 def _export_to_mlflow(records: Iterator[GroupRecord], metrics: StepMetrics, target: Target) -> str:
     """Make a run, which is marked as failed if it cannot be finished. Returns where it is, in words for the user."""
     from mlflow.entities import Metric, Param
-    from mlflow.exceptions import MlflowException
     from mlflow.tracking import MlflowClient
 
     for record in records:
@@ -174,32 +185,25 @@ def _export_to_mlflow(records: Iterator[GroupRecord], metrics: StepMetrics, targ
     points = []
     for step, means in means_of_step.items():
         points += [Metric(names[name], mean, now, step) for name, mean in means.items()]
-    run_id = None
+    client = MlflowClient(tracking_uri=target.place)
+    experiment = client.get_experiment_by_name(target.project)
+    if experiment is None:
+        experiment_id = client.create_experiment(target.project)
+    else:
+        experiment_id = experiment.experiment_id
+    run_id = client.create_run(experiment_id, run_name=target.name).info.run_id
     try:
-        client = MlflowClient(tracking_uri=target.place)
-        experiment = client.get_experiment_by_name(target.project)
-        if experiment is None:
-            experiment_id = client.create_experiment(target.project)
-        else:
-            experiment_id = experiment.experiment_id
-        run_id = client.create_run(experiment_id, run_name=target.name).info.run_id
         client.log_batch(run_id, params=parameters)
         for start in range(0, len(points), _MLFLOW_BATCH):
             client.log_batch(run_id, metrics=points[start : start + _MLFLOW_BATCH])
         if target.source is not None:
             client.log_artifact(run_id, str(target.source))
         client.set_terminated(run_id)
-    except (MlflowException, OSError) as error:
-        if run_id is not None:
-            # A server that is gone cannot mark the run either; the first error is the one to report.
-            with suppress(MlflowException, OSError):
-                client.set_terminated(run_id, "FAILED")
-        raise InvalidInput(
-            "export",
-            "place",
-            allowed="a tracking store that accepts the run",
-            got=_summarize(error),
-        ) from None
+    except Exception:
+        # A server that is gone cannot mark the run either; the first error is the one to report.
+        with suppress(Exception):
+            client.set_terminated(run_id, "FAILED")
+        raise
     return f"{target.place or 'the default tracking store'}, run {run_id}"
 
 
@@ -247,15 +251,14 @@ def _export_to_wandb(records: Iterator[GroupRecord], metrics: StepMetrics, targe
         "groups": metrics.groups,
         "rollouts": metrics.rollouts,
     }
-    run: Any = None
+    run = wandb.init(
+        entity=entity or None,
+        project=project,
+        name=target.name,
+        mode=target.place,
+        config=config,
+    )
     try:
-        run = wandb.init(
-            entity=entity or None,
-            project=project,
-            name=target.name,
-            mode=target.place,
-            config=config,
-        )
         # Steps are sorted: W&B drops a step that is lower than the one before.
         for step, means in metrics.compute_means().items():
             run.log(means, step=step)
@@ -263,16 +266,9 @@ def _export_to_wandb(records: Iterator[GroupRecord], metrics: StepMetrics, targe
             artifact = wandb.Artifact(name="records", type="rubrank-records")
             artifact.add_file(str(target.source))
             run.log_artifact(artifact)
-    except Exception as error:  # the package raises what its transport raises
-        if run is not None:
-            run.finish(exit_code=1)
-        raise InvalidInput(
-            "export",
-            "project",
-            allowed="a project that Weights & Biases opens",
-            got=_summarize(error),
-            remedy="Log in (`wandb login`), or write an offline run: `place=offline`.",
-        ) from None
+    except Exception:
+        run.finish(exit_code=1)
+        raise
     run.finish()
     where = f"project {target.project}, run {run.id}"
     if target.place == "offline":
@@ -298,16 +294,7 @@ def _export_to_weave(records: Iterator[GroupRecord], metrics: StepMetrics, targe
             got=repr(target.place),
             remedy="Weave sends as the user who is logged in; name a project: `project=TEAM/PROJECT`.",
         )
-    try:
-        weave.init(target.project)
-    except Exception as error:  # the package raises what its transport raises
-        raise InvalidInput(
-            "export",
-            "project",
-            allowed="a project that Weave opens",
-            got=_summarize(error),
-            remedy="Log in: wandb login.",
-        ) from None
+    weave.init(target.project)
     evaluation = weave.EvaluationLogger(name=target.name, model="policy", dataset=target.name)
     for record in records:
         metrics.add(record)
@@ -342,14 +329,14 @@ def _export_to_weave(records: Iterator[GroupRecord], metrics: StepMetrics, targe
     return f"project {target.project}"
 
 
-def _summarize(error: Exception) -> str:
-    """Return the message of an error on one line, or its class if it has none."""
-    return shorten(" ".join(str(error).split()) or type(error).__name__, 400)
-
-
 _EXPORTERS: dict[str, Callable[[Iterator[GroupRecord], StepMetrics, Target], str]] = {
     "mlflow": _export_to_mlflow,
     "weave": _export_to_weave,
     "wandb": _export_to_wandb,
 }
 """The package of a tracker → the function that sends records to it and returns where they are, for the user."""
+_REMEDIES = {
+    "mlflow": "",
+    "weave": "Log in: wandb login.",
+    "wandb": "Log in (`wandb login`), or write an offline run: `place=offline`.",
+}

@@ -16,7 +16,6 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
@@ -37,8 +36,6 @@ from rubrank.records.record import VERSION, GroupRecord
 SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".parquet")
 _PARQUET_ROWS = 1000  # read at once
 _ZSTD_LEVEL = 1  # half the time of the usual 3, and a third more bytes
-_LARGE_BYTES = 8 << 20  # from this size on, threads are worth starting
-_ZSTD_THREADS = 2  # that compress a large file while its lines are made
 # Keys that every record has, by which `is_records` recognises a file.
 _RECORD_KEYS = {"group", "criteria", "scores", "reward", "ranking"}
 
@@ -70,20 +67,10 @@ def write_records(path: str | Path, records: Iterable[GroupRecord], *, append: b
 
 def _write_lines(path: Path, records: Iterable[GroupRecord], mode: str, compression: str) -> int:
     """Write one line per record; returns how many. mode and compression: those of `_open`."""
-    lines = map(_encode_record, records)
-    # The first lines tell whether the file will be large, and threads are worth starting.
-    first_lines: list[bytes] = []
-    size = 0
-    for line in lines:
-        first_lines.append(line)
-        size += len(line)
-        if size >= _LARGE_BYTES:
-            break
     count = 0
-    with _open(path, mode, compression, is_large=size >= _LARGE_BYTES) as file:
-        for line in chain(first_lines, lines):
-            file.write(line)
-            file.write(b"\n")
+    with _open(path, mode, compression) as file:
+        for record in records:
+            file.write(_encode_record(record) + b"\n")
             count += 1
     return count
 
@@ -211,11 +198,8 @@ def _is_parquet(path: Path) -> bool:
     raise suffix_error(path, SUFFIXES)
 
 
-def _open(path: Path, mode: str, compression: str, is_large: bool = False) -> IO[Any]:
-    """Open a file of lines. mode: "wb", "ab" or "rt". compression: ".gz", ".zst", or anything else for none.
-
-    is_large: compress in threads, if the compression can.
-    """
+def _open(path: Path, mode: str, compression: str) -> IO[Any]:
+    """Open a file of lines. mode: "wb", "ab" or "rt". compression: ".gz", ".zst", or anything else for none."""
     encoding: dict[str, Any] = {}
     if "b" not in mode:
         # Responses may hold lone surrogates, which strict UTF-8 refuses.
@@ -228,8 +212,7 @@ def _open(path: Path, mode: str, compression: str, is_large: bool = False) -> IO
     if mode == "rt":
         return io.TextIOWrapper(decompress_file(path.open("rb"), path), **encoding)
     # A Zstandard file is a sequence of frames. Every time it is opened to append, a frame is added; all are read.
-    threads = _ZSTD_THREADS if is_large else 0
-    compressor = zstandard.ZstdCompressor(level=_ZSTD_LEVEL, threads=threads)
+    compressor = zstandard.ZstdCompressor(level=_ZSTD_LEVEL)
     return compressor.stream_writer(path.open(mode))
 
 
@@ -287,8 +270,7 @@ def _write_parquet(path: Path, records: Iterable[GroupRecord]) -> int:
     for record in records:
         text = _encode_record(record).decode()
         rows.append((record.group, record.step, record.rule, record.no_signal, record.size, text))
-    frame = polars.DataFrame(rows, schema=schema, orient="row")
-    frame.write_parquet(path, compression="zstd")
+    polars.DataFrame(rows, schema, orient="row").write_parquet(path, compression="zstd")
     return len(rows)
 
 

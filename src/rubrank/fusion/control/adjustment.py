@@ -95,7 +95,7 @@ def expand_adjustments(
             )
     if len(adjustments) != D:
         allowed = f"one rule, or {D} of them, one for each attribute"
-        raise InvalidInput(owner, "adjust", allowed=allowed, got=str(len(adjustments)), remedy="")
+        raise InvalidInput(owner, "adjust", allowed=allowed, got=str(len(adjustments)))
     return tuple(adjustments)
 
 

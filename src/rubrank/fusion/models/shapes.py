@@ -25,7 +25,7 @@ scores (a group on a criterion), S shapes, n rollouts in sorted order, p those w
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -212,47 +212,35 @@ class ShapeTable:
             self._sorted = {}
             self._values = 0
         solved = self._sorted
-        new_shapes = {
-            shape: beaten_n
-            for shape, beaten_n in zip(shapes, beaten_Cn, strict=True)
-            if shape not in solved
-        }
-        if new_shapes:
-            solved.update(self._solve_shapes(new_shapes))
-            self._values += len(new_shapes) * columns_Cn.shape[1]
+        # New shapes with the same number of classes are fitted together.
+        new_shapes: dict[int, dict[bytes, _Classes]] = {}
+        for shape, beaten_n in zip(shapes, beaten_Cn, strict=True):
+            if shape not in solved:
+                classes = find_classes(beaten_n)
+                new_shapes.setdefault(len(classes.size_l), {})[shape] = classes
+        for count, classes_of in new_shapes.items():
+            self._values += len(classes_of) * columns_Cn.shape[1]
+            step = max(1, _PAIRS_AT_ONCE // max(1, count * count))
+            for begin in range(0, len(classes_of), step):
+                chunk = list(classes_of.items())[begin : begin + step]
+                u_Sl = self._fit_classes(
+                    np.stack([classes.size_l for _, classes in chunk]),
+                    np.stack([classes.sign_ll for _, classes in chunk]),
+                )
+                for (shape, classes), u_l in zip(chunk, u_Sl, strict=True):
+                    u_n = np.zeros(columns_Cn.shape[1])
+                    u_n[: len(classes.level_p)] = u_l[classes.level_p]
+                    solved[shape] = u_n
         u_Cn = np.empty(columns_Cn.shape)
         np.put_along_axis(u_Cn, order_Cn, np.array([solved[shape] for shape in shapes]), axis=1)
         return u_Cn
-
-    def _solve_shapes(self, shapes: dict[bytes, np.ndarray]) -> dict[bytes, np.ndarray]:
-        """Utilities of shapes, in sorted order; those with about as many classes are fitted together."""
-        by_width: dict[int, list[_Classes]] = {}
-        for key, beaten_n in shapes.items():
-            classes = _Classes(key, beaten_n)
-            # Rounded up to a power of two, so that few fits are needed and little padding is solved.
-            width = 1 << max(2, (len(classes.size_l) - 1).bit_length())
-            by_width.setdefault(width, []).append(classes)
-        solved = {}
-        for width, same_width in by_width.items():
-            step = max(1, _PAIRS_AT_ONCE // (width * width))
-            for begin in range(0, len(same_width), step):
-                chunk = same_width[begin : begin + step]
-                size_Sl = np.zeros((len(chunk), width), np.int64)
-                sign_Sll = np.zeros((len(chunk), width, width), np.int64)
-                for s, classes in enumerate(chunk):
-                    count = len(classes.size_l)
-                    size_Sl[s, :count] = classes.size_l
-                    sign_Sll[s, :count, :count] = classes.sign_ll
-                for classes, u_l in zip(chunk, self._fit_classes(size_Sl, sign_Sll), strict=True):
-                    u_n = np.zeros(classes.n)
-                    u_n[: len(classes.level_p)] = u_l[classes.level_p]
-                    solved[classes.key] = u_n
-        return solved
 
     # ----------------------------------------------------------------------------------------------------- the model
 
     def _fit_classes(self, size_Sl: np.ndarray, sign_Sll: np.ndarray) -> np.ndarray:
         """Utilities of classes of tied rollouts, given their sizes (0 is padding) and who beats whom."""
+        if not size_Sl.size:  # no rollout has a score
+            return np.zeros(size_Sl.shape)
         if not getattr(self.model, "weighted", False):
             return np.array(
                 [self._fit_singly(size, sign) for size, sign in zip(size_Sl, sign_Sll, strict=True)]
@@ -287,27 +275,27 @@ class ShapeTable:
         return u
 
 
-class _Classes:
-    """The classes of a shape: neighbours in sorted order that beat, and are beaten by, the same rollouts.
+class _Classes(NamedTuple):
+    """The classes of a shape: neighbours in sorted order that beat, and are beaten by, the same rollouts."""
 
-    n: all rollouts, scored or not. level_p: the class of each scored rollout. size_l: rollouts in each class.
-    sign_ll: 1 if the class of the row beats that of the column, −1 if it loses, 0 for a tie.
-    """
+    level_p: np.ndarray
+    """The class of each scored rollout."""
+    size_l: np.ndarray
+    """Rollouts in each class."""
+    sign_ll: np.ndarray
+    """1 if the class of the row beats that of the column, −1 if it loses, 0 for a tie."""
 
-    def __init__(self, key: bytes, beaten_n: np.ndarray) -> None:
-        self.key = key
-        self.n = len(beaten_n)
-        beaten_p = beaten_n[beaten_n >= 0].astype(np.int64)  # without missing scores
-        beaten_by_p = len(beaten_p) - np.searchsorted(
-            beaten_p, np.arange(len(beaten_p)), side="right"
-        )
-        is_new_p = np.ones(len(beaten_p), bool)
-        is_new_p[1:] = (np.diff(beaten_p) != 0) | (np.diff(beaten_by_p) != 0)
-        start_l = np.flatnonzero(is_new_p)
-        self.level_p = is_new_p.cumsum() - 1
-        self.size_l = np.diff(start_l, append=len(beaten_p))
-        wins_ll = (beaten_p[start_l][:, None] > start_l).astype(np.int64)
-        self.sign_ll = wins_ll - wins_ll.T
+
+def find_classes(beaten_n: np.ndarray) -> _Classes:
+    """Return the classes of a shape."""
+    beaten_p = beaten_n[beaten_n >= 0].astype(np.int64)  # without missing scores
+    beaten_by_p = len(beaten_p) - np.searchsorted(beaten_p, np.arange(len(beaten_p)), side="right")
+    is_new_p = np.ones(len(beaten_p), bool)
+    is_new_p[1:] = (np.diff(beaten_p) != 0) | (np.diff(beaten_by_p) != 0)
+    start_l = np.flatnonzero(is_new_p)
+    wins_ll = (beaten_p[start_l][:, None] > start_l).astype(np.int64)
+    size_l = np.diff(start_l, append=len(beaten_p))
+    return _Classes(is_new_p.cumsum() - 1, size_l, wins_ll - wins_ll.T)
 
 
 _tables: dict[tuple[int, float], ShapeTable] = {}
@@ -316,9 +304,9 @@ _tables: dict[tuple[int, float], ShapeTable] = {}
 
 def find_shape_table(model: UtilityModel, prior: float) -> ShapeTable:
     """The table of a model under a prior, made when it is first needed."""
-    key = (id(model), prior)
-    table = _tables.pop(key, None) or ShapeTable(model, prior)
-    _tables[key] = table  # as the latest one: the first is the one that was not used for longest
-    while len(_tables) > _MOST_TABLES:
-        _tables.pop(next(iter(_tables)), None)
+    table = _tables.get((id(model), prior))
+    if table is None:
+        if len(_tables) >= _MOST_TABLES:
+            _tables.clear()
+        table = _tables[id(model), prior] = ShapeTable(model, prior)
     return table

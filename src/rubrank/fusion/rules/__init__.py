@@ -305,7 +305,5 @@ def _compose(first: Rule, second: Rule) -> Rule:
     if not isinstance(second, Reweighting | Rescoring):
         reweighting = "'focal', 'sa-mrpo', 'dvao', 'amrp', 'pow3r'"
         allowed = f"one that re-weights criteria, such as {reweighting}, or changes scores: 'gear'"
-        raise InvalidInput(
-            "find_rule", "rule after '*'", allowed=allowed, got=repr(second.name), remedy=""
-        )
+        raise InvalidInput("find_rule", "rule after '*'", allowed=allowed, got=repr(second.name))
     return Composed(first, second)

@@ -206,9 +206,7 @@ class GEAR(checks.LocalRule):
         leaks = {"weak": self.weak, "strong": self.strong, "trigger": self.trigger}
         if kind not in leaks:
             allowed = f"one of {', '.join(leaks)}"
-            raise InvalidInput(
-                self.name, "kind of an edge", allowed=allowed, got=repr(kind), remedy=""
-            )
+            raise InvalidInput(self.name, "kind of an edge", allowed=allowed, got=repr(kind))
         return leaks[kind]
 
     def _compute_exact_marginals(self, graph: Graph, members: list[int], q_KM: np.ndarray) -> None:
@@ -313,9 +311,7 @@ def build_graph(names: tuple[str, ...], depends: Edges, gates: tuple[str, ...] =
             if parent not in names and parent not in gates:
                 raise UnknownName.of(owner, "depends", parent, {*names, *gates})
             if parent == name:
-                raise InvalidInput(
-                    owner, "depends", allowed="on other criteria", got="itself", remedy=""
-                )
+                raise InvalidInput(owner, "depends", allowed="on other criteria", got="itself")
             if parents_of_name.count(parent) > 1:
                 raise InvalidInput(
                     owner,
@@ -347,7 +343,7 @@ def _sort_topologically(
         if not ready:
             unsorted = sorted(names[k] for k in range(len(names)) if k not in done)
             got = f"a cycle among {unsorted}"
-            raise InvalidInput("gear", "depends", allowed="without cycles", got=got, remedy="")
+            raise InvalidInput("gear", "depends", allowed="without cycles", got=got)
         order += ready
         done.update(ready)
     return tuple(order)
