@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from rubrank.drafting.patterns import any_of, list_words, pattern, read_group, words
+from rubrank.verifiers.shared.numerals import read_english
 
 Relation: TypeAlias = Literal[
     "at least", "at most", "more than", "less than", "exactly", "around", "between", "plain"
@@ -114,9 +115,6 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])[)\"]?\s+(?=\S)|(?<=[。！？；])|\n+")
 _ONES = list_words("number, ones")
 _TENS = list_words("number, tens")
 _BELOW_TWENTY = ["zero", *_ONES, *list_words("number, ten to nineteen")]
-_NUMBER_VALUES = {word: value for value, word in enumerate(_BELOW_TWENTY)}
-_NUMBER_VALUES |= {word: 10 * tens for tens, word in enumerate(_TENS, start=2)}
-_NUMBER_VALUES |= {"a dozen": 12, "a couple of": 2, "a hundred": 100}
 
 _ONE = any_of(*_ONES)
 # The longest first: "fourteen" begins with "four".
@@ -331,19 +329,7 @@ def read_number(text: str) -> int:
     digits = text.replace(",", "").removesuffix(".0")
     if digits.isdigit():
         return int(digits)
-    hundreds, _, rest = re.sub(r"[- ]hundred (?:and )?", "|", text).partition("|")
-    if rest:  # "two hundred and fifty"
-        hundred_count = 1 if hundreds == "a" else _NUMBER_VALUES[hundreds]
-        return 100 * hundred_count + read_number(rest)
-    factor = 1
-    for word, value in (("thousand", 1000), ("hundred", 100)):
-        if text.endswith(word) and text not in _NUMBER_VALUES:
-            text = text[: -len(word)].strip(" -")
-            factor = value
-    if text in _NUMBER_VALUES:
-        return factor * _NUMBER_VALUES[text]
-    tens, _, ones = text.replace(" ", "-").partition("-")
-    return factor * (_NUMBER_VALUES[tens] + _NUMBER_VALUES[ones])
+    return 2 if text == "a couple of" else int(read_english(text))
 
 
 def occurs_outside_quotations(phrase: str, prompt: str) -> bool:
