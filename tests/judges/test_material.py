@@ -186,7 +186,7 @@ def test_wrong_examples_of_comparisons_are_refused():
     with pytest.raises(InvalidInput, match='"A", "B" or "tie"'):
         pairwise_call(criterion(), rollout(), rollout("x"), examples=[example])
     with pytest.raises(InvalidInput, match="a list of 2 responses"):
-        pairwise_call(criterion(), rollout(), rollout("x"), examples=[{**example, "response": "x"}])
+        pairwise_call(criterion(), rollout(), rollout("x"), examples=[{**example, "verdict": "A", "response": "x"}])
     with pytest.raises(InvalidInput, match="a rank for each"):
         listwise_call(criterion(), [rollout(), rollout("x")], examples=[{**example, "verdict": 1}])
     with pytest.raises(InvalidInput, match="a list of 1 responses"):

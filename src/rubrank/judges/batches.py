@@ -17,8 +17,8 @@ function again later continues from there.
 Replies go to the same cache as those of ordinary calls, under the same keys, so that neither pays for what the other
 has. Only keys are held in memory.
 
-The book, a file beside the cache, says which requests are in which batch, so that a kill loses nothing, and no request
-is submitted twice. A batch is entered before it is created, gets its id when it has one, and is closed when all of its
+The book, a folder beside the cache, says which requests are in which batch: a kill loses nothing, and no request
+is submitted twice. A batch is entered before it is created, gets its id when it has one, and is removed when all of its
 replies are in the cache. A batch without an id may exist on the server, because the process may have been killed before
 it wrote the id; so it is looked for before it is created again. Only one process at a time can open a
 book; others get InvalidInput.
@@ -28,18 +28,18 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sqlite3
 import time
 from collections import Counter
 from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
 
 import numpy as np
 
+from rubrank._files import atomic_write
 from rubrank._folders import make_folder
 from rubrank.errors import BatchesPending, InvalidInput, JudgingInterrupted, UnknownName
 from rubrank.judges.client.batch_api import (
@@ -65,7 +65,7 @@ from rubrank.judges.judgments import Judgments
 from rubrank.judges.step import Progress, check_judgments, judge_groups_async
 from rubrank.rollouts.rollout import Group
 from rubrank.rubrics.rubric import Criterion
-from rubrank.store import Store, lock_file
+from rubrank.store import lock_file
 from rubrank.verifiers.verifier import REFUSED
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def judge_in_batches(
     assert judges.cache is not None
     with ExitStack() as stack:
         cache = stack.enter_context(runtime().cache(judges.cache))
-        book = stack.enter_context(BatchBook(f"{judges.cache}.batches"))
+        book = stack.enter_context(BatchBook(f"{judges.cache}.pending"))
         folder = Path(stack.enter_context(make_folder("batches")))
         run = BatchRun(judges, cache, book, folder, progress)
         try:
@@ -236,8 +236,8 @@ class BatchRun:
         """How often each call was submitted in this run."""
         self._submitted: dict[bytes, OpenBatch] = {}
         """Calls in open batches, from this run or earlier ones."""
-        self._awaited: set[int] = set()
-        """Numbers of the batches that have calls of this round."""
+        self._awaited: set[str] = set()
+        """Tokens of the batches that have calls of this round."""
         self._askers: dict[str, BatchAsker] = {}
         """By what a request depends on, as JSON."""
 
@@ -275,10 +275,10 @@ class BatchRun:
                 open_batches = [
                     batch
                     for batch in self._book.list_open_batches()
-                    if batch.number in self._awaited
+                    if batch.token in self._awaited
                 ]
                 if open_batches and not wait:
-                    requests = sum(len(self._book.list_requests(b.number)) for b in open_batches)
+                    requests = sum(len(batch.requests) for batch in open_batches)
                     raise BatchesPending(requests, len(open_batches))
                 await self._wait(open_batches)
         for key, reply in self.unreadable.items():
@@ -311,7 +311,7 @@ class BatchRun:
         self._awaited = set()
         self._submitted = {}
         for batch in self._book.list_open_batches():
-            self._submitted |= dict.fromkeys(self._book.list_requests(batch.number), batch)
+            self._submitted |= dict.fromkeys(batch.purposes, batch)
         for asker in self._askers.values():
             asker.files = []
 
@@ -325,7 +325,7 @@ class BatchRun:
         if batch is None:
             asker.add_request(self._folder, key, call.purpose, body)
         elif self._find_api(batch) is not None:
-            self._awaited.add(batch.number)
+            self._awaited.add(batch.token)
         else:
             raise InvalidInput(
                 "grade",
@@ -343,13 +343,19 @@ class BatchRun:
                 # The order matters, because a kill can happen at any point: the batch is in the book before it is
                 # created.
                 file_id = await api.upload(file.path)
-                number = self._book.add(
-                    file.token, api.endpoint.where, api.endpoint.model, file_id, file.purposes
+                batch = OpenBatch(
+                    file.token,
+                    api.endpoint.where,
+                    api.endpoint.model,
+                    file_id,
+                    {key.hex(): purpose for key, purpose in file.purposes.items()},
                 )
+                self._book.write(batch)
                 file.path.unlink(missing_ok=True)
-                self._book.set_batch_id(number, await api.create(file_id, file.token))
+                batch_id = await api.create(file_id, file.token)
+                self._book.write(replace(batch, batch_id=batch_id))
                 self._submissions.update(list(file.purposes))
-                self._awaited.add(number)
+                self._awaited.add(file.token)
 
     async def _wait(self, batches: Sequence[OpenBatch]) -> None:
         """Wait until all these batches are over."""
@@ -369,7 +375,7 @@ class BatchRun:
             batch_id = batch.batch_id
             if batch_id is None:
                 batch_id = await api.create(batch.file, batch.token, may_exist=True)
-                self._book.set_batch_id(batch.number, batch_id)
+                self._book.write(replace(batch, batch_id=batch_id))
             state = await api.state(batch_id)
             self._report_progress(state)
             if not state.is_over:
@@ -394,7 +400,7 @@ class BatchRun:
 
     async def _finish(self, api: BatchApi, batch: OpenBatch, state: BatchState) -> None:
         """Download the replies of a batch that is over into the cache, and close it."""
-        requests = self._book.list_requests(batch.number)
+        requests = batch.purposes
         answered: set[bytes] = set()
         # The output file must have all requests that the server counts as completed; the error file may be incomplete.
         for file, min_lines in ((state.output_file, state.completed), (state.error_file, 0)):
@@ -408,7 +414,7 @@ class BatchRun:
             if state.status == "cancelled" or not self._has_attempts(key, api.judge):
                 failure = f"batch {state.status}: {state.message or 'no answer'}"
                 self.failed[key] = Reply(None, failure, attempts=0)
-        self._book.close_batch(batch.number)
+        self._book.remove(batch)
         if state.status == "failed" and not state.hit_limit:
             raise api.judge.make_error(
                 "the batch",
@@ -507,38 +513,34 @@ def _select_parameters(body: Mapping[str, Any]) -> dict[str, Any]:
 
 # ----------------------------------------------------------------------------------------------------------- the book
 
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS batches (
-    number INTEGER PRIMARY KEY, token TEXT NOT NULL, endpoint TEXT NOT NULL, model TEXT NOT NULL, file TEXT NOT NULL,
-    batch TEXT, at REAL NOT NULL, done INTEGER NOT NULL DEFAULT 0
-);
-CREATE TABLE IF NOT EXISTS requests (
-    number INTEGER NOT NULL, key BLOB NOT NULL, purpose TEXT NOT NULL, PRIMARY KEY (number, key)
-) WITHOUT ROWID;
-"""
-
 
 @dataclass(frozen=True)
 class OpenBatch:
     """A batch whose replies are not in the cache yet."""
 
-    number: int
     token: str
     endpoint: str
     model: str
     file: str
-    batch_id: str | None
+    requests: Mapping[str, str]
+    """Key of each call in hexadecimal digits → its purpose."""
+    batch_id: str | None = None
     """None: not known whether it was created."""
+
+    @property
+    def purposes(self) -> dict[bytes, str]:
+        """Key of each call → its purpose."""
+        return {bytes.fromhex(key): purpose for key, purpose in self.requests.items()}
 
 
 class BatchBook:
-    """A file of batches."""
+    """A folder with a file for each open batch."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.path.mkdir(parents=True, exist_ok=True)
         try:
-            self._lock = lock_file(f"{path}.lock")
+            self._lock = lock_file(self.path / "lock")
         except BlockingIOError:
             raise InvalidInput(
                 "grade",
@@ -547,55 +549,27 @@ class BatchBook:
                 got=f"another run uses {path}",
                 remedy="Wait for it, or give this run a cache of its own.",
             ) from None
-        self._store = Store(self.path, _SCHEMA, name="grade batches")
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._store.close()
         if self._lock is not None:
             self._lock.close()
 
-    def add(
-        self, token: str, endpoint: str, model: str, file: str, requests: Mapping[bytes, str]
-    ) -> int:
-        """Record a batch that is about to be created; requests: key → purpose. Returns its number."""
+    def _find_file(self, batch: OpenBatch) -> Path:
+        return self.path / f"{batch.token}.json"
 
-        def insert(db: sqlite3.Connection) -> int:
-            values = (token, endpoint, model, file, time.time())
-            columns = "token, endpoint, model, file, at"
-            cursor = db.execute(f"INSERT INTO batches ({columns}) VALUES (?, ?, ?, ?, ?)", values)
-            number = int(cursor.lastrowid or 0)
-            rows = [(number, key, purpose) for key, purpose in requests.items()]
-            db.executemany("INSERT INTO requests VALUES (?, ?, ?)", rows)
-            return number
+    def write(self, batch: OpenBatch) -> None:
+        """Record a batch that is about to be created, or has got its id."""
+        with atomic_write(self._find_file(batch)) as file:
+            file.write_text(json.dumps(asdict(batch)), encoding="utf-8")
 
-        number: int = self._store.write(insert).result()
-        return number
-
-    def set_batch_id(self, number: int, batch_id: str) -> None:
-        """Record that the server has created the batch, under this id."""
-        update = "UPDATE batches SET batch = ? WHERE number = ?"
-        self._store.write(lambda db: db.execute(update, (batch_id, number))).result()
-
-    def close_batch(self, number: int) -> None:
-        """Record that all replies of the batch are in the cache, or will never come."""
-
-        def close(db: sqlite3.Connection) -> None:
-            db.execute("UPDATE batches SET done = 1 WHERE number = ?", (number,))
-            db.execute("DELETE FROM requests WHERE number = ?", (number,))
-
-        self._store.write(close).result()
+    def remove(self, batch: OpenBatch) -> None:
+        """Remove a batch: all its replies are in the cache, or will never come."""
+        self._find_file(batch).unlink()
 
     def list_open_batches(self) -> list[OpenBatch]:
-        """Return all open batches, in the order in which they were added."""
-        columns = "number, token, endpoint, model, file, batch"
-        rows = self._store.read(f"SELECT {columns} FROM batches WHERE done = 0 ORDER BY number")
-        return [OpenBatch(*row) for row in rows]
-
-    def list_requests(self, number: int) -> dict[bytes, str]:
-        """Return the requests of a batch: key → purpose."""
-        return dict(
-            self._store.read("SELECT key, purpose FROM requests WHERE number = ?", (number,))
-        )
+        """Return all open batches."""
+        files = sorted(self.path.glob("*.json"))
+        return [OpenBatch(**json.loads(file.read_text(encoding="utf-8"))) for file in files]
