@@ -145,8 +145,8 @@ def test_what_is_kept_of_an_attribute_reaches_those_who_were_compared() -> None:
         ({0: [[NAN, 2], [-1, NAN]]}, "from 0 to 1"),
         ({0: [[NAN, 1, 0], [0, NAN, 1]]}, "shape"),
         ({0: [[NAN, "won"], ["lost", NAN]]}, "numbers of shape"),
-        ({3: [[NAN, 1], [0, NAN]]}, "columns 0 to 1"),
-        ({"Taste": [[NAN, 1], [0, NAN]]}, "by column when the criteria have no names"),
+        ({3: [[NAN, 1], [0, NAN]]}, "a column from 0 to 1"),
+        ({"Taste": [[NAN, 1], [0, NAN]]}, "or a name if `criteria` gives names"),
         ({1: [[NAN, 1], [0, NAN]]}, "scored or compared"),
     ],
 )

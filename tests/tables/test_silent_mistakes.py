@@ -354,7 +354,7 @@ def test_a_rollout_that_was_not_asked_is_not_missing(tmp_path):
     table.write(tmp_path / "scores.jsonl")
     command = ["explain", str(tmp_path / "scores.jsonl"), "--group", "q"]
     first, second, third, _ = json.loads(CliRunner().invoke(app, [*command, "--json"]).stdout)["rollouts"]
-    assert first["outcomes"]["Taste"] == {"beats": 0, "ties": 0, "loses": 0, "ahead": 1, "behind": 0}
+    assert first["outcomes"]["Taste"] == {"beats": 0, "ties": 0, "loses": 0, "ahead": 1}
     assert second["outcomes"]["Taste"]["behind"] == 1
     assert third["utilities"]["Taste"] is None
     assert "Taste          1/1" in CliRunner().invoke(app, command).stdout

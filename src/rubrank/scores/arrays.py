@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike
 
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.scores.criterion import CriterionData
+from rubrank.scores.outcomes import find_column
 from rubrank.tables.columns import BOOKKEEPING, GROUP_NAMES
 from rubrank.verifiers.domain import UNIT, Domain, Layer
 
@@ -32,16 +33,12 @@ _LARGEST_EXACT_INTEGER = 2**53
 _SAFE_WEIGHTS = (1e-100, 1e100)
 """Weights between these cannot overflow when they are added up and divided."""
 _PANDAS_MISSING = "NAType"  # the type of pandas.NA
-
-
-class FrameColumns(NamedTuple):
-    """The columns of a frame that a batch is made of."""
-
-    scores: Any
-    groups: Any
-    criteria: list[str | CriterionData]
-    attributes: Any
-    attribute_names: list[str]
+# NumPy's letters for types that it would convert to doubles, or fail on in another way.
+_WRONG_KINDS = {
+    "c": "complex numbers",
+    **dict.fromkeys("US", "texts"),
+    **dict.fromkeys("mM", "dates or times"),
+}
 
 
 def is_named_frame(value: Any) -> bool:
@@ -52,8 +49,10 @@ def is_named_frame(value: Any) -> bool:
     return len(names) > 0 and all(isinstance(name, str) for name in names)
 
 
-def read_frame(owner: str, frame: Any, groups: Any, criteria: Any, attributes: Any) -> FrameColumns:
-    """Return the columns of a frame that hold scores, groups and attributes.
+def read_frame(
+    owner: str, frame: Any, groups: Any, criteria: Any, attributes: Any
+) -> tuple[Any, Any, list[str | CriterionData], Any, list[str]]:
+    """Return the scores, groups, criteria, attributes and attribute names of a frame.
 
     groups, attributes: names of columns, or values as for an array. criteria: names or data of columns, or "all".
     Raises InvalidInput unless the caller says which columns are criteria and, if there is one, which is the group.
@@ -64,17 +63,15 @@ def read_frame(owner: str, frame: Any, groups: Any, criteria: Any, attributes: A
         attribute_names = [attributes]
     elif isinstance(attributes, list | tuple) and all(isinstance(a, str) for a in attributes):
         attribute_names = list(attributes)
-    # Those that are not criteria: attributes, and later the group.
-    other_columns = list(attribute_names)
-    for name in attribute_names:
+    # Those that are not criteria.
+    other_columns = [*attribute_names, groups] if isinstance(groups, str) else attribute_names
+    for name in other_columns:
         if name not in columns:
-            raise UnknownName.of(owner, "attributes", name, columns)
+            parameter = "attributes" if name in attribute_names else "groups"
+            raise UnknownName.of(owner, parameter, name, columns)
     if attribute_names:
         attributes = frame[attribute_names]
     if isinstance(groups, str):
-        if groups not in columns:
-            raise UnknownName.of(owner, "groups", groups, columns)
-        other_columns.append(groups)
         groups = frame[groups]
     elif groups is None:
         group_column = next((name for name in columns if name in GROUP_NAMES), None)
@@ -95,17 +92,12 @@ def read_frame(owner: str, frame: Any, groups: Any, criteria: Any, attributes: A
                 remedy = 'Name them: criteria=["Facts", "Style"].'
                 raise InvalidInput(owner, "criteria", allowed, got, remedy)
         criteria = candidates
-    is_single = isinstance(criteria, str | CriterionData)
-    listed = [criteria] if is_single else list(criteria)
+    listed = [criteria] if isinstance(criteria, str | CriterionData) else list(criteria)
     names = [item.name if isinstance(item, CriterionData) else item for item in listed]
     for name in names:
-        if name not in columns:
-            raise UnknownName.of(owner, "criteria", name, columns)
-    for name in names:
-        if name in other_columns:
-            allowed = "other columns than groups and attributes"
-            raise InvalidInput(owner, "criteria", allowed, repr(name), "")
-    return FrameColumns(frame[names], groups, listed, attributes, attribute_names)
+        if name not in candidates:
+            raise UnknownName.of(owner, "criteria", name, candidates)
+    return frame[names], groups, listed, attributes, attribute_names
 
 
 # ---------------------------------------------------------------------------------------------- scores and their groups
@@ -136,10 +128,7 @@ def sort_rows(owner: str, scores: ArrayLike, groups: Any) -> SortedRows:
         N, G, K = array.shape
         labels = None
         if groups is not None:
-            group_labels = _check_labels(owner, groups, N, "groups")
-            if isinstance(group_labels, np.ndarray):
-                group_labels = group_labels.tolist()
-            labels = tuple(group_labels)
+            labels = tuple(_check_labels(owner, groups, N, "groups"))
             if len(set(labels)) < len(labels):
                 repeated = next(label for i, label in enumerate(labels) if label in labels[:i])
                 allowed = "a different label for each group of a (groups, rollouts, criteria) array"
@@ -150,61 +139,37 @@ def sort_rows(owner: str, scores: ArrayLike, groups: Any) -> SortedRows:
     M = len(array)
     if groups is None:
         return SortedRows(array, np.array([0, M] if M else [0]), (M,), None, None)
-    group_of_row, names = _number_labels(_check_labels(owner, groups, M, "rows"))
-    starts = np.concatenate([[0], np.bincount(group_of_row, minlength=len(names)).cumsum()])
-    is_sorted = M < 2 or bool((group_of_row[1:] >= group_of_row[:-1]).all())
-    if is_sorted:
-        return SortedRows(array, starts, (M,), None, names)
-    order = np.argsort(group_of_row, kind="stable")
-    return SortedRows(array[order], starts, (M,), order, names)
+    # Labels are numbered in the order of their first appearance: a, a, b, a → 0, 0, 1, 0.
+    number_of: dict[Hashable, int] = {}
+    row_labels = _check_labels(owner, groups, M, "rows")
+    numbers = [number_of.setdefault(label, len(number_of)) for label in row_labels]
+    group_of_row = np.array(numbers, np.int64)
+    starts = np.concatenate([[0], np.bincount(group_of_row, minlength=len(number_of)).cumsum()])
+    order = None
+    if (np.diff(group_of_row) < 0).any():
+        order = np.argsort(group_of_row, kind="stable")
+        array = array[order]
+    return SortedRows(array, starts, (M,), order, tuple(number_of))
 
 
-def _check_labels(owner: str, groups: Any, length: int, what: str) -> Any:
-    """Return the labels as a NumPy array or polars column if they are one, which is faster, else as a list.
+def _check_labels(owner: str, groups: Any, length: int, what: str) -> list[Hashable]:
+    """Return the labels as a list.
 
     Raises InvalidInput unless there are `length` labels that are hashable and not missing. what: "rows" or "groups".
     """
     if isinstance(groups, str | Mapping | set | frozenset) or not np.iterable(groups):
-        raise InvalidInput(owner, "groups", "a list of labels", repr(groups), "")
-    labels: Any = groups
-    # Arrays of integers or texts, and polars columns without nulls and floats (NaN), cannot have a missing label.
-    is_array = isinstance(groups, np.ndarray) and groups.ndim == 1 and groups.dtype.kind in "iuUS"
-    is_polars = hasattr(labels, "rle_id")
-    is_column = is_polars and labels.null_count() == 0 and not labels.dtype.is_float()
-    if not is_array and not is_column:
-        labels = groups.tolist() if hasattr(groups, "tolist") else list(groups)
+        raise InvalidInput(owner, "groups", "a list of labels", repr(groups))
+    labels = groups.tolist() if hasattr(groups, "tolist") else list(groups)
     if len(labels) != length:
         allowed = f"{length} labels, one for each of the {what}"
-        raise InvalidInput(owner, "groups", allowed, str(len(labels)), "")
-    if is_array or is_column or set(map(type, labels)) <= {str, int}:
-        return labels
-    for i, label in enumerate(labels):
-        is_nan = label != label
-        if not isinstance(label, Hashable) or label is None or is_nan:
-            allowed = "a number or a string for every rollout"
-            raise InvalidInput(owner, "groups", allowed, f"{label!r} at {i}", "")
+        raise InvalidInput(owner, "groups", allowed, str(len(labels)))
+    if not set(map(type, labels)) <= {str, int}:
+        for i, label in enumerate(labels):
+            # NaN differs from itself.
+            if not isinstance(label, Hashable) or label is None or label != label:
+                allowed = "a number or a string for every rollout"
+                raise InvalidInput(owner, "groups", allowed, f"{label!r} at {i}")
     return labels
-
-
-def _number_labels(labels: Any) -> tuple[np.ndarray, tuple[Hashable, ...]]:
-    """Return the group number of every row, and the label of every group, in the order of first appearance.
-
-    ["a", "a", "b", "a"] gives [0, 0, 1, 0] and ("a", "b").
-    """
-    run_of_row = None
-    if not isinstance(labels, list) and len(labels):
-        # Rows of a group are usually adjacent. Numbering the runs of equal labels is faster: there are fewer of them.
-        begins_run = np.concatenate([[True], np.asarray(labels[1:] != labels[:-1])])
-        run_of_row = begins_run.cumsum() - 1
-        if isinstance(labels, np.ndarray):
-            labels = labels[begins_run].tolist()
-        else:
-            labels = labels.filter(begins_run).to_list()
-    number_of: dict[Hashable, int] = {}
-    numbers = np.array([number_of.setdefault(label, len(number_of)) for label in labels], np.int64)
-    if run_of_row is not None:
-        numbers = numbers[run_of_row]
-    return numbers, tuple(number_of)
 
 
 # -------------------------------------------------------------------------------------------------------- the criteria
@@ -252,26 +217,41 @@ def check_names(owner: str, parameter: str, names: Sequence[Any], count: int, wh
         raise InvalidInput(owner, parameter, allowed, got, remedy)
 
 
+def _list_by_name(
+    owner: str, parameter: str, value: Any, names: Sequence[str] | None, default: Any
+) -> Any:
+    """Return a mapping by criterion as a list, with the default for the others; anything else unchanged.
+
+    names: of the criteria; None if the caller did not name them.
+    """
+    if not isinstance(value, Mapping):
+        return value
+    if names is None:
+        allowed = "an array when the criteria have no names"
+        raise InvalidInput(owner, parameter, allowed, "a mapping", "Pass criteria=[names].")
+    for name in value:
+        if name not in names:
+            raise UnknownName.of(owner, f"{parameter} key", name, names)
+    return [value.get(name, default) for name in names]
+
+
 def replace_directions(
-    owner: str, data: tuple[CriterionData, ...], directions: Any, has_names: bool
+    owner: str,
+    data: tuple[CriterionData, ...],
+    directions: Any,
+    names: Sequence[str] | None,
 ) -> tuple[CriterionData, ...]:
     """Return the criteria with these directions, which are a list or a mapping by name.
 
-    has_names: did the caller name the criteria? Only then can a mapping be used.
+    names: of the criteria; None if the caller did not name them.
     """
-    names = [criterion.name for criterion in data]
-    if isinstance(directions, Mapping):
-        for name in directions:
-            if not has_names or name not in names:
-                raise UnknownName.of(owner, "directions key", name, names if has_names else ())
-        directions = [directions.get(name, "higher") for name in names]
+    directions = _list_by_name(owner, "directions", directions, names, "higher")
     is_list = np.iterable(directions) and not isinstance(directions, str)
     listed = list(directions) if is_list else []
-    is_known = all(direction in ("higher", "lower") for direction in listed)
-    if len(listed) != len(names) or not is_known:
-        allowed = f"'higher' or 'lower' for each of the {len(names)} criteria"
+    if len(listed) != len(data) or any(item not in ("higher", "lower") for item in listed):
+        allowed = f"'higher' or 'lower' for each of the {len(data)} criteria"
         got = repr([str(direction) for direction in listed] or directions)
-        raise InvalidInput(owner, "directions", allowed, got, "")
+        raise InvalidInput(owner, "directions", allowed, got)
     return tuple(
         replace(criterion, direction=str(direction))  # type: ignore[arg-type]
         for criterion, direction in zip(data, listed, strict=True)
@@ -279,41 +259,32 @@ def replace_directions(
 
 
 def replace_domains(
-    owner: str, data: tuple[CriterionData, ...], domains: Any, has_names: bool
+    owner: str, data: tuple[CriterionData, ...], domains: Any, names: Sequence[str] | None
 ) -> tuple[CriterionData, ...]:
     """Return the criteria with these scales, (low, high) by name; the others keep theirs.
 
-    has_names: did the caller name the criteria? Only then can a scale be given.
+    names: of the criteria; None if the caller did not name them.
     """
     if not isinstance(domains, Mapping):
         allowed = "the lowest and highest score by criterion"
-        raise InvalidInput(
-            owner=owner,
-            parameter="domains",
-            allowed=allowed,
-            got=repr(domains)[:80],
-            remedy='Such as {"Style": (1, 5)}.',
-        )
-    names = [criterion.name for criterion in data]
-    read_domains = {}
-    for name, limits in domains.items():
-        if not has_names or name not in names:
-            raise UnknownName.of(owner, "domains key", name, names if has_names else ())
+        remedy = 'Such as {"Style": (1, 5)}.'
+        raise InvalidInput(owner, "domains", allowed, repr(domains)[:80], remedy)
+    replaced = []
+    all_limits = _list_by_name(owner, "domains", domains, names, None)
+    for criterion, limits in zip(data, all_limits, strict=True):
+        if limits is None:
+            replaced.append(criterion)
+            continue
         try:
             low, high = (float(limit) for limit in limits)
         except (TypeError, ValueError):
             low = high = np.nan
-        if not (np.isfinite(low) and np.isfinite(high) and low < high):
+        if not -np.inf < low < high < np.inf:
+            where = f"domains[{criterion.name!r}]"
             got = repr(limits)[:80]
-            raise InvalidInput(
-                owner=owner,
-                parameter=f"domains[{name!r}]",
-                allowed="two numbers, low < high",
-                got=got,
-                remedy="Such as (1, 5).",
-            )
-        read_domains[name] = Domain("continuous", (), low, high)
-    return tuple(replace(c, domain=read_domains.get(c.name, c.domain)) for c in data)
+            raise InvalidInput(owner, where, "two numbers, low < high", got, "Such as (1, 5).")
+        replaced.append(replace(criterion, domain=Domain("continuous", (), low, high)))
+    return tuple(replaced)
 
 
 def read_per_criterion(
@@ -325,14 +296,7 @@ def read_per_criterion(
     names: of the criteria; None if the caller did not name them.
     """
     is_weight = parameter == "weights"
-    if isinstance(value, Mapping):
-        if names is None:
-            allowed = "an array when the criteria have no names"
-            raise InvalidInput(owner, parameter, allowed, "a mapping", "Pass criteria=[names].")
-        for name in value:
-            if name not in names:
-                raise UnknownName.of(owner, f"{parameter} key", name, names)
-        value = [value.get(name, 1.0 if is_weight else 0.0) for name in names]
+    value = _list_by_name(owner, parameter, value, names, 1.0 if is_weight else 0.0)
     array = _convert_to_doubles(owner, parameter, value)
     N = batch.N
     K = batch.K
@@ -342,15 +306,9 @@ def read_per_criterion(
         array = array.reshape(1, K)
     elif array.shape != (N, K):
         allowed = f"of shape ({K},), one for each criterion, or ({N}, {K}), one for each group and criterion"
-        raise InvalidInput(
-            owner=owner,
-            parameter=parameter,
-            allowed=allowed,
-            got=f"shape {array.shape}",
-            remedy="Columns of the scores are criteria.",
-        )
-    is_large_enough = array > 0.0 if is_weight else array >= 0.0
-    is_valid = is_large_enough & (array < math.inf)
+        remedy = "Columns of the scores are criteria."
+        raise InvalidInput(owner, parameter, allowed, f"shape {array.shape}", remedy)
+    is_valid = ((array > 0.0) if is_weight else (array >= 0.0)) & (array < math.inf)
     if not is_valid.all():
         g, k = np.argwhere(~is_valid)[0]
         where = f"criterion {k}" if names is None else f"criterion {names[k]!r}"
@@ -396,18 +354,13 @@ def move_gates(
         rank by them.
     """
     layers: dict[int, Layer] = {}
-    for k in _find_columns(owner, batch, global_quality):
-        layers[k] = "global_quality"
-    for k in _find_columns(owner, batch, low_quality):
-        layers[k] = "low_quality"
+    for criterion in global_quality:
+        layers[find_column(owner, criterion, batch, "criterion of the gate")] = "global_quality"
+    for criterion in low_quality:
+        layers[find_column(owner, criterion, batch, "criterion of the gate")] = "low_quality"
     if len(layers) == batch.K:
-        raise InvalidInput(
-            owner=owner,
-            parameter="the gate",
-            allowed="on some of the criteria",
-            got="all of them",
-            remedy="Keep one to rank by.",
-        )
+        remedy = "Keep one to rank by."
+        raise InvalidInput(owner, "the gate", "on some of the criteria", "all of them", remedy)
     # Gates read 1 as clean. Reversing the scores, or ignoring the direction, would surprise the caller either way.
     for k in layers:
         if batch.criteria[k].direction == "lower":
@@ -416,13 +369,8 @@ def move_gates(
             raise InvalidInput(owner, "directions", allowed, got, "Reverse its scores: 1 − s.")
         if any(column == k for _, column in batch.outcomes):
             got = f"those of {batch.names[k]!r}, which the gate reads"
-            raise InvalidInput(
-                owner=owner,
-                parameter="outcomes",
-                allowed="of criteria that are ranked by",
-                got=got,
-                remedy="Score it instead.",
-            )
+            allowed = "of criteria that are ranked by"
+            raise InvalidInput(owner, "outcomes", allowed, got, "Score it instead.")
         scores_M = batch.scores_MK[:, k]
         outside = (scores_M < 0.0) | (scores_M > 1.0)
         if batch.criteria[k].domain == UNIT and outside.any():
@@ -439,30 +387,6 @@ def move_gates(
     gated.gates_MC = gates_MC
     gated.gate_criteria = (*(criteria[k] for k in layers), *batch.gate_criteria)
     return gated
-
-
-def _find_columns(owner: str, batch: ScoreBatch, criteria: Sequence[str | int]) -> list[int]:
-    """Return the numbers of ranked criteria that are given by name or number; raises for an unknown one."""
-    columns = []
-    for criterion in criteria:
-        if isinstance(criterion, str):
-            if not batch.has_names:
-                raise InvalidInput(
-                    owner=owner,
-                    parameter="criteria",
-                    allowed="given when a gate uses names",
-                    got="None",
-                    remedy="Name the columns.",
-                )
-            if criterion not in batch.names:
-                raise UnknownName.of(owner, "criterion of the gate", criterion, batch.names)
-            columns.append(batch.names.index(criterion))
-        elif 0 <= int(criterion) < batch.K:
-            columns.append(int(criterion))
-        else:
-            allowed = f"a column from 0 to {batch.K - 1}"
-            raise InvalidInput(owner, "criterion of the gate", allowed, str(criterion), "")
-    return columns
 
 
 # --------------------------------------------------------------------------------------------------- beside the scores
@@ -518,129 +442,71 @@ def _describe_position(index: np.ndarray) -> str:
 # --------------------------------------------------------------------------------------------- any values as doubles
 
 
-def _convert_to_doubles(owner: str, parameter: str, value: ArrayLike) -> np.ndarray:
+def _convert_to_doubles(owner: str, parameter: str, value: Any) -> np.ndarray:
     """Return a C-contiguous array of doubles that may be written to; None and masked entries become NaN.
 
     Raises InvalidInput for values that are not real numbers, and for integers that a double cannot hold.
     """
     if type(value) is np.ndarray and value.dtype == np.float64 and value.flags.carray:
         return value
-    if isinstance(value, np.ma.MaskedArray):
-        _check_kind(owner, parameter, value.compressed())
-        value = np.ma.filled(value.astype(np.float64), np.nan)
+    allowed = "an array of numbers"
+    remedy = "Convert them first; use NaN where there is no score."
     try:
         raw = np.asarray(_convert_for_numpy(value))
-        _check_kind(owner, parameter, raw)
+        if raw.dtype == object:
+            cells = [
+                np.nan if type(item).__name__ == _PANDAS_MISSING else item for item in raw.flat
+            ]
+            raw = np.array(cells, dtype=object).reshape(raw.shape)
+        if raw.dtype.kind in _WRONG_KINDS:
+            got = f"something else ({_WRONG_KINDS[raw.dtype.kind]})"
+            raise InvalidInput(owner, parameter, allowed, got, remedy)
         array = np.ascontiguousarray(raw, dtype=np.float64).reshape(raw.shape)
-        was_converted = raw.dtype.kind == "f" and raw is not value
-        if was_converted and (np.abs(array) >= _LARGEST_EXACT_INTEGER).any():
-            # NumPy makes one array of doubles from a column of integers and one of fractions, and large integers have
-            # been rounded by then. So the original columns are checked, but only if there is a large number at all.
-            for column in _split_columns(value):
-                _check_kind(owner, parameter, column)
     except InvalidInput:
         raise
-    except (TypeError, ValueError) as error:
-        got = f"something else ({error})"
-        remedy = "Use NaN where there is no score."
-        raise InvalidInput(owner, parameter, "an array of numbers", got, remedy) from None
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidInput(owner, parameter, allowed, f"something else ({error})", remedy) from None
+    if (np.abs(array) >= _LARGEST_EXACT_INTEGER).any():
+        _refuse_inexact_integers(owner, parameter, value)
     # numba compiles kernels for writable arrays; compiling them again for read-only ones would take seconds.
     return array if array.flags.writeable else array.copy()
 
 
-def _check_kind(owner: str, parameter: str, raw: np.ndarray) -> None:
-    """Refuse values that NumPy would convert to doubles without a warning, and not exactly."""
-    # NumPy's letters: c complex, U and S texts, m and M times, O objects, i and u integers.
-    kind = raw.dtype.kind
-    allowed = "an array of numbers"
-    if kind == "c":
-        raise InvalidInput(owner, parameter, "real numbers", "complex ones", "Take the real part.")
-    if kind in "US":
-        remedy = "Convert them; NaN where there is no score."
-        raise InvalidInput(owner, parameter, allowed, "something else (texts)", remedy)
-    if kind in "mM":
-        remedy = "Convert them to numbers first."
-        raise InvalidInput(owner, parameter, allowed, "something else (dates or times)", remedy)
-    has_large = False
-    if kind == "O":
-        has_large = any(
-            isinstance(x, int | np.integer) and abs(int(x)) > _LARGEST_EXACT_INTEGER
-            for x in raw.flat
-        )
-    elif kind in "iu" and raw.size:
-        has_large = max(abs(int(raw.max())), abs(int(raw.min()))) > _LARGEST_EXACT_INTEGER
-    if has_large:
-        remedy = "Rank or rescale them first: doubles merge them."
-        raise InvalidInput(owner, parameter, "integers within ±2**53", "larger ones", remedy)
-
-
 def _convert_for_numpy(value: Any) -> Any:
-    """Return frames and tensors, and lists of these, as something that NumPy can read; anything else unchanged."""
+    """Return frames, tensors and masked arrays, and lists of these, as something that NumPy can read."""
+    if isinstance(value, np.ma.MaskedArray):
+        return np.ma.filled(value.astype(object), np.nan)
     if _is_frame(value):
-        return _replace_pandas_missing(value.to_numpy())
+        return value.to_numpy()
     if hasattr(value, "detach"):  # a tensor, on any device and of any type
         tensor = value.detach().cpu()
         if tensor.is_floating_point():
             tensor = tensor.double()  # NumPy has no bfloat16
         return tensor.numpy()
-    if isinstance(value, np.ndarray):
-        return _replace_pandas_missing(value)
-    if type(value).__name__ == _PANDAS_MISSING:
-        return np.nan
-    if isinstance(value, list | tuple) and _contains_foreign_items(value):
-        return [_convert_for_numpy(item) for item in value]
+    if isinstance(value, list | tuple):
+        is_foreign = any(hasattr(item, "detach") or _is_frame(item) for item in value)
+        return [_convert_for_numpy(item) for item in value] if is_foreign else value
     return value
 
 
-def _contains_foreign_items(value: Sequence[Any]) -> bool:
-    """Is a tensor, a frame or pandas' NA among the items, at any depth?"""
-    for item in value:
-        if isinstance(item, list | tuple):
-            if _contains_foreign_items(item):
-                return True
-        elif hasattr(item, "detach") or _is_frame(item) or type(item).__name__ == _PANDAS_MISSING:
-            return True
-    return False
+def _refuse_inexact_integers(owner: str, parameter: str, value: Any) -> None:
+    """Raise InvalidInput if there is an integer that a double cannot hold.
 
-
-def _replace_pandas_missing(array: np.ndarray) -> np.ndarray:
-    """Return the array with NaN in place of pandas.NA, which only arrays of objects can hold."""
-    if array.dtype != object:
-        return array
-    replaced = np.empty(array.size, dtype=object)
-    replaced[:] = [
-        np.nan if type(item).__name__ == _PANDAS_MISSING else item for item in array.flat
-    ]
-    return replaced.reshape(array.shape)
+    NumPy makes one array of doubles from a column of integers and one of fractions, and large integers have been
+    rounded by then. So the original items are looked at.
+    """
+    if hasattr(value, "iloc"):
+        items = value.to_numpy(dtype=object)  # pandas
+    elif hasattr(value, "rows"):
+        items = value.rows()  # polars
+    else:
+        items = _convert_for_numpy(value)
+    for item in np.array(items, dtype=object).flat:
+        if isinstance(item, int | np.integer) and abs(int(item)) > _LARGEST_EXACT_INTEGER:
+            remedy = "Rank or rescale them first: doubles merge them."
+            raise InvalidInput(owner, parameter, "integers within ±2**53", "larger ones", remedy)
 
 
 def _is_frame(value: Any) -> bool:
     """Is it a frame or series of pandas (iloc) or polars (to_arrow)?"""
     return hasattr(value, "to_numpy") and (hasattr(value, "iloc") or hasattr(value, "to_arrow"))
-
-
-def _split_columns(value: Any) -> list[np.ndarray]:
-    """Return the numbers of a frame or list in separate arrays, each with its original type; [] for anything else.
-
-    Of a list these are the arrays in it, at any depth, and the plain items of each list together.
-    """
-    if _is_frame(value):
-        if getattr(value, "ndim", 2) != 2:
-            return []
-        if hasattr(value, "iloc"):
-            return [
-                _replace_pandas_missing(value.iloc[:, k].to_numpy()) for k in range(value.shape[1])
-            ]
-        return [column.to_numpy() for column in value.iter_columns()]
-    if not isinstance(value, list | tuple):
-        return []
-    columns: list[np.ndarray] = []
-    plain_items = []
-    for item in value:
-        if isinstance(item, list | tuple):
-            columns += _split_columns(item)
-        elif hasattr(item, "__array__"):
-            columns.append(np.asarray(_convert_for_numpy(item)))
-        else:
-            plain_items.append(item)
-    return [*columns, np.array(plain_items, dtype=object)]

@@ -130,22 +130,19 @@ class ScoreBatch:
         owner: the function that error messages name.
         """
         if is_named_frame(scores):
-            frame = read_frame(owner, scores, groups, criteria, attributes)
-            scores = frame.scores
-            groups = frame.groups
-            criteria = frame.criteria
-            attributes = frame.attributes
-            attribute_names = attribute_names or frame.attribute_names
+            scores, groups, criteria, attributes, frame_names = read_frame(
+                owner, scores, groups, criteria, attributes
+            )
+            attribute_names = attribute_names or frame_names
         rows = sort_rows(owner, scores, groups)
         data = read_criteria(owner, "criteria", criteria, rows.scores_MK.shape[1], "quality")
         has_names = criteria is not None
+        names = [criterion.name for criterion in data] if has_names else None
         if directions is not None:
-            data = replace_directions(owner, data, directions, has_names)
+            data = replace_directions(owner, data, directions, names)
         if domains is not None:
-            data = replace_domains(owner, data, domains, has_names)
-        names = None
+            data = replace_domains(owner, data, domains, names)
         if has_names:
-            names = [criterion.name for criterion in data]
             if weights is None:
                 weights = np.array([criterion.weight for criterion in data], dtype=float)
             if margins is None:
@@ -178,9 +175,9 @@ class ScoreBatch:
                 got = type(value).__name__
                 raise InvalidInput(owner, name, "a mapping from criteria", got, "See help(fuse).")
         if outcomes:
-            batch.outcomes = check_comparisons(owner, outcomes, batch, names)
+            batch.outcomes = check_comparisons(owner, outcomes, batch)
         if probabilities:
-            batch.probabilities = read_probabilities(owner, probabilities, batch, names)
+            batch.probabilities = read_probabilities(owner, probabilities, batch)
         if attributes is not None:
             batch.attributes_MD = read_attributes(owner, batch, attributes)
             if attribute_names is not None and len(attribute_names):

@@ -21,7 +21,7 @@ Letters in names and shapes: N groups, G rollouts of one group, M rollouts of al
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -59,21 +59,12 @@ def outcomes(scores: ArrayLike, margins: ArrayLike = 0.0) -> np.ndarray:
     """
     scores_GK = np.asarray(scores, dtype=float)
     if scores_GK.ndim != 2 or np.isinf(scores_GK).any():
-        raise InvalidInput(
-            owner="outcomes",
-            parameter="scores",
-            allowed="finite or NaN, of shape (rollouts, criteria)",
-            got=f"shape {scores_GK.shape}" if scores_GK.ndim != 2 else "infinity",
-            remedy="Pass one group.",
-        )
+        allowed = "finite or NaN, of shape (rollouts, criteria)"
+        got = f"shape {scores_GK.shape}" if scores_GK.ndim != 2 else "infinity"
+        raise InvalidInput("outcomes", "scores", allowed, got, "Pass one group.")
     if not (np.asarray(margins) >= 0.0).all():
-        raise InvalidInput(
-            owner="outcomes",
-            parameter="margins",
-            allowed="≥ 0",
-            got=repr(margins),
-            remedy="Use 0 for 'every difference counts'.",
-        )
+        remedy = "Use 0 for 'every difference counts'."
+        raise InvalidInput("outcomes", "margins", "≥ 0", repr(margins), remedy)
     # Broadcast to (G, G, K): each rollout, in the rows, against each rollout, in the columns.
     rows = scores_GK[:, None, :]
     columns = scores_GK[None, :, :]
@@ -133,9 +124,7 @@ def mark_compared(scores_MK: np.ndarray, cells: Cells, starts: np.ndarray) -> np
     return marked
 
 
-def check_comparisons(
-    owner: str, comparisons: Mapping[Any, Any], batch: ScoreBatch, criteria: Sequence[Any] | None
-) -> Cells:
+def check_comparisons(owner: str, comparisons: Mapping[Any, Any], batch: ScoreBatch) -> Cells:
     """Return observed outcomes by group and column; raises InvalidInput if they are not valid outcomes.
 
     comparisons: criterion, by its name or column → its outcomes, in one of these shapes:
@@ -143,53 +132,34 @@ def check_comparisons(
         (N, G, G), a list   one matrix for each group; None for a group without comparisons
         a mapping           label of a group → its matrix
         In a matrix, 1 = row is better than column, 0.5 = tie, NaN = not compared.
-    criteria: the names of the columns; None: they have none.
     """
     cells: dict[tuple[int, int], np.ndarray] = {}
     for key, all_outcomes in comparisons.items():
-        k = find_column(owner, key, batch, criteria, "outcomes")
+        k = find_column(owner, key, batch, "outcomes key")
         for g, outcomes_GG in _split_by_group(owner, key, all_outcomes, batch):
             label = batch.labels[g]
             size = int(batch.sizes[g])
             cells[g, k] = _check_outcomes(owner, f"{key!r} in group {label!r}", outcomes_GG, size)
             scores_G = batch.scores_MK[batch.starts[g] : batch.starts[g + 1], k]
             if not np.isnan(scores_G).all():
-                raise InvalidInput(
-                    owner=owner,
-                    parameter="scores",
-                    allowed=f"NaN for criterion {key!r} in group {label!r}, which was compared",
-                    got="scores as well",
-                    remedy="A criterion of a group is scored or compared: drop one of them.",
-                )
+                allowed = f"NaN for criterion {key!r} in group {label!r}, which was compared"
+                remedy = "A criterion of a group is scored or compared: drop one of them."
+                raise InvalidInput(owner, "scores", allowed, "scores as well", remedy)
     return cells
 
 
-def find_column(
-    owner: str, key: str | int, batch: ScoreBatch, criteria: Sequence[Any] | None, parameter: str
-) -> int:
-    """Return the column of a criterion that is given by its name, or by its number if criteria have no names.
+def find_column(owner: str, key: Any, batch: ScoreBatch, parameter: str) -> int:
+    """Return the column of a criterion that is given by its name, if the criteria have names, or by its number.
 
-    parameter: what `key` is a key of, for the message. Raises UnknownName or InvalidInput if there is no such column.
+    parameter: what the key is, for the message. Raises UnknownName or InvalidInput if there is no such column.
     """
-    if criteria is not None:
-        if key not in criteria:
-            raise UnknownName.of(owner, f"{parameter} key", key, map(str, criteria))
-        return list(criteria).index(key)
-    if not isinstance(key, int | np.integer):
-        raise InvalidInput(
-            owner=owner,
-            parameter=parameter,
-            allowed="by column when the criteria have no names",
-            got=repr(key),
-            remedy="Pass criteria=.",
-        )
-    if not 0 <= key < batch.K:
-        raise InvalidInput(
-            owner=owner,
-            parameter=parameter,
-            allowed=f"of columns 0 to {batch.K - 1}",
-            got=f"column {key}",
-        )
+    if isinstance(key, str) and batch.has_names:
+        if key not in batch.names:
+            raise UnknownName.of(owner, parameter, key, batch.names)
+        return batch.names.index(key)
+    if not isinstance(key, int | np.integer) or not 0 <= key < batch.K:
+        allowed = f"a column from 0 to {batch.K - 1}, or a name if `criteria` gives names"
+        raise InvalidInput(owner, parameter, allowed, repr(key))
     return int(key)
 
 
@@ -208,12 +178,8 @@ def _split_by_group(
                 raise UnknownName.of(owner, f"group in {parameter}", label, map(str, numbers))
         return [(numbers[label], outcomes_GG) for label, outcomes_GG in all_outcomes.items()]
     if not isinstance(all_outcomes, Iterable):
-        raise InvalidInput(
-            owner=owner,
-            parameter=parameter,
-            allowed="a matrix, a list of matrices, or a mapping by group",
-            got=repr(all_outcomes)[:80],
-        )
+        allowed = "a matrix, a list of matrices, or a mapping by group"
+        raise InvalidInput(owner, parameter, allowed, repr(all_outcomes)[:80])
     items = list(all_outcomes)
     # With one group, the items may be the rows of its matrix, or there is one item, the matrix itself.
     if batch.N == 1 and len(items) == batch.sizes[0]:
@@ -221,13 +187,9 @@ def _split_by_group(
         if are_rows:
             return [(0, all_outcomes)]
     if len(items) != batch.N:
-        raise InvalidInput(
-            owner=owner,
-            parameter=parameter,
-            allowed=f"one table for each of the {batch.N} groups",
-            got=str(len(items)),
-            remedy="Give None for a group without, or a mapping by label.",
-        )
+        allowed = f"one table for each of the {batch.N} groups"
+        remedy = "Give None for a group without, or a mapping by label."
+        raise InvalidInput(owner, parameter, allowed, str(len(items)), remedy)
     return [(g, item) for g, item in enumerate(items) if item is not None]
 
 
@@ -245,32 +207,19 @@ def _check_outcomes(owner: str, where: str, outcomes_GG: Any, size: int) -> np.n
     parameter = f"outcomes of {where}"
     if not isinstance(array, np.ndarray) or array.shape != (size, size):
         got = f"shape {np.shape(array)}" if isinstance(array, np.ndarray) else "something else"
-        raise InvalidInput(
-            owner=owner,
-            parameter=parameter,
-            allowed=f"numbers of shape ({size}, {size})",
-            got=got,
-            remedy="Rows against columns.",
-        )
+        allowed = f"numbers of shape ({size}, {size})"
+        raise InvalidInput(owner, parameter, allowed, got, "Rows against columns.")
     np.fill_diagonal(array, np.nan)
     is_outside = (array < 0.0) | (array > 1.0)  # False for NaN
     if is_outside.any():
-        raise InvalidInput(
-            owner=owner,
-            parameter=parameter,
-            allowed="from 0 to 1, or NaN",
-            got=f"{array[is_outside][0]:g}",
-            remedy="1 = row beats column.",
-        )
+        got = f"{array[is_outside][0]:g}"
+        raise InvalidInput(owner, parameter, "from 0 to 1, or NaN", got, "1 = row beats column.")
     is_one_sided = np.isnan(array) != np.isnan(array.T)
     is_contradictory = is_one_sided | (np.abs(array + array.T - 1.0) > _SUM_TOLERANCE)
     if is_contradictory.any():
         i, j = np.argwhere(is_contradictory)[0]
-        raise InvalidInput(
-            owner=owner,
-            parameter=parameter,
-            allowed="such that i against j and j against i add up to 1",
-            got=f"{array[i, j]:g} and {array[j, i]:g} for {i} and {j}",
-            remedy="Take the mean of contradicting answers first.",
-        )
+        allowed = "such that i against j and j against i add up to 1"
+        got = f"{array[i, j]:g} and {array[j, i]:g} for {i} and {j}"
+        remedy = "Take the mean of contradicting answers first."
+        raise InvalidInput(owner, parameter, allowed, got, remedy)
     return array

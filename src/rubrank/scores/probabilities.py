@@ -147,7 +147,7 @@ def _make_higher_better(
 
 
 def read_probabilities(
-    owner: str, probabilities: Mapping[Any, Any], batch: ScoreBatch, criteria: Sequence[Any] | None
+    owner: str, probabilities: Mapping[Any, Any], batch: ScoreBatch
 ) -> ProbabilityCells:
     """Return distributions by group and column; raises InvalidInput unless there is a valid one for each rollout.
 
@@ -156,7 +156,7 @@ def read_probabilities(
     """
     cells: dict[tuple[int, int], tuple[Distribution, ...]] = {}
     for key, entries in probabilities.items():
-        k = find_column(owner, key, batch, criteria, "probabilities")
+        k = find_column(owner, key, batch, "probabilities key")
         if not isinstance(entries, Iterable):
             raise InvalidInput(owner, f"probabilities of {key!r}", "a list", repr(entries)[:80], "")
         listed = list(entries)
@@ -165,13 +165,8 @@ def read_probabilities(
             listed = [entry for group in listed for entry in group]  # nested like (N, G, K) scores
         if len(listed) != len(batch.scores_MK):
             allowed = f"one for each of the {len(batch.scores_MK)} rollouts"
-            raise InvalidInput(
-                owner=owner,
-                parameter=f"probabilities of {key!r}",
-                allowed=allowed,
-                got=str(len(listed)),
-                remedy="None without one.",
-            )
+            where = f"probabilities of {key!r}"
+            raise InvalidInput(owner, where, allowed, str(len(listed)), "None without one.")
         if batch.order is not None:
             listed = [listed[row] for row in batch.order]
         parsed = []
