@@ -273,13 +273,6 @@ def test_batch_equals_one_by_one(texts):
     assert markdown_counts(texts).tolist() == singles
 
 
-def test_buffers_do_not_show(monkeypatch):
-    texts = ["# a", "", "- b\n  1. c", "**d**"] * 5
-    whole = markdown_counts(texts)
-    monkeypatch.setattr(markdown, "_BUFFER_BYTES", 10)
-    assert (markdown_counts(texts) == whole).all()
-
-
 # --- shapes, densities, errors ---
 
 
@@ -364,10 +357,3 @@ def test_deep_lists():
 def test_every_space_of_unicode_makes_a_blank_line(char):
     texts = [f"# a\n{char}\nb", f"# a\n \t{char}"]
     assert markdown_density(texts)[:, 0].tolist() == [0.5, 1.0]
-
-
-def test_more_texts_than_a_buffer_holds(monkeypatch):
-    monkeypatch.setattr(markdown, "_BUFFER_BYTES", 5000)
-    texts = [f"# {n}\n\n{'x ' * (n % 100)}\n" for n in range(600)] + ["# y\n" * 5000]
-    density = markdown_density(texts)
-    assert density[:, 0] == pytest.approx([0.5 if n % 100 else 1.0 for n in range(600)] + [1.0])

@@ -19,8 +19,7 @@ Not counted: images and the markers in their descriptions; raw HTML (`<b>`, `<h1
 is. Not recognised: front matter (it reads as a rule and a heading), mathematics (`$x_{i}*y*$` may hold italics),
 strikethrough, footnotes, task boxes.
 
-For speed, a parser in Rust writes the HTML of many responses into one buffer. NumPy then finds all `<` at once and
-recognises each tag by the two characters that follow:
+A parser in Rust writes HTML, whose tags are counted:
 
     "# Plan" … "- cheap"   →   <h1>Plan</h1> … <ul><li>cheap</li></ul>   →   h1 = heading, li in ul = unordered item
 """
@@ -28,8 +27,7 @@ recognises each tag by the two characters that follow:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from io import BytesIO
+from collections import Counter
 from typing import Literal, get_args
 
 import numpy as np
@@ -58,36 +56,19 @@ MARKERS = (
 Per = Literal["line", "100 words"]
 
 
-# Kinds of tags. The first eleven are the numbers of the MARKERS. The others are not counted themselves: the tags of
-# lists decide whether an item is ordered.
-_HEADING, _BOLD, _ITALIC, _ROW, _BLOCK, _CODE, _ORDERED, _UNORDERED, _QUOTE, _RULE, _LINK = range(
-    len(MARKERS)
-)
-_OPEN_ORDERED, _OPEN_UNORDERED, _CLOSE_LIST, _ITEM, _OTHER = range(len(MARKERS), len(MARKERS) + 5)
-# The two characters after `<` that identify each kind.
-_TAGS = {
-    **{f"h{level}": _HEADING for level in "123456"},
-    "st": _BOLD,  # strong
-    "em": _ITALIC,
-    "tr": _ROW,
-    "pr": _BLOCK,  # pre
-    "co": _CODE,  # code
-    "bl": _QUOTE,  # blockquote
-    "hr": _RULE,
-    "a ": _LINK,
-    "ol": _OPEN_ORDERED,
-    "ul": _OPEN_UNORDERED,
-    "/o": _CLOSE_LIST,
-    "/u": _CLOSE_LIST,
-    "li": _ITEM,
+# The marker of each tag; items of lists are told apart by the list that they stand in.
+_MARKER_OF_TAG = {
+    **{f"h{level}": "heading" for level in "123456"},
+    "strong": "bold",
+    "em": "italic",
+    "tr": "table_row",
+    "pre": "code_block",
+    "code": "inline_code",
+    "blockquote": "blockquote",
+    "hr": "horizontal_rule",
+    "a ": "link",
 }
-# The kind of a tag by the codes of these two characters.
-_KIND_OF_BYTES = np.full((256, 256), _OTHER, dtype=np.uint8)
-for _tag, _kind in _TAGS.items():
-    _KIND_OF_BYTES[ord(_tag[0]), ord(_tag[1])] = _kind
-
-# Bytes of HTML that are rendered before they are counted, so that a batch of any size needs little memory.
-_BUFFER_BYTES = 1 << 20
+_TAG = re.compile("<(h[1-6r]|strong|em|tr|pre|code|blockquote|a |/?[ou]l|li)")
 
 # The beginnings of tags of raw HTML that would be counted: `<b`, `</o` of `</ol>`, `</u` of `</ul>`. Other closing tags
 # must stay: the parser needs `</pre>` and `</script>` in lower case to find the end of the block.
@@ -121,67 +102,38 @@ def markdown_density(texts: Texts, per: Per = "line") -> NDArray[np.float64]:
 
 def _count_markers(texts: list[str]) -> NDArray[np.int64]:
     """Return how often each marker occurs in each text, (texts, 11)."""
-    chunks = [_count_tags(html, ends) for html, ends in _render_html(texts)]
-    no_texts = np.zeros((0, len(MARKERS)), dtype=np.int64)
-    return np.concatenate([no_texts, *chunks])
+    rows = np.zeros((len(texts), len(MARKERS)), dtype=np.int64)
+    for row, text in zip(rows, texts, strict=True):
+        counts = _count_tags(_render_html(text))
+        row[:] = [counts[marker] for marker in MARKERS]
+    return rows
 
 
-def _render_html(texts: Iterable[str]) -> Iterator[tuple[NDArray[np.uint8], list[int]]]:
-    """Yield buffers with the HTML of consecutive texts, each with the positions where its texts end."""
-    buffer = BytesIO()
-    ends: list[int] = []
-    for text in texts:
-        # Raw HTML passes through the parser unchanged. In capitals it is parsed the same, and the renderer itself
-        # writes lower case only. So every `<` followed by a lower-case letter in the output comes from Markdown.
-        if "<" in text:
-            text = _RAW_TAG.sub(lambda tag: tag[0].upper(), text)
-        text = limit_depth(text)
-        try:
-            PARSER.write_html(text, buffer)
-        except UnicodeEncodeError:  # lone surrogates; raised before anything is written
-            PARSER.write_html(join_surrogates(text), buffer)
-        buffer.write(b"\n\n")  # two characters may be read after any `<`
-        ends.append(buffer.tell())
-        if ends[-1] >= _BUFFER_BYTES:
-            yield np.frombuffer(buffer.getbuffer(), dtype=np.uint8), ends
-            buffer = BytesIO()
-            ends = []
-    if ends:
-        yield np.frombuffer(buffer.getbuffer(), dtype=np.uint8), ends
+def _render_html(text: str) -> str:
+    """Return the HTML of a text, in which every tag in lower case comes from Markdown."""
+    # Raw HTML passes through the parser unchanged. In capitals it is parsed the same, and the renderer itself writes
+    # lower case only.
+    if "<" in text:
+        text = _RAW_TAG.sub(lambda tag: tag[0].upper(), text)
+    text = limit_depth(text)
+    try:
+        return PARSER.html(text)
+    except UnicodeEncodeError:  # lone surrogates
+        return PARSER.html(join_surrogates(text))
 
 
-def _count_tags(html: NDArray[np.uint8], ends: list[int]) -> NDArray[np.int64]:
-    """Count the markers (texts, 11) in the concatenated HTML of texts that end at `ends`."""
-    tag_positions = np.flatnonzero(html == ord("<"))
-    kinds = _KIND_OF_BYTES[html[tag_positions + 1], html[tag_positions + 2]]
-    _assign_items(kinds)
-    tags_per_text = np.diff(np.searchsorted(tag_positions, ends), prepend=0)
-    text_of_tag = np.repeat(np.arange(len(ends)), tags_per_text)
-    # One bin for each text and kind, so that a single bincount does all texts.
-    kind_count = _OTHER + 1
-    bins = text_of_tag * kind_count + kinds
-    counts = np.bincount(bins, minlength=len(ends) * kind_count)
-    counts = counts.reshape(len(ends), kind_count)[:, : len(MARKERS)]
-    counts[:, _CODE] -= counts[:, _BLOCK]  # a code block is <pre><code>
+def _count_tags(html: str) -> Counter[str]:
+    """Count the markers in the HTML of a text."""
+    counts: Counter[str] = Counter()
+    open_lists = []
+    for tag in _TAG.findall(html):
+        if tag in ("ol", "ul"):
+            open_lists.append(tag)
+        elif tag in ("/ol", "/ul"):
+            open_lists.pop()
+        elif tag == "li":
+            counts["ordered_item" if open_lists[-1] == "ol" else "unordered_item"] += 1
+        else:
+            counts[_MARKER_OF_TAG[tag]] += 1
+    counts["inline_code"] -= counts["code_block"]  # a code block is <pre><code>
     return counts
-
-
-def _assign_items(kinds: NDArray[np.uint8]) -> None:
-    """Change the kind of every list item, in place, to ordered or unordered, as the innermost list that is open there.
-
-    <ol> <li> <ul> <li> </ul> <li> </ol>      depths 1 1 2 2 1 1 0: the first and the last item belong to the <ol>
-    """
-    is_list_tag = (kinds >= _OPEN_ORDERED) & (kinds <= _ITEM)
-    positions = np.flatnonzero(is_list_tag)
-    tags = kinds[positions]
-    is_opening = tags <= _OPEN_UNORDERED
-    depths = np.cumsum(is_opening.astype(np.int64) - (tags == _CLOSE_LIST))
-    # Sorted by depth, and in reading order within a depth, an item belongs to the last list that opened before it.
-    order = np.flatnonzero(tags != _CLOSE_LIST)
-    order = order[np.argsort(depths[order], kind="stable")]
-    positions = positions[order]
-    tags = tags[order]
-    is_item = tags == _ITEM
-    last_opening = np.maximum.accumulate(np.where(is_item, 0, np.arange(len(tags))))
-    is_ordered = tags[last_opening[is_item]] == _OPEN_ORDERED
-    kinds[positions[is_item]] = np.where(is_ordered, _ORDERED, _UNORDERED)
