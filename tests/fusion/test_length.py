@@ -101,7 +101,7 @@ def test_the_trainers_own_reasoning():
 
 
 def test_reasoning_of_another_shape():
-    with pytest.raises(InvalidInput, match=r"reasoning must be of the shape of texts, \(2,\); got shape \(1,\)"):
+    with pytest.raises(InvalidInput, match=r"reasoning must be of shape \(2,\), one for every text; got shape \(1,\)"):
         lengths(["a", "b"], reasoning=["c"])
     with pytest.raises(InvalidInput, match="reasoning must be a list of texts; got str 'c'"):
         lengths(["a"], reasoning="c")
@@ -121,7 +121,7 @@ def test_tokens_are_counted_by_the_caller():
 
 @pytest.mark.parametrize("tokens", [lambda text: [1, 2], lambda text: -1, lambda text: 1.5, [3, 4]])
 def test_tokens_must_be_counts(tokens):
-    with pytest.raises(InvalidInput, match="tokens must be a function"):
+    with pytest.raises(InvalidInput, match="tokens must be"):
         lengths(["a"], tokens=tokens)
 
 
@@ -138,7 +138,7 @@ def test_lengths_are_counts(bad):
 
 
 def test_lengths_of_other_shapes_or_units():
-    with pytest.raises(InvalidInput, match="answer must be of the shape of reasoning"):
+    with pytest.raises(InvalidInput, match="answer must be of shape"):
         Lengths([1, 2], [3], unit="tokens")
     with pytest.raises(UnknownName, match="unit must be one of 'tokens', 'words'"):
         Lengths([1], [3], unit="token")  # type: ignore[arg-type]

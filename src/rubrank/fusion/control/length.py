@@ -19,10 +19,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from numbers import Integral
 from reprlib import repr as brief
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from rubrank.errors import InvalidInput, UnknownName, only_our_errors
 from rubrank.fusion.control.attribute import Texts, flatten_optional, flatten_texts
@@ -39,25 +39,28 @@ class Lengths:
     Token counts that a trainer already has go in directly: `Lengths([812, 90], [40, 35], unit="tokens")`.
     """
 
-    reasoning: NDArray[np.float64]
-    answer: NDArray[np.float64]
+    reasoning: Any
+    """An array of numbers ≥ 0."""
+    answer: Any
+    """The same, of the same shape."""
     unit: Unit
 
-    def __init__(self, reasoning: ArrayLike, answer: ArrayLike, unit: Unit) -> None:
-        if not isinstance(unit, str) or unit not in ("words", "tokens"):
-            raise UnknownName.of("Lengths", "unit", unit, ("words", "tokens"))
-        object.__setattr__(self, "reasoning", _check_counts("reasoning", reasoning))
-        object.__setattr__(self, "answer", _check_counts("answer", answer))
-        object.__setattr__(self, "unit", unit)
-        if self.reasoning.shape != self.answer.shape:
-            raise _wrong_shape(
-                "Lengths", "answer", "reasoning", self.reasoning.shape, self.answer.shape
-            )
+    def __post_init__(self) -> None:
+        if self.unit not in get_args(Unit):
+            raise UnknownName.of("Lengths", "unit", self.unit, get_args(Unit))
+        for name in ("reasoning", "answer"):
+            counts = np.asarray(getattr(self, name), dtype=np.float64)
+            is_wrong = ~(np.isfinite(counts) & (counts >= 0))
+            if is_wrong.any():
+                got = str(counts[is_wrong].flat[0])
+                raise InvalidInput("Lengths", name, allowed="finite and at least 0", got=got)
+            object.__setattr__(self, name, counts)
+        _check_shape("Lengths", "answer", np.shape(self.answer), np.shape(self.reasoning))
 
     @property
     def total(self) -> NDArray[np.float64]:
         """Reasoning and answer together."""
-        return self.reasoning + self.answer
+        return np.asarray(self.reasoning + self.answer)
 
     def stack(self) -> NDArray[np.float64]:
         """All three as attributes: an array (…, 3) of reasoning, answer, total."""
@@ -83,17 +86,7 @@ def lengths(
     thoughts: list[str | None] = [None] * len(flat)
     if reasoning is not None:
         thoughts, reasoning_shape = flatten_optional("lengths", "reasoning", reasoning)
-        if reasoning_shape != shape:
-            raise _wrong_shape("lengths", "reasoning", "texts", shape, reasoning_shape)
-    if tokens is not None and not callable(tokens):
-        remedy = "Counts that are known already go into Lengths(reasoning, answer, unit='tokens')."
-        raise InvalidInput(
-            "lengths",
-            "tokens",
-            allowed="a function from a text to a number",
-            got=type(tokens).__name__,
-            remedy=remedy,
-        )
+        _check_shape("lengths", "reasoning", reasoning_shape, shape)
     counts = np.zeros((len(flat), 2))
     for i, (text, thought) in enumerate(zip(flat, thoughts, strict=True)):
         parts = split_reasoning(text, tags) if thought is None else (thought, text)
@@ -122,25 +115,13 @@ def _count_tokens(text: str, tokens: Callable[[str], int]) -> int:
     return int(count)
 
 
-def _check_counts(parameter: str, values: ArrayLike) -> NDArray[np.float64]:
-    counts = np.asarray(values, dtype=np.float64)
-    is_wrong = ~(np.isfinite(counts) & (counts >= 0))
-    if is_wrong.any():
-        got = str(counts[is_wrong].flat[0])
+def _check_shape(
+    owner: str, parameter: str, shape: tuple[int, ...], expected: tuple[int, ...]
+) -> None:
+    if shape != expected:
         raise InvalidInput(
-            "Lengths",
+            owner,
             parameter,
-            allowed="finite and at least 0",
-            got=got,
-            remedy="Count nothing as 0.",
+            allowed=f"of shape {expected}, one for every text",
+            got=f"shape {shape}",
         )
-    return counts
-
-
-def _wrong_shape(
-    owner: str, parameter: str, reference: str, expected: object, got: object
-) -> InvalidInput:
-    allowed = f"of the shape of {reference}, {expected}"
-    return InvalidInput(
-        owner, parameter, allowed=allowed, got=f"shape {got}", remedy="Give one for every text."
-    )

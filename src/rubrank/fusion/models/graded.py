@@ -23,7 +23,6 @@ from typing import Any
 import numpy as np
 
 from rubrank._choices import Width
-from rubrank.errors import InvalidInput
 from rubrank.fusion.rules.group_math import expand_rows, iterate_differences
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.criterion import SLACK
@@ -66,19 +65,7 @@ class RecentScores:
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Continue from a saved state."""
-        try:
-            self.scores = {
-                str(name): np.array(scores, float).reshape(-1) for name, scores in state.items()
-            }
-        except (AttributeError, TypeError, ValueError) as error:
-            allowed = "the last scores of every criterion"
-            raise InvalidInput(
-                "rlvr2",
-                "state",
-                allowed=allowed,
-                got=repr(error),
-                remedy="Resume from another checkpoint.",
-            ) from None
+        self.scores = {name: np.array(scores, float) for name, scores in state.items()}
 
 
 def measure_widths(batch: ScoreBatch, width: Width, recent: RecentScores) -> np.ndarray:
