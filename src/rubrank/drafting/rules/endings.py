@@ -49,7 +49,7 @@ _ENDING_AFTER_COLON = re.compile(
 )
 # "each chapter ends with …", "a URL that ends with …"
 _ENDING_OF_A_PART = pattern(
-    r"\b(?:verse|chorus|stanza|chapter|slide|string|url|file|email address|regular expression)s?\b"
+    r"\b(?:each|every|verse|chorus|stanza|chapter|slide|string|url|file|email address|regular expression)s?\b"
 )
 # "with the word ⟨s0⟩", "with a postscript ⟨s0⟩", "with a phrase like ⟨s0⟩". Whole words: "elegant", "likely" and "tips"
 # say nothing. "e.g." has lost its points by then.
@@ -57,7 +57,6 @@ _NOT_A_PHRASE = pattern(r"postscript|\b(?:word|letter|title|emoji|p\.?s|like|suc
 _LAST_WORD = re.compile(r"\bword\b")
 # A string "P.S." or "P.P.S." belongs to the rule about postscripts (`formats.py`).
 _POSTSCRIPT = re.compile(r"P\.?\s?(P\.?)?\s?S")
-_EACH = pattern(r"\b(?:each|every)\b")
 
 
 def find_ending(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
@@ -83,8 +82,7 @@ def find_ending(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Cons
             if _LAST_WORD.search(kind):
                 yield Constraint("last_word:last_word_answer", {"last_word": string})
             return
-        ends_each_part = _EACH.search(text[: quoted.start()][-60:])
-        if len(string) > 1 and not _POSTSCRIPT.match(string) and not ends_each_part:
+        if len(string) > 1 and not _POSTSCRIPT.match(string):
             yield Constraint("startend:end_checker", {"end_phrase": string})
         return
     bare = _BARE_ENDING.search(text)
@@ -269,11 +267,6 @@ _REPEAT_CUE = pattern(
     r"\b(?:first|before|word for word|without (?:any )?change|verbatim|exactly|beginning|then|prior|as it is)\b"
 )
 _DO_NOT_REPEAT = pattern(r"\b(?:do not|don't|never) repeat")
-# IFBench has verifiers of its own for these (special.py).
-_REPEAT_WITH_CHANGE = pattern(r"\bchange the first word|\bindex\b|\bspan\b")
-_REPEATED_STRING = re.compile(
-    r"\b(?:repeat|sentence|request|phrase|text|question)\b[^.⟨]{0,30}" + STRING
-)
 # "Do not say anything before repeating the request.": more about how to repeat, not what is repeated
 _ABOUT_REPEATING = pattern(
     r"\brepeat(?:ing)?\b|\b(?:do not|don't|never) (?:say|add|output|write|change|alter|omit)\b[^.]{0,40}",
@@ -296,19 +289,14 @@ def find_repeated_prompt(prompt_text: str, prompt: Sequence[Sentence]) -> Iterat
         asks_to_repeat = _REPEAT.search(text) and _REPEAT_CUE.search(text)
         if not asks_to_repeat or _DO_NOT_REPEAT.search(text):
             continue
-        if _REPEAT_WITH_CHANGE.search(" ".join(line.text for line in prompt)):
-            return
         request_before = [
             line for line in prompt[:position] if not _ABOUT_REPEATING.search(line.text)
         ]
         request_after = [
             line for line in prompt[position + 1 :] if not _ABOUT_REPEATING.search(line.text)
         ]
-        quoted = _REPEATED_STRING.search(text)
         repeated = ""
-        if quoted:
-            repeated = sentence.get_string(quoted)
-        elif request_before:
+        if request_before:
             repeated = prompt_text[: max(0, text_of_prompt.find(sentence.original[:40]))].strip()
         elif request_after:
             start = text_of_prompt.find(request_after[0].original[:20])

@@ -212,12 +212,7 @@ _INCLUDE_BARE = pattern(
     _match_bare_words("bare_4"),
     r"\s+(?:appears?|shows? up|occurs?|(?:is|are) (?:used|included|mentioned|present))\b",
 )
-# What stands around a match and shows that the word is not simply required: "end with the word ⟨s0⟩", "do not include
-# the word ⟨s0⟩", "the column must contain ⟨s0⟩".
-_CLAUSE_BOUNDARY = re.compile(r"[.;,]|\band\b")
-_BEGINNING_OR_END = pattern(r"\b(?:end|finish|conclude|start|begin)\w*\b")
 _NOT_BEFORE = pattern(rf"\b{NOT}\s+(?:\w+\s){{0,3}}$")
-_PART_BEFORE = pattern(r"\b(?:option|title|section|marker|key|column)\b")
 # "… in the first sentence", "… at the end", "… ⟨q0⟩ times": other rules compile these
 _INCLUDED_IN_A_PLACE = pattern(
     r"\s*(?:⟨q\d+⟩ times|in (?:the|every|each) (?:first|last|second|third|title|sentence|⟨)",
@@ -227,7 +222,6 @@ _INCLUDED_IN_A_PLACE = pattern(
 _EXAMPLES_OR_CHOICE = pattern(
     r"\bone of|\bend\w* with|\beither\b|\bsuch as|\bfor example|\beg\b|\blike\b|\bie\b|\bat least one\b"
 )
-_TIMES_AFTER = re.compile(r"\s*⟨q\d+⟩ times")
 _POSTSCRIPT_MARKERS = ("P.S.", "P.P.S", "P.S", "P.P.S.", "PS")
 
 
@@ -243,14 +237,9 @@ def _find_included(
     for include_pattern in (_INCLUDE, _INCLUDE_STRING):
         for match in include_pattern.finditer(text):
             before = text[max(0, match.start() - 40) : match.start()]
-            clause = _CLAUSE_BOUNDARY.split(text[: match.end()])[-1]
-            is_negated = _NOT_BEFORE.search(before)
-            is_about_a_place = (
-                _BEGINNING_OR_END.search(clause)
-                or _PART_BEFORE.search(before)
-                or _INCLUDED_IN_A_PLACE.match(read_group(match, "after"))
-            )
-            if is_negated or is_about_a_place or _EXAMPLES_OR_CHOICE.search(match[0]):
+            is_about_a_place = _INCLUDED_IN_A_PLACE.match(read_group(match, "after"))
+            is_choice = _EXAMPLES_OR_CHOICE.search(match[0])
+            if _NOT_BEFORE.search(before) or is_about_a_place or is_choice:
                 continue
             strings = sentence.find_strings(read_group(match, "strings"))
             # After _INCLUDE_STRING nothing says that the string is a keyword, so it must look like one.
@@ -272,7 +261,7 @@ def _find_included(
         return included
     for match in _INCLUDE_BARE.finditer(text):
         before = text[max(0, match.start() - 40) : match.start()]
-        if _NOT_BEFORE.search(before) or _TIMES_AFTER.match(text[match.end() :]):
+        if _NOT_BEFORE.search(before):
             continue
         for word in _split_bare(read_group(match, "bare")):
             if word.lower() not in counted and word not in forbidden:

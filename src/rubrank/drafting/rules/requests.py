@@ -121,11 +121,6 @@ _SETTING = pattern(
 _REASON = pattern(
     r"\bwhy\s+(?:(?!\b(?:and|but|you|your|in|with|using|within|as|under|without)\b)[^.,;:⟨])*"
 )
-# "why JSON does not allow trailing commas": likewise
-_NEGATIVE_FACT = pattern(
-    r"\b(?:why|whether|the fact that)\s+(?:(?!\b(?:and|but|you|your)\b)[^.,;:])*?",
-    r"\b(?:does|do|did|is|are|was|were|can|must|may|should|has|have)(?:n't| not)\b(?:(?!\band\b)[^.,;:])*",
-)
 
 
 def hide_story(text: str) -> str:
@@ -135,7 +130,6 @@ def hide_story(text: str) -> str:
     """
     text = _STORY.sub("about ⟨m⟩", text)
     text = _SETTING.sub("⟨m⟩", text)
-    text = _NEGATIVE_FACT.sub("⟨m⟩", text)
     return _REASON.sub("⟨m⟩ ", text)
 
 

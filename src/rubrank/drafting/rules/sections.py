@@ -141,14 +141,12 @@ _LABEL = pattern(
 )
 # "Day X", "Section 1:", "Part #"
 _QUOTED_LABEL = re.compile(r"([A-Za-z]+)\s*(?:X|\d+|#\d*)\.?:?$")
-_NUMBERED_LABEL = re.compile(r"(\w+) (\d+)$")
 # "Section 1, Section 2" without quotation marks
 _LISTED_LABELS = re.compile(r"\b([A-Z][A-Za-z]{2,}) 1\b[^.\n]{0,20}\b\1 2\b")
 # "⟨q0⟩ sections", "⟨q0⟩-day itinerary"
 _NUMBER_OF_SECTIONS = pattern(
     rf"{QUANTITY}(?:[- ](?:[\w-]+\s){{0,3}}?{words('labelled part')}\b| section)"
 )
-_SECTION_OR_PART = pattern("section|part")
 _LABELLING = pattern("section|part|mark|label|begin")
 
 
@@ -179,7 +177,7 @@ def find_sections(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Co
 def _find_label(sentence: Sentence) -> str | None:
     """Return the word before the number of every section, "Day" in "Day 1", "Day 2"; None if there is none.
 
-    It may be quoted ("Day X"), bare (Day X), or shown by a list ("Day 1", "Day 2" or Day 1, Day 2).
+    It may be quoted ("Day X"), bare (Day X), or shown by a list (Day 1, Day 2).
     """
     for match in _LABEL.finditer(sentence.text):
         if match["string"]:
@@ -191,11 +189,6 @@ def _find_label(sentence: Sentence) -> str | None:
             token = match["label_number"]
             if not token or sentence.quantities[token].number == 1:
                 return match["bare"]
-    labels = [_NUMBERED_LABEL.match(string) for string in sentence.find_strings(sentence.text)]
-    numbered = [label for label in labels if label]
-    counts_up = [label[2] for label in numbered[:2]] == ["1", "2"]
-    if counts_up and _SECTION_OR_PART.search(sentence.text):
-        return numbered[0][1]
     listed = _LISTED_LABELS.search(sentence.original)
     if listed and _LABELLING.search(sentence.text):
         return listed[1]
@@ -205,7 +198,6 @@ def _find_label(sentence: Sentence) -> str | None:
 # ---- two responses -------------------------------------------------------------------------------------------------
 
 _SIX_ASTERISKS = pattern(r"(?<!\*)\*{6}(?!\*)|\b(?:six|6) (?:asterisks?|asterisk symbols|stars)\b")
-_FIRST_REPEAT = pattern(r"\bfirst repeat\b")
 
 
 def find_two_responses(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Constraint]:
@@ -214,5 +206,5 @@ def find_two_responses(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterat
     Give two different responses, separated by 6 asterisk symbols: ******.
         → combination:two_responses {}
     """
-    if _SIX_ASTERISKS.search(sentence.original) and not _FIRST_REPEAT.search(sentence.text):
+    if _SIX_ASTERISKS.search(sentence.original):
         yield Constraint("combination:two_responses", {})
