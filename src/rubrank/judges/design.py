@@ -254,23 +254,17 @@ def _fit_utilities(n: int, answers: Mapping[Pair, float]) -> _Fit:
     answered = sorted(
         (pair, outcome) for pair, outcome in answers.items() if not math.isnan(outcome)
     )
-    first = np.array([pair[0] for pair, _ in answered], dtype=int)
-    second = np.array([pair[1] for pair, _ in answered], dtype=int)
+    # A row for each answer: +1 for the first response of the pair, −1 for the second.
+    contrasts = np.zeros((len(answered), n))
+    for row, ((i, j), _) in enumerate(answered):
+        contrasts[row, [i, j]] = 1.0, -1.0
     outcomes = np.array([outcome for _, outcome in answered])
     u = np.zeros(n)
-    hessian = _RIDGE * np.eye(n)
     for _ in range(_NEWTON_STEPS):
-        # The gradient of the log-posterior, and its negative Hessian. `np.add.at` adds up repeated indices.
-        p = 1.0 / (1.0 + np.exp(u[second] - u[first]))
-        gradient = -_RIDGE * u
-        np.add.at(gradient, first, outcomes - p)
-        np.add.at(gradient, second, p - outcomes)
-        weight = p * (1.0 - p)
-        hessian = _RIDGE * np.eye(n)
-        np.add.at(hessian, (first, first), weight)
-        np.add.at(hessian, (second, second), weight)
-        np.add.at(hessian, (first, second), -weight)
-        np.add.at(hessian, (second, first), -weight)
+        # The gradient of the log-posterior, and its negative Hessian.
+        p = 1.0 / (1.0 + np.exp(-contrasts @ u))
+        gradient = contrasts.T @ (outcomes - p) - _RIDGE * u
+        hessian = contrasts.T @ (contrasts * (p * (1.0 - p))[:, None]) + _RIDGE * np.eye(n)
         step = np.linalg.solve(hessian, gradient)
         u = u + step
         if np.abs(step).max(initial=0.0) < 1e-10:
