@@ -129,7 +129,7 @@ def test_tables_that_do_not_fit_are_refused():
     with pytest.raises(InvalidInput, match="probabilities of nothing"):
         calibrate(careful, careful)
     others = replace(careful.groups[0], criteria=(CriterionData("Depth"),))
-    with pytest.raises(InvalidInput, match=r"got probabilities of Tone in the first table.*scores of Depth"):
+    with pytest.raises(InvalidInput, match="got probabilities of Tone"):
         calibrate(quick, ScoreTable((others,)))
     with pytest.raises(InvalidInput, match="agreement"):
         calibrate(quick, careful, agreement=2.0)

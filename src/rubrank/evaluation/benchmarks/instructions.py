@@ -68,7 +68,8 @@ class IFEval(Benchmark):
             try:
                 verifier, params = public_params(name, present_arguments)
                 is_foreign = verifier.family == _OTHER[self.name]
-                checked = None if is_foreign else verifier.check_parameters(params)
+                if not is_foreign:
+                    checked = verifier.check_parameters(params)
             except RubrankError as error:
                 raise MissingScore(f"{name}: {error}") from None
             if is_foreign:  # the files of both benchmarks have the same form

@@ -9,10 +9,8 @@ in points out of 100) and to OUTPUT/evaluations/step-000020/ifeval.json, which `
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 from rubrank.evaluation.benchmark import Benchmark, Row
@@ -20,7 +18,7 @@ from rubrank.evaluation.benchmarks import find_benchmark
 from rubrank.evaluation.data import load_items
 from rubrank.evaluation.generation import ask_items, make_generator
 from rubrank.evaluation.judge import open_judge
-from rubrank.evaluation.runs import Judge, score_rows, write_run
+from rubrank.evaluation.runs import score_rows, write_run
 from rubrank.evaluation.table import points
 from rubrank.training.job.config import Evaluate, Job
 
@@ -50,51 +48,12 @@ def _load_items(job: Job, settings: Evaluate) -> list[tuple[Benchmark, list[Row]
     return benchmarks
 
 
-@dataclass(frozen=True)
-class _BenchmarkRunner:
-    """Runs benchmarks on the trainer's policy, and writes the results below `output`."""
-
-    output: Path
-    settings: Evaluate
-    trainer: Any
-    benchmarks: Sequence[tuple[Benchmark, list[Row]]]
-    judge: Judge | None
-    judge_name: str
-
-    def evaluate(self, step: int) -> None:
-        """Let the policy answer all items; score, write and log the results."""
-        from transformers import Trainer
-
-        settings = self.settings
-        model = self.trainer.accelerator.unwrap_model(self.trainer.model)
-        tokenizer = self.trainer.processing_class
-        generate = make_generator(
-            model, tokenizer, max_tokens=settings.max_tokens, batch=settings.batch
-        )
-        sampling = {
-            "step": step,
-            "limit": settings.limit,
-            "max_tokens": settings.max_tokens,
-            "temperature": 0.0,
-        }
-        logs = {}
-        for benchmark, items in self.benchmarks:
-            rows = ask_items(benchmark, items, generate)
-            run = score_rows(
-                rows, benchmark, judge=self.judge, model=f"step {step}", judge_name=self.judge_name
-            )
-            file = self.output / FOLDER / f"step-{step:06d}" / f"{benchmark.name}.json"
-            write_run(replace(run, sampling=sampling), file)
-            logs[f"benchmark/{benchmark.name}"] = points(run)
-        Trainer.log(self.trainer, logs)  # TRL's own `log` would clear the means of the current step
-
-
 def make_benchmark_callback(job: Job, trainer: Any) -> Any:
     """Make the trainer's callback that runs the benchmarks; None if the config has none.
 
     Raises InvalidInput if weights are sharded: only the first process generates, and it needs all of them.
     """
-    from transformers import TrainerCallback
+    from transformers import Trainer, TrainerCallback
 
     settings = job.config.evaluate
     if settings is None:
@@ -103,26 +62,45 @@ def make_benchmark_callback(job: Job, trainer: Any) -> Any:
         allowed = "left out, unless every device holds all weights"
         raise job.invalid("evaluate", allowed, "weights that are sharded over processes")
     judge, judge_name = open_judge(job.path(settings.judges)) if settings.judges else (None, "")
-    runner = _BenchmarkRunner(
-        output=job.output,
-        settings=settings,
-        trainer=trainer,
-        benchmarks=_load_items(job, settings),
-        judge=judge,
-        judge_name=judge_name,
-    )
+    benchmarks = _load_items(job, settings)
+    every = settings.every
+
+    def evaluate(step: int) -> None:
+        """Let the policy answer all items; score, write and log the results."""
+        generate = make_generator(
+            trainer.accelerator.unwrap_model(trainer.model),
+            trainer.processing_class,
+            max_tokens=settings.max_tokens,
+            batch=settings.batch,
+        )
+        sampling = {
+            "step": step,
+            "limit": settings.limit,
+            "max_tokens": settings.max_tokens,
+            "temperature": 0.0,
+        }
+        logs = {}
+        for benchmark, items in benchmarks:
+            rows = ask_items(benchmark, items, generate)
+            run = score_rows(
+                rows, benchmark, judge=judge, model=f"step {step}", judge_name=judge_name
+            )
+            file = job.output / FOLDER / f"step-{step:06d}" / f"{benchmark.name}.json"
+            write_run(replace(run, sampling=sampling), file)
+            logs[f"benchmark/{benchmark.name}"] = points(run)
+        Trainer.log(trainer, logs)  # TRL's own `log` would clear the means of the current step
 
     class BenchmarkCallback(TrainerCallback):
         """Evaluates before the first step, every n steps, and after the last."""
 
         def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
             if state.global_step == 0 and state.is_world_process_zero:
-                runner.evaluate(0)
+                evaluate(0)
 
         def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
             step = state.global_step
-            is_due = step % runner.settings.every == 0 or step == state.max_steps
+            is_due = step % every == 0 or step == state.max_steps
             if is_due and state.is_world_process_zero:
-                runner.evaluate(step)
+                evaluate(step)
 
     return BenchmarkCallback()

@@ -32,12 +32,13 @@ from __future__ import annotations
 import json
 import math
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 from itertools import islice
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -146,7 +147,9 @@ def _to_plain(value: Any) -> Any:
     return value.tolist() if hasattr(value, "tolist") else str(value)
 
 
-def _find_column(row: Row, source: Source, field: str, where: str) -> str | None:
+def _find_column(
+    row: Row, source: Source, field: Literal["prompt", "rubric"], where: str
+) -> str | None:
     """Return the column of a field ("prompt", "rubric"): the one that the config names, else one of the usual names.
 
     None if the row has none of the usual columns. Raises UnknownName if it lacks the one that the config names.
@@ -373,25 +376,22 @@ def mix_stage(stage: Stage, updates: int, data: JobData) -> MixStage:
 
 
 def plan_stages(
-    job: Job, stages: Sequence[MixStage], order: np.ndarray, counts: Sequence[int]
+    job: Job, stages: Sequence[MixStage], counts: Sequence[int]
 ) -> tuple[StagePlan, ...]:
-    """Count how many prompts each stage takes from its sources, in the order of the run."""
-    source_ends = np.cumsum(counts)
+    """Count how many prompts each stage takes from its sources. counts: the rows of each source."""
     first_step = 0
-    first_prompt = 0
     plans = []
     for stage, mix in zip(job.config.stages, stages, strict=True):
-        end_prompt = first_prompt + mix.batches * job.config.training.prompts_per_batch
-        rows = order[first_prompt:end_prompt]
-        source_of_prompt = np.searchsorted(source_ends, rows, side="right")
-        prompts = np.bincount(source_of_prompt, minlength=len(counts))
+        prompts = mix.batches * job.config.training.prompts_per_batch
+        taken = Counter(islice(_take_turns(mix.shares), prompts))
         sources = []
-        for source, number, share in zip(stage.sources, mix.sources, mix.shares, strict=True):
-            sources.append(SourcePlan(source.path, counts[number], share, int(prompts[number])))
+        for position, source in enumerate(stage.sources):
+            rows = counts[mix.sources[position]]
+            share = mix.shares[position]
+            sources.append(SourcePlan(source.path, rows, share, taken[position]))
         last_step = first_step + stage.steps - 1
         plans.append(StagePlan(stage.name, first_step, last_step, tuple(sources)))
         first_step += stage.steps
-        first_prompt = end_prompt
     return tuple(plans)
 
 

@@ -149,7 +149,7 @@ def make_plan(job: Job, *, resume: bool = False, branch: Path | None = None) -> 
         job=job,
         split=split,
         processes=processes,
-        stages=plan_stages(job, stages, order, data.counts),
+        stages=plan_stages(job, stages, data.counts),
         controls=reward.engine.controls,
         chat=chat,
         checkpoint=checkpoint,

@@ -186,20 +186,15 @@ def format_line(logs: Mapping[str, Any], step: int, steps: int) -> str:
     At most six criteria are shown; evaluations are marked as "held out".
     """
     is_evaluation = any(name.startswith("eval_") for name in logs)
-    prefix = "eval_" if is_evaluation else ""
-    names = {
-        "reward": f"{prefix}reward",
-        "score": f"{prefix}rubrank/score",
-        "tokens": f"{prefix}completions/mean_length",
-    }
-    start = f"{prefix}rubrank/"
-    criteria = [name for name in logs if name.startswith(start) and name.endswith("/mean")]
+    values = {name.removeprefix("eval_"): value for name, value in logs.items()}
+    labels = {"reward": "reward", "rubrank/score": "score", "completions/mean_length": "tokens"}
+    criteria = [name for name in values if name.startswith("rubrank/") and name.endswith("/mean")]
     for name in criteria[:_MOST_CRITERIA]:
-        names[name.removeprefix(start).removesuffix("/mean")] = name
-    for name in logs:
-        if name.startswith("benchmark/"):
-            names[name] = name
-    numbers = [f"{label} {float(logs[name]):.3g}" for label, name in names.items() if name in logs]
+        labels[name] = name.removeprefix("rubrank/").removesuffix("/mean")
+    labels |= {name: name for name in values if name.startswith("benchmark/")}
+    numbers = [
+        f"{label} {float(values[name]):.3g}" for name, label in labels.items() if name in values
+    ]
     text = ", ".join(numbers) or f"{float(logs.get('train_runtime', 0.0)):.0f} s"
     suffix = ", held out" if is_evaluation else ""
     return f"step {step} of {steps}{suffix}: {text}"
