@@ -14,6 +14,7 @@ import numpy as np
 
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.prose import remove_code
+from rubrank.verifiers.shared.language import LETTERS, count_scripts
 from rubrank.verifiers.shared.word_tables import compile_phrases, read_table
 from rubrank.verifiers.verifier import BINARY, Answer, verifier
 
@@ -41,40 +42,17 @@ _CP1252 = {
     for b in range(0x80, 0xA0)
     if b not in (0x81, 0x8D, 0x8F, 0x90, 0x9D)
 }
-# Two or more letters of one script: Chinese and Japanese, Cyrillic, Latin with accents, Greek, Arabic, Hebrew, Hangul.
-_LETTERS_OF_ONE_SCRIPT = [
-    re.compile(f"[{letters}]{{2,}}")
-    for letters in (
-        "\u4e00-\u9fff\u3000-\u30ff\uff00-\uffef“”‘’…—",
-        "А-яёЁіїєў",
-        "À-ÿ",
-        "α-ωΑ-Ω",
-        "ء-ي",
-        "א-ת",
-        "가-힣",
-    )
-]
-
 # ---- words of mixed scripts ----
-_SCRIPTS = (
-    ("Latin", "A-Za-zÀ-ɏ"),
-    ("Cyrillic", "Ѐ-ӿ"),
-    ("Arabic", "\u0600-\u06ff"),
-    ("Hebrew", "\u0590-\u05ff"),
-    ("Thai", "\u0e00-\u0e7f"),
-    ("Hangul", "가-힣"),
-    ("Devanagari", "\u0900-\u097f"),
-    ("Kana", "ぁ-ヿ"),
-    ("Han", "\u3400-\u9fff"),
+_SCRIPT_RUN = re.compile(
+    "|".join(f"(?P<{script}>[{letters}]+)" for script, letters in LETTERS.items())
 )
-_NOT_LATIN = re.compile(f"[{''.join(letters for _, letters in _SCRIPTS[1:])}]")
-_SCRIPT_RUN = re.compile("|".join(f"(?P<{name}>[{letters}]+)" for name, letters in _SCRIPTS))
 # Scripts that stand together in one word.
 _SCRIPTS_TOGETHER = (
     {"Han", "Kana", "Latin"},
     {"Latin", "Hangul"},
     {"Han", "Hangul"},
     {"Latin", "Thai"},
+    {"Latin", "Greek"},
 )
 _SCRIPTS_LOOKING_ALIKE = {"Latin", "Cyrillic"}
 
@@ -154,7 +132,7 @@ def _count_signs(text: str, question: str) -> Iterator[tuple[str, int]]:
     yield "wrongly decoded passages", wrong if wrong >= 2 or 20 * wrong > len(text) else 0
     stacked = len(_STACKED_ACCENTS.findall(not_ascii))
     yield "letters under heaps of accents", stacked if stacked >= 3 else 0
-    mixed = _count_mixed_words(text) if _NOT_LATIN.search(not_ascii) else 0
+    mixed = _count_mixed_words(text) if not_ascii else 0
     yield "words of mixed scripts", mixed if mixed >= 3 else 0
     tokens = len(_TOKENS.findall(text))
     if "<s>" not in text:
@@ -219,7 +197,8 @@ def _count_utf8_in_gbk(run: str) -> int:
     letters = data.decode("utf-8", "ignore")
     if 4 * len(letters.encode()) < 3 * len(data):
         return 0
-    is_one_script = any(script.fullmatch(letters) for script in _LETTERS_OF_ONE_SCRIPT)
+    scripts = count_scripts(letters).keys()
+    is_one_script = scripts and len(scripts - {"Kana"}) <= 1  # Japanese has Chinese characters, too
     return len(letters) if is_one_script else 0
 
 

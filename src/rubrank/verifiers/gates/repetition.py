@@ -6,7 +6,7 @@
 `repeat_segment` runs these checks one after another; the first that finds a fault decides:
 1. a segment many times in a row, in the prose (`_is_loop`);
 2. empty lines without end;
-3. too much of the prose copied from earlier passages, too many equal lines or sentences;
+3. too much of the prose copied from earlier passages, too many equal sentences;
 4. prose that can be compressed to almost nothing;
 5. lines, sentences, rows or lines of code that differ in a counter only;
 6. one segment of code over and over.
@@ -52,7 +52,6 @@ _MOST_CHARACTERS = (
 # In characters. Shorter repeats cannot matter, because `least_length` is at least 20.
 _SHORTEST_REPEAT = 16
 _PARAGRAPH_CHARACTERS = 120  # a segment this long is a loop if it stands three times in a row
-_ENTRY_CHARACTERS = 12  # shorter entries of a list are often alike without a loop
 _COMPRESSIBLE_CHARACTERS = 800  # the compression of shorter texts says little
 # The most repetitive good answers, tables of test cases, are compressed to 0.17 of their size.
 _LEAST_COMPRESSED_SHARE = 0.12
@@ -63,8 +62,6 @@ _MANY_CODE_LINES = 25
 _ASKED_FACTOR = 25  # `most_times` is multiplied by this if the prompt asks for repetition
 
 _HAN_CHARACTER = re.compile(f"[{HAN}]")
-# What stands before the text of an entry: "12. ", "- **", "(3) ".
-_LINE_MARKER = re.compile(r"^[\s\d.)(、*_#>•·-]+")
 # A counter: the "7" of "Step 7: …", "2.1", 第三, ③, the "two" of "Day two", "third". Not the "One" of "One day".
 _COUNTER = re.compile(
     r"""\d+(?:\.\d+)*
@@ -85,7 +82,7 @@ _MANY_BREAKS = re.compile(r"\n(?:[ \t\r\xa0\u3000]*+\n){99}")
 _MANY_SPACES = re.compile(r"(?<![ \t\xa0\u3000])[ \t\xa0\u3000]{2000}")
 
 
-@verifier("RepeatSegment", family="gate", domain=BINARY, version=6, layer="global_quality")
+@verifier("RepeatSegment", family="gate", domain=BINARY, version=7, layer="global_quality")
 def repeat_segment(
     rollout: Rollout,
     *,
@@ -99,7 +96,7 @@ def repeat_segment(
     Fails: a segment of any length (also of Chinese) repeated in a row more than `most_times` times over at least
         `least_length` characters (Chinese counts double), a paragraph three times in a row; more than `most_copied` of
         the prose being long copies of what was said before; most sentences being there before, in whatever order; prose
-        that can be compressed to an eighth; most lines of a list being the same; twelve sentences or entries in a row
+        that can be compressed to an eighth; twelve sentences or entries in a row
         that differ in a counter only ("Step 7: …"); a dozen such rows of a table, 25 such lines of code; a hundred
         empty lines.
     Passes: tables, code, rules, JSON, calls of tools, answer keys, lists of alike entries, a chorus between verses,
@@ -129,8 +126,6 @@ def repeat_segment(
     # In a short answer a copied sentence or two are a large share, but no loop.
     if copied > 150 and copied > most_copied * len(prose):
         return False, f"{copied / len(prose):.0%} of the text was said before"
-    if _are_most_lines_same(prose):
-        return False, "most lines are the same"
     repeated_share = _measure_repeated_sentences(prose)
     if repeated_share is not None:
         return False, f"{repeated_share:.0%} of the sentences were said before"
@@ -218,17 +213,6 @@ def _count_copied(text: str, repeats: list[Repeat]) -> int:
         if repeat.length >= 60 or is_chinese_sentence:
             copied += repeat.length
     return copied
-
-
-def _are_most_lines_same(text: str) -> bool:
-    """Are most lines of a list the same, their numbers aside?"""
-    entries = []
-    for line in text.splitlines():
-        entry = _LINE_MARKER.sub("", line)
-        # The entries of answer keys (A, True) are short, and alike.
-        if _measure_size(entry) >= _ENTRY_CHARACTERS:
-            entries.append(entry)
-    return len(entries) >= _MANY_ENTRIES and len(set(entries)) <= 0.3 * len(entries)
 
 
 def _measure_repeated_sentences(prose: str) -> float | None:

@@ -98,10 +98,11 @@ def read_answer(text: str, extractors: Sequence[Extractor] = DEFAULT) -> AnswerR
     """Return the result of the answer by the first extractor that finds one; an empty reading if none does."""
     tail = _COMMENT.sub(" ", text[-TAIL:])
     for name in extractors:
-        result = _EXTRACTORS[name](tail)
+        find, how = _EXTRACTORS[name]
+        result = find(tail)
         if result is None:
             continue
-        reading = AnswerReading(_strip_markup(result), _HOW[name], name not in ("last", "whole"))
+        reading = AnswerReading(_strip_markup(result), how, name not in ("last", "whole"))
         if name in ("answer_tag", "solution_tag", "json", "hash"):
             return _read_inside(reading, extractors)
         return reading
@@ -111,9 +112,10 @@ def read_answer(text: str, extractors: Sequence[Extractor] = DEFAULT) -> AnswerR
 def _read_inside(outer: AnswerReading, extractors: Sequence[Extractor]) -> AnswerReading:
     """Return a result that is marked once more inside a tag, as in <answer>So \\boxed{42}</answer>; else the tag's."""
     for name in ("boxed", "hash", "json", "stated"):
-        result = _EXTRACTORS[name](outer.text) if name in extractors else None
+        find, how = _EXTRACTORS[name]
+        result = find(outer.text) if name in extractors else None
         if result is not None:
-            how = outer.how if name == "stated" else _HOW[name]
+            how = outer.how if name == "stated" else how
             return AnswerReading(_strip_markup(result), how, explicit=True)
     return outer
 
@@ -223,23 +225,14 @@ def _find_last_line(text: str) -> str | None:
     return lines[-1].strip()[-_MOST_CHARACTERS:].lstrip("> ") or None
 
 
-_EXTRACTORS: dict[Extractor, Callable[[str], str | None]] = {
-    "answer_tag": lambda text: _find_in_tag(text, "answer"),
-    "solution_tag": lambda text: _find_in_tag(text, "solution"),
-    "boxed": _find_boxed,
-    "hash": _find_after_hash,
-    "json": _find_in_json,
-    "stated": _find_stated,
-    "last": _find_last_line,
-    "whole": lambda text: text.strip() or None,
-}
-_HOW: dict[Extractor, str] = {
-    "answer_tag": "the last <answer>",
-    "solution_tag": "the last <solution>",
-    "boxed": "the last \\boxed",
-    "hash": "the last ####",
-    "json": "the JSON key",
-    "stated": "the last statement",
-    "last": "the last line",
-    "whole": "the whole answer",
+# For each extractor, the function that finds a result in a text, and how the verdict's reason calls the place.
+_EXTRACTORS: dict[Extractor, tuple[Callable[[str], str | None], str]] = {
+    "answer_tag": (lambda text: _find_in_tag(text, "answer"), "the last <answer>"),
+    "solution_tag": (lambda text: _find_in_tag(text, "solution"), "the last <solution>"),
+    "boxed": (_find_boxed, "the last \\boxed"),
+    "hash": (_find_after_hash, "the last ####"),
+    "json": (_find_in_json, "the JSON key"),
+    "stated": (_find_stated, "the last statement"),
+    "last": (_find_last_line, "the last line"),
+    "whole": (lambda text: text.strip() or None, "the whole answer"),
 }

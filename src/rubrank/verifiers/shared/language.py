@@ -63,9 +63,10 @@ def _write_letter_class(code_points: str) -> str:
     return "".join(ranges)
 
 
-_LETTERS = {
+LETTERS = {
     script: _write_letter_class(code_points) for script, code_points, _ in read_table("scripts")
 }
+"""The letters of each script, to be put into a character class."""
 _LANGUAGES_OF_SCRIPT = {script: languages.split() for script, _, languages in read_table("scripts")}
 _ONLY_LANGUAGE = {
     script: codes[0] for script, codes in _LANGUAGES_OF_SCRIPT.items() if len(codes) == 1
@@ -75,10 +76,10 @@ _SCRIPT_OF_LANGUAGE = {
     code: script for script, codes in _LANGUAGES_OF_SCRIPT.items() for code in codes
 }
 # One group per script, so that `lastgroup` of a match names the script
-_LETTER = re.compile("|".join(f"(?P<{script}>[{letters}])" for script, letters in _LETTERS.items()))
+_LETTER = re.compile("|".join(f"(?P<{script}>[{letters}])" for script, letters in LETTERS.items()))
 # A passage in one script, with its spaces and punctuation
 _PASSAGE = {
-    script: re.compile(f"[{letters}\\s'’.,!?¿¡;:-]+") for script, letters in _LETTERS.items()
+    script: re.compile(f"[{letters}\\s'’.,!?¿¡;:-]+") for script, letters in LETTERS.items()
 }
 # One character that only Chinese has (们), or only Japanese (駅)
 _ONLY_CHINESE, _ONLY_JAPANESE = (

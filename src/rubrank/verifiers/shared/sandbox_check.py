@@ -54,6 +54,9 @@ class Check:
 
 def check() -> Check:
     """Attack a target from inside the sandbox, with the walls that this machine has."""
+    holds: dict[str, bool] = {}
+    walls: tuple[str, ...] = ()
+    refused = ""
     try:
         with _start_target() as (pid, file, port):
             request = {"pid": pid, "file": str(file), "port": port, "secret": _SECRET}
@@ -62,17 +65,18 @@ def check() -> Check:
                 stdin=json.dumps(request).encode(),
                 limits=sandbox.Limits(seconds=10),
             )
-            holds = json.loads(result.stdout or b"{}")
+            walls = result.walls
+            refused = f"the attacks did not report: {result.why}"
+            holds = dict(sorted(json.loads(result.stdout).items()))
             # The attacks report what they noticed. Whether the target is unharmed is seen from here.
-            holds["files"] = holds.get("files", False) and file.read_text() == _SECRET
-            holds["signals"] = holds.get("signals", False) and _is_alive(pid)
+            holds["files"] = holds["files"] and file.read_text() == _SECRET
+            holds["signals"] = holds["signals"] and _is_alive(pid)
+            refused = ""
     except RubrankError as error:
-        return Check(holds={}, walls=(), refused=str(error), machine=_describe_machine())
-    except ValueError:
-        why = f"the attacks did not report: {result.why}"
-        return Check(holds={}, walls=result.walls, refused=why, machine=_describe_machine())
-    holds = dict(sorted(holds.items()))
-    return Check(holds=holds, walls=result.walls, refused="", machine=_describe_machine())
+        refused = str(error)
+    except ValueError:  # the attacks did not report
+        holds = {}
+    return Check(holds, walls, refused, _describe_machine())
 
 
 @contextmanager

@@ -82,6 +82,8 @@ _CLAUSE_END = re.compile(
               |rather|instead|but|although|though|whereas|while|by
               |parce|car|puisque|qui|où|en|porque|pois|ya[ ]que|que
               |weil|da|denn|das|die|und[ ]nicht|perché|che|потому|который|так[ ]как|поскольку)\b )
+      # a comma, and a remark or what it is: ", of course", ", the capital of France"
+      | ,\s*(?:of[ ]course|naturally|obviously|the|an?|it|he|she|they|la|le|el|der|die|das|il|o|su|son|its)\b
       | [,，]?\s*(?:因为|由于|而不是|而非|不是|它|其|这|位于|なぜなら)
     )""",
     re.IGNORECASE | re.VERBOSE,
@@ -98,14 +100,6 @@ _VERB_AFTER = re.compile(
     )""",
     re.IGNORECASE | re.VERBOSE,
 )
-# The phrase between two commas behind the truth: ", the capital of France,".
-_APPOSITION = re.compile(rf"{CLOSING_MARKS}[,，]\s*([^,，.。;；!?]{{1,80}})")
-# Words that begin such a phrase.
-_APPOSITION_WORDS = word_set("""
-    the a an which who la le el der die das il o su son its it they he she of i naturally obviously
-""")
-
-
 # ---- phrases, from data/claim_words.tsv ----
 _AND = write_pattern(read_phrases("and"))
 # The sentence only supposes or reports: "might", "some say", "used to be".
@@ -245,25 +239,12 @@ def _is_in_claiming_place(sentence: str, start: int, end: int, question: str) ->
     """Does sentence[start:end] end a clause after "is", or begin the sentence before "is" or the end of a clause?"""
     before = sentence[:start]
     after = sentence[end:]
-    ends_clause = _CLAUSE_END.match(after) is not None or _is_apposition(after, question)
+    ends_clause = _CLAUSE_END.match(after) is not None
     is_named = _CLAIM_BEFORE.search(before[-80:]) or _DESCRIBED_BEFORE.search(before[-120:])
     if is_named and ends_clause:
         return True
     begins_sentence = _START_BEFORE.match(before) is not None
     return begins_sentence and (_VERB_AFTER.match(after) is not None or ends_clause)
-
-
-def _is_apposition(after: str, question: str) -> bool:
-    """Does a comma follow, and then a phrase such as "the capital of …" or one that the question gives?"""
-    apposition = _APPOSITION.match(after)
-    if apposition is None:
-        return False
-    phrase = apposition[1].strip().casefold()
-    if not phrase:
-        return False
-    if phrase.split()[0] in _APPOSITION_WORDS:
-        return True
-    return len(phrase) > 2 and phrase in _simplify(question).casefold()
 
 
 def _mentions(sentences: list[str], truth: str, question: str, language: str) -> bool:
@@ -342,9 +323,8 @@ def _list_forms(truth: str, question: str, language: str) -> list[list[str]]:
     is_name = all(word[0].isupper() and word.isalpha() for word in spelled)
     if is_name and len(words) >= 3 and not _FULL_NAME_ASKED.search(question):
         forms.append([words[0], words[-1]])
-    # "Which president …?" "President Obama"; "Which section …?" "Section 107"
-    is_numbered = len(words) == 2 and words[1][0].isdigit()
-    if (is_name or is_numbered) and _find_words(question, words[:1], language):
+    # "Which president …?" "President Obama"
+    if is_name and _find_words(question, words[:1], language):
         forms.append(words[1:])
     # "How many dollars?" "19 dollars": the number is enough.
     if words[0][0].isdigit() and all(_asks_for(question, unit, language) for unit in words[1:]):

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from rubrank._plain import replace_surrogates
 from rubrank.rollouts.rollout import Rollout
@@ -34,17 +34,7 @@ from rubrank.verifiers.truth.rankings import read_entries
 from rubrank.verifiers.truth.truths import Truth, find_truths
 from rubrank.verifiers.verifier import BINARY, Answer, missing, verifier
 
-# Other names of modes that users write.
-_MODE_ALIASES = {
-    "normalized": "normalised",
-    "mathematical": "math",
-    "mathematics": "math",
-    "number": "numeric",
-}
-Mode: TypeAlias = Annotated[
-    Literal["exact", "normalised", "numeric", "choice", "set", "math"],
-    BeforeValidator(lambda name: _MODE_ALIASES.get(name, name) if isinstance(name, str) else name),
-]
+Mode: TypeAlias = Literal["exact", "normalised", "numeric", "choice", "set", "math"]
 _EQUAL = "rubrank.verifiers.truth.mathematics:equal"  # the function that a worker process calls
 _INEQUALITY = re.compile(r"≠|\\neq?(?![a-z])|!=")
 # Spaces, dollars and the delimiters of LaTeX.
@@ -77,7 +67,7 @@ def _find_needs(params: Any) -> tuple[str, str] | None:
     "GroundTruthMatch",
     family="presence",
     domain=BINARY,
-    version=10,
+    version=11,
     cost="process",
     needs=_find_needs,
 )
