@@ -105,14 +105,14 @@ def find_criteria(family: str | None = None, search: str | None = None) -> list[
     words = [word for word in _find_stems(search or "") if word not in _SMALL_WORDS]
     if not words:
         return entries
-    has_chinese_negation = _CHINESE_NEGATION.search(search or "") is not None
-    is_negated = has_chinese_negation or any(word in _NEGATIONS for word in words)
+    is_negated = not _NEGATIONS.isdisjoint(words) or bool(_CHINESE_NEGATION.search(search or ""))
     subjects = [word for word in words if word not in _NEGATIONS] or words
-    relevance = {entry.name: _rate_relevance(subjects, entry) for entry in entries}
-    if is_negated:  # "no emojis": criteria that forbid something come first
-        for entry in entries:
-            if relevance[entry.name] and not _forbids(entry, subjects):
-                relevance[entry.name] /= 10
+    relevance = {}
+    for entry in entries:
+        points = _rate_relevance(subjects, entry)
+        if is_negated and not _forbids(entry, subjects):
+            points /= 10  # "no emojis": criteria that forbid something come first
+        relevance[entry.name] = points
     matches = [entry for entry in entries if relevance[entry.name] > 0.0]
     # Of equal matches, general criteria come before instructions of one benchmark ("count:words").
     return sorted(matches, key=lambda entry: (-relevance[entry.name], ":" in entry.name))
@@ -143,26 +143,27 @@ def _rate_relevance(words: Sequence[str], entry: CriterionEntry) -> float:
         (2.0, " ".join(keywords)),
         (1.0, f"{entry.checks} {entry.doc} {parameter_types}"),
     )
-    stems = [(points, text, _find_stems(text)) for points, text in texts]
+    keyword_set = set(map(str.casefold, keywords))
     total = 0.0
     for word in words:
-        best = 0.0
-        for points, text, stems_of_text in stems:
-            is_word = word in stems_of_text
-            # Three letters are too few: "dat" (date) begins "data".
-            is_beginning = len(word) > 3 and any(stem.startswith(word) for stem in stems_of_text)
-            is_part = not word.isascii() and word in text
-            if is_word or is_beginning or is_part:
-                best = max(best, points)
-        if not word.isascii():
-            foreign_keywords = [keyword for keyword in keywords if not keyword.isascii()]
-            if any(keyword in word for keyword in foreign_keywords):
-                best = max(best, 2.0)  # the word 多语言 contains the keyword 语言
+        best = max((points for points, text in texts if _occurs(word, text)), default=0.0)
         if not best:
             return 0.0
         # Of equal matches, the one with the word itself as a keyword comes first.
-        total += best + 0.1 * (word in map(str.casefold, keywords))
+        total += best + 0.1 * (word in keyword_set)
     return total
+
+
+def _occurs(word: str, text: str) -> bool:
+    """Does a word, without its ending, occur in a text, or begin a word of it?"""
+    if not word.isascii():
+        # Chinese has no spaces: 语言 is part of 多语言, and the other way round.
+        foreign = [part for part in text.split() if not part.isascii()]
+        if word in text or any(part in word for part in foreign):
+            return True
+    stems = _find_stems(text)
+    # Three letters are too few for a beginning: "dat" (date) begins "data".
+    return word in stems or (len(word) > 3 and any(stem.startswith(word) for stem in stems))
 
 
 @cache
