@@ -79,16 +79,8 @@ class _RequestEntry:
     """Type, instructions and levels, as they are sent."""
     values: tuple[float, ...]
     """The score of each level, lowest first."""
-
-    @property
-    def options(self) -> tuple[str, ...]:
-        """The names of the levels in the answer, in the order of `values`; without "cannot be judged"."""
-        if self.body["type"] == "noul":
-            return ("false", "true")
-        if self.body["type"] == "score":
-            return tuple(str(level) for level in range(len(self.values)))
-        # A choice: "cannot be judged" comes after the levels and has no value.
-        return tuple(self.body["criteria"])[: len(self.values)]
+    options: tuple[str, ...]
+    """The names of the levels in the answer, in the order of `values`; then "cannot be judged", if that is allowed."""
 
 
 @dataclass(frozen=True)
@@ -142,11 +134,8 @@ def _split_request(question: Question, request: Request, judge: Judge) -> list[_
     state = _make_state(criteria, rollout, language)
     state_size = _count_tokens(state)
     # The state and one entry must fit into both limits; the lower one decides.
-    limit = judge.request_tokens
-    limit_name = "request_tokens"
-    if judge.state_tokens < limit:
-        limit = judge.state_tokens
-        limit_name = "state_tokens"
+    limit = min(judge.request_tokens, judge.state_tokens)
+    limit_name = "request_tokens" if limit == judge.request_tokens else "state_tokens"
     requests: list[_DecisionRequest] = []
     batches: list[list[_RequestEntry]] = []
     batch_size = 0  # in tokens, like all sizes here
@@ -215,21 +204,27 @@ def _make_entry(key: str, criterion: Criterion, language: PromptLanguage) -> _Re
     levels = _list_levels(criterion, form)
     # A user's question can nearly always be answered. Criteria of the library state when they cannot be judged.
     may_abstain = bool(form.cannot_judge) and criterion.question is None
-    options: Any
+    meanings: Any
     if may_abstain or len(levels) > _MAX_SCORE_LEVELS:
         type_name = "choice"
-        options = {level.name: level.meaning for level in levels}
+        meanings = {level.name: level.meaning for level in levels}
         if may_abstain:
-            options[_CANNOT_JUDGE] = form.cannot_judge
+            meanings[_CANNOT_JUDGE] = form.cannot_judge
+        options = tuple(meanings)
     elif len(levels) == 2:
         type_name = "noul"
-        options = {"true": levels[1].meaning, "false": levels[0].meaning}
+        meanings = {"true": levels[1].meaning, "false": levels[0].meaning}
+        options = ("false", "true")
     else:
         type_name = "score"
-        options = [level.meaning for level in levels]
-    body = {"type": type_name, "instructions": instructions, "criteria": options}
+        meanings = [level.meaning for level in levels]
+        options = tuple(map(str, range(len(levels))))
     return _RequestEntry(
-        criterion=criterion, key=key, body=body, values=tuple(level.score for level in levels)
+        criterion,
+        key,
+        body={"type": type_name, "instructions": instructions, "criteria": meanings},
+        values=tuple(level.score for level in levels),
+        options=options,
     )
 
 
@@ -304,7 +299,7 @@ def _read_answer(answer: Any, entry: _RequestEntry, expected: bool) -> Verdict:
         return missing("unusable answer: no probability on any level")
     distribution: Distribution = tuple(
         (value, probabilities[option] / total)
-        for value, option in zip(entry.values, entry.options, strict=True)
+        for value, option in zip(entry.values, entry.options, strict=False)
     )
     is_range = not entry.criterion.value_domain.values
     if expected or is_range:
@@ -326,8 +321,6 @@ def _read_probabilities(answer: Mapping[str, Any], entry: _RequestEntry) -> dict
     if entry_type == "noul":
         yes = answer.get("noul")
         stated = {"false": None if yes is None else 1.0 - yes, "true": yes}
-    elif entry_type == "choice" and _CANNOT_JUDGE in entry.body["criteria"]:
-        options = (*options, _CANNOT_JUDGE)
     if not isinstance(stated, Mapping) or set(map(str, stated)) != set(options):
         raise ValueError("its probabilities are not those of the levels that were asked for")
     by_name = {str(name): probability for name, probability in stated.items()}
