@@ -32,8 +32,6 @@ class RankedRewards:
 
     signs: tuple[np.ndarray, ...]
     """For every size n: (groups of that size, n, n), the sign of row minus column."""
-    best: tuple[np.ndarray, ...]
-    """For every size n: (groups of that size, n), True for the rollouts that no other beats."""
     side_M: np.ndarray
     """Above (1), at (0) or below (−1) the mean of its group."""
 
@@ -45,7 +43,6 @@ def rank_rewards(reward_M: np.ndarray, starts: np.ndarray) -> RankedRewards:
     """
     side_M = np.zeros(len(reward_M), np.int8)
     all_signs = []
-    all_best = []
     for rows in find_rows_by_size(starts):
         reward = reward_M[rows]  # (groups of this size, n)
         spread = np.ptp(reward, axis=1, keepdims=True)
@@ -58,8 +55,7 @@ def rank_rewards(reward_M: np.ndarray, starts: np.ndarray) -> RankedRewards:
         is_off_mean = np.abs(from_mean) > tolerance
         side_M[rows] = np.sign(from_mean) * is_off_mean
         all_signs.append(signs.astype(np.int8))
-        all_best.append((signs >= 0).all(2))
-    return RankedRewards(tuple(all_signs), tuple(all_best), side_M)
+    return RankedRewards(tuple(all_signs), side_M)
 
 
 def find_rows_by_size(starts: np.ndarray) -> list[np.ndarray]:
@@ -102,10 +98,10 @@ def measure_same_sides(a: RankedRewards, b: RankedRewards) -> float:
 
 def measure_same_winners(a: RankedRewards, b: RankedRewards) -> float:
     """Return the share of groups in which a rollout is best under both rules, of those in which both have a signal."""
-    hits = [np.zeros(0, dtype=bool)]  # so that there is something to concatenate without any group
-    for a_best, b_best, x, y in zip(a.best, b.best, a.signs, b.signs, strict=True):
-        same_winner = (a_best & b_best).any(1)
-        hits.append(same_winner[_has_signal(x) & _has_signal(y)])
+    hits = []
+    for x, y in _select_groups_with_signal(a, b):
+        is_best_in_both = (x >= 0).all(2) & (y >= 0).all(2)  # no other rollout beats it
+        hits.append(is_best_in_both.any(1))
     return compute_mean(np.concatenate(hits))
 
 
@@ -134,12 +130,7 @@ def _select_groups_with_signal(
     """Return the signs under both rules of the groups in which both tell rollouts apart, size by size."""
     pairs = []
     for x, y in zip(a.signs, b.signs, strict=True):
-        both = _has_signal(x) & _has_signal(y)
+        both = x.any((1, 2)) & y.any((1, 2))
         pairs.append((x[both], y[both]))
     # Without any group, one empty array of each, so that results can be concatenated.
     return pairs or [(np.zeros((0, 1, 1)), np.zeros((0, 1, 1)))]
-
-
-def _has_signal(signs: np.ndarray) -> np.ndarray:
-    """Return for each group whether the rule tells any rollouts apart."""
-    return np.asarray(signs.any((1, 2)))

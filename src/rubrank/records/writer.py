@@ -67,26 +67,11 @@ class Recording:
                 got=str(self.path),
                 remedy="It grows with every step.",
             )
-        if self.every < 1:
-            raise InvalidInput("records", "every", allowed="≥ 1", got=str(self.every))
-        if self.rotate < 0:
-            raise InvalidInput(
-                "records",
-                "rotate",
-                allowed="≥ 0",
-                got=str(self.rotate),
-                remedy="0 keeps one file.",
-            )
-        for name in ("most_bytes", "most_bytes_a_day"):
-            limit = getattr(self, name)
-            if limit is not None and limit < 1:
-                raise InvalidInput(
-                    "records",
-                    name,
-                    allowed="≥ 1",
-                    got=str(limit),
-                    remedy="Leave it out for no limit.",
-                )
+        lowest_values = {"every": 1, "rotate": 0, "most_bytes": 1, "most_bytes_a_day": 1}
+        for name, lowest in lowest_values.items():
+            value = getattr(self, name)
+            if value is not None and value < lowest:
+                raise InvalidInput("records", name, allowed=f"≥ {lowest}", got=str(value))
 
     def get_file(self, step: int | None) -> Path:
         """Return the file for the records of a step; None: records without a step go to the first file."""

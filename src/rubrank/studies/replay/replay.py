@@ -294,7 +294,8 @@ def _replay_rule(
         follows = [compare_ranking(column) for column in batch.attributes_MD.T]
     # A ranking holds the groups in blocks of one size: rows and best are (groups of that size, size).
     winners = np.full(batch.N, -1)
-    for rows, best in zip(find_rows_by_size(batch.starts), ranking.best, strict=True):
+    for rows, signs in zip(find_rows_by_size(batch.starts), ranking.signs, strict=True):
+        best = (signs >= 0).all(2)
         groups = batch.group_of_row[rows[:, 0]]
         has_one_winner = best.sum(1) == 1
         winners[groups] = np.where(has_one_winner, best.argmax(1), -1)
