@@ -35,7 +35,7 @@ def test_grading_sees_the_group(workers: int, tmp_path) -> None:
     groups = [group(*ANSWERS), group("alone", id="r"), group("a b", "a c", id="s")]
     table = grade(groups, RUBRIC, workers=workers, cache=tmp_path / "verdicts.sqlite")
     assert table["q"].scores[:, 0] == pytest.approx(WANTED)
-    assert table["q"].reason(2, "GroupDiversity") == "similarity 0.00 with 2 others of the query"
+    assert table["q"].reason(2, "GroupDiversity") == "similarity 0.00 with all of 2 other answers"
     assert np.isnan(table["r"].scores[0, 0])
     assert "no other rollout" in table["r"].reason(0, "GroupDiversity")
     assert table["s"].scores[:, 0].tolist() == [1.0, 1.0]

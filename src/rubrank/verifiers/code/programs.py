@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
+import yaml
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from rubrank.errors import InvalidInput
@@ -36,20 +37,17 @@ Language: TypeAlias = Literal["python", "cpp", "java", "javascript", "go", "rust
 
 @dataclass(frozen=True)
 class Recipe:
-    """How programs of one language are compiled and run.
+    """How programs of one language are compiled and run: an entry of languages.yaml."""
 
-    In the commands, `{tool}` stands for the tool's path, `{home}` for its folder, `{memory}` for the limit in MB.
-    """
-
-    fences: tuple[str, ...]
+    fences: list[str]
     """Names of the language after the backticks of a code block."""
     file: str
     """The name under which the source is saved."""
     tool: str
     """The compiler or interpreter."""
-    compile: tuple[str, ...] = ()
+    compile: str = ""
     """The command that compiles the source; empty for interpreted languages."""
-    run: tuple[str, ...] = ("./program",)
+    run: str = "./program"
     binary: str = ""
     """The executable that the compiler writes, if it writes one."""
     smallest: str = ""
@@ -61,71 +59,12 @@ class Recipe:
     """
 
 
-RECIPES: dict[str, Recipe] = {
-    "python": Recipe(
-        fences=("python", "py", "python3", ""),
-        file="main.py",
-        tool="python",
-        run=("{tool}", "-E", "-s", "-B", "main.py"),
-    ),
-    "cpp": Recipe(
-        fences=("cpp", "c++", "cc", "cxx", "c"),
-        file="main.cpp",
-        tool="g++",
-        compile=("{tool}", "-O2", "-std=c++17", "-w", "-o", "program", "main.cpp"),
-        binary="program",
-        smallest="int main() {}",
-    ),
-    "java": Recipe(
-        fences=("java",),
-        file="Main.java",
-        tool="javac",
-        compile=("{tool}", "-J-Xmx256m", "-J-XX:+UseSerialGC", "Main.java"),
-        run=(
-            "{home}/java",
-            "-Xmx{memory}m",
-            "-Xss64m",
-            "-XX:+UseSerialGC",
-            "-XX:TieredStopAtLevel=1",
-            "-cp",
-            ".",
-            "Main",
-        ),
-        smallest="class Main { public static void main(String[] a) {} }",
-        reserves=True,
-    ),
-    "javascript": Recipe(
-        fences=("javascript", "js", "node", "mjs"),
-        file="main.js",
-        tool="node",
-        run=("{tool}", "--max-old-space-size={memory}", "main.js"),
-        reserves=True,
-    ),
-    "go": Recipe(
-        fences=("go", "golang"),
-        file="main.go",
-        tool="go",
-        compile=("{tool}", "build", "-o", "program", "main.go"),
-        binary="program",
-        smallest="package main\nfunc main() {}",
-        reserves=True,
-    ),
-    "rust": Recipe(
-        fences=("rust", "rs"),
-        file="main.rs",
-        tool="rustc",
-        compile=("{tool}", "-O", "-o", "program", "main.rs"),
-        binary="program",
-        smallest="fn main() {}",
-        reserves=True,
-    ),
-    "bash": Recipe(
-        fences=("bash", "sh", "shell"),
-        file="main.sh",
-        tool="bash",
-        run=("{tool}", "main.sh"),
-    ),
-}
+def _read_recipes() -> dict[str, Recipe]:
+    entries = yaml.safe_load(Path(__file__).with_name("languages.yaml").read_text("utf-8"))
+    return {language: Recipe(**entry) for language, entry in entries.items()}
+
+
+RECIPES = _read_recipes()
 
 
 @cache
@@ -259,8 +198,8 @@ def run_program(
     path, folders = tool
     placeholders = {"tool": path, "home": str(Path(path).parent), "memory": str(memory)}
     request = {
-        "compile": [part.format(**placeholders) for part in recipe.compile],
-        "run": [part.format(**placeholders) for part in recipe.run],
+        "compile": [part.format(**placeholders) for part in recipe.compile.split()],
+        "run": [part.format(**placeholders) for part in recipe.run.split()],
         "binary": recipe.binary,
         "inputs": inputs,
         "seconds": seconds,

@@ -117,12 +117,14 @@ def _write_normalised(query: Any) -> str:
 
 def _compare_rows(schema: str, reference: Any, query: Any, order: str) -> Answer:
     """Run both queries and give the verdict of SqlMatch."""
-    expected_rows, problem = _run_query(schema, reference)
-    if expected_rows is None:
-        return missing(f"the reference cannot be run: {problem}")
-    rows, problem = _run_query(schema, query)
-    if rows is None:
-        return Verdict(0.0, f"it cannot be run: {problem}")
+    try:
+        expected_rows = _run_query(schema, reference)
+    except WorkerFailed as error:
+        return missing(f"the reference cannot be run: {error}")
+    try:
+        rows = _run_query(schema, query)
+    except WorkerFailed as error:
+        return Verdict(0.0, f"it cannot be run: {error}")
     is_sorted = reference.args.get("order") is not None
     order_matters = order == "given" or (order == "auto" and is_sorted)
     if order_matters:
@@ -133,26 +135,17 @@ def _compare_rows(schema: str, reference: Any, query: Any, order: str) -> Answer
     return is_same, f"{len(rows)} rows, {likeness} the {len(expected_rows)} of the reference"
 
 
-def _run_query(schema: str, query: Any) -> tuple[list[tuple[Any, ...]] | None, str]:
-    """Run a query in a worker process. Returns (rows, ""), or (None, what went wrong)."""
+def _run_query(schema: str, query: Any) -> list[tuple[Any, ...]]:
+    """Run a query in a worker process and return its rows. Raises WorkerFailed."""
     sql = query.sql(dialect="sqlite", comments=False)
-    try:
-        rows, problem = call("rubrank.verifiers.data.sql:run", [schema, sql], seconds=_SECONDS)
-    except WorkerFailed as error:
-        return None, str(error)
-    if rows is None:
-        return None, problem
-    # Numbers that differ only by rounding are equal; so are 1 and 1.0.
-    return [tuple(map(_round_cell, row)) for row in rows], ""
+    rows: list[tuple[Any, ...]] = call(
+        "rubrank.verifiers.data.sql:run", [schema, sql], seconds=_SECONDS
+    )
+    return rows
 
 
-def _round_cell(cell: Any) -> Any:
-    """Round a float to six decimals; other cells stay as they are."""
-    return round(cell, 6) if isinstance(cell, float) else cell
-
-
-def run(schema: str, query: str) -> tuple[list[list[Any]] | None, str]:
-    """Run a query on fresh tables. Returns (rows, ""), or (None, what went wrong). Called in a worker process."""
+def run(schema: str, query: str) -> list[tuple[Any, ...]]:
+    """Run a query on fresh tables and return its rows. Called in a worker process."""
     db = sqlite3.connect(":memory:")
     try:
         checks = itertools.count(1)
@@ -161,20 +154,18 @@ def run(schema: str, query: str) -> tuple[list[list[Any]] | None, str]:
         # From here on the query may only read: no writing, no attached files, no pragmas.
         db.set_authorizer(_allow_reading)
         rows = db.execute(query).fetchmany(_MOST_ROWS + 1)
-        if len(rows) > _MOST_ROWS:
-            return None, f"more than {_MOST_ROWS:,} rows"
-        return [list(map(_write_bytes_as_hex, row)) for row in rows], ""
-    except (sqlite3.Error, MemoryError, ValueError) as error:
-        return None, str(error)[:200]
     finally:
         db.close()
+    if len(rows) > _MOST_ROWS:
+        raise ValueError(f"more than {_MOST_ROWS:,} rows")
+    return [tuple(map(_round_cell, row)) for row in rows]
+
+
+def _round_cell(cell: Any) -> Any:
+    """Round a float to six decimals, so that numbers which differ only by rounding are equal."""
+    return round(cell, 6) if isinstance(cell, float) else cell
 
 
 def _allow_reading(action: int, *_: Any) -> int:
     """Tell SQLite whether a query may do this. It asks once for each action when it compiles the query."""
     return sqlite3.SQLITE_OK if action in _READING_ACTIONS else sqlite3.SQLITE_DENY
-
-
-def _write_bytes_as_hex(cell: Any) -> Any:
-    """Return bytes as text, so that rows hold nothing but JSON values."""
-    return cell.hex() if isinstance(cell, bytes) else cell

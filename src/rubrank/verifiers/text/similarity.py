@@ -23,7 +23,6 @@ from functools import lru_cache
 from itertools import groupby
 from typing import Annotated, Any, Literal
 
-import numpy as np
 from pydantic import Field
 
 from rubrank.rollouts.rollout import Rollout
@@ -479,19 +478,31 @@ def _split_units(text: str, unit: str) -> list[str]:
 def levenshtein(left: Sequence[str], right: Sequence[str]) -> int:
     """Return the fewest insertions, deletions and replacements that lead from one to the other.
 
-    A row of the usual table of distances is computed at once: replacements and deletions come from the row above, and
-    insertions, which each cost 1, from the least distance further left.
+    This is the bit-parallel algorithm of Myers (1999), which keeps a whole column of the usual table of distances in
+    two integers: bits i of `up` and `down` say whether the distance grows or falls by 1 at item i of `left`. Each item
+    of `right` leads to the next column. Names in the paper: up is Pv, down Mv, diagonal Xh, gain Ph, loss Mh.
     """
-    codes = {item: code for code, item in enumerate(dict.fromkeys(right))}
-    right_codes = np.array([codes[item] for item in right], dtype=np.int64)
-    steps = np.arange(len(right) + 1)
-    row = steps
-    for item in left:
-        replaced = row[:-1] + (right_codes != codes.get(item, -1))
-        above = row + 1
-        above[1:] = np.minimum(above[1:], replaced)
-        row = np.minimum.accumulate(above - steps) + steps
-    return int(row[-1])
+    if not left:
+        return len(right)
+    places: dict[str, int] = {}
+    for i, item in enumerate(left):
+        places[item] = places.get(item, 0) | (1 << i)
+    all_bits = (1 << len(left)) - 1
+    last_bit = 1 << (len(left) - 1)
+    up = all_bits
+    down = 0
+    distance = len(left)
+    for item in right:
+        equal = places.get(item, 0)
+        diagonal = (((equal & up) + up) ^ up) | equal | down
+        gain = down | ~(diagonal | up)
+        loss = up & diagonal
+        distance += bool(gain & last_bit) - bool(loss & last_bit)
+        gain = (gain << 1) | 1
+        loss <<= 1
+        up = (loss | ~(diagonal | gain)) & all_bits
+        down = gain & diagonal & all_bits
+    return distance
 
 
 @verifier("Bleu", family="similarity", domain=UNIT, version=2)

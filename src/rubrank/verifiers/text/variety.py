@@ -141,10 +141,9 @@ def _compare_with_others(
             similarities.append(len(grams & other_grams) / len(grams | other_grams))
     if not similarities:
         return missing(f"none of the {len(all_grams) - 1} other answers has words to compare with")
-    others = "1 other" if len(similarities) == 1 else f"{len(similarities)} others"
     if against == "nearest":
         similarity = max(similarities)
-        others = f"the nearest of {others}"
     else:
         similarity = sum(similarities) / len(similarities)
-    return 1.0 - similarity, f"similarity {similarity:.2f} with {others} of the query"
+    compared = f"{against} of {len(similarities)} other answers"
+    return 1.0 - similarity, f"similarity {similarity:.2f} with {compared}"

@@ -70,13 +70,10 @@ class NeedsObjects(BaseException):
 class Client:
     """The tests' end of the pipe: sends requests and keeps one `RemoteObject` for each object of the solution."""
 
-    def __init__(self, incoming: int, outgoing: int) -> None:
-        self.incoming = incoming
-        self.outgoing = outgoing
+    def __init__(self, request: dict[str, Any]) -> None:
+        self.request = request
         self.remotes: dict[tuple[int, bool], RemoteObject] = {}
         self.error_classes: dict[int, Any] = {}
-        self.find_module: Callable[[str], Any] = lambda name: None
-        """Finds a module that the solution refers to."""
         self.dead = ""
         """How the solution ended, if it has."""
         self.needs_objects = ""
@@ -86,7 +83,7 @@ class Client:
         """Send a request and return its answer. What the solution printed is printed; what it raised is raised."""
         if self.dead:
             raise PipeClosed(self.dead)
-        send_message(self.outgoing, {"do": do, **values})
+        send_message(WRITE_END, {"do": do, **values})
         answer = self._read_answer()
         if isinstance(answer.get("out"), str):
             sys.stdout.write(answer["out"])
@@ -96,7 +93,7 @@ class Client:
 
     def _read_answer(self) -> dict[str, Any]:
         try:
-            kind, payload = receive(self.incoming)
+            kind, payload = receive(READ_END)
             if kind == DATA:
                 answer = json.loads(payload)
                 if isinstance(answer, dict):
@@ -152,7 +149,7 @@ class Client:
         """Return what stands here for an object of the solution: a module, an error class or a RemoteObject."""
         tag, key, *rest = reference
         if tag == "module":
-            return self.find_module(str(key))
+            return find_module(self.request, str(key))
         if tag == "error class":
             if key not in self.error_classes:
                 name, bases = rest
@@ -402,7 +399,6 @@ def find_module(request: dict[str, Any], name: str) -> Any:
 
 def run_remotely(request: dict[str, Any], job: dict[str, Any], client: Client) -> None:
     """Load the solution in its process and run the test here. Raises an exception if the test fails."""
-    client.find_module = lambda name: find_module(request, name)
     sys.meta_path.insert(0, ModuleFinder(client, request))
     names = client.decode(client.send_request("load").get("ok"))
     entry_points = [names[name] for name in job.get("with", [])]
@@ -423,7 +419,7 @@ def run_in_child(request: dict[str, Any], job: dict[str, Any], word: bytes, stat
     for descriptor in (0, 1, 2):
         os.dup2(nowhere, descriptor)
     os.close(nowhere)
-    client = Client(READ_END, WRITE_END)
+    client = Client(request)
     report = word.decode()
     try:
         if job["live"]:
