@@ -111,10 +111,13 @@ def test_processes_share_a_batch(folder, monkeypatch):
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"model": {"path": "none/of/these"}}, "model.path must be a folder that exists, or a name on the hub"),
-        ({"model": {"path": "./none"}}, "model.path must be a folder that exists, or a name on the hub; got './none'"),
+        (
+            {"model": {"path": "none/of/these"}},
+            "model.path must be a folder with a config.json and weights, or a name on",
+        ),
+        ({"model": {"path": "./none"}}, "a folder with a config.json and weights, or a name on the hub; got './none'"),
         ({"model": {"path": "../job"}}, "model.path must be a folder with a config.json"),
-        ({"model": {"path": "policy", "chat": True}}, "true only for a tokenizer with a chat template"),
+        ({"model": {"path": "policy", "chat": True}}, "model.path must be a model with a chat template, for messages"),
         ({"rubric": None}, "prompts.jsonl: row 1: rubric must be given; got none"),
         ({"rubric": []}, "rubric: criteria must be a list of at least 1; got []"),
         ({"rubric": "none.yaml"}, "a file that can be read"),
@@ -163,7 +166,7 @@ def test_processes_share_a_batch(folder, monkeypatch):
         ({"stages": [STAGE, {**STAGE, "name": "All "}]}, "names of stages must be different; got 'all' twice"),
         (
             {"training__max_completion_length": 128},
-            "training.max_completion_length must be < 128, the model's positions; got 128 tokens of a completion",
+            "prompt 1: prompt must be ≤ 128 tokens with its completion, the model's positions; got ",
         ),
         (
             {"training__max_completion_length": 120},
@@ -196,7 +199,9 @@ def test_advantages_need_a_trainer_that_does_not_scale(folder):
 
 def test_messages_for_a_model_without_a_template(folder):
     (folder / "prompts.jsonl").write_text(json.dumps({"messages": [{"role": "user", "content": "Hello"}]}) + "\n")
-    with pytest.raises(InvalidInput, match=r"model\.path must be a model that takes messages, as the data has"):
+    with pytest.raises(
+        InvalidInput, match=r"model\.path must be a model with a chat template, for messages and model\.chat"
+    ):
         make_plan(tiny.job(folder))
 
 

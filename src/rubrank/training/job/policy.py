@@ -11,7 +11,7 @@ and the process dies with SIGILL in its first matrix product. The plan says in o
 from __future__ import annotations
 
 import copy
-import json
+import math
 import os
 import warnings
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,6 @@ from rubrank.training.job.config import Job
 from rubrank.training.job.data import is_chat
 from rubrank.training.rollouts import find_template_opening_tag, opening_tag
 
-_TEMPLATE_TOKENS = 2048  # upper bound for the tokens that a chat template adds to a prompt
 _WEIGHT_FILES = ("*.safetensors", "pytorch_model*.bin", "adapter_model*.bin", "*.index.json")
 
 
@@ -34,16 +33,11 @@ def find_model_path(job: Job) -> str:
     """Return the folder of the model, or its name on the hub; raises if it can be neither."""
     path = job.config.model.path
     folder = job.path(path)
-    if folder.is_dir():
-        if not (folder / "config.json").is_file():
-            remedy = "Name the folder that holds the weights."
-            raise job.invalid("model.path", "a folder with a config.json", str(folder), remedy)
+    if (folder / "config.json").is_file():
         return str(folder)
-    if path.startswith((".", "/", "~")) or path.count("/") != 1:
-        remedy = "A name on the hub is owner/name."
-        raise job.invalid(
-            "model.path", "a folder that exists, or a name on the hub", repr(path), remedy
-        )
+    if folder.is_dir() or path.startswith((".", "/", "~")) or path.count("/") != 1:
+        allowed = "a folder with a config.json and weights, or a name on the hub"
+        raise job.invalid("model.path", allowed, repr(path), "A name on the hub is owner/name.")
     return path
 
 
@@ -70,22 +64,14 @@ def check_model(job: Job, rows: Sequence[Mapping[str, Any]]) -> bool:
     chat = job.config.model.chat
     if chat is None:
         chat = has_template
-    if chat and not has_template:
-        remedy = "Set one, or choose a model that was tuned for chats."
-        raise job.invalid(
-            "model.chat", "true only for a tokenizer with a chat template", "none", remedy
-        )
     has_messages = any(is_chat(row) for row in rows)
-    if has_messages and not chat:
-        remedy = "Choose a model with a chat template, or data whose prompts are texts."
-        raise job.invalid(
-            "model.path", "a model that takes messages, as the data has", repr(path), remedy
-        )
+    if (chat and not has_template) or (has_messages and not chat):
+        allowed = "a model with a chat template, for messages and model.chat"
+        remedy = "Choose one that was tuned for chats, or data whose prompts are texts."
+        raise job.invalid("model.path", allowed, repr(path), remedy)
     check_tools(job, tokenizer, chat)
-    if has_messages:
-        _check_template(job, tokenizer, rows)
     _check_thinking(job, tokenizer, chat, rows)
-    _check_lengths(job, tokenizer, config, chat, rows)
+    _check_prompts(job, tokenizer, config, chat, rows)
     return chat
 
 
@@ -116,30 +102,38 @@ def _read_pretrained(job: Job, class_name: str) -> Any:
 # ------------------------------------------------------------------------------------------------------------ prompts
 
 
-def _check_template(job: Job, tokenizer: Any, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Apply the chat template to each order of roles in the data.
+def _check_prompts(
+    job: Job, tokenizer: Any, config: Any, chat: bool, rows: Sequence[Mapping[str, Any]]
+) -> None:
+    """Raise for a prompt that the chat template refuses, or that does not fit into the model with its completion.
 
-    Some templates refuse a system message, or two user messages in a row.
+    Some templates refuse a system message, or two user messages in a row. TRL does not truncate prompts.
     """
     options = _read_template_options(job)
-    tried_roles = set()
+    limit, limit_name = _find_token_limit(job, config)
+    completion = job.config.training.max_completion_length
     for number, row in enumerate(rows, start=1):
-        if not is_chat(row):
+        where = f"{job.where}: prompt {number}"
+        text = row["prompt"]
+        if chat:
+            messages = row["prompt"] if is_chat(row) else [{"role": "user", "content": text}]
+            try:
+                text = tokenizer.apply_chat_template(
+                    messages, tokenize=False, add_generation_prompt=True, **options
+                )
+            except Exception as error:  # templates raise errors of many types
+                allowed = "messages that the model's chat template takes"
+                got = f"{', '.join(message['role'] for message in messages)} ({describe_error(error)})"
+                raise InvalidInput(where, "prompt", allowed, got) from None
+        # A text has at most as many tokens as bytes, so most prompts need not be tokenized.
+        if limit is None or len(text.encode()) + completion <= limit:
             continue
-        roles = tuple(message["role"] for message in row["prompt"])
-        if roles in tried_roles:
-            continue
-        tried_roles.add(roles)
-        try:
-            tokenizer.apply_chat_template(
-                row["prompt"], tokenize=False, add_generation_prompt=True, **options
-            )
-        except Exception as error:  # templates raise errors of many types
-            where = f"{job.where}: prompt {number}"
-            got = f"{', '.join(roles)} ({describe_error(error)})"
-            raise InvalidInput(
-                where, "prompt", "messages that the model's chat template takes", got, ""
-            ) from None
+        tokens = len(tokenizer(text)["input_ids"])
+        if tokens + completion > limit:
+            allowed = f"≤ {limit:,} tokens with its completion, {limit_name}"
+            got = f"{tokens:,} tokens of the prompt + {completion:,} of a completion"
+            remedy = "Reduce training.max_completion_length, or set trl.model_init_kwargs.max_position_embeddings."
+            raise InvalidInput(where, "prompt", allowed, got, remedy)
 
 
 def _read_template_options(job: Job) -> Mapping[str, Any]:
@@ -167,44 +161,6 @@ def _check_thinking(
         raise job.invalid("thinking", f"auto or tags without {opener}", "prefilled", remedy)
 
 
-def _check_lengths(
-    job: Job, tokenizer: Any, config: Any, chat: bool, rows: Sequence[Mapping[str, Any]]
-) -> None:
-    """Raise if a prompt and a completion of full length do not fit into the model. TRL does not truncate prompts."""
-    limit, limit_name = _find_token_limit(job, config)
-    if limit is None:
-        return
-    completion = job.config.training.max_completion_length
-    remedy = "Reduce training.max_completion_length, or set max_position_embeddings under trl.model_init_kwargs."
-    if completion >= limit:
-        got = f"{completion:,} tokens of a completion"
-        raise job.invalid(
-            "training.max_completion_length", f"< {limit:,}, {limit_name}", got, remedy
-        )
-    options = _read_template_options(job)
-    for number, row in enumerate(rows, start=1):
-        prompt = row["prompt"]
-        # A prompt has at most as many tokens as its JSON has characters, so most prompts need not be tokenized.
-        if len(json.dumps(prompt)) + _TEMPLATE_TOKENS + completion <= limit:
-            continue
-        if chat:
-            messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
-            prompt = tokenizer.apply_chat_template(
-                messages, tokenize=False, add_generation_prompt=True, **options
-            )
-        tokens = len(tokenizer(prompt)["input_ids"])
-        if tokens + completion > limit:
-            where = f"{job.where}: prompt {number}"
-            got = f"{tokens:,} tokens of the prompt + {completion:,} of a completion"
-            raise InvalidInput(
-                where,
-                "prompt",
-                f"≤ {limit:,} tokens with its completion, {limit_name}",
-                got,
-                remedy,
-            )
-
-
 def _find_token_limit(job: Job, config: Any) -> tuple[int | None, str]:
     """Return how many tokens fit into the model (None: no limit), and the name of the setting that limits them."""
     text_config = config.get_text_config()
@@ -215,10 +171,8 @@ def _find_token_limit(job: Job, config: Any) -> tuple[int | None, str]:
     if positions and isinstance(rope.get("factor"), int | float):
         trained_positions = rope.get("original_max_position_embeddings") or positions
         positions = max(positions, int(rope["factor"] * trained_positions))
-    vllm_length = None
-    if job.config.trl.get("use_vllm"):
-        vllm_length = job.config.trl.get("vllm_max_model_length")
-    if isinstance(vllm_length, int) and (not positions or vllm_length < positions):
+    vllm_length = job.config.trl.get("vllm_max_model_length")
+    if job.config.trl.get("use_vllm") and vllm_length and vllm_length < (positions or math.inf):
         return vllm_length, "trl.vllm_max_model_length"
     return positions, "the model's positions"
 
