@@ -407,7 +407,7 @@ def test_rollouts_in_another_order_than_a_plain_table_are_refused(tmp_path, has_
 def test_a_list_of_responses_that_is_there_twice_is_refused():
     row = {"id": "q", "prompt": "p", "responses": ["a", "a", "b"]}
     assert len(read_groups([row, {**row, "responses": ["a", "c"]}])[0].rollouts) == 5
-    with pytest.raises(InvalidInput, match="the responses must be there once; got those of row 1 again"):
+    with pytest.raises(InvalidInput, match="the rollout must be there once; got the responses of row 1 again"):
         read_groups([row, row])
 
 

@@ -207,11 +207,11 @@ def fuse_file(
         results = [(rows, apply_rule(scores.rule, batch)) for rows, batch in scores.make_batches()]
     if all(fused.batch.missing_MK.all() for _, fused in results):
         raise BadTable(
-            owner=str(table.path),
-            parameter="the scores",
-            allowed="there for at least one rollout",
-            got="none: every score is missing",
-            remedy="Every reward would be the same: see why nothing was scored.",
+            str(table.path),
+            "the scores",
+            "there for at least one rollout",
+            "none: every score is missing",
+            "Every reward would be the same: see why nothing was scored.",
         )
     if output is not None:
         added = []

@@ -27,7 +27,6 @@ from __future__ import annotations
 
 import ast
 import json
-import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -62,15 +61,7 @@ _STRUCTURED_FIELDS = ("tool_calls", "tools", "token_counts", "metadata")
 _ROLLOUT_FIELDS = ("reasoning", "tool_calls", "finish_reason", "token_counts")
 _INSTRUCTION_COLUMNS = ("instruction_id_list", "kwargs")  # of IFEval
 _KEY_FIELDS = ("group", "step")
-# Messages as Python prints them: [{'content': 'Hello', 'role': 'user'}]
-_PRINTED_MESSAGES = re.compile(
-    r"""
-    \s* [\[(]? \s* \{            # the start of a list or tuple of dicts, or of one dict
-    [^{}]{0,1000}                 # keys before the role
-    ['"]role['"] \s* : \s* ['"]
-    """,
-    re.VERBOSE,
-)
+_JSON_REMEDY = "Write JSON: double quotes instead of single ones, or a .jsonl file."
 # Columns that hold several responses.
 _LIST_COLUMNS = ("responses", "completions", "outputs", "generations", "rollouts", "samples")
 
@@ -118,55 +109,56 @@ def read_rollouts(source: Source, columns: Mapping[str, Any] | None = None) -> R
             return Rollouts(source, "groups", "group")
         if source and all(isinstance(item, Rollout) for item in source):
             return Rollouts(_group_rollouts(source), "rollouts", "prompt")
-    rows: Iterable[Row] = read_rows(source)
     is_file = isinstance(source, str | Path) and not is_dataset(source)
     is_csv = is_file and format_of(find_files(source)[0]) in ("CSV", "TSV")
-    if is_csv and "response" not in (columns or {}):
-        rows = list(rows)
-        _refuse_lists_as_text(rows, where)
-    groups, shapes, by = _read_rows(rows, where, columns)
+    groups, shapes, by = _read_rows(read_rows(source), where, columns, is_csv)
     return Rollouts(groups, ", ".join([describe_source(source), *shapes]), by)
 
 
-def _refuse_lists_as_text(rows: Sequence[Row], where: str) -> None:
-    """Raise if every cell of a CSV column for one response holds a list: several responses must be meant."""
-    for name in COLUMNS["response"]:
-        cells = [row.get(name) for row in rows]
-        if name in _LIST_COLUMNS or not cells:
-            continue
-        if all(isinstance(cell, str) and _is_python_list(cell) for cell in cells):
-            remedy = "For several responses, name the column `responses` and write JSON lists. For texts: "
-            remedy += f"`column.response={name}`."
-            raise InvalidInput(
-                owner=where,
-                parameter=name,
-                allowed="one response in each cell",
-                got="a list in every cell",
-                remedy=remedy,
-            )
-
-
-def _refuse_printed_messages(
-    rows: Sequence[Row], where: str, columns: Mapping[str, Any] | None
+def _refuse_python_texts(
+    rows: Sequence[Row], where: str, columns: Mapping[str, Any], is_csv: bool
 ) -> None:
-    """Raise if every cell of a column holds messages as Python prints them, which pandas writes into CSV files."""
+    """Raise if every cell of a column is how Python prints messages, or in a CSV a list: pandas writes such cells."""
     for field in ("response", "prompt"):
-        if field in (columns or {}):
+        if field in columns:
             continue
         for name in (*COLUMNS[field], *CONVERSATION_COLUMNS):
             cells = [row.get(name) for row in rows]
-            have_messages = all(
-                isinstance(cell, str) and _PRINTED_MESSAGES.match(cell) for cell in cells
-            )
-            if have_messages and any(isinstance(parse_json_cell(cell), str) for cell in cells):
-                remedy = "Write JSON: double quotes instead of single ones, or a .jsonl file."
-                raise InvalidInput(
-                    owner=where,
-                    parameter=name,
-                    allowed="a text, or messages as JSON",
-                    got="messages as Python text",
-                    remedy=remedy,
-                )
+            values = [_parse_python(cell) for cell in cells]
+            is_json = any(not isinstance(parse_json_cell(cell), str) for cell in cells)
+            if all(_has_messages(value) for value in values):
+                if is_json:
+                    continue
+                allowed = "a text, or messages as JSON"
+                got = "messages as Python text"
+                raise InvalidInput(where, name, allowed, got, _JSON_REMEDY)
+            is_for_one = is_csv and field == "response" and name not in _LIST_COLUMNS
+            if is_for_one and all(_has_texts(value) for value in values):
+                remedy = "For several responses, name the column `responses` and write JSON lists. For texts: "
+                remedy += f"`column.response={name}`."
+                allowed = "one response in each cell"
+                raise InvalidInput(where, name, allowed, "a list in every cell", remedy)
+
+
+def _parse_python(cell: Any) -> Any:
+    """Return the list, tuple or dict that a text prints as in Python, such as "['a', 'b']"; None for another text."""
+    if not isinstance(cell, str) or cell.strip()[:1] not in ("[", "(", "{"):
+        return None
+    try:
+        return ast.literal_eval(cell.strip())
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return None
+
+
+def _has_texts(value: Any) -> bool:
+    """Is it a list of texts, and not empty?"""
+    is_list = isinstance(value, list | tuple) and len(value) > 0
+    return is_list and all(isinstance(item, str) for item in value)
+
+
+def _has_messages(value: Any) -> bool:
+    """Is it a chat message, or a list of such?"""
+    return are_messages([value]) or are_messages(value)
 
 
 def group_rows(
@@ -177,7 +169,7 @@ def group_rows(
 
 
 def _read_rows(
-    rows: Iterable[Row], where: str, columns: Mapping[str, Any] | None
+    rows: Iterable[Row], where: str, columns: Mapping[str, Any] | None, is_csv: bool = False
 ) -> tuple[list[Group], list[str], str]:
     """Return the groups, the names of their shapes, and what decided the groups."""
     shapes: dict[str, None] = {}
@@ -190,15 +182,15 @@ def _read_rows(
             shapes[shape] = None
     if not converted:
         raise InvalidInput(where, "rows", "at least one", "none", "")
-    _refuse_printed_messages(converted, where, columns)
+    _refuse_python_texts(converted, where, columns or {}, is_csv)
     if any(names <= set(converted[0]) for names in RECORD_COLUMNS):
         remedy = "Name the rollouts that the records were made of; `rubrank report`, `replay` and `view` read records."
         raise InvalidInput(
-            owner=where,
-            parameter="the rows",
-            allowed="rollouts",
-            got="records of groups that were fused",
-            remedy=remedy,
+            where,
+            "the rows",
+            "rollouts",
+            "records of groups that were fused",
+            remedy,
         )
     named = _check_columns(converted[0], where, columns)
     keys = _find_keys(converted, where, named.get("group"), named.get("step"))
@@ -337,39 +329,28 @@ def _split_answers(value: Any, column: Any, where: str) -> list[Any]:
         # In a column for one response, a JSON list of texts may be the response itself; a list of messages is parsed.
         if are_messages(parsed) or is_list:
             value = parsed
-        elif column in _LIST_COLUMNS and _is_python_list(value):
-            remedy = "Write JSON: double quotes instead of single ones, or a .jsonl file."
-            raise InvalidInput(where, column, "a list", "the text of a Python list", remedy)
+        elif column in _LIST_COLUMNS and _has_texts(_parse_python(value)):
+            raise InvalidInput(where, column, "a list", "the text of a Python list", _JSON_REMEDY)
     if not isinstance(value, Sequence) or isinstance(value, str) or are_messages(value):
         return [value]
     if not value:
         raise InvalidInput(
-            owner=where,
-            parameter="response",
-            allowed="given",
-            got="an empty list",
-            remedy="Leave out a prompt without responses.",
+            where,
+            "response",
+            "given",
+            "an empty list",
+            "Leave out a prompt without responses.",
         )
     for number, answer in enumerate(value):
         if answer is None:
             raise InvalidInput(
-                owner=where,
-                parameter="response",
-                allowed="given",
-                got=f"null at place {number}",
-                remedy="Use '' for no answer.",
+                where,
+                "response",
+                "given",
+                f"null at place {number}",
+                "Use '' for no answer.",
             )
     return list(value)
-
-
-def _is_python_list(text: str) -> bool:
-    """Is it how Python prints a list or tuple of texts, such as "['a', 'b']"?"""
-    if text.strip()[:2] not in ("['", '["', "('", '("'):
-        return False
-    try:
-        return isinstance(ast.literal_eval(text.strip()), list | tuple)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return False
 
 
 def _read_answer(answer: Any, where: str) -> Any:
@@ -383,11 +364,11 @@ def _read_answer(answer: Any, where: str) -> Any:
     if not any(message["role"] == "assistant" for message in answer):
         got = f"only {', '.join(dict.fromkeys(str(message['role']) for message in answer))}"
         raise InvalidInput(
-            owner=where,
-            parameter="response",
-            allowed="messages with one of the assistant",
-            got=got,
-            remedy="Add its answer.",
+            where,
+            "response",
+            "messages with one of the assistant",
+            got,
+            "Add its answer.",
         )
     return [convert_response_message(message) for message in answer]
 
@@ -548,11 +529,11 @@ def _collect_groups(parts: Sequence[_RowPart]) -> list[Group]:
         if label is not None and bare_labels.setdefault(label.strip(), label) != label:
             allowed = f"{bare_labels[label.strip()]!r} as before, or another name: blanks do not tell groups apart"
             raise InvalidInput(
-                owner=rows[0].where,
-                parameter="the group",
-                allowed=allowed,
-                got=repr(label),
-                remedy="Remove the blanks.",
+                rows[0].where,
+                "the group",
+                allowed,
+                repr(label),
+                "Remove the blanks.",
             )
         prompts = []
         for row in rows:
@@ -583,38 +564,26 @@ def _check_equal(rows: Sequence[_RowPart], values: Sequence[Any], what: str, rem
 
 def _check_rollouts_once(name: str, rows: Sequence[_RowPart]) -> None:
     """Raise if a column of rollout ids has the same id twice in a group, or if a list of responses is there twice."""
-    first_place_of: dict[tuple[str, ...], str] = {}
-    for row in rows:
-        if len(row.rollouts) > 1:
-            place = row.where.rpartition(": ")[2]
-            digests = tuple(rollout.digest for rollout in row.rollouts)
-            first_place = first_place_of.setdefault(digests, place)
-            if first_place != place:
-                got = f"those of {first_place} again, in group {name!r}"
-                raise InvalidInput(
-                    owner=row.where,
-                    parameter="the responses",
-                    allowed="there once",
-                    got=got,
-                    remedy="Remove the copies.",
-                )
-    if any(len(row.rollouts) != 1 for row in rows):
-        return  # rows with several responses have one id for all of them
     metadata = rows[0].rollouts[0].metadata
-    columns = [column for column in ROLLOUT_ID_NAMES if metadata.get(column) is not None]
-    if not columns:
-        return
-    first_row_of: dict[str, str] = {}
-    repeated: list[tuple[_RowPart, str]] = []
+    id_column = next((name for name in ROLLOUT_ID_NAMES if metadata.get(name) is not None), None)
+    first_place_of: dict[Any, str] = {}
+    repeated = None
     for row in rows:
-        rollout_id = repr(row.rollouts[0].metadata.get(columns[0]))
-        if rollout_id in first_row_of:
-            repeated.append((row, rollout_id))
-        first_row_of.setdefault(rollout_id, row.where.rpartition(": ")[2])
+        if len(row.rollouts) > 1:  # such rows have one id for all their responses
+            key: Any = tuple(rollout.digest for rollout in row.rollouts)
+            what = "the responses"
+        elif id_column is not None:
+            key = repr(row.rollouts[0].metadata.get(id_column))
+            what = f"{id_column} {key}"
+        else:
+            continue
+        place = row.where.rpartition(": ")[2]
+        if first_place_of.setdefault(key, place) != place and repeated is None:
+            repeated = (row, what, first_place_of[key])
     # A single id for the whole group does not identify rollouts.
-    if repeated and len(first_row_of) > 1:
-        row, rollout_id = repeated[0]
-        got = f"{columns[0]} {rollout_id} of group {name!r} again, as in {first_row_of[rollout_id]}"
+    if repeated and (len(first_place_of) > 1 or repeated[1] == "the responses"):
+        row, what, place = repeated
+        got = f"{what} of {place} again, in group {name!r}"
         raise InvalidInput(row.where, "the rollout", "there once", got, "Remove the copies.")
 
 

@@ -190,11 +190,11 @@ def _convert_openai_batch(row: Row, where: str) -> Row | None:
     if row.get("error") or result.get("status_code", 200) != 200 or not choices:
         got = str(row.get("error") or f"status {result.get('status_code')}")
         raise InvalidInput(
-            owner=where,
-            parameter="the request",
-            allowed="answered",
-            got=got[:200],
-            remedy="Remove the lines of requests that failed.",
+            where,
+            "the request",
+            "answered",
+            got[:200],
+            "Remove the lines of requests that failed.",
         )
     responses = []
     for choice in choices:

@@ -389,11 +389,11 @@ class ScoreBatch:
         else:
             remedy = "Name the criteria and give their scales: criteria=NAMES, domains={NAME: (LOW, HIGH)}."
         raise InvalidInput(
-            owner="ScoreBatch",
-            parameter=f"scores of {name!r}",
-            allowed=f"from {low[g, k]:g} to {high[g, k]:g}, its domain",
-            got=f"{self.scores_MK[i, k]:g}",
-            remedy=remedy,
+            "ScoreBatch",
+            f"scores of {name!r}",
+            f"from {low[g, k]:g} to {high[g, k]:g}, its domain",
+            f"{self.scores_MK[i, k]:g}",
+            remedy,
         )
 
     def _expand_to_rows(self, values_NK: np.ndarray) -> np.ndarray:

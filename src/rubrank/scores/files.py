@@ -110,10 +110,10 @@ class ScoreFile:
         requested = requested or Columns()
         if tuple(requested.group or ("group",)) != ("group",):
             raise InvalidInput(
-                owner=str(self.table.path),
-                parameter="group",
-                allowed="'group', or left out: `rubrank grade` wrote the file, and it has a rubric for each group",
-                got=", ".join(map(repr, requested.group)),
+                str(self.table.path),
+                "group",
+                "'group', or left out: `rubrank grade` wrote the file, and it has a rubric for each group",
+                ", ".join(map(repr, requested.group)),
                 field="group_column",
             )
         names = dict.fromkeys(criterion.name for rubric in self.rubrics for criterion in rubric)
@@ -541,11 +541,11 @@ def match_rollouts(
         group = groups.get(scored.id)
         if group is None or len(group.rollouts) != len(scored.scores):
             raise InvalidInput(
-                owner=owner,
-                parameter=f"group {scored.id!r}",
-                allowed=f"there, with {len(scored.scores)} rollouts",
-                got="no such group" if group is None else f"{len(group.rollouts)} rollouts",
-                remedy="Give the file that was graded.",
+                owner,
+                f"group {scored.id!r}",
+                f"there, with {len(scored.scores)} rollouts",
+                "no such group" if group is None else f"{len(group.rollouts)} rollouts",
+                "Give the file that was graded.",
             )
         for number, rollout in enumerate(group.rollouts):
             # Digests and ids are known for all rollouts of a group or for none.

@@ -26,7 +26,7 @@ from rubrank.errors import InvalidInput, UnknownName, counted
 from rubrank.scores.arrays import read_attributes
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.criterion import CriterionData
-from rubrank.scores.outcomes import compute_tie_width, find_compared
+from rubrank.scores.outcomes import find_compared, outcomes
 from rubrank.scores.output import write_scores
 from rubrank.tables.html import Framed, Shaded, write_cell
 from rubrank.verifiers.distribution import Distribution
@@ -297,12 +297,12 @@ class ScoreTable(Framed):
             remedy = "Add something to rank by."
             raise InvalidInput("ScoreTable", "criteria", allowed, "gates only", remedy)
         column_of = {criterion.name: k for k, criterion in enumerate(ranked)}
-        outcomes = {}
+        comparisons = {}
         probabilities = {}
         for g, group in enumerate(self.groups):
             for name, outcomes_GG in group.outcomes.items():
                 if name in column_of:
-                    outcomes[g, column_of[name]] = outcomes_GG
+                    comparisons[g, column_of[name]] = outcomes_GG
             for name, distributions in group.probabilities.items():
                 if name in column_of:
                     probabilities[g, column_of[name]] = distributions
@@ -319,7 +319,7 @@ class ScoreTable(Framed):
             margins_NK=self._collect_per_group(ranked, "margin", absent=0.0),
             given_labels=tuple(group.id for group in self.groups),
             group_rubrics=group_rubrics,
-            outcomes=outcomes,
+            outcomes=comparisons,
             probabilities=probabilities,
             attribute_names=tuple(attribute_names),
         )
@@ -377,16 +377,38 @@ class ScoreTable(Framed):
 
     def summary(self) -> tuple[CriterionSummary, ...]:
         """Return for each criterion its mean, tie rate, missing scores, and the groups in which all tie."""
-        totals = {name: _CriterionTotals() for name in self.criteria}
+        # For each criterion: rollouts, groups, missing, scored, sum of scores, pairs, ties, groups in which all tie.
+        totals = {name: np.zeros(8) for name in self.criteria}
         for group in self.groups:
-            for k, criterion in enumerate(group.criteria):
-                total = totals[criterion.name]
-                total.missing += int(group.missing[:, k].sum())
-                if criterion.name in group.outcomes:
-                    total.add_comparisons(group.outcomes[criterion.name])
-                else:
-                    total.add_scores(group.scores[:, k], criterion.margin)
-        return tuple(total.summarise(name) for name, total in totals.items())
+            size = len(group.scores)
+            margins = [criterion.margin for criterion in group.criteria]
+            outcomes_GGK = outcomes(group.scores, margins)
+            for name, observed_GG in group.outcomes.items():
+                outcomes_GGK[:, :, group.names.index(name)] = observed_GG
+            pairs_PK = outcomes_GGK[np.triu_indices(size, 1)]
+            pairs = (~np.isnan(pairs_PK)).sum(0)
+            ties = (pairs_PK == 0.5).sum(0)
+            all_tied = (pairs > 0) & (pairs == ties)
+            scored = (~np.isnan(group.scores)).sum(0)
+            sums = np.nansum(group.scores, 0)
+            per_group = np.ones(len(group.names))
+            figures = (size * per_group, per_group, group.missing.sum(0))
+            columns = np.stack([*figures, scored, sums, pairs, ties, all_tied], 1)
+            for name, column in zip(group.names, columns, strict=True):
+                totals[name] += column
+        summaries = []
+        for name, (rollouts, groups, missing, count, total, pairs, ties, tied) in totals.items():
+            summary = CriterionSummary(
+                name,
+                rollouts=int(rollouts),
+                mean=total / count if count else np.nan,
+                tie_rate=ties / pairs if pairs else np.nan,
+                missing=int(missing),
+                groups=int(groups),
+                all_tied=int(tied),
+            )
+            summaries.append(summary)
+        return tuple(summaries)
 
     def __repr__(self) -> str:
         missing = sum(int(group.missing.sum()) for group in self.groups)
@@ -422,54 +444,3 @@ class ScoreTable(Framed):
     def write(self, path: str | Path) -> None:
         """Write as Parquet (.parquet) or JSON Lines (.jsonl, .jsonl.gz), with reasons and the criteria's data."""
         write_scores(self, Path(path))
-
-
-@dataclass
-class _CriterionTotals:
-    """Counts and sums of one criterion, added up group by group."""
-
-    rollouts: int = 0
-    scored: int = 0
-    missing: int = 0
-    total: float = 0.0
-    pairs: int = 0
-    ties: int = 0
-    groups: int = 0
-    all_tied: int = 0
-
-    def add_scores(self, scores: np.ndarray, margin: float) -> None:
-        """Add the scores of one group."""
-        sorted_scores = np.sort(scores[~np.isnan(scores)])
-        n = len(sorted_scores)
-        # For each score, count the later ones that are within the margin.
-        tie_width = compute_tie_width(sorted_scores, sorted_scores + margin, np.array(margin))
-        end = np.searchsorted(sorted_scores, sorted_scores + tie_width, side="right")
-        tied = end - np.arange(1, n + 1)
-        self.scored += n
-        self.total += float(sorted_scores.sum())
-        self._add_group(len(scores), n * (n - 1) // 2, int(tied.sum()))
-
-    def add_comparisons(self, outcomes_GG: np.ndarray) -> None:
-        """Add a group whose responses were compared: it has ties, but no mean."""
-        pairs = outcomes_GG[np.triu_indices(len(outcomes_GG), 1)]
-        pairs = pairs[~np.isnan(pairs)]
-        self._add_group(len(outcomes_GG), len(pairs), int((pairs == 0.5).sum()))
-
-    def _add_group(self, rollouts: int, pairs: int, ties: int) -> None:
-        self.rollouts += rollouts
-        self.pairs += pairs
-        self.ties += ties
-        self.groups += 1
-        self.all_tied += 0 < pairs == ties
-
-    def summarise(self, name: str) -> CriterionSummary:
-        """Return the figures of a criterion; NaN for a mean or a rate of nothing."""
-        return CriterionSummary(
-            name,
-            self.rollouts,
-            self.total / self.scored if self.scored else np.nan,
-            self.ties / self.pairs if self.pairs else np.nan,
-            self.missing,
-            self.groups,
-            self.all_tied,
-        )

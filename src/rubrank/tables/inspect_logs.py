@@ -44,11 +44,11 @@ def read_json_log(data: Mapping[str, Any], where: str) -> Iterator[LogRow]:
     for sample in samples:
         if not isinstance(sample, Mapping):
             raise InvalidInput(
-                owner=where,
-                parameter="samples",
-                allowed="objects {…}",
-                got=type(sample).__name__,
-                remedy="Write the log again.",
+                where,
+                "samples",
+                "objects {…}",
+                type(sample).__name__,
+                "Write the log again.",
             )
         try:
             row = None if _has_failed(sample) else _make_row(sample)
@@ -85,11 +85,11 @@ def read_zipped_log(path: Path) -> Iterator[LogRow]:
 def _make_error(where: str, error: Exception) -> InvalidInput:
     """Return the error about a file that is damaged or has another layout."""
     return InvalidInput(
-        owner=where,
-        parameter="the file",
-        allowed="a log of Inspect",
-        got=str(error),
-        remedy="Copy it again.",
+        where,
+        "the file",
+        "a log of Inspect",
+        str(error),
+        "Copy it again.",
     )
 
 

@@ -119,10 +119,10 @@ def _check_one_format(files: list[Path], source: str | Path) -> list[Path]:
     """Return the files unchanged; raises InvalidInput if there are none, or if they have different formats."""
     if not files:
         raise InvalidInput(
-            owner=str(source),
-            parameter="the files",
-            allowed=f"at least one of {', '.join(FORMATS)}",
-            got="none",
+            str(source),
+            "the files",
+            f"at least one of {', '.join(FORMATS)}",
+            "none",
             remedy="",
         )
     first_of_format: dict[str, Path] = {}
@@ -148,11 +148,11 @@ def _copy_standard_input() -> Path:
             return path
     if sys.stdin is None:
         raise InvalidInput(
-            owner="standard input",
-            parameter="the input",
-            allowed="open",
-            got="closed",
-            remedy="Name a file, or pipe rows into it.",
+            "standard input",
+            "the input",
+            "open",
+            "closed",
+            "Name a file, or pipe rows into it.",
         )
     cleanup = ExitStack()
     atexit.register(cleanup.close)

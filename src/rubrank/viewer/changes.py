@@ -127,9 +127,7 @@ def _check_names(record: GroupRecord, changes: Changes) -> None:
             raise UnknownName.of(f"group {record.group!r}", "criterion", name, names)
     for name, weight in changes.weights.items():
         if not 0.0 <= weight < float("inf"):
-            raise InvalidInput(
-                "view", f"weight of {name!r}", allowed="finite and ≥ 0", got=f"{weight:g}"
-            )
+            raise InvalidInput("view", f"weight of {name!r}", "finite and ≥ 0", f"{weight:g}")
 
 
 def _find_changed_fields(record: GroupRecord, changes: Changes) -> dict[str, dict[str, Any]]:
@@ -166,9 +164,9 @@ def _fuse(
         raise InvalidInput(
             "view",
             "changes",
-            allowed="such that a criterion ranks the rollouts",
-            got="none does",
-            remedy="Give one of them a weight.",
+            "such that a criterion ranks the rollouts",
+            "none does",
+            "Give one of them a weight.",
         )
     attributes = None
     if record.attributes is not None:

@@ -32,8 +32,8 @@ class LabelFile:
             raise InvalidInput(
                 "view",
                 "labels",
-                allowed=f"a file that ends in {', '.join(SUFFIXES)}",
-                got=str(path),
+                f"a file that ends in {', '.join(SUFFIXES)}",
+                str(path),
             )
         self.path = path
         self._groups: dict[str, GroupScores] = {}
@@ -71,13 +71,11 @@ class LabelFile:
             raise UnknownName.of(f"group {group!r}", "criterion", criterion, by_name)
         if not 0 <= rollout < record.size:
             raise InvalidInput(
-                "view", "rollout", allowed=f"a number from 0 to {record.size - 1}", got=str(rollout)
+                "view", "rollout", f"a number from 0 to {record.size - 1}", str(rollout)
             )
         domain = by_name[criterion].domain
         if score is not None and not domain.holds(score):
-            raise InvalidInput(
-                "view", f"label of {criterion!r}", allowed=domain.description, got=f"{score:g}"
-            )
+            raise InvalidInput("view", f"label of {criterion!r}", domain.description, f"{score:g}")
         with self._lock:
             labelled = self._groups.get(group)
             if labelled is None:
@@ -86,9 +84,9 @@ class LabelFile:
                 raise InvalidInput(
                     "view",
                     f"group {group!r}",
-                    allowed=f"a group of {len(labelled.scores)} rollouts, as in {self.path}",
-                    got=str(record.size),
-                    remedy="Name another file of labels.",
+                    f"a group of {len(labelled.scores)} rollouts, as in {self.path}",
+                    str(record.size),
+                    "Name another file of labels.",
                 )
             if criterion not in labelled.names:
                 labelled = replace(

@@ -251,8 +251,8 @@ def check_source(source: Path) -> None:
         raise InvalidInput(
             "view",
             "RECORDS",
-            allowed=f"a folder with files that end in {', '.join(SUFFIXES)}",
-            got=f"{source}, which has none",
+            f"a folder with files that end in {', '.join(SUFFIXES)}",
+            f"{source}, which has none",
         )
     if source.is_file() and not source.name.endswith(SUFFIXES):
         raise suffix_error(source, SUFFIXES, owner="view", what="RECORDS")
@@ -270,9 +270,9 @@ def check_source(source: Path) -> None:
     raise InvalidInput(
         "view",
         "RECORDS",
-        allowed="a file or a folder with records",
-        got=f"{source}, {why}",
-        remedy="A run that has just begun has some after its first step.",
+        "a file or a folder with records",
+        f"{source}, {why}",
+        "A run that has just begun has some after its first step.",
     )
 
 

@@ -161,9 +161,7 @@ def _open_socket(host: str, port: int) -> socket.socket:
         except OSError as error:
             listening.close()
             problem = (error.strerror or str(error)).lower()
-    raise InvalidInput(
-        "view", "port", allowed="an address that is free", got=f"{host}:{port}: {problem}"
-    )
+    raise InvalidInput("view", "port", "an address that is free", f"{host}:{port}: {problem}")
 
 
 # ------------------------------------------------------------------------------------- the application

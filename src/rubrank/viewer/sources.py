@@ -79,9 +79,9 @@ class SourceOptions:
             raise InvalidInput(
                 self.verb,
                 names[0],
-                allowed="given with scores or rollouts",
-                got=f"{kind}: {source}",
-                remedy=_SHOWN_AS_THEY_ARE[kind],
+                "given with scores or rollouts",
+                f"{kind}: {source}",
+                _SHOWN_AS_THEY_ARE[kind],
                 field=names[0],
             )
 
@@ -130,8 +130,8 @@ def _read_scores_or_rollouts(
                 raise InvalidInput(
                     options.verb,
                     "judges",
-                    allowed="given with rollouts",
-                    got=f"graded already: {source}",
+                    "given with rollouts",
+                    f"graded already: {source}",
                 )
             return logged
     try:
@@ -142,9 +142,9 @@ def _read_scores_or_rollouts(
         raise InvalidInput(
             options.verb,
             source,
-            allowed="scores, or rollouts with a rubric",
-            got="rollouts without one",
-            remedy=(
+            "scores, or rollouts with a rubric",
+            "rollouts without one",
+            (
                 f"Name the rubric: rubrank {options.verb} {source} --rubric FILE; "
                 "or columns with scores: `criteria`."
             ),
@@ -153,9 +153,9 @@ def _read_scores_or_rollouts(
         raise InvalidInput(
             options.verb,
             "attributes",
-            allowed="given with scores",
-            got=f"rollouts: {source}",
-            remedy=f"Grade first: rubrank grade {source}, then rubrank {options.verb} SCORES --rollouts {source}.",
+            "given with scores",
+            f"rollouts: {source}",
+            f"Grade first: rubrank grade {source}, then rubrank {options.verb} SCORES --rollouts {source}.",
         )
     return groups
 
@@ -277,9 +277,9 @@ def _open_source(path: Path, options: SourceOptions, cleanup: ExitStack) -> Open
         raise InvalidInput(
             "view",
             "sources",
-            allowed=_KINDS,
-            got=f"the folder {path}, which has neither records nor scored runs",
-            remedy="A run that has just begun has records after its first step.",
+            _KINDS,
+            f"the folder {path}, which has neither records nor scored runs",
+            "A run that has just begun has records after its first step.",
         )
     if path.is_file():
         with path.open("rb") as file:
@@ -289,7 +289,7 @@ def _open_source(path: Path, options: SourceOptions, cleanup: ExitStack) -> Open
     try:
         format_of(find_files(str(path))[0])
     except RubrankError:  # by its name no table: a rubric, a picture, notes
-        raise InvalidInput("view", "sources", allowed=_KINDS, got=str(path)) from None
+        raise InvalidInput("view", "sources", _KINDS, str(path)) from None
     target = Path(cleanup.enter_context(make_folder("view"))) / "records.jsonl"
     content = _read_scores_or_rollouts(str(path), options)
     if isinstance(content, Logged):
