@@ -237,7 +237,7 @@ def test_items_in_any_order_find_their_partner(expected, final, params):
 def test_items_in_any_order_still_differ():
     metadata = {"expected_state": [{"id": 1, "n": 1}, {"id": 2, "n": 2}], "final_state": [{"id": 2, "n": 2}, {"id": 1}]}
     assert verdict("FinalStateMatch", params={"unordered": True}, metadata=metadata).reason == (
-        "1 of 4 leaves differ: $[1].n: absent"
+        "1 of 4 leaves differ: $[0].n: absent"
     )
 
 

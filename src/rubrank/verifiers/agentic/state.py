@@ -10,10 +10,9 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from rubrank.rollouts.rollout import Rollout
+from rubrank.verifiers.data.values import ABSENT, align_items
 from rubrank.verifiers.shared.json_values import TooBig, are_equal, check_size, make_sort_key
 from rubrank.verifiers.verifier import UNIT, Answer, missing, verifier
-
-_ABSENT = object()  # None is a value that a state may have
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,7 @@ class _CompareOptions:
         return any(_covers_path(pattern, parts) for pattern in self.ignore)
 
 
-@verifier("FinalStateMatch", family="agentic", domain=UNIT, version=2)
+@verifier("FinalStateMatch", family="agentic", domain=UNIT, version=3)
 def final_state_match(
     rollout: Rollout,
     *,
@@ -61,11 +60,11 @@ def final_state_match(
     """
     expected_state = expected
     if expected_state is None:
-        expected_state = rollout.metadata.get("expected_state", _ABSENT)
-    final_state = rollout.metadata.get("final_state", _ABSENT)
-    if expected_state is _ABSENT:
+        expected_state = rollout.metadata.get("expected_state", ABSENT)
+    final_state = rollout.metadata.get("final_state", ABSENT)
+    if expected_state is ABSENT:
         return missing("no expected state given")
-    if final_state is _ABSENT:
+    if final_state is ABSENT:
         return missing("no final state given")
     check_size(expected_state, "expected state")
     try:
@@ -104,7 +103,7 @@ def _compare_leaves(
             keys += [key for key in actual if key not in expected]
         for key in keys:
             yield from _compare_leaves(
-                f"{path}.{key}", expected.get(key, _ABSENT), actual.get(key, _ABSENT), options
+                f"{path}.{key}", expected.get(key, ABSENT), actual.get(key, ABSENT), options
             )
     elif (
         isinstance(expected, (list, tuple))
@@ -112,12 +111,12 @@ def _compare_leaves(
         and (expected or actual)
     ):
         if options.unordered and max(len(expected), len(actual)) > 1:
-            expected, actual = _align_items(path, expected, actual, options)
-        for i, (left, right) in enumerate(zip_longest(expected, actual, fillvalue=_ABSENT)):
+            actual = _align_items(path, expected, actual, options)
+        for i, (left, right) in enumerate(zip_longest(expected, actual, fillvalue=ABSENT)):
             yield from _compare_leaves(f"{path}[{i}]", left, right, options)
-    elif expected is _ABSENT:
+    elif expected is ABSENT:
         yield f"{path}: unexpected"
-    elif actual is _ABSENT:
+    elif actual is ABSENT:
         yield f"{path}: absent"
     else:
         # With `subset`, an empty list or object expects nothing of what is there, only its type.
@@ -141,10 +140,9 @@ def _covers_path(pattern: list[str], parts: list[str]) -> bool:
 
 def _align_items(
     path: str, expected: Sequence[Any], actual: Sequence[Any], options: _CompareOptions
-) -> tuple[list[Any], list[Any]]:
-    """Return both lists with the items that agree first, in the same order, and the rest sorted.
+) -> list[Any]:
+    """Return the actual items in the order of the expected ones that they are compared with.
 
-    Sorting puts items that differ in a single value beside each other, so that few leaves are reported as different.
     Places that are not compared do not count: neither ignored ones nor, with `subset`, those that no expected item has.
     """
     # Which item stands at which index is what the alignment decides, so paths have "[*]" instead of an index.
@@ -159,25 +157,12 @@ def _align_items(
             return False
         return not options.ignores(place)
 
-    remaining: dict[Any, list[Any]] = {}  # key → the actual items that have it and no partner yet
-    for item in actual:
-        remaining.setdefault(make_sort_key(item, item_path, is_compared), []).append(item)
-    paired_expected = []
-    paired_actual = []
-    only_expected = []
-    for item in expected:
-        key = make_sort_key(item, item_path, is_compared)
-        partners = remaining.get(key)
-        if partners:
-            paired_expected.append(item)
-            paired_actual.append(partners.pop())
-        else:
-            only_expected.append((key, item))
-    only_expected.sort(key=lambda entry: entry[0])
-    paired_expected += [item for _, item in only_expected]
-    for key in sorted(remaining):
-        paired_actual += remaining[key]
-    return paired_expected, paired_actual
+    return align_items(
+        expected,
+        actual,
+        lambda item: make_sort_key(item, item_path, is_compared),
+        lambda left, right: are_equal(left, right, options.tolerance),
+    )
 
 
 def _list_places(path: str, value: Any) -> Iterator[str]:

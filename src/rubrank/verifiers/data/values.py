@@ -10,7 +10,9 @@ import csv
 import io
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import zip_longest
 from typing import Annotated, Any, Literal
 from xml.etree import ElementTree
@@ -30,7 +32,7 @@ from rubrank.verifiers.shared.json_values import (
 )
 from rubrank.verifiers.verifier import UNIT, Answer, missing, verifier
 
-_ABSENT = object()
+ABSENT = object()
 _MOST_CHARACTERS = 200_000
 _MOST_XML_DEPTH = 100
 # "-12", "3.50", "1e-3": at most 15 digits on either side of the point, so that no float loses one
@@ -151,8 +153,8 @@ def _match_values(
     count_extra: bool = True,
 ) -> Answer:
     """Return the share of expected values, those of the parameter or the metadata, that the answer's data has."""
-    reference = rollout.metadata.get("expected", _ABSENT) if expected is None else expected
-    if reference is _ABSENT:
+    reference = rollout.metadata.get("expected", ABSENT) if expected is None else expected
+    if reference is ABSENT:
         return missing("nothing expected: give `expected`, or metadata['expected']")
     try:
         check_size(reference, "expected")
@@ -187,14 +189,15 @@ def count_leaves(
         reference, value = stack.pop()
         if isinstance(reference, Mapping) and reference:
             entries = value if isinstance(value, Mapping) else {}
-            stack += [(item, entries.get(key, _ABSENT)) for key, item in reference.items()]
+            stack += [(item, entries.get(key, ABSENT)) for key, item in reference.items()]
             extra_keys = [key for key in entries if key not in reference]
             unexpected += sum(_count_values(entries[key]) for key in extra_keys)
         elif isinstance(reference, (list, tuple)) and reference:
             items = list(value) if isinstance(value, (list, tuple)) else []
             if any_order:
-                items = _align_items(list(reference), items, tolerance)
-            stack += zip_longest(reference, items[: len(reference)], fillvalue=_ABSENT)
+                is_same = partial(_is_same, tolerance=tolerance)
+                items = align_items(reference, items, make_sort_key, is_same)
+            stack += zip_longest(reference, items[: len(reference)], fillvalue=ABSENT)
             unexpected += sum(map(_count_values, items[len(reference) :]))
         else:
             total += 1
@@ -203,48 +206,46 @@ def count_leaves(
     return right, total, unexpected
 
 
-def _align_items(expected: list[Any], actual: list[Any], tolerance: float) -> list[Any]:
+def align_items(
+    expected: Sequence[Any],
+    actual: Sequence[Any],
+    make_key: Callable[[Any], Any],
+    is_same: Callable[[Any, Any], bool],
+) -> list[Any]:
     """Return the actual items in the order of the expected ones they are compared with; items left over follow.
 
         expected [1, 2, 3], actual [3, 9, 1.0000000001] → [1.0000000001, 9, 3]
 
-    3 is equal, 1.0000000001 within the tolerance, and 9 fills the gap. Several gaps are filled in sorted order, because
-    items that differ in a single value are then often compared with each other. _ABSENT stands in gaps without an item.
+    3 has the same key, 1.0000000001 is the same within the tolerance, and 9 fills the gap. Several gaps are filled in
+    sorted order, because items that differ in a single value are then often compared with each other. ABSENT stands in
+    gaps without an item.
     """
     remaining: dict[Any, list[Any]] = {}  # key → the actual items that have it and no partner yet
     for item in actual:
-        remaining.setdefault(make_sort_key(item), []).append(item)
-    aligned: list[Any] = [_ABSENT] * len(expected)
+        remaining.setdefault(make_key(item), []).append(item)
+    aligned: list[Any] = [ABSENT] * len(expected)
     unequal: list[tuple[Any, int]] = []  # keys and places of expected items without an equal one
     for place, item in enumerate(expected):
-        key = make_sort_key(item)
+        key = make_key(item)
         if remaining.get(key):
             aligned[place] = remaining[key].pop()
         else:
             unequal.append((key, place))
-    unequal.sort()
 
     # Numbers within the tolerance. Both sides are sorted, so numbers below the current one have no partner.
-    candidates = [(key, item) for key in sorted(remaining) for item in remaining[key]]
+    candidates = deque((key, item) for key in sorted(remaining) for item in remaining[key])
     leftovers = []
     gaps = []
-    next_candidate = 0
-    for key, place in unequal:
-        while next_candidate < len(candidates):
-            candidate_key, item = candidates[next_candidate]
-            if candidate_key > key or _is_same(expected[place], item, tolerance):
+    for key, place in sorted(unequal):
+        while candidates and not is_same(expected[place], candidates[0][1]):
+            if candidates[0][0] > key:
                 break
-            leftovers.append(item)
-            next_candidate += 1
-        if next_candidate < len(candidates) and _is_same(
-            expected[place], candidates[next_candidate][1], tolerance
-        ):
-            aligned[place] = candidates[next_candidate][1]
-            next_candidate += 1
+            leftovers.append(candidates.popleft()[1])
+        if candidates and is_same(expected[place], candidates[0][1]):
+            aligned[place] = candidates.popleft()[1]
         else:
             gaps.append(place)
-    leftovers += [item for _, item in candidates[next_candidate:]]
-
+    leftovers += [item for _, item in candidates]
     for place, item in zip(gaps, leftovers, strict=False):
         aligned[place] = item
     return aligned + leftovers[len(gaps) :]
