@@ -87,12 +87,11 @@ def test_nemo_rl_counts_what_the_policy_said_and_not_what_came_after():
     assert (rollout.token_counts, rollout.finish_reason) == ({"reasoning": 0, "answer": 2}, "stop")
 
 
-@pytest.mark.parametrize("kind", [dict, Plain])
-def test_verifiers_say_how_many_tokens_there_are(kind):
+def test_verifiers_say_how_many_tokens_there_are():
     from rubrank.training.frameworks.verifiers import read_completion
 
-    usage = kind(completion_tokens=9, completion_tokens_details=kind(reasoning_tokens=5))
-    response = kind(choices=[kind(finish_reason="length")], usage=usage)
+    usage = Plain(completion_tokens=9, reasoning_tokens=5)
+    response = Plain(message=Plain(finish_reason="length"), usage=usage)
     engine, query = RewardEngine(RUBRIC), make_query(ASKED)
     found = read_completion("<think>so</think>a lake", {"trajectory": [{"response": response}]})
     made = found.to_rollout(query, engine.thinking, "here")
@@ -118,15 +117,12 @@ def test_thoughts_closed_without_a_word_and_taken_out_by_a_renderer():
         assert made.token_counts is not None
 
 
-def test_ms_swift_names_many_prompts_in_one_go():
-    from rubrank.training.flat_batch import Sample
-    from rubrank.training.frameworks.swift import group_by_prompt_id
+def test_samples_with_the_same_key_are_several_groups():
+    from rubrank.training.flat_batch import Sample, by_key_and_size
 
-    rollout = rollout_of("?", "!")
-    keys = [(f"p{i}", rubric) for i in range(3) for rubric in ("a", "b") for _ in range(2)] + [("q", "a")] * 4
-    found = group_by_prompt_id(2)([Sample(rollout, key) for key in keys])
-    assert found[:4] == ["p0:0", "p0:0", "p0:1", "p0:1"]
-    assert found[-4:] == ["q", "q", "q.1", "q.1"]
+    samples = [Sample(rollout_of("?", "!"), key) for key in "aabbaab"]
+    assert by_key_and_size(2)(samples) == [0, 0, 1, 1, 2, 2, 3]
+    assert by_key_and_size(None)(samples) == [0, 0, 1, 1, 0, 0, 1]
 
 
 @pytest.mark.parametrize("content", [b"West Lake.", bytearray(b"West Lake."), [{"type": "text", "text": "West Lake."}]])

@@ -206,10 +206,6 @@ BODY = {"responses_create_params": {"input": ASKED}, "response": {"output": []}}
             lambda: easyr1({"response": "", "response_length": 1, "ground_truth": "West Lake"}),
             "ground_truth of row 0 must be JSON with a uid; got 'West Lake'",
         ),
-        (
-            lambda: open_instruct(n=3),
-            "n must be a divisor of the number of samples .*got 3, with 4",
-        ),
         (lambda: nemo_gym({**BODY, "response": "West Lake."}), "body must be an object with .*response: str"),
         (
             lambda: nemo_gym({**BODY, "responses_create_params": "x"}),

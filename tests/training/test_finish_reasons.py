@@ -124,11 +124,10 @@ def test_tinker(group):
 
 
 def test_verifiers():
-    response = SimpleNamespace(choices=[SimpleNamespace(finish_reason="length")])
-    states: list[Any] = [
-        {"trajectory": [{"response": response}]},
-        {"responses": [{"choices": [{"finish_reason": "stop"}]}]},
-    ]
+    states: list[Any] = []
+    for reason in ("length", "stop"):
+        response = SimpleNamespace(message=SimpleNamespace(finish_reason=reason))
+        states.append({"trajectory": [{"response": response}]})
     reward = verifiers.group_reward(RewardEngine(GATE))
     given = {"prompts": ["p", "p"], "completions": [CUT, WHOLE], "answers": ["", ""], "infos": [{}, {}]}
     only_the_cut_one_is_stopped(asyncio.run(reward(**given, states=states)))

@@ -31,7 +31,6 @@ from rubrank.grading.grade import run_grading
 from rubrank.grading.judge_table import find_cells_to_judge
 from rubrank.grading.plan import GradeOptions, find_rubrics
 from rubrank.judges import COMPARES
-from rubrank.judges.asker import AskerOf
 from rubrank.judges.client.batch_api import choose_batch_endpoint, compute_batch_price
 from rubrank.judges.judge import Call, Judge, Judges, Reply, load_judges
 from rubrank.judges.prompting.tokens import estimate_tokens, load_token_counter
@@ -135,11 +134,11 @@ def estimate(
             for group, group_criteria in zip(groups, criteria, strict=True)
         ]
 
-        def get_counter(judge: Judge) -> _CallCounter:
+        def count(judge: Judge, call: Call) -> None:
             models = ", ".join(sorted({endpoint.model for endpoint in judge.endpoints}))
-            return counters.setdefault((judge.name, models), _CallCounter(judge, models))
+            counters.setdefault((judge.name, models), _CallCounter(judge, models)).add(call)
 
-        _make_calls(groups, criteria, cells, loaded_judges, get_counter)
+        _make_calls(groups, criteria, cells, loaded_judges, count)
     return RunEstimate(
         rollouts=sum(len(group.rollouts) for group in groups),
         groups=len(groups),
@@ -151,7 +150,7 @@ def estimate(
 
 
 class _CallCounter:
-    """A client that counts calls and answers none."""
+    """Counts the calls of one judge."""
 
     def __init__(self, judge: Judge, models: str) -> None:
         self._judge = judge
@@ -160,14 +159,13 @@ class _CallCounter:
         self._tokens = 0
         self._bytes = 0
 
-    async def ask(self, call: Call) -> Reply:
-        """Count the call; there is no answer."""
+    def add(self, call: Call) -> None:
+        """Count a call."""
         self._calls += 1
         for message in call.messages:
             text = str(message.get("content") or "")
             self._tokens += estimate_tokens(text)
             self._bytes += len(text.encode("utf-8", "replace"))
-        return Reply(None, NOT_ASKED, attempts=0)
 
     def estimate(self, batch: bool) -> JudgeEstimate:
         """Return the estimate, priced by the endpoint that takes batches, or by the most expensive endpoint."""
@@ -226,13 +224,33 @@ def _make_calls(
     criteria: Sequence[Sequence[Criterion]],
     cells: Sequence[np.ndarray],
     judges: Judges,
-    get_client: AskerOf,
+    handle: Callable[[Judge, Call], None],
 ) -> None:
-    """Make all calls as a real run does. get_client: returns a client for a judge, which does not answer."""
+    """Make all calls as a real run does; each is passed to `handle` instead of being sent."""
     # Nothing is sent, so no limit applies; and a cache would answer instead of the client.
     unlimited = judges.model_copy(update={"deadline": None, "cache": None, "cache_only": False})
     # check=False, because no call is answered, which would otherwise raise an error.
-    judge_groups(groups, criteria, cells, unlimited, asker_of=get_client, check=False)
+    judge_groups(
+        groups,
+        criteria,
+        cells,
+        unlimited,
+        asker_of=lambda judge: _SilentClient(judge, handle),
+        check=False,
+    )
+
+
+class _SilentClient:
+    """The client of a judge that answers no call."""
+
+    def __init__(self, judge: Judge, handle: Callable[[Judge, Call], None]) -> None:
+        self._judge = judge
+        self._handle = handle
+
+    async def ask(self, call: Call) -> Reply:
+        """Pass the call on; there is no answer."""
+        self._handle(self._judge, call)
+        return Reply(None, NOT_ASKED, attempts=0)
 
 
 # --------------------------------------------------------------------------------------------------------- show_calls
@@ -333,16 +351,27 @@ def show_calls(
     is_this_rollout = np.arange(size) == rollout
     scored_cells = cells & ~np.array(is_compared) & is_this_rollout[:, None]
     compared_cells = cells & np.array(is_compared)
+    # (judge, texts of the messages) → the call; identical calls are counted
     shown_calls: dict[tuple[str, ...], ShownCall] = {}
+
+    def record(judge: Judge, call: Call) -> None:
+        texts = [message["content"] for message in call.messages]
+        key = (judge.name, *texts)
+        if key not in shown_calls:
+            shown_calls[key] = ShownCall(
+                judge=judge.name,
+                kind=judge.kind,
+                purpose=call.purpose,
+                messages=call.messages,
+                tokens=tuple(map(count_tokens, texts)),
+                schema=call.schema,
+                version=call.prompt_version,
+            )
+        shown_calls[key].times += 1
+
     for chosen_cells in (scored_cells, compared_cells):
         if chosen_cells.any():
-            _make_calls(
-                [shown_group],
-                [criteria],
-                [chosen_cells],
-                loaded_judges,
-                lambda judge: _CallRecorder(judge, count_tokens, shown_calls),
-            )
+            _make_calls([shown_group], [criteria], [chosen_cells], loaded_judges, record)
     return CallPreview(tuple(shown_calls.values()), tokenizer_name)
 
 
@@ -363,37 +392,3 @@ def _read_group(rollouts: Any, columns: Mapping[str, Any] | None, id: str | None
     if id not in groups:
         raise UnknownName.of(_OWNER, "group", id, groups)
     return groups[id]
-
-
-class _CallRecorder:
-    """A client that records calls instead of answering them; identical calls are counted.
-
-    shown_calls: (judge, texts of the messages) → the call. All recorders of a preview add to the same mapping.
-    """
-
-    def __init__(
-        self,
-        judge: Judge,
-        count_tokens: Callable[[str], int],
-        shown_calls: dict[tuple[str, ...], ShownCall],
-    ) -> None:
-        self._judge = judge
-        self._count_tokens = count_tokens
-        self._shown_calls = shown_calls
-
-    async def ask(self, call: Call) -> Reply:
-        """Record the call; there is no answer."""
-        texts = [message["content"] for message in call.messages]
-        key = (self._judge.name, *texts)
-        if key not in self._shown_calls:
-            self._shown_calls[key] = ShownCall(
-                judge=self._judge.name,
-                kind=self._judge.kind,
-                purpose=call.purpose,
-                messages=call.messages,
-                tokens=tuple(map(self._count_tokens, texts)),
-                schema=call.schema,
-                version=call.prompt_version,
-            )
-        self._shown_calls[key].times += 1
-        return Reply(None, NOT_ASKED, attempts=0)

@@ -140,28 +140,9 @@ class Barrier:
         self._unnamed_members = 0
         self._last_cleanup = -math.inf
 
-    async def reward(
-        self,
-        key: Hashable,
-        rollout: Rollout,
-        *,
-        step: int,
-        rubric: Any = None,
-        size: int | None = None,
-        member: Hashable = None,
-        train: bool = True,
-    ) -> float:
-        """Return the reward of one sample within its group; NaN if all its scores are missing.
-
-        key: identifies the query. step: of the run. rubric: the query's own. size: of this group, if not the barrier's.
-        member: the sample's number in the group, to recognise a repeated call; None: every call is another sample. A
-            number below `size` also makes pairs and records independent of the order of arrival.
-        train: False for an evaluation: the rule does not learn from the group.
-        """
-        sample = await self.score(
-            key, rollout, step=step, rubric=rubric, size=size, member=member, train=train
-        )
-        return sample.reward
+    async def reward(self, key: Hashable, rollout: Rollout, **options: Any) -> float:
+        """Return the reward of one sample within its group; NaN if all its scores are missing. options: of `score`."""
+        return (await self.score(key, rollout, **options)).reward
 
     async def score(
         self,
@@ -174,7 +155,13 @@ class Barrier:
         member: Hashable = None,
         train: bool = True,
     ) -> SampleReward:
-        """Return the reward of one sample and the mean of its group; the parameters are those of `reward`."""
+        """Return the reward of one sample and the mean of its group.
+
+        key: identifies the query. step: of the run. rubric: the query's own. size: of this group, if not the barrier's.
+        member: the sample's number in the group, to recognise a repeated call; None: every call is another sample. A
+            number below `size` also makes pairs and records independent of the order of arrival.
+        train: False for an evaluation: the rule does not learn from the group.
+        """
         self._forget_old_groups()
         size = size or self.size
         group = self._groups.get(key)

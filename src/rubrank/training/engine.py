@@ -49,7 +49,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from itertools import pairwise
+from itertools import compress, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -171,20 +171,16 @@ class StepRewards:
     @property
     def stopped_by(self) -> tuple[tuple[tuple[str, ...], ...], ...]:
         """The names of the hard gates that stopped each rollout; shaped like the rewards."""
-        groups = []
+        groups: list[tuple[tuple[str, ...], ...]] = []
         for result in self.results:
-            gates_of_row: list[tuple[str, ...]] = [()] * len(result.batch.scores_MK)
+            names: Sequence[str] = ()
+            stopped_MQ = np.zeros((len(result.batch.scores_MK), 0))
             if result.gate is not None and result.gated is not None:
-                names = [str(name) for name in result.gate.global_quality]
-                for row in np.flatnonzero(~result.gated.passed).tolist():
-                    has_stopped = result.gated.stopped_by[row]
-                    gates_of_row[row] = tuple(
-                        name for name, stops in zip(names, has_stopped, strict=True) if stops
-                    )
-            groups += [
-                tuple(gates_of_row[start:end])
-                for start, end in pairwise(result.batch.starts.tolist())
-            ]
+                names = list(map(str, result.gate.global_quality))
+                stopped_MQ = result.gated.stopped_by
+            rows = [tuple(compress(names, stopped_Q)) for stopped_Q in stopped_MQ.tolist()]
+            for start, end in pairwise(result.batch.starts.tolist()):
+                groups.append(tuple(rows[start:end]))
         return tuple(groups)
 
 

@@ -22,6 +22,7 @@ all raise, and none is left waiting.
 from __future__ import annotations
 
 import pickle
+from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
@@ -83,6 +84,25 @@ def by_key(samples: Sequence[Sample]) -> list[Hashable]:
     return [sample.key for sample in samples]
 
 
+def by_key_and_size(size: int | None) -> GroupOf:
+    """Return a function that makes groups of `size` samples with the same key, in their order; None: of all of them.
+
+    For trainers whose keys may stand for several rows of the dataset, such as two rows with the same prompt.
+    """
+
+    def group_of(samples: Sequence[Sample]) -> list[Hashable]:
+        positions: Counter[Hashable] = Counter()
+        numbers: dict[Hashable, int] = {}
+        keys: list[Hashable] = []
+        for sample in samples:
+            group = (sample.key, positions[sample.key] // size if size else 0)
+            positions[sample.key] += 1
+            keys.append(numbers.setdefault(group, len(numbers)))
+        return keys
+
+    return group_of
+
+
 def by_position(size: int, *, same_prompt: bool = True) -> GroupOf:
     """Return a function that makes a group of `size` samples in a row.
 
@@ -129,7 +149,8 @@ def score_flat(
     """Return the rewards of this process's samples. The comments follow the numbered list at the top of the module.
 
     samples: a list, or a function that makes it; if the function fails, all processes raise instead of waiting for it.
-    group_of: returns the group key of every sample; `by_key`, `by_position(n)`, or a function of the adapter.
+    group_of: returns the group key of every sample; `by_key`, `by_key_and_size(n)`, `by_position(n)`, or a function of
+        the adapter.
     means: True gives a rollout without any score the mean of its group, for trainers that cannot leave one out.
     """
     # 1. The samples of all processes

@@ -163,15 +163,11 @@ async def score_query(
     completions: Sequence[Any],
     *,
     step: int,
-    where: str,
-    id: str | None = None,
     train: bool = True,
-    tokenizer: Any = None,
+    **options: Any,
 ) -> StepRewards:
     """Return the rewards of the completions of one query; the parameters are those of `make_group`."""
-    group = make_group(
-        engine, query, completions, step=step, where=where, id=id, train=train, tokenizer=tokenizer
-    )
+    group = make_group(engine, query, completions, step=step, train=train, **options)
     return await engine.score_async([group], step, train=train)
 
 

@@ -18,15 +18,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rubrank.errors import InvalidInput
 from rubrank.training.barrier import Barrier
 from rubrank.training.config import load_engine
 from rubrank.training.engine import StepRewards
-from rubrank.training.flat_batch import Sample, score_flat
+from rubrank.training.flat_batch import Sample, by_key_and_size, score_flat
 from rubrank.training.queries import Completion, make_query, split_prompt
 from rubrank.training.rollouts import normalize_finish_reason
 
@@ -82,7 +81,7 @@ class RubricEnvironment:
                 samples,
                 step=step,
                 train=self.train,
-                group_of=self._group_samples,
+                group_of=by_key_and_size(self.size),
                 means=True,
             )
             rewards = result.rewards
@@ -117,17 +116,6 @@ class RubricEnvironment:
         completion = Completion(completion_messages or "", reason, last_turn.get("token_ids"))
         key = repr((query.prompt, query.rubric) if row_id is None else row_id)
         return Sample(completion.to_rollout(query, self.engine.thinking, _OWNER), key, query.rubric)
-
-    def _group_samples(self, samples: Sequence[Sample]) -> list[Hashable]:
-        """Return the group of each sample: `num_generations` in a row among those with the same key, then the rest."""
-        positions: Counter[Hashable] = Counter()
-        numbers: dict[Hashable, int] = {}
-        keys: list[Hashable] = []
-        for sample in samples:
-            group = (sample.key, positions[sample.key] // self.size)
-            positions[sample.key] += 1
-            keys.append(str(numbers.setdefault(group, len(numbers))))
-        return keys
 
     def _wait_for_group(self, sample: Sample) -> float:
         """Return the reward of a sample that was passed alone; blocks its thread until its siblings have arrived."""

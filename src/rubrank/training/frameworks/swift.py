@@ -20,8 +20,7 @@ from step to step are refused.
 from __future__ import annotations
 
 import sys
-from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from functools import wraps
 from typing import Any
@@ -30,7 +29,7 @@ from rubrank._plain import word_list
 from rubrank.errors import InvalidInput
 from rubrank.training.config import load_engine
 from rubrank.training.engine import RewardEngine
-from rubrank.training.flat_batch import GroupOf, Sample, score_flat
+from rubrank.training.flat_batch import Sample, by_key_and_size, score_flat
 from rubrank.training.frameworks.common import EngineSource, refuse_memory, select_row_columns
 from rubrank.training.frameworks.trl import current_processes
 from rubrank.training.queries import Completion, make_query, split_prompt
@@ -75,7 +74,7 @@ class RubricORM:
             lambda: _read_samples(self.engine, completions, kwargs, self._rubric_column),
             step=int(getattr(kwargs.get("trainer_state"), "global_step", 0) or 0),
             train=train,
-            group_of=group_by_prompt_id(size),
+            group_of=by_key_and_size(size),
             processes=current_processes(),
             means=True,
         )
@@ -113,38 +112,6 @@ def watch_scoring(trainer: type, method: str = "_compute_rewards_per_func") -> b
     score._rubrank = True  # type: ignore[attr-defined]
     setattr(trainer, method, score)
     return True
-
-
-def group_by_prompt_id(size: int | None) -> GroupOf:
-    """Return a function that splits the rows with the same key into groups of `size`, in their order."""
-
-    def group_of(samples: Sequence[Sample]) -> list[Hashable]:
-        totals = Counter(sample.key for sample in samples)
-        names = _name_groups(totals)
-        positions: Counter[Hashable] = Counter()
-        keys: list[Hashable] = []
-        for sample in samples:
-            group = 0
-            if size and totals[sample.key] % size == 0:
-                group = positions[sample.key] // size
-            positions[sample.key] += 1
-            name = names[sample.key]
-            keys.append(f"{name}.{group}" if group else name)
-        return keys
-
-    return group_of
-
-
-def _name_groups(keys: Mapping[Any, int]) -> dict[Hashable, Hashable]:
-    """(prompt id, rubric) → the prompt id, with a number if the prompt occurs with several rubrics."""
-    keys_of_prompt: dict[Hashable, list[Any]] = {}
-    for key in keys:
-        keys_of_prompt.setdefault(key[0], []).append(key)
-    names: dict[Hashable, Hashable] = {}
-    for prompt_id, prompt_keys in keys_of_prompt.items():
-        for number, key in enumerate(prompt_keys):
-            names[key] = prompt_id if len(prompt_keys) == 1 else f"{prompt_id}:{number}"
-    return names
 
 
 def _read_samples(

@@ -103,31 +103,17 @@ def read_completion(completion: Any, state: Any) -> Completion:
     turns = state.get("trajectory")
     response = turns[-1]["response"] if turns else None
     if state.get("is_truncated") is True:
-        reason = "length"
+        reason: str | None = "length"
     else:
-        choices = _get(response, "choices")
-        # The response of an endpoint has choices, the response class of verifiers has a message.
-        holder = choices[0] if choices else _get(response, "message")
-        reason = _get(holder, "finish_reason")
-    usage = _get(response, "usage")
-    details = _get(usage, "completion_tokens_details")
-    reasoning_tokens = _get(usage, "reasoning_tokens") or _get(details, "reasoning_tokens")
+        message = getattr(response, "message", None)
+        reason = getattr(message, "finish_reason", None)
+    usage = getattr(response, "usage", None)
     return Completion(
         completion,
         normalize_finish_reason(reason),
-        tokens=_to_int(_get(usage, "completion_tokens")),
-        reasoning_tokens=_to_int(reasoning_tokens) or None,
+        tokens=getattr(usage, "completion_tokens", None),
+        reasoning_tokens=getattr(usage, "reasoning_tokens", None) or None,
     )
-
-
-def _get(value: Any, name: str) -> Any:
-    """Return a key of a mapping, or an attribute of an object."""
-    return value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
-
-
-def _to_int(value: Any) -> int | None:
-    """Return a number of tokens; None if something else was reported."""
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 # ------------------------------------------------------------------------------------------ verifiers 0.4, prime-rl
