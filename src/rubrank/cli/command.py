@@ -58,7 +58,7 @@ class Verb(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the line, and the file of --config with it."""
-        with print_errors_in_one_line(ctx), add_context_to_errors(ctx):
+        with print_errors_in_one_line(ctx):
             if not ctx.resilient_parsing:  # it is True while the shell completes a line
                 self._refuse_repeated_options(ctx, args)
             return super().parse_args(ctx, args)
@@ -83,11 +83,6 @@ class Verb(TyperCommand):
 
 class VerbGroup(TyperGroup):
     """The command line as a whole. Usage errors are one line too, instead of typer's box."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the options before the verb."""
-        with add_context_to_errors(ctx):
-            return super().parse_args(ctx, args)
 
     def make_context(self, info_name: Any, args: Any, parent: Any = None, **extra: Any) -> Any:
         """Start reading the command line."""
@@ -136,7 +131,10 @@ def print_errors_in_one_line(ctx: Any) -> Iterator[None]:
         # The reader of standard output, such as `head`, has ended; Python must not try to flush it again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(1) from None
-    except (UsageError, typer.Exit, typer.Abort):
+    except UsageError as error:
+        error.ctx = error.ctx or ctx  # some errors of the parser lack it
+        raise
+    except (typer.Exit, typer.Abort):
         raise
     except Exception as error:
         text = _describe_failure(error, ctx)
@@ -236,30 +234,21 @@ def _get_long_flag(parameter: Any) -> str:
 
 
 @contextmanager
-def add_context_to_errors(ctx: Any) -> Iterator[None]:
-    """Add the context to errors of typer's parser that lack it, so that the message can name the verb."""
-    try:
-        yield
-    except UsageError as error:
-        error.ctx = error.ctx or ctx
-        raise
-
-
-@contextmanager
 def print_usage_errors_in_one_line() -> Iterator[None]:
     """Print one line and exit with code 2 if the command line cannot be parsed; help texts are left as they are."""
     try:
         yield
     except UsageError as error:
-        if "\n" in error.format_message() or error.ctx is None:
+        if "\n" in error.format_message():
             raise
-        program, _, verb = error.ctx.command_path.partition(" ")
+        command = "rubrank" if error.ctx is None else error.ctx.command_path
+        program, _, verb = command.partition(" ")
         text = _describe_usage_error(error)
         if verb:
             text = f"{verb}: {text}"
         if not text.endswith(("?", ".")):
             text += "."
-        say(f"{program}: {text} See `{error.ctx.command_path} --help`.")
+        say(f"{program}: {text} See `{command} --help`.")
         raise typer.Exit(2) from None
 
 
