@@ -16,14 +16,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, Literal, Self, TypeAlias, get_args
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias, get_args
+
+from pydantic import BeforeValidator
 
 from rubrank.errors import InvalidInput, UnknownName
 
 Row: TypeAlias = Mapping[str, Any]
 Messages: TypeAlias = Sequence[Mapping[str, str]]
-Metrics: TypeAlias = dict[str, float]
+Metrics: TypeAlias = dict[str, "Number"]
 Capability: TypeAlias = Literal[
     "instruction following",
     "factuality & QA",
@@ -79,12 +81,20 @@ class Answer:
     reason: str = ""
 
 
+def _read_nan(value: Any) -> Any:
+    return math.nan if value is None else value
+
+
+Number: TypeAlias = Annotated[float, BeforeValidator(_read_nan)]
+"""A number of a file of scores, in which null stands for NaN: JSON has none."""
+
+
 @dataclass(frozen=True)
 class ItemScore:
     """The score of one output."""
 
     id: str
-    values: Mapping[str, float]
+    values: Mapping[str, Number]
     """Named numbers that the metrics are computed from; empty if the score is missing."""
     reason: str = ""
     missing: str = ""
@@ -94,18 +104,6 @@ class ItemScore:
     """Properties of the item: category, axis, difficulty …"""
     thought: int = 0
     """Words of reasoning that were removed before scoring."""
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Restore a score that `asdict` and JSON turned into plain data."""
-        # JSON has no NaN: null stands for it.
-        values = {
-            name: math.nan if value is None else float(value)
-            for name, value in data["values"].items()
-        }
-        names = {field.name for field in fields(cls)}
-        known_data = {name: value for name, value in data.items() if name in names}
-        return cls(**{**known_data, "values": values})
 
 
 class Benchmark:

@@ -20,6 +20,7 @@ from inspect_ai.model import ChatMessage, ChatMessageAssistant, ChatMessageSyste
 from inspect_ai.scorer import Score, Scorer, Target, mean
 from inspect_ai.scorer import scorer as register_scorer
 from inspect_ai.solver import Generate, Solver, TaskState, solver
+from pydantic import TypeAdapter
 
 from rubrank.evaluation.benchmark import Answer, Benchmark, ItemScore, Messages, Row
 from rubrank.evaluation.generation import extend_history, group_dialogues
@@ -163,13 +164,11 @@ async def _score_output(
 
 def read_scores(log: Any) -> list[ItemScore]:
     """Read the scores in an Inspect log that `benchmark_task` wrote."""
-    scores = []
+    data = []
     for sample in log.samples or ():
         for score in (sample.scores or {}).values():
-            scores += [
-                ItemScore.from_dict(data) for data in (score.metadata or {}).get("scores", ())
-            ]
-    return scores
+            data += (score.metadata or {}).get("scores", ())
+    return TypeAdapter(list[ItemScore]).validate_python(data)
 
 
 def scorer(rubric: Any, judges: Any = None) -> Scorer:

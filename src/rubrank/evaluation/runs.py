@@ -17,9 +17,11 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
+
+from pydantic import TypeAdapter, ValidationError
 
 from rubrank._files import atomic_write, require_file
 from rubrank._plain import plain, shorten
@@ -32,6 +34,7 @@ from rubrank.evaluation.benchmark import (
     Messages,
     Metrics,
     MissingScore,
+    Number,
     Row,
     mean,
 )
@@ -50,10 +53,6 @@ _KEYS_OF_ONE_OUTPUT = frozenset(
 _MODEL_KEYS = ("model", "model_name", "model_id")
 _MOST_LISTED = 4  # names or counts in a note
 
-# In every file of a run: what it is, and the version of its format.
-_FILE_KIND = "rubrank eval"
-_FILE_VERSION = 1
-
 
 @dataclass(frozen=True, eq=False)
 class EvalRun:
@@ -66,13 +65,15 @@ class EvalRun:
     metrics: Metrics
     judge: str = ""
     """Name of the judge; empty if none was asked."""
-    reasoning_words: float = math.nan
+    reasoning_words: Number = math.nan
     """Mean length of the reasoning that was removed; NaN if there was none."""
     sampling: Mapping[str, Any] = field(default_factory=dict)
     usage: Mapping[str, float] = field(default_factory=dict)
     """From `rubrank eval run`: the model's tokens, and the cost of judging."""
     notes: tuple[str, ...] = ()
     """Oddities of the rows that a reader of the numbers should know."""
+    kind: Literal["rubrank eval"] = "rubrank eval"
+    """What its file is."""
 
     @property
     def missing(self) -> Counter[str]:
@@ -87,11 +88,7 @@ class EvalRun:
 
     def summary(self) -> dict[str, Any]:
         """Return everything except the scores, as plain data for JSON."""
-        values = {
-            field.name: getattr(self, field.name)
-            for field in fields(self)
-            if field.name != "scores"
-        }
+        values = {name: value for name, value in vars(self).items() if name != "scores"}
         summary: dict[str, Any] = plain({**values, "judged": self.judged, "missing": self.missing})
         return summary
 
@@ -308,34 +305,17 @@ def _make_notes(
 
 def write_run(run: EvalRun, path: str | Path) -> None:
     """Write a run as JSON; the file appears complete or not at all."""
-    data = {
-        "kind": _FILE_KIND,
-        "version": _FILE_VERSION,
-        **run.summary(),
-        "scores": [plain(asdict(score)) for score in run.scores],
-    }
+    text = TypeAdapter(EvalRun).dump_json(run)  # NaN becomes null
     with atomic_write(path) as temporary:
-        temporary.write_text(json.dumps(data, ensure_ascii=False) + "\n", encoding="utf-8")
+        temporary.write_bytes(text + b"\n")
 
 
 def read_run(path: str | Path) -> EvalRun:
     """Read a run that `write_run` wrote."""
     source = require_file(path)
     try:
-        data = json.loads(source.read_text(encoding="utf-8"))
-        if data["kind"] != _FILE_KIND:
-            raise KeyError("kind")
-        values = {field.name: data[field.name] for field in fields(EvalRun) if field.name in data}
-        values["scores"] = tuple(ItemScore.from_dict(score) for score in data["scores"])
-        # JSON has no NaN: `summary` writes null.
-        values["metrics"] = {
-            name: math.nan if value is None else value for name, value in data["metrics"].items()
-        }
-        if data["reasoning_words"] is None:
-            values["reasoning_words"] = math.nan
-        values["notes"] = tuple(data.get("notes", ()))
-        return EvalRun(**values)
-    except (ValueError, KeyError, TypeError):
+        return TypeAdapter(EvalRun).validate_json(source.read_bytes())
+    except ValidationError:
         remedy = "`rubrank eval score` and `rubrank eval run` write such files."
         allowed = "a file of a scored run"
         raise InvalidInput("eval", "run", allowed, str(source), remedy) from None
