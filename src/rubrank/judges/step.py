@@ -79,19 +79,16 @@ def find_judged_cells(
         [[reason.startswith(NEEDS_JUDGE) for reason in row] for row in reasons], dtype=bool
     )
     judged_GK = needs_judge.reshape(scores_GK.shape) & np.isnan(scores_GK)
+    from rubrank.judges.prompting import has_prompt
+
     for k, criterion in enumerate(criteria):
-        if judges.judge_of(criterion.name) is None or not _can_be_asked(criterion):
+        # A user's verifier that gives up may have neither a question nor a prompt.
+        can_be_asked = criterion.question is not None or has_prompt(criterion.prompt_name)
+        if judges.judge_of(criterion.name) is None or not can_be_asked:
             judged_GK[:, k] = False
     if judges.cascade:
         judged_GK[find_stopped(criteria, scores_GK)] = False
     return judged_GK
-
-
-def _can_be_asked(criterion: Criterion) -> bool:
-    """Whether a criterion has a question, or a prompt of its own. A user's verifier that gives up may have neither."""
-    from rubrank.judges.prompting import has_prompt
-
-    return criterion.question is not None or has_prompt(criterion.prompt_name)
 
 
 def find_stopped(criteria: Sequence[Criterion], scores_GK: np.ndarray) -> np.ndarray:

@@ -297,19 +297,14 @@ class LimitShares:
             endpoint: self._grant(endpoint, process, demand) for endpoint, demand in demands.items()
         }
 
-    def _live_holders(self, endpoint: str) -> dict[str, _Holder]:
-        """Return the processes that hold slots of an endpoint, without those whose lease has ended."""
-        holders = self._holders.setdefault(endpoint, {})
-        oldest_valid_report = self._clock() - self._lease
-        for process, holder in list(holders.items()):
-            if holder.reported_at < oldest_valid_report:
-                del holders[process]
-        return holders
-
     def _grant(self, endpoint: str, process: str, demand: Demand) -> int:
         """Return the slots that a process may use: its fair share, as far as others do not hold them."""
-        holders = self._live_holders(endpoint)
-        other_holders = [holder for name, holder in holders.items() if name != process]
+        now = self._clock()
+        holders = self._holders.setdefault(endpoint, {})
+        for name, holder in list(holders.items()):
+            if name == process or holder.reported_at < now - self._lease:
+                del holders[name]
+        other_holders = list(holders.values())
         # If the processes are configured with different ceilings, the lowest holds for all.
         ceiling = min([demand.ceiling, *(holder.demand.ceiling for holder in other_holders)])
         # An idle process counts as one call, so that it has a slot when it needs one.
@@ -318,7 +313,7 @@ class LimitShares:
         fair_share = max(1, int(ceiling * calls / (other_calls + calls)))
         free = ceiling - sum(holder.held for holder in other_holders)
         granted = max(min(fair_share, free), 0)
-        holders[process] = _Holder(demand, granted, self._clock())
+        holders[process] = _Holder(demand, granted, now)
         return granted
 
 
