@@ -113,7 +113,7 @@ def convert_rubric(data: Any, where: str = "rubric") -> dict[str, Any]:
             raise InvalidInput(where, "rubric", allowed="valid JSON", got=str(error)) from None
     if isinstance(data, Mapping):
         return _convert_mapping(data, where)
-    if isinstance(data, Sequence) and not isinstance(data, str):
+    if isinstance(data, list | tuple):
         return {"criteria": _number_names([_read_item(item) for item in data])}
     raise InvalidInput(
         where,
@@ -143,11 +143,11 @@ def _convert_mapping(data: Mapping[str, Any], where: str) -> dict[str, Any]:
     if "instruction_id_list" in data:
         instructions = convert_ifeval(data["instruction_id_list"], data.get("kwargs"), where)
         return {"id": "instructions", "criteria": instructions}
-    if any(_is_list(data.get(key)) for key in _CHILDREN_KEYS):
+    if any(isinstance(data.get(key), list | tuple) for key in _CHILDREN_KEYS):
         return {"criteria": _number_names(_list_leaves(data, where))}
     if "criteria" in data or "extends" in data:
         items = data.get("criteria", ())
-        if not _is_list(items):
+        if not isinstance(items, list | tuple):
             return dict(data)  # checking the rubric later says what is wrong
         # This may be a rubric that a user wrote for us, so it is changed as little as possible: `parse_rubric` reads
         # texts, where a single word is a name and not a question, and refuses names that are given twice.
@@ -163,10 +163,6 @@ def _convert_mapping(data: Mapping[str, Any], where: str) -> dict[str, Any]:
         got=f"the keys {', '.join(data)}",
         remedy="See `rubrank help rubrics`.",
     )
-
-
-def _is_list(data: Any) -> bool:
-    return isinstance(data, Sequence) and not isinstance(data, str)
 
 
 # --------------------------------------------------------------------------------------------- instructions of IFEval
@@ -281,7 +277,7 @@ def _read_item(item: Any) -> Any:
 
     category_in_text = _read_category(text)
     category = item.get("category") or category_in_text
-    if not category and _is_list(item.get("tags")):
+    if not category and isinstance(item.get("tags"), list | tuple):
         # HealthBench tags a criterion with its axis: "axis:accuracy".
         axes = [str(tag) for tag in item["tags"] if str(tag).startswith("axis:")]
         category = axes[0].removeprefix("axis:") if axes else None
@@ -381,7 +377,9 @@ def _list_leaves(tree: Mapping[str, Any], where: str) -> list[dict[str, Any]]:
     while stack:
         node, share, above = stack.pop()
         children = next((node[key] for key in _CHILDREN_KEYS if node.get(key)), ())
-        if not _is_list(children) or not all(isinstance(child, Mapping) for child in children):
+        if not isinstance(children, list | tuple) or not all(
+            isinstance(child, Mapping) for child in children
+        ):
             raise InvalidInput(
                 where,
                 _CHILDREN_KEYS[0],

@@ -214,9 +214,7 @@ class Criterion(Strict):
                 owner = error.owner
                 if not owner.startswith("criterion"):
                     owner = f"criterion {self.name!r}: {owner}"
-                raise type(error)(
-                    owner, error.parameter, error.allowed, error.got, error.remedy
-                ) from None
+                raise error.change(owner=owner) from None
         if self.value_layer == "watch" and "weight" in self.model_fields_set:
             raise self._make_error(
                 "weight",
@@ -262,13 +260,7 @@ class Criterion(Strict):
 
     def _make_error(self, parameter: str, allowed: str, got: str, remedy: str = "") -> InvalidInput:
         """Return an error that names this criterion."""
-        return InvalidInput(
-            f"criterion {self.name!r}",
-            parameter,
-            allowed=allowed,
-            got=got,
-            remedy=remedy,
-        )
+        return InvalidInput(f"criterion {self.name!r}", parameter, allowed, got, remedy)
 
     @cached_property
     def judged(self) -> bool:
@@ -532,12 +524,10 @@ def merge_extended(
     above: the rubrics that led here, each of which extends the next, to find cycles.
     errors: gets an error for each rubric that cannot be extended, so that the rest can be checked; None: it is raised.
     """
-    if isinstance(data, Sequence) and not isinstance(data, str):
-        criteria = []
-        for item in data:
-            if isinstance(item, str):
-                item = name_or_question(item, foreign=True)
-            criteria.append(item)
+    if isinstance(data, list | tuple):
+        criteria = [
+            name_or_question(item, foreign=True) if isinstance(item, str) else item for item in data
+        ]
         data = {"criteria": criteria}
     if not isinstance(data, Mapping):
         raise InvalidInput(
@@ -550,10 +540,9 @@ def merge_extended(
     merged = dict(data)
     bases = merged.pop("extends", None) or []
     own_criteria = merged.get("criteria") or []
-    is_list = isinstance(own_criteria, Sequence) and not isinstance(own_criteria, str)
-    if not bases or not is_list:
+    if not bases or not isinstance(own_criteria, list | tuple):
         return merged  # criteria of another type are refused when the rubric is validated
-    if isinstance(bases, str) or not isinstance(bases, Sequence):
+    if not isinstance(bases, list | tuple):
         bases = [bases]
     replaced = {_get_name(criterion) for criterion in own_criteria}
     inherited: dict[
@@ -574,35 +563,24 @@ def merge_extended(
 
 def _load_base_criteria(base: Any, where: str, folder: Path, above: tuple[str, ...]) -> list[Any]:
     """Load the criteria of a preset or file that a rubric extends. above: the rubrics that led here."""
-    preset_names = ", ".join(presets())
+    allowed = f"presets ({', '.join(presets())}) or files that can be read"
     if not isinstance(base, str):
-        raise InvalidInput(
-            where,
-            "extends",
-            allowed="names of presets or files",
-            got=repr(base),
-            remedy=f"Presets: {preset_names}.",
-        )
-    is_preset = base in presets()
+        raise InvalidInput(where, "extends", allowed, got=repr(base))
     path = folder / base
-    if not is_preset:
+    name = base
+    if base not in presets():
         check_may_read(base, where)
-    name = base if is_preset else str(path.resolve())
+        name = str(path.resolve())
+        if not path.is_file():
+            near = get_close_matches(base, presets(), n=1)
+            remedy = f"Did you mean {near[0]!r}?" if near else ""
+            raise UnknownName(where, "extends", allowed, repr(base), remedy)
     if name in above:
-        raise InvalidInput(
-            where,
-            "extends",
-            allowed="without a cycle",
-            got=" → ".join((*above, name)),
-        )
-    if not is_preset and not path.is_file():
-        allowed = f"presets ({preset_names}) or files that can be read"
-        near = get_close_matches(base, presets(), n=1)
-        remedy = f"Did you mean {near[0]!r}?" if near else ""
-        raise UnknownName(where, "extends", allowed, repr(base), remedy)
+        got = " → ".join((*above, name))
+        raise InvalidInput(where, "extends", allowed="without a cycle", got=got)
+    is_preset = base in presets()
     data = read_data(base if is_preset else path)
-    base_folder = Path() if is_preset else path.parent
-    merged = merge_extended(data, base, base_folder, (*above, name))
+    merged = merge_extended(data, base, Path() if is_preset else path.parent, (*above, name))
     return list(merged.get("criteria") or [])
 
 
