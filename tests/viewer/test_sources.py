@@ -139,7 +139,7 @@ def test_a_run_of_eval_has_no_groups(tmp_path: Path, cleanup: ExitStack) -> None
     [
         ("notes.txt", "hello", "records, scores, rollouts with"),
         ("rubric.yaml", RUBRIC, "records, scores, rollouts with"),
-        ("empty.jsonl", "\n", "which is empty"),
+        ("empty.jsonl", "\n", "at least one"),
         ("scores.csv", "group,A\nq,1\nq,0\n", "must be named"),
         ("rollouts.jsonl", '{"prompt": "p", "response": "r"}\n', "--rubric FILE"),
         ("torn.jsonl", '{"group": "q", "crit', "torn.jsonl"),

@@ -14,7 +14,7 @@ import json
 import math
 import struct
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -38,35 +38,20 @@ def is_log(data: Any) -> bool:
 
 def read_json_log(data: Mapping[str, Any], where: str) -> Iterator[LogRow]:
     """Yield one row for each epoch of each sample of a log in JSON."""
-    samples = data.get("samples")
-    if not isinstance(samples, list):
-        return
-    for sample in samples:
-        if not isinstance(sample, Mapping):
-            raise InvalidInput(
-                where,
-                "samples",
-                "objects {…}",
-                type(sample).__name__,
-                "Write the log again.",
-            )
-        try:
-            row = None if _has_failed(sample) else _make_row(sample)
-        except (AttributeError, TypeError, ValueError, LookupError) as error:
-            raise _make_error(where, error) from None
-        if row is not None:
-            yield row
+    yield from _make_rows(data.get("samples") or (), where)
 
 
 def read_zipped_log(path: Path) -> Iterator[LogRow]:
     """Yield one row for each epoch of each sample of a .eval file, one sample in memory at a time."""
+    yield from _make_rows(_read_samples(path), str(path))
+
+
+def _make_rows(samples: Iterable[Any], where: str) -> Iterator[LogRow]:
+    """Yield the samples that have not failed as rows; raises InvalidInput for damage or another layout."""
     try:
-        with zipfile.ZipFile(path) as archive:
-            members = [info for info in archive.infolist() if info.filename.startswith("samples/")]
-            for info in sorted(members, key=_get_sample_and_epoch):
-                sample = json.loads(_read_member(archive, info, path))
-                if not _has_failed(sample):
-                    yield _make_row(sample)
+        for sample in samples:
+            if not _has_failed(sample):
+                yield _make_row(sample)
     except InvalidInput:
         raise  # zstandard is not installed
     except (
@@ -79,18 +64,16 @@ def read_zipped_log(path: Path) -> Iterator[LogRow]:
         ValueError,
         LookupError,
     ) as error:
-        raise _make_error(str(path), error) from None
+        remedy = "Copy it again."
+        raise InvalidInput(where, "the file", "a log of Inspect", str(error), remedy) from None
 
 
-def _make_error(where: str, error: Exception) -> InvalidInput:
-    """Return the error about a file that is damaged or has another layout."""
-    return InvalidInput(
-        where,
-        "the file",
-        "a log of Inspect",
-        str(error),
-        "Copy it again.",
-    )
+def _read_samples(path: Path) -> Iterator[Any]:
+    """Yield the samples of a .eval file, sorted by id and epoch."""
+    with zipfile.ZipFile(path) as archive:
+        members = [info for info in archive.infolist() if info.filename.startswith("samples/")]
+        for info in sorted(members, key=_get_sample_and_epoch):
+            yield json.loads(_read_member(archive, info, path))
 
 
 def _get_sample_and_epoch(member: zipfile.ZipInfo) -> tuple[str, int]:

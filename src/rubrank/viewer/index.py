@@ -30,6 +30,7 @@ from rubrank.viewer.summary.figures import compute_half_width
 
 _MOST_POINTS = 240  # of a curve; beyond that, neighbouring steps share a point
 _MOST_CURVES = 24  # of a kind
+_MOST_CRITERIA = 1000  # that can be filtered by
 
 _FACTS = {
     "group": pl.Int64,  # number of the group
@@ -191,6 +192,15 @@ class Index:
         # A copy, because another thread may add to it.
         counts = Counter(dict(self.criterion_groups))
         return sorted(name for name, _ in counts.most_common(most))
+
+    def describe(self) -> dict[str, Any]:
+        """Return what the page can filter by."""
+        return {
+            "steps": self.facts["step"].drop_nulls().unique().sort().to_list(),
+            "rules": list(self.rules),
+            "criteria": self.list_criteria(_MOST_CRITERIA),
+            "criteria_in_all": len(self.criterion_groups),
+        }
 
     def find_readable(self) -> pl.DataFrame:
         """Return the facts of all groups that are records."""

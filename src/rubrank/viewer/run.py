@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from rubrank._files import explain_read_errors, open_bytes, require_file, suffix_error
+from rubrank._files import explain_read_errors, open_bytes
 from rubrank._folders import make_folder
 from rubrank.errors import InvalidInput, RubrankError
 from rubrank.records.files import SUFFIXES, find_record_files
@@ -242,38 +242,17 @@ def open_growing(path: Path) -> GrowingFile:
     return _UnpackedFile(path)
 
 
-def check_source(source: Path) -> None:
-    """Raise InvalidInput unless a path names at least one file whose first lines hold a record."""
-    paths = find_record_files(source, missing_ok=True)
-    if not source.exists() and not paths:
-        require_file(source)
-    if source.is_dir() and not paths:
-        raise InvalidInput(
-            "view",
-            "RECORDS",
-            f"a folder with files that end in {', '.join(SUFFIXES)}",
-            f"{source}, which has none",
-        )
-    if source.is_file() and not source.name.endswith(SUFFIXES):
-        raise suffix_error(source, SUFFIXES, owner="view", what="RECORDS")
-    why = "which is empty"
-    for path in paths:
+def has_records(source: Path) -> bool:
+    """Return whether a path names at least one file whose first lines hold a record."""
+    for path in find_record_files(source, missing_ok=True):
+        if not path.name.endswith(SUFFIXES):
+            continue
         with closing(open_growing(path)) as part:
             part.refresh()
             with part.local.open("rb") as file:
-                for line in islice(file, _TESTED_LINES):
-                    if _is_record(line):
-                        return
-                    if line.strip():
-                        why = "which holds no records"
-            why = part.problem or why
-    raise InvalidInput(
-        "view",
-        "RECORDS",
-        "a file or a folder with records",
-        f"{source}, {why}",
-        "A run that has just begun has some after its first step.",
-    )
+                if any(_is_record(line) for line in islice(file, _TESTED_LINES)):
+                    return True
+    return False
 
 
 # --------------------------------------------------------------------------------------------- the run

@@ -63,7 +63,6 @@ _LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]", "::1")
 _COOKIE = "rubrank-view"  # holds the token
 _MEDIA_TYPES = {".js": "text/javascript", ".css": "text/css"}
 _WHOLE_TEXT = 10_000_000  # characters: unlike a report, the server cuts no texts
-_MOST_CRITERIA = 1000  # that can be filtered by
 _MOST_SAME = 60  # groups with the same prompt that are listed
 _MOST_COMMON = 200  # prompts of two runs that are listed
 _MOST_GROUPS = 10_000_000  # numbers of groups that a request may name
@@ -507,7 +506,6 @@ def read_ranges(text: str) -> list[int]:
 
 def _describe_run(run: LiveRun) -> dict[str, Any]:
     """Return what the page shows of a run before any group: names, how far it is read, problems."""
-    steps = run.index.facts["step"].drop_nulls().unique().sort()
     return {
         "name": run.name,
         "path": str(run.source),
@@ -515,10 +513,7 @@ def _describe_run(run: LiveRun) -> dict[str, Any]:
         "epoch": run.epoch,
         "problem": run.problem or (run.feed.problem if run.feed else ""),
         "grading": [run.feed.done, run.feed.total] if run.feed else None,
-        "steps": steps.to_list(),
-        "rules": list(run.index.rules),
-        "criteria": run.index.list_criteria(_MOST_CRITERIA),
-        "criteria_in_all": len(run.index.criterion_groups),
+        **run.index.describe(),
         **run.describe(),
     }
 

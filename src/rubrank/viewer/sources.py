@@ -258,15 +258,11 @@ def open_sources(
 def _open_source(path: Path, options: SourceOptions, cleanup: ExitStack) -> OpenedSource:
     """Try one kind of source after the other: records, scored runs, scores, rollouts."""
     # Imported here, because it needs packages of the extra `serve`, which a report does not.
-    from rubrank.viewer.run import check_source
+    from rubrank.viewer.run import has_records
 
     if not path.exists() and not find_record_files(path, missing_ok=True):
         require_file(path)
-    try:
-        check_source(path)
-    except InvalidInput as error:
-        record_problem = error
-    else:
+    if has_records(path):
         options.refuse(path, "records")
         return OpenedSource(path, path)
     evaluation = find_runs(path)
@@ -281,11 +277,6 @@ def _open_source(path: Path, options: SourceOptions, cleanup: ExitStack) -> Open
             f"the folder {path}, which has neither records nor scored runs",
             "A run that has just begun has records after its first step.",
         )
-    if path.is_file():
-        with path.open("rb") as file:
-            is_blank = not any(line.strip() for line in file)
-        if is_blank:
-            raise record_problem  # it says that the file is empty
     try:
         format_of(find_files(str(path))[0])
     except RubrankError:  # by its name no table: a rubric, a picture, notes
