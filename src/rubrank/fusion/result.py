@@ -308,7 +308,7 @@ class Fused(Framed):
                 owner,
                 "the value",
                 allowed=f"a number for each of the {counted(M, 'rollout')}",
-                got=_describe(self.value_M, M),
+                got=brief(self.value_M),
                 remedy="See `rubrank help extending`.",
             )
         if not np.isfinite(value_M).all():
@@ -330,7 +330,7 @@ class Fused(Framed):
                 owner,
                 "weights_NK",
                 allowed=f"of the shape (1, {batch.K}) or ({batch.N}, {batch.K})",
-                got=_describe(weights, -1),
+                got=f"shape {np.shape(weights)}",
             )
 
     def __repr__(self) -> str:
@@ -666,17 +666,6 @@ def find_informative(parts_MK: np.ndarray, starts: np.ndarray) -> np.ndarray:
     if len(starts) < 2:
         return np.zeros((0, parts_MK.shape[1]), bool)
     return np.logical_or.reduceat(parts_MK != 0.0, starts[:-1], axis=0)
-
-
-def _describe(values: Any, M: int) -> str:
-    """Return the shape of `values`, or its contents if the shape is right, for error messages."""
-    try:
-        shape = np.shape(values)
-    except ValueError:  # lists of different lengths
-        shape = ()
-    if shape and shape != (M,):
-        return f"an array of shape {shape}"
-    return brief(np.asarray(values, object).tolist())
 
 
 def _select_group(values_NK: np.ndarray, g: int) -> np.ndarray:

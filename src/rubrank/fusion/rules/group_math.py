@@ -12,7 +12,6 @@ the largest group has rollouts, without memory for all of them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
 
@@ -69,8 +68,6 @@ def average_scores(
     else:
         total_M = sum_products(np.where(batch.missing_MK, 0.0, values_MK), weights)
         weight = sum_products((~batch.missing_MK).astype(float), weights)
-    if weight.min(initial=np.inf) > 0.0:
-        return np.asarray(total_M / weight)
     mean_M = np.divide(total_M, weight, out=np.full(len(total_M), np.nan), where=weight > 0.0)
     return fill_unknown(mean_M, batch, empty)
 
@@ -94,28 +91,18 @@ def subtract_mean(values_M: np.ndarray, batch: ScoreBatch) -> np.ndarray:
     return np.asarray(values_M - mean_N[batch.group_of_row])
 
 
-class CentredScores(NamedTuple):
-    """Scores minus their group's mean, and their spread."""
+def centre(unit_MK: np.ndarray, batch: ScoreBatch, ddof: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the scores minus their group's mean (M, K), 0 where a score is missing, and their spread (N, K).
 
-    around_MK: np.ndarray
-    """Scores minus the mean; 0 where a score is missing."""
-    std_NK: np.ndarray
-    count_NK: np.ndarray
-    """Scores in the group; (N, 1) if none is missing."""
-
-
-def centre(unit_MK: np.ndarray, batch: ScoreBatch, ddof: int) -> CentredScores:
-    """Centre every criterion in every group; the spread of fewer than two scores is 0."""
+    The spread of fewer than two scores is 0.
+    """
     count = batch.sizes[:, None].astype(float)
     if not batch.complete:
         count = sum_groups((~batch.missing_MK).astype(float), batch)
     mean = sum_groups(zero_missing(unit_MK, batch), batch) / np.maximum(count, 1.0)
-    around = unit_MK - expand_rows(mean, batch)
-    if not batch.complete:
-        around[batch.missing_MK] = 0.0
-    std = sum_groups(around * around, batch)
-    std /= np.maximum(count - ddof, 1.0)
-    return CentredScores(around, np.sqrt(std, out=std), count)
+    around = zero_missing(unit_MK - expand_rows(mean, batch), batch)
+    variance = sum_groups(around * around, batch) / np.maximum(count - ddof, 1.0)
+    return around, np.sqrt(variance)
 
 
 def compute_z_scores(
@@ -125,10 +112,9 @@ def compute_z_scores(
 
     It is 0 for a missing score, and where the std is at most `floor`.
     """
-    around, std, _ = centre(unit_MK, batch, ddof)
+    around, std = centre(unit_MK, batch, ddof)
     scale = np.divide(1.0, std + eps, out=np.zeros_like(std), where=std > floor)
-    around *= expand_rows(scale, batch)
-    return around
+    return around * expand_rows(scale, batch)
 
 
 def rank_densely(values_M: np.ndarray, batch: ScoreBatch, tie: float) -> np.ndarray:

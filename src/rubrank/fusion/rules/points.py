@@ -22,7 +22,6 @@ from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.criterion import CriterionData
 
 _MOST_EXACT_CRITERIA = 10
-_ROLLOUTS_AT_ONCE = 1024  # of the exact method: with 1,024 states each they take 8 MB
 
 GearMethod: TypeAlias = Literal["recursive", "exact", "hard"]
 GearDivisor: TypeAlias = Literal["positive", "absolute"]
@@ -176,9 +175,6 @@ class GEAR(checks.LocalRule):
         # The methods go through the criteria one by one, so each criterion is contiguous in memory.
         q_KM = np.array(p_MK.T, order="C")
         for graph, columns, groups in build_graphs(batch):
-            if len(groups) == batch.N and columns == list(range(batch.K)):
-                self._apply_graph(graph, q_KM)
-                continue
             has_graph_N = np.zeros(batch.N, bool)
             has_graph_N[groups] = True
             rows = np.flatnonzero(has_graph_N[batch.group_of_row])
@@ -222,19 +218,18 @@ class GEAR(checks.LocalRule):
             )
         # Bit i of a state says whether criterion i holds in it.
         holds_nS = (np.arange(2**n) >> np.arange(n)[:, None] & 1).astype(float)
-        for start in range(0, q_KM.shape[1], _ROLLOUTS_AT_ONCE):
-            p_nM = q_KM[members, start : start + _ROLLOUTS_AT_ONCE]
-            state_probability_MS = np.ones((p_nM.shape[1], 2**n))
-            for i, k in enumerate(members):
-                credit_left_S = np.ones(2**n)
-                for j, kind in graph.parents[k]:
-                    leak = self._find_leak(kind)
-                    credit_left_S *= leak + (1.0 - leak) * holds_nS[members.index(j)]
-                probability_MS = p_nM[i][:, None] * credit_left_S
-                state_probability_MS *= np.where(
-                    holds_nS[i] > 0.0, probability_MS, 1.0 - probability_MS
-                )
-            q_KM[members, start : start + _ROLLOUTS_AT_ONCE] = holds_nS @ state_probability_MS.T
+        p_nM = q_KM[members]
+        state_probability_MS = np.ones((p_nM.shape[1], 2**n))
+        for i, k in enumerate(members):
+            credit_left_S = np.ones(2**n)
+            for j, kind in graph.parents[k]:
+                leak = self._find_leak(kind)
+                credit_left_S *= leak + (1.0 - leak) * holds_nS[members.index(j)]
+            probability_MS = p_nM[i][:, None] * credit_left_S
+            state_probability_MS *= np.where(
+                holds_nS[i] > 0.0, probability_MS, 1.0 - probability_MS
+            )
+        q_KM[members] = holds_nS @ state_probability_MS.T
 
 
 # ----------------------------------------------------------------------------------------- the graph of prerequisites

@@ -151,14 +151,14 @@ class DVAO(checks.LocalRule):
 
     def __call__(self, batch: ScoreBatch) -> Fused:
         """Return the advantage of each rollout."""
-        around_MK, std_NK, _ = centre(batch.unit_MK, batch, 0)
+        around_MK, std_NK = centre(batch.unit_MK, batch, 0)
         weights_NK = self._share_weights(batch, std_NK)
         value_M = sum_products(around_MK, expand_rows(weights_NK / (std_NK + self.eps), batch))
         return Fused(batch, self.name, value_M, weights_NK)
 
     def weights(self, batch: ScoreBatch) -> np.ndarray:
         """Return v (N, K). The weights of a group add up to 1; they are all 0 in a group without any spread."""
-        return self._share_weights(batch, centre(batch.unit_MK, batch, 0).std_NK)
+        return self._share_weights(batch, centre(batch.unit_MK, batch, 0)[1])
 
     def _share_weights(self, batch: ScoreBatch, std_NK: np.ndarray) -> np.ndarray:
         """Return v (N, K) for these standard deviations."""
@@ -318,7 +318,7 @@ class POW3R(checks.LearningRule):
 
     def _compute_target(self, batch: ScoreBatch, categories: list[np.ndarray]) -> np.ndarray:
         """Return α̂ (N, K)."""
-        std_NK = centre(batch.unit_MK, batch, 0).std_NK
+        _, std_NK = centre(batch.unit_MK, batch, 0)
         spread_NK = np.sqrt(std_NK * std_NK + self.eps)
         weights_NK = np.broadcast_to(mask_weights(batch, batch.weights_NK), spread_NK.shape)
         relative_NK = np.ones_like(spread_NK)  # g/ḡ
