@@ -24,18 +24,18 @@ OWN = Attribute("shouts", ("shouts",), lambda texts: np.array([[shouting(text)] 
 
 def test_values_are_those_of_the_attributes():
     controls = parse_controls(["reasoning_length", "markdown", "total_length", OWN, Control("answer_length", start=9)])
-    features = measure_texts(SAID, controls, 3)
+    features = measure_texts(SAID)
     found = select_active_controls(controls, features, SAID, 3)
     expected, columns = rubrank.measure(TEXTS, ["reasoning_length", "markdown", "total_length", OWN])
     np.testing.assert_array_equal(found.values_MD, expected)
     assert found.columns == columns
     assert (
-        select_active_controls(controls, measure_texts(SAID, controls, 9), SAID, 9).values_MD.shape[1]
+        select_active_controls(controls, measure_texts(SAID), SAID, 9).values_MD.shape[1]
         == expected.shape[1] + 1
     )
 
 
 def test_reasoning_of_its_own_field_is_taken_as_it_is():
     said = [Rollout(prompt="p", response="An answer </think> here", reasoning="I <think> so")]
-    np.testing.assert_array_equal(measure_texts(said, (), 0).words, [[3, 4]])
+    np.testing.assert_array_equal(measure_texts(said).words, [[3, 4]])
     assert lengths(["x"], reasoning=["I so"]).reasoning[0] == 2

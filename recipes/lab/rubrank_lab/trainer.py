@@ -23,11 +23,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from rubrank.fusion.control.attributes import MEASURED_COLUMNS, WORD_COLUMNS
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.scores.criterion import CriterionData
 from rubrank.scores.table import GroupScores
-from rubrank.training.controls import TextFeatures
 from rubrank.training.engine import Graded, RewardEngine
 from rubrank_lab.family import Answer, Family
 from rubrank_lab.network import Network, Samples
@@ -155,14 +153,7 @@ def reward(
         groups.append(Group.model_construct(id=identity, rollouts=rollouts, rubric=None))
         no_reasons = (("",) * table.shape[1],) * table.shape[0]
         scored.append(GroupScores(identity, row.criteria, table, no_reasons))
-    features = None
-    if not engine.controls:  # texts are measured for the log, which nobody reads here
-        rollout_count = GROUP * len(groups)
-        features = TextFeatures(
-            np.zeros((rollout_count, WORD_COLUMNS)), np.zeros((rollout_count, MEASURED_COLUMNS - WORD_COLUMNS)), {}
-        )
-    graded = Graded(tuple(scored), features=features)
-    return engine.fuse(groups, graded, step, write=False, logged=False).flat()
+    return engine.fuse(groups, Graded(tuple(scored)), step, write=False, logged=False).flat()
 
 
 def standardise(rewards_AR: torch.Tensor) -> torch.Tensor:

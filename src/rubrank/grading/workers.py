@@ -145,8 +145,8 @@ class WorkerPool:
         self._compat = compat
         self._mode = mode
         self._timeout = timeout
-        self._state = _CallerState.capture(number, self._modules)
-        self._pool = _take_idle_pool(self._state)
+        self._state = _describe_caller(number, self._modules)
+        self._pool = _take_idle_pool(self._state, number)
         self._done: queue.SimpleQueue[Future[Any]] = queue.SimpleQueue()
         self._in_flight: dict[Future[Any], Chunk] = {}
         self._restarts = 0
@@ -273,41 +273,22 @@ def _pickle(data: Any) -> bytes:
 # ------------------------------------------------------------------------------------------------------ reused workers
 
 
-@dataclass(frozen=True)
-class _CallerState:
-    """Everything in this process that the verdicts of a worker may depend on; workers are reused if it is equal."""
+def _describe_caller(number: int, modules: tuple[str, ...]) -> tuple[Any, ...]:
+    """Return everything in this process that the verdicts of a worker may depend on; workers are reused if it is equal.
 
-    number: int
-    modules: tuple[str, ...]
-    path: tuple[Any, ...]
-    folder: str
-    environment: frozenset[tuple[str, str]]
-    functions: tuple[Callable[..., Any], ...]
-    """The verifiers' functions. A function equals only itself, and a reloaded module has new ones."""
-
-    @classmethod
-    def capture(cls, number: int, modules: tuple[str, ...]) -> _CallerState:
-        """Return the state of this process now."""
-        return cls(
-            number,
-            modules,
-            path=tuple(sys.path),
-            folder=os.getcwd(),
-            environment=frozenset(os.environ.items()),
-            functions=tuple(
-                verifier.function
-                for verifier in VERIFIERS.copy().values()  # another thread may register one
-                if verifier.home in modules
-            ),
-        )
+    The verifiers' functions are part of it: a function equals only itself, and a reloaded module has new ones.
+    """
+    verifiers = VERIFIERS.copy().values()  # a copy, because another thread may register one
+    functions = [verifier.function for verifier in verifiers if verifier.home in modules]
+    return number, modules, list(sys.path), os.getcwd(), dict(os.environ), functions
 
 
 # The pool of the last call, which waits for the next one; None while a call uses it.
-_idle: tuple[_CallerState, ProcessPool] | None = None
+_idle: tuple[tuple[Any, ...], ProcessPool] | None = None
 _idle_lock = threading.Lock()
 
 
-def _take_idle_pool(state: _CallerState) -> ProcessPool:
+def _take_idle_pool(state: tuple[Any, ...], number: int) -> ProcessPool:
     """Return the pool of the last call if nothing has changed since, else a new one. The caller owns it."""
     global _idle
     with _idle_lock:
@@ -318,10 +299,10 @@ def _take_idle_pool(state: _CallerState) -> ProcessPool:
         if idle_state == state and pool.active:
             return pool
         _end_pool(pool)
-    return _start_pool(state.number)
+    return _start_pool(number)
 
 
-def _keep_idle_pool(state: _CallerState, pool: ProcessPool) -> None:
+def _keep_idle_pool(state: tuple[Any, ...], pool: ProcessPool) -> None:
     """Keep a pool for the next call, unless another thread has kept one in the meantime."""
     global _idle
     with _idle_lock:

@@ -531,7 +531,7 @@ def _measure_records(records: Sequence[GroupRecord]) -> StepFigures:
     words_M = None
     markup_M = None
     if rollouts:
-        features = measure_texts(rollouts, (), 0)
+        features = measure_texts(rollouts)
         words_M = features.words.sum(axis=1)
         markup_M = features.markdown.sum(axis=1)
     estimates: dict[str, list[tuple[float, float]]] = defaultdict(list)

@@ -1,7 +1,7 @@
 """Controlled attributes: properties of the texts whose influence on the reward is removed or weakened.
 
     controls = parse_controls(["markdown", Control("reasoning_length", attenuate(0.5), start=700)])
-    features = measure_texts(rollouts, controls, step=12)        once per step, also for the log
+    features = measure_texts(rollouts)                           once per step, also for the log
     active = select_active_controls(controls, features, rollouts, step=12)
     active.values_MD, active.columns, active.adjust              what the rule needs
 
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -135,27 +135,12 @@ class TextFeatures:
     """Words of the reasoning and of the answer."""
     markdown: np.ndarray
     """Markers per line of the answer."""
-    custom: Mapping[str, np.ndarray]
-    """Attribute → its columns, for attributes that are not made of words or Markdown."""
 
 
-def measure_texts(
-    rollouts: Sequence[Rollout], controls: Sequence[Control], step: int
-) -> TextFeatures:
-    """Measure what the log and the controls of this step need."""
+def measure_texts(rollouts: Sequence[Rollout]) -> TextFeatures:
+    """Measure what the log needs, and the attributes that are made of it."""
     rows = measure_rollouts(rollouts)
-    custom_controls = [
-        control for control in controls if step >= control.start and not control.is_common
-    ]
-    custom = {}
-    if custom_controls:
-        texts = []  # custom attributes expect the whole text, with the reasoning in tags
-        for rollout in rollouts:
-            has_reasoning = rollout.reasoning is not None
-            thoughts = f"<think>{rollout.reasoning}</think>" if has_reasoning else ""
-            texts.append(f"{thoughts}{rollout.response}")
-        custom = {control.name: control.definition.rows(texts) for control in custom_controls}
-    return TextFeatures(rows[:, :WORD_COLUMNS], rows[:, WORD_COLUMNS:], custom)
+    return TextFeatures(rows[:, :WORD_COLUMNS], rows[:, WORD_COLUMNS:])
 
 
 def find_token_lengths(rollouts: Sequence[Rollout]) -> Lengths | None:
@@ -194,12 +179,18 @@ def select_active_controls(
     lengths = find_token_lengths(rollouts) or Lengths(
         features.words[:, 0], features.words[:, 1], "words"
     )
+    # Other attributes expect the whole text, with the reasoning in tags.
+    texts = []
+    for rollout in rollouts:
+        has_reasoning = rollout.reasoning is not None
+        thoughts = f"<think>{rollout.reasoning}</think>" if has_reasoning else ""
+        texts.append(f"{thoughts}{rollout.response}")
     values = []
     columns: list[str] = []
     adjust: list[Adjustment] = []
     for control in active:
         if not control.is_common:
-            values.append(features.custom[control.name])
+            values.append(control.definition.rows(texts))
         elif control.name in LENGTHS:
             values.append(np.asarray(getattr(lengths, LENGTHS[control.name]))[:, None])
         elif control.name == "markup":

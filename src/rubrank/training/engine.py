@@ -76,7 +76,6 @@ from rubrank.scores.table import GroupScores, ScoreTable
 from rubrank.training.alarm import RewardAlarm, find_gamma, standardise_rewards
 from rubrank.training.controls import (
     ActiveControls,
-    TextFeatures,
     is_linear,
     list_shared_judged,
     make_control,
@@ -124,8 +123,6 @@ class Graded:
     """Seconds that the trainer waited for the scores."""
     hidden: float = 0.0
     """Seconds of judging that overlapped with the generation of other rollouts of the group."""
-    features: TextFeatures | None = None
-    """What was measured on the texts of all rollouts; None: `fuse` measures them."""
 
     @classmethod
     def join(cls, parts: Sequence[Graded]) -> Graded:
@@ -412,13 +409,15 @@ class RewardEngine:
         groups = self._apply_thinking(groups)
         rollouts = [rollout for group in groups for rollout in group.rollouts]
         table = ScoreTable(graded.groups, graded.judging)
-        features = graded.features or measure_texts(rollouts, self.controls, step)
         shared = frozenset[str]()
         if self.rubric is not None:
             shared = frozenset(criterion.name for criterion in self.rubric.criteria)
 
-        # 4. Controls
-        controls = select_active_controls(self.controls, features, rollouts, step)
+        # 3. Texts, and 4. controls
+        controls = ActiveControls()
+        if logged or self.controls:
+            features = measure_texts(rollouts)
+            controls = select_active_controls(self.controls, features, rollouts, step)
         controls = self._check_controls(controls, table, shared, write)
 
         # Trainers may score groups in several threads; a rule that learns must see one call at a time.
