@@ -8,7 +8,7 @@ from cases import folded
 from rubrank.errors import InvalidInput
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.text import Text
-from rubrank.verifiers.items.collie import CollieMeasure, build_measure, build_test
+from rubrank.verifiers.items.collie import CollieMeasure, build_test, read_value
 from rubrank.verifiers.verifier import find_verifier
 
 COLLIE = find_verifier("Collie")
@@ -62,7 +62,7 @@ def measure(level, transform="count", **fields):
     ],
 )
 def test_measures(data, value):
-    assert build_measure(CollieMeasure.model_validate(data)).of(SAMPLE) == value
+    assert read_value(CollieMeasure.model_validate(data), SAMPLE) == value
 
 
 @folded(

@@ -60,10 +60,6 @@ def drop_prompts(source: str) -> str:
     return "".join(example.source for example in examples)
 
 
-def _parse_python(source: str) -> None:
-    parse_python(drop_prompts(source))
-
-
 def _parse_yaml(source: str) -> None:
     for _ in yaml.parse(source, Loader=yaml.SafeLoader):
         pass
@@ -84,7 +80,7 @@ def _parse_sql(source: str) -> None:
 
 
 _PARSERS: dict[str, Callable[[str], Any]] = {
-    "python": _parse_python,
+    "python": lambda source: parse_python(drop_prompts(source)),
     "json": json.loads,
     "yaml": _parse_yaml,
     "toml": tomllib.loads,

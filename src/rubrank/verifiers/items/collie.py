@@ -30,9 +30,9 @@ pieces; uppercase, lowercase, capitalised need no value; increasing, decreasing,
 a for_each with one another.
 
 Words and pieces are compared without regard to case and to punctuation around them. Patterns run under RE2. Data
-becomes functions in three steps, and data that is incomplete raises ValueError on the way:
+is read by three functions; data that is incomplete raises ValueError when it is validated:
 
-    build_measure   level, transform …     →  Measure: text → number or piece (a string), None if there is none
+    read_value      level, transform …     →  a number or a piece (a string) of a text, None if there is none
     build_test      relation and value     →  Test: number or piece → bool
     build_check     a whole constraint     →  Check: text → (does it hold?, why)
 """
@@ -142,6 +142,11 @@ _AROUND = " \t\r\n.,;:!?\"'`*_()[]{}<>“”‘’«»„、，。！？；：�
 _units_left: ContextVar[list[float]] = ContextVar("units_left", default=[math.inf])  # noqa: B039
 
 
+def name_units(level: str) -> str:
+    """Return the name of many units: "words", "code blocks"."""
+    return _PLURAL.get(level, f"{level}s")
+
+
 class TooMuchWork(ArithmeticError):  # noqa: N818 - says what is wrong
     """A constraint that would look at more units than the budget allows."""
 
@@ -184,16 +189,6 @@ def check_pattern(source: str) -> None:
 Value: TypeAlias = float | str | None
 
 
-class Measure(NamedTuple):
-    """A function from a text to a number or a piece of it; None if the text has no such thing."""
-
-    name: str
-    """What it measures, for reasons: "words", "sentence 2"."""
-    of: Callable[[Text], Value]
-    counts: bool = False
-    """Whether the value is a number of what `name` names: the reason says "3 words" then, else "place: 3"."""
-
-
 _AGGREGATES: dict[str, tuple[str, Callable[[list[float]], float]]] = {
     "max": ("most", max),
     "min": ("fewest", min),
@@ -222,78 +217,66 @@ class CollieMeasure(_Part):
 
     @model_validator(mode="after")
     def _check_complete(self) -> CollieMeasure:
-        build_measure(self)  # raises an error that says what is missing
+        check_measure(self)
         return self
 
 
-def build_measure(spec: CollieMeasure | Constraint) -> Measure:
-    """Return the measure that the data describes; ValueError if it describes none."""
-    level = spec.level
-    units = _PLURAL.get(level, f"{level}s")
+def check_measure(spec: CollieMeasure | Constraint) -> None:
+    """Raise ValueError if the data does not say what to measure."""
     needed = _NEEDED_FIELDS.get(str(spec.transform))
     if needed and not getattr(spec, needed):
         raise ValueError(f"transform {spec.transform} needs `{needed}`; see the docs of Collie")
-    if spec.transform == "text":
-        return Measure("text", lambda text: text.raw)
-    if spec.transform == "position":
-        return _measure_unit_at(level, spec.at or 0)
-    if spec.transform == "distinct":
-        return Measure(
-            f"different {units}",
-            lambda text: len(set(map(fold, list_units(text, level)))),
-            counts=True,
-        )
-    if spec.transform == "index_of":
-        return _measure_index_of(level, spec.of or "", units)
-    if spec.inner is not None and spec.transform != "count":
-        return _measure_aggregate(str(spec.transform), level, build_measure(spec.inner), units)
-    # The transform is count.
-    if spec.of is not None:
-        target = fold(spec.of)
-        return Measure(
-            f"{units} that are {spec.of!r}",
-            lambda text: sum(fold(unit) == target for unit in list_units(text, level)),
-            counts=True,
-        )
     if spec.pattern is not None:
-        source = spec.pattern
-        check_pattern(source)
-        return Measure(
-            f"{units} like /{source}/",
-            lambda text: sum(search_pattern(source, unit) for unit in list_units(text, level)),
-            counts=True,
-        )
-    # Only the number of units is read, not each of them, so nothing is charged to the budget.
-    return Measure(units, lambda text: len(_UNITS[level](text)), counts=True)
+        check_pattern(spec.pattern)
 
 
-def _measure_unit_at(level: Level, place: int) -> Measure:
-    index = place - 1 if place > 0 else place
-
-    def pick(text: Text) -> Value:
+def read_value(spec: CollieMeasure | Constraint, text: Text) -> Value:
+    """Return what the data asks for: a number or a piece of the text; None if the text has no such thing."""
+    level = spec.level
+    transform = str(spec.transform)
+    if transform == "text":
+        return text.raw
+    if transform == "position":
         pieces = _UNITS[level](text)
+        place = spec.at or 0
+        index = place - 1 if place > 0 else place
         return pieces[index] if -len(pieces) <= index < len(pieces) else None
-
-    return Measure(f"{level} {place}", pick)
-
-
-def _measure_index_of(level: Level, target: str, units: str) -> Measure:
-    def find_place(text: Text) -> Value:
-        folded = [fold(unit) for unit in list_units(text, level)]
-        return folded.index(fold(target)) + 1 if fold(target) in folded else None
-
-    return Measure(f"place of {target!r} among the {units}", find_place)
-
-
-def _measure_aggregate(transform: str, level: Level, inner: Measure, units: str) -> Measure:
-    name, reduce = _AGGREGATES[transform]
-
-    def reduce_units(text: Text) -> Value:
-        values = map(inner.of, split_text(text, level))
+    if transform == "count" and spec.of is None and spec.pattern is None:
+        # Only the number of units is read, not each of them, so nothing is charged to the budget.
+        return len(_UNITS[level](text))
+    if transform in _AGGREGATES:
+        inner = spec.inner or CollieMeasure()
+        values = [read_value(inner, part) for part in split_text(text, level)]
         numbers = [value for value in values if isinstance(value, int | float)]
-        return reduce(numbers) if numbers else None
+        return _AGGREGATES[transform][1](numbers) if numbers else None
+    units = list_units(text, level)
+    if transform == "distinct":
+        return len(set(map(fold, units)))
+    if spec.of is None:
+        return sum(search_pattern(spec.pattern or "", unit) for unit in units)
+    target = fold(spec.of)
+    matches = [fold(unit) == target for unit in units]
+    if transform == "count":
+        return sum(matches)
+    return matches.index(True) + 1 if True in matches else None
 
-    return Measure(f"{name} {inner.name} of the {units}", reduce_units)
+
+def name_measure(spec: CollieMeasure | Constraint) -> str:
+    """Say what is measured, for reasons: "words", "sentence 2"."""
+    units = name_units(spec.level)
+    if spec.transform == "text":
+        return "text"
+    if spec.transform == "position":
+        return f"{spec.level} {spec.at}"
+    if spec.transform == "index_of":
+        return f"place of {spec.of!r} among the {units}"
+    if spec.inner is not None and spec.transform in _AGGREGATES:
+        return f"{_AGGREGATES[spec.transform][0]} {name_measure(spec.inner)} of the {units}"
+    if spec.transform == "distinct":
+        return f"different {units}"
+    if spec.of is not None:
+        return f"{units} that are {spec.of!r}"
+    return units if spec.pattern is None else f"{units} like /{spec.pattern}/"
 
 
 # ---- tests -----------------------------------------------------------------------------------------------------------
@@ -427,7 +410,8 @@ def build_check(spec: Constraint, vacuous: bool) -> Check:
         return _build_for_each(spec, vacuous)
     if spec.values is not None:
         raise ValueError("`values` needs transform for_each: one value for each unit")
-    return _check_measure(build_measure(spec), build_test(spec.relation, spec.value))
+    check_measure(spec)
+    return _check_value(spec, build_test(spec.relation, spec.value))
 
 
 def _combine(checks: list[Check], every: bool) -> Check:
@@ -444,19 +428,20 @@ def _combine(checks: list[Check], every: bool) -> Check:
     return check_text
 
 
-def _check_measure(measure: Measure, test: Test) -> Check:
-    """Check that the measure of the text passes the test; a value that is not there never does."""
+def _check_value(spec: CollieMeasure | Constraint, test: Test) -> Check:
+    """Check that the value of the text passes the test; a value that is not there never does."""
+    name = name_measure(spec)
 
     def check_text(text: Text) -> Holds:
-        value = measure.of(text)
+        value = read_value(spec, text)
         if value is None:
-            return Holds(False, f"no {measure.name}, {test.name} required")
+            return Holds(False, f"no {name}, {test.name} required")
         if isinstance(value, str):
-            measured = f"{measure.name} is {value[:60]!r}" + (" …" if len(value) > 60 else "")
-        elif measure.counts:
-            measured = f"{value:g} {measure.name}"
+            measured = f"{name} is {value[:60]!r}" + (" …" if len(value) > 60 else "")
+        elif spec.transform in ("count", "distinct"):
+            measured = f"{value:g} {name}"
         else:
-            measured = f"{measure.name}: {value:g}"
+            measured = f"{name}: {value:g}"
         return Holds(test.of(value), f"{measured}, {test.name} required")
 
     return check_text
@@ -464,9 +449,7 @@ def _check_measure(measure: Measure, test: Test) -> Check:
 
 def _build_for_each(spec: Constraint, vacuous: bool) -> Check:
     """Return the check of a for_each: of the order of its units, or of each unit. Raises ValueError if it has none."""
-    inner = Measure("text", lambda text: text.raw)
-    if spec.inner is not None:
-        inner = build_measure(spec.inner)
+    inner = spec.inner or CollieMeasure()
     if spec.relation in get_args(Order):
         return _check_order(spec.level, inner, str(spec.relation))
     if spec.values is not None and (spec.value is not None or spec.check is not None):
@@ -475,12 +458,12 @@ def _build_for_each(spec: Constraint, vacuous: bool) -> Check:
         checks = [build_check(spec.check, vacuous)]
     else:
         values = [spec.value] if spec.values is None else spec.values
-        checks = [_check_measure(inner, build_test(spec.relation, value)) for value in values]
+        checks = [_check_value(inner, build_test(spec.relation, value)) for value in values]
     required: dict[str, tuple[Any, int | None]] = {"any": ("at least", 1), "none": ("exactly", 0)}
     relation, n = required.get(spec.reduction, (spec.reduction, spec.n))
     if n is None and spec.reduction != "all":
         raise ValueError(f"reduction {spec.reduction!r} needs `n`")
-    units = _PLURAL.get(spec.level, f"{spec.level}s")
+    units = name_units(spec.level)
 
     def check_text(text: Text) -> Holds:
         parts = split_text(text, spec.level)
@@ -510,17 +493,17 @@ _ORDERED: dict[str, Callable[[Any, Any], bool]] = {
 }
 
 
-def _check_order(level: Level, inner: Measure, order: str) -> Check:
+def _check_order(level: Level, inner: CollieMeasure, order: str) -> Check:
     """Check that the measures of the units, in reading order, increase, decrease, are the same or all different."""
 
     def check_text(text: Text) -> Holds:
         values: list[Value] = []
         for part in split_text(text, level):
-            value = inner.of(part)
+            value = read_value(inner, part)
             values.append(fold(value) if isinstance(value, str) else value)
         if None in values:
-            return Holds(False, f"no {inner.name} in {level} {values.index(None) + 1}")
-        reason = f"{inner.name} of the {_PLURAL.get(level, f'{level}s')}: {order} required"
+            return Holds(False, f"no {name_measure(inner)} in {level} {values.index(None) + 1}")
+        reason = f"{name_measure(inner)} of the {name_units(level)}: {order} required"
         if order == "different":
             return Holds(len(set(values)) == len(values), reason)
         for number, (previous, value) in enumerate(pairwise(values), 2):

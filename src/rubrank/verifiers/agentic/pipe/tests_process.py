@@ -322,9 +322,9 @@ def mark_class(name: str, value: Any) -> Any:
 class ModuleFinder:
     """Makes imports of the solution's modules give a `RemoteModule`; all others are imported as usual."""
 
-    def __init__(self, client: Client, request: dict[str, Any]) -> None:
+    def __init__(self, client: Client) -> None:
         self.client = client
-        self.request = request
+        self.request = client.request
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: Any = None) -> Any:
         """Find a module of the solution, unless it is new and hides one of Python's own or of a library."""
@@ -399,7 +399,7 @@ def find_module(request: dict[str, Any], name: str) -> Any:
 
 def run_remotely(request: dict[str, Any], job: dict[str, Any], client: Client) -> None:
     """Load the solution in its process and run the test here. Raises an exception if the test fails."""
-    sys.meta_path.insert(0, ModuleFinder(client, request))
+    sys.meta_path.insert(0, ModuleFinder(client))
     names = client.decode(client.send_request("load").get("ok"))
     entry_points = [names[name] for name in job.get("with", [])]
     try:
