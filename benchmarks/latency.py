@@ -39,7 +39,7 @@ from openai import AsyncOpenAI
 
 from rubrank.judges.client.cache import ReplyCache
 from rubrank.judges.client.client import Client
-from rubrank.judges.judge import Call, Endpoint, Judge, Sampling
+from rubrank.judges.judge import Call, Endpoint, Judge, Judges, Sampling
 
 Ask = Callable[[Call], Awaitable[object]]
 
@@ -151,7 +151,9 @@ class Stopwatch:
 async def ours(url: str, calls: int, places: int, folder: str, processes: int = 1) -> Stopwatch:
     """rubrank's client; twice as many calls wait as there are places, as in a step."""
     with ReplyCache(Path(folder) / "replies.sqlite") as store:
-        async with Client(judge_at(url, places), cache=store, processes=processes) as client:
+        judge = judge_at(url, places)
+        settings = Judges(judges=(judge,), on_outage="continue", processes=processes)
+        async with Client(judge, settings, cache=store) as client:
             await client.ask(Call(({"role": "user", "content": f"warm {os.getpid()}"},), schema=SCHEMA))
             watch = Stopwatch()
             await ask_all(answered(client), calls, 2 * places)

@@ -10,7 +10,7 @@ from server import MODEL, Server
 
 from rubrank.judges.client.cache import CallKeys
 from rubrank.judges.client.client import Client
-from rubrank.judges.judge import Call, Endpoint, Judge, Reply, Retry
+from rubrank.judges.judge import Call, Endpoint, Judge, Judges, Reply, Retry
 
 T = TypeVar("T")
 
@@ -45,8 +45,12 @@ def run(main: Coroutine[Any, Any, T], seconds: float = 60.0) -> T:
 
 
 async def ask_all(judge: Judge, calls: Sequence[Call], **client: Any) -> tuple[list[Reply], Client]:
-    """All at once; the client is closed, its meter can be looked at."""
-    async with Client(judge, **client) as asker:
+    """All at once; the client is closed, its usage can be looked at. client: also settings of `Judges`."""
+    names = {"cache_only", "on_outage", "outage_wait"} & set(client)
+    settings = Judges.model_construct(
+        judges=(judge,), **{"on_outage": "continue", **{name: client.pop(name) for name in names}}
+    )
+    async with Client(judge, settings, **client) as asker:
         return list(await asyncio.gather(*(asker.ask(call) for call in calls))), asker
 
 

@@ -19,7 +19,7 @@ from scripted import group, names
 from server import MODEL, Answer, Server
 
 from rubrank.errors import JudgeOutage, JudgingFailed
-from rubrank.judges.client.client import Client, Deadline, OutagePolicy, _CallState
+from rubrank.judges.client.client import Client, Deadline, _CallState
 from rubrank.judges.client.endpoint import NO_ANSWER
 from rubrank.judges.client.limits import ConcurrencyLimit
 from rubrank.judges.client.outcome import BAD_GATEWAY, RequestOutcome
@@ -353,7 +353,6 @@ def test_the_client_bears_an_outage_by_itself():
         async def main():
             async with Client(
                 judge_of(server, retry={"breaker_failures": 1, "breaker_pause": 0.05, "attempts": 9}),
-                outage=OutagePolicy("continue"),
                 deadline=Deadline(10.0),
             ) as client:
                 return await asyncio.gather(*(client.ask(call_of(str(i))) for i in range(20)))
@@ -366,11 +365,9 @@ def test_an_outage_begins_when_the_last_endpoint_goes_down():
     """One endpoint has been down for an hour, the other for a moment: the configured wait is not over."""
 
     async def main():
-        async with Client(
-            judge_of("http://127.0.0.1:9/v1", "http://127.0.0.1:10/v1"),
-            outage=OutagePolicy("wait", 600.0),
-            deadline=Deadline(1.0),
-        ) as client:
+        judge = judge_of("http://127.0.0.1:9/v1", "http://127.0.0.1:10/v1")
+        waiting = Judges(judges=(judge,), outage_wait=600.0)
+        async with Client(judge, waiting, deadline=Deadline(1.0)) as client:
             for endpoint, seconds in zip(client._endpoints, (3600.0, 1.0), strict=True):
                 breaker = endpoint.breaker
                 breaker.state = "open"
@@ -387,7 +384,7 @@ def test_an_endpoint_that_refuses_the_call_does_not_hide_the_outage_of_the_other
 
     async def main():
         judge = judge_of("http://127.0.0.1:9/v1", "http://127.0.0.1:10/v1")
-        async with Client(judge, outage=OutagePolicy("wait", 600.0)) as client:
+        async with Client(judge, Judges(judges=(judge,), outage_wait=600.0)) as client:
             down, refusing = client._endpoints
             down.breaker.consecutive_openings = 9
             client._pool.in_flight.update((("call", i, ""), None) for i in range(10))
@@ -402,7 +399,7 @@ def test_a_paid_request_that_is_lost_to_an_outage_is_in_the_account():
     body = '{"error": {"message": "overloaded"}, "usage": {"prompt_tokens": 10, "completion_tokens": 1}}'
     with Server([Answer(status=200, body=body)]) as server:
         judge = judge_of(server, retry={"breaker_failures": 1, "attempts": 1})
-        replies, client = run(ask_all(judge, [call_of()], outage=OutagePolicy("continue")))
+        replies, client = run(ask_all(judge, [call_of()]))
     assert replies[0].failure.startswith("outage")
     assert replies[0].usage.input_tokens == 10
     assert client.usage.input_tokens == 10

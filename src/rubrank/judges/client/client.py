@@ -47,10 +47,9 @@ from typing import Self
 from rubrank.errors import JudgeOutage
 from rubrank.judges.client.cache import CallKeys, ReplyCache, make_reply_id
 from rubrank.judges.client.endpoint import NO_ANSWER, EndpointPool, JudgeEndpoint, choose_endpoint
-from rubrank.judges.client.limits import Spending
 from rubrank.judges.client.outcome import RequestOutcome, compute_backoff
 from rubrank.judges.client.usage import Account
-from rubrank.judges.judge import Call, Judge, OnOutage, Reply, Usage
+from rubrank.judges.judge import Call, Judge, Judges, Reply, Usage
 from rubrank.verifiers.verifier import OUTAGE
 
 DEADLINE_PASSED = "deadline of the step passed"
@@ -76,14 +75,6 @@ class Deadline:
     def remaining(self) -> float | None:
         """Return the seconds left, never below zero; None: no deadline."""
         return None if self._end is None else max(self._end - time.monotonic(), 0.0)
-
-
-@dataclass(frozen=True)
-class OutagePolicy:
-    """What to do when no endpoint of a judge answers any more; see `Judges.on_outage`."""
-
-    policy: OnOutage = "continue"
-    wait: float = 0.0
 
 
 @cache_result
@@ -136,35 +127,30 @@ class _CallState:
 class Client:
     """Sends the calls of one judge that has endpoints; open it with `async with`, in the event loop that calls it.
 
-    cache_only: answer from the cache, and send nothing.
+    settings: those of all judges of the run: cache only, spending, outages. By default an outage is a failure.
     endpoints: the pool of the event loop, so that all judges share limits and health; by default the client's own.
-    processes: number of processes of this run that send calls at the same time; each gets its share of the limits.
     check_first: make sure before the first request that some endpoint is usable.
-    most_cost: send nothing once `spending` has reached it.
     """
 
     def __init__(
         self,
         judge: Judge,
+        settings: Judges | None = None,
         *,
         cache: ReplyCache | None = None,
-        cache_only: bool = False,
         deadline: Deadline | None = None,
         endpoints: EndpointPool | None = None,
-        processes: int = 1,
-        outage: OutagePolicy = OutagePolicy(),  # noqa: B008 - frozen
         check_first: bool = False,
-        spending: Spending | None = None,
-        most_cost: float | None = None,
     ) -> None:
-        if cache is not None and cache.read_only and not cache_only:
+        settings = settings or Judges(judges=(judge,), on_outage="continue")
+        if cache is not None and cache.read_only and not settings.cache_only:
             raise judge.make_error(
                 "cache",
                 allowed="writable, or used with cache_only",
                 got=f"{cache.path}, opened to read",
                 remedy="Replies would be paid for and lost.",
             )
-        if not cache_only and _missing_packages():
+        if not settings.cache_only and _missing_packages():
             raise judge.make_error(
                 "endpoints",
                 allowed="used with the packages that judges need",
@@ -174,15 +160,13 @@ class Client:
         self.judge = judge
         self.usage = Account()
         self._cache = cache
-        self._cache_only = cache_only
+        self._settings = settings
         self._deadline = deadline or Deadline()
         self._pool = endpoints or EndpointPool()
         self._owns_pool = endpoints is None
-        self._processes = processes
-        self._outage = outage
         self._check_first = check_first
-        self._spending = spending or Spending()
-        self._most_cost = math.inf if most_cost is None else most_cost
+        self._spending = settings.spending
+        self._most_cost = (settings.most_cost or math.inf) / settings.processes
         self._keys = CallKeys(judge)
         self._endpoints: list[JudgeEndpoint] = []
         self._first_check: asyncio.Task[None] | None = None
@@ -190,8 +174,8 @@ class Client:
         self._late_writes: set[asyncio.Future[None]] = set()
 
     async def __aenter__(self) -> Self:
-        if not self._cache_only:
-            self._endpoints = self._pool.open(self.judge, self._processes)
+        if not self._settings.cache_only:
+            self._endpoints = self._pool.open(self.judge, self._settings.processes)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -264,8 +248,10 @@ class Client:
         reply = await self._look_up(state)
         if reply is not None:
             return reply
-        if self._cache_only or self._deadline.remaining() == 0.0:
-            reply = Reply(None, NOT_CACHED if self._cache_only else DEADLINE_PASSED, attempts=0)
+        if self._settings.cache_only or self._deadline.remaining() == 0.0:
+            reply = Reply(
+                None, NOT_CACHED if self._settings.cache_only else DEADLINE_PASSED, attempts=0
+            )
             self.usage.add(state.call, reply, requests=0)
             return reply
         if not self._endpoints:
@@ -374,7 +360,7 @@ class Client:
             is_lost
             and not str(failure).startswith(OUTAGE)
             and all_open
-            and self._outage.policy == "continue"
+            and self._settings.on_outage == "continue"
         ):
             # Its usage stays: a server may report an error and charge for it.
             state.reply = replace(state.reply, failure=f"{OUTAGE}: {failure}")
@@ -394,7 +380,7 @@ class Client:
             many_calls = len(self._pool.in_flight) > _MAX_FEW_CALLS
             candidates = [e for e in self._endpoints if e not in state.refused_by]
             is_outage = all(e.state.is_down for e in candidates)
-            waits_for_end = many_calls and is_outage and self._outage.policy != "continue"
+            waits_for_end = many_calls and is_outage and self._settings.on_outage != "continue"
             if not waits_for_end:
                 is_busy = outcome.overloaded and outcome.healthy
                 state.attempts_left -= _OVERLOAD_COST if is_busy else 1.0
@@ -443,17 +429,17 @@ class Client:
                 state.reply = replace(NO_ANSWER, failure=f"{NO_ANSWER.failure}: {last_failure}")
             wait = min(endpoint.breaker.seconds_until_ready() for endpoint in endpoints)
             if all(endpoint.state.is_down for endpoint in endpoints):
-                if self._outage.policy == "continue":
+                if self._settings.on_outage == "continue":
                     state.attempts_left = 0
                     state.reply = Reply(None, f"{OUTAGE}: {last_failure}")
                     return
                 # An outage begins when the last endpoint goes down.
                 down_since = max(endpoint.breaker.down_since or 0.0 for endpoint in endpoints)
                 elapsed = time.monotonic() - down_since
-                if self._outage.policy == "stop" or elapsed >= self._outage.wait:
+                if self._settings.on_outage == "stop" or elapsed >= self._settings.outage_wait:
                     where = ", ".join(sorted({endpoint.where for endpoint in endpoints}))
                     raise JudgeOutage(self.judge.name, where, last_failure, elapsed)
-                wait = min(wait, self._outage.wait - elapsed)
+                wait = min(wait, self._settings.outage_wait - elapsed)
             if self._outlasts_deadline(wait):
                 state.attempts_left = 0
                 return

@@ -33,7 +33,7 @@ from typing import Any, TypeVar
 
 from rubrank.judges.asker import AskerOf, WrappedAsker
 from rubrank.judges.client.cache import ReplyCache
-from rubrank.judges.client.client import DEADLINE_PASSED, Client, Deadline, OutagePolicy
+from rubrank.judges.client.client import DEADLINE_PASSED, Client, Deadline
 from rubrank.judges.client.endpoint import EndpointPool
 from rubrank.judges.client.limits import LEASE, Demand, Report
 from rubrank.judges.client.usage import Account
@@ -277,15 +277,11 @@ async def open_clients(
     for leaf in leaves:
         client = Client(
             leaf,
+            judges,
             cache=cache,
-            cache_only=judges.cache_only,
             deadline=deadline,
             endpoints=runtime().endpoints,
-            processes=judges.processes,
-            outage=OutagePolicy(judges.on_outage, judges.outage_wait),
             check_first=True,
-            spending=judges.spending,
-            most_cost=None if judges.most_cost is None else judges.most_cost / judges.processes,
         )
         clients.append((leaf, await stack.enter_async_context(client)))
     return JudgeClients(clients)
