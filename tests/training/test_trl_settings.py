@@ -171,16 +171,19 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         "model.lora must be adapters that fit the model; got dropout probability has to",
     ),
     ({"report_to": ["tensorbord"]}, "tensorbord"),
-    ({"imports": ["none_of_these"]}, "imports must be a module that can be imported; got 'none_of_these'"),
-    ({"imports": ["broken_of_a_test"]}, "ZeroDivisionError: division by zero"),
-    ({"tools": ["add"]}, "tools.0 must be module.name; got 'add'"),
-    ({"tools": ["tools_of_a_test.ad"]}, "Did you mean 'tools_of_a_test.add'?"),
+    (
+        {"imports": ["none_of_these"]},
+        "imports must be what can be imported, such as my_tools.search; got 'none_of_these'",
+    ),
+    ({"imports": ["broken_of_a_test"]}, "ZeroDivisionError('division by zero')"),
+    ({"tools": ["add"]}, "tools.0 must be what can be imported, such as my_tools.search; got 'add'"),
+    ({"tools": ["tools_of_a_test.ad"]}, "got 'tools_of_a_test.ad' (Invalid python path: No module named"),
     ({"tools": ["tools_of_a_test.number"]}, "tools.0 must be a function or a class; got tools_of_a_test.number: int"),
     ({"tools": ["tools_of_a_test.undescribed"]}, "Give it types, and a docstring with `Args:`."),
     ({"tools": ["tools_of_a_test.add"]}, "tools must be left out for a model whose chat template has no tools"),
-    ({"environments": "tools_of_a_test.Word"}, "Did you mean 'tools_of_a_test.World'?"),
+    ({"environments": "tools_of_a_test.Word"}, "got 'tools_of_a_test.Word' (Invalid python path: No module named"),
     ({"environments": {"shop": "tools_of_a_test.World"}}, "environment must be one of"),
-    ({"rollout": "tools_of_a_test.smple"}, "Did you mean 'tools_of_a_test.sample'?"),
+    ({"rollout": "tools_of_a_test.smple"}, "got 'tools_of_a_test.smple' (Invalid python path: No module named"),
 ]
 
 

@@ -249,7 +249,10 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"report_to": ["all", "wandb"]}, "report_to must be one of"),
     ({"report_to": [{"wandb": 1}]}, "report_to.0 must be a text"),
     # what is named by a dotted path
-    ({"imports": ["leaves_of_a_test"]}, "imports must be a module that can be imported; got 'leaves_of_a_test' (Syst"),
+    (
+        {"imports": ["leaves_of_a_test"]},
+        "imports must be what can be imported, such as my_tools.search; got 'leaves_of_a_test' (Syst",
+    ),
     (
         {"tools": ["parts_of_a_test.World"]},
         "tools.0 must be a function that can be described to a model: parts_of_a_test.W",
@@ -285,7 +288,10 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ),
     # data, rubrics, judges, evaluation
     ({"stages": stage(sources=[{"path": ""}])}, "stages.0.sources.0.path must be a text that is not empty"),
-    ({"stages": stage(sources=[{"path": "text.jsonl"}])}, "text.jsonl: row 1: none_of_these.yaml: the file must be"),
+    (
+        {"stages": stage(sources=[{"path": "text.jsonl"}])},
+        "none_of_these.yaml: the file must be a file that can be read",
+    ),
     ({"held_out": {"sources": [{"path": "held_out.jsonl"}] * 2}}, "held_out: sources must be different"),
     ({"judges": 3}, "judges: source must be a file, or the data of one; got int"),
     ({"judges": ["a"]}, "judges: source must be a file, or the data of one; got list"),

@@ -13,10 +13,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from inspect import getmembers, isfunction, signature
 from typing import Any
 
+from pydantic import ImportString, TypeAdapter, ValidationError
+
+from rubrank._plain import shorten
 from rubrank.errors import UnknownName
 from rubrank.training.job.checks import describe_error
 from rubrank.training.job.config import Job
@@ -142,25 +144,21 @@ def _check_description(job: Job, place: str, path: str, function: Any) -> None:
 
 
 def _load_callable(job: Job, place: str, path: str) -> Any:
-    """Load a function or class by its dotted path. place: the key of the config, for messages."""
-    module, _, name = path.rpartition(":" if ":" in path else ".")
-    if not module or not name:
-        raise job.invalid(place, "module.name", repr(path), "Such as my_tools.search.")
-    value = _import(job, place, module)
-    for part in name.split("."):
-        if not hasattr(value, part):
-            names = [f"{module}.{attribute}" for attribute in vars(value)]
-            raise UnknownName.of(job.where, place, path, names)
-        value = getattr(value, part)
+    """Load a function or class by its dotted path, `module.name` or `module:name`. place: the key of the config."""
+    value = _import(job, place, path)
     if not callable(value):
         raise job.invalid(place, "a function or a class", f"{path}: {type(value).__name__}")
     return value
 
 
-def _import(job: Job, place: str, name: str) -> Any:
+def _import(job: Job, place: str, path: str) -> Any:
+    """Import a module, or something in a module, by its dotted path."""
     try:
-        return import_module(name)
+        return TypeAdapter(ImportString).validate_python(path)
     except (Exception, SystemExit) as error:  # a module's own code may raise anything
-        got = f"{name!r} ({type(error).__name__}: {describe_error(error)})"
+        problem = error.errors()[0]["msg"] if isinstance(error, ValidationError) else repr(error)
+        got = f"{path!r} ({shorten(' '.join(problem.split()), 200)})"
         remedy = "Put it beside the config, or on PYTHONPATH."
-        raise job.invalid(place, "a module that can be imported", got, remedy) from None
+        raise job.invalid(
+            place, "what can be imported, such as my_tools.search", got, remedy
+        ) from None
