@@ -132,6 +132,8 @@ class BatchEstimate:
 
     def select(self, criteria: Sequence[Hashable]) -> InfluenceEstimate:
         """Return the estimate for these criteria, in this order; 0 for a criterion that it does not have."""
+        if tuple(criteria) == self.criteria:
+            return self.estimate
         row_of = {name: k for k, name in enumerate(self.criteria)}
         zero_row = len(self.criteria)  # appended below
         rows = [row_of.get(name, zero_row) for name in criteria]
