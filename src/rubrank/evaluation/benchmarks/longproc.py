@@ -156,12 +156,21 @@ def _find_tag(text: str, tag: str) -> str | None:
     return text[start + len(tag) + 2 : end].strip()
 
 
-def _find_first_difference(a: Sequence[str], b: Sequence[str]) -> int | None:
-    """Return the first index at which two lists differ; None if one is the beginning of the other."""
-    for i, (x, y) in enumerate(zip(a, b, strict=False)):
-        if x != y:
-            return i
-    return None
+def _score_lines(lines: Sequence[str], expected: Sequence[str], *, counts_wrong: bool) -> Values:
+    """Compare lists line by line; partial credit is the share of lines up to the first wrong one.
+
+    counts_wrong: whether the first wrong line still counts as reached.
+    """
+    if expected == lines:
+        return dict(_RIGHT)
+    common = min(len(expected), len(lines))
+    reached = common
+    for i in range(common):
+        if expected[i] != lines[i]:
+            reached = i + counts_wrong
+            break
+    partial = reached / len(expected) if expected else 0.0
+    return {"accuracy": 0.0, "partial": partial, "extraction": 1.0}
 
 
 def score_path_traversal(prediction: str, example: Row) -> Values:
@@ -170,27 +179,13 @@ def score_path_traversal(prediction: str, example: Row) -> Values:
     if route is None:
         return dict(_UNREADABLE)
     expected = str(example["reference_output"]).strip().split("\n")
-    lines = route.split("\n")
-    if expected == lines:
-        return dict(_RIGHT)
-    wrong = _find_first_difference(expected, lines)
-    reached = min(len(expected), len(lines)) if wrong is None else wrong + 1
-    return {"accuracy": 0.0, "partial": reached / len(expected), "extraction": 1.0}
+    return _score_lines(route.split("\n"), expected, counts_wrong=True)
 
 
 def score_tom_tracking(prediction: str, example: Row) -> Values:
     """Compare the beliefs step by step, loosely."""
     expected = _list_beliefs(str(example["reference_output"]))
-    beliefs = _list_beliefs(prediction)
-    if expected == beliefs:
-        return dict(_RIGHT)
-    wrong = _find_first_difference(expected, beliefs)
-    reached = min(len(expected), len(beliefs)) if wrong is None else wrong
-    return {
-        "accuracy": 0.0,
-        "partial": reached / len(expected) if expected else 0.0,
-        "extraction": 1.0,
-    }
+    return _score_lines(_list_beliefs(prediction), expected, counts_wrong=False)
 
 
 def _list_beliefs(text: str) -> list[str]:

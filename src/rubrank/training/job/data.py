@@ -42,7 +42,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from rubrank._files import require_file
 from rubrank._plain import shorten, word_set
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.rollouts.messages import are_messages, convert_message, parse_json_cell
@@ -90,22 +89,12 @@ def read_source(job: Job, source: Source) -> SourceRows:
     """Read all prompts of a source; raises InvalidInput for the first row that cannot be used."""
     is_hub = source.path.startswith("hf:")
     path = source.path if is_hub else str(job.path(source.path))
-    if not is_hub and not job.path(source.path).exists():  # a folder of files is fine
-        remedy = "For a dataset of the hub: hf:owner/name:split."
-        require_file(path, owner=job.where, what="path of a source", remedy=remedy)
     reserved = _RESERVED_COLUMNS
     if isinstance(job.config.environments, Mapping):  # several environments: each row names its own
         reserved = reserved - {ENVIRONMENT}
     rows = []
-    try:
-        for number, row in enumerate(islice(read_rows(path), source.limit), start=1):
-            rows.append(_make_prompt_row(row, source, reserved, f"{source.path}: row {number}"))
-    except (OSError, ValueError) as error:
-        if isinstance(error, InvalidInput) or not is_hub:
-            raise
-        remedy = "Check the name, the split (hf:owner/name:split) and the network."
-        allowed = "a dataset that can be read"
-        raise job.invalid("path of a source", allowed, str(error), remedy) from None
+    for number, row in enumerate(islice(read_rows(path), source.limit), start=1):
+        rows.append(_make_prompt_row(row, source, reserved, f"{source.path}: row {number}"))
     if not rows:
         raise InvalidInput(source.path, "rows", allowed="at least one", got="none", remedy="")
     return SourceRows(source, tuple(rows))
