@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -25,6 +25,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import polars as pl
+from polars.exceptions import PolarsError
 
 from rubrank._files import read_text
 from rubrank.errors import BadTable, InvalidInput
@@ -198,8 +199,7 @@ def make_object_table(
         if len(set().union(*scores)) > MOST_CRITERION_COLUMNS:
             keys.pop(SCORES)
             keys.pop(REASONS, None)  # has as many keys as the scores
-    columns = [_make_column(key, [row.get(key) for row in objects]) for key in keys]
-    frame = pl.DataFrame(columns)
+    frame = pl.DataFrame({key: _make_column([row.get(key) for row in objects]) for key in keys})
     prompts = [row.get("prompt") for row in objects]
     if any(isinstance(prompt, list | Mapping) for prompt in prompts):
         frame = _add_groups_of_messages(frame, prompts)
@@ -207,17 +207,22 @@ def make_object_table(
     return Table(path, shape, frame, rows, unit, objects=objects, lines=lines, scores=scores)
 
 
-def _make_column(name: str, cells: list[Any]) -> pl.Series:
+def _make_column(cells: list[Any]) -> pl.Series:
     """Return cells of any types as a column; if they have different types, they become numbers or texts."""
-    try:
-        return pl.Series(name, cells, strict=False)
-    except UnicodeEncodeError:
-        # polars cannot hold a lone surrogate: its escape is written instead.
-        texts = []
-        for cell in cells:
-            text = cell if isinstance(cell, str | None) else json.dumps(cell)
-            texts.append(text and text.encode("utf-8", "backslashreplace").decode())
-        return pl.Series(name, texts)
+    types = {type(cell) for cell in cells} - {type(None)}
+    if types.isdisjoint({list, dict}):
+        with suppress(UnicodeEncodeError):  # a lone surrogate: its escape is written below
+            return pl.Series(cells, strict=False)
+    texts = []
+    for cell in cells:
+        text = cell if isinstance(cell, str | None) else json.dumps(cell)
+        texts.append(text and text.encode("utf-8", "backslashreplace").decode())
+    column = pl.Series(texts, dtype=pl.String)
+    if len(types) == 1 and types <= {list, dict}:
+        # By way of JSON, because polars drops parts of lists and dicts whose types differ.
+        with suppress(PolarsError):
+            return column.str.json_decode(infer_schema_length=None)
+    return column
 
 
 def _add_groups_of_messages(frame: pl.DataFrame, prompts: Sequence[Any]) -> pl.DataFrame:
