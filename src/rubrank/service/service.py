@@ -409,22 +409,15 @@ class Service:
         if self.is_ending:
             raise make_shutdown_error()
         most = self.config.max_waiting
-        if rollouts > most:  # waiting would not help
-            raise make_refusal(
-                413,
-                "rollouts",
-                allowed=f"at most {most:,} pending",
-                got=f"{rollouts:,} in one request",
-                remedy="Send fewer groups at a time, or raise max_waiting.",
-            )
         if self._pending + rollouts > most:
             self.metrics.count("turned_away")
             raise make_refusal(
-                429,
+                # 413: a request that is too large by itself; waiting would not help.
+                413 if rollouts > most else 429,
                 "rollouts",
                 allowed=f"at most {most:,} pending",
                 got=f"{self._pending:,} pending, and {rollouts:,} more",
-                remedy="Try again in a moment.",
+                remedy="Try again in a moment, send fewer groups at a time, or raise max_waiting.",
                 where="service",
             )
         self._pending += rollouts
