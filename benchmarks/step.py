@@ -23,6 +23,7 @@ import gc
 import gzip
 import hashlib
 import importlib
+import inspect
 import json
 import os
 import resource
@@ -195,11 +196,11 @@ def one_step(trainer: Any, groups: list[Any], given: dict[str, Any], folder: Pat
         for group in groups if not given["workers"] else ():  # workers find it themselves
             for rollout in group.rollouts:
                 rollout.answer  # noqa: B018 - kept by the rollout
-    # Older trees have other names, and the oldest measure texts in `fuse`, not while grading.
+    # Older trees have other names, and some measure texts while grading, not in `fuse`.
     name = next(name for name in ("measure_texts", "figures_of", "measured") if hasattr(trainer, name))
-    once = name != "measured"
+    while_grading = "step" in inspect.signature(engine.grade).parameters
     measured = getattr(trainer, name)
-    setattr(trainer, name, spent.timed(measured, "attributes", "rules" if once else "fuse"))
+    setattr(trainer, name, spent.timed(measured, "attributes", "rules" if while_grading else "fuse"))
     if hasattr(engine, "_make_records"):
         record_methods = [(engine, "_make_records"), (engine.recording, "write")]
     else:
@@ -209,7 +210,7 @@ def one_step(trainer: Any, groups: list[Any], given: dict[str, Any], folder: Pat
         setattr(owner, method, spent.timed(getattr(owner, method), "records", "fuse"))
     try:
         with spent.on("rules"):
-            graded = engine.grade(groups, **({"step": 0} if once else {}))
+            graded = engine.grade(groups, **({"step": 0} if while_grading else {}))
         with spent.on("fuse"):
             result = engine.fuse(groups, graded, 0)
     finally:

@@ -60,9 +60,6 @@ _TRIAL_SECONDS = 0.5
 # Workers are started if more work than this remains, because starting one takes about a second.
 _WORTHWHILE_SECONDS = 4.0
 _SECONDS_BETWEEN_CACHE_WRITES = 0.1
-_BATCH_ROLLOUTS = 16  # graded together in this process
-# Rollouts that take longer than this are graded one by one, so that progress is reported often.
-_QUICK_SECONDS_PER_ROLLOUT = 0.02
 
 
 @only_our_errors
@@ -292,31 +289,15 @@ class _GradeRun:
         self._run_in_this_process(local)
 
     def _run_in_this_process(self, tasks: list[Task], is_trial: bool = False) -> list[Task]:
-        """Run checks here, in batches. is_trial: stop when workers would be faster. Returns the tasks that are left."""
+        """Run checks here. is_trial: stop when workers would be faster. Returns the tasks that are left."""
         start = time.monotonic()
-        done = 0
-        batch_size = 1
-        while done < len(tasks):
-            checks = tasks[done].checks
-            batch = []
-            for task in tasks[done : done + batch_size]:
-                if task.checks != checks:
-                    break
-                batch.append(task)
-            # Check by check and not rollout by rollout: the processor's caches then hold what a check needs.
-            verdicts_by_task: list[list[PlainVerdict]] = [[] for _ in batch]
-            for check in checks:
-                for task, verdicts in zip(batch, verdicts_by_task, strict=True):
-                    verdicts.append(check.decide(task.rollout))
-            for task, verdicts in zip(batch, verdicts_by_task, strict=True):
-                # Checks share the words and sentences of a text, which take many times the text's memory.
-                task.rollout.__dict__.pop("text", None)
-                self._record(task, checks, verdicts)
+        for done, task in enumerate(tasks, start=1):
+            verdicts = [check.decide(task.rollout) for check in task.checks]
+            # Checks share the words and sentences of a text, which take many times the text's memory.
+            task.rollout.__dict__.pop("text", None)
+            self._record(task, task.checks, verdicts)
             self._record_finished_threads()
-            done += len(batch)
             elapsed = time.monotonic() - start
-            is_quick = elapsed < done * _QUICK_SECONDS_PER_ROLLOUT
-            batch_size = _BATCH_ROLLOUTS if is_quick else 1
             remaining_seconds = elapsed / done * (len(tasks) - done)
             is_worthwhile = elapsed > _TRIAL_SECONDS and remaining_seconds > _WORTHWHILE_SECONDS
             if is_trial and is_worthwhile:

@@ -113,29 +113,26 @@ def load_engine(
     process: added to the name of the records file, if several processes write records.
     passes_step: False if the trainer does not pass its step: controls that start at a later step are then refused.
     """
+    rubric_column = "rubric"
     if isinstance(source, RewardEngine):
         engine = source
-        rubric_column = "rubric"
-        engine.leave_out_default_control()
-        warn_if_stateful(engine, owner)
     else:
         path = str(source or os.environ.get(VARIABLE) or "")
-        engine, rubric_column = _load_engine_once(path, owner, process)
+        engine, rubric_column = _load_engine_once(path, process)
+    engine.leave_out_default_control()
+    warn_if_stateful(engine, owner)
     if not passes_step:
         refuse_late_controls(engine, owner)
     return engine, rubric_column
 
 
 @lru_cache(maxsize=8)
-def _load_engine_once(path: str, owner: str, process: str) -> tuple[RewardEngine, str]:
+def _load_engine_once(path: str, process: str) -> tuple[RewardEngine, str]:
     """Make the engine of a configuration. The path of RUBRANK_CONFIG is given too, so that the cache knows it."""
     is_from_variable = path == os.environ.get(VARIABLE)
     # Without an argument, `load_config` reads the variable itself, and its errors name it.
     config, folder = load_config(None if is_from_variable else path)
-    engine = config.engine(folder, process=process)
-    engine.leave_out_default_control()
-    warn_if_stateful(engine, owner)
-    return engine, config.rubric_column
+    return config.engine(folder, process=process), config.rubric_column
 
 
 def refuse_late_controls(engine: RewardEngine, owner: str) -> None:
