@@ -25,7 +25,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -162,17 +161,13 @@ async def judge_groups_async(
     return await runtime().run_async(step.run(asker_of))
 
 
-def check_judgments(
-    judgments: Judgments, judges: Judges, reasons: Counter[str] | None = None
-) -> None:
+def check_judgments(judgments: Judgments, judges: Judges) -> None:
     """Raise JudgingFailed if more answers are missing than `most_missing` allows, or all of them.
 
     Also warns, once per process, of criteria for which no answer came. With `on_outage: continue`, answers lost to an
     outage are not counted.
-
-    reasons: reason → how many answers are missing for it, instead of the reasons in the judgments.
     """
-    reasons = judgments.reasons if reasons is None else reasons
+    reasons = judgments.reasons
     outage_losses = 0
     if judges.on_outage == "continue" and reasons[OUTAGE]:
         outage_losses = reasons[OUTAGE]
