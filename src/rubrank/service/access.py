@@ -23,7 +23,7 @@ from typing import Any
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from rubrank._plain import RepeatedKey, check_unique_keys, refuse_constant
+from rubrank._plain import check_unique_keys, refuse_constant
 from rubrank.errors import GradingFailed, InvalidInput, JudgeOutage, JudgingFailed, RubrankError
 from rubrank.service.schemas import to_json
 
@@ -152,13 +152,7 @@ def parse_json(body: bytes) -> Any:
             parse_constant=refuse_constant,
             object_pairs_hook=check_unique_keys,
         )
-    except RepeatedKey as error:
-        raise make_refusal(
-            400, "body", allowed="JSON without repeated keys", got=str(error)[:120]
-        ) from None
-    except RecursionError:
-        raise _refuse_json("too deep") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise _refuse_json(str(error)) from None
     level = [data]
     for _ in range(_MOST_JSON_LEVELS):
@@ -175,11 +169,9 @@ def parse_json(body: bytes) -> Any:
 
 
 def _refuse_json(problem: str) -> RequestRefused:
-    """Return the error for a body that is not JSON. problem: what the parser says."""
-    remedy = ""
-    if problem.endswith("is not JSON"):  # the words of `refuse_constant`
-        remedy = "NaN and Infinity are not JSON: send null."
-    return make_refusal(400, "body", allowed="JSON", got=problem[:120], remedy=remedy)
+    """Return the error for a body that cannot be used as JSON. problem: what the parser says."""
+    allowed = "JSON without repeated keys and NaN"
+    return make_refusal(400, "body", allowed=allowed, got=problem[:120])
 
 
 def make_error_response(error: BaseException) -> Response:
