@@ -261,7 +261,7 @@ def _find_stated(text: str, finder: _MentionFinder) -> str:
     letters = ""
     for mention in finder.find_all(text):
         before = text[max(0, mention.start - 80) : mention.start].rstrip(_OPENING_MARKS)
-        is_stated = _CHOOSE.search(before) or _CORRECTED.search(before)
+        is_stated = bool(_CHOOSE.search(before) or _CORRECTED.search(before))
         place = bisect_right(statements, mention.start)
         if place:
             between = text[statements[place - 1] : mention.start].strip(_OPENING_MARKS)

@@ -22,8 +22,12 @@ _SCALES = {"十": 10, "百": 100, "千": 1000, "万": 10**4, "亿": 10**8, "兆"
 _FORMS = "〇○壹壱弌幺贰貳弐兩两叁參参肆伍陆陸柒漆捌玖"
 _PLAIN_FORMS = "零零一一一一二二二二二三三三四五六六七七八九"
 _SCALE_FORMS = "拾佰陌仟萬億"
-_PLAIN = str.maketrans(f"{_FORMS}{_SCALE_FORMS}點", f"{_PLAIN_FORMS}十百百千万亿点")
-_PLAIN |= {ord("廿"): "二十", ord("卅"): "三十", ord("卌"): "四十"}
+_PLAIN: dict[int, int | str] = {
+    **str.maketrans(f"{_FORMS}{_SCALE_FORMS}點", f"{_PLAIN_FORMS}十百百千万亿点"),
+    ord("廿"): "二十",
+    ord("卅"): "三十",
+    ord("卌"): "四十",
+}
 HAN_DIGITS = _DIGITS + _FORMS
 # A pattern of one character of a numeral
 HAN = f"[{HAN_DIGITS}{''.join(_SCALES)}{_SCALE_FORMS}廿卅卌]"

@@ -26,7 +26,7 @@ The work is split in two:
     sandbox.py     outside the walls: checks the arguments, describes the run as a JSON header, starts the launcher
     inside/        the launcher, which builds the walls around itself and starts the command; our programs inside
 
-    caller ── standard input: length, JSON header, the command's input ──> launcher ──> command
+    caller ── JSON header, the command's input ──> launcher ──> command
            <── standard output, standard error, the launcher's report ──
 
 The launcher enforces the time limit. The caller enforces it once more, a little later, in case the launcher hangs.
@@ -381,23 +381,26 @@ def _run_launcher(
         prefix = _make_bubblewrap_command(header)
     reader, writer = os.pipe()
     header["report"] = writer
-    header_text = json.dumps(header).encode()
     start = time.monotonic()
     with (
         open(reader, "rb", buffering=0) as report_pipe,
+        tempfile.TemporaryFile() as header_file,
         tempfile.TemporaryFile() as input_file,
         tempfile.TemporaryFile() as stdout_file,
         tempfile.TemporaryFile() as stderr_file,
     ):
-        input_file.write(b"%d\n%b%b" % (len(header_text), header_text, stdin))
+        header["stdin"] = input_file.fileno()
+        header_file.write(json.dumps(header).encode())
+        input_file.write(stdin)
+        header_file.seek(0)
         input_file.seek(0)
         try:
             process = subprocess.Popen(
                 [*prefix, sys.executable, "-S", *make_command(*_LAUNCHER_MODULES)[1:]],
-                stdin=input_file,
+                stdin=header_file,
                 stdout=stdout_file,
                 stderr=stderr_file,
-                pass_fds=(writer, *descriptors),
+                pass_fds=(writer, input_file.fileno(), *descriptors),
                 cwd="/",
                 env={},
                 start_new_session=True,

@@ -6,9 +6,8 @@
 
 Without a PID namespace, the launcher is init itself.
 
-Standard input starts with a line that holds the length of a JSON header. The header follows. Everything after it
-belongs to the command. The report is JSON, and goes to the file descriptor that the header names; the command never
-has it.
+Standard input is a JSON header. It names the file descriptors of the command's input and of the report, which is JSON;
+the command has neither the header nor the report.
 
 `walls` is the list of mechanisms that are in place. Each step below adds to it: "root" or "user" (who made the
 namespaces), "network", "pids", "files", "proc", "landlock", "signals", "calls".
@@ -56,22 +55,7 @@ class WallsOpen(Exception):  # noqa: N818 - says what is wrong
     """Walls are missing that may not be open; the arguments name them."""
 
 
-# --- the header ---------------------------------------------------------------------------------------------------
-
-
-def read_header() -> dict[str, Any]:
-    """Read the header, and not one byte more: the rest of standard input belongs to the command."""
-    digits = b""
-    while not digits.endswith(b"\n"):
-        digits += os.read(0, 1) or b"\n"
-    length = int(digits)
-    header = b""
-    while len(header) < length:
-        block = os.read(0, min(65536, length - len(header)))
-        if not block:
-            raise EOFError("the header ended early")
-        header += block
-    return json.loads(header)
+# --- files and limits -----------------------------------------------------------------------------------------------
 
 
 def write_files(directory: str, files: dict[str, str]) -> None:
@@ -342,7 +326,9 @@ def send_report(header: dict[str, Any], outcome: dict[str, Any]) -> None:
 
 def main() -> None:
     """Read the header, enter namespaces, and be init or start it."""
-    header = read_header()
+    header = json.loads(sys.stdin.buffer.read())
+    os.dup2(header["stdin"], 0)  # from here on, standard input is that of the command
+    os.close(header["stdin"])
     for descriptor in (header["report"], *header["channel"]):
         os.set_inheritable(descriptor, False)
     try:
