@@ -76,7 +76,7 @@ def test_what_is_wrong_is_named_by_its_flag(verb, tmp_path, monkeypatch):
     [
         ("fuse wide.csv --set prior=-1", "rubrank: fuse: --set prior must be ≥ 1e-09; got '-1'."),
         ("fuse wide.csv --set gate.floor=2", "rubrank: fuse: --set gate.floor must be ≤ 1; got '2'."),
-        ("fuse wide.csv --rule focal --set gate.lift=0", "rubrank: fuse: --set gate.lift must be given with a rule"),
+        ("fuse wide.csv --rule focal --set gate.lift=0", "rubrank: fuse: --set gate must be given for a name with"),
         ("fuse wide.csv --group-column x", "rubrank: fuse: wide.csv: --group-column must be one of"),
         (
             "grade r.jsonl -r none.yaml",

@@ -100,8 +100,8 @@ def measure_same_winners(a: RankedRewards, b: RankedRewards) -> float:
     """Return the share of groups in which a rollout is best under both rules, of those in which both have a signal."""
     hits = []
     for x, y in _select_groups_with_signal(a, b):
-        is_best_in_both = (x >= 0).all(2) & (y >= 0).all(2)  # no other rollout beats it
-        hits.append(is_best_in_both.any(1))
+        is_best_in_both = np.all((x >= 0) & (y >= 0), axis=2)  # no other rollout beats it
+        hits.append(is_best_in_both.any(axis=1))
     return compute_mean(np.concatenate(hits))
 
 
