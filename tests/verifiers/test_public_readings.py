@@ -165,7 +165,6 @@ def test_multi_if_counts_by_the_language_of_the_answer():
     assert public_count(SENTENCES, chinese) == 4
     assert public_count(WORDS, chinese) == 20
     assert public_count(SENTENCES, "This is plain English text. It has two sentences.") is None
-    assert public_count("punctuation:no_comma", chinese) is None
     hindi = "मैं घर जा रहा हूँ। क्या आप भी आ रहे हैं? चलो चलते हैं।"
     assert public_count(SENTENCES, hindi) == 3
 

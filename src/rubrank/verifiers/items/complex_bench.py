@@ -326,7 +326,6 @@ def _apply_rule(rule: PieceRule, piece: str, compat: Compat) -> Holds:
     """Apply the rule to the piece as it is."""
     folded = _fold(piece)
     arguments = [_fold(argument) for argument in rule.arguments]
-    beginning = f"begins with {piece.strip()[:30]!r}"
     if rule.name == "keyword":
         absent = [word for word in arguments if word not in folded]
         return Holds(not absent, f"{len(absent)} do not occur: {absent[:3]}")
@@ -336,12 +335,13 @@ def _apply_rule(rule: PieceRule, piece: str, compat: Compat) -> Holds:
     if rule.name == "keyword_num":
         return rule.check_range(sum(word in folded for word in arguments[2:]), "keywords")
     if rule.name == "startswith":
-        return Holds(folded.startswith(arguments[0]), beginning)
+        return Holds(folded.startswith(arguments[0]), f"begins with {piece.strip()[:30]!r}")
     if rule.name == "endswith":
         is_right = folded.endswith(tuple(arguments[0] + mark for mark in ("", "。", ".", "?")))
         return Holds(is_right, f"ends with {piece.strip()[-30:]!r}")
     if rule.name == "match":
-        return Holds(folded in [arguments[0] + mark for mark in ("", "。", ".")], beginning)
+        is_right = folded in [arguments[0] + mark for mark in ("", "。", ".")]
+        return Holds(is_right, f"it is {piece.strip()[:30]!r}")
     if rule.name == "length":
         count = len(piece) if compat == "upstream" else len(Text(piece).characters)
         return rule.check_range(count, "characters")

@@ -262,13 +262,11 @@ def _check_count_upstream(
 
 
 def public_count(instruction: str, answer: str) -> int | None:
-    """Count as Multi-IF does for this instruction; None where it counts as IFEval does.
+    """Count as Multi-IF does for WORDS or SENTENCES; None where it counts as IFEval does.
 
     >>> public_count("length_constraints:number_words", "こんにちは、Jason。")
     6
     """
-    if instruction not in (WORDS, SENTENCES):
-        return None
     language = detect_public_language(answer)
     is_east_asian = language in ("zh-cn", "zh-tw", "ja")
     if instruction == WORDS:

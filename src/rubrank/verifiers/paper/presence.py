@@ -22,6 +22,7 @@ from rubrank.texts.prose import (
 )
 from rubrank.texts.text import Text
 from rubrank.texts.visible import remove_invisible
+from rubrank.verifiers.shared.instruction import forbid
 from rubrank.verifiers.shared.patterns import compile_re2
 from rubrank.verifiers.shared.relation import Relation, holds
 from rubrank.verifiers.shared.word_tables import read_table
@@ -142,12 +143,7 @@ def keyword(
         counts = [_count_at(place, phrase, whole_words, where, enough) for place in places]
         if not counts or not all(holds(n, relation, count) for n in counts):
             failed.append(word)
-    if need == "all":
-        needed = len(keywords)
-    elif need == "any":
-        needed = 1
-    else:
-        needed = need
+    needed = {"all": len(keywords), "any": 1}.get(str(need), need)
     met = len(keywords) - len(failed)
     times = "once" if count == 1 else f"{count} times"
     reason = (
@@ -155,23 +151,19 @@ def keyword(
     )
     if failed:
         reason += f"; not met: {', '.join(map(repr, failed[:5]))}"
-    return met >= needed, reason
+    return met >= int(needed), reason
 
 
 def _select_places(text: Text, where: Where, case_sensitive: bool) -> list[str]:
     """Return the parts of the text in which a keyword is searched for."""
     if where in ("anywhere", "start", "end"):
         return [" ".join(text.raw.split()) if case_sensitive else text.folded]
+    parts = sentences(text.raw)
     if where == "every paragraph":
-        parts = [
-            part for part in text.paragraphs if not is_heading(part) and any(map(str.isalnum, part))
-        ]
-    else:
-        parts = sentences(text.raw)
-    if where == "first sentence":
-        parts = parts[:1]
-    elif where == "last sentence":
-        parts = parts[-1:]
+        parts = [part for part in text.paragraphs if not is_heading(part)]
+        parts = [part for part in parts if any(map(str.isalnum, part))]
+    elif where != "every sentence":
+        parts = parts[:1] if where == "first sentence" else parts[-1:]
     return [" ".join(part.split()) if case_sensitive else fold_visible(part) for part in parts]
 
 
@@ -231,20 +223,16 @@ def forbidden_content(
         phrase = " ".join(word.split()) if case_sensitive else fold_phrase(word)
         is_written = count_phrase(place, phrase, whole=whole_words, enough=1) > 0
         if is_written or _is_disguised(word, visible_text):
-            present.append(repr(word))
-    for char in dict.fromkeys(characters):
-        if char in visible_text.raw:
-            present.append(repr(char))
+            present.append(word)
+    present += [char for char in dict.fromkeys(characters) if char in visible_text.raw]
     for kind in kinds:
         # Markup is searched for in the raw text: the shown one has lost some of it.
         if _has_kind(kind, text.raw if kind in _KINDS_OF_MARKUP else visible_text.raw):
             present.append(kind)
     for pattern in patterns:
         if compile_re2(pattern).search(replace_surrogates(visible_text.raw)):
-            present.append(f"pattern {pattern!r}")
-    if present:
-        return False, f"forbidden: {', '.join(present[:5])}"
-    return True, "nothing forbidden found"
+            present.append(f"/{pattern}/")
+    return forbid(present, "forbidden content")
 
 
 def _is_disguised(word: str, text: Text) -> bool:

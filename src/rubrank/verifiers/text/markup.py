@@ -60,6 +60,10 @@ _CRON_FIELDS: tuple[tuple[int, int, Sequence[str]], ...] = (
     (1, 12, _MONTHS),
     (0, 7, _DAYS),  # 0 and 7 are Sunday
 )
+# "*", "5", "mon-fri", "*/5", "1-10/2"
+_CRON_PART = re.compile(
+    r"(?P<span>[*?]|(?P<first>[a-z]{3}|[0-9]{1,4})(?:-(?P<last>[a-z]{3}|[0-9]{1,4}))?)(?:/(?P<step>[0-9]{1,9}))?"
+)
 _CRON_SHORTCUTS = word_set("@yearly @annually @monthly @weekly @daily @midnight @hourly @reboot")
 
 
@@ -90,12 +94,9 @@ def valid_markup(text: Text, *, kind: Kind) -> Answer:
         problem, tags = check_html(markup)
         if problem is None and not tags:
             problem = "there is no tag"
-    elif kind == "latex":
-        problem = _check_latex(markup)
-    elif kind == "mermaid":
-        problem = _check_mermaid(markup)
     else:
-        problem = _check_cron(markup)
+        check = {"latex": _check_latex, "mermaid": _check_mermaid, "cron": _check_cron}[kind]
+        problem = check(markup)
     return problem is None, problem or f"well-formed {kind}"
 
 
@@ -241,24 +242,19 @@ def _check_cron(text: str) -> str | None:
 
 def _is_cron_part(part: str, low: int, high: int, names: Sequence[str]) -> bool:
     """Is this "*", "5", "mon-fri", "*/5" or "1-10/2", within the range?"""
-    span, slash, step = part.partition("/")
-    if slash and not (step.isascii() and step.isdigit() and 0 < int(step[:9]) <= high):
+    match = _CRON_PART.fullmatch(part)
+    if match is None:
         return False
-    if span == "*":
-        return True
-    if span == "?":  # "no value", which some schedulers allow for days
-        return not slash
+    if match["step"] and not 0 < int(match["step"]) <= high:
+        return False
+    if match["first"] is None:  # "*", or "?": "no value", which some schedulers allow for days
+        return match["span"] == "*" or not match["step"]
     numbers = []
-    for end in span.split("-"):
+    for end in filter(None, (match["first"], match["last"])):
         if end in names:
             numbers.append(names.index(end) + low)  # months count from 1, days of the week from 0
-        elif end.isascii() and end.isdigit() and len(end) <= 4:
+        elif end.isdigit():
             numbers.append(int(end))
         else:
             return False
-    return (
-        len(numbers) <= 2
-        and numbers == sorted(numbers)
-        and low <= numbers[0]
-        and numbers[-1] <= high
-    )
+    return numbers == sorted(numbers) and low <= numbers[0] and numbers[-1] <= high
