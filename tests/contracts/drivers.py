@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from dataclasses import dataclass, field
+from types import ModuleType
 from types import SimpleNamespace as Plain
 from typing import Any
 
@@ -413,6 +415,9 @@ def easyr1(engine: RewardEngine, groups: list[Asked], train: bool) -> list[list[
 def nemo_rl(engine: RewardEngine, groups: list[Asked], train: bool) -> list[list[float]]:
     from rubrank.training.frameworks.nemo_rl import RubricEnvironment
 
+    for name in ("nemo_rl", "nemo_rl.environments", "nemo_rl.environments.interfaces"):
+        sys.modules.setdefault(name, ModuleType(name))  # the package index has no NeMo-RL
+    sys.modules[name].EnvironmentReturn = Plain
     environment = RubricEnvironment({"config": engine, "num_generations": len(groups[0].said), "train": train})
     rows = [(asked, one) for asked in groups for one in asked.said]
     logs = [[*asked.user, *one.before, {**one.messages[-1], "truncated": one.end == "length"}] for asked, one in rows]

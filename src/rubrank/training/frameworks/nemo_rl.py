@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from rubrank.errors import InvalidInput
 from rubrank.training.barrier import Barrier
@@ -31,17 +31,6 @@ from rubrank.training.rollouts import normalize_finish_reason
 
 _OWNER = "NeMo-RL"
 _MESSAGE_KEYS = ("role", "content", "tool_calls", "tool_call_id", "reasoning_content", "reasoning")
-
-
-class EnvironmentResult(NamedTuple):
-    """What `step` returns if NeMo-RL is not installed: the fields of its EnvironmentReturn."""
-
-    observations: list[dict[str, str]]
-    metadata: list[Any]
-    next_stop_strings: list[Any]
-    rewards: Any
-    terminateds: Any
-    answers: list[str | None] | None = None
 
 
 class RubricEnvironment:
@@ -139,13 +128,10 @@ class RubricEnvironment:
 def _make_return(metadata: list[Any], rewards: Sequence[float]) -> Any:
     """Return the result of a step in NeMo-RL's class: rewards, and that all episodes have ended."""
     import torch
+    from nemo_rl.environments.interfaces import (  # type: ignore[import-not-found, import-untyped, unused-ignore]
+        EnvironmentReturn,
+    )
 
-    try:
-        from nemo_rl.environments.interfaces import (  # type: ignore[import-not-found, import-untyped, unused-ignore]
-            EnvironmentReturn,
-        )
-    except ImportError:
-        EnvironmentReturn = EnvironmentResult
     number = len(rewards)
     return EnvironmentReturn(
         observations=[{"role": "environment", "content": ""} for _ in rewards],
