@@ -9,6 +9,7 @@ import re
 import string
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, partial, wraps
+from itertools import islice
 from typing import Any, Literal, TypeAlias, TypeVar
 
 import re2
@@ -90,7 +91,7 @@ def trim(word: str) -> str:
 
 def quote_some(words: Iterable[str]) -> str:
     """Quote up to five words for a reason: `“a”, “b”`."""
-    quoted = [f"“{word[:60]}”" for word in words]
+    quoted = [f"“{word[:60]}”" for word in islice(words, 6)]
     return ", ".join(quoted[:5]) + (" …" if len(quoted) > 5 else "")
 
 
