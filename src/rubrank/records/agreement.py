@@ -22,8 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rubrank.scores.kendall import compute_tau_b
-from rubrank.scores.spread import ROUNDING, SPREAD
+from rubrank.scores.spread import ROUNDING, SPREAD, compute_tau_b
 
 
 @dataclass(frozen=True, eq=False)

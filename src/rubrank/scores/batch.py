@@ -308,12 +308,8 @@ class ScoreBatch:
             return self.changed_unit_MK
         if not self.has_declared_domains:
             self.check_domains()
-        low, high = self.domain_limits_NK
-        unit = _scale_to_unit(self.scores_MK, self._expand_to_rows(low), self._expand_to_rows(high))
-        if self.lower_NK is not None:
-            unit = np.where(self._expand_to_rows(self.lower_NK), 1.0 - unit, unit)
-        for (g, k), outcomes_GG in self.outcomes.items():
-            unit[self.starts[g] : self.starts[g + 1], k] = compute_win_rates(outcomes_GG)
+        unit = self._scale_to_unit(self.scores_MK, self.criteria)
+        self._fill_compared(unit, compute_win_rates)
         return unit
 
     @property
@@ -328,22 +324,32 @@ class ScoreBatch:
         """The scores of the gate criteria, scaled from 0 to 1 = clean."""
         if self.gates_MC is None:
             return np.zeros((len(self.scores_MK), 0))
-        gates = self.gate_criteria
-        low = self.collect_per_group(lambda gate: gate.domain.low, gates)
-        high = self.collect_per_group(lambda gate: gate.domain.high, gates)
-        is_lower = self.collect_per_group(lambda gate: gate.direction == "lower", gates)
-        share = _scale_to_unit(self.gates_MC, self._expand_to_rows(low), self._expand_to_rows(high))
+        return self._scale_to_unit(self.gates_MC, self.gate_criteria)
+
+    def _scale_to_unit(self, scores: np.ndarray, criteria: tuple[CriterionData, ...]) -> np.ndarray:
+        """Return the scores on some criteria scaled from 0, the worst of the domain, to 1, the best."""
+        low = self._expand_to_rows(self.collect_per_group(lambda c: c.domain.low, criteria))
+        high = self._expand_to_rows(self.collect_per_group(lambda c: c.domain.high, criteria))
+        is_lower = self.collect_per_group(lambda c: c.direction == "lower", criteria)
+        # Divide instead of multiplying by the inverse: 49 · (1/49) is below 1, so a full score would not reach 1.
+        share = (scores - low) / (high - low)
         return np.where(self._expand_to_rows(is_lower), 1.0 - share, share)
+
+    def _fill_compared(
+        self, values_MK: np.ndarray, compute: Callable[[np.ndarray], np.ndarray]
+    ) -> None:
+        """Replace the values of rollouts that were compared by what is computed from the outcomes, (G, G) → (G,)."""
+        for (g, k), outcomes_GG in self.outcomes.items():
+            values_MK[self.starts[g] : self.starts[g + 1], k] = compute(outcomes_GG)
 
     @cached_property
     def missing_MK(self) -> np.ndarray:
         """Is there neither a score nor a comparison?"""
         if self.changed_unit_MK is not None:
             return np.isnan(self.changed_unit_MK)
-        missing = np.isnan(self.scores_MK)
-        for (g, k), outcomes_GG in self.outcomes.items():
-            missing[self.starts[g] : self.starts[g + 1], k] = ~find_compared(outcomes_GG)
-        return missing
+        is_there = ~np.isnan(self.scores_MK)
+        self._fill_compared(is_there, find_compared)
+        return ~is_there
 
     @cached_property
     def complete(self) -> bool:
@@ -362,11 +368,8 @@ class ScoreBatch:
         """(N, K): does the criterion tell the rollouts of the group apart?"""
         if not self.N:
             return np.zeros((0, self.K), bool)
-        values = self.scores_MK
-        if self.outcomes:
-            values = values.copy()
-        for (g, k), outcomes_GG in self.outcomes.items():
-            values[self.starts[g] : self.starts[g + 1], k] = compute_win_rates(outcomes_GG)
+        values = self.scores_MK.copy()
+        self._fill_compared(values, compute_win_rates)
         highest = np.fmax.reduceat(values, self.starts[:-1], axis=0)
         lowest = np.fmin.reduceat(values, self.starts[:-1], axis=0)
         return np.asarray(highest > lowest)
@@ -511,11 +514,6 @@ class ScoreBatch:
             order=None,
             changed_unit_MK=select_rows(self.changed_unit_MK),
         )
-
-
-def _scale_to_unit(scores: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    # Divide instead of multiplying by the inverse: 49 · (1/49) is below 1, so a full score would not reach 1.
-    return np.asarray((scores - low) / (high - low))
 
 
 def _select_cells(

@@ -15,9 +15,8 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from rubrank.records.record import GroupRecord, to_array
-from rubrank.scores import kendall
 from rubrank.scores.outcomes import compute_tie_width
-from rubrank.scores.spread import ROUNDING
+from rubrank.scores.spread import ROUNDING, compute_tau_b
 
 
 class GroupArrays:
@@ -127,7 +126,7 @@ def compute_ranking_taus(group: GroupArrays) -> list[float]:
     agreement = group.signs @ group.ranking_signs
     decided_pairs = np.abs(group.signs).sum(1)
     ranked_pairs = group.compared @ np.abs(group.ranking_signs)
-    return kendall.compute_tau_b(agreement, decided_pairs, ranked_pairs).tolist()
+    return compute_tau_b(agreement, decided_pairs, ranked_pairs).tolist()
 
 
 def compute_criterion_taus(group: GroupArrays) -> np.ndarray:
@@ -136,4 +135,4 @@ def compute_criterion_taus(group: GroupArrays) -> np.ndarray:
     compared = group.compared[: group.ranked]
     agreement = signs @ signs.T
     decided = np.abs(signs) @ compared.T  # pairs that k decides and l compares
-    return kendall.compute_tau_b(agreement, decided, decided.T)
+    return compute_tau_b(agreement, decided, decided.T)
