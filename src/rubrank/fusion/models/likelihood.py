@@ -86,85 +86,77 @@ def make_work(n: int, D: int) -> Any:
     )
 
 
-@jit
-def find_largest_size(starts: Any) -> int:
-    """Rollouts in the largest group."""
-    largest = 0
-    for g in range(starts.shape[0] - 1):
-        largest = max(largest, starts[g + 1] - starts[g])
-    return largest
-
-
 # ------------------------------------------------------------------------------------------------------------ contrasts
 
 
 @jit
-def _load_raw_contrasts(attributes_MD: Any, first: int, n: int, z_PD: Any) -> None:
-    """z = (a_i − a_j)/(a_i + a_j), and 0 where both are 0."""
-    p = 0
-    for j in range(first + 1, first + n):
-        for i in range(first, j):
-            for d in range(attributes_MD.shape[1]):
-                total = attributes_MD[i, d] + attributes_MD[j, d]
-                difference = attributes_MD[i, d] - attributes_MD[j, d]
-                z_PD[p, d] = difference / (total if total > 0.0 else 1.0)
-            p += 1
+def _contrast(a: float, b: float) -> float:
+    """(a − b)/(a + b), and 0 if both are 0."""
+    total = a + b
+    return (a - b) / (total if total > 0.0 else 1.0)
 
 
 @jit
-def load_contrasts(attributes_MD: Any, scale_D: Any, first: int, n: int, z_PD: Any) -> None:
-    """Contrasts of a group, scaled by `scale_D`, or to a root mean square of 1 in this group if that is empty.
-
-    They are not centred: z_ij = −z_ji, so the mean over both orders of each pair is 0 already.
-    """
-    P = n * (n - 1) // 2
-    _load_raw_contrasts(attributes_MD, first, n, z_PD)
-    for d in range(attributes_MD.shape[1]):
-        if scale_D.shape[0] > 0:
-            scale = scale_D[d]
-        else:
-            square = 0.0
-            for p in range(P):
-                square += z_PD[p, d] * z_PD[p, d]
-            scale = np.sqrt(P / square) if square > 0.0 else 0.0
-        for p in range(P):
-            z_PD[p, d] *= scale
+def _measure_group(attributes_MD: Any, first: int, n: int, squares_D: Any) -> int:
+    """Add the squares of a group's contrasts to squares_D; returns the number of pairs."""
+    for j in range(first + 1, first + n):
+        for i in range(first, j):
+            for d in range(attributes_MD.shape[1]):
+                z = _contrast(attributes_MD[i, d], attributes_MD[j, d])
+                squares_D[d] += z * z
+    return n * (n - 1) // 2
 
 
 @jit
 def sum_squared_contrasts(attributes_MD: Any, starts: Any, squares_D: Any) -> int:
     """Add the squares of all contrasts to squares_D; returns the number of pairs."""
-    n = find_largest_size(starts)
-    z_PD = np.empty((n * (n - 1) // 2, attributes_MD.shape[1]))
-    total_pairs = 0
+    pairs = 0
     for g in range(starts.shape[0] - 1):
-        n = starts[g + 1] - starts[g]
-        P = n * (n - 1) // 2
-        total_pairs += P
-        _load_raw_contrasts(attributes_MD, starts[g], n, z_PD)
-        for p in range(P):
+        pairs += _measure_group(attributes_MD, starts[g], starts[g + 1] - starts[g], squares_D)
+    return pairs
+
+
+@jit
+def _find_scale(attributes_MD: Any, scale_D: Any, first: int, n: int) -> Any:
+    """`scale_D`, or what gives a group's contrasts a root mean square of 1 if that is empty."""
+    if scale_D.shape[0] > 0:
+        return scale_D
+    squares_D = np.zeros(attributes_MD.shape[1])
+    pairs = _measure_group(attributes_MD, first, n, squares_D)
+    for d in range(squares_D.shape[0]):
+        squares_D[d] = np.sqrt(pairs / squares_D[d]) if squares_D[d] > 0.0 else 0.0
+    return squares_D
+
+
+@jit
+def load_contrasts(attributes_MD: Any, scale_D: Any, first: int, n: int, z_PD: Any) -> None:
+    """Contrasts of a group, scaled.
+
+    They are not centred: z_ij = −z_ji, so the mean over both orders of each pair is 0 already.
+    """
+    scale_of_group_D = _find_scale(attributes_MD, scale_D, first, n)
+    p = 0
+    for j in range(first + 1, first + n):
+        for i in range(first, j):
             for d in range(attributes_MD.shape[1]):
-                squares_D[d] += z_PD[p, d] * z_PD[p, d]
-    return total_pairs
+                z = _contrast(attributes_MD[i, d], attributes_MD[j, d])
+                z_PD[p, d] = z * scale_of_group_D[d]
+            p += 1
 
 
 @jit
 def average_contrasts(attributes_MD: Any, scale_D: Any, starts: Any, mean_MD: Any) -> None:
     """z̃: the mean of each rollout's contrasts with all rollouts of its group, itself included."""
-    n = find_largest_size(starts)
-    z_PD = np.empty((n * (n - 1) // 2, attributes_MD.shape[1]))
     mean_MD[:, :] = 0.0
     for g in range(starts.shape[0] - 1):
         first = starts[g]
         n = starts[g + 1] - first
-        load_contrasts(attributes_MD, scale_D, first, n, z_PD)
-        p = 0
-        for j in range(1, n):
-            for i in range(j):
+        scale_of_group_D = _find_scale(attributes_MD, scale_D, first, n)
+        for i in range(first, first + n):
+            for j in range(first, first + n):
                 for d in range(attributes_MD.shape[1]):
-                    mean_MD[first + i, d] += z_PD[p, d] / n
-                    mean_MD[first + j, d] -= z_PD[p, d] / n
-                p += 1
+                    z = _contrast(attributes_MD[i, d], attributes_MD[j, d])
+                    mean_MD[i, d] += z * scale_of_group_D[d] / n
 
 
 # ---------------------------------------------------------------------------------------------------------------- pairs
