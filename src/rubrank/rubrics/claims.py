@@ -110,7 +110,9 @@ def list_claims(criterion: Criterion) -> list[Claim]:
     if verifier.name not in CLAIMS:
         return []
     params = verifier.check_parameters(dict(criterion.params))
-    return list(CLAIMS[verifier.name](dict(params)))
+    # Not dict(params): a parameter may be called "keys".
+    values = {name: getattr(params, name) for name in type(params).model_fields}
+    return list(CLAIMS[verifier.name](values))
 
 
 # -------------------------------------------------------------------------------------------------- contradictions

@@ -14,7 +14,7 @@ import numpy as np
 
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.prose import remove_code
-from rubrank.verifiers.shared.language import LETTERS, count_scripts
+from rubrank.verifiers.shared.language import LETTERS
 from rubrank.verifiers.shared.word_tables import compile_phrases, read_table
 from rubrank.verifiers.verifier import BINARY, Answer, verifier
 
@@ -42,6 +42,21 @@ _CP1252 = {
     for b in range(0x80, 0xA0)
     if b not in (0x81, 0x8D, 0x8F, 0x90, 0x9D)
 }
+# Two or more letters of one script: Chinese and Japanese, Cyrillic, Latin with accents, Greek, Arabic, Hebrew, Hangul.
+# Ordinary Chinese gives rarer letters, such as "ȣǵôɡ", so these ranges are narrower than the scripts.
+_LETTERS_OF_ONE_SCRIPT = [
+    re.compile(f"[{letters}]{{2,}}")
+    for letters in (
+        "\u4e00-\u9fff\u3000-\u30ff\uff00-\uffef“”‘’…—",
+        "А-яёЁіїєў",
+        "À-ÿ",
+        "α-ωΑ-Ω",
+        "ء-ي",
+        "א-ת",
+        "가-힣",
+    )
+]
+
 # ---- words of mixed scripts ----
 _SCRIPT_RUN = re.compile(
     "|".join(f"(?P<{script}>[{letters}]+)" for script, letters in LETTERS.items())
@@ -197,8 +212,7 @@ def _count_utf8_in_gbk(run: str) -> int:
     letters = data.decode("utf-8", "ignore")
     if 4 * len(letters.encode()) < 3 * len(data):
         return 0
-    scripts = count_scripts(letters).keys()
-    is_one_script = scripts and len(scripts - {"Kana"}) <= 1  # Japanese has Chinese characters, too
+    is_one_script = any(script.fullmatch(letters) for script in _LETTERS_OF_ONE_SCRIPT)
     return len(letters) if is_one_script else 0
 
 
