@@ -216,11 +216,9 @@ def passes_tests(
     try:
         if jobs:
             reports = run_tests(solution, jobs, options)
-        stopped = options.stop and not all(report["passed"] for report in reports)
-        if not stopped:
-            # The sandbox may have ended early. Reports for the rest keep the numbers of the cases right.
-            reports += [{"passed": False, "why": "was not finished"}] * (len(jobs) - len(reports))
-        if cases and not stopped:
+            # The sandbox may have stopped early. Reports for the rest keep the numbers of the cases right.
+            reports += [{"passed": False, "why": "was not run"}] * (len(jobs) - len(reports))
+        if cases and (score == "share" or all(report["passed"] for report in reports)):
             reports += _run_programs(solution, cases, options, compare, tolerance)
     except InvalidInput as error:
         # Names of files that the sandbox refuses: the policy's fault if it made the files, the data set's if not.
@@ -314,8 +312,6 @@ def _summarise(reports: list[dict[str, Any]], total: int, score: str) -> Answer:
     failed = [number for number, report in enumerate(reports, 1) if not report["passed"]]
     if failed:
         reason += f"; test {failed[0]}: {reports[failed[0] - 1]['why']}"
-    elif len(reports) < total:
-        reason += f"; test {len(reports) + 1} was not finished"
     value = passed / total if score == "share" else float(passed == total)
     return value, reason[:500]
 

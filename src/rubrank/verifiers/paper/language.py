@@ -22,6 +22,7 @@ from rubrank.verifiers.shared.language_shares import (
     measure_languages,
     measure_others,
     measure_within,
+    quotes_language,
     weigh,
 )
 from rubrank.verifiers.shared.relation import Share
@@ -125,6 +126,6 @@ def language_detection(
     if fits(main, expected) or measure_others(rollout.answer, expected.languages) <= right_share:
         return missing(f"too few words that show a language; perhaps {reason}")
     quoted_share = measure_within(rollout.answer, expected.languages)
-    if quoted_share >= _MOSTLY_QUOTED:
+    if quoted_share >= _MOSTLY_QUOTED or quotes_language(rollout.answer, expected.languages):
         return missing(f"what is quoted is in another language; perhaps {reason}")
     return False, reason
