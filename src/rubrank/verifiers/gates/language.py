@@ -29,6 +29,7 @@ from rubrank.verifiers.shared.language_shares import (
     measure_languages,
     measure_others,
     measure_within,
+    quotes_language,
     weigh,
 )
 from rubrank.verifiers.shared.relation import Share
@@ -91,7 +92,7 @@ def _compare_shares(answer: str, main: str, accepted: Accepted, most: float) -> 
     if other_share > most and fits(main, accepted) and not has_own_script(main):
         other_share = 0.0
     if other_share > most:
-        if measure_within(answer, languages) >= _QUOTED_SHARE:
+        if measure_within(answer, languages) >= _QUOTED_SHARE or quotes_language(answer, languages):
             return missing(f"partly in the language expected: {reason}")
         return False, reason
     if main not in languages and not languages & measure_languages(answer).keys():

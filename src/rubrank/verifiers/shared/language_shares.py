@@ -108,6 +108,17 @@ def measure_within(text: str, languages: Collection[str]) -> float:
     return within / max(1, total)
 
 
+def quotes_language(text: str, languages: Collection[str]) -> bool:
+    """Is a sentence or phrase in these languages quoted, as in: the translation is "Das Wetter ist schön"?"""
+    for span in QUOTED.findall(extract_prose(text[:_MOST_CHARACTERS]))[:50]:
+        if weigh(span) < LEAST:
+            continue
+        code, sure = detect_language(span)
+        if code in languages and sure >= 0.5:
+            return True
+    return False
+
+
 def find_switch(text: str, languages: Collection[str]) -> str:
     """Return the language that a text changes to and stays in, after a beginning in one of these languages; "" if none.
 
