@@ -81,12 +81,7 @@ def measure_biases(
     biases = []
     for name, fit in fits.items():
         humans_fit = fits[humans] if humans is not None and name != humans else None
-        columns = [k for k in range(len(cases.criteria)) if fit.informative_groups[k]]
-        if not columns:
-            continue
-        rows: list[tuple[str | None, list[int]]] = [(cases.criteria[k], [k]) for k in columns]
-        rows.append((None, columns))  # the mean over all criteria
-        for criterion, row_columns in rows:
+        for criterion, row_columns in cases.list_parts(fit.informative_groups > 0):
             for d, attribute in enumerate(attributes.names):
                 gamma_draws = _average_gamma(fit, row_columns, d, resampling)
                 gamma = compute_interval(gamma_draws)

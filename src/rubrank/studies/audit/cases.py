@@ -73,6 +73,12 @@ class Cases:
         """(M,): the number of every row's group."""
         return np.repeat(np.arange(self.group_count), np.diff(self.starts))
 
+    def list_parts(self, is_measured: ArrayLike) -> list[tuple[str | None, list[int]]]:
+        """Return (criterion, its column) for each criterion that is measured, then (None, all these columns)."""
+        columns = np.flatnonzero(is_measured).tolist()
+        parts: list[tuple[str | None, list[int]]] = [(self.criteria[k], [k]) for k in columns]
+        return [*parts, (None, columns)] if columns else []
+
     def find_rows(self, g: int) -> slice:
         """Return the rows of group g."""
         return slice(self.starts[g], self.starts[g + 1])

@@ -50,33 +50,26 @@ def measure_coverage(cases: Cases, resampling: Resampling) -> tuple[Coverage, ..
     """
     rows = []
     for name, runs in cases.judges.items():
-        columns = [k for k in range(len(cases.criteria)) if runs[0].asked[:, k].any()]
-        requested = np.array([sum(run.asked[:, k].sum() for run in runs) for k in columns])
-        missing = np.array(
-            [sum(np.isnan(run.scores[run.asked[:, k], k]).sum() for run in runs) for k in columns]
-        )
-        pairs = np.zeros((cases.group_count, len(columns)))
-        ties = np.zeros((cases.group_count, len(columns)))
-        for g in range(cases.group_count):
-            for i, k in enumerate(columns):
-                outcomes = compare_group(cases, runs[0], g, k)
-                # Every pair is in the table twice: as (i, j) and as (j, i).
-                pairs[g, i] = np.count_nonzero(~np.isnan(outcomes)) / 2.0
-                ties[g, i] = np.count_nonzero(outcomes == 0.5) / 2.0
-        parts: list[tuple[str | None, list[int]]] = [
-            (cases.criteria[k], [i]) for i, k in enumerate(columns)
-        ]
-        for criterion, part in [*parts, (None, list(range(len(columns))))]:
-            part_ties = ties[:, part].sum(axis=1)
-            part_pairs = pairs[:, part].sum(axis=1)
+        requested = sum(run.asked.sum(axis=0) for run in runs)
+        missing = sum((run.asked & np.isnan(run.scores)).sum(axis=0) for run in runs)
+        pairs = np.zeros((cases.group_count, len(cases.criteria)))
+        ties = np.zeros(pairs.shape)
+        for g, k in np.ndindex(*pairs.shape):
+            outcomes = compare_group(cases, runs[0], g, k)
+            # Every pair is in the table twice: as (i, j) and as (j, i).
+            pairs[g, k] = np.count_nonzero(~np.isnan(outcomes)) / 2.0
+            ties[g, k] = np.count_nonzero(outcomes == 0.5) / 2.0
+        for criterion, columns in cases.list_parts(runs[0].asked.any(axis=0)):
+            all_ties = ties[:, columns].sum(axis=1)
+            all_pairs = pairs[:, columns].sum(axis=1)
             rows.append(
                 Coverage(
                     judge=name,
                     criterion=criterion,
-                    asked=int(requested[part].sum()),
-                    missing=int(missing[part].sum()),
-                    ties=resampling.estimate(ratio_measure(part_ties, part_pairs)),
-                    all_tied=int(((part_ties == part_pairs) & (part_pairs > 0)).sum()),
+                    asked=int(requested[columns].sum()),
+                    missing=int(missing[columns].sum()),
+                    ties=resampling.estimate(ratio_measure(all_ties, all_pairs)),
+                    all_tied=int(((all_ties == all_pairs) & (all_pairs > 0)).sum()),
                 )
             )
     return tuple(rows)
