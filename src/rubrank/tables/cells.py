@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -61,11 +60,6 @@ class Numbers:
     filled: np.ndarray
     """Is anything in the cell?"""
 
-    @cached_property
-    def wrong(self) -> np.ndarray:
-        """Does the cell hold something other than a finite number?"""
-        return self.filled & ~np.isfinite(self.values)
-
     @property
     def is_mostly_numbers(self) -> bool:
         """Is the column meant to hold numbers? A single "yes" among them is a mistake to report."""
@@ -75,7 +69,8 @@ class Numbers:
     def check_scores(self, table: Table, path: ColumnPath, limits: ScoreLimits | None) -> None:
         """Raise BadTable for the first cell that is wrong, or else for the first score outside the limits."""
         remedy = "Repair the cell, empty it if there is no score, or name the criteria: `criteria=Facts,Style`."
-        table.refuse_cell(self.wrong, path, ALLOWED_SCORES, remedy)
+        is_wrong = self.filled & ~np.isfinite(self.values)
+        table.refuse_cell(is_wrong, path, ALLOWED_SCORES, remedy)
         if limits is not None:
             outside = (self.values < limits.low) | (self.values > limits.high)
             table.refuse_cell(outside, path, limits.allowed, limits.remedy)
