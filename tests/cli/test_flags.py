@@ -98,7 +98,7 @@ def test_what_is_wrong_is_named_by_its_flag(verb, tmp_path, monkeypatch):
         ("fuse wide.csv -o .", "rubrank: fuse: --output must be a file that ends in"),
         ("demo -o .", "rubrank: demo: --output must be a file that ends in .jsonl or .ndjson; got '.'."),
         ("lab report --markdown .", "rubrank: lab report: --markdown must be a file that ends in .md; got '.'."),
-        ("conformance r.jsonl", "rubrank: r.jsonl: row 1: the row must be with a list of ids"),
+        ("conformance r.jsonl", "rubrank: r.jsonl: row 1: instruction_id_list must be given"),
         ("grade r.jsonl --timeout 5 --workers 0 -r gates", "rubrank: grade: --timeout must be left out with 0 workers"),
         (
             "grade r.jsonl -r judged.yaml",

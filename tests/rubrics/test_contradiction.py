@@ -106,6 +106,8 @@ FINE = [
     ),
     (("LanguageRequirement", {"language": "zh-Hans"}), ("LanguageRequirement", {"language": "中文"})),
     (("punctuation:no_comma", {}), ("keywords:existence", {"keywords": ["tea"]})),
+    # It has a parameter `keys`.
+    (("FormatRequirement", {"format": "json"}), ("keywords:existence", {"keywords": ["tea"]})),
 ]
 
 
