@@ -29,10 +29,7 @@ def test_values_are_those_of_the_attributes():
     expected, columns = rubrank.measure(TEXTS, ["reasoning_length", "markdown", "total_length", OWN])
     np.testing.assert_array_equal(found.values_MD, expected)
     assert found.columns == columns
-    assert (
-        select_active_controls(controls, measure_texts(SAID), SAID, 9).values_MD.shape[1]
-        == expected.shape[1] + 1
-    )
+    assert select_active_controls(controls, measure_texts(SAID), SAID, 9).values_MD.shape[1] == expected.shape[1] + 1
 
 
 def test_reasoning_of_its_own_field_is_taken_as_it_is():
