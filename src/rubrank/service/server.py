@@ -82,9 +82,9 @@ class ConnectionLimits:
         """Register a new connection, and close an older one if there are too many."""
         now = time.monotonic()
         same_address = [
-            (other, opened_at)
-            for other, (other_address, opened_at) in self._untrusted.items()
-            if other_address == address
+            (earlier, opened_at)
+            for earlier, (earlier_address, opened_at) in self._untrusted.items()
+            if earlier_address == address
         ]
         if len(self._untrusted) >= self._most_in_total:
             self._close(next(iter(self._untrusted)))

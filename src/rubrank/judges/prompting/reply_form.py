@@ -444,14 +444,14 @@ def _show_examples(
         if set(example) - {"prompt"} != _KEYS:
             allowed = "prompt (may be left out), response, reasoning, verdict"
             raise _invalid(criterion, "keys", allowed, list(example))
-        shown = read(example)
+        parts = read(example)
         reply = {"reasoning": join_surrogates(str(example["reasoning"]))}
-        if shown.finding is not None:
-            reply["finding"] = shown.finding
-        reply["verdict"] = shown.verdict
+        if parts.finding is not None:
+            reply["finding"] = parts.finding
+        reply["verdict"] = parts.verdict
         lines = [fill(labels["example"], number=number)]
         if example.get("prompt"):
             lines.append(fence("user", as_text(example["prompt"])))
-        lines += [*shown.responses, json.dumps(reply, ensure_ascii=False)]
+        lines += [*parts.responses, json.dumps(reply, ensure_ascii=False)]
         blocks.append("\n".join(lines))
     return "\n\n".join(blocks)
