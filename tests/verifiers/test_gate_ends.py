@@ -32,6 +32,7 @@ CUT = {
     "French": RECIT + "Le soir tout le monde rentre à la maison et les rues deviennent tranq",
     "Chinese": "小镇在两座山的脚下。市场每天很早就开门。人们从附近的村子来到这里，不仅可以卖自己种的菜，还可以和",
     "SQL that ends with a comment": "SELECT name FROM orders;\n\n-- Now the customers that have no ord",
+    "a comment that announces code": "def area(a, b):\n    return a * b\n\nprint(area(2, 3))\n\n# Compute the perim",
     "an attribute": "import os\n\ndef list_files(folder):\n    for name in os.listdir(folder):\n        path = os.",
 }
 WHOLE = {

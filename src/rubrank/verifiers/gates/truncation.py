@@ -29,6 +29,7 @@ from rubrank.verifiers.shared.sentence_ends import (
 )
 from rubrank.verifiers.shared.unclosed import (
     find_half_name,
+    find_open_comment,
     find_unclosed_code,
     find_unclosed_formula,
     find_unclosed_json,
@@ -144,7 +145,7 @@ def _find_open_structure(answer: str) -> str | None:
 
     # Code without a fence. It may follow a line or two of prose.
     tail = unfenced[-_TAIL_CHARACTERS:]
-    defect = find_unclosed_sql(unfenced)
+    defect = find_unclosed_sql(unfenced) or find_open_comment(tail)
     if defect:
         return defect
     code = take_code(tail)

@@ -19,6 +19,7 @@ from collections import Counter
 
 from rubrank._plain import word_set
 from rubrank.verifiers.shared.code_blocks import parse_python
+from rubrank.verifiers.shared.word_tables import compile_phrases
 
 _MOST_CHARACTERS = 200_000  # characters that are scanned; longer Python is not parsed
 
@@ -101,6 +102,8 @@ _BUILTIN_NAMES = word_set(
 _NAME = re.compile(r"\w+")
 _COMMENT_MARK = re.compile(r"#|//|--")
 _COMMENT = re.compile(r"(?:^|\s)(?:#|//|--)")
+_INDENT_AND_COMMENT = re.compile(r"(\s*)(?:#|//|--)\s?(.*)$")
+_OUTPUT_COMMENT = compile_phrases("output_comment")
 # A line cannot end with these: "x =", "foo.", "if a and"
 _OPERATOR_END = re.compile(
     r"(?:[=+*/%&|<^,(\[{]|[a-z_)\]]\.|(?<![-\w])-|\b(?:and|or|not|in|is|return|import|def|class|new|lambda|if))$"
@@ -211,6 +214,22 @@ def find_half_name(code: str) -> str | None:
         is_longer = name.startswith(last_name) and len(name) > len(last_name) + 1
         if is_longer and last_name not in _BUILTIN_NAMES:
             return f"half a name at the end: {last_name!r}, {name!r} before"
+    return None
+
+
+def find_open_comment(code: str) -> str | None:
+    """Name a comment on a line of its own that announces code, and no code follows.
+
+    Such a comment stands after an empty line or inside a block. One that tells the output may end the code.
+    """
+    lines = code.rstrip().splitlines()
+    comment = _INDENT_AND_COMMENT.match(lines[-1]) if len(lines) >= 3 else None
+    if not comment or _OUTPUT_COMMENT.search(comment[2]):
+        return None
+    previous = lines[-2]
+    is_announcing = not previous.strip() or (comment[1] != "" and not _COMMENT_LINE.match(previous))
+    if is_announcing and comment[2][-1:].isalpha() and take_code("\n".join(lines[:-1])):
+        return f"no code follows the comment: {lines[-1].strip()[-40:]!r}"
     return None
 
 
