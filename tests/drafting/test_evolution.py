@@ -159,7 +159,7 @@ def test_a_resumed_run_makes_the_same_proposals_and_pays_once(tmp_path, servers)
         file.write('{"step": 60, "ev')  # a killed run left half a line
     resumed.rewind_log(50)
     assert [json.loads(line) for line in (tmp_path / "evolution.jsonl").read_text().splitlines()] == events
-    with pytest.raises(InvalidInput, match="of version 1"):
+    with pytest.raises(InvalidInput, match="of version 2"):
         resumed.load_state_dict({"version": 9})
 
 

@@ -52,7 +52,7 @@ from rubrank.scores.criterion import CriterionData
 
 FAMILY = "evolved"
 """Family of the criteria that were added during a run."""
-_STATE_VERSION = 1
+_STATE_VERSION = 2
 _MOST_BASELINES = 50_000  # queries whose first headroom is remembered
 _ORIGIN_FIELDS = ("writer", "model", "prompt_version", "figures")
 """Fields of an event, and of the column `draft`, that say where an item comes from."""
