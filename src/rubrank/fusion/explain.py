@@ -104,9 +104,6 @@ def _describe_outcomes(outcome_G: np.ndarray, i: int) -> str:
 
     "ahead of 3 (0.70)": the judge is only 70% sure that it beats 3, or said so 7 of 10 times.
     """
-    opponents = [j for j in range(len(outcome_G)) if j != i and not np.isnan(outcome_G[j])]
-    if not opponents:
-        return "nothing to compare with"
     opponents_of_verb: dict[str, list[str]] = {
         "beats": [],
         "ahead of": [],
@@ -114,24 +111,26 @@ def _describe_outcomes(outcome_G: np.ndarray, i: int) -> str:
         "behind": [],
         "loses to": [],
     }
-    for j in opponents:
-        outcome = float(outcome_G[j])
-        certain_verb = {1.0: "beats", 0.5: "ties", 0.0: "loses to"}.get(outcome)
-        if certain_verb is not None:
-            opponents_of_verb[certain_verb].append(str(j))
+    for j, outcome in enumerate(outcome_G.tolist()):
+        if j == i or np.isnan(outcome):
+            continue
+        verb = {1.0: "beats", 0.5: "ties", 0.0: "loses to"}.get(outcome)
+        if verb is not None:
+            opponents_of_verb[verb].append(str(j))
         else:
-            verb = "ahead of" if outcome > 0.5 else "behind"
-            opponents_of_verb[verb].append(f"{j} ({outcome:.2f})")
+            opponents_of_verb["ahead of" if outcome > 0.5 else "behind"].append(
+                f"{j} ({outcome:.2f})"
+            )
     phrases = []
     for verb, names in opponents_of_verb.items():
-        if len(names) == len(outcome_G) - 1 and verb in ("beats", "ties", "loses to"):
+        if len(names) == len(outcome_G) - 1 and verb in ("beats", "ties", "loses to") and names:
             return f"{verb} all"
         if names:
             phrase = f"{verb} {', '.join(names[:_MOST_LISTED])}"
             if len(names) > _MOST_LISTED:
                 phrase += f" and {len(names) - _MOST_LISTED} more"
             phrases.append(phrase)
-    return "; ".join(phrases)
+    return "; ".join(phrases) or "nothing to compare with"
 
 
 def _explain_sum(group: FusedGroup, i: int) -> Iterator[str]:
