@@ -28,10 +28,10 @@ from __future__ import annotations
 import ast
 import json
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from rubrank._plain import shorten
 from rubrank.errors import InvalidInput, UnknownName, counted
@@ -193,7 +193,7 @@ def _read_rows(
             remedy,
         )
     named = _check_columns(converted[0], where, columns)
-    keys = _find_keys(converted, where, named.get("group"), named.get("step"))
+    group_columns, step = _find_keys(converted, where, named.get("group"), named.get("step"))
     column_of = {field: column for field, column in named.items() if field not in _KEY_FIELDS}
     parts: list[_RowPart] = []
     for number, row in enumerate(converted, start=1):
@@ -208,15 +208,16 @@ def _read_rows(
         if "response" not in values and values.get("tool_calls") is None:
             got = f"nothing in {column_of['response']!r}"
             raise InvalidInput(place, "response", "given", got, "Use '' for no answer.")
-        used_columns = {*column_of.values(), *keys.group}
+        used_columns = {*column_of.values(), *group_columns}
         rollouts = _make_rollouts(row, used_columns, values, column_of.get("response"), place)
-        label, key = _find_label(row, keys, place, values.get("prompt", ""))
+        key = _make_group_key(row, group_columns, step, place, values.get("prompt", ""))
         rubric = values.get("rubric")
         if "rubric" not in values and row.get("instruction_id_list") is not None:
             # The instructions of IFEval become a rubric.
             rubric = {name: row.get(name) for name in _INSTRUCTION_COLUMNS}
-        parts.append(_RowPart(place, key, label, key[0], rollouts, rubric))
-    return _collect_groups(parts), list(shapes), str(keys)
+        parts.append(_RowPart(place, key, rollouts, rubric))
+    by = "/".join(group_columns) or "prompt"
+    return _collect_groups(parts), list(shapes), f"{step} and {by}" if step else by
 
 
 def _add_dotted_columns(row: Row, columns: Mapping[str, Any] | None) -> Row:
@@ -415,36 +416,23 @@ def _read_metadata(value: Any) -> dict[str, Any]:
 # -------------------------------------------------------------------------------------------------------------- groups
 
 
+# Step, label and prompt of a group: equal for its rows. A group that a label names has no prompt here.
+_Key: TypeAlias = tuple[str | None, str | None, str]
+
+
 @dataclass(frozen=True)
 class _RowPart:
     """What one row adds to a group."""
 
     where: str
-    key: Hashable
-    """Equal for rows of the same group."""
-    label: str | None
-    """The name that the row gives its group; None: the group gets a number."""
-    step: str | None
+    key: _Key
     rollouts: Sequence[Rollout]
     rubric: Any
 
 
-@dataclass(frozen=True)
-class _GroupKeys:
-    """The columns that decide which rows are a group."""
-
-    group: tuple[str, ...]
-    step: str | None
-
-    def __str__(self) -> str:
-        """In words: "prompt_id", "step and prompt"."""
-        name = "/".join(self.group) or "prompt"
-        return f"{self.step} and {name}" if self.step else name
-
-
 def _find_keys(
     rows: Sequence[Row], where: str, group: Any = None, step: str | None = None
-) -> _GroupKeys:
+) -> tuple[tuple[str, ...], str | None]:
     """Return the columns that name the group and the step; raises if two columns name different groups."""
     if group is not None:
         names = (group,) if isinstance(group, str) else tuple(group)
@@ -463,7 +451,7 @@ def _find_keys(
     if step is None:
         steps = [name for name in _find_filled_columns(rows, STEP_NAMES) if name not in names]
         step = steps[0] if steps else None
-    return _GroupKeys(names, step)
+    return names, step
 
 
 def _find_filled_columns(rows: Sequence[Row], names: Sequence[str]) -> list[str]:
@@ -482,15 +470,17 @@ def _is_filled(value: Any) -> bool:
     return value is not None and value != "" and value == value  # NaN is not equal to itself
 
 
-def _find_label(
-    row: Row, keys: _GroupKeys, where: str, prompt: Any
-) -> tuple[str | None, tuple[str | None, str, str]]:
-    """Return the name that a row gives its group, if any, and a key that is equal for rows of the same group."""
-    step = None if keys.step is None else str(_read_key_cell(row, keys.step, where, "step"))
-    if not keys.group:
-        return None, (step, "prompt", _make_key(prompt))
-    label = "/".join(str(_read_key_cell(row, name, where, "group")) for name in keys.group)
-    return label, (step, "label", label)
+def _make_group_key(
+    row: Row, group_columns: Sequence[str], step_column: str | None, where: str, prompt: Any
+) -> _Key:
+    """Return what is equal for rows of the same group."""
+    step = None
+    if step_column is not None:
+        step = str(_read_key_cell(row, step_column, where, "step"))
+    if not group_columns:
+        return step, None, _make_key(prompt)
+    cells = [str(_read_key_cell(row, name, where, "group")) for name in group_columns]
+    return step, "/".join(cells), ""
 
 
 def _read_key_cell(row: Row, name: str, where: str, what: str) -> Any:
@@ -511,21 +501,20 @@ def _make_key(value: Any) -> str:
 
 def _collect_groups(parts: Sequence[_RowPart]) -> list[Group]:
     """Return the groups, in the order in which they first appear."""
-    members: dict[Hashable, list[_RowPart]] = {}
+    members: dict[_Key, list[_RowPart]] = {}
     for part in parts:
         members.setdefault(part.key, []).append(part)
-    label_counts = Counter(rows[0].label for rows in members.values())
+    label_counts = Counter(label for _, label, _ in members)
     bare_labels: dict[str, str] = {}
     groups = []
-    for number, rows in enumerate(members.values()):
-        label = rows[0].label
+    for number, ((step, label, _), rows) in enumerate(members.items()):
         if label is None:
             name = str(number)
         elif label_counts[label] == 1:
             name = label
         else:
             # The same query in another step has the same label.
-            name = f"{label} (step {rows[0].step})"
+            name = f"{label} (step {step})"
         if label is not None and bare_labels.setdefault(label.strip(), label) != label:
             allowed = f"{bare_labels[label.strip()]!r} as before, or another name: blanks do not tell groups apart"
             raise InvalidInput(
@@ -591,10 +580,10 @@ def _group_rollouts(rollouts: Sequence[Rollout]) -> list[Group]:
     """Group rollouts by metadata["group"] if there is one, else by prompt."""
     rows = [rollout.metadata for rollout in rollouts]
     has_groups = any("group" in row for row in rows)
-    keys = _find_keys(rows, "rollouts", "group" if has_groups else ())
+    group_columns, step = _find_keys(rows, "rollouts", "group" if has_groups else ())
     parts = []
     for number, (row, rollout) in enumerate(zip(rows, rollouts, strict=True)):
         where = f"rollouts: rollout {number}"
-        label, key = _find_label(row, keys, where, repr(rollout.prompt))
-        parts.append(_RowPart(where, key, label, key[0], [rollout], None))
+        key = _make_group_key(row, group_columns, step, where, repr(rollout.prompt))
+        parts.append(_RowPart(where, key, [rollout], None))
     return _collect_groups(parts)
