@@ -168,8 +168,8 @@ def words_japanese(text: Text, *, N: Count, compat: Compat = "fixed") -> Answer:
         words = [word for word in words if any(char.isalnum() for char in word)]
     nth_words = [trim(word) for word in words[N - 1 :: N]]
     if compat == "upstream":
-        others = [word for word in nth_words if word and not word.isdigit()]
-        wrong = [word for word in others if not _JAPANESE.search(word)]
+        plain_words = [word for word in nth_words if word and not word.isdigit()]
+        wrong = [word for word in plain_words if not _JAPANESE.search(word)]
     else:
         wrong = [word for word in nth_words if not _JAPANESE.search(word) or _LATIN.search(word)]
         if not nth_words:

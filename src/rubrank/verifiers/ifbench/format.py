@@ -205,8 +205,8 @@ def _check_thesis_upstream(raw: str) -> Answer:
     """
     start = raw.find("<i>") if "<i>" in raw else raw.find("<em>")
     rest = raw[start:] if start >= 0 else ""
-    inside, found, after = rest[3:].partition("</i>" if "</i>" in rest else "</em>")
-    after = found[len("</i>") :] + after
+    inside, end_tag, after = rest[3:].partition("</i>" if "</i>" in rest else "</em>")
+    after = end_tag[len("</i>") :] + after
     is_right = bool(inside.strip() and after.strip())
     return is_right, "a passage in <i> or <em>, with text after it, required"
 

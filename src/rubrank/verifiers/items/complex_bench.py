@@ -130,13 +130,13 @@ def complex_bench(
     results = list(own_verdicts)
     for i in order:  # prerequisites first
         # The public checker asks only whether the prerequisite itself holds, not what it depends on.
-        known = results if compat == "fixed" else own_verdicts
-        failed = [dep for dep in prerequisites_of[i] if known[dep].value == 0]
-        undecided = [dep for dep in prerequisites_of[i] if known[dep].value is None]
+        prerequisites = results if compat == "fixed" else own_verdicts
+        failed = [dep for dep in prerequisites_of[i] if prerequisites[dep].value == 0]
+        undecided = [dep for dep in prerequisites_of[i] if prerequisites[dep].value is None]
         if failed:
             results[i] = Verdict(0.0, f"question {failed[0]}, on which it depends, fails")
         elif undecided and results[i].value != 0:  # a question that fails needs no prerequisites
-            results[i] = known[undecided[0]]
+            results[i] = prerequisites[undecided[0]]
     broken: list[str] = []
     for i, verdict in enumerate(results):
         if verdict.value is None:
