@@ -198,7 +198,7 @@ def test_options_that_are_wrong():
             grade(groups(["a"]), ["Postscript"], **wrong)
     with pytest.raises(InvalidInput, match="workers must be ≥ 0"):
         grade(groups(["a"]), ["Postscript"], workers=-1)
-    with pytest.raises(InvalidInput, match="none for group 'g0'"):
+    with pytest.raises(InvalidInput, match="group 'g0': rubric must be given"):
         grade(groups(["a"]))
     bad = groups(["a"])[0].model_copy(update={"rubric": ["Postscript", {"name": "B", "verifier": "Nothing"}]})
     with pytest.raises(InvalidInput, match="group 'g0'"):
