@@ -24,8 +24,7 @@ from rubrank.errors import InvalidInput
 from rubrank.evaluation.benchmark import ItemScore
 from rubrank.evaluation.runs import EvalRun, write_run
 from rubrank.records.files import write_records
-from rubrank.records.record import GroupRecord, records_of
-from rubrank.records.unfold import explain
+from rubrank.records.record import GroupRecord, explain, records_of
 from rubrank.viewer.group_data import make_group_data
 from rubrank.viewer.report import SCRIPTS, Packer, find_limit, make_script, pack, read_asset, unpack, write_report
 

@@ -17,8 +17,7 @@ from rubrank.drafting.draft import draft_rubric
 from rubrank.evaluation.benchmark import ItemScore
 from rubrank.evaluation.runs import EvalRun
 from rubrank.evaluation.table import report_data
-from rubrank.records.record import GroupRecord
-from rubrank.records.unfold import explain
+from rubrank.records.record import GroupRecord, explain
 from rubrank.viewer.report import write_draft_report, write_evaluation_report, write_report
 from rubrank.viewer.states import State, find_states
 
