@@ -82,8 +82,8 @@ def fuse(
         "outcomes": outcomes,
         "probabilities": probabilities,
     }
-    found = _make_rule("fuse", "rlvr2" if rule is None else rule, arrays, options, {"rule"})
-    return apply_rule(found, ScoreBatch.of_arrays(scores, **arrays, owner="fuse")).reward
+    chosen_rule = _make_rule("fuse", "rlvr2" if rule is None else rule, arrays, options, {"rule"})
+    return apply_rule(chosen_rule, ScoreBatch.of_arrays(scores, **arrays, owner="fuse")).reward
 
 
 @only_our_errors
@@ -153,10 +153,10 @@ def _make_rule(
                 remedy="Set it on the rule, or pass the name of a rule.",
             )
         return find_rule(rule)
-    known = {*arrays, *other_keywords, *list_parameters(rule)}
+    keywords = {*arrays, *other_keywords, *list_parameters(rule)}
     for name in options:
-        if name not in known:
-            raise UnknownOption.of(owner, "keyword", name, known)
+        if name not in keywords:
+            raise UnknownOption.of(owner, "keyword", name, keywords)
     if arrays["attributes"] is not None:
         options.setdefault("adjust", "remove")
     return find_rule(rule, **options)

@@ -97,13 +97,10 @@ def attribute(name: Any = None, *, columns: Iterable[str] | None = None) -> Any:
                 "function",
                 allowed="a function of one text that is not async",
                 got=describe_object(function),
-                remedy="",
             )
         check_call("attribute", function, "text")
         if isinstance(columns, str):
-            raise InvalidInput(
-                "attribute", "columns", allowed="a list of names", got=repr(columns), remedy=""
-            )
+            raise InvalidInput("attribute", "columns", allowed="a list of names", got=repr(columns))
         requested_name = getattr(function, "__name__", None) if chosen_name is None else chosen_name
         attribute_name = check_free(
             "attribute", requested_name, function, _sources.get, requested_name in _LIBRARY
@@ -137,7 +134,6 @@ def _check_row(name: str, columns: tuple[str, ...], result: Any) -> NDArray[np.f
             "what the function returns",
             allowed=allowed,
             got=brief(result),
-            remedy="",
         )
     return row
 
@@ -179,7 +175,6 @@ def measure(texts: Texts, names: Iterable[str | Attribute]) -> Measured:
             "names",
             allowed="attributes without a column in common",
             got=f"{repeated} twice",
-            remedy="",
         )
     flat, shape = flatten_texts("measure", texts)
     values = [attribute.rows(flat) for attribute in attributes]

@@ -57,8 +57,8 @@ def control_linearly(
     rule: RLVR2 | Controlled, batch: ScoreBatch, values_MK: np.ndarray
 ) -> AttributeControl:
     """Take the influence of attributes out of a rule's values (M, K), which are not changed themselves."""
-    known = rule.batch_estimate or estimate_linearly(rule, batch, values_MK)
-    influence = known.select(name_columns(batch)[0])
+    batch_estimate = rule.batch_estimate or estimate_linearly(rule, batch, values_MK)
+    influence = batch_estimate.select(name_columns(batch)[0])
     contrasts_MD = measure_contrasts(batch)
     controlled_NK, controlled_MK = _find_controlled(rule, batch, values_MK)
     taken_NKD = choose_taken(rule, batch, influence.shrunk_KD, controlled_NK)

@@ -46,9 +46,9 @@ def control_attributes(
 
     if rule.pool == "group":
         return _control_groups(rule, batch, u_MK, soft)
-    known = rule.batch_estimate or estimate_attributes(rule, batch, u_MK, soft)
-    influence = known.select(name_columns(batch)[0])
-    data, controlled_NK = make_fit_data(rule, batch, u_MK, soft, known.scale_D)
+    batch_estimate = rule.batch_estimate or estimate_attributes(rule, batch, u_MK, soft)
+    influence = batch_estimate.select(name_columns(batch)[0])
+    data, controlled_NK = make_fit_data(rule, batch, u_MK, soft, batch_estimate.scale_D)
     taken_NKD = choose_taken(rule, batch, influence.shrunk_KD, controlled_NK)
     values_MK = refit(find_model(rule.model), data, taken_NKD, u_MK)
     return influence.describe(rule.pool, values_MK, taken_NKD, data.average_contrasts())
