@@ -1,7 +1,7 @@
 """Many requests, one reward engine: verifiers and fusion run in one thread, judges are asked by all requests at once.
 
     pipeline = Pipeline(engine, metrics)
-    graded, step = await pipeline.score(groups, step=12)        step.rewards: ((1.0, 0.0),)
+    graded, fused = await pipeline.score(groups, step=12)        fused.rewards: ((1.0, 0.0),)
 
     request ──► thread: verifiers ──► judges, beside other requests ──► thread: fuse ──► answer
 
@@ -26,7 +26,9 @@ from rubrank.service.metrics import Metrics
 from rubrank.training.engine import Graded, RewardEngine, StepRewards
 
 T = TypeVar("T")
-_MOST_RUBRICS = 10_000  # parsed rubrics of requests that are kept in memory
+_MOST_RUBRICS = (
+    10_000  # parsed rubrics kept in memory, for callers that send the same one with every request
+)
 
 
 class Pipeline:
@@ -44,18 +46,18 @@ class Pipeline:
         self.engine = engine
         self._named_rubrics = named_rubrics or {}
         self.waiting = 0
-        """Rollouts that wait for the thread, or are in work there."""
+        """Rollouts in the queue of the thread, or being graded or fused there."""
         self._metrics = metrics
         self._rubrics: dict[bytes, Rubric] = {}
         """Rubrics of requests, by the digest of their data."""
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="rubrank-pipeline")
 
     async def close(self) -> None:
-        """Finish what is waiting, and end the thread."""
+        """Finish the work in the queue, and end the thread."""
         await asyncio.to_thread(self._thread.shutdown)
 
     async def _run(self, groups: Sequence[Group], work: Callable[[], T]) -> T:
-        """Run a function in the thread. groups: what it is about."""
+        """Run a function in the thread; meanwhile the rollouts of `groups`, which it works on, count as waiting."""
         rollouts = sum(len(group.rollouts) for group in groups)
         self.waiting += rollouts
         try:
@@ -71,9 +73,9 @@ class Pipeline:
         train: bool = True,
         logged: bool = False,
     ) -> tuple[Graded, StepRewards]:
-        """Grade and fuse whole groups. logged: with the metrics of a step.
+        """Grade and fuse whole groups. step, train, logged: see `fuse`.
 
-        Raises InvalidInput if a rubric cannot be used, and JudgingFailed if too many answers of judges are missing.
+        Raises InvalidInput if a rubric cannot be used, and JudgingFailed if too many verdicts of judges are missing.
         """
         groups = self.resolve_rubrics(groups)
         graded = await self.grade(groups)
@@ -81,13 +83,11 @@ class Pipeline:
         return graded, await self.fuse(groups, graded, step=step, train=train, logged=logged)
 
     async def grade(self, groups: Sequence[Group], *, compare: bool | None = None) -> Graded:
-        """Return the scores of groups with resolved rubrics; `compare=False` leaves comparisons to later."""
+        """Return the scores of groups with resolved rubrics. compare: see `RewardEngine.ask`."""
         started_at = time.perf_counter()
         table = await self._run(groups, lambda: self.engine.decide(groups))
         self._metrics.count("rollouts", sum(len(group.rollouts) for group in groups))
-        graded = Graded(table.groups)
-        if self.engine.judges is not None:
-            graded = await self.engine.ask(table, groups, compare=compare)
+        graded = await self.engine.ask(table, groups, compare=compare)
         return replace(graded, seconds=time.perf_counter() - started_at)
 
     async def fuse(
@@ -102,7 +102,8 @@ class Pipeline:
     ) -> StepRewards:
         """Return the rewards of graded groups.
 
-        step, train: as in a trainer. write: record the groups, if the engine records. logged: with metrics.
+        step, train: as in a trainer. write: record the groups, if the engine records.
+        logged: also compute the metrics of the step.
         """
 
         def fuse() -> StepRewards:
@@ -112,8 +113,8 @@ class Pipeline:
                 )
             except Exception:
                 if self.engine.recording is not None:
-                    # If the records could not be written: these callers get no rewards, so nothing is missing in the
-                    # file.
+                    # A failed write would also fail the next requests. It need not: this caller gets no rewards, so
+                    # the records hold all rewards that were given out.
                     self.engine.recording.reset()
                 raise
 

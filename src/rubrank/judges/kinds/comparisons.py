@@ -119,7 +119,7 @@ def _add_comparisons(
 ) -> None:
     """Add the answers about one criterion to the judgment.
 
-    asked: number of pairs or lists that the judge was asked about. lost: the reasons of those without an answer.
+    asked: number of pairs or lists that the judge was asked about. lost: why, for each of those without an answer.
     first_wins: how often, out of `comparisons`, the response shown first won; ties count half.
     """
     name = question.criteria[column].name
@@ -143,7 +143,7 @@ class Pairwise:
     """Kind "pairwise": shows two responses in a call and asks which is better."""
 
     def calls(self, question: Question, judge: Judge) -> int:
-        """Return the number of pairs × orders, over all criteria; at most so many for an adaptive design."""
+        """Return the number of pairs × orders, over all criteria; an upper bound for an adaptive design."""
         pairs = 0
         for k in range(len(question.criteria)):
             n = len(list_distinct_rollouts(question, k))
@@ -216,26 +216,27 @@ async def _compare_pairs(
         return dict(zip(orders, await gather_all(map(ask, orders)), strict=True))
 
     if not isinstance(judge.pairs, str):
-        # A fixed design: all pairs are known, and asked at the same time.
-        slots, size = question.places
-        slots_of_classes = [
-            [slots[i] for i in duplicates] for duplicates in group_duplicates(question, column)
+        # A fixed design: all pairs are known, and asked at the same time. It is chosen from the places in the complete
+        # group: a pair that was judged before all rollouts had arrived must be chosen again.
+        places, size = question.places
+        places_of_classes = [
+            [places[i] for i in duplicates] for duplicates in group_duplicates(question, column)
         ]
         random = make_seeded_random(judge.seed, group.id, criterion.name)
-        return await ask_all(choose_pairs_among(slots_of_classes, size, judge.pairs, random))
+        return await ask_all(choose_pairs_among(places_of_classes, size, judge.pairs, random))
 
-    # An adaptive design: the pairs of a round depend on the answers so far. `rank` decides between equals.
+    # An adaptive design: the pairs of a round depend on the outcomes so far. `rank` decides between equals.
     n = len(rollouts)
     rank = shuffle(n, make_seeded_random(judge.seed, group.id, criterion.name, judge.pairs))
     verdicts: dict[Pair, Verdict] = {}
-    answers: dict[Pair, float] = {}
+    outcomes: dict[Pair, float] = {}  # of pairs of indices, like `pairs`
     for round_number in range(judge.rounds or choose_rounds(judge.pairs, n)):
-        pairs = choose_next_round(judge.pairs, n, answers, round_number, rank)
+        pairs = choose_next_round(judge.pairs, n, outcomes, round_number, rank)
         if not pairs:
             break
         verdicts |= await ask_all(pairs)
         for i, j in pairs:
-            answers[i, j] = _average_outcome(verdicts, rollouts[i], rollouts[j])
+            outcomes[i, j] = _average_outcome(verdicts, rollouts[i], rollouts[j])
     return verdicts
 
 
@@ -273,13 +274,13 @@ def _add_pairs(
     size = len(question.group.rollouts)
     # Two observations of each pair: with the smaller number shown first, and the other way round.
     observed = np.full((2, size, size), np.nan)
-    first_wins = []
+    values = []
     for (first, second), verdict in verdicts.items():
-        order = int(first > second)
-        observed[order, first, second] = verdict.score
-        observed[order, second, first] = 1.0 - verdict.score
+        observation = int(first > second)
+        observed[observation, first, second] = verdict.score
+        observed[observation, second, first] = 1.0 - verdict.score
         if verdict.value is not None:
-            first_wins.append(verdict.value)
+            values.append(verdict.value)
             judgment.words.setdefault((first, name), f"shown as A, {second} as B: {verdict.reason}")
             judgment.words.setdefault((second, name), f"shown as B, {first} as A: {verdict.reason}")
     pairs = sorted({(min(order), max(order)) for order in verdicts})
@@ -295,8 +296,8 @@ def _add_pairs(
         observed_PGG=observed,
         asked=len(pairs),
         lost=lost,
-        first_wins=float(sum(first_wins)),
-        comparisons=len(first_wins),
+        first_wins=float(sum(values)),  # a value of 1 means that the first is better
+        comparisons=len(values),
     )
 
 
@@ -327,20 +328,13 @@ class Listwise:
 
     async def judge(self, question: Question, judge: Judge, asker: Asker) -> Judgment:
         """Return a matrix of outcomes for every criterion."""
-        passes = [
-            (k, order)
-            for k in range(len(question.criteria))
-            for order in make_orders(question, k, judge)
-        ]
-        lists = await gather_all(
-            _ask_for_ranks(question, k, order, judge, asker) for k, order in passes
+        columns = range(len(question.criteria))
+        lists_of_columns = await gather_all(
+            _rank_in_passes(question, k, judge, asker) for k in columns
         )
         judgment = Judgment()
-        for k in range(len(question.criteria)):
-            lists_of_criterion = [
-                ranked for (column, _), ranked in zip(passes, lists, strict=True) if column == k
-            ]
-            _add_lists(judgment, question, k, lists_of_criterion)
+        for k, lists in enumerate(lists_of_columns):
+            _add_lists(judgment, question, k, lists)
         return judgment
 
 
@@ -365,21 +359,26 @@ def make_orders(question: Question, column: int, judge: Judge) -> list[list[int]
     return orders
 
 
-async def _ask_for_ranks(
-    question: Question, column: int, order: list[int], judge: Judge, asker: Asker
-) -> _RankedList:
-    """Ask for the ranks of the rollouts, shown in this order, on one criterion."""
+async def _rank_in_passes(
+    question: Question, column: int, judge: Judge, asker: Asker
+) -> list[_RankedList]:
+    """Ask for the ranks of the rollouts on one criterion, in all passes at the same time."""
     criterion = question.criteria[column]
-    rollouts = [question.group.rollouts[i] for i in order]
     examples = judge.examples.get(criterion.name, ())
-    call = listwise_call(criterion, rollouts, examples=examples, **select_prompt_options(judge))
-    reply = await asker.ask(call)
-    try:
-        ranks, reason = parse_ranks(reply, len(order), call)
-    except NoVerdict as problem:
-        report_if_unreadable(asker, call, reply, [problem.as_verdict()])
-        return _RankedList(order, None, problem.reason)
-    return _RankedList(order, ranks, reason)
+
+    async def ask(order: list[int]) -> _RankedList:
+        """Ask for the ranks of the rollouts, shown in this order."""
+        rollouts = [question.group.rollouts[i] for i in order]
+        call = listwise_call(criterion, rollouts, examples=examples, **select_prompt_options(judge))
+        reply = await asker.ask(call)
+        try:
+            ranks, reason = parse_ranks(reply, len(order), call)
+        except NoVerdict as problem:
+            report_if_unreadable(asker, call, reply, [problem.as_verdict()])
+            return _RankedList(order, None, problem.reason)
+        return _RankedList(order, ranks, reason)
+
+    return await gather_all(map(ask, make_orders(question, column, judge)))
 
 
 def _add_lists(
@@ -404,7 +403,7 @@ def _add_lists(
         earlier, later = np.triu_indices(len(ranks), 1)
         first_wins += float(wins[earlier, later].sum())
         comparisons += len(earlier)
-        # The reason speaks of positions in the list, which only its order tells.
+        # The reason speaks of positions in the list: say which rollout stood where.
         order = ", ".join(map(str, ranked.order))
         words = (
             f"of the whole list: rollouts {order} were shown as 1 to {len(ranks)}: {ranked.reason}"
