@@ -334,10 +334,10 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
         return
     target.parent.mkdir(parents=True, exist_ok=True)
     start = f".{target.name[:_MOST_NAME_CHARACTERS]}"
-    for file in target.parent.glob(f"{glob.escape(start)}*.rubrank.tmp"):
+    for abandoned in target.parent.glob(f"{glob.escape(start)}*.rubrank.tmp"):
         with suppress(OSError):  # another process may remove it at the same time
-            if time.time() - file.stat().st_mtime > _ABANDONED_SECONDS:
-                file.unlink()
+            if time.time() - abandoned.stat().st_mtime > _ABANDONED_SECONDS:
+                abandoned.unlink()
     temporary = target.with_name(f"{start}.{secrets.token_hex(4)}.rubrank.tmp")
     try:
         yield temporary

@@ -139,7 +139,8 @@ def test_one_id_with_two_prompts_is_refused_and_both_rows_are_named():
 @pytest.mark.parametrize("name", ["rollout", "rollout_id", "response_id", "completion_id"])
 def test_a_rollout_that_is_there_twice_is_refused(name):
     rows = [{"prompt_id": "q", "prompt": "p", name: number, "response": f"r{number}"} for number in (0, 1, 0)]
-    with pytest.raises(InvalidInput, match=rf"row 3: the rollout must be there once; got {name} 0 of row 1 again, in group 'q'"):
+    message = rf"row 3: the rollout must be there once; got {name} 0 of row 1 again, in group 'q'"
+    with pytest.raises(InvalidInput, match=message):
         read_groups(rows)
     rows[2]["response"] = "something else"
     with pytest.raises(InvalidInput, match="row 3: the rollout must be there once"):

@@ -181,7 +181,7 @@ def test_a_key_given_twice_in_json_is_refused(tmp_path):
 @pytest.mark.parametrize("name", ["facts", "Facts ", "Ｆacts", "Fa\u200bcts"])
 def test_names_that_look_alike_are_refused(tmp_path, name):
     rubric = {"criteria": [{"name": "Facts", "question": "True?"}, {"name": name, "question": "Complete?"}]}
-    with pytest.raises(InvalidInput, match="different in more than case and spaces; got .* beside 'Facts'"):
+    with pytest.raises(InvalidInput, match=r"different in more than case and spaces; got .* beside 'Facts'"):
         load_rubric(rubric)
     path = tmp_path / "similar.json"
     path.write_text(json.dumps(rubric), encoding="utf-8")

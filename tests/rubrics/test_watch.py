@@ -9,8 +9,7 @@ from rubrank import InvalidInput, grade
 from rubrank.fusion.files import explain_file
 from rubrank.fusion.rules import find_rule, rule_names
 from rubrank.records.files import read_records, write_records
-from rubrank.records.record import record_table, to_score_table
-from rubrank.records.record import explain
+from rubrank.records.record import explain, record_table, to_score_table
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.rubrics.public import to_rubric
 from rubrank.scores.criterion import CriterionData

@@ -208,7 +208,7 @@ def test_attributes_are_controlled_with_soft_outcomes_too():
 def test_wrong_probabilities_are_refused():
     with pytest.raises(InvalidInput, match="one for each of the 2 rollouts"):
         rubrank.fuse([[1.0], [0.0]], outcomes="soft", probabilities={0: [{0: 0.1, 1: 0.9}]})
-    with pytest.raises(InvalidInput, match="pairs of .*value.* probabilit"):
+    with pytest.raises(InvalidInput, match=r"pairs of .*value.* probabilit"):
         rubrank.fuse([[1.0], [0.0]], outcomes="soft", probabilities={0: [0.3, 0.7]})
     with pytest.raises(InvalidInput, match="a column from 0 to 0"):
         rubrank.fuse([[1.0], [0.0]], outcomes="soft", probabilities={1: [None, None]})
@@ -272,7 +272,7 @@ def test_a_damaged_file_is_named(tmp_path):
     row = json.loads(lines[1])
     row["probabilities"] = '{"Tone": [[0, 0.4], [1, 0.1]]}'
     (tmp_path / "scores.jsonl").write_text("\n".join([lines[0], json.dumps(row), *lines[2:]]))
-    with pytest.raises(InvalidInput, match="pairs of .*value.* probabilit"):
+    with pytest.raises(InvalidInput, match=r"pairs of .*value.* probabilit"):
         read_scores(tmp_path / "scores.jsonl")
 
 

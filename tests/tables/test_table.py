@@ -408,7 +408,7 @@ def test_options_are_checked_before_any_fit(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(files, "apply_rule", lambda *_: pytest.fail("fitted"))
     with pytest.raises(UnknownName, match=r"weight must be .* Did you mean 'Facts'"):
         fuse_file(path, options=FuseOptions(weight={"Fact": 1}))
-    with pytest.raises(InvalidInput, match="weight.Facts must be > 0; got -1"):
+    with pytest.raises(InvalidInput, match=r"weight\.Facts must be > 0; got -1"):
         fuse_file(path, options=FuseOptions(weight={"Facts": -1}))
     with pytest.raises(InvalidInput, match="adjust"):
         fuse_file(path, options=FuseOptions(adjust=["remove", "remove"]), columns=Columns(attributes=["tokens"]))
