@@ -70,7 +70,7 @@ _LONG_CHARACTERS = 1_000  # a longer answer is more than a frame, placeholder or
 _FEW_WORDS = 25  # an answer with more words is more than courtesies
 
 
-@verifier("EmptyAnswer", family="gate", domain=BINARY, version=5, layer="global_quality")
+@verifier("EmptyAnswer", family="gate", domain=BINARY, version=6, layer="global_quality")
 def empty_answer(rollout: Rollout) -> Answer:
     """There is an answer.
 

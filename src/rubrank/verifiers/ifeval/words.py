@@ -143,7 +143,7 @@ def letter_frequency(
     return compare_count(count, f"“{letter}”", let_relation, let_frequency)
 
 
-@instruction("language:response_language", version=3)
+@instruction("language:response_language", version=4)
 def response_language(text: Text, *, language: str, compat: Compat = "fixed") -> Answer:
     """The answer is in the language of that ISO 639-1 code.
 

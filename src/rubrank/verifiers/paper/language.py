@@ -92,7 +92,7 @@ def _check_variant(raw: str, *, simplified: bool) -> tuple[bool, str]:
     return is_right, f"{right} characters {name} only, {wrong} of the other variant"
 
 
-@verifier("LanguageDetection", family="language", version=3)
+@verifier("LanguageDetection", family="language", version=4)
 def language_detection(
     rollout: Rollout,
     *,

@@ -21,7 +21,7 @@ from rubrank.verifiers.verifier import BINARY, Answer, missing, verifier
 
 Order = Literal["dmy", "mdy"]
 
-
+_LONGEST_TEXT = 20_000  # characters at the end of an answer that are searched for dates
 # The word before a date: "on June 5, 1944", "am 5. Juni 1944".
 _PREPOSITION = re.compile(r"\b(?:on|by|am|vom|le|du|el|em|il|den|op|på|в) \Z", re.IGNORECASE)
 # The parts of a format such as "MMMM D, YYYY" and what each stands for.
@@ -35,12 +35,11 @@ _FORMAT_PARTS = {
     "DD": r"(?:0[1-9]|[12]\d|3[01])",
     "D": r"(?:[1-9]|[12]\d|3[01])",
 }
-_FORMAT_PART = re.compile("|".join(_FORMAT_PARTS))
 
 
 def read_dates(text: str, order: Order = "dmy") -> list[datetime.date]:
     """Return the dates at the end of a text; see `find_dates`."""
-    return [date for date, _, _ in find_dates(text[-20_000:], order)]
+    return [date for date, _, _ in find_dates(text[-_LONGEST_TEXT:], order)]
 
 
 def find_dates(text: str, order: Order = "dmy") -> list[tuple[datetime.date, int, int]]:
@@ -62,9 +61,10 @@ def find_dates(text: str, order: Order = "dmy") -> list[tuple[datetime.date, int
             second = int(match["second"])
             is_month_first = second > 12 or (order == "mdy" and first <= 12)
             year = int(match["year3"])
-            month, day = (first, second) if is_month_first else (second, first)
+            month = first if is_month_first else second
+            day = second if is_month_first else first
         else:
-            notation = next(n for n in "1245" if match[f"year{n}"])
+            notation = next(n for n in "1245" if match[f"year{n}"])  # the groups of `_compile_date`
             year = int(match[f"year{notation}"])
             written_month = match[f"month{notation}"].casefold()
             month = _read_months().get(written_month) or int(written_month)
@@ -102,7 +102,7 @@ def _read_months() -> dict[str, int]:
     return {name: int(number) for number, names in read_words("months").items() for name in names}
 
 
-@verifier("DateMatch", family="truth", domain=BINARY, version=3)
+@verifier("DateMatch", family="truth", domain=BINARY, version=4)
 def date_match(
     rollout: Rollout, *, truth: str | None = None, order: Order = "dmy", days: int = 0
 ) -> Answer:
@@ -137,8 +137,8 @@ def date_format(text: Text, *, format: str = "YYYY-MM-DD") -> Answer:
     Fails: no date; a date in another format; 2024-13-01 and 2024-02-30, which are none.
     Not covered: times of day; two formats that write a date alike (01/02/2024 is both DD/MM and MM/DD).
     """
-    source = text.shown.raw[-20_000:]
-    parts = [part for part in re.split(f"({_FORMAT_PART.pattern})", format) if part]
+    source = text.shown.raw[-_LONGEST_TEXT:]
+    parts = re.split(f"({'|'.join(_FORMAT_PARTS)})", format)
     pattern = ""
     fields = []  # "Y", "M" or "D" for each group of the pattern
     for part in parts:

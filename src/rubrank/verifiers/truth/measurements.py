@@ -105,7 +105,7 @@ def read_measurement(text: str) -> Measurement | None:
     return Measurement(_read_number(last[1]), unit.rstrip(". "), last[1])
 
 
-@verifier("QuantityMatch", family="truth", domain=BINARY, version=2)
+@verifier("QuantityMatch", family="truth", domain=BINARY, version=3)
 def quantity_match(
     rollout: Rollout,
     *,
