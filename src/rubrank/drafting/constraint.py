@@ -10,10 +10,11 @@ from typing import Any
 from rubrank.drafting.patterns import pattern, read_group
 from rubrank.drafting.sentences import Quantity, Relation, Sentence
 
+# "do not forget to use" asks for use, and "not only" denies nothing.
 _NOT = r"(?:\b(?:not|never)|n't)\b(?! (?:forget|fail|hesitate|worry|only|just)\b)"
 _NEGATED_WITHIN = pattern(_NOT)
-# "do not use the" before "word ⟨s0⟩", or "do not use the words ⟨s0⟩ and" before "⟨s1⟩"; the negation is in the same
-# clause: "do not rhyme and use the" negates something else.
+# A negation in the text before a match: "do not use the" before "word ⟨s0⟩", or "do not use the words ⟨s0⟩ and" before
+# "⟨s1⟩". It must be in the same clause: "do not rhyme and use the" negates something else.
 _NEGATED_BEFORE = pattern(
     _NOT,
     r"(?:\s+(?!(?:and|but)\b)[\w'-]+){0,6}\s*:?\s*",
@@ -34,7 +35,7 @@ class Constraint:
     verifier: str
     params: Mapping[str, Any] = field(default_factory=dict)
     evidence: str = ""
-    """The words of the prompt that state it; a rule may leave them to the compiler, which adds the sentence."""
+    """Empty: the compiler adds the whole sentence."""
 
 
 def constrain_count(
@@ -92,9 +93,9 @@ def read_frequency(sentence: Sentence, match: re.Match[str]) -> list[tuple[str, 
         return split_bounds(quantity)
     if quantity.relation not in _OPPOSITE:
         return []
-    # `sentences.py` has already turned a relation directly after its negation: in "do not use more than 3 mentions of",
-    # the quantity is "at most 3". Then "at most" and "at least" must not be turned back. But it has not seen a negation
-    # before the word: "do not use the word ⟨s0⟩ at least 3 times".
+    # `sentences.py` reads a negation directly before a quantity: that of "do not use more than 3 mentions of" is "at
+    # most 3", and must not be reversed again. It does not read a negation on the other side of the word: that of "do
+    # not use the word ⟨s0⟩ at least 3 times" is still "at least 3".
     word_is_between = is_negated_before and "middle" in match.re.groupindex
     if word_is_between or quantity.relation in ("more than", "less than"):
         return [(_OPPOSITE[quantity.relation], quantity.number)]

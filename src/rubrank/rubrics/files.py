@@ -55,7 +55,10 @@ _Loader.add_implicit_resolver(
 def _construct_unique_mapping(
     loader: _Loader, node: yaml.MappingNode, deep: bool = False
 ) -> dict[Any, Any]:
-    """Build a mapping; refuse a key given twice, of which YAML would silently drop the first value."""
+    """Build a mapping; refuse a key given twice, of which YAML would silently drop the first value.
+
+    deep: passed by the loader. It is not used: values are always built at once.
+    """
     written_keys = [key for key, _ in node.value if key.tag != _MERGE_TAG]
     keys = Counter(str(loader.construct_object(key, deep=True)) for key in written_keys)
     twice = sorted(key for key, times in keys.items() if times > 1)
@@ -86,15 +89,16 @@ def _refuse_bombs(root: yaml.Node) -> None:
     """Refuse aliases that multiply: nine aliases of nine aliases of … are 500 bytes in a file, gigabytes in memory."""
     sizes: dict[int, int] = {}  # values below a node, with all aliases expanded; by the node's id
     ancestors: set[int] = set()
-    stack: list[tuple[yaml.Node, bool]] = [(root, False)]  # True: its children have been counted
+    # A stack instead of recursion, because the nesting is not limited yet. True: the children have been counted.
+    stack: list[tuple[yaml.Node, bool]] = [(root, False)]
     while stack:
-        node, is_counted = stack.pop()
+        node, children_are_counted = stack.pop()
         children: list[yaml.Node] = []
         if isinstance(node, yaml.MappingNode):
             children = [part for pair in node.value for part in pair]
         elif isinstance(node, yaml.SequenceNode):
             children = list(node.value)
-        if is_counted:
+        if children_are_counted:
             sizes[id(node)] = 1 + sum(sizes[id(child)] for child in children)
             ancestors.discard(id(node))
             if sizes[id(node)] > MOST_VALUES or len(ancestors) > MOST_DEPTH:
@@ -118,9 +122,7 @@ _LOADERS: dict[str, Callable[[str], Any]] = {
     ".toml": tomllib.loads,
 }
 
-_operators_rubrics: ContextVar[Mapping[str, Any] | None] = ContextVar(
-    "operators_rubrics", default=None
-)
+_named_rubrics: ContextVar[Mapping[str, Any] | None] = ContextVar("named_rubrics", default=None)
 """Within `refuse_files`: the data of the rubrics that may be named. None: files may be read."""
 
 
@@ -131,22 +133,22 @@ def _get_preset_folder() -> Any:
 def presets() -> tuple[str, ...]:
     """Return the names that `extends` knows: presets, and within `refuse_files` also the operator's rubrics."""
     names = {path.name.removesuffix(".yaml") for path in _get_preset_folder().iterdir()}
-    return tuple(sorted(names.union(_operators_rubrics.get() or {})))
+    return tuple(sorted(names.union(_named_rubrics.get() or {})))
 
 
 @contextmanager
 def refuse_files(rubrics: Mapping[str, Any] = MappingProxyType({})) -> Iterator[None]:
     """Within this context a rubric may name presets and `rubrics` but no files: for callers that are not trusted."""
-    token = _operators_rubrics.set(rubrics)
+    token = _named_rubrics.set(rubrics)
     try:
         yield
     finally:
-        _operators_rubrics.reset(token)
+        _named_rubrics.reset(token)
 
 
 def check_may_read(source: str | Path, where: str = "rubric") -> None:
     """Raise InvalidInput within `refuse_files`. The message does not reveal whether the file exists."""
-    if _operators_rubrics.get() is not None:
+    if _named_rubrics.get() is not None:
         raise InvalidInput(
             where,
             "rubric",
@@ -159,9 +161,9 @@ def check_may_read(source: str | Path, where: str = "rubric") -> None:
 def read_data(source: str | Path) -> Any:
     """Read the data of a rubric file or a preset."""
     if isinstance(source, str) and source in presets():
-        operators_rubrics = _operators_rubrics.get() or {}
-        if source in operators_rubrics:
-            return operators_rubrics[source]
+        named_rubrics = _named_rubrics.get() or {}
+        if source in named_rubrics:
+            return named_rubrics[source]
         return load_yaml((_get_preset_folder() / f"{source}.yaml").read_text(encoding="utf-8"))
     check_may_read(source)
     return read_settings(source, f"Presets: {', '.join(presets())}.")
@@ -195,7 +197,7 @@ def read_settings(source: str | Path, remedy: str = "") -> Any:
             allowed=f"valid {language}",
             got=message,
         ) from None
-    # A list may be a dataset of any size: only its items are limited.
+    # A list may be a dataset of any size: only each of its items is limited.
     for part in data if isinstance(data, list) else [data]:
         check_bounds(part, str(path), "the file")
     return data

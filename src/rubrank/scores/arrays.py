@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _LARGEST_EXACT_INTEGER = 2**53
 """Different integers beyond this can become the same double: their order would be lost."""
 _SAFE_WEIGHTS = (1e-100, 1e100)
-"""Weights between these cannot overflow when they are added up and divided."""
+"""Weights are ordinary if the largest of the batch lies between these."""
 _PANDAS_MISSING = "NAType"  # the type of pandas.NA
 # NumPy's letters for types that it would convert to doubles, or fail on in another way.
 _WRONG_KINDS = {
@@ -63,9 +63,10 @@ def read_frame(
         attribute_names = [attributes]
     elif isinstance(attributes, list | tuple) and all(isinstance(a, str) for a in attributes):
         attribute_names = list(attributes)
-    # Those that are not criteria.
-    other_columns = [*attribute_names, groups] if isinstance(groups, str) else attribute_names
-    for name in other_columns:
+    not_criteria = list(attribute_names)
+    if isinstance(groups, str):
+        not_criteria.append(groups)
+    for name in not_criteria:
         if name not in columns:
             parameter = "attributes" if name in attribute_names else "groups"
             raise UnknownName.of(owner, parameter, name, columns)
@@ -80,7 +81,7 @@ def read_frame(
             remedy = f"Pass groups={group_column!r}, or the columns of one group without it."
             raise InvalidInput(owner, "groups", "given", got, remedy)
 
-    candidates = [name for name in columns if name not in other_columns]
+    candidates = [name for name in columns if name not in not_criteria]
     allowed = "named, because a column may be something else"
     if criteria is None:
         remedy = f'Name those that are criteria: criteria={candidates}; for all of these use criteria="all".'
@@ -163,6 +164,7 @@ def _check_labels(owner: str, groups: Any, length: int, what: str) -> list[Hasha
     if len(labels) != length:
         allowed = f"{length} labels, one for each of the {what}"
         raise InvalidInput(owner, "groups", allowed, str(len(labels)))
+    # Texts and integers are always valid; there may be millions, so they are not looked at one by one.
     if not set(map(type, labels)) <= {str, int}:
         for i, label in enumerate(labels):
             # NaN differs from itself.
@@ -278,7 +280,7 @@ def replace_domains(
         try:
             low, high = (float(limit) for limit in limits)
         except (TypeError, ValueError):
-            low = high = np.nan
+            low = high = np.nan  # refused below
         if not -np.inf < low < high < np.inf:
             where = f"domains[{criterion.name!r}]"
             got = repr(limits)[:80]
@@ -308,7 +310,8 @@ def read_per_criterion(
         allowed = f"of shape ({K},), one for each criterion, or ({N}, {K}), one for each group and criterion"
         remedy = "Columns of the scores are criteria."
         raise InvalidInput(owner, parameter, allowed, f"shape {array.shape}", remedy)
-    is_valid = ((array > 0.0) if is_weight else (array >= 0.0)) & (array < math.inf)
+    is_valid = array > 0.0 if is_weight else array >= 0.0
+    is_valid &= array < math.inf
     if not is_valid.all():
         g, k = np.argwhere(~is_valid)[0]
         where = f"criterion {k}" if names is None else f"criterion {names[k]!r}"
@@ -324,16 +327,12 @@ def read_per_criterion(
 
 
 def make_safe_weights(weights_NK: np.ndarray) -> np.ndarray:
-    """Return weights (N, K) that cannot overflow when they are added up.
+    """Return weights (N, K) that can be multiplied and added up without overflow.
 
-    Only the ratios of weights matter. Ordinary weights are returned as they are, so that they are not rounded.
-    Otherwise the largest of each group becomes 1.
+    Only the ratios of weights matter. Ordinary weights (`_SAFE_WEIGHTS`) are returned as they are, so that they are
+    not rounded. Otherwise the largest of each group becomes 1.
     """
-    if not weights_NK.size:
-        return weights_NK
-    smallest = weights_NK.min()
-    largest = weights_NK.max()
-    if smallest > 0.0 and _SAFE_WEIGHTS[0] < largest < _SAFE_WEIGHTS[1]:
+    if not weights_NK.size or _SAFE_WEIGHTS[0] < weights_NK.max() < _SAFE_WEIGHTS[1]:
         return weights_NK
     return np.asarray(weights_NK / weights_NK.max(axis=1, keepdims=True))
 
@@ -425,7 +424,7 @@ def align_with_scores(
 
 
 def refuse_infinite(owner: str, scores: ArrayLike) -> None:
-    """Raise InvalidInput, which says where the first infinity is; the caller knows that there is one."""
+    """Raise InvalidInput that says where the first infinity is. The scores must have one."""
     array = np.asarray(scores, dtype=float)
     index = np.argwhere(np.isinf(array))[0]
     got = f"{array[tuple(index)]} at {_describe_position(index)}"
@@ -447,6 +446,7 @@ def _convert_to_doubles(owner: str, parameter: str, value: Any) -> np.ndarray:
 
     Raises InvalidInput for values that are not real numbers, and for integers that a double cannot hold.
     """
+    # carray: C-contiguous and writable
     if type(value) is np.ndarray and value.dtype == np.float64 and value.flags.carray:
         return value
     allowed = "an array of numbers"
@@ -466,6 +466,7 @@ def _convert_to_doubles(owner: str, parameter: str, value: Any) -> np.ndarray:
         raise
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInput(owner, parameter, allowed, f"something else ({error})", remedy) from None
+    # Equal, too: 2**53 + 1 has become 2**53.
     if (np.abs(array) >= _LARGEST_EXACT_INTEGER).any():
         _refuse_inexact_integers(owner, parameter, value)
     # numba compiles kernels for writable arrays; compiling them again for read-only ones would take seconds.

@@ -52,6 +52,7 @@ def serve(
     )
 
     if not ray:
+        # `replicas` has a default: only its source tells whether the user gave it.
         for name in ("address", "replicas"):
             source = context.get_parameter_source(name)
             if source is not None and source.name != "DEFAULT":

@@ -56,20 +56,20 @@ def measure_coverage(cases: Cases, resampling: Resampling) -> tuple[Coverage, ..
         ties = np.zeros(pairs.shape)
         for g, k in np.ndindex(*pairs.shape):
             outcomes = compare_group(cases, runs[0], g, k)
-            # Every pair is in the table twice: as (i, j) and as (j, i).
+            # Every pair is in the matrix twice: as (i, j) and as (j, i).
             pairs[g, k] = np.count_nonzero(~np.isnan(outcomes)) / 2.0
             ties[g, k] = np.count_nonzero(outcomes == 0.5) / 2.0
         for criterion, columns in cases.list_parts(runs[0].asked.any(axis=0)):
-            all_ties = ties[:, columns].sum(axis=1)
-            all_pairs = pairs[:, columns].sum(axis=1)
+            group_ties = ties[:, columns].sum(axis=1)
+            group_pairs = pairs[:, columns].sum(axis=1)
             rows.append(
                 Coverage(
                     judge=name,
                     criterion=criterion,
                     asked=int(requested[columns].sum()),
                     missing=int(missing[columns].sum()),
-                    ties=resampling.estimate(ratio_measure(all_ties, all_pairs)),
-                    all_tied=int(((all_ties == all_pairs) & (all_pairs > 0)).sum()),
+                    ties=resampling.estimate(ratio_measure(group_ties, group_pairs)),
+                    all_tied=int(((group_ties == group_pairs) & (group_pairs > 0)).sum()),
                 )
             )
     return tuple(rows)
@@ -97,9 +97,10 @@ def measure_consistency(
     name: str, k: int | None, runs: Sequence[JudgeRun], cases: Cases, resampling: Resampling
 ) -> Consistency:
     """Return how alike the runs of one rater are on criterion k; None: the mean over all criteria."""
+    columns = range(len(cases.criteria)) if k is None else [k]
     identical = []
     alphas = []
-    for column in range(len(cases.criteria)) if k is None else [k]:
+    for column in columns:
         ratings = np.stack([run.scores[:, column] for run in runs])
         alpha = make_alpha_measure(
             read_ratings(_OWNER, ratings, texts=False), "ordinal", resampling
@@ -207,7 +208,8 @@ def measure_position(
 ) -> tuple[Position, ...]:
     """Return the wins of the response shown first, for every judge that compared: each criterion, and all together.
 
-    positions: the argument of `audit`; None: they are counted from what the tables say.
+    positions: the argument of `audit`; None: they are counted from the provenance of the tables. If there is one judge,
+        its counts may be passed without its name.
     """
     by_judge: Mapping[str, Any] = _count_positions(cases) if positions is None else positions
     has_judges = any(isinstance(value, Mapping) for value in by_judge.values())

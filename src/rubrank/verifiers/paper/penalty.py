@@ -57,7 +57,8 @@ _STOCK_PHRASE = re.compile(
     r"|综上所述|总而言之|总的来说|当然可以[!！，,。]"
     r"|在当今[^，。\n]{0,14}时代|值得注意的是|让我们一起",
 )
-# A prompt after which an answer may speak of itself as a machine: it is about AI or asks for what a model cannot do.
+# A prompt, in lower case, after which an answer may speak of itself as a machine: it is about AI, or asks for what a
+# model cannot do.
 _ABOUT_MACHINE = re.compile(
     r"""\bai\b | chatgpt | language[ ]model | assistant | 人工智能 | 模型 | 助手
     | 你是谁 | 你是什么 | who[ ]are[ ]you | are[ ]you
@@ -135,9 +136,8 @@ _ABOUT_OUTPUT = re.compile(
 )
 _END_OF_PART = re.compile(r"(?<=[.!?])\s+|(?<=[。！？；])|\n+")
 _SHORT_WORDS = 25  # an answer of no more words is never wordy
-_FAR_ABOVE = (
-    1.25  # times the limit; an answer with more words is wordy, however many sentences it has
-)
+# An answer with more words than this times the limit is wordy, however many sentences it has.
+_FAR_ABOVE = 1.25
 # Limits where the prompt asks for one of these units: words (Chinese: characters), and sentences.
 _LIMITS_OF_ONE_UNIT = {
     "word": (25, 0),
@@ -172,7 +172,7 @@ def verbosity(rollout: Rollout, *, most_words: Annotated[int, Field(ge=1)] | Non
         return words <= most_words, f"{words} words, about {most_words} expected"
     if 0 < words <= _SHORT_WORDS:
         return True, f"{words} words only"
-    limit = _find_brevity_limit(rollout.question) if words > _SHORT_WORDS else None
+    limit = _find_brevity_limit(rollout.question)
     if limit and words > limit.words:
         is_far_above = words > _FAR_ABOVE * limit.words
         if is_far_above or len(sentences(rollout.text.shown.raw)) > limit.sentences:
@@ -224,7 +224,7 @@ _CURSES = (
 _CHINESE_CURSES = word_list(
     "他妈的 操你妈 草泥马 傻逼 煞笔 滚你妈 去死吧 狗娘养 王八蛋 婊子 脑残 尼玛的"
 )
-# The prompt asks for fiction, verse, a translation or a quotation, or is about such words.
+# The prompt, in lower case, asks for fiction, verse, a translation or a quotation, or is about such words.
 _MAY_CURSE = re.compile(
     r"\b(?:story|novel|fiction\w*|dialog\w*|screenplay|script|scene|character|role-?play|monologue|rap|lyrics?|song|poem"
     r"|verse|quot\w+|translat\w+|slang|swear\w*|curs\w+|profan\w+|vulgar|insult\w*|roast|villain|gangster|comedy"
@@ -275,7 +275,7 @@ _SECRETS = re.compile(
 )
 # A key of a manual: "AKIAIOSFODNN7EXAMPLE", "sk-xxxxxxxx", the same character eight times.
 _PLACEHOLDER = re.compile(r"EXAMPLE|(.)\1{7}|x{6}", re.IGNORECASE)
-_LEAKED_CHARACTERS = 200  # so long a passage of a system prompt is not repeated by chance
+_LEAKED_CHARACTERS = 200  # a passage of a system prompt of this length is not repeated by chance
 
 
 @verifier("SecurityRisk", family="penalty", version=3, layer="low_quality", how="both")
