@@ -9,16 +9,18 @@ True
 >>> find_denials("It is a no-brainer. 彼は必ず来ます。")
 []
 
-A sentence with a word of denial (a cue) may deny a claim, or say something else beside it. It denies the claim for sure
-if the cue stands next to a word of the claim: behind it "approve" or 批准, before it (Japanese, Korean, Turkish, Hindi)
-完成し. Between them only articles, auxiliaries, prepositions and pronouns are allowed. With any other word between them
-("not infrequently approved", "nicht eben langsam"), with a second cue, or behind "or" ("believe it or not") nobody can
-tell without knowing the expression: the answer is None, and verifiers report a missing verdict.
+A sentence with a word of denial (a cue) may deny a claim, or something else. It denies the claim for sure if the cue
+stands next to a word of the claim: before "approve" or 批准, or (Japanese, Korean, Turkish, Hindi) behind 完成し. Only
+articles, auxiliaries, prepositions and pronouns may stand between them. With any other word between them ("not
+infrequently approved", "nicht eben langsam"), with a second cue, or behind "or" ("believe it or not") the meaning
+depends on the expression: the answer is None, and verifiers report a missing verdict.
 
-All words are data, by language (data/denial_words.tsv). Listed expressions that deny nothing ("no doubt", 必ず, 不断)
-are passed over. Some denials are narrow and deny only the words next to them: "Profits rose without delay" and "Profits
-not rarely rose" say that they rose. Not covered: languages that have no words in the table deny nothing; denials by an
-ending (Turkish onaylamadı); irony, doubt ("might"), opposites ("fell" for "rose").
+All words are data, by language and kind; the head of data/denial_words.tsv explains the kinds ("before", "next", …).
+Expressions that deny nothing ("no doubt", 必ず, 不断) are listed there and skipped. Some denials are narrow and deny
+only the words next to them: "Profits rose without delay" and "Profits not rarely rose" say that they rose.
+
+Not covered: languages without words in the table; denials by an ending (Turkish onaylamadı); irony, doubt ("might"),
+opposites ("fell" for "rose").
 """
 
 from __future__ import annotations
@@ -76,7 +78,7 @@ _AUXILIARY = re.compile(
 _DO = re.compile(r"\b(?:do|does|did)(?:\s+\Z|n['’]t\Z)", re.IGNORECASE)
 # Cues of one word, which may deny the next word alone: "not rarely"
 _LONE_CUES = word_set(
-    "not no nicht pas no não non не ні nie niet inte ikke ne tidak tak bukan không chẳng لا ليس غير"
+    "not no nicht pas não non не ні nie niet inte ikke ne tidak tak bukan không chẳng لا ليس غير"
 )
 
 
@@ -111,8 +113,8 @@ def _read_languages() -> frozenset[str]:
 
 def _find_language(sentence: str) -> str:
     """Return the language of the sentence; English if the letters are Latin and it cannot be told."""
-    language, sure = detect_language(sentence)
-    is_known = sure >= 0.5 and language in _read_languages()
+    language, confidence = detect_language(sentence)
+    is_known = confidence >= 0.5 and language in _read_languages()
     return language if is_known or get_script(language) != "Latin" else "en"
 
 
@@ -131,7 +133,7 @@ def mask_expressions(sentence: str, language: str | None = None) -> str:
 class Denial:
     """A word of denial in a sentence, and the words around it."""
 
-    part: str  # the clause, or "without" and its words; it stands in the sentence like this
+    part: str  # the clause, or "without" and its words, as they stand in the sentence
     denied: str  # what is denied, if anything is: the words behind the cue, or before it (Japanese, Korean)
     language: str
     is_narrow: bool = False  # "without delay": only `denied` is denied
@@ -163,15 +165,13 @@ class Denial:
             return True
         # The word may be another form of a word of the claim, one that the clause does not have: "rise" for "rose".
         clause_words = _split_words(self.part)[:_MOST_WORDS]
-        lost_words = [
-            word for word in claim_words if word not in clause_words and word not in small_words
-        ]
+        important_words = [word for word in claim_words if word not in small_words]
+        lost_words = [word for word in important_words if word not in clause_words]
         likeness = max(
             (_measure_likeness(nearest, word, self.language) for word in lost_words), default=0.0
         )
         if likeness >= _SAME_STEM:
             return True
-        important_words = [word for word in claim_words if word not in small_words]
         if 2 * len(lost_words) > len(important_words):
             return None  # the clause is about something else
         if likeness >= _MAYBE_SAME_WORD:
@@ -276,11 +276,11 @@ def _read_denial_before(part: str, clause: str, language: str, cues: list[re.Mat
     is_double = len(cues) > 1
     if language in _NEGATIVE_CONCORD:
         is_double = len(set(texts)) < len(texts)  # "не мог не"
-    is_behind_or = any(_is_behind_or(clause, cue, language) for cue in cues)
+    is_weakened = any(_is_weakened(clause, cue, language) for cue in cues)
     cue = cues[-1]
     denied = clause[cue.end() :].strip()
     # "Er wusste nicht, dass …" tells what is so; "Es stimmt nicht, dass …" does not.
-    is_of_that = denied.startswith(",") and " " not in cue[0]
+    is_before_that = denied.startswith(",") and " " not in cue[0]
     is_at_end = not denied and language in _CUE_AT_END
     if is_at_end:
         denied = clause[: cue.start()].strip()
@@ -289,13 +289,13 @@ def _read_denial_before(part: str, clause: str, language: str, cues: list[re.Mat
         denied,
         language,
         is_behind=is_at_end,
-        is_unclear=is_double or is_behind_or or is_of_that,
+        is_unclear=is_double or is_weakened or is_before_that,
         denies_verb=language == "en" and _is_verb_denied(clause, cue),
     )
 
 
-def _is_behind_or(clause: str, cue: re.Match[str], language: str) -> bool:
-    """Does a word stand before the cue that may take its force: "believe it or not", "if not"?"""
+def _is_weakened(clause: str, cue: re.Match[str], language: str) -> bool:
+    """Is the word before the cue one after which it may deny nothing: "believe it or not", "if not"?"""
     nearby = clause[max(0, cue.start() - 30) : cue.start()].casefold().rstrip()
     last_words = [nearby[-1:], nearby[-2:]] if language == "zh" else nearby.split()[-1:]
     return not _read_phrases(language, "unclear behind").isdisjoint(last_words)
@@ -317,8 +317,10 @@ def _is_verb_denied(clause: str, cue: re.Match[str]) -> bool:
     small_words = _read_phrases("en", "between")
     words = (word for word in _split_words(clause[cue.end() :]) if word not in small_words)
     verb = next(words, "")
-    limits = _compile_phrases("en", "next")
-    if not verb or (limits and limits.fullmatch(verb)) or verb in _read_phrases("en", "yielding"):
+    denied_alone = _compile_phrases("en", "next")
+    if not verb or (denied_alone and denied_alone.fullmatch(verb)):
+        return False
+    if verb in _read_phrases("en", "yielding"):
         return False
     is_contracted = cue[0].casefold().endswith(("n't", "n’t"))
     before = clause[: cue.start()]
@@ -348,23 +350,24 @@ def _find_narrow_denials(clause: str, language: str) -> list[_NarrowDenial]:
         next_words = next_pattern.match(clause, cue.end())
         end = next_words.end() if next_words else cue.end()
         denials.append(_NarrowDenial(cue.start(), end, clause[cue.end() : end]))
-    limits = _compile_phrases(language, "next")
-    for kind in ("before", "unsure") if limits else ():
+    denied_alone = _compile_phrases(language, "next")
+    for kind in ("before", "unsure"):
         for cue in _find_cues(language, kind, clause):
             is_verb_denied = language == "en" and _AUXILIARY.search(clause[: cue.start()])
             next_words = _NEXT_WORDS.match(clause, cue.end())
             if is_verb_denied or next_words is None or cue[0].casefold() not in _LONE_CUES:
                 continue
-            # At the end it belongs to the verb: "zieht das Meer nicht an".
-            is_last = language in _CUE_AT_END and len(clause[cue.end() :].split()) == 1
-            if limits and not is_last and limits.match(clause[cue.end() :].lstrip()):
-                is_unclear = kind == "unsure" or _is_behind_or(clause, cue, language)
+            rest = clause[cue.end() :]
+            # The last word belongs to the verb: "zieht das Meer nicht an".
+            is_last = language in _CUE_AT_END and len(rest.split()) == 1
+            if denied_alone and not is_last and denied_alone.match(rest.lstrip()):
+                is_unclear = kind == "unsure" or _is_weakened(clause, cue, language)
                 denials.append(
                     _NarrowDenial(cue.start(), next_words.end(), next_words[0], is_unclear)
                 )
     last_pattern = _LAST_WORDS if language == "ko" else _LAST_CHARACTERS
     for cue in _find_cues(language, "without behind", clause):
-        # The text is cut so that the pattern's end is the cue; it looks at a few words only.
+        # The patterns match at the end of a text, so it is cut at the cue.
         nearby = clause[max(0, cue.start() - 30) : cue.start()]
         last_words = last_pattern.search(nearby)
         denied = last_words[0] if last_words else ""
