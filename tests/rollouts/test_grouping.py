@@ -68,6 +68,8 @@ def test_two_columns_that_name_different_groups_are_both_named():
 def test_several_columns_name_a_group_together():
     rows = [row(a + b, source=a, number=b) for a in "xy" for b in "12"]
     assert answers(read_groups(rows, {"group": ["source", "number"]})).keys() == {"x/1", "x/2", "y/1", "y/2"}
+    slashes = [row("a", source="x/1", number="2"), row("b", source="x", number="1/2")]
+    assert answers(read_groups(slashes, {"group": ["source", "number"]})) == {r"x\/1/2": ["a"], "x/1/2": ["b"]}
 
 
 def test_rollouts_that_name_no_group_beside_some_that_do():

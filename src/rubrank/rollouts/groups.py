@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -55,8 +56,6 @@ from rubrank.tables.columns import (
 from rubrank.tables.rows import Row, Source, read_rows
 from rubrank.tables.sources import describe_source, find_files, format_of, is_dataset, is_table
 
-# Fields whose cells may be JSON texts.
-_STRUCTURED_FIELDS = ("tool_calls", "tools", "token_counts", "metadata")
 # Fields that each response of a list may have for itself.
 _ROLLOUT_FIELDS = ("reasoning", "tool_calls", "finish_reason", "token_counts")
 _INSTRUCTION_COLUMNS = ("instruction_id_list", "kwargs")  # of IFEval
@@ -118,7 +117,10 @@ def read_rollouts(source: Source, columns: Mapping[str, Any] | None = None) -> R
 def _refuse_python_texts(
     rows: Sequence[Row], where: str, columns: Mapping[str, Any], is_csv: bool
 ) -> None:
-    """Raise if every cell of a column is how Python prints messages, or in a CSV a list: pandas writes such cells."""
+    """Raise if every cell of a column holds messages as Python prints them, or in a CSV a list as Python prints it.
+
+    pandas writes such cells. A column that the caller named is taken as it is.
+    """
     for field in ("response", "prompt"):
         if field in columns:
             continue
@@ -126,14 +128,12 @@ def _refuse_python_texts(
             cells = [row.get(name) for row in rows]
             values = [_parse_python(cell) for cell in cells]
             is_json = any(not isinstance(parse_json_cell(cell), str) for cell in cells)
-            if all(_has_messages(value) for value in values):
-                if is_json:
-                    continue
+            if not is_json and all(_has_messages(value) for value in values):
                 allowed = "a text, or messages as JSON"
                 got = "messages as Python text"
                 raise InvalidInput(where, name, allowed, got, _JSON_REMEDY)
-            is_for_one = is_csv and field == "response" and name not in _LIST_COLUMNS
-            if is_for_one and all(_has_texts(value) for value in values):
+            holds_one_response = field == "response" and name not in _LIST_COLUMNS
+            if is_csv and holds_one_response and all(_has_texts(value) for value in values):
                 remedy = "For several responses, name the column `responses` and write JSON lists. For texts: "
                 remedy += f"`column.response={name}`."
                 allowed = "one response in each cell"
@@ -395,8 +395,8 @@ def _read_answer_object(answer: Row, metadata: Mapping[str, Any], where: str) ->
 
 
 def _read_rollout_field(field: str, value: Any) -> Any:
-    """Return the value of a field other than the prompt and the response; JSON in a text is parsed."""
-    if field in _STRUCTURED_FIELDS:
+    """Return the value of one of `_ROLLOUT_FIELDS`; tool calls and token counts may be JSON texts."""
+    if field in ("tool_calls", "token_counts"):
         value = parse_json_cell(value)
     if field == "tool_calls" and isinstance(value, list | tuple):
         return convert_tool_calls(value)
@@ -433,12 +433,12 @@ class _RowPart:
 def _find_keys(
     rows: Sequence[Row], where: str, group: Any = None, step: str | None = None
 ) -> tuple[tuple[str, ...], str | None]:
-    """Return the columns that name the group and the step; raises if two columns name different groups."""
+    """Return the columns that name the group and the step; raises if two columns name different groups.
+
+    group, step: the columns that the caller named, which exist.
+    """
     if group is not None:
         names = (group,) if isinstance(group, str) else tuple(group)
-        for name in names:
-            if not any(name in row for row in rows):
-                raise UnknownName.of(where, "the group column", name, map(str, rows[0]))
     else:
         present = _find_filled_columns(rows, GROUP_NAMES)
         for name in present[1:]:
@@ -473,14 +473,16 @@ def _is_filled(value: Any) -> bool:
 def _make_group_key(
     row: Row, group_columns: Sequence[str], step_column: str | None, where: str, prompt: Any
 ) -> _Key:
-    """Return what is equal for rows of the same group."""
+    """Return what is equal for rows of the same group. prompt: decides if no column names the group."""
     step = None
     if step_column is not None:
         step = str(_read_key_cell(row, step_column, where, "step"))
     if not group_columns:
         return step, None, _make_key(prompt)
-    cells = [str(_read_key_cell(row, name, where, "group")) for name in group_columns]
-    return step, "/".join(cells), ""
+    *cells, last_cell = [str(_read_key_cell(row, name, where, "group")) for name in group_columns]
+    # Escaped as in `join_cells` of tables/layout.py: otherwise ("a/b", "c") and ("a", "b/c") would be one group.
+    escaped = [re.sub(r"([/\\])", r"\\\1", cell) for cell in cells]
+    return step, "/".join([*escaped, last_cell]), ""
 
 
 def _read_key_cell(row: Row, name: str, where: str, what: str) -> Any:
@@ -526,7 +528,7 @@ def _collect_groups(parts: Sequence[_RowPart]) -> list[Group]:
             )
         prompts = []
         for row in rows:
-            prompt = row.rollouts[0].prompt if row.rollouts else ()
+            prompt = row.rollouts[0].prompt
             has_text = any(message.content for message in prompt)
             prompts.append(prompt if has_text else None)
         remedy = "Give different prompts different ids, or name the column of the group: `group_column=NAME`."
@@ -547,11 +549,12 @@ def _check_equal(rows: Sequence[_RowPart], values: Sequence[Any], what: str, rem
     for row, value in with_value[1:]:
         first_row, first_value = with_value[0]
         if value != first_value:
-            got = f"another than {first_row.where.rpartition(': ')[2]} has"
+            first_place = first_row.where.rpartition(": ")[2]  # "data.csv: row 3" → "row 3"
+            got = f"another than {first_place} has"
             raise InvalidInput(row.where, what, "the same in all rows", got, remedy)
 
 
-def _check_rollouts_once(name: str, rows: Sequence[_RowPart]) -> None:
+def _check_rollouts_once(group: str, rows: Sequence[_RowPart]) -> None:
     """Raise if a column of rollout ids has the same id twice in a group, or if a list of responses is there twice."""
     metadata = rows[0].rollouts[0].metadata
     id_column = next((name for name in ROLLOUT_ID_NAMES if metadata.get(name) is not None), None)
@@ -570,9 +573,11 @@ def _check_rollouts_once(name: str, rows: Sequence[_RowPart]) -> None:
         if first_place_of.setdefault(key, place) != place and repeated is None:
             repeated = (row, what, first_place_of[key])
     # A single id for the whole group does not identify rollouts.
-    if repeated and (len(first_place_of) > 1 or repeated[1] == "the responses"):
-        row, what, place = repeated
-        got = f"{what} of {place} again, in group {name!r}"
+    if repeated is None:
+        return
+    row, what, place = repeated
+    if len(first_place_of) > 1 or what == "the responses":
+        got = f"{what} of {place} again, in group {group!r}"
         raise InvalidInput(row.where, "the rollout", "there once", got, "Remove the copies.")
 
 
