@@ -126,6 +126,14 @@ def test_lists_as_files(viewer: Viewer, demo_records: list[GroupRecord]) -> None
     assert [json.loads(line)["group"] for line in body.splitlines()] == [r.group for r in demo_records[5:10]]
 
 
+def test_a_run_without_groups_is_exported_as_an_empty_file(tmp_path: Path) -> None:
+    (tmp_path / "run.jsonl").write_text("")
+    with served(tmp_path / "run.jsonl") as viewer:
+        status, body, _ = viewer.open("api/export")
+        assert (status, body) == (200, b"")
+        assert viewer.open("api/export?groups=0")[0] == 404
+
+
 def test_every_answer_has_the_policy(viewer: Viewer) -> None:
     for path in ("", "assets/app.js", "api/state", "assets/no.js", "nowhere"):
         _, _, headers = viewer.open(path)

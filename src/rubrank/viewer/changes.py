@@ -37,8 +37,16 @@ from rubrank.records.record import GroupRecord, record_table, to_array, to_score
 
 Layer: TypeAlias = Literal["quality", "global_quality", "low_quality", "watch"]
 _CLOSE = 1e-6  # rewards that differ by less are the same
-_TEXT_FIELDS = ("prompt", "turns", "responses", "reasoning", "tokens")
-_UNCHANGED_FIELDS = ("group", "step", *_TEXT_FIELDS, "metadata")
+_UNCHANGED_FIELDS = (
+    "group",
+    "step",
+    "prompt",
+    "turns",
+    "responses",
+    "reasoning",
+    "tokens",
+    "metadata",
+)
 """Fields that a group keeps when it is fused again."""
 
 
@@ -255,6 +263,7 @@ def _apply_control(rule: Rule, record: GroupRecord, lam: float | None) -> Rule:
         return with_options(rule, "view", adjust=adjust, pool="group")
     shape = _find_gamma_shape(record)
     names = [criterion.name for criterion in record.ranked]
+    # Only shown on the page; what is taken out are the coefficients below.
     gamma = to_array(record.gamma or record.shrunk, shape)
     error = to_array(record.se or record.shrunk, shape)
     counts = np.ones(len(names)) if record.n is None else np.array(record.n, dtype=float)

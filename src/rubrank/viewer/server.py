@@ -334,7 +334,7 @@ class ViewerApi:
     def search(self, request: Request) -> Any:
         """Return the groups from `start` on whose texts hold the query.
 
-        One request searches for 0.2 s and says in `next` where the page may go on.
+        One request searches for `_SEARCH_SECONDS` and says in `next` where the page may go on.
         """
         run = self._find_run(request)
         words = request.query_params["query"][:500].strip().casefold()
@@ -378,7 +378,9 @@ class ViewerApi:
         """Accept or correct a verdict: {"run", "g", "rollout", "criterion", "score"}; score null removes the label."""
         if request.headers.get("content-type") != "application/json":
             return JSONResponse({"error": "send labels as application/json"}, 415)
-        body = (await request.body())[:_LONGEST_LABEL]
+        body = (await request.body())[
+            :_LONGEST_LABEL
+        ]  # a longer one is no longer JSON, and refused
         endpoint = _make_json_endpoint(lambda _: self._write_label(json.loads(body)))
         # In a thread, so that writing the file does not block other requests.
         return await run_in_threadpool(endpoint, request)
@@ -461,7 +463,7 @@ class ViewerApi:
         run = self._find_run(request)
         listed = request.query_params.get("groups", "")
         groups = read_ranges(listed) if listed else list(range(run.count_lines()))
-        if max(groups, default=0) >= run.count_lines():
+        if max(groups, default=-1) >= run.count_lines():
             raise IndexError(max(groups))
         if request.query_params.get("format", "csv") == "csv":
             body: Any = _write_csv(run, groups)
@@ -494,7 +496,7 @@ class ViewerApi:
 
 
 def read_ranges(text: str) -> list[int]:
-    """Return [0, 1, 2, 7] for "0-2,7"; raises ValueError for anything else, and for numbers from ten million on."""
+    """Return [0, 1, 2, 7] for "0-2,7"; raises ValueError for other texts, and for numbers from `_MOST_GROUPS` on."""
     numbers: list[int] = []
     for part in text.split(","):
         first, _, last = part.partition("-")
@@ -525,7 +527,7 @@ def _compute_curves(run: LiveRun) -> Any:
 
 
 def _compute_summary(run: LiveRun) -> Any:
-    """Summarize at most 2,000 groups, evenly spread over the run."""
+    """Summarize at most `_MOST_SUMMARIZED` groups, evenly spread over the run."""
     readable = run.index.find_readable()["group"]
     chosen = readable.gather_every(max(1, math.ceil(len(readable) / _MOST_SUMMARIZED)))
     summary = RunSummary()
