@@ -369,6 +369,12 @@ def test_the_output_of_openais_batches():
         read_rollouts([line(message, error={"message": "no"})])
 
 
+def test_a_batch_of_completions_without_messages():
+    body = {"choices": [{"text": "hi", "finish_reason": "stop"}]}
+    (group,) = read_rollouts([{"custom_id": "q", "response": {"status_code": 200, "body": body}}]).groups
+    assert [(r.answer, r.finish_reason) for r in group.rollouts] == [("hi", "stop")]
+
+
 @pytest.mark.parametrize("arguments", [[["Q: 2+2", {"until": []}]], {"gen_args_0": {"arg_0": "Q: 2+2", "arg_1": {}}}])
 def test_samples_of_lm_eval(arguments):
     row = {"doc_id": 3, "doc": {"q": "2+2"}, "target": "4", "arguments": arguments, "resps": [["four", "4"]]}

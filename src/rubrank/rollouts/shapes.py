@@ -52,8 +52,9 @@ def convert_shape(
 ) -> tuple[Row, str]:
     """Return the row with its responses under a usual name, and the name of its format; "" if nothing was converted.
 
-    Exports of tools (`_EXPORTS`) have keys of their own, which no other format has. The other formats are tried in
-    order, after a check that there is only one place where responses could be.
+    columns: names that the user gave; with one for the responses, they are not looked for elsewhere.
+    Formats in `_EXPORTS` have keys that no other format has. The others are tried in order, after a check that there is
+    only one place where responses could be.
     """
     shape = ""
     # The ground truth of verl is in `reward_model` or, in logged rollouts, in `gts`.
@@ -106,6 +107,7 @@ def convert_shape(
 
 
 def _convert_to_list(value: Any) -> Any:
+    """Return an array, such as a cell of a Parquet file, as a list; anything else unchanged."""
     return value.tolist() if hasattr(value, "tolist") else value
 
 
@@ -139,9 +141,9 @@ def _split_conversation(row: Row, column: str, messages: Sequence[Mapping[str, A
 
 def _convert_preference(row: Row) -> Row:
     """Return the row with the chosen and the rejected text as two responses; their scores become metadata."""
-    used = {*_PREFERENCE_COLUMNS, *(f"score_{name}" for name in _PREFERENCE_COLUMNS)}
-    converted = {key: value for key, value in row.items() if key not in used}
-    answers = []
+    used_keys = (*_PREFERENCE_COLUMNS, "score_chosen", "score_rejected")
+    converted = {key: value for key, value in row.items() if key not in used_keys}
+    responses = []
     for name in _PREFERENCE_COLUMNS:
         response = parse_json_cell(row[name])
         if are_messages(response) and row.get("prompt") is None:
@@ -149,11 +151,11 @@ def _convert_preference(row: Row) -> Row:
             conversation = _split_conversation({}, "", response)
             converted["prompt"] = conversation["prompt"]
             response = conversation["response"]
-        answer = {"response": response, "preference": name}
+        fields = {"response": response, "preference": name}
         if row.get(f"score_{name}") is not None:
-            answer["preference_score"] = row[f"score_{name}"]
-        answers.append(answer)
-    return {**converted, "responses": answers}
+            fields["preference_score"] = row[f"score_{name}"]
+        responses.append(fields)
+    return {**converted, "responses": responses}
 
 
 def _convert_lettered(row: Row, where: str) -> Row | None:
@@ -198,13 +200,17 @@ def _convert_openai_batch(row: Row, where: str) -> Row | None:
         )
     responses = []
     for choice in choices:
-        message = choice["message"]
-        answer = {"response": message.get("content") or ""}
+        # Chat completions have a message, other completions a text.
+        message = choice.get("message") or {"content": choice.get("text")}
+        fields = {
+            "response": message.get("content") or "",
+            "finish_reason": choice.get("finish_reason"),
+        }
         if message.get("tool_calls"):
-            answer["response"] = [message]
+            fields["response"] = [message]
         if message.get("reasoning_content"):
-            answer["reasoning"] = message["reasoning_content"]
-        responses.append({**answer, "finish_reason": choice.get("finish_reason")})
+            fields["reasoning"] = message["reasoning_content"]
+        responses.append(fields)
     used_keys = ("response", "custom_id", "id", "error")
     rest = {key: value for key, value in row.items() if key not in used_keys}
     return {**rest, "group": row["custom_id"], "responses": responses}
@@ -219,8 +225,8 @@ def _convert_lm_eval(row: Row, where: str) -> Row | None:
     if "doc_id" not in row or not isinstance(responses, list | tuple) or not responses:
         return None
     texts: list[Any] = []
-    for answer in responses:
-        texts += answer if isinstance(answer, list | tuple) else [answer]
+    for item in responses:  # the responses to one request, or the only one
+        texts += item if isinstance(item, list | tuple) else [item]
     if not all(isinstance(text, str) for text in texts):
         remedy = "Samples of multiple-choice tasks hold likelihoods, and no texts to grade."
         raise InvalidInput(where, "resps", "generated texts", repr(texts[0])[:80], remedy)
