@@ -35,7 +35,7 @@ from rubrank.tables.columns import Columns
 from rubrank.tables.sources import find_files, format_of
 
 _FIRST_GROUPS = 4  # graded before the page opens, so that a wrong rubric is refused at once
-_GROUPS_AT_ONCE = 16
+_GROUPS_AT_ONCE = 16  # graded before the page is given new records
 _KINDS = "records, scores, rollouts with `rubric`, a training folder, a scored run of `eval`, or drafted rubrics"
 _SHOWN_AS_THEY_ARE = {
     "records": "Records are shown as they were graded and fused. To fuse them again, use `rubrank record`.",
@@ -64,7 +64,7 @@ class SourceOptions:
     fusion: FuseOptions = field(default_factory=FuseOptions)
     """How scores are fused; the page of `view` can fuse every group in another way."""
 
-    def refuse(self, source: str | Path, kind: str, also: Collection[str] = ()) -> None:
+    def refuse_options(self, source: str | Path, kind: str, also: Collection[str] = ()) -> None:
         """Raise InvalidInput if an option is set that has no effect on a source of this kind.
 
         kind: a key of _SHOWN_AS_THEY_ARE. also: names of more options that are set.
@@ -96,8 +96,9 @@ def read_as_records(
     say: called with a line about the scores that were read.
     """
     if is_records(Path(source)):
-        options.refuse(source, "records")
+        options.refuse_options(source, "records")
         return source
+    # Passed on below, together with the name of the rule, once the scores are fused.
     lines: list[str] = []
     content = _read_scores_or_rollouts(source, options, lines.append)
     if isinstance(content, list):
@@ -137,8 +138,9 @@ def _read_scores_or_rollouts(
     try:
         groups = list(read_rollouts(source, options.rollout_columns).groups)
     except RubrankError as error:
+        # Neither scores nor rollouts: the error about the scores is raised if these were tried.
         raise problem or error from None
-    if options.rubric is None and not all(group.rubric is not None for group in groups):
+    if options.rubric is None and any(group.rubric is None for group in groups):
         raise InvalidInput(
             options.verb,
             source,
@@ -261,13 +263,13 @@ def _open_source(path: Path, options: SourceOptions, cleanup: ExitStack) -> Open
     from rubrank.viewer.run import has_records
 
     if not path.exists() and not find_record_files(path, missing_ok=True):
-        require_file(path)
+        require_file(path)  # raises the error about a missing file
     if has_records(path):
-        options.refuse(path, "records")
+        options.refuse_options(path, "records")
         return OpenedSource(path, path)
     evaluation = find_runs(path)
     if evaluation:
-        options.refuse(path, "a scored run of `eval`")
+        options.refuse_options(path, "a scored run of `eval`")
         return OpenedSource(path, evaluation=evaluation)
     if path.is_dir():
         raise InvalidInput(
@@ -279,7 +281,7 @@ def _open_source(path: Path, options: SourceOptions, cleanup: ExitStack) -> Open
         )
     try:
         format_of(find_files(str(path))[0])
-    except RubrankError:  # by its name no table: a rubric, a picture, notes
+    except RubrankError:  # its suffix is not that of a table: a rubric, a picture, notes
         raise InvalidInput("view", "sources", _KINDS, str(path)) from None
     target = Path(cleanup.enter_context(make_folder("view"))) / "records.jsonl"
     content = _read_scores_or_rollouts(str(path), options)

@@ -154,14 +154,14 @@ def report(
     # Drafted rubrics and scored runs have no groups: options about fusion and texts are refused.
     if is_draft_file(Path(records)):
         more = [*size.model_fields_set, *(["evaluated"] if evaluated else [])]
-        source_options.refuse(records, "drafted rubrics", more)
+        source_options.refuse_options(records, "drafted rubrics", more)
         drafts, size_in_bytes = write_draft_report(records, output, title=heading)
         counts = {"drafts": drafts}
         _print_written(output, counts, counted(drafts, "drafted rubric"), size_in_bytes, as_json)
         return
     scored_runs = [] if is_records(Path(records)) else find_runs(Path(records))
     if scored_runs:
-        source_options.refuse(records, "a scored run of `eval`", size.model_fields_set)
+        source_options.refuse_options(records, "a scored run of `eval`", size.model_fields_set)
         if evaluated:
             scored_runs += read_runs(evaluated)
         size_in_bytes = write_evaluation_report(report_data(scored_runs), output, title=heading)
@@ -311,7 +311,7 @@ def view(
                 got=f"{len(sources)} files",
                 remedy="Drafted rubrics are shown one file at a time, without records.",
             )
-        source_options.refuse(sources[0], "drafted rubrics")
+        source_options.refuse_options(sources[0], "drafted rubrics")
         serve_drafts(sources[0], host=host, port=port, on_ready=announce)
         return
     serve(sources, host=host, port=port, on_ready=announce, options=source_options, labels=labels)
