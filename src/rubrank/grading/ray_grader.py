@@ -69,6 +69,7 @@ from rubrank.tables.columns import COLUMNS
 from rubrank.verifiers.verifier import Compat, Mode
 
 OWNER = "grade on Ray"
+"""What error messages begin with."""
 ANY_MACHINE = ""
 """The queue of parts that any machine may grade."""
 
@@ -98,6 +99,7 @@ class ActorSetting:
     """What an actor needs to grade."""
 
     rubric: Rubric | None
+    """None if every group has its own."""
     options: GradeOptions = field(default_factory=GradeOptions)
     modules: tuple[str, ...] = ()
     """Modules that register the user's own verifiers."""
@@ -204,7 +206,7 @@ def grade_on_ray(
         most_missing=most_missing,
     )
     groups, plans = plan_groups(rollouts, rubric, columns, options)
-    setting = _check_setting(ActorSetting(read_rubric(rubric), options), plans)
+    setting = _prepare_setting(ActorSetting(read_rubric(rubric), options), plans)
     try:
         with (
             connect_ray(address, OWNER) as ray,
@@ -225,7 +227,7 @@ def grade_on_ray(
     return table
 
 
-# ------------------------------------------------------------------------------------------------------------- checks
+# ------------------------------------------------------------------------------------------------------------ setting
 
 
 def _make_absolute(path: str | Path | None) -> str | None:
@@ -233,10 +235,10 @@ def _make_absolute(path: str | Path | None) -> str | None:
     return None if path is None else str(Path(path).resolve())
 
 
-def _check_setting(setting: ActorSetting, plans: Iterable[GroupPlan]) -> ActorSetting:
-    """Return the setting with the modules that actors import, and with absolute paths.
+def _prepare_setting(setting: ActorSetting, plans: Iterable[GroupPlan]) -> ActorSetting:
+    """Add the modules that actors import, and make the path of the judges' cache absolute.
 
-    Raises InvalidInput for what does not work in other processes.
+    Raises InvalidInput for workers=0, and for verifiers and judges that do not work in other processes.
     """
     if setting.options.workers == 0:
         raise InvalidInput(OWNER, "workers", allowed="1 or more", got="0")
@@ -291,8 +293,8 @@ def _grade_with_actors(
 ) -> ScoreTable:
     """Start the actors, send them the parts, and merge their tables."""
     actor_count = min(workers or count_processors(ray), len(groups))
-    # `limits` is not used below, but the actor lives only as long as this handle.
     limits_name = f"rubrank-limits-{uuid4().hex}"
+    # Graders get the name, but the handle must stay in a variable: Ray stops the actor when its handle is gone.
     limits = start_limits_actor(ray, setting, limits_name)
     name = None if limits is None else limits_name
     remote_grader = ray.remote(Grader).options(**_ACTOR_OPTIONS)
@@ -344,16 +346,16 @@ def queue_parts(
 
 def divide_groups(
     groups: Sequence[Group], indices: Sequence[int], actors: int, most_rollouts: int
-) -> list[list[int]]:
-    """Divide some groups into lists with about the same number of rollouts, in order; a group is never divided.
+) -> list[Part]:
+    """Divide some groups into parts with about the same number of rollouts, in order; a group is never divided.
 
-    indices: of the groups to divide. A list is closed by the group with which it reaches `most_rollouts`, or earlier if
-    each of the actors would otherwise get fewer than `_PARTS_PER_ACTOR` lists.
+    indices: of the groups to divide. A part ends with the group that brings it to `most_rollouts`, or earlier if each
+    of the actors would otherwise get fewer than `_PARTS_PER_ACTOR` parts.
     """
     total = sum(len(groups[index].rollouts) for index in indices)
     enough_rollouts = min(most_rollouts, max(1, ceil(total / (actors * _PARTS_PER_ACTOR))))
-    parts: list[list[int]] = []
-    part: list[int] = []
+    parts: list[Part] = []
+    part: Part = []
     rollouts = 0
     for index in indices:
         part.append(index)
@@ -379,34 +381,34 @@ def distribute_parts(
     # Keys are references to results that Ray will deliver; values say what they belong to.
     starting = {actor.find_machine.remote(): number for number, actor in enumerate(actors)}
     running: dict[Any, tuple[Part, int]] = {}  # → the part, and the number of its actor
-    queue_of_actor: dict[int, deque[Part]] = {}  # of the actors that have started
+    queue_of_actor: dict[int, deque[Part]] = {}  # number of an actor that has started → its queue
 
-    def send_parts(actor: int, queue: deque[Part], most: int) -> None:
-        """Send up to `most` parts of a queue to an actor."""
+    def send_parts(number: int, queue: deque[Part], most: int) -> None:
+        """Send up to `most` parts of a queue to the actor with this number."""
         for _ in range(min(most, len(queue))):
             part = queue.popleft()
             part_groups = [groups[index] for index in part]
             pickled_groups = pickle.dumps(part_groups, pickle.HIGHEST_PROTOCOL)
-            running[actors[actor].grade_part.remote(pickled_groups)] = (part, actor)
+            running[actors[number].grade_part.remote(pickled_groups)] = (part, number)
 
     while unfinished:
         (reference,), _ = ray.wait([*starting, *running], num_returns=1)
         result = get_result(ray, reference, OWNER)
         if reference in starting:
-            actor = starting.pop(reference)
+            number = starting.pop(reference)
             machine = ANY_MACHINE if ANY_MACHINE in queues else result
-            queue_of_actor[actor] = queues.get(machine, deque())
-            send_parts(actor, queue_of_actor[actor], _PARTS_AHEAD)
+            queue_of_actor[number] = queues.get(machine, deque())
+            send_parts(number, queue_of_actor[number], _PARTS_AHEAD)
         else:
-            part, actor = running.pop(reference)
-            send_parts(actor, queue_of_actor[actor], 1)
+            part, number = running.pop(reference)
+            send_parts(number, queue_of_actor[number], 1)
             unfinished -= 1
             yield part, result
         if not running:
             # The remaining parts belong to machines that have no actor, or none that has started. Waiting for one could
             # take forever, so the others grade them, from the longest queue.
-            for actor in queue_of_actor:
-                send_parts(actor, max(queues.values(), key=len), _PARTS_AHEAD)
+            for number in queue_of_actor:
+                send_parts(number, max(queues.values(), key=len), _PARTS_AHEAD)
 
 
 def start_limits_actor(ray: Any, setting: ActorSetting, name: str | None = None) -> Any:
@@ -459,7 +461,7 @@ def on_ray(
     judges: Any = None,
     partitions: int | None = None,
 ) -> Any:
-    """Return the dataset with the scores of its rows, one rollout per row. It is lazy: computed when it is used.
+    """Return the dataset with the scores of its rows, one rollout per row. It is lazy: rows are graded when it is read.
 
     group: the column that names the group of a row; needed if a criterion is about a whole group.
     partitions: of the shuffle that brings groups together; None: four for each processor.
@@ -483,7 +485,7 @@ def on_ray(
             got="None",
         )
     plan = plan_rubric(shared_rubric, options)
-    setting = _check_setting(ActorSetting(shared_rubric, options), [plan])
+    setting = _prepare_setting(ActorSetting(shared_rubric, options), [plan])
     # Do some criteria need all rollouts of a group together? Rows are shuffled only then.
     needs_groups = bool(plan.group_checks)
     if options.judges is not None:
