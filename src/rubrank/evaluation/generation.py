@@ -24,10 +24,10 @@ def group_dialogues(benchmark: Benchmark, items: Iterable[Row]) -> dict[str, lis
     """Collect the turns of each dialogue in order; an item outside of a dialogue is a dialogue of one turn."""
     dialogues: dict[str, list[Row]] = {}
     for item in items:
-        id = benchmark.item_id(item)
+        dialogue = benchmark.item_id(item)
         if "system_id" in item and "turn" in item:
-            id = str(item["system_id"])
-        dialogues.setdefault(id, []).append(item)
+            dialogue = str(item["system_id"])
+        dialogues.setdefault(dialogue, []).append(item)
     for turns in dialogues.values():
         turns.sort(key=lambda item: int(item.get("turn") or 0))
     return dialogues
@@ -36,7 +36,7 @@ def group_dialogues(benchmark: Benchmark, items: Iterable[Row]) -> dict[str, lis
 def extend_history(
     benchmark: Benchmark, turn: Row, history: Sequence[Any], output: str
 ) -> list[dict[str, str]]:
-    """Return the history for the turn after this one; history: what came before this turn."""
+    """Return the history for the next turn: the one before this turn, and this turn's question and answer."""
     answer = split_reasoning(output)[1]
     if benchmark.options.get("history") == "reference" and turn.get("reference_answer"):
         answer = str(turn["reference_answer"])

@@ -8,7 +8,7 @@ is skipped with a message, one that does not finish is reported as failed, and t
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -140,7 +140,7 @@ def check_settings(settings: Mapping[str, Any], names: Sequence[str]) -> None:
 
 
 def configure_benchmark(name: str, options: RunOptions) -> Benchmark:
-    """Return a benchmark with those of the settings that it has. `repeats` sets its setting `repeats` or `attempts`."""
+    """Return a benchmark with the settings that apply to it. `repeats` sets its setting `repeats` or `attempts`."""
     allowed = benchmark_class(name).settings
     settings = {setting: value for setting, value in options.settings.items() if setting in allowed}
     if options.repeats is not None:
@@ -197,7 +197,7 @@ def _run_benchmark(
             benchmark_task(benchmark, items, judge=judge, epochs=repeats, on_score=count_sample),
             log_dir=str(options.output / "logs" / benchmark.name),
             model=model or options.model,
-            display="none" if sys.stderr.isatty() else "plain",
+            display="none" if sys.stderr.isatty() else "plain",  # a terminal shows our own bar
             max_connections=options.batch,
             max_samples=options.batch,
             log_buffer=1,  # a killed run loses no sample that was answered
@@ -209,7 +209,12 @@ def _run_benchmark(
         raise RubrankError(
             f"benchmark {benchmark.name}: not finished; run the same command again to continue"
         )
-    usage = count_tokens(full_logs)
+    usage: dict[str, float] = {"input_tokens": 0, "output_tokens": 0}
+    for log in full_logs:
+        if log.stats:
+            for model_usage in log.stats.model_usage.values():
+                usage["input_tokens"] += model_usage.input_tokens
+                usage["output_tokens"] += model_usage.output_tokens
     if judge and benchmark.judge:
         usage["judge_cost"] = judge.cost - cost_before
     run = make_run(
@@ -222,12 +227,3 @@ def _run_benchmark(
     )
     write_run(run, options.output / f"{benchmark.name}.json")
     return run
-
-
-def count_tokens(logs: Iterable[Any]) -> dict[str, float]:
-    """Count the tokens that the model read and wrote, over all logs."""
-    usages = [usage for log in logs if log.stats for usage in log.stats.model_usage.values()]
-    return {
-        "input_tokens": sum(usage.input_tokens for usage in usages),
-        "output_tokens": sum(usage.output_tokens for usage in usages),
-    }

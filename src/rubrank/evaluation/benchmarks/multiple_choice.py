@@ -157,7 +157,7 @@ class MMLUPro(Benchmark):
         _check_mmlu_answer(item, f"row {self.item_id(item)}")
         choice = extract_mmlu_choice(output)
         if choice is None and self.options["compat"] == "upstream":
-            # The guess does not depend on the order of items.
+            # A seed for each item, unlike the authors' one for all: the guess does not depend on the order of items.
             rng = random.Random(f"12345 {self.item_id(item)}")
             choice = _LETTERS[rng.randrange(len(item["options"]))]
         return self.make_score(
@@ -196,7 +196,7 @@ _BARE = re.compile(r"The correct answer is ([A-D])")
 class LongBench(Benchmark):
     """503 questions over texts of 8k to 2M words, with four choices.
 
-    A text beyond the model's window loses its middle; both ends stay. `compensated` counts no answer as a quarter. The
+    A text of more than `words` words loses its middle; both ends stay. `compensated` counts no answer as a quarter. The
     authors leave empty replies out of the total; here they count as no answer, unless `compat` is "upstream".
     """
 
