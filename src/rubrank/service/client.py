@@ -42,7 +42,7 @@ TOKEN_VARIABLE = "RUBRANK_TOKEN"
 _RETRIED_STATUSES = (408, 429, 500, 502, 503, 504)
 _LONGEST_PAUSE_SECONDS = 30.0  # between two attempts
 _OWNER = "RewardClient"
-_TRAINER_COLUMNS = ("completion_ids", "trainer_state", "log_extra", "log_metric")
+_TRAINER_ARGUMENTS = ("completion_ids", "trainer_state", "log_extra", "log_metric")
 """Arguments that TRL passes in addition to the columns of the dataset."""
 
 
@@ -61,6 +61,8 @@ class ServiceError(RubrankError, RuntimeError):
 class RewardClient:
     """Calls one service; may be used by several threads. Connections stay open until `close` or the end of `with`.
 
+    url: default: the environment variable RUBRANK_SERVICE.
+    token: default: the password in the URL, or else the environment variable RUBRANK_TOKEN.
     timeout: seconds for one attempt. tries: attempts before a call is given up.
     """
 
@@ -130,7 +132,7 @@ class RewardClient:
             return rewards
         except (KeyError, TypeError):
             problem = "its answer has no rewards; is it a reward service?"
-            raise ServiceError(f"{self._where}: {problem}") from None
+            raise ServiceError(f"{self._public_url}: {problem}") from None
 
     def score(self, prompt: Any, response: Any, **more: Any) -> dict[str, Any]:
         """Send one rollout, and return its scores, reasons and cost."""
@@ -188,12 +190,12 @@ class RewardClient:
         content = to_json(body)
         error = ServiceError("")  # replaced by the error of the latest attempt
         for attempt in range(self._tries):
-            if attempt:
+            if attempt:  # a retry, after 0.5, 1, 2, 4 … seconds
                 time.sleep(min(0.25 * 2**attempt, _LONGEST_PAUSE_SECONDS))
             try:
                 status, answer = self._request(path, content)
             except (OSError, http.client.HTTPException) as failure:
-                error = ServiceError(f"{self._where}: {type(failure).__name__}: {failure}")
+                error = ServiceError(f"{self._public_url}: {type(failure).__name__}: {failure}")
                 if isinstance(failure, ssl.SSLCertVerificationError):
                     break  # another attempt would see the same certificate
                 continue
@@ -203,7 +205,7 @@ class RewardClient:
                 except (ValueError, RecursionError):
                     got = answer[:80].decode("utf-8", "replace")
                     problem = f"its answer is not JSON: {got!r}; is it a reward service?"
-                    raise ServiceError(f"{self._where}: {problem}") from None
+                    raise ServiceError(f"{self._public_url}: {problem}") from None
                 return parsed
             error = ServiceError(_read_error(answer, status), status)
             if status not in _RETRIED_STATUSES:
@@ -211,8 +213,8 @@ class RewardClient:
         raise error
 
     @property
-    def _where(self) -> str:
-        """The address for messages: without the password that it may contain."""
+    def _public_url(self) -> str:
+        """The address without the password that it may contain, for messages."""
         return f"{self._address.scheme}://{self._address.netloc.rpartition('@')[2]}"
 
     def _request(self, path: str, content: bytes) -> tuple[int, bytes]:
@@ -317,7 +319,7 @@ def remote_reward(
             row = {}
             for name, values in columns.items():
                 is_column = isinstance(values, Sequence) and len(values) == len(prompts)
-                if name not in _TRAINER_COLUMNS and is_column and values[start] is not None:
+                if name not in _TRAINER_ARGUMENTS and is_column and values[start] is not None:
                     row[name] = values[start]
             group = {"prompt": prompts[start], "responses": list(completions[start:end])}
             rubric = row.pop(rubric_column, None)
@@ -344,8 +346,8 @@ async def compute_score(
 ) -> dict[str, Any]:
     """Return the reward of one sample among its siblings; verl calls this function for every sample.
 
-    The group is identified by `uid` in `extra_info`, or else by prompt and ground truth. The prompt is `prompt` or
-    `question` in `extra_info`. verl logs every number of the result under `reward_extra_info`.
+    The group is identified by `group_id` or `uid` in `extra_info`, or else by prompt and ground truth. The prompt is
+    `prompt` or `question` in `extra_info`. verl logs every number of the result under `reward_extra_info`.
     """
     key = (os.environ.get(URL_VARIABLE, ""), os.environ.get(TOKEN_VARIABLE, ""))
     if key not in _clients:
