@@ -108,10 +108,12 @@ def find_soft_cells(batch: ScoreBatch, retest: Mapping[str, float]) -> Cells:
         # Margins and directions have one row for all groups if they are the same in all.
         margin = float(batch.margins_NK[g if len(batch.margins_NK) > 1 else 0, k])
         if (g, k) in batch.probabilities:
-            is_lower = False
+            lower_is_better = False
             if batch.lower_NK is not None:
-                is_lower = bool(batch.lower_NK[g if len(batch.lower_NK) > 1 else 0, k])
-            distributions = _make_higher_better(batch.probabilities[g, k], scores_G, is_lower)
+                lower_is_better = bool(batch.lower_NK[g if len(batch.lower_NK) > 1 else 0, k])
+            distributions = _make_higher_better(
+                batch.probabilities[g, k], scores_G, lower_is_better
+            )
             soft_GG = soft_outcomes(distributions, margin)
         else:
             soft_GG = noisy_outcomes(scores_G, retest[batch.names[k]], margin)
@@ -122,11 +124,11 @@ def find_soft_cells(batch: ScoreBatch, retest: Mapping[str, float]) -> Cells:
 
 
 def _make_higher_better(
-    distributions: Sequence[Distribution], scores_G: np.ndarray, is_lower: bool
+    distributions: Sequence[Distribution], scores_G: np.ndarray, lower_is_better: bool
 ) -> list[Distribution]:
     """Return distributions in which higher is better; a score without one is certain, and a missing score has none.
 
-    scores_G: already higher = better, unlike the distributions. is_lower: lower values are better on this criterion.
+    scores_G: already higher = better, unlike the distributions.
     """
     oriented: list[Distribution] = []
     for distribution, score in zip(distributions, scores_G.tolist(), strict=True):
@@ -134,7 +136,7 @@ def _make_higher_better(
             oriented.append(())
         elif not distribution:
             oriented.append(((score, 1.0),))
-        elif is_lower:
+        elif lower_is_better:
             oriented.append(
                 tuple((-value, probability) for value, probability in reversed(distribution))
             )
@@ -158,13 +160,15 @@ def read_probabilities(
     for key, entries in probabilities.items():
         k = find_column(owner, key, batch, "probabilities key")
         if not isinstance(entries, Iterable):
-            raise InvalidInput(owner, f"probabilities of {key!r}", "a list", repr(entries)[:80], "")
+            raise InvalidInput(owner, f"probabilities of {key!r}", "a list", repr(entries)[:80])
         listed = list(entries)
+        rollouts = len(batch.scores_MK)
+        # Beside scores of the shape (N, G, K), the entries may be nested in the same way: one list per group.
         is_stacked = batch.shape is not None and len(batch.shape) == 2
-        if is_stacked and len(listed) == batch.N != len(batch.scores_MK):
-            listed = [entry for group in listed for entry in group]  # nested like (N, G, K) scores
-        if len(listed) != len(batch.scores_MK):
-            allowed = f"one for each of the {len(batch.scores_MK)} rollouts"
+        if is_stacked and len(listed) != rollouts and len(listed) == batch.N:
+            listed = [entry for group in listed for entry in group]
+        if len(listed) != rollouts:
+            allowed = f"one for each of the {rollouts} rollouts"
             where = f"probabilities of {key!r}"
             raise InvalidInput(owner, where, allowed, str(len(listed)), "None without one.")
         if batch.order is not None:

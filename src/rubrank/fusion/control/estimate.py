@@ -9,7 +9,8 @@ run, as a moving sum over its steps (ρ = 0.9: about ten of them):
     A ← ρA + I      b ← ρb + (I + βE)γ̂_t      V ← ρ²V + V_t      n ← ρn + n_t
     γ̂ = (A + βE)⁻¹ b
 
-E is the identity matrix. The standard error of γ̂ is that of a single step, with the sums A and V for its I and V_t.
+E is the identity matrix. The standard error of γ̂ is computed as for a single step, with A in place of I and V in place
+of V_t.
 
 One step has few groups. Ten steps have ten times as many, and the judge has the same bias in all of them.
 `control/linear.py` keeps the sums of its own estimate in the same class.
@@ -36,7 +37,7 @@ _FEWEST_GROUPS_OF_A_STEP = 2  # the variance over groups needs two
 # For `student_t_975`.
 _NORMAL_975 = 1.959963984540054  # the 97.5% point of the normal distribution
 _LARGE_FREEDOM = 1e9  # degrees of freedom from which the normal's point is right to 1e-9
-_MOST_STEPS = 200
+_MOST_STEPS = 200  # of Newton's method
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,9 +67,9 @@ class InfluenceEstimate:
         beta: float,
         threshold_in_errors: float | None = None,
     ) -> InfluenceEstimate:
-        """Standard errors and shrinkage, from γ̂ and the sums over groups; beta is the prior's precision.
+        """Compute standard errors and shrunk values from γ̂ and the sums over groups.
 
-        threshold_in_errors: see `shrink`.
+        beta: the prior's precision. threshold_in_errors: see `shrink`.
         """
         D = gamma_KD.shape[1]
         inverse_KDD = np.linalg.inv(information_KDD + beta * np.eye(D))
@@ -160,8 +161,8 @@ class Sums:
 class RunningEstimate:
     """The estimate of a training run so far; every step adds to it.
 
-    A criterion learns from the steps in which it tells rollouts of at least two groups apart. Coefficients are
-    estimated jointly, so all sums are cleared when the controlled attributes change.
+    A step counts for a criterion if its scores differ within at least two groups. Coefficients are estimated jointly,
+    so all sums are cleared when the controlled attributes change.
     """
 
     attributes: tuple[str, ...] = ()
@@ -208,7 +209,7 @@ class RunningEstimate:
     def estimate(
         self, criteria: Sequence[Hashable], beta: float, threshold_in_errors: float | None = None
     ) -> InfluenceEstimate:
-        """The estimate of the run so far. beta: the prior's precision. threshold_in_errors: see `shrink`."""
+        """Return the estimate of the run so far. beta: the prior's precision. threshold_in_errors: see `shrink`."""
         names = [str(name) for name in criteria]
         K = len(names)
         D = len(self.attributes)
@@ -230,7 +231,7 @@ class RunningEstimate:
         )
 
     def state(self) -> dict[str, Any]:
-        """The sums as JSON data, for a checkpoint."""
+        """Return the sums as JSON data, for a checkpoint."""
         criteria = {
             name: {
                 "A": sums.information_DD.tolist(),
@@ -264,7 +265,7 @@ def student_t_975(freedom: float) -> float:
     Degrees of freedom need not be whole: those of a running estimate are not. SciPy has this function too, but only
     the extras depend on SciPy.
     """
-    if not freedom >= 1.0:
+    if not freedom >= 1.0:  # or NaN
         return inf
     if freedom > _LARGE_FREEDOM:
         return _NORMAL_975
