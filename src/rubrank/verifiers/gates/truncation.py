@@ -1,4 +1,4 @@
-"""Truncated: is the answer complete (1 = fine, 0 = the reward is stopped)?
+"""Truncated: is the answer complete? 1 = complete; 0 = cut off, and the gate stops the reward.
 
     Rollout(response="… and then the", finish_reason="length")      # 0: the sampler says so
     Rollout(response="… and then the")                              # 0: no sentence ends with "the"
@@ -46,10 +46,9 @@ _CUT_REASONS = word_set("length max_tokens max_length token_limit max_output_tok
 _COMPLETE_REASONS = word_set(
     "stop end_turn eos eos_token stop_sequence stop_token tool_calls tool_use completed"
 )
-_TAIL_CHARACTERS = (
-    20_000  # characters at the end of an answer that are searched for code and sentences
-)
-_TAIL_LINES = 400  # lines at the end of an answer that are compared with the last one
+# How much of the end of an answer is examined: characters for code and sentences, lines for the last line and its list.
+_TAIL_CHARACTERS = 20_000
+_TAIL_LINES = 400
 
 # Signs that end a sentence, in all scripts; a semicolon ends entries of Chinese and French lists.
 _FULL_STOPS = tuple(".!?…。！？؟۔।॥։።။។;；")
@@ -166,6 +165,7 @@ def _find_broken_end(rollout: Rollout) -> str | None:
     if not lines:
         return None
     last = lines[-1]
+    # A short line may be in the prompt by chance.
     if len(last) > 20 and _is_in_prompt(last.strip(), rollout):
         return None  # the prompt asks for this end
 
@@ -175,9 +175,9 @@ def _find_broken_end(rollout: Rollout) -> str | None:
         bars = [row.replace("\\|", "").count("|") for row in rows]
         if rows[-2].endswith("|") and bars[-1] < min(bars[:-1]):
             return "the last row of a table is not whole"
-    # A list. "---" and "* * *" look like bullets, but are rules.
     if is_rule(last):
-        return None
+        return None  # "---" and "* * *" look like bullets
+    # A list. In a short answer without a list, "3." may be the result.
     if len(lines) > 1 and _MARKER_ONLY.match(last) and (is_item(lines[-2]) or len(answer) > 80):
         return f"an entry without text: {last.strip()!r}"
     if last.lstrip().startswith("|"):
@@ -246,14 +246,13 @@ def _find_open_colon(lines: list[str]) -> str | None:
 
 
 def _find_half_list(lines: list[str]) -> str | None:
-    """Return a defect if the last line is an entry without a full stop, and all before it have one; else None."""
+    """Return a defect if the last line is an entry without a full stop, and the entries before it have one."""
     last = lines[-1].rstrip()
     if not is_item(last) or not last[-1].isalpha():
         return None
     neighbours = list(itertools.takewhile(is_item, reversed(lines[:-1])))
     if len(neighbours) >= 2 and all(map(_has_stop, neighbours)):
         return f"the last entry breaks off: {last[-30:]!r}"
-
     return None
 
 

@@ -110,7 +110,7 @@ def number_highlighted_sections(
     upstream: anything between two asterisks of one line, also between the asterisks of a bullet and a bold word.
     """
     if lang == "ja":
-        highlights = [match for match in _MARKED_JA.findall(text.raw) if match[1:-1].strip()]
+        highlights = [part for part in _MARKED_JA.findall(text.raw) if part[1:-1].strip()]
     elif compat == "fixed":
         highlights = _MARKED.findall(text.raw)
     else:
@@ -136,8 +136,8 @@ def multiple_sections(
     """Exactly (or another `relation`) `num_sections` sections, each begun by a line "SECTION 1" (Japanese: 第1章).
 
     Passes: "Section 1\\n…\\n## Section 2\\n…" for 2, also behind a quotation mark.
-    Fails: "see Section 1 and Section 2" for 2, a third section, "Section X" for each. More pass where the prompt says
-        "at least"; where it asks for two versions, each may have so many.
+    Fails: "see Section 1 and Section 2" for 2, a third section, "Section X" for each. More sections pass if the prompt
+        says "at least". If it asks for two versions, each may have this number of sections.
     Not covered: numbers in words.
     upstream: the words anywhere in the text, and more sections than asked pass.
     """
@@ -221,21 +221,22 @@ def title(text: Text, *, lang: Lang = "en", compat: Compat = "fixed") -> Answer:
     Not covered: whether it stands first.
     upstream: everything from the first mark to the last of the line counts as the title.
     """
-    first_mark, last_mark = _TITLE_MARKS[lang]
+    opening, closing = _TITLE_MARKS[lang]
     for line in text.raw.split("\n"):
-        if first_mark not in line:
+        if opening not in line:
             continue
-        start = line.find(first_mark) + len(first_mark)
-        marks = first_mark[0] + last_mark[0]
+        start = line.find(opening) + len(opening)
+        marks = opening[0] + closing[0]
         if compat == "upstream":
-            end = line.rfind(last_mark, start + 1)
+            end = line.rfind(closing, start + 1)
         else:
-            end = line.find(last_mark, start)
+            end = line.find(closing, start)
             marks += " \t"
-        title = line[start : max(start, end)].strip(marks).strip()
-        if title:
-            return True, f"title “{title[:60]}”"
-    return False, f"no title in {first_mark}…{last_mark}"
+        # Without a closing mark, `end` is -1 and the title is empty.
+        words = line[start : max(start, end)].strip(marks).strip()
+        if words:
+            return True, f"title “{words[:60]}”"
+    return False, f"no title in {opening}…{closing}"
 
 
 @instruction("detectable_format:constrained_response", version=2)
@@ -307,8 +308,10 @@ def number_placeholders(
         return compare_count(count, "placeholder", "at least", num_placeholders)
     count = 0
     for inside in _PLACEHOLDER.findall(text.raw):
-        is_box = inside.strip() in ("", "x", "X", "*")
-        count += not is_box and not inside.strip().isdigit()
+        inside = inside.strip()
+        # Boxes to tick, "[ ]" and "[x]", and numbers of sources, "[1]", are no placeholders.
+        if inside not in ("", "x", "X", "*") and not inside.isdigit():
+            count += 1
     return compare_count(count, "placeholder", relation, num_placeholders)
 
 
@@ -401,12 +404,12 @@ def end_checker(
             end = end.removesuffix(".")
         is_right = end.endswith(phrase.lower())
     else:
-        # A part of the answer that surely holds the phrase, so that long answers are not folded as a whole.
+        # Long answers are not folded as a whole: this much surely holds the phrase and the signs after it.
         end = body[-4 * len(phrase) - 200 :].rstrip(_AFTER_PHRASE)
         end = _fold(end)
         expected = _fold(phrase.rstrip(_AFTER_PHRASE))
         is_right = end.endswith(expected)
-        if not is_right and end.endswith((".", "。")):
+        if not is_right and end.endswith((".", "。")):  # one full stop may follow
             is_right = end[:-1].rstrip(_AFTER_PHRASE).endswith(expected)
     return is_right, f"ends with “{body[-60:]}”"
 

@@ -111,6 +111,7 @@ def entry_count(
             entries = "lines" if _count_lines(text) > 1 else "separated"
     if entries == "list":
         items = list_items(text.raw)
+        # One column more than the outermost entries is not nested.
         top = min((item.indent for item in items), default=0)
         number = sum(nested or item.indent <= top + 1 for item in items)
     elif entries == "lines":
@@ -127,12 +128,13 @@ def entry_count(
             # Without commas, "or" divides only an answer of a few words: "red or blue".
             is_enumeration = pieces or len(last.split()) <= 5
             pieces += _BEFORE_LAST_ENTRY.split(last) if is_enumeration else [last]
+        # Pieces without a letter or a digit are no entries.
         number = sum(any(map(str.isalnum, piece)) for piece in pieces)
     return compare_range(number, "entry", relation, count, low, high)
 
 
 def _count_lines(text: Text) -> int:
-    """Count lines with words that are no headings."""
+    """Count the lines that contain a letter or a digit, without headings and code."""
     lines = split_code(text.raw)[0]
     underlined = {i - 1 for i, line in enumerate(lines) if _HEADING_UNDERLINE.match(line)}
     entries = [line for i, line in enumerate(lines) if i not in underlined and not is_heading(line)]

@@ -35,7 +35,7 @@ from rubrank.verifiers.shared.statements import (
 )
 from rubrank.verifiers.shared.word_tables import join_patterns
 
-_MOST_MENTIONS = 500  # of options that are read in one answer: each takes almost a millisecond
+_MOST_MENTIONS = 500  # read in one answer, because each takes almost a millisecond
 
 # ---- the patterns of a mention: "A", "(b)", "A, C and D", "ACD" ------------------------------------------------
 
@@ -262,9 +262,9 @@ def _find_stated(text: str, finder: _MentionFinder) -> str:
     for mention in finder.find_all(text):
         before = text[max(0, mention.start - 80) : mention.start].rstrip(_OPENING_MARKS)
         is_stated = bool(_CHOOSE.search(before) or _CORRECTED.search(before))
-        place = bisect_right(statements, mention.start)
-        if place:
-            between = text[statements[place - 1] : mention.start].strip(_OPENING_MARKS)
+        earlier = bisect_right(statements, mention.start)  # number of statements before the letter
+        if earlier:
+            between = text[statements[earlier - 1] : mention.start].strip(_OPENING_MARKS)
             is_stated = is_stated or between.casefold() in _WORDS_BETWEEN
         if not is_stated or _is_word(text, mention) or _is_unit(text, mention):
             continue
@@ -273,13 +273,14 @@ def _find_stated(text: str, finder: _MentionFinder) -> str:
         if not is_denied(text, mention.start, mention.end):
             letters = mention.letters
         elif _ANOTHER_DENIED.match(text, mention.after_first):
+            # "The answer is B, A is wrong": the mention is "B, A", but only A is denied.
             letters = mention.first.upper()
     return letters
 
 
 def _is_word(text: str, mention: _Mention) -> bool:
     """Is the letter a word: "a dog", "I think", Spanish "o", Italian "e"?"""
-    if mention.first not in tuple("AIaieoyuàé"):
+    if mention.first not in tuple("AIaieoyuàé"):  # a tuple, because "" is in every string
         return False
     sign = text[mention.after_first : mention.after_first + 1]
     if sign in (")", "）", "]", "】", ".", ":", "："):
@@ -302,7 +303,7 @@ def _find_next_option(text: str, mention: _Mention, finder: _MentionFinder) -> s
     next_option = finder.options[place + 1 : place + 2]
     if len(mention.letters) != 1 or sign not in _LIST_SIGNS or not next_option:
         return ""
-    entry = rf"\s[(（]?{next_option}{re.escape(sign)}\s?[^\s]"
+    entry = rf"\s[(（]?{next_option}{re.escape(sign)}\s?\S"
     return next_option if re.search(entry, text[mention.end : mention.end + 300]) else ""
 
 
@@ -337,7 +338,7 @@ def _find_on_a_line(text: str, finder: _MentionFinder) -> str:
 
 def _read_line(line: str, finder: _MentionFinder) -> str:
     """Return the letters that a line begins with, if an option's text or nothing follows them; else ""."""
-    line = line.strip().lstrip("#>*-_ \t")
+    line = line.lstrip("#>*-_ \t")
     label = _LINE_LABEL.match(line)
     after_label = label.end() if label else 0
     mention = finder.match(line, after_label)
