@@ -7,7 +7,7 @@ from rubrank.errors import InvalidInput
 from rubrank.rollouts.rollout import Rollout
 from rubrank.verifiers import load
 from rubrank.verifiers.ifeval.ids import public_params
-from rubrank.verifiers.items.instruction_items import SENTENCES, WORDS, count_words, public_count
+from rubrank.verifiers.items.instruction_items import SENTENCES, WORDS, count_words, count_upstream
 from rubrank.verifiers.shared import public_tools
 from rubrank.verifiers.verifier import find_verifier
 
@@ -162,11 +162,11 @@ def test_multi_if_counts_characters_of_east_asia(text, words):
 
 def test_multi_if_counts_by_the_language_of_the_answer():
     chinese = "今天天气很好。我们去公园吧！你觉得呢？那就走吧."
-    assert public_count(SENTENCES, chinese) == 4
-    assert public_count(WORDS, chinese) == 20
-    assert public_count(SENTENCES, "This is plain English text. It has two sentences.") is None
+    assert count_upstream(SENTENCES, chinese) == 4
+    assert count_upstream(WORDS, chinese) == 20
+    assert count_upstream(SENTENCES, "This is plain English text. It has two sentences.") is None
     hindi = "मैं घर जा रहा हूँ। क्या आप भी आ रहे हैं? चलो चलते हैं।"
-    assert public_count(SENTENCES, hindi) == 3
+    assert count_upstream(SENTENCES, hindi) == 3
 
 
 def turn(name, **kwargs):

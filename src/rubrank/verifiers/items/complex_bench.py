@@ -45,7 +45,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.text import Text
 from rubrank.verifiers.items.collie import Holds
-from rubrank.verifiers.items.instruction_items import follow_instruction
+from rubrank.verifiers.items.instruction_items import check_instruction
 from rubrank.verifiers.verifier import (
     NEEDS_JUDGE,
     UNIT,
@@ -172,7 +172,7 @@ def decide_question(rollout: Rollout, question: BenchQuestion, compat: Compat) -
         subject = rollout
         if question.extracted is not None:
             subject = rollout.model_copy(update={"response": piece, "reasoning": ""})
-        verdict = follow_instruction(subject, criterion, params, compat, "strict")
+        verdict = check_instruction(subject, criterion, params, compat, "strict")
         if verdict.value != 1:
             break
     return verdict

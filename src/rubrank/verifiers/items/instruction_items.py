@@ -54,20 +54,20 @@ def ifbench_item(
     """The share of an IFBench item's constraints that hold; with `score="all"` 1 if all hold, else 0.
 
     Passes: every constraint holds (1).
-    Fails: none (0); between them, half of two is 0.5. `mode="loose"` grants each constraint its own best variant of the
-        answer, as the benchmark does. Missing if any constraint is: an unknown id, wrong parameters, or one that cannot
-        be decided.
+    Fails: no constraint holds (0). In between, one of two gives 0.5. `mode="loose"` takes the best variant of the
+        answer for each constraint, as the benchmark does. Missing if an id is unknown, parameters are wrong, or a
+        constraint cannot be decided.
     Not covered: the benchmark's score over all items.
     """
     rollout = Rollout(response=text.raw, reasoning="")
-    outcome = _follow_all(rollout, instruction_id_list, kwargs, compat, mode)
+    outcome = _check_all(rollout, instruction_id_list, kwargs, compat, mode)
     if isinstance(outcome, Verdict):
         return outcome
     share, reason = outcome
     return float(share == 1.0) if score == "all" else share, reason
 
 
-def _follow_all(
+def _check_all(
     rollout: Rollout,
     names: list[str],
     kwargs: list[dict[str, Any] | None] | None,
@@ -80,15 +80,15 @@ def _follow_all(
         return missing(f"{len(names)} ids and {len(parameters)} kwargs: one for each id is needed")
     broken: list[str] = []
     for name, params in zip(names, parameters, strict=True):
-        verdict = follow_instruction(rollout, name, params, compat, mode)
+        verdict = check_instruction(rollout, name, params, compat, mode)
         if verdict.value is None:
             return verdict
         if not verdict.value:
             broken.append(f"{name}: {verdict.reason}")
-    return 1 - len(broken) / len(names), _describe(broken, len(names))
+    return 1 - len(broken) / len(names), _describe_result(broken, len(names))
 
 
-def _describe(broken: list[str], total: int) -> str:
+def _describe_result(broken: list[str], total: int) -> str:
     """Return the reason: "2 of 3 instructions followed; not followed: …"."""
     reason = f"{total - len(broken)} of {total} instructions followed"
     if broken:
@@ -96,10 +96,10 @@ def _describe(broken: list[str], total: int) -> str:
     return reason
 
 
-def follow_instruction(
+def check_instruction(
     rollout: Rollout, name: str, kwargs: dict[str, Any] | None, compat: Compat, mode: Mode
 ) -> Verdict:
-    """Return the verdict on one public instruction: 1 only if it is followed entirely; missing if it is unknown."""
+    """Return the verdict on one public instruction: 1 if it is followed entirely, else 0; missing if it is unknown."""
     try:
         instruction, params = public_params(name, kwargs)
         verdict = instruction.verify(
@@ -131,8 +131,8 @@ def live_bench(
     Passes (1): all are followed.
     Fails (0): none is.
     Between: one of two gives (0 + 0.5) / 2 = 0.25. The instructions are ids of IFEval, IFBench and their relatives with
-        the arguments of the public files, one mapping for each id. An answer that holds <solution>…</solution> is what
-        stands in the last one, as LiveBench takes it.
+        the arguments of the public files, one mapping for each id. If there are <solution>…</solution> tags, only the
+        text in the last pair is checked, as LiveBench does.
     Missing: an id that is not known, wrong arguments, an instruction that cannot be decided, no instruction at all.
     Not covered: LiveBench's other categories, whose answers have a ground truth (`GroundTruthMatch`).
     upstream: each instruction in its public reading.
@@ -140,7 +140,7 @@ def live_bench(
     solutions = _SOLUTION.findall(rollout.answer)
     if solutions and solutions[-1].strip():
         rollout = rollout.replace_answer(solutions[-1].strip())
-    outcome = _follow_all(rollout, instruction_id_list, kwargs, compat, mode)
+    outcome = _check_all(rollout, instruction_id_list, kwargs, compat, mode)
     if isinstance(outcome, Verdict):
         return outcome
     share, reason = outcome
@@ -181,7 +181,7 @@ def multi_if(
 ) -> Answer:
     """The share of the instructions of all turns that the answers follow; any language.
 
-    The last turns belong to the last answers: with one entry only the final answer is checked.
+    Turns are matched with answers from the end: with one turn, only the final answer is checked.
     Passes (1): every instruction of every turn is followed.
     Fails (0): none is.
     Missing: fewer answers than turns, an unknown instruction or argument, an instruction that cannot be decided.
@@ -189,9 +189,10 @@ def multi_if(
     upstream: each instruction in its public reading; words and sentences of Chinese, Japanese and Hindi as Multi-IF
         counts them, Thai ones undecided.
     """
-    answers = (*rollout.turns, rollout.answer)[-len(turns) :] if turns else ()
+    answers = (*rollout.turns, rollout.answer)[-len(turns) :]
     if not turns or len(answers) < len(turns):
         return missing(f"{len(turns)} turns with instructions, {len(answers)} answers")
+    # Prompts are matched from the end too; a rollout may have fewer of them than turns.
     prompts = [message.content for message in rollout.prompt if message.role == "user"]
     prompts = ([""] * len(turns) + prompts)[-len(turns) :]
     broken: list[str] = []
@@ -204,7 +205,7 @@ def multi_if(
             if compat == "upstream":
                 verdict = _check_count_upstream(name, kwargs, answer, mode)
             if verdict is None:
-                verdict = follow_instruction(reply, name, kwargs, compat, mode)
+                verdict = check_instruction(reply, name, kwargs, compat, mode)
             if verdict.value is None:
                 return missing(f"{name}: {verdict.reason}")
             if not verdict.value:
@@ -212,7 +213,7 @@ def multi_if(
             total += 1
     if not total:
         return missing("no instructions")
-    return 1 - len(broken) / total, _describe(broken, total)
+    return 1 - len(broken) / total, _describe_result(broken, total)
 
 
 # Multi-IF has its own counters for words and sentences, by the language it detects in the answer:
@@ -244,16 +245,18 @@ def _check_count_upstream(
         instruction, arguments = public_params(instruction_id, kwargs)
         params: Any = instruction.check_parameters(arguments)
     except RubrankError:
-        return None  # `follow_instruction` then says what is wrong with the arguments
-    if answer.strip() and detect_public_language(answer) == "th":
+        return None  # `check_instruction` then says what is wrong with the arguments
+    if not answer.strip():
+        return None
+    if detect_public_language(answer) == "th":
         return missing("words and sentences of Thai are counted by a tool that is not included")
     unit = "word" if name == WORDS else "sentence"
+    number = getattr(params, f"num_{unit}s")
     verdict = None
     for variant in loose_variants(answer) if mode == "loose" else [answer]:
-        count = public_count(name, variant)
-        if count is None or not variant.strip():
-            return verdict
-        number = getattr(params, f"num_{unit}s")
+        count = count_upstream(name, variant)
+        if count is None:
+            break  # Multi-IF has no counter for the language of this variant
         is_right, reason = compare_count(count, unit, params.relation, number)
         verdict = Verdict(float(is_right), reason)
         if is_right:
@@ -261,10 +264,10 @@ def _check_count_upstream(
     return verdict
 
 
-def public_count(instruction: str, answer: str) -> int | None:
+def count_upstream(instruction: str, answer: str) -> int | None:
     """Count as Multi-IF does for WORDS or SENTENCES; None where it counts as IFEval does.
 
-    >>> public_count("length_constraints:number_words", "こんにちは、Jason。")
+    >>> count_upstream("length_constraints:number_words", "こんにちは、Jason。")
     6
     """
     language = detect_public_language(answer)
