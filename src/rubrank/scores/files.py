@@ -144,8 +144,8 @@ class ScoreFile:
             reasons = []
             if with_reasons:
                 for rollout in rollouts:
-                    reason_on = rollout.get(REASONS) or {}
-                    reasons.append(tuple(reason_on.get(name) or "" for name in names))
+                    reason_of = rollout.get(REASONS) or {}
+                    reasons.append(tuple(reason_of.get(name) or "" for name in names))
             group = GroupScores(
                 str(rollouts[0]["group"]),
                 rubric,
@@ -173,25 +173,26 @@ def open_score_file(source: Any) -> ScoreFile | None:
     parsed: list[ParsedLine] = []
     wide_frames = []
     for file, header in headers.items():
+        file_rubrics = rubrics_of_file[file]
         lines: Iterator[ParsedLine]
         if format_of(file) == "JSON Lines":
-            _, *texts = read_text(file).split("\n")
+            _, *texts = read_text(file).split("\n")  # the first line is the header
             lines = parse_lines(texts, file, first=2)
         elif header.get("layout") == "long":
-            lines = _list_long_rollouts(file, rubrics_of_file[file])
+            lines = _list_long_rollouts(file, file_rubrics)
         else:
-            wide_frames.append(read_columnar(file))
-            lines = _list_wide_rollouts(wide_frames[-1], file, rubrics_of_file[file])
-        for number, line, rollout in lines:
+            frame = read_columnar(file)
+            wide_frames.append(frame)
+            lines = _list_wide_rollouts(frame, file, file_rubrics)
+        for line_number, line, rollout in lines:
             number_in_file = rollout.get(RUBRIC)
-            rubric = _find_rubric(
-                rubrics_of_file[file], {number_in_file}, rollout.get("group"), file
-            )
+            rubric = _find_rubric(file_rubrics, {number_in_file}, rollout.get("group"), file)
             if number_of[rubric] != number_in_file:
                 rollout = {**rollout, RUBRIC: number_of[rubric]}
                 line = json.dumps(rollout)
-            # Rows of several files are numbered through all of them.
-            parsed.append((number if len(headers) == 1 else len(parsed) + 1, line, rollout))
+            if len(headers) > 1:
+                line_number = len(parsed) + 1  # rows are numbered through all files
+            parsed.append((line_number, line, rollout))
     rollouts = [rollout for _, _, rollout in parsed]
     path = Path(source)
     shape = describe_source(source)
@@ -424,7 +425,7 @@ class LoadedScores:
     """Columns that are not used."""
 
     def __str__(self) -> str:
-        """Return such as "read 512 rollouts in 64 groups (CSV, by uid). Criteria: Facts, Style; not used: tokens."."""
+        """Return for example "read 64 rollouts in 8 groups (CSV, by uid). Criteria: Facts, Style; not used: tokens"."""
         rollouts = counted(len(self.table), "rollout")
         groups = counted(len(self.table.groups), "group")
         line = f"read {rollouts} in {groups} ({self.shape}, by {self.group_columns})."
@@ -499,7 +500,7 @@ def make_plain_score_table(
 
 
 def _keep_all_or_none(digests: Sequence[str | None]) -> tuple[str, ...]:
-    """Return the digests of a group; () if one is missing, because the others might be taken for those of its rows."""
+    """Return the digests of a group; () if one is missing, because they are matched to rollouts by position."""
     present = tuple(digest for digest in digests if digest is not None)
     return present if len(present) == len(digests) else ()
 

@@ -155,7 +155,7 @@ def _refuse_if_wide_as_well(table: Table, criterion: str, score: str, used: set[
         raise BadTable(str(table.path), "the table", "long or wide", got, remedy)
 
 
-def _widen(table: Table, names: LongColumns) -> Table:
+def _widen(table: Table, columns: LongColumns) -> Table:
     """Return the table with one row per rollout, in the order of first appearance, as objects with `scores`.
 
     Other columns, such as the prompt, have the value of the rollout's first row. Reasons are in `reasons`.
@@ -163,26 +163,26 @@ def _widen(table: Table, names: LongColumns) -> Table:
     """
     frame = table.frame
     remedy = "Every score belongs to a response and a criterion."
-    is_blank = frame[names.criterion].cast(pl.String).str.strip_chars() == ""
+    is_blank = frame[columns.criterion].cast(pl.String).str.strip_chars() == ""
     # A response may be blank, if the column has the responses themselves.
-    table.refuse_cell(frame[names.response].is_null(), (names.response,), "given", remedy)
-    table.refuse_cell(is_blank.fill_null(True), (names.criterion,), "given", remedy)
-    keys = [*names.group, names.response]
-    is_repeated = ~frame.select(*keys, names.criterion).to_struct("pair").is_first_distinct()
+    table.refuse_cell(frame[columns.response].is_null(), (columns.response,), "given", remedy)
+    table.refuse_cell(is_blank.fill_null(True), (columns.criterion,), "given", remedy)
+    keys = [*columns.group, columns.response]
+    is_repeated = ~frame.select(*keys, columns.criterion).to_struct("pair").is_first_distinct()
     if is_repeated.any():
         index = int(is_repeated.arg_true()[0])
         allowed = "the only score of its response and criterion"
-        got = f"a second {frame[names.criterion][index]!r} of response {frame[names.response][index]!r}"
+        got = f"a second {frame[columns.criterion][index]!r} of response {frame[columns.response][index]!r}"
         raise BadTable(str(table.path), table.describe_row(index), allowed, got)
-    numbers = read_numbers(table, (names.score,))
-    numbers.check_scores(table, (names.score,), limits=None)
+    numbers = read_numbers(table, (columns.score,))
+    numbers.check_scores(table, (columns.score,), limits=None)
 
-    score_columns = [names.criterion, names.score, names.reason or REASONS, SCORES, REASONS]
+    score_columns = [columns.criterion, columns.score, columns.reason or REASONS, SCORES, REASONS]
     cells = frame.drop(score_columns, strict=False)
     if table.text_is_number:
         cells = cells.select(convert_csv_column(column) for column in cells.get_columns())
-    criteria = frame[names.criterion].cast(pl.String).to_list()
-    reasons = None if names.reason is None else frame[names.reason].to_list()
+    criteria = frame[columns.criterion].cast(pl.String).to_list()
+    reasons = None if columns.reason is None else frame[columns.reason].to_list()
     rollouts: dict[Any, dict[str, Any]] = {}
     for i, key in enumerate(frame.select(keys).iter_rows()):
         rollout = rollouts.get(key)
