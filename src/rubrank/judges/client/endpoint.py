@@ -61,7 +61,7 @@ OPENINGS_UNTIL_DOWN = 3
 """An endpoint is down after its breaker has opened this many times in a row."""
 _BYTES_PER_TOKEN = 4.0  # a rough estimate, which the rate limits correct by what calls really use
 _MAX_REJECTED_PARAMETERS = 8  # in a row; `Capabilities` has no more parameters to leave out
-_MIN_TRIAL_SECONDS = 30.0  # timeout of a trial; a slow server gets four times its average latency
+_MIN_TRIAL_SECONDS = 30.0  # timeout of a trial (if a server is slow, four times its average latency) and of GET /models
 _LEARNING_RATE = 0.1  # of the moving average of the latency
 
 # The calls of a health check: for a chat model, and for a decision model.
@@ -108,7 +108,7 @@ class Breaker:
         self._on_change = on_change
         self._clock = clock
         self._consecutive_failures = 0
-        self._not_before = 0.0
+        self._not_before = 0.0  # nothing is sent before this time of the clock
 
     def configure(self, failures: int, pause: float) -> None:
         """Change the failures after which it opens, and the seconds for which it stays open."""
@@ -123,7 +123,7 @@ class Breaker:
         """Return the seconds until a request may be sent; infinite while a trial is in flight."""
         if self.state == "half-open":
             return math.inf
-        return self._not_before - self._clock() if self._not_before else 0.0
+        return max(0.0, self._not_before - self._clock())
 
     def start_request(self) -> bool:
         """Note that a request is sent; True if it is the trial of an open breaker."""
@@ -265,7 +265,10 @@ class EndpointState:
             self.breaker.record_failure()
         if outcome.retry_after:
             self.breaker.hold(outcome.retry_after)
-        self.consecutive_refusals = self.consecutive_refusals + 1 if outcome.misconfigured else 0
+        if outcome.misconfigured:
+            self.consecutive_refusals += 1
+        else:
+            self.consecutive_refusals = 0
         if outcome.overloaded:
             self.slots.note_overload(started)
         elif outcome.healthy:
@@ -349,9 +352,9 @@ class JudgeEndpoint:
             if not may_send() or not state.breaker.is_ready():
                 return None
             is_trial = state.breaker.start_request()
-            timeout = (
-                state.choose_trial_timeout(self._judge.timeout) if is_trial else self._judge.timeout
-            )
+            timeout = self._judge.timeout
+            if is_trial:
+                timeout = state.choose_trial_timeout(timeout)
             started = time.monotonic()
             try:
                 outcome = await self._send(call, on_sent, max_tokens, timeout)
@@ -389,7 +392,7 @@ class JudgeEndpoint:
         """Send the call; if the server rejects a parameter, send it again without that parameter."""
         is_chat = call.protocol != SYSTEM_ONE
         outcome = RequestOutcome(NO_ANSWER)
-        for number in range(_MAX_REJECTED_PARAMETERS):
+        for rejections in range(_MAX_REJECTED_PARAMETERS):
             if is_chat:
                 path = "/chat/completions"
                 body = self._capabilities.make_body(call, max_tokens)
@@ -404,7 +407,7 @@ class JudgeEndpoint:
             output_tokens = max_tokens or self._judge.sampling.max_tokens
             estimate = input_tokens + output_tokens
             await self.state.rates.admit(estimate)
-            if number == 0:
+            if rejections == 0:
                 on_sent(self)
             response = await self._exchange("POST", path, content, timeout)
             # Did the server reject a parameter that the next request leaves out?
@@ -441,9 +444,8 @@ class JudgeEndpoint:
     def _read_error(self, response: Response) -> tuple[RequestOutcome, str]:
         """Return the outcome of a response with a status other than 200, and the server's words about parameters."""
         if response.status < 300:
-            return make_no_response_outcome(
-                f"malformed reply: HTTP {response.status} instead of 200"
-            ), ""
+            failure = f"malformed reply: HTTP {response.status} instead of 200"
+            return make_no_response_outcome(failure), ""
         message, parameter, code = read_error(response.body)
         outcome = classify_status(
             response.status, message, code, response.headers, self._judge.retry
@@ -454,10 +456,11 @@ class JudgeEndpoint:
 
     async def check(self, on_paid: OnPaid) -> None:
         """Check that the server answers, accepts the key and serves the model; InvalidInput if not."""
-        for pause in (*_CHECK_PAUSES, None):
+        for pause in (*_CHECK_PAUSES, None):  # None: the last attempt
             failure = await self._find_failure(on_paid)
             if failure is None:
                 return
+            # A server that refuses the key, the model or the URL would refuse them again.
             if pause is None or failure.next == "other_endpoint":
                 raise self.explain_refusal(failure)
             await asyncio.sleep(pause)
@@ -596,7 +599,7 @@ class EndpointPool:
         if name not in self._states:
             self._states[name] = EndpointState(endpoint, self._transport, self._announce_change)
             if self._shares_limits:
-                # Until the first report tells what other processes have left.
+                # It has no slots until the first report tells how many other processes leave.
                 self._states[name].set_share(0)
         return self._states[name]
 
@@ -620,8 +623,8 @@ class EndpointPool:
 
     def _announce_change(self) -> None:
         """Wake the calls that wait for a circuit breaker."""
-        # Wakes the calls that wait now; later ones wait for the next change.
         self._changed.set()
+        # Calls that wait from now on wait for the next change.
         self._changed = asyncio.Event()
 
     async def wait_for_change(self) -> None:

@@ -7,7 +7,7 @@
 
     async with AsyncExitStack() as stack:                                   in the event loop of the runtime
         clients = await open_clients(judges, active_judges, stack, None)    a client for every judge of a step
-        clients.asker_of(judge)                                             who answers for a judge, or a member
+        clients.asker_of(judge)                                             the asker of a judge, or of a panel's member
         clients.account()                                                   usage of all of them
 
 All steps, groups and trainers of a process use it, so that the limits of an endpoint hold for all of them together,
@@ -42,7 +42,7 @@ from rubrank.judges.judge import Asker, Call, Judge, Judges, Reply
 T = TypeVar("T")
 _log = logging.getLogger("rubrank.judges")
 
-_CLOSE_SECONDS = 5.0  # for what is cancelled, and for closing at the end of a process
+_CLOSE_SECONDS = 5.0  # longest wait for cancelled tasks to end, and for each step of closing
 _SIGNAL_CHECK_SECONDS = 0.1  # between checks for signals
 
 
@@ -65,7 +65,7 @@ class Runtime:
     def run(self, main: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine in the event loop of the runtime, and wait for its result.
 
-        An interrupt (Ctrl-C) cancels it, and is raised when it has ended.
+        An interrupt (Ctrl-C) cancels it, and is raised when it has ended, or after `_CLOSE_SECONDS`.
         """
         if current_thread() is self._thread:
             main.close()
