@@ -20,7 +20,6 @@ from rubrank.errors import InvalidInput
 from rubrank.rollouts.rollout import Rollout
 from rubrank.verifiers.shared import sandbox
 from rubrank.verifiers.shared.code_blocks import Compare, is_same_output, split_fenced_blocks
-from rubrank.verifiers.shared.sandbox import make_command
 from rubrank.verifiers.verifier import UNIT, Answer, Verdict, missing, verifier
 
 _MOST_TESTS = 200
@@ -85,8 +84,9 @@ def find_tool(language: str) -> tuple[str, tuple[str, ...]] | None:
         compiler = f"{root}/bin/rustc"
         return (compiler, (root,)) if os.path.exists(compiler) else None
     real_path = os.path.realpath(path)
-    folders = (os.path.dirname(os.path.dirname(real_path)),)
+    folders = (os.path.dirname(os.path.dirname(real_path)),)  # the folder that contains bin/
     if language == "cpp":
+        # `g++` may be a link to clang or ccache, which behave according to the name they are called by.
         return path, folders
     return real_path, folders
 
@@ -100,7 +100,9 @@ class ProgramTest(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True)
     input: str = ""
     output: str
-    testtype: Literal["stdin"] = "stdin"
+    testtype: Literal["stdin"] = (
+        "stdin"  # LiveCodeBench also has "functional", which is not covered
+    )
 
 
 _TESTS: TypeAdapter[list[ProgramTest]] = TypeAdapter(list[ProgramTest])
@@ -221,7 +223,7 @@ def run_program(
         output=256,
     )
     result = sandbox.run(
-        make_command("rubrank.verifiers.code.runner"),
+        sandbox.make_command("rubrank.verifiers.code.runner"),
         files={**(files or {}), recipe.file: source},
         stdin=json.dumps(request).encode(),
         limits=limits,
@@ -238,7 +240,8 @@ def run_program(
         compilation = runs.pop(0) if runs else {"code": None, "err": result.why}
         if compilation["code"] != 0:
             reason = str(compilation["err"]).strip()[:300] or "out of time"
-            # Even the smallest program may not compile here: then it is the machine's fault.
+            # If even the smallest program does not compile, it is the machine's fault. `_compile_smallest` calls this
+            # function once more, with that program.
             is_smallest = source == recipe.smallest
             if is_smallest or isinstance(_compile_smallest(language), Verdict):
                 return missing(

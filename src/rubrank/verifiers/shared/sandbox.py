@@ -84,7 +84,7 @@ _INSIDE = "rubrank.verifiers.shared.inside"
 # A module comes after those that it imports.
 _LAUNCHER_MODULES = tuple(f"{_INSIDE}.{name}" for name in ("kernel", "filters", "launcher"))
 _GRACE_SECONDS = 5.0  # that the launcher gets beyond the time limit to report; then it is killed
-_BLOCK_BYTES = 65536  # moved at once
+_BLOCK_BYTES = 65536  # read from the pipe of the report at once
 _SOURCES = Path(__file__).parents[3]  # the folder that holds the package `rubrank`
 _SHARED_PROGRAM = f"{_INSIDE}.children"  # every program of ours imports it
 
@@ -121,7 +121,7 @@ class Limits:
     memory: int = 512
     """Address space of each process."""
     file_size: int = 16
-    """Size of each file. The outputs are files, too, so that it is `output` and 1 MB more if that is larger."""
+    """Size of each file; at least `output` + 1, because standard output and error are files, too."""
     disk: int = 64
     """Size of all files, if they are in memory."""
     processes: int = 16
@@ -215,6 +215,7 @@ def run(
             header |= {"files": contents, "channel": list(descriptors), "trusted": trusted}
             return _run_launcher(tool, header, stdin, limits.output << 20, descriptors)
     finally:
+        # `_run_launcher` removes those that it has closed.
         for descriptor in descriptors:
             os.close(descriptor)
 
@@ -319,9 +320,11 @@ def _build_header(
 
     # Mechanisms that a test has disabled
     without = os.environ.get(WITHOUT_VARIABLE, "").split(",")
-    namespaces = "user" if "root" in without else "best"
+    namespaces = "best"
     if "namespaces" in without:
         namespaces = "none"
+    elif "root" in without:
+        namespaces = "user"
     landlock_versions = [_LANDLOCK_VERSIONS[name] for name in without if name in _LANDLOCK_VERSIONS]
     return {
         "command": [program, *command[1:]],
@@ -455,10 +458,11 @@ def _stop_launcher(process: subprocess.Popen[bytes]) -> None:
     """End the launcher if it is still there, and with it every process of the run."""
     # After its report the launcher ends at once. Otherwise it gets SIGTERM, on which it kills the command.
     for seconds in (0.05, 1.0):
-        with contextlib.suppress(subprocess.TimeoutExpired):
+        try:
             process.wait(seconds)
             break
-        process.terminate()
+        except subprocess.TimeoutExpired:
+            process.terminate()
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
@@ -512,8 +516,10 @@ def _make_bubblewrap_command(header: dict[str, Any]) -> list[str]:
         *("--proc", "/proc"),
         *(argument for path in masked for argument in ("--ro-bind", "/dev/null", path)),
         *("--ro-bind-try", CPUS, CPUS),
-        *(*size, "--tmpfs", "/dev/shm"),
-        *(*size, "--tmpfs", header["directory"]),
+        *size,  # of the next option
+        *("--tmpfs", "/dev/shm"),
+        *size,
+        *("--tmpfs", header["directory"]),
         *("--remount-ro", "/"),  # a file system in memory whose size bubblewrap does not limit
         "--",
     ]
