@@ -1,7 +1,7 @@
 """Let a model find what the rules miss: constraints of a prompt, and criteria of the library that fit its task.
 
-    (found,), account = find_with_model([ModelTask("Give the reply as an enumeration.")], writers, templates)
-    found.items       {verifier: FormatRequirement, params: {format: numbered}}, {name: CoreIntentMatch, …}
+    [written], account = find_with_model([ModelTask("Give the reply as an enumeration.")], writers, templates)
+    written.items     {verifier: FormatRequirement, params: {format: numbered}}, {name: CoreIntentMatch, …}
 
 The model's output is not trusted. A constraint is used only if
 
@@ -48,7 +48,7 @@ COMPILABLE = word_list("""
 """)
 """Verifiers that a model may name."""
 MOST_CONSTRAINTS = 12
-"""Constraints of one reply that are read."""
+"""Most constraints that are read from one reply."""
 _MOST_LIBRARY_CRITERIA = 4
 # These criteria need reference facts, which a model must not invent.
 _NEED_FACTS = ("CoreFactAccuracy", "NonCoreFactAccuracy")
@@ -88,14 +88,14 @@ def find_with_model(
             if isinstance(entry, Mapping):
                 constraints.append(_read_constraint(entry, task.prompt, author))
         checker = clients.asker_of(writers.judges[-1])
-        checked = await asyncio.gather(
+        items = await asyncio.gather(
             *(_check_by_model(constraint, task, checker, templates) for constraint in constraints)
         )
         library = [name for name in read_list(data, "library") if name in list_library()]
         for name in list(dict.fromkeys(library))[:_MOST_LIBRARY_CRITERIA]:
             criterion = {"name": name, "verifier": JUDGE}
-            checked.append(DraftedItem(criterion, "activated by a model", author=author))
-        return WrittenItems(checked)
+            items.append(DraftedItem(criterion, "activated by a model", author=author))
+        return WrittenItems(items)
 
     return ask_for_each(tasks, find_in_prompt, writers, progress)
 
@@ -120,15 +120,15 @@ def _read_constraint(entry: Mapping[str, Any], prompt: str, author: Author) -> D
         values = {}
     params = {key: value for key, value in values.items() if value is not None}
     evidence = " ".join(str(entry.get("evidence") or "").split())
-    reason = _find_fault(name, params, evidence, prompt) or ""
+    reason = _find_fault(name, params, evidence, prompt)
     criterion = make_criterion(name, params, set())
     return DraftedItem(
         criterion, "compiled by a model", evidence, kept=not reason, reason=reason, author=author
     )
 
 
-def _find_fault(name: str, params: Mapping[str, Any], evidence: str, prompt: str) -> str | None:
-    """Return why a constraint cannot be used, as far as that is known without another call; None if it can."""
+def _find_fault(name: str, params: Mapping[str, Any], evidence: str, prompt: str) -> str:
+    """Return why a constraint cannot be used, as far as that is known without another call; "" if it can."""
     if name not in COMPILABLE:
         return f"{name!r} is not one of the verifiers that a model may name"
     try:
@@ -142,7 +142,7 @@ def _find_fault(name: str, params: Mapping[str, Any], evidence: str, prompt: str
     if not occurs_outside_quotations(evidence, prompt):
         return "the quoted words occur in a quotation or in code, not in an instruction"
     foreign = find_foreign_parameter(params, prompt)
-    return f"the prompt does not say {foreign}" if foreign else None
+    return f"the prompt does not say {foreign}" if foreign else ""
 
 
 async def _check_by_model(
@@ -175,9 +175,9 @@ async def _check_by_model(
         reason = problem or "the checker did not write a text that fulfils it and one that does not"
         return replace(item, kept=False, reason=reason)
     verifier = find_verifier(name)
-    checked = verifier.check_parameters(dict(params))
-    passing_score = verifier.verify(Rollout(response=passing), checked).value
-    failing_score = verifier.verify(Rollout(response=failing), checked).value
+    parameters = verifier.check_parameters(dict(params))
+    passing_score = verifier.verify(Rollout(response=passing), parameters).value
+    failing_score = verifier.verify(Rollout(response=failing), parameters).value
     if passing_score != verifier.domain.high or failing_score != verifier.domain.low:
         first = "missing" if passing_score is None else f"{passing_score:g}"
         second = "missing" if failing_score is None else f"{failing_score:g}"

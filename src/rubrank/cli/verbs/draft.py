@@ -168,7 +168,7 @@ def draft(
     problems = sum("problems" in rubric.notes for rubric in result.rubrics)
     if problems:
         say(
-            f"{problems} prompts have replies that could not be used; see `draft.problems` in the output"
+            f"{counted(problems, 'prompt')} with replies that could not be used; see `draft.problems` in the output"
         )
     say(f"rubrics: {output}")
 
@@ -347,16 +347,19 @@ def evolve(
                 row = {**row, "rubric": rubric, "draft": _add_evolved(row.get("draft"), query)}
             file.write(json.dumps(row, ensure_ascii=False) + "\n")
     counts = Counter(event["event"] for event in events)
-    summary = {
-        "groups": groups,
-        "prompts": len(queries),
-        **{name: counts[name] for name in _EVENTS},
-    }
     if as_json:
-        print_json({"output": str(output), **summary, "events": events})
+        print_json(
+            {
+                "output": str(output),
+                "groups": groups,
+                "prompts": len(queries),
+                **{name: counts[name] for name in _EVENTS},
+                "events": events,
+            }
+        )
         return
     say(
-        f"{groups} groups; {len(queries)} prompts have evolved items: {counts['added']} added, "
+        f"{counted(groups, 'group')}; {counted(len(queries), 'prompt')} with evolved items: {counts['added']} added, "
         f"{counts['retired']} retired, {counts['dropped'] + counts['refused']} dropped"
     )
     for event in events:
