@@ -176,7 +176,7 @@ def check_free(
 
 
 def check_call(kind: str, thing: Any, *names: str) -> None:
-    """Raise InvalidInput if `thing` cannot be called with arguments of these names, before any work is done with it."""
+    """Raise InvalidInput if `thing` cannot be called with one positional argument for each of these names."""
     try:
         inspect.signature(thing).bind(*names)
     except ValueError:

@@ -153,6 +153,7 @@ class RLVR2(checks.CheckedRule):
         super().__post_init__()
         if self.wins == "graded":
             for name in ("model", "prior", "outcomes"):
+                # The class attributes of a dataclass are the defaults.
                 if getattr(self, name) != getattr(RLVR2, name):
                     allowed = "left out with wins='graded', which fits no model"
                     raise InvalidInput(self.name, name, allowed, repr(getattr(self, name)))
@@ -255,6 +256,7 @@ class RLVR2(checks.CheckedRule):
         norm_N = np.sqrt((rubric_weights_NK * rubric_weights_NK).sum(1))
         unit_N = np.where(norm_N > 0.0, sd_N * norm_N, 1.0)
         advantage_M = subtract_mean(fused_M / unit_N[batch.group_of_row], batch)
+        # The gate needs best minus worst of the strict order, on the scale of the advantages.
         details = {"reference_span": span_N / sd_N}
         return Fused(batch, self.name, advantage_M, weights_NK, details, fit=fit, control=control)
 
@@ -307,6 +309,7 @@ class RLVR2(checks.CheckedRule):
         u_MK, soft = self._fit_utilities(batch)
         if self.wins == "ordinal":
             return estimate_attributes(self, batch, u_MK, soft)
+        # As in `fuse`: the control of graded wins acts on the scale that `span` gives them.
         if self.span != "model":
             span_NK = _measure_span(u_MK, batch, self.span)
             u_MK = u_MK / span_NK[batch.group_of_row]

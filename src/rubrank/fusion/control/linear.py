@@ -3,14 +3,15 @@
     lengths 100, 300 of two rollouts      z = −0.25, +0.25      (mean contrast with the group, itself included)
     γ̃ = 0.4 on Clarity, scores 0.6, 0.8   δz = −0.1, +0.1       x' = 0.7, 0.7: length explained the difference
 
-For criterion k, over the groups g that it tells rollouts of apart (docs/method.md, "Control before any rule"):
+For criterion k, over the groups g in which it tells rollouts apart (docs/method.md, "Control before any rule"; E is
+the identity matrix):
 
     z_i = mean_j (a_i − a_j)/(a_i + a_j)      A = Σ_g z'z      b = Σ_g z'x      γ̂ = (A + 0.05 E)⁻¹ b
     s_g = z'(x − zγ̂)                          V = Σ_g s_g s_g'  se from (A + 0.05 E)⁻¹ V (A + 0.05 E)⁻¹
     γ̃ = γ̂ · max(0, 1 − (c·se/γ̂)²)             δ = γ̃, or λ · max(0, γ̃)                 x' = x − δz
 
-With pool="run" A, b and V are the decaying sums of `RunningEstimate`, and c = 1: the next steps correct what one step
-takes out too much. With pool="batch" there is no next step, and c is the 97.5% point of Student's t.
+With pool="run" A, b and V are the decaying sums of `RunningEstimate`, and c = 1: if one step takes out too much,
+later steps correct it. With pool="batch" there is no next step, and c is the 97.5% point of Student's t.
 A group in which a criterion ties all rollouts is left as it is: a tie shows no bias.
 
 `Controlled` is the stage as a part of a rule; graded wins of RLVR² call `control_linearly` themselves:
@@ -93,6 +94,7 @@ def estimate_linearly(
         # s_g of the formula, a row per group
         scores_ND = np.add.reduceat(z * (x - z @ gamma_D)[:, None], starts)
         sums.variance_DD += scores_ND.T @ scores_ND
+    # c of the formula; None stands for the 97.5% point of Student's t.
     threshold_in_errors = ERRORS_OF_RUN if rule.pool == "run" else None
     influence = running.estimate(criteria, RIDGE, threshold_in_errors)
     return BatchEstimate(np.ones(len(attributes)), tuple(criteria), influence)
