@@ -7,7 +7,7 @@ from rubrank.errors import InvalidInput
 from rubrank.rollouts.rollout import Rollout
 from rubrank.verifiers import load
 from rubrank.verifiers.ifeval.ids import public_params
-from rubrank.verifiers.items.instruction_items import SENTENCES, WORDS, count_words, count_upstream
+from rubrank.verifiers.items.instruction_items import SENTENCES, WORDS, count_upstream, count_words
 from rubrank.verifiers.shared import public_tools
 from rubrank.verifiers.verifier import find_verifier
 

@@ -54,7 +54,7 @@ class KnownCriterion:
     layer: Layer = "quality"
 
 
-# The words that the columns `scale` and `family` of the table use.
+# The words of the column `scale`, and the families whose criteria are not in the quality layer.
 _SCALES = {"binary": BINARY, "ternary": TERNARY, "quarters": QUARTERS, "unit": UNIT}
 _LAYERS: dict[str, Layer] = {"penalty": "low_quality", "gate": "global_quality"}
 
@@ -73,11 +73,9 @@ def _read_catalogue() -> dict[str, KnownCriterion]:
 
 
 KNOWN: dict[str, KnownCriterion] = _read_catalogue()
-"""All criteria by name, in the paper's order; the table is `catalogue.tsv`."""
-
-
+"""All criteria by name, in the paper's order."""
 PROMPTED = frozenset(name for name, criterion in KNOWN.items() if criterion.how != "rule") | {
-    "SummaryRecall"
+    "SummaryRecall"  # a verifier decides it, unless the rubric asks for a judge
 }
 """Criteria with a prompt in `judges/prompts/`: a judge can be asked about them without a question in the rubric."""
 
@@ -93,7 +91,10 @@ def name_or_question(text: str, *, foreign: bool = False) -> dict[str, str]:
 
 
 def is_a_name(text: str) -> bool:
-    """Is it the name of a criterion, or close to one, rather than a question in words?"""
+    """Is it meant as the name of a criterion, rather than as a question?
+
+    Names with a typing error count too: they are reported as unknown, instead of being sent to a judge as a question.
+    """
     if is_verifier(text) or text in KNOWN:
         return True
     if not _ONE_WORD.fullmatch(text):

@@ -38,7 +38,7 @@ from rubrank.tables.rows import Row, read_rows
 from rubrank.verifiers.verifier import Domain, Layer
 
 YES_NO = (
-    "all criteria are yes/no: with every score there, ranking gives the weighted sum, stretched to 0–1 in each group "
+    "all criteria are yes/no: if no score is missing, ranking gives the weighted sum, stretched to 0–1 in each group "
     "(rubrank help when_it_matters)"
 )
 _RUBRIC_SUFFIXES = (".yaml", ".yml", ".toml", ".json")
@@ -92,8 +92,8 @@ def make_note(source: str | Path) -> str | None:
         return None
     data, folder = loaded
     rubric = to_rubric(data, str(source), folder)
-    values = [(criterion.value_layer, criterion.value_domain) for criterion in rubric.criteria]
-    return YES_NO if are_all_yes_no(values) else None
+    criteria = [(criterion.value_layer, criterion.value_domain) for criterion in rubric.criteria]
+    return YES_NO if are_all_yes_no(criteria) else None
 
 
 def _load_rubric_data(source: str) -> tuple[Any, Path] | None:
@@ -141,19 +141,20 @@ def check_rubric_data(
         return
     yield from (Problem(file, _strip_place(error, file), row) for error in errors)
     items = merged.get("criteria") or []
-    is_list = isinstance(items, list | tuple) and 0 < len(items) <= MOST_CRITERIA
-    # The other fields are checked together with a valid criterion; the criteria are checked one by one below.
+    is_usable_list = isinstance(items, list | tuple) and 0 < len(items) <= MOST_CRITERIA
+    # The criteria are checked one by one below. So that their mistakes are not reported twice, a valid one takes their
+    # place while the other fields are checked.
     stand_in = {"name": "stand-in", "question": "?"}
     try:
-        Rubric.model_validate({**merged, "criteria": [stand_in] if is_list else items})
+        Rubric.model_validate({**merged, "criteria": [stand_in] if is_usable_list else items})
     except ValidationError as error:
         for complaint in explain_complaints(error, file, Rubric):
             yield Problem(file, _strip_place(complaint, file), row)
-    if not is_list:
+    if not is_usable_list:
         return
     valid_criteria: list[Criterion] = []
-    for number, item in enumerate(items):
-        name = _get_name(item).strip() or f"{number + 1}"
+    for number, item in enumerate(items, start=1):
+        name = _get_name(item).strip() or str(number)
         try:
             valid_criteria.append(Criterion.model_validate(item))
         except ValidationError as error:
@@ -208,9 +209,8 @@ def _check_row(row: Row, path: str, number: int, checked_rubrics: set[str]) -> I
         try:
             group_rows([row], path)
         except RubrankError as error:
-            # `group_rows` was given this row alone, so it calls it row 1, with or without the file.
-            message = _strip_place(error, path).removeprefix(f"{path}: row 1: ")
-            yield Problem(path, message.removeprefix("row 1: "), number)
+            # `group_rows` was given this row alone, so it calls it row 1.
+            yield Problem(path, _strip_place(error, path).removeprefix("row 1: "), number)
     rubric = next((row[name] for name in COLUMNS["rubric"] if row.get(name)), None)
     if rubric is None and row.get("instruction_id_list") is not None:
         rubric = {"instruction_id_list": row["instruction_id_list"], "kwargs": row.get("kwargs")}
