@@ -11,7 +11,8 @@
 
 A call that fails temporarily (no connection, or a status such as 429 or 503) is retried. A retry sends the same body,
 so the service recognises groups by their request id and samples by their id or text, and does the work once.
-The reward of a rollout without any score is NaN, and None for TRL, which leaves such a sample out.
+The reward of a rollout without any score is NaN, and None for TRL, which leaves such a sample out. `sample` and
+`compute_score` give it the mean of its group instead, and set the flag `unknown` (in verl: `rubrank_unknown`).
 """
 
 from __future__ import annotations
