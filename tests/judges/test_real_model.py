@@ -22,6 +22,7 @@ from typing import Any
 import jsonschema
 import numpy as np
 import pytest
+from cases import nightly
 
 from rubrank.errors import InvalidInput
 from rubrank.judges import judge_question
@@ -179,6 +180,7 @@ def test_plain_text_is_a_value_or_missing_with_a_reason(url):
     assert asked.judgment.lost == (verdict.value is None)
 
 
+@nightly()
 def test_batched_verdicts_have_an_entry_for_each_criterion(url):
     asked = ask(judge_at(url, "batched"), [INTENT, QUALITY], 1)
     data = of_response(asked, 0)
@@ -190,6 +192,7 @@ def test_batched_verdicts_have_an_entry_for_each_criterion(url):
             assert criterion.value_domain.holds(verdict.value)
 
 
+@nightly()
 def test_pairwise_outcomes_are_the_mean_of_both_orders(url):
     asked = ask(judge_at(url, "pairwise"), [INTENT], 2)
     wins = []  # of the first response; a reply that contradicts itself is none
@@ -210,6 +213,7 @@ def test_pairwise_outcomes_are_the_mean_of_both_orders(url):
         assert judgment.missing[INTENT.name][0]
 
 
+@nightly()
 def test_listwise_outcomes_are_the_ranks(url):
     asked = ask(judge_at(url, "listwise"), [INTENT], 3)
     ((call, reply),) = asked.said
@@ -239,6 +243,7 @@ def test_a_schema_that_the_server_refuses_is_left_out(url):
     assert reply.failure == "cut off at max_tokens"
 
 
+@nightly()
 def test_samples_differ_by_their_seed_and_only_by_it(url):
     question = ({"role": "user", "content": "Tell me about a lake."},)
     judge = judge_at(url, sampling=Sampling(temperature=1.0, seed=7, max_tokens=8))
