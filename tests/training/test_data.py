@@ -83,6 +83,7 @@ def test_columns_that_trl_takes_for_something_else_stay_behind(job):
             {},
             "got content that is not text",
         ),
+        ({"messages": [{"role": "user"}]}, {}, "got content that is not text: [{'role': 'user'}]"),
     ],
 )
 def test_rows_that_cannot_be_used(job, row, given, said):

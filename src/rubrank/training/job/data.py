@@ -139,7 +139,7 @@ def _to_plain(value: Any) -> Any:
 def _find_column(
     row: Row, source: Source, field: Literal["prompt", "rubric"], where: str
 ) -> str | None:
-    """Return the column of a field ("prompt", "rubric"): the one that the config names, else one of the usual names.
+    """Return the column of a field: the one that the config names, else the first of the usual names with a value.
 
     None if the row has none of the usual columns. Raises UnknownName if it lacks the one that the config names.
     """
@@ -157,9 +157,9 @@ def _read_prompt(cell: Any, where: str) -> Any:
     if isinstance(prompt, str) and prompt.strip():
         return prompt
     problem = repr(prompt)
-    if are_messages(prompt) and prompt:
+    if are_messages(prompt):
         messages = [convert_message(message) for message in prompt]
-        if not all(_is_text(message["content"]) for message in prompt):
+        if not all(_is_text(message.get("content")) for message in prompt):
             problem = f"content that is not text: {problem}"
         elif messages[-1]["role"] == "assistant":
             problem = "an answer as the last message: the policy will give its own"
@@ -235,27 +235,28 @@ def _digest(data: Any) -> str:
 
 def read_data(job: Job) -> JobData:
     """Read all sources; raises for a held-out prompt that is also trained on."""
-    trained: dict[Any, SourceRows] = {}
+    training_sources: dict[Any, SourceRows] = {}
     for stage in job.config.stages:
         for source in stage.sources:
             key = make_source_key(source)
-            if key not in trained:
-                trained[key] = read_source(job, source)
-    held_out = []
+            if key not in training_sources:
+                training_sources[key] = read_source(job, source)
+    held_out_sources = []
     if job.config.held_out is not None:
-        held_out = [read_source(job, source) for source in job.config.held_out.sources]
+        held_out_sources = [read_source(job, source) for source in job.config.held_out.sources]
     # Prompts are compared by their repr, since messages are lists, which cannot be keys.
-    path_of_prompt = {
-        repr(row["prompt"]): source.path for source in trained.values() for row in source.rows
-    }
-    for held_out_source in held_out:
+    path_of_prompt = {}
+    for source_rows in training_sources.values():
+        for row in source_rows.rows:
+            path_of_prompt[repr(row["prompt"])] = source_rows.path
+    for held_out_source in held_out_sources:
         for number, row in enumerate(held_out_source.rows, start=1):
             path = path_of_prompt.get(repr(row["prompt"]))
             if path is not None:
                 got = f"row {number} of {held_out_source.path}, which is in {path} too"
                 remedy = "Remove it from one of them."
                 raise job.invalid("held_out", "prompts that are not trained on", got, remedy)
-    return JobData(trained, held_out)
+    return JobData(training_sources, held_out_sources)
 
 
 def make_dataset(rows: Iterable[Mapping[str, Any]], chat: bool) -> Any:
@@ -284,8 +285,9 @@ class SourcePlan:
     rows: int
     """The number of its rows."""
     share: float
-    """Of the prompts of the stage, as intended; `prompts` is what comes of it in whole prompts."""
+    """The intended share of the stage's prompts."""
     prompts: int
+    """The actual number, which is `share` rounded to whole prompts."""
 
 
 @dataclass(frozen=True)
@@ -392,10 +394,11 @@ LOGITS_BYTES = 2e9
 
 @dataclass(frozen=True)
 class BatchSplit:
-    """The sizes of a batch and of its portions; a portion is what a device computes at a time.
+    """The sizes of a batch, its parts and their portions.
 
-    batch of `rollouts`, divided over processes and optimizer steps ("updates")
-    └─ for each process and update: `accumulation` portions of `per_device` rollouts
+    batch: `rollouts`
+    └─ part: what one process computes for one optimizer step ("update")
+       └─ `accumulation` portions: what a device computes at a time, `per_device` rollouts
     """
 
     rollouts: int
@@ -425,7 +428,7 @@ def split_batch(training: Training, held_out: HeldOut | None, world: int, where:
     group = training.num_generations
     updates = training.updates_per_batch
     rollouts = training.prompts_per_batch * group
-    parts = world * updates  # what one process computes for one update is a part
+    parts = world * updates
     product = f"{training.prompts_per_batch} prompts × {group} rollouts = {rollouts}"
     if rollouts % parts:
         got = f"{product} for updates: {updates}, processes: {world}"
