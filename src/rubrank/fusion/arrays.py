@@ -122,6 +122,7 @@ def utilities(
         # `attributes` was an array of D = 0 attributes, so nothing was adjusted.
         no_attributes = np.zeros((batch.N, batch.K, 0))
         return Utilities(fused.utilities, batch.restore_group_shape(no_attributes))
+    # `fused.utilities` are fitted without attributes. A γ belongs to the utilities that were fitted together with it.
     return Utilities(batch.restore_rollout_shape(rule.fit_jointly(batch)), fused.gamma)
 
 
@@ -134,14 +135,14 @@ def _make_rule(
 ) -> Rule:
     """Return the rule with its options.
 
-    owner: the function that the user called; errors name it, and list its other keywords.
-    arrays: the keywords of `ScoreBatch.of_arrays`.
+    owner: the function that the user called, for errors. other_keywords: what it takes besides arrays and options.
+    arrays: the keywords of `ScoreBatch.of_arrays`; values that mean something else there are replaced by None.
     """
-    if isinstance(arrays["outcomes"], str):  # the option of that name, not observed outcomes
+    if isinstance(arrays["outcomes"], str):  # "soft", the option of RLVR²
         options["outcomes"] = arrays["outcomes"]
         arrays["outcomes"] = None
     if isinstance(arrays["attributes"], list | tuple) and not arrays["attributes"]:
-        # an empty list means no control, as `attributes: []` does in files
+        # An empty list means no control, as `attributes: []` does in files.
         arrays["attributes"] = None
     if not isinstance(rule, str):
         for name, value in options.items():

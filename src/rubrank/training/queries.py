@@ -43,8 +43,8 @@ class Query:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     tools: Sequence[Mapping[str, Any]] | None = None
     opened: str | None = None
-    """The reasoning tag, such as "<think>", that the trainer's templated prompt opens at its end; None: no tag. A
-    completion then begins inside the reasoning."""
+    """The reasoning tag, such as "<think>", with which the templated prompt ends, so that completions begin inside the
+    reasoning; None: no tag."""
 
 
 def make_query(prompt: Any, *rows: Any, rubric_column: str = "rubric") -> Query:
@@ -97,7 +97,7 @@ class Completion:
     """Their number, if the trainer has no ids."""
     reasoning_tokens: int | None = None
     opened: str | None = None
-    """As in `Query`, which it overrides."""
+    """The reasoning tag in which this completion begins; None: that of the query."""
 
     def to_rollout(
         self, query: Query, thinking: Thinking, where: str, tokenizer: Any = None
