@@ -7,10 +7,11 @@
 Without a PID namespace, the launcher is init itself.
 
 Standard input is a JSON header. It names the file descriptors of the command's input and of the report, which is JSON;
-the command has neither the header nor the report.
+the command can read neither the header nor the report.
 
-`walls` is the list of mechanisms that are in place. Each step below adds to it: "root" or "user" (who made the
-namespaces), "network", "pids", "files", "proc", "landlock", "signals", "calls".
+`walls` is the list of mechanisms that are in place. Each step below adds to it: "root", "user" or "bubblewrap" (who
+made the namespaces), "network", "pids", "files", "proc", "landlock", "signals", "calls". `WALLS` are the four things
+that must be walled off; several mechanisms can do it (see `find_open_walls`).
 """
 
 from __future__ import annotations
@@ -52,14 +53,14 @@ SIGNAL_FILTER = "RUBRANK_SIGNAL_FILTER"
 
 
 class WallsOpen(Exception):  # noqa: N818 - says what is wrong
-    """Walls are missing that may not be open; the arguments name them."""
+    """Walls are open that the caller does not allow to be open; the arguments name them."""
 
 
 # --- files and limits -----------------------------------------------------------------------------------------------
 
 
 def write_files(directory: str, files: dict[str, str]) -> None:
-    """Write the command's files. The caller has check_result their names; characters 0 to 255 stand for bytes."""
+    """Write the command's files. The caller has checked their names; characters 0 to 255 stand for bytes."""
     os.chdir(directory)
     for name, content in files.items():
         try:
@@ -94,7 +95,7 @@ def start_command(header: dict[str, Any], walls: list[str]) -> int:
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
-        # Out of the way of the command's descriptors 3, 4, ….
+        # From 10 on, because 3, 4, … become the command's descriptors.
         writer = fcntl.fcntl(writer, fcntl.F_DUPFD_CLOEXEC, 10)
         try:
             become_command(header, walls, writer)
@@ -244,7 +245,7 @@ def find_descendants() -> set[int]:
             open(f"/proc/{name}/stat") as file,
         ):
             state, parent = file.read().rpartition(")")[2].split()[:2]
-            if state not in "ZX":
+            if state not in "ZX":  # zombie, dead
                 children.setdefault(int(parent), []).append(int(name))
     descendants: set[int] = set()
     to_visit = [os.getpid()]
@@ -263,7 +264,7 @@ def kill_descendants(walls: list[str]) -> None:
     """
     if "pids" in walls:
         return
-    for _ in range(50):
+    for _ in range(50):  # a limit, because a process that hangs in the kernel may never end
         stopped: set[int] = set()
         while running := find_descendants() - stopped:
             send_signal(running, signal.SIGSTOP)
@@ -291,11 +292,12 @@ def run_init(header: dict[str, Any], walls: list[str]) -> None:
         header["limits"]["NPROC"] += count_other_processes(walls)
         if "user" in walls:
             header["limits"]["NPROC"] += 1  # the launcher counts, too
+    # Mounts need namespaces. Bubblewrap has built the view already.
     if walls and "files" not in walls:
         try:
             walls += build_view(header)
         except OSError as error:
-            walls.append(f"no view of the files ({error})")
+            walls.append(f"no view of the files ({error})")  # the report shows why
     if "root" in walls and header["uid"] is not None:
         become_user(header["uid"])
     if sys.platform == "linux":
