@@ -90,11 +90,8 @@ class Layout:
         if self.scores_MK is None:
             assert self.table.scores is not None
             return make_matrix([self.table.scores[row] for row in rows], names)
-        if (
-            len(rows) == len(self.labels)
-            and tuple(names) == self.names
-            and (np.diff(rows) > 0).all()
-        ):
+        is_every_row = len(rows) == len(self.labels) and (np.diff(rows) > 0).all()
+        if is_every_row and tuple(names) == self.names:
             return self.scores_MK  # without a copy
         column_of = {name: k for k, name in enumerate(self.names)}
         columns = [column_of[name] for name in names]
@@ -308,7 +305,7 @@ def _make_labels(table: Table, group_columns: tuple[str, ...], batch: str | None
             cells = convert_csv_column(cells)
         if cells.dtype == pl.UInt64:
             return cells
-        if cells.dtype.is_integer() and cells.dtype != pl.Int128:  # which may not fit into Int64
+        if cells.dtype.is_integer() and cells.dtype != pl.Int128:  # Int128 may not fit into Int64
             return cells.cast(pl.Int64)
     return join_cells(table.frame, (batch, *group_columns) if batch else group_columns)
 
@@ -396,10 +393,11 @@ def _choose_criteria(
     if paths:
         # These columns identify a rollout. That they are not criteria need not be said.
         identity_columns = ("prompt", "response", *ROLLOUT_ID_NAMES)
-        used_paths = {*paths, *((name,) for name in (*other_columns, *identity_columns))}
-        unused_paths = [path for path in all_paths if path not in used_paths]
-        left_out_names = [path[-1] for path in unused_paths if path[0] != ATTRIBUTES]
-        return dict.fromkeys(paths), tuple(left_out_names)
+        known_columns = {ATTRIBUTES, *identity_columns, *other_columns}
+        chosen = dict.fromkeys(paths)
+        unused_paths = [path for path in all_paths if path not in chosen]
+        left_out_names = [path[-1] for path in unused_paths if path[0] not in known_columns]
+        return chosen, tuple(left_out_names)
 
     criteria: dict[ColumnPath, Numbers | None] = {}
     left_out = []
@@ -515,5 +513,6 @@ def _check_row_scores(table: Table, names: set[str], limits: Mapping[str, ScoreL
                 remedy = limit.remedy
                 is_wrong = not limit.low <= value <= limit.high
             if is_wrong:
-                where = f"{table.describe_row(index)}, column {f'{SCORES}.{name}'!r}"
+                column = f"{SCORES}.{name}"
+                where = f"{table.describe_row(index)}, column {column!r}"
                 raise BadTable(str(table.path), where, allowed, show_cell(value), remedy)
