@@ -117,6 +117,7 @@ def digest_rollout(rollout: Rollout, wants: type) -> bytes:
     """Return a digest of what a verifier sees of a rollout. wants: the annotation of the verifier's first parameter."""
     if wants in (Text, str):
         return _digest(rollout.answer.encode("utf-8", "surrogatepass"))
+    # `model_dump` of a rollout leaves out its messages, but a verifier may read them.
     data = [part.model_dump() for part in (rollout, *rollout.messages)]
     try:
         text = json.dumps(data, default=_pickle)
@@ -126,13 +127,13 @@ def digest_rollout(rollout: Rollout, wants: type) -> bytes:
     return _digest(text.encode())
 
 
-def make_key(check: bytes, rollout: bytes) -> bytes:
-    """Return the key of a verdict, made from the digests of its check and its rollout."""
-    return _digest(check + rollout)
+def make_key(check_digest: bytes, rollout_digest: bytes) -> bytes:
+    """Return the key of a verdict."""
+    return _digest(check_digest + rollout_digest)
 
 
 def _pickle(value: Any) -> str:
-    """Return what stands for a value that JSON cannot hold, such as an array."""
+    """Return a text for a value that JSON cannot hold, such as an array; raises TypeError if it cannot be pickled."""
     try:
         return pickle.dumps(value, protocol=5).hex()
     except Exception as error:

@@ -47,7 +47,7 @@ def rewind_records(path: Path, step: int) -> int:
     for file in reversed(find_record_files(path, missing_ok=True)):
         dropped += _cut(file, lambda line: step > 0 and _is_before(line, step))
         if file.stat().st_size:
-            break
+            break  # earlier files have earlier records only
         if file != path:
             file.unlink()  # a rotated file that is empty now; the resumed run makes it again
     return dropped

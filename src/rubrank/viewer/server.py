@@ -378,9 +378,8 @@ class ViewerApi:
         """Accept or correct a verdict: {"run", "g", "rollout", "criterion", "score"}; score null removes the label."""
         if request.headers.get("content-type") != "application/json":
             return JSONResponse({"error": "send labels as application/json"}, 415)
-        body = (await request.body())[
-            :_LONGEST_LABEL
-        ]  # a longer one is no longer JSON, and refused
+        # A longer body is cut, so that it cannot be parsed and is refused.
+        body = (await request.body())[:_LONGEST_LABEL]
         endpoint = _make_json_endpoint(lambda _: self._write_label(json.loads(body)))
         # In a thread, so that writing the file does not block other requests.
         return await run_in_threadpool(endpoint, request)

@@ -113,8 +113,8 @@ def read_cases(
     names = name_columns("criteria", criteria, arrays[0].shape[-1])
     group_of_row = _number_groups(groups, arrays[0].shape)
 
-    def make_table(array: Any) -> ScoreTable:
-        return _make_table(_read_array(array), names, group_of_row)
+    def make_table(run: Any) -> ScoreTable:
+        return _make_table(_read_array(run), names, group_of_row)
 
     judge_tables = {name: [make_table(run) for run in runs] for name, runs in judge_runs.items()}
     human_tables = [make_table(run) for run in human_runs]

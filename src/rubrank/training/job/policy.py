@@ -137,6 +137,7 @@ def _check_prompts(
 
 
 def _read_template_options(job: Job) -> Mapping[str, Any]:
+    """Return the options that the config has for the chat template."""
     options = job.config.trl.get("chat_template_kwargs")
     return options if isinstance(options, Mapping) else {}
 
@@ -168,6 +169,7 @@ def _find_token_limit(job: Job, config: Any) -> tuple[int | None, str]:
         text_config, "n_positions", None
     )
     rope = getattr(text_config, "rope_parameters", None) or {}
+    # RoPE scaling stretches the positions that the model was trained with.
     if positions and isinstance(rope.get("factor"), int | float):
         trained_positions = rope.get("original_max_position_embeddings") or positions
         positions = max(positions, int(rope["factor"] * trained_positions))
@@ -280,7 +282,9 @@ def _check_adapters(job: Job, config: Any) -> None:
         raise job.invalid("model.lora", allowed, describe_error(error)) from None
     # PEFT ignores modules that the model does not have, as long as it has one of them.
     for modules in (lora_config.target_modules, lora_config.modules_to_save):
-        for module in modules if isinstance(modules, list | set) else ():
+        if not isinstance(modules, list | set):  # None, or a pattern
+            continue
+        for module in modules:
             if not any(name.endswith(f".{module}") for name in module_names):
                 raise job.invalid("model.lora", "for modules that the model has", repr(module))
 

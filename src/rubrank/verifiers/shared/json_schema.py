@@ -96,9 +96,9 @@ def _make_plain(value: Any) -> Any:
 def _check_pattern(
     validator: Any, value: Any, instance: Any, schema: Any
 ) -> Iterator[ValidationError]:
-    if isinstance(instance, str) and not compile_pattern(value).search(
-        replace_surrogates(instance)
-    ):
+    if not isinstance(instance, str):
+        return
+    if not compile_pattern(value).search(replace_surrogates(instance)):
         yield ValidationError(f"{instance[:60]!r} does not match {value!r}")
 
 
@@ -123,9 +123,8 @@ def _check_additional_properties(
     properties = schema.get("properties", {})
     patterns = [compile_pattern(source) for source in schema.get("patternProperties", {})]
     for key in instance:
-        if key in properties or any(
-            pattern.search(replace_surrogates(key)) for pattern in patterns
-        ):
+        name = replace_surrogates(key)
+        if key in properties or any(pattern.search(name) for pattern in patterns):
             continue
         if value is False:
             yield ValidationError(f"{key!r} is not a parameter")
