@@ -9,6 +9,7 @@ import sys
 import zipfile
 from types import SimpleNamespace
 
+import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -153,13 +154,20 @@ def test_preferences_are_groups_of_two():
         name: [{"role": "user", "content": "p"}, {"role": "assistant", "content": said}]
         for name, said in (("chosen", "good"), ("rejected", "bad"))
     }
-    for row in (text, chat):
+    for row in (text, chat, {"prompt": "p", **chat}):
         (group,) = read_groups([row])
+        assert not any(r.messages for r in group.rollouts)
         assert [(r.question, r.response, r.metadata["preference"]) for r in group.rollouts] == [
             ("p", "good", "chosen"),
             ("p", "bad", "rejected"),
         ]
     assert read_groups([text])[0].rollouts[0].metadata["preference_score"] == 8.0
+
+
+def test_pandas_has_the_messages_of_a_parquet_file_as_arrays():
+    messages = np.array([{"role": "system", "content": "s"}, {"role": "user", "content": "q"}])
+    ((rollout,),) = (g.rollouts for g in read_groups(pd.DataFrame({"prompt": [messages], "response": ["a"]})))
+    assert (rollout.prompt[0].content, rollout.question, rollout.answer) == ("s", "q", "a")
 
 
 def test_verl_rows_bring_their_truth():

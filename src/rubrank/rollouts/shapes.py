@@ -56,6 +56,10 @@ def convert_shape(
     Formats in `_EXPORTS` have keys that no other format has. The others are tried in order, after a check that there is
     only one place where responses could be.
     """
+    # Arrays, as pandas has them in cells of a Parquet file, become lists: comparing them with "" would fail.
+    row = {
+        name: value.tolist() if hasattr(value, "tolist") else value for name, value in row.items()
+    }
     shape = ""
     # The ground truth of verl is in `reward_model` or, in logged rollouts, in `gts`.
     reward_model = parse_json_cell(row.get("reward_model"))
@@ -95,7 +99,7 @@ def convert_shape(
         return _convert_preference(row), "preferences"
     if not places:
         for name in CONVERSATION_COLUMNS:
-            messages = _convert_to_list(parse_json_cell(row.get(name)))
+            messages = parse_json_cell(row.get(name))
             if are_messages(messages) and messages[-1]["role"] == "assistant":
                 return _split_conversation(row, name, messages), "conversations"
     is_alpaca = all(isinstance(row.get(name), str) for name in ("instruction", "input", "output"))
@@ -106,20 +110,15 @@ def convert_shape(
     return row, shape
 
 
-def _convert_to_list(value: Any) -> Any:
-    """Return an array, such as a cell of a Parquet file, as a list; anything else unchanged."""
-    return value.tolist() if hasattr(value, "tolist") else value
-
-
 def _read_sharegpt(row: Row, where: str) -> list[dict[str, Any]]:
     """Return the turns of a ShareGPT conversation as chat messages; none if the row has no such conversation."""
-    turns = _convert_to_list(parse_json_cell(row.get(_SHAREGPT_COLUMN)))
+    turns = parse_json_cell(row.get(_SHAREGPT_COLUMN))
     if not isinstance(turns, list | tuple):
-        return []
-    if not all(isinstance(turn, Mapping) and "from" in turn for turn in turns):
         return []
     messages = []
     for turn in turns:
+        if not isinstance(turn, Mapping) or "from" not in turn:
+            return []
         role = _SHAREGPT_ROLES.get(str(turn["from"]).lower())
         if role is None:
             allowed = f"one of {', '.join(_SHAREGPT_ROLES)}"
@@ -146,11 +145,12 @@ def _convert_preference(row: Row) -> Row:
     responses = []
     for name in _PREFERENCE_COLUMNS:
         response = parse_json_cell(row[name])
-        if are_messages(response) and row.get("prompt") is None:
-            # The whole conversation is in both columns.
+        if are_messages(response) and response[0]["role"] in ("system", "user"):
+            # The whole conversation is in both columns; the prompt may also have a column of its own.
             conversation = _split_conversation({}, "", response)
-            converted["prompt"] = conversation["prompt"]
             response = conversation["response"]
+            if row.get("prompt") is None:
+                converted["prompt"] = conversation["prompt"]
         fields = {"response": response, "preference": name}
         if row.get(f"score_{name}") is not None:
             fields["preference_score"] = row[f"score_{name}"]
@@ -187,7 +187,7 @@ def _convert_openai_batch(row: Row, where: str) -> Row | None:
     result = row.get("response")
     if "custom_id" not in row or not isinstance(result, Mapping) or "body" not in result:
         return None
-    body = result.get("body")
+    body = result["body"]
     choices = body.get("choices") if isinstance(body, Mapping) else None
     if row.get("error") or result.get("status_code", 200) != 200 or not choices:
         got = str(row.get("error") or f"status {result.get('status_code')}")
@@ -258,10 +258,11 @@ def _convert_promptfoo(row: Row, where: str) -> Row | None:
     if not isinstance(variables, Mapping) or not ("vars" in row or "testCase" in row):
         return None
     response = row.get("response")
-    output = response.get("output") if isinstance(response, Mapping) else None
+    if not isinstance(response, Mapping):
+        response = {}
+    output = response.get("output")
     if output is None:
-        error = response.get("error") if isinstance(response, Mapping) else None
-        got = str(error or row.get("error") or "no output")
+        got = str(response.get("error") or row.get("error") or "no output")
         remedy = "Run the tests that failed again, or remove their results."
         raise InvalidInput(where, "the request", "answered", got[:200], remedy)
     text = prompt["raw"]
