@@ -49,6 +49,8 @@ def test_no_leaks(prompt, response):
         ("What is RNA?", "None", 0),
         ("What are quasars?", "Great question!", 0),
         ("What does f([]) return?", "[]", 1),
+        ("What does f([]) return?", "```python\n[]\n```", 1),
+        ("Who was Nero?", "```python\n```", 0),
         ("Which of them are prime? Answer with a JSON list.", "[]", 1),
         ("What are the side effects of water?", "None", None),
         ("Can you help me?", "Sure!", None),

@@ -111,7 +111,8 @@ def _judge_signs(rollout: Rollout, answer: str, visible_text: str) -> Answer:
 
     It is fine if it is empty data ("[]"), a sign that the prompt asks for, or a picture.
     """
-    signs = visible_text.strip("`*_ \t\r\n").removeprefix("json").strip()
+    # Without the marks of a code block: "```json".
+    signs = re.sub(r"```\w*", "", visible_text).strip("`*_ \t\r\n")
     question = rollout.question
     if signs and _ABOUT_SIGNS.search(question):
         return True, "a sign was asked for"
@@ -129,6 +130,7 @@ def _judge_signs(rollout: Rollout, answer: str, visible_text: str) -> Answer:
 
 def _has_content(answer: str) -> bool:
     """Is there a letter, a digit or a symbol that is not Markdown?"""
+    # The beginning is enough for nearly every answer. If it is all Markdown, the rest decides.
     text = _MARKUP.sub("", answer[:100_000]) or answer[100_000:]
     return any(unicodedata.category(char)[0] not in _CATEGORIES_WITHOUT_CONTENT for char in text)
 
