@@ -231,7 +231,7 @@ def _find_first_signs(first_words: str, rest: str) -> list[str]:
 
 def _find_user_signs(sentence: str, is_about_users: bool) -> list[str]:
     """Return the signs of a sentence that begins with the user in the third person: "The user wants …"."""
-    user = _compile_words("user").search(sentence[:40])
+    user = _compile_words("user").search(sentence)
     if user is None or not _is_at_start(user):
         return []
     weight = 1 if is_about_users else 2
