@@ -50,7 +50,6 @@ KINDS: dict[str, str | type] = {
 COMPARES = {"pairwise", "listwise"}
 """The kinds that compare rollouts instead of scoring them."""
 
-
 _K = TypeVar("_K")
 
 
@@ -100,7 +99,8 @@ def _find_registered_kind(name: str) -> Any:
     """Return the class or function that was registered under a name; None for a free name."""
     kind = KINDS.get(name)
     if isinstance(kind, str):
-        # A kind of the library is not imported for this. `check_free` refuses names of any object of the library.
+        # A kind of the library, which need not be imported for this: `check_free` refuses the name if the object that
+        # it gets is defined in the library, and `find_kind` is.
         return find_kind
     return getattr(kind, "registered", kind)
 
@@ -162,6 +162,7 @@ async def judge_question(question: Question, judge: Judge, asker_of: AskerOf) ->
 
     asker_of: returns the asker that answers the calls of a judge or member.
     """
+    from rubrank.judges.confidence import calibrate_judgment, choose_escalated, merge_judgments
     from rubrank.judges.kinds.panel import Panel
 
     kind = find_kind(judge.kind)
@@ -169,8 +170,6 @@ async def judge_question(question: Question, judge: Judge, asker_of: AskerOf) ->
         judgment = await Panel(kind).judge(question, judge, asker_of)
     else:
         judgment = await kind.judge(question, judge, asker_of(judge))
-    from rubrank.judges.confidence import calibrate_judgment, choose_escalated, merge_judgments
-
     calibrate_judgment(judgment, question, judge)
     if judge.fallback is None:
         return judgment

@@ -71,7 +71,7 @@ from rubrank.verifiers.verifier import REFUSED
 if TYPE_CHECKING:
     import aiohttp
 
-_MAX_ROUNDS = 32
+_MAX_ROUNDS = 32  # so that a kind of judge that never stops asking again ends, too
 _REPLIES_PER_COMMIT = 500
 _BYTES_PER_MEGABYTE = 1_000_000
 _READ_TIMEOUT = 120.0  # seconds without a byte
@@ -91,7 +91,7 @@ def check_batch_mode(batch: str, judges: Judges | None) -> None:
             remedy="Name a file of judges: `judges=FILE`.",
         )
     leaves = [leaf for judge in judges.judges for leaf in judge.leaves]
-    problems = {  # allowed → is it not so?
+    problems = {  # what batches can be used with → whether these settings violate it
         "used with a reply cache: set cache: FILE in the judges": judges.cache is None,
         "used without `cache_only`": judges.cache_only,
         "used without most_cost: a batch is paid for as a whole (see --dry-run --batch)": (
@@ -144,6 +144,7 @@ class _RequestFile:
     purposes: dict[bytes, str] = field(default_factory=dict)
     """Key → purpose."""
     size: int = 0
+    """Bytes."""
 
 
 class BatchAsker:
@@ -256,9 +257,8 @@ class BatchRun:
                 for leaf in judge.leaves:
                     self._add_asker(leaf, session)
             for batch in self._book.list_open_batches():
-                if (
-                    self._find_api(batch) is not None
-                ):  # else it belongs to other judges, which share the cache
+                # A batch of other judges, which share the cache, is left to them.
+                if self._find_api(batch) is not None:
                     await self._finish_if_over(batch)
             for _ in range(_MAX_ROUNDS):
                 self._start_round()
@@ -354,7 +354,7 @@ class BatchRun:
                 file.path.unlink(missing_ok=True)
                 batch_id = await api.create(file_id, file.token)
                 self._book.write(replace(batch, batch_id=batch_id))
-                self._submissions.update(list(file.purposes))
+                self._submissions.update(file.purposes.keys())
                 self._awaited.add(file.token)
 
     async def _wait(self, batches: Sequence[OpenBatch]) -> None:
@@ -454,6 +454,7 @@ class BatchRun:
             self._usage.add(call, reply, 0 if final else 1, final=False)
             if final:
                 self.answered.add(key)
+                # The cache returns refusals, but no other failures. The usage is counted above.
                 if reply.failure is not None and not reply.failure.startswith(REFUSED):
                     self.failed[key] = replace(reply, usage=Usage())
             writes.append(self.cache.put_async(key, call, reply, final=final))

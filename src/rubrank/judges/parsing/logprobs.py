@@ -58,7 +58,7 @@ def read_distribution(
     for value, probability in _follow_alternatives(tokens, *span, scale):
         probabilities[value] += probability
     total = math.fsum(probabilities.values())
-    if not total >= MIN_PROBABILITY:
+    if total < MIN_PROBABILITY:
         return (), f"only {total:.0%} of the probability is on values of the scale"
     likeliest = sorted(probabilities.items(), key=lambda item: -item[1])[:5]
     listing = ", ".join(
@@ -130,6 +130,7 @@ def _follow_alternatives(
         for alternative, logprob in alternatives.items():
             if alternative != text:
                 probability = path_probability * _to_probability(logprob)
+                # The alternative may begin with the same space or quote as the token.
                 literal = literal_so_far + alternative.removeprefix(text[:offset])
                 values = _list_possible_values(literal, scale)
                 for value in values:
