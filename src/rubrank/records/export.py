@@ -87,18 +87,21 @@ def export_records(
             got=to,
             remedy=f"pip install 'rubrank[{to}]'.",
         )
-    source = Path(records) if isinstance(records, str | Path) else None
-    groups = read_records(records) if isinstance(records, str | Path) else iter(records)
+    source = None
+    if isinstance(records, str | Path):
+        source = Path(records)
+        records = read_records(source)
+    remaining = iter(records)
     # The first record is read before anything is created: an empty file leaves no empty run behind.
-    first = next(groups, None)
+    first = next(remaining, None)
     if first is None:
         raise InvalidInput("export", "records", allowed="at least one group", got="none")
     if name is None:
         name = source.name.split(".")[0] if source else "rubrank"
-    metrics = StepMetrics()
+    metrics = StepMetrics()  # the exporter adds every record that it reads
     target = Target(place, project, name, source)
     try:
-        where = _EXPORTERS[to](chain([first], groups), metrics, target)
+        where = _EXPORTERS[to](chain([first], remaining), metrics, target)
     except RubrankError:
         raise
     except Exception as error:  # the packages raise what their transports raise
@@ -218,7 +221,7 @@ def make_mlflow_names(names: set[str]) -> dict[str, str]:
         mlflow_name = allowed
         number = 2
         while mlflow_name in mlflow_names.values():
-            # Eight characters are enough for the number.
+            # The last eight characters are left for "_" and the number.
             mlflow_name = f"{allowed[: _LONGEST_MLFLOW_NAME - 8]}_{number}"
             number += 1
         mlflow_names[name] = mlflow_name

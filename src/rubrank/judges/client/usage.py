@@ -101,8 +101,8 @@ class Account(UsageLine):
         merged = cls()
         for account in accounts:
             for key, line in account._lines.items():
-                for part in (merged, merged._lines.setdefault(key, UsageLine())):
-                    part.add_line(line)
+                merged.add_line(line)
+                merged._lines.setdefault(key, UsageLine()).add_line(line)
         return merged
 
     def _find_lines(self, call: Call, reply: Reply) -> tuple[UsageLine, UsageLine]:
@@ -111,7 +111,11 @@ class Account(UsageLine):
         return self, self._lines.setdefault(key, UsageLine())
 
     def add(self, call: Call, reply: Reply, requests: int, *, final: bool = True) -> None:
-        """Count a reply. requests: how many requests its usage covers; final: the call ends with it."""
+        """Count a reply.
+
+        requests: how many requests its usage covers. final: the reply ends the call; False for a request that was paid
+        for and is retried.
+        """
         usage = reply.usage
         for line in self._find_lines(call, reply):
             line.requests += requests
@@ -148,13 +152,14 @@ class Account(UsageLine):
         """Usage by endpoint."""
         return self._group_lines(2)
 
-    def _group_lines(self, part: int) -> dict[str, UsageLine]:
-        """Add up the lines by one part of their keys."""
-        by_name: dict[str, UsageLine] = {}
-        for key in sorted(self._lines, key=itemgetter(part)):
-            if key[part]:  # a call that was never sent has no model, and is in the total only
-                by_name.setdefault(key[part], UsageLine()).add_line(self._lines[key])
-        return by_name
+    def _group_lines(self, position: int) -> dict[str, UsageLine]:
+        """Add up the lines by one part of their keys, sorted by name. position: of that part in `LineKey`."""
+        line_of_name: dict[str, UsageLine] = {}
+        for key in sorted(self._lines, key=itemgetter(position)):
+            name = key[position]
+            if name:  # a call that was never sent has no model, and is in the total only
+                line_of_name.setdefault(name, UsageLine()).add_line(self._lines[key])
+        return line_of_name
 
     def as_dict(self) -> dict[str, Any]:
         """Return JSON-serialisable values, in total and by model, purpose and endpoint."""
