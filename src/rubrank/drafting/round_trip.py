@@ -75,12 +75,14 @@ def find_example_texts(name: str, params: Mapping[str, Any]) -> tuple[str, str] 
         if value == verifier.domain.high and passing is None:
             passing = text
         elif value == verifier.domain.low and text and failing is None:
+            # Not the empty text: almost every verifier fails it.
             failing = text
         if passing is not None and failing is not None:
             return passing, failing
     # Some texts, such as palindromes, cannot be made from parameters; the library has examples of them.
     for example in library_examples().get(name, []):
         example_text = example.get("text")
+        # With "compat" an example is for another reading of the instruction.
         if not isinstance(example_text, str) or "compat" in example:
             continue
         if example.get("value") == 1:
@@ -101,12 +103,12 @@ def find_foreign_parameter(params: Mapping[str, Any], prompt: str) -> str | None
     Such a criterion was invented, or read from another prompt.
     A number may be one off, because "at most 10" is also "less than 11".
     """
-    lowered = fold_text(prompt)
+    folded = fold_text(prompt)
     # All numbers in the prompt: as digits, as English words, as words such as "twice", as Chinese numerals.
     numbers = {read_number(text) for text in re.findall(r"\d[\d,]*", prompt)}
-    numbers |= {read_number(text) for text in re.findall(NUMBER, lowered)}
+    numbers |= {read_number(text) for text in re.findall(NUMBER, folded)}
     for word, number in _NUMBER_WORDS.items():
-        if re.search(rf"\b{word}\b", lowered):
+        if re.search(rf"\b{word}\b", folded):
             numbers.add(number)
     numbers |= {int(read_han(numeral)) for numeral in _HAN_NUMERAL.findall(prompt)}
     for name, value in params.items():
@@ -116,8 +118,8 @@ def find_foreign_parameter(params: Mapping[str, Any], prompt: str) -> str | None
             if isinstance(item, str):
                 mark_name = _MARK_NAMES.get(item)
                 # A whole word: "semicolon" does not name a colon.
-                is_named = mark_name is not None and re.search(rf"\b{mark_name}(?:e?s)?\b", lowered)
-                if fold_text(item) not in lowered and not is_named:
+                is_named = mark_name is not None and re.search(rf"\b{mark_name}(?:e?s)?\b", folded)
+                if fold_text(item) not in folded and not is_named:
                     return f"{name} {item!r}"
             elif isinstance(item, int | float) and not isinstance(item, bool):
                 # 0 and 1 are seldom written as numbers: "no commas", "a title".

@@ -113,7 +113,7 @@ class GroupRecord(Immutable):
     agreement: Number = None
     """How much the criteria agree, from 0 to 1."""
     error: tuple[Number, ...] | None = None
-    """(G,): standard error of `fused`, criteria taken as replicates."""
+    """(G,): standard error of `fused`, estimated from the differences between criteria."""
     flags: tuple[str, ...] = ()
     prompt: tuple[Mapping[str, Any], ...] | None = None
     """Messages: role and content, and tool_calls, reasoning, tool_call_id and error if they have them."""
@@ -153,7 +153,7 @@ def records_of(
 
     table: what was fused, to keep the reasons of its scores. groups: the rollouts, to keep their texts.
     others: rule → rewards of all rollouts under other rules. only: numbers of the groups to record; None: all.
-    The arguments are checked at once; the records are made as they are consumed.
+    metadata: of every record. The arguments are checked at once; the records are made as they are consumed.
     """
     if not isinstance(result, Fused):
         raise InvalidInput(
@@ -175,7 +175,7 @@ def records_of(
             remedy="Pass what was graded and fused.",
         )
     numbers = range(len(result)) if only is None else list(only)
-    # Another function yields, so that the arguments are checked when this one is called.
+    # Another function yields: a generator would check the arguments only when its first record is taken.
     return _make_records(result, table, groups, step, others or {}, metadata or {}, numbers)
 
 
@@ -207,7 +207,7 @@ def _make_records(
                 judgment = table.judging.groups[g]
                 group_metadata["judges"] = {"asked": judgment.asked, "missing": judgment.lost}
         if position == 0 and spent:
-            # What judging the whole table cost: in one record only, so that sums over records are right.
+            # What judging the whole table cost is in the first record only, so that sums over records are right.
             group_metadata["judging"] = dict(spent)
         if groups is not None:
             fields |= describe_texts(groups[g])
@@ -313,7 +313,7 @@ def _describe_turns(rollout: Rollout) -> tuple[dict[str, Any], ...]:
 
 
 def to_array(table: Table, shape: tuple[int, int]) -> np.ndarray:
-    """Return a table of a record as an array; None becomes NaN."""
+    """Return a table of a record as an array of this shape, which an empty table does not show; None becomes NaN."""
     return np.array(table, dtype=float).reshape(shape)  # NumPy reads None as NaN
 
 

@@ -37,6 +37,7 @@ class State(IntFlag):
     """A judge was asked and gave no verdict."""
     CONSTANT = 256
     """A ranked criterion ties all rollouts."""
+    # The two highest bits say what kind of line it is.
     EVALUATION = 1 << 14
     """Written by an evaluation, and therefore no part of the training curves."""
     UNREADABLE = 1 << 15
@@ -53,11 +54,12 @@ def find_states(record: Any) -> State:
     states = State(0)
     if record.no_signal:
         states |= State.NO_SIGNAL
-    ranked = len(record.weights)
+    # Criteria that rank come first, those of the gate follow.
+    ranked_count = len(record.weights)
     for k, criterion in enumerate(record.criteria):
         # A criterion that is only watched decides nothing, so it may be missing.
         if criterion.layer != "watch" and _is_missing_somewhere(record, k):
-            states |= State.MISSING if k < ranked else State.GATE_MISSING
+            states |= State.MISSING if k < ranked_count else State.GATE_MISSING
     if record.gate is not None:
         if not all(record.gate.passed):
             states |= State.STOPPED
@@ -100,7 +102,7 @@ def make_title(prompt: Sequence[Mapping[str, Any]] | None) -> str:
 def find_best(reward: Sequence[float]) -> set[int]:
     """Return the rollouts that share the highest reward."""
     highest = max(reward, default=0.0)
-    return {i for i, x in enumerate(reward) if x == highest}
+    return {i for i, value in enumerate(reward) if value == highest}
 
 
 def _is_missing_somewhere(record: Any, k: int) -> bool:
@@ -119,7 +121,7 @@ def _rules_disagree(record: Any) -> bool:
     """Return whether another rule has none of the best rollouts in common with the record's rule."""
     best = find_best(record.reward)
     for rewards in record.others.values():
-        if len(rewards) == len(record.reward) > 0 and not best & find_best(rewards):
+        if len(rewards) == len(record.reward) and best and best.isdisjoint(find_best(rewards)):
             return True
     return False
 
