@@ -138,7 +138,7 @@ def _measure_deviation(k: int | None, runs: Sequence[JudgeRun], resampling: Resa
     ratings = np.stack([run.scores[:, k] for run in runs])
     count = (~np.isnan(ratings)).sum(axis=0)
     mean = np.nansum(ratings, axis=0) / np.maximum(count, 1)
-    squares = np.where(count > 1, np.nansum((ratings - mean) ** 2, axis=0), 0.0)
+    squares = np.nansum((ratings - mean) ** 2, axis=0)
     degrees_of_freedom = np.maximum(count - 1, 0)
     variance = resampling.estimate(
         ratio_measure(
