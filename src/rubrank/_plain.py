@@ -185,7 +185,8 @@ def _merge_alternatives(complaints: list[Any]) -> list[Any]:
     For 7 in a field `names: str | list[str]` it reports two complaints, with the locations ("names", "str") and
     ("names", "list[str]"). They become one, with the location ("names",) and "allowed": "a text or a list".
     """
-    # Complaints by the location of their value, with the index of the tried type in the location (None: one type only).
+    # Complaints by the location of their value, with the index of the tried type in the location. A complaint about a
+    # value of one type only has no such index (None), and a number of its own instead of the location.
     by_value: dict[Any, list[tuple[Any, int | None]]] = {}
     for number, complaint in enumerate(complaints):
         location = complaint["loc"]
@@ -216,11 +217,12 @@ def _explain_complaint(
     complaint: Any, where: str, model: type[BaseModel], page: str
 ) -> InvalidInput:
     """Turn one complaint into one of our errors; see `explain_complaints`."""
-    inner = complaint.get("ctx", {}).get("error")
+    cause = complaint.get("ctx", {}).get("error")
+    if isinstance(cause, InvalidInput):
+        # "options" is the owner that validators name if they do not know where the options come from.
+        owner = where if cause.owner == "options" else f"{where}: {cause.owner}"
+        return cause.change(owner=owner)
     place = ".".join(map(str, complaint["loc"]))
-    if isinstance(inner, InvalidInput):
-        owner = where if inner.owner == "options" else f"{where}: {inner.owner}"
-        return inner.change(owner=owner)
     got = shorten(repr(complaint.get("input")))
     if complaint["type"] == "missing":  # the input is the mapping that lacks the key
         got = f"none in {got}"
@@ -241,21 +243,6 @@ def _explain_complaint(
         got=got,
         remedy=remedy,
     )
-
-
-def describe_type(value: Any) -> str:
-    """Describe the type of a value from a file, for messages: "a text", "a list", "keys and values"."""
-    if isinstance(value, Mapping):
-        return "keys and values"
-    kinds = {
-        type(None): "nothing",
-        bool: "true or false",
-        int: "a number",
-        float: "a number",
-        str: "a text",
-        list: "a list",
-    }
-    return kinds.get(type(value), type(value).__name__)
 
 
 def describe_allowed(complaint: Any) -> str:
@@ -306,6 +293,21 @@ def _find_model(annotation: Any, owner: type[BaseModel]) -> type[BaseModel] | No
         if model is not None:
             return model
     return None
+
+
+def describe_type(value: Any) -> str:
+    """Describe the type of a value from a file, for messages: "a text", "a list", "keys and values"."""
+    if isinstance(value, Mapping):
+        return "keys and values"
+    kinds = {
+        type(None): "nothing",
+        bool: "true or false",
+        int: "a number",
+        float: "a number",
+        str: "a text",
+        list: "a list",
+    }
+    return kinds.get(type(value), type(value).__name__)
 
 
 def word_list(text: str) -> tuple[str, ...]:

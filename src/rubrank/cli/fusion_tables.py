@@ -73,8 +73,7 @@ def show_summary(summary: Summary) -> None:
     headings = ("criterion", "scored", "tells apart")
     print_table("criteria", headings, rows, form=".0%", most=_MOST_CRITERIA)
 
-    mean_reward = summary.reward_sum / summary.rollouts
-    result = f"; mean reward {mean_reward:.3f}"
+    result = f"; mean reward {summary.reward_sum / summary.rollouts:.3f}"
     for line in describe_summary(summary, result, name_criteria=False):  # the table names them
         print_line(line)
 
@@ -191,5 +190,6 @@ def _count_outcomes(against_others: np.ndarray) -> dict[str, int]:
     counts = Counter(beats=0, ties=0, loses=0)
     names = {1.0: "beats", 0.5: "ties", 0.0: "loses"}
     for outcome in against_others[~np.isnan(against_others)].tolist():
-        counts[names.get(outcome, "ahead" if outcome > 0.5 else "behind")] += 1
+        name_of_fraction = "ahead" if outcome > 0.5 else "behind"
+        counts[names.get(outcome, name_of_fraction)] += 1
     return dict(counts)

@@ -48,9 +48,8 @@ RULES: tuple[Rule, ...] = (
     endings.find_language,
 )
 _HAN = re.compile(r"[一-鿿]")
-_CHINESE_SHARE = (
-    0.2  # of Han characters, from which a prompt counts as Chinese; an English one may quote a few
-)
+# A prompt with a larger share of Han characters counts as Chinese; an English one may quote a few.
+_CHINESE_SHARE = 0.2
 
 
 def compile_prompt(prompt: str) -> list[Constraint]:

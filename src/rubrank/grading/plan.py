@@ -83,7 +83,7 @@ class PlannedCheck:
 
     @cached_property
     def is_local(self) -> bool:
-        """Can only this process run it, because other processes cannot import it?"""
+        """Must it run in this process, because other processes cannot import it?"""
         return not self.verifier.home
 
     @cached_property
@@ -167,11 +167,13 @@ def _check_without_judges(plans: Sequence[GroupPlan], most_missing: float | None
         if ranked and all(criterion.judged for criterion in ranked):
             ranked_by_judges.append(plan)
     _refuse_without_judge(ranked_by_judges)
-    if judged := _list_judged(plans):
-        message = (
-            "grade: no judges are given, and only a judge can decide %s: these scores are missing."
+    judged = _list_judged(plans)
+    if judged:
+        _log.warning(
+            "grade: no judges are given, and only a judge can decide %s: these scores are missing. "
+            "Pass judges=…, or most_missing=1 if that is intended.",
+            judged,
         )
-        _log.warning(f"{message} Pass judges=…, or most_missing=1 if that is intended.", judged)
 
 
 def _list_judged(plans: Iterable[GroupPlan]) -> str:

@@ -39,6 +39,7 @@ _OWNER = "serve"
 COHORTS_ACTOR = "rubrank-cohorts"
 LIMITS_ACTOR = "rubrank-limits"
 NAMESPACE = "rubrank"
+_PING_SECONDS = LEASE / 10  # as often as a replica reports to the actor of the limits
 _DEAD_AFTER_SECONDS = 5.0  # without a ping or call from a replica
 _MOST_CALLS = 100_000  # calls that may wait in an actor or replica at the same time
 _OBJECT_STORE_BYTES = 128 << 20  # small, because nothing large goes through it
@@ -109,7 +110,7 @@ class CohortsActor:
     async def _watch_replicas(self, cohorts: Cohorts) -> None:
         """Remove the callers of replicas that have neither called nor pinged for a while. Runs until the actor ends."""
         while True:
-            await asyncio.sleep(LEASE / 10)
+            await asyncio.sleep(_PING_SECONDS)
             now = time.monotonic()
             for replica, last_seen in list(self._last_seen.items()):
                 if now - last_seen > _DEAD_AFTER_SECONDS:
@@ -143,7 +144,7 @@ class RemoteCohorts:
         while True:
             with suppress(Exception):  # the actor may be restarting; the next ping reaches it
                 await self._actor.ping.remote(self.replica)
-            await asyncio.sleep(LEASE / 10)
+            await asyncio.sleep(_PING_SECONDS)
 
 
 def make_replica_opener(config: ServiceConfig, folder: Path) -> OpenService:
@@ -151,7 +152,7 @@ def make_replica_opener(config: ServiceConfig, folder: Path) -> OpenService:
     secret = config.read_secret(folder)
 
     @asynccontextmanager
-    async def opener() -> AsyncIterator[tuple[Service, str | None]]:
+    async def open_replica() -> AsyncIterator[tuple[Service, str | None]]:
         import ray
 
         replica = f"{os.uname().nodename}-{os.getpid()}"  # used in file names
@@ -166,7 +167,7 @@ def make_replica_opener(config: ServiceConfig, folder: Path) -> OpenService:
             await service.close()
             keep_alive.cancel()
 
-    return opener
+    return open_replica
 
 
 def check_replicas(config: ServiceConfig, folder: Path) -> None:

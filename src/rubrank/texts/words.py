@@ -73,9 +73,7 @@ class CharacterClasses:
         """Return one byte per character: its class."""
         if text.isascii():
             return text.encode().translate(self._ascii_table)
-        codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32).astype(
-            np.intp
-        )
+        codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
         classes = self._table.take(codes)
         if not classes.all():
             for code in np.unique(codes[classes == 0]).tolist():
@@ -152,7 +150,7 @@ def count_segmented_words(text: str) -> int:
 
 
 def _is_japanese(text: str) -> bool:
-    """Tell whether there is enough kana for the Chinese characters beside it to be Japanese."""
+    """Return whether there is enough kana for the Chinese characters beside it to be Japanese."""
     if not _KANA.search(text):
         return False
     return _MOST_HAN_PER_KANA * len(_KANA.findall(text)) > len(_HAN.findall(text))

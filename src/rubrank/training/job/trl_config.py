@@ -84,6 +84,7 @@ def read_trl_arguments(job: Job) -> dict[str, Any]:
             remedy = "Or write a mapping."
             file = require_file(path, owner=job.where, what=f"trl.{name}", remedy=remedy)
             arguments[name] = str(file)
+    # `make_init_kwargs` reads these.
     arguments.pop("model_init_kwargs", None)
     return arguments
 
@@ -135,6 +136,7 @@ def _evaluation_arguments(plan: Plan) -> dict[str, Any]:
     if held_out is None:
         return {}
     training = plan.job.config.training
+    # The logits of one rollout, counted at 8 bytes, twice the size of a float32.
     row_bytes = 8.0 * training.max_completion_length * count_vocabulary(plan.job)
     batch_size = choose_evaluation_batch_size(
         plan.split,
@@ -180,7 +182,7 @@ def try_arguments(job: Job, arguments: Any) -> None:
         got = repr(sampling[name])
         raise job.invalid(f"trl.generation_kwargs.{name}", "left out", got, remedy)
     weights = [torch.nn.Parameter(torch.zeros(1))]
-    setting = "training.optim"
+    setting = "training.optim"  # what is being tried; the error names it
     try:
         if not arguments.optim.startswith(_PROJECTED_OPTIMIZERS):
             optimizer_class, options = Trainer.get_optimizer_cls_and_kwargs(arguments, None)

@@ -178,6 +178,7 @@ def _find_bare_heading(visible_text: str, question: str) -> str | None:
     headings = " ".join(lines)
     specific = _GENERIC.sub(" ", headings).lower()
     words = set(re.findall(r"[^\W\d_]{3,}|[\u4e00-\u9fff]", specific))
+    # The first letters are enough, so that "democratic" is no new word beside "democracy" in the question.
     adds_words = any(word[:5] not in question.lower() for word in words)
     is_answer = adds_words and not _TEXT_ASKED.search(question)
     is_number = not words and re.search(r"\d", headings)
@@ -194,17 +195,18 @@ def _judge_words(visible_text: str, question: str) -> Answer:
     text = visible_text.strip(" \t\n*_`#.。!！…[]()（）【】<>{}\"'“”").lower().replace("’", "'")
     if len(text) > 250 or not text:
         return True, "there is an answer"
-    null_words = read_words("null_words")
     label = _LABEL.match(text)
     value = text[label.end() :] if label else text
+    # As it is written in the table: "no_response".
     name = "_".join(value.removeprefix("error:").split())
-    is_in_question = text in question.lower()
-    # "undefined", or "undefined undefined"
+    if name == "undefined" and _UNDEFINED_VALUE.search(question):
+        return True, "a value that may be undefined"
+    null_words = read_words("null_words")
+    # "undefined undefined" is one word, too.
     words = set(name.split("_"))
     repeats_null_word = len(words) == 1 and words <= set(null_words["sure"])
     says_nothing = name in null_words["sure"] or repeats_null_word
-    if name == "undefined" and _UNDEFINED_VALUE.search(question):
-        return True, "a value that may be undefined"
+    is_in_question = text in question.lower()
     if says_nothing and not is_in_question:
         return False, f"a word for nothing: {text!r}"
     is_null = name in null_words["data"]
