@@ -39,7 +39,8 @@ _BACKQUOTED = re.compile(
     re.VERBOSE,
 )
 _FUNCTION = re.compile(r"[a-z]+(?:_[a-z]+)+|(?:[A-Z][a-z0-9]+){2,}|options")
-"""Names of functions and classes of the library: read_scores, RewardOptions. In messages the verb is named instead."""
+"""Owners of errors that are functions or classes of the library: read_scores, RewardOptions. The user of the command
+line does not know them, so messages name the verb instead."""
 _OTHER_NAMES = {
     "columns": "column",
     "budget_mb": "budget",
@@ -124,8 +125,9 @@ def print_errors_in_one_line(ctx: Any) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt as error:
-        what_happened = f"; {error}" if str(error) else ", nothing was written"
-        say(f"rubrank: interrupted{what_happened}")
+        # Grading and judging say what was saved (`JudgingInterrupted`); other verbs write at the end.
+        what_was_saved = f"; {error}" if str(error) else ", nothing was written"
+        say(f"rubrank: interrupted{what_was_saved}")
         raise typer.Exit(130) from None
     except BrokenPipeError:
         # The reader of standard output, such as `head`, has ended; Python must not try to flush it again.
@@ -163,7 +165,9 @@ def _describe_failure(error: Exception, ctx: Any) -> str | None:
     if isinstance(error, OSError):
         return f"{error.filename or 'the file system'}: {error.strerror or error}"
     place = find_failed_line(error)  # in a rule, a model or an attribute that the user wrote
-    return place and f"{place} failed: {type(error).__name__}: {error}"
+    if place is None:
+        return None
+    return f"{place} failed: {type(error).__name__}: {error}"
 
 
 def describe_error(error: InvalidInput, ctx: Any) -> str:
@@ -256,14 +260,11 @@ def _describe_usage_error(error: Any) -> str:
     """Describe a mistake in the command line in one sentence, with what is allowed or meant instead."""
     cause = error.__cause__
     parameter = getattr(error, "param", None)
-    if parameter is not None and hasattr(
-        cause, "errors"
-    ):  # pydantic refused the value of an option
+    # pydantic refused the value of an option.
+    if parameter is not None and hasattr(cause, "errors"):
         complaint = cause.errors()[0]
-        _, is_choice, choices = complaint["msg"].partition(" is not one of ")
-        allowed = describe_allowed(complaint)
-        if is_choice:
-            allowed = f"one of {choices.rstrip('.')}"
+        choices = complaint["msg"].partition(" is not one of ")[2]
+        allowed = f"one of {choices.rstrip('.')}" if choices else describe_allowed(complaint)
         return f"{_get_long_flag(parameter)} must be {allowed}; got {complaint['input']!r}"
     similar_options = None
     if hasattr(error, "possibilities"):  # an unknown option

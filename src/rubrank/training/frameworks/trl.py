@@ -163,7 +163,8 @@ class RubricReward:
         """Return the reward of every completion; None if it has no score, so that TRL leaves it out.
 
         The arguments are TRL's: the rows of this process (columns of the dataset in `columns`), the sampled tokens, and
-        functions with which metrics and texts are logged.
+        functions with which metrics and texts are logged. `environments` is not used; it is named here because it is
+        not a column.
         """
         # 1. Find the trainer, whether it trains, and its step.
         if self.trainer is None:
@@ -186,7 +187,8 @@ class RubricReward:
             step = self._calls
             self._calls += 1
 
-        # 2. Score the groups of all processes together.
+        # 2. Score the groups of all processes together. Samples are read by a function, so that all processes raise if
+        # it fails in one; the others would wait forever.
         def read_samples() -> list[Sample]:
             samples = self.make_samples(prompts, completions, columns, completion_ids, trainer)
             # Evaluations stay comparable without the items that were added to rubrics.
@@ -239,14 +241,14 @@ class RubricReward:
         unknown: list[Any] = [None] * number
         has_ids = completion_ids is not None and len(completion_ids) == number
         ids = completion_ids if has_ids else unknown
-        reasons: Sequence[str | None] = unknown
+        finish_reasons: Sequence[str | None] = unknown
         tokenizer = None
         opened = None
         if trainer is not None:
             tokenizer = unwrap_tokenizer(trainer.tokenizer)
             opened = trainer.opened
             if has_ids:
-                reasons = trainer.infer_finish_reasons(ids)
+                finish_reasons = trainer.infer_finish_reasons(ids)
         samples = []
         for i in range(number):
             row = {name: values[i] for name, values in row_columns.items()}
@@ -262,7 +264,7 @@ class RubricReward:
                 where=f"{_OWNER}: row {i}",
                 tools=row.get("tools"),
                 metadata=metadata,
-                finish_reason=reasons[i],
+                finish_reason=finish_reasons[i],
                 thinking=self.engine.thinking,
                 # TRL applies no template to texts.
                 opened=None if isinstance(prompts[i], str) else opened,
@@ -275,9 +277,9 @@ class RubricReward:
     def _read_rubric(self, row: Mapping[str, Any]) -> Any:
         """Return a row's own rubric, or None. Raises InvalidInput if the row must have one, and lacks the column."""
         column = self.rubric_column or "rubric"
-        has_own = column in row or (self.rubric_column is None and "instruction_id_list" in row)
+        has_column = column in row or (self.rubric_column is None and "instruction_id_list" in row)
         is_needed = self.rubric_column is not None or self.engine.rubric is None
-        if is_needed and not has_own:
+        if is_needed and not has_column:
             raise InvalidInput(
                 _OWNER,
                 "rubric_column",
@@ -313,7 +315,7 @@ class RubricReward:
         if self.num_generations is not None and repeats % self.num_generations == 0:
             return self.num_generations
         if repeats > 1 or len(samples) == 1:
-            # Evaluations may have another group size, and AsyncGRPO may lose rollouts.
+            # The option may not apply: evaluations may have another group size, and AsyncGRPO may lose rollouts.
             return repeats
         raise InvalidInput(
             _OWNER,
@@ -331,7 +333,7 @@ class RubricReward:
 
 
 def _find_trainer(caller: Any) -> TrainerInfo | None:
-    """Return the trainer whose method was passed as `log_metric`."""
+    """Return what is needed of the trainer whose method was passed as `log_metric`; None if it is not a trainer."""
     args = getattr(caller, "args", None)
     model = getattr(caller, "model", None)
     if not (hasattr(args, "num_generations") and hasattr(model, "training")):
