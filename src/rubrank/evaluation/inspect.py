@@ -50,10 +50,10 @@ def benchmark_task(
     on_score: called with every sample after it is scored.
     """
     samples = []
-    for id, turns in group_dialogues(benchmark, items).items():
+    for dialogue_id, turns in group_dialogues(benchmark, items).items():
         first_prompt = _make_chat(benchmark.prompt(turns[0]))
         metadata = {"turns": [dict(turn) for turn in turns]}
-        samples.append(Sample(id=id, input=first_prompt, metadata=metadata))
+        samples.append(Sample(id=dialogue_id, input=first_prompt, metadata=metadata))
     return Task(
         name=benchmark.name,
         dataset=MemoryDataset(samples, name=benchmark.name),
@@ -93,7 +93,7 @@ def _ask_turns(benchmark: Benchmark) -> Solver:
             outputs.append(state.output.completion)
             reasoning_words.append(_count_reasoning_words(state))
             history = extend_history(benchmark, turn, item["history"], state.output.completion)
-        state.metadata |= {"asked": items, "outputs": outputs, "thoughts": reasoning_words}
+        state.metadata |= {"items": items, "outputs": outputs, "reasoning_words": reasoning_words}
         return state
 
     return solve
@@ -121,13 +121,13 @@ def _make_benchmark_scorer(
         async def score(state: TaskState, target: Target) -> Score:
             scores = []
             turns = zip(
-                state.metadata["asked"],
+                state.metadata["items"],
                 state.metadata["outputs"],
-                state.metadata["thoughts"],
+                state.metadata["reasoning_words"],
                 strict=True,
             )
             for item, output, reasoning_words in turns:
-                item_score = await _score_output(benchmark, item, output, judge, state.epoch - 1)
+                item_score = await _score_output(benchmark, item, output, judge)
                 scores.append(replace(item_score, thought=reasoning_words))
             if on_score is not None:
                 on_score(state)
@@ -145,11 +145,11 @@ def _make_benchmark_scorer(
 
 
 async def _score_output(
-    benchmark: Benchmark, item: Row, output: str, judge: Judge | None, repeat: int
+    benchmark: Benchmark, item: Row, output: str, judge: Judge | None
 ) -> ItemScore:
     """Score one output; the judge runs in a thread, so that it does not block Inspect's event loop."""
     answer = split_reasoning(output)[1]
-    item = {**item, "repeat": repeat}
+    repeat = item["repeat"]
     questions = benchmark.questions(item, answer)
     answers: Sequence[Answer] = ()
     if questions:

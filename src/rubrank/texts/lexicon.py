@@ -83,26 +83,27 @@ def could_be_verb(word: str) -> bool:
 
 # ---- syllables ------------------------------------------------------------------------------------------------------
 
+# A run of vowels is one syllable, with two corrections: a silent e is none, and some neighbouring vowels are two.
 _VOWELS = re.compile("[aeiouy]+")
-# Endings with a silent e ("makes", "lived", "lovely"). Not silent: "table", "boxes", "ended".
+# Endings with a silent e ("make", "makes", "lived", "lovely"). Not silent: "table", "boxes", "ended".
 _SILENT_E = (
-    re.compile("(?:[^aeiouyl]|[aeiouy]l|[rl]l|[gq]u|[aeo][iu])e\\Z"),
-    re.compile("(?:[^aeiouyszxclgh]|[aeiouy]l|[pt]h)es\\Z"),
-    re.compile("[^aeiouytd]ed\\Z"),
-    re.compile("[^aeiouyl]e(?:ly|ty|less|ments?|ful|fully|ness|some|lessly|work)\\Z"),
+    re.compile(r"(?:[^aeiouyl]|[aeiouy]l|[rl]l|[gq]u|[aeo][iu])e\Z"),
+    re.compile(r"(?:[^aeiouyszxclgh]|[aeiouy]l|[pt]h)es\Z"),
+    re.compile(r"[^aeiouytd]ed\Z"),
+    re.compile(r"[^aeiouyl]e(?:ly|ty|less|ments?|ful|fully|ness|some|lessly|work)\Z"),
 )
 # Neighbouring vowels that are spoken as two syllables: "dial", "museum", "actual", "create", "being", "rhythm". A
 # lookbehind excludes those that are one syllable after some letters: "special", "equal".
 _SPLIT_VOWELS = re.compile(
     "(?<![cstgxln])i[ao]|[ln]i(?:a|ou)|(?<![cstgxq])iu|(?<![qg])ua[lt]|(?<!q)u[oi]us|eo(?!u|ple|n)|reat(?:e|i)|"
-    "(?<!q)uity|[aeoy]y[aei]|yi|ie(?:ty|r\\Z|rs\\Z|st\\Z)|(?<!q)uel|(?<!g)ei(?:ng|ty)|dea\\Z|deal|oe[tm]|aic|[ou]ing\\Z|"
-    "isms?\\Z|thms?\\Z|eali[tsz]"
+    r"(?<!q)uity|[aeoy]y[aei]|yi|ie(?:ty|r\Z|rs\Z|st\Z)|(?<!q)uel|(?<!g)ei(?:ng|ty)|dea\Z|deal|oe[tm]|aic|[ou]ing\Z|"
+    r"isms?\Z|thms?\Z|eali[tsz]"
 )
 
 
 @cache
 def _read_syllable_exceptions() -> dict[str, int]:
-    """Return the syllables of the words that the rules below get wrong."""
+    """Return the number of syllables of words that the rules get wrong."""
     lists = read_word_lists("syllables.tsv")
     return {word: int(count) for count, words in lists.items() for word in words}
 

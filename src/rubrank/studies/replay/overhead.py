@@ -33,8 +33,8 @@ ROUNDS = 50
 ATTRIBUTES = (1, 11)
 """How many attributes RLVR² is timed with, besides none."""
 
-# Calls in a row: at the first one, the processor's caches hold the data of another rule.
-_CALLS = 5
+# Several calls in each turn of a rule: at the first one, the processor's caches hold the data of another rule.
+_CALLS_PER_TURN = 5
 
 
 @dataclass(frozen=True)
@@ -78,11 +78,13 @@ def overhead(
         for D in ATTRIBUTES:
             values = np.random.default_rng(D).lognormal(6.0, 0.5, (len(step.scores_MK), D))
             attribute_names = tuple(f"attribute {d}" for d in range(D))
-            controlled = replace(step, attributes_MD=values, attribute_names=attribute_names)
+            step_with_attributes = replace(
+                step, attributes_MD=values, attribute_names=attribute_names
+            )
             noun = "attribute" if D == 1 else "attributes"
             for pool in ("group", "batch"):
                 rule = find_rule("rlvr2", adjust="remove", pool=pool)
-                cases[f"rlvr2, {D} {noun}, γ per {pool}"] = (rule, controlled)
+                cases[f"rlvr2, {D} {noun}, γ per {pool}"] = (rule, step_with_attributes)
     seconds = dict(zip(cases, _time_cases(list(cases.values()), rounds, progress), strict=True))
     return tuple(Overhead(case, value, value / seconds[BASE]) for case, value in seconds.items())
 
@@ -101,11 +103,11 @@ def _time_cases(
     for rule, batch in cases:
         _time_rule(rule, batch)
     best = [float("inf")] * len(cases)
-    for turn in range(rounds):
+    for number in range(1, rounds + 1):
         for i, (rule, batch) in enumerate(cases):
-            best[i] = min(best[i], *(_time_rule(rule, batch) for _ in range(_CALLS)))
+            best[i] = min(best[i], *(_time_rule(rule, batch) for _ in range(_CALLS_PER_TURN)))
         if progress is not None:
-            progress(turn + 1, rounds)
+            progress(number, rounds)
     return best
 
 
@@ -126,8 +128,7 @@ def _time_rule(rule: Rule, batch: ScoreBatch) -> float:
 def synthetic_step(groups: int = 128, size: int = 8, seed: int = 0) -> ScoreTable:
     """Return random scores on twelve criteria and two gates, as many as one training step has.
 
-    Scores are quality plus noise: yes or no on four criteria, on three levels on four, and from 0 to 1 on four.
-
+    Scores are quality plus noise: yes or no on four criteria, three levels on four, and any value from 0 to 1 on four.
     Criteria have categories, tiers and points, and some depend on others, so that every rule has something to compute.
     """
     kinds: tuple[tuple[str, Domain], ...] = (
