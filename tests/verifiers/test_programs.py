@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
-from cases import open_to_everybody
+from cases import open_to_everybody, spread
 
 from rubrank.rollouts.rollout import Rollout
 from rubrank.verifiers.code import programs
@@ -74,7 +74,7 @@ _READERS_AT_COMPILE_TIME = {
 @pytest.mark.slow
 @pytest.mark.usefixtures("isolated")
 @pytest.mark.parametrize("language", _READERS)
-@pytest.mark.parametrize("without", ["", "namespaces", "namespaces,bubblewrap"])
+@pytest.mark.parametrize("without", spread(["", "namespaces", "namespaces,bubblewrap"], every=2))
 def test_no_language_reads_files_of_the_machine(language, without, monkeypatch, tmp_path):
     """Neither the program nor its compiler sees them; a file that may be read shows that the program works."""
     if programs.find_tool(language) is None:

@@ -129,7 +129,7 @@ def test_line_breaks_behind_a_choice_do_not_change_it():
 @pytest.mark.slow
 def test_every_verifier_takes_repetitions_of_its_own_words():
     script = Path(__file__).with_name("stalls.py")
-    size = 20_000 if is_thorough() else 10_000
+    size = 20_000 if is_thorough() else 5_000
     done = subprocess.run(
         [sys.executable, str(script), "20", str(size)], capture_output=True, text=True, check=False, timeout=900
     )
