@@ -60,7 +60,7 @@ def test_too_little_memory_and_bugs_come_through(monkeypatch, error):
     """The arguments are right, and something inside fails: that is not a mistake of the caller."""
     names = {"error": error}
     exec(compile("def fail(*_, **__):\n    raise error", arrays.__file__, "exec"), names)  # as if it stood there
-    monkeypatch.setattr(arrays, "_fuse_arrays", names["fail"])
+    monkeypatch.setattr(arrays, "apply_rule", names["fail"])
     with pytest.raises(error):
         rubrank.fuse([[1.0, 0.0], [0.0, 1.0]])
 

@@ -61,7 +61,7 @@ def test_rollouts_that_come_one_by_one_are_decided_when_all_are_there() -> None:
 def test_reward_workers_of_verl_see_one_rollout_and_the_trainer_all() -> None:
     engine, whole = RewardEngine(RUBRIC), group(*ANSWERS)
     alone = [Group(id=f"q/{i}", rollouts=(rollout,)) for i, rollout in enumerate(whole.rollouts)]
-    texts = [pack_scores(engine.grade([one]))[0] for one in alone]
+    texts = [pack_scores(engine.grade([one])) for one in alone]
     graded = unpack_groups([whole], [texts], engine)
     assert graded.groups[0].scores[:, 0] == pytest.approx(WANTED)
 

@@ -15,6 +15,7 @@ replies that are useless.
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import replace
 from reprlib import repr as brief
@@ -111,13 +112,13 @@ def check_judgment(kind: str, question: Question, judgment: Any) -> Judgment:
         raise refuse("what it returns", "a rubrank.Judgment", brief(judgment))
     size = len(question.group.rollouts)
     criteria = {criterion.name: criterion for criterion in question.criteria}
+    cells = set(itertools.product(range(size), criteria))
     for cell, verdict in judgment.verdicts.items():
         is_verdict = isinstance(verdict, Verdict) and isinstance(verdict.value, _VERDICT_VALUES)
-        i, name = cell
-        if i not in range(size) or name not in criteria or not is_verdict:
+        if cell not in cells or not is_verdict:
             allowed = "rubrank.Verdict by (rollout, criterion) of the question"
             raise refuse("verdicts", allowed, f"{brief(verdict)} for {cell!r}")
-        domain = criteria[name].value_domain
+        domain = criteria[cell[1]].value_domain
         if verdict.value is not None and not domain.holds(verdict.value):
             reason = (
                 f"{kind} gave {verdict.value:g}, which is not in its domain ({domain.description})"
