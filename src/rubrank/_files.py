@@ -135,9 +135,8 @@ class _ZstdReader(io.RawIOBase):
     def __init__(self, file: IO[bytes], path: Path) -> None:
         self._file = file
         self._new_frame = import_zstandard(path).ZstdDecompressor().decompressobj
-        self._frame: Any = (
-            None  # the decompressor of the frame that is being read; None between frames
-        )
+        # The decompressor of the frame that is being read; None between frames
+        self._frame: Any = None
         self._compressed = b""  # bytes of the file that no frame has taken yet
         self._data = b""  # decompressed bytes that nobody has read yet
 

@@ -37,9 +37,8 @@ Cells: TypeAlias = "Mapping[tuple[int, int], np.ndarray]"
 
 ROUNDING = 4.0 * float(np.finfo(float).eps)
 """Relative slack of a margin: 0.8 − 0.5 is a little more than 0.3 by rounding, but a margin of 0.3 must tie them."""
-_SUM_TOLERANCE = (
-    1e-9  # the outcome of i against j and that of j against i must add up to 1, within this
-)
+# The outcome of i against j and that of j against i must add up to 1, within this
+_SUM_TOLERANCE = 1e-9
 
 
 # --------------------------------------------------------------------------------------------------------- from scores

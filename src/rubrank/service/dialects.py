@@ -35,9 +35,8 @@ from rubrank.training.queries import Completion, make_query
 _OPENRLHF = "OpenRLHF"
 _SLIME = "slime"
 _MOST_BEFORE_PROMPT = 64  # characters of a query before its prompt: a token that begins a text
-_LARGEST_AVERAGED = (
-    1e100  # larger numbers, and NaN, are left out of means, whose sums could overflow
-)
+# Larger numbers, and NaN, are left out of means, whose sums could overflow
+_LARGEST_AVERAGED = 1e100
 _TASK_KEY = f"{PRIVATE_PREFIX}task_index"
 SESSION = "resources_session_id"
 """The key under which NeMo Gym sends the id of a session."""

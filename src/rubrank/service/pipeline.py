@@ -26,9 +26,8 @@ from rubrank.service.metrics import Metrics
 from rubrank.training.engine import Graded, RewardEngine, StepRewards
 
 T = TypeVar("T")
-_MOST_RUBRICS = (
-    10_000  # parsed rubrics kept in memory, for callers that send the same one with every request
-)
+# Parsed rubrics kept in memory, for callers that send the same one with every request
+_MOST_RUBRICS = 10_000
 
 
 class Pipeline:

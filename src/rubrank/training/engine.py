@@ -108,9 +108,8 @@ STEP_DEADLINE = 540.0
 _STATE_VERSION = 1
 _OWNER = "RewardEngine"
 _MOST_NAMES = 5  # a line of the log names at most this many criteria
-_AFTER_OUTAGE = (
-    240.0  # seconds that remain for the calls of a step after the longest outage that is waited for
-)
+# Seconds that remain for the calls of a step after the longest outage that is waited for
+_AFTER_OUTAGE = 240.0
 
 
 @dataclass(frozen=True, eq=False)

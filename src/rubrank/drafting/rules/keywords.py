@@ -34,9 +34,8 @@ _THE_WORDS = (
     r"(?:key\s?words?|words?|terms?|phrases?|names?|expressions?|lines?|sentences?)"
 )
 _MOST_KEYWORD_WORDS = 12  # a longer string is a sentence rather than a keyword
-_MOST_UNNAMED_WORDS = (
-    3  # of a string that the prompt does not call a word or phrase: "mention ⟨s0⟩"
-)
+# Words of a string that the prompt does not call a word or phrase: "mention ⟨s0⟩".
+_MOST_UNNAMED_WORDS = 3
 _NO_KEYWORDS = frozenset(
     list_words("no keyword")
 )  # "any", "these": words that nobody means as keywords

@@ -100,9 +100,8 @@ class ProgramTest(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True)
     input: str = ""
     output: str
-    testtype: Literal["stdin"] = (
-        "stdin"  # LiveCodeBench also has "functional", which is not covered
-    )
+    # LiveCodeBench also has "functional", which is not covered
+    testtype: Literal["stdin"] = "stdin"
 
 
 _TESTS: TypeAdapter[list[ProgramTest]] = TypeAdapter(list[ProgramTest])

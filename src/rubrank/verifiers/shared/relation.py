@@ -11,9 +11,8 @@ from pydantic import BeforeValidator, Field
 from rubrank.verifiers.shared.word_tables import read_table
 from rubrank.verifiers.verifier import Verdict, missing
 
-_MOST_COUNT = (
-    10_000_000  # more words, lines or letters than a response can have: such a number is a slip
-)
+# More words, lines or letters than a response can have: such a number is a slip
+_MOST_COUNT = 10_000_000
 Count: TypeAlias = Annotated[int, Field(ge=0, le=_MOST_COUNT)]
 Share: TypeAlias = Annotated[float, Field(ge=0, le=1)]
 Relation: TypeAlias = Literal["at least", "at most", "exactly", "more than", "less than", "around"]

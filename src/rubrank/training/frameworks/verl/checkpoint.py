@@ -55,9 +55,8 @@ BARRIER_ACTOR = "rubrank_barrier"
 MODES = ("sync", "colocate_async", "separate_async")
 """verl's modes; each has a counterpart `rubrank_…`, whose trainer is a `CheckpointBeforeOutage`."""
 _QUEUE_PARTITION = "train"  # the part of verl's queue with training prompts and rollouts, but not those of validation
-_LATEST_STEP_FILE = (
-    "latest_checkpointed_iteration.txt"  # verl writes it when a checkpoint is complete
-)
+# verl writes this file when a checkpoint is complete.
+_LATEST_STEP_FILE = "latest_checkpointed_iteration.txt"
 _ACTOR_TIMEOUT_SECONDS = 60.0  # generous: the actor only returns an attribute
 
 

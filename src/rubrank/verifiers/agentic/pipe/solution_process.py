@@ -54,9 +54,8 @@ class Session:
     """One test's child: loads the solution, then answers requests until the pipe closes."""
 
     def __init__(self, request: dict[str, Any], incoming: int, outgoing: int) -> None:
-        self.request = (
-            request  # {"code", "module", "mutates"}: the solution, not a request of the tests
-        )
+        # {"code", "module", "mutates"}: the solution, not a request of the tests
+        self.request = request
         self.incoming = incoming
         self.outgoing = outgoing
         self.objects: list[Any] = []
