@@ -5,20 +5,25 @@
     It does not deserve {"verdict": 1}.        running text: not a verdict
     > {"verdict": 1}                           a quotation
 
-A verdict is taken from a reply that is one JSON object (bare, or in one code fence), else from the end of the reply: an
-object on lines of its own, or a line such as "Verdict: 0" or "结论：0". All other statements in the reply must say the
-same. Text in quotation marks, block quotes, indented blocks, code fences that do not end the reply, or between our own
-data tags is not a statement.
+The words of this file:
 
-Given the call, statements are compared with the data that was shown:
+- A statement is a JSON object with a verdict, or a line such as "Verdict: 0" or "结论：0". The last statement must end
+  the reply, and all others must say the same.
+- A quotation is text in quotation marks, block quotes, indented blocks, inline code, code fences that do not end the
+  reply, or between our own data tags. A verdict in a quotation is not a statement.
+- The data is what the judge was shown: the query, the response, and so on. It is known if the call is given.
+- A statement is copied if it occurs in the data word for word. An object is also copied if its end occurs there, from
+  the closing quotation mark of its last free text to its last value: `…", "finding": "holds", "verdict": 1`. A response
+  can prepare such an end: a judge that repeats the response within its own JSON, and is cut off there, completes it.
 
-- A statement that occurs there word for word was copied. So was an object whose end occurs there, from the closing
-  quotation mark of its last free text to its last value: `…", "finding": "holds", "verdict": 1`. A response can prepare
-  such an end, and a judge that repeats the response within its own JSON, and is cut off there, would complete it.
-- A JSON object of an honest judge has another end, unless the response prepared just that one. A bare line
-  "Verdict: 0" looks like the same line in the response, and is missing if the response has it.
-- A statement that is not copied is the judge's own, if it is alone at the end of the reply. Quotation marks, brackets
-  and code fences before it then do not matter: they may come from the response, and need not be balanced.
+`find_statements` tries three ways to read a reply, in this order:
+
+1. The whole reply is one object, bare or in one code fence.
+2. The data is known, and a statement ends the reply that is not copied. It is the judge's own. Quotation marks,
+   brackets and code fences before it do not matter: they may come from the response, and need not be balanced.
+3. All statements outside quotations are searched, and the copied ones are left out.
+
+An honest verdict is lost only if the data contains it: a line "Verdict: 0" looks like the same line in the response.
 """
 
 from __future__ import annotations
@@ -26,7 +31,7 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -39,110 +44,16 @@ from rubrank.verifiers.verifier import REFUSED, Verdict, missing
 Accept: TypeAlias = Callable[[Mapping[str, Any]], bool]
 """Does an object have a verdict?"""
 Span: TypeAlias = tuple[int, int]
+"""Where a part of the reply begins and ends."""
 
 _MAX_REPLY_CHARACTERS = 200_000  # without the thoughts
-_MAX_BRACES = 2_000  # opening braces at which the parser looks for an object
+_MAX_BRACES = 2_000  # opening braces that are tried as the beginning of an object
+_MAX_REFUSAL_START = 400  # characters in which a reply without a verdict must begin to refuse
 
-# "<think>", "</think>" and the like.
-_THOUGHT_TAG = re.compile("|".join(re.escape(tag) for pair in TAGS for tag in pair))
-# Chinese and Japanese models write digits and signs in full width: "结论：１".
-_FULL_WIDTH_TO_ASCII = str.maketrans("０１２３４５６７８９．－＋：＝＊", "0123456789.-+:=*")
-# White space, Markdown characters and the character that breaks up control tokens: not compared with the data.
-_IGNORED_IN_COPIES = re.compile(rf"[\s*_`#>{UNSEEN}]+")
-# {"verdict": 1,}
+# Replies are read without two harmless differences. A comma before a closing bracket is removed: {"verdict": 1,}
 _TRAILING_COMMA = re.compile(r",(\s*[}\]])")
-
-# A field in which a judge writes what it likes, with its text: "reasoning": "It says \"no\"."
-_TEXT_FIELDS = (
-    r"reasoning|reason|explanation|rationale|justification|analysis|item|推理|理由|分析|解释"
-)
-_FREE_TEXT_FIELD = re.compile(
-    rf'"(?:{_TEXT_FIELDS})"\s*:\s*(?P<text>"(?:[^"\\]|\\.)*")', re.IGNORECASE | re.DOTALL
-)
-_VERDICT_FIELD = re.compile(r'"(?:verdict|结论|判定)"\s*:', re.IGNORECASE)
-# A reply whose reasoning has marks that are not escaped: {"reasoning": "It says "no".", "finding": "x", "verdict": 0}
-_OBJECT_WITH_UNESCAPED_MARKS = re.compile(
-    r'\s*\{\s*"reasoning"\s*:\s*"(?P<reasoning>.*)"\s*,\s*'
-    r'(?P<ending>(?:"finding"\s*:\s*"[^"\n]*"\s*,\s*)?"verdict"\s*:\s*(?:"[^"\n]*"|-?[\d.]+|null|true|false))\s*\}\s*',
-    re.DOTALL,
-)
-# A line that opens or closes a code fence: "```json", "~~~".
-_FENCE_LINE = re.compile(r"[ \t]{0,3}(?P<marks>```+|~~~+)[^\n`]*")
-# An object that begins a line. Four spaces would make it an indented block, which is a quotation.
-_OBJECT_LINE = re.compile(r"^[ \t]{0,3}\{", re.MULTILINE)
-# A brace that can only be the beginning of JSON: {"
-_JSON_START = re.compile(r'\{\s*"')
-
-# A line that states a verdict or a finding, perhaps in Markdown: "Verdict: 1", "**Final verdict:** 0.5", "最终结论: 1".
-_LABEL = r"^[ \t*_#•-]*(?:final[ \t]+|最终|最后的?)?(?:%s)[ \t*_]*[:=][ \t*_`]*"
-_VERDICT_LINE = re.compile(
-    _LABEL % "verdict|结论|判定|裁决" + r"(?P<value>[^\n]*)$", re.MULTILINE | re.IGNORECASE
-)
-_FINDING_LINE = re.compile(
-    _LABEL % "finding|发现|判断" + r"(?P<value>[^\n]*)$", re.MULTILINE | re.IGNORECASE
-)
-# A verdict in a sentence, which must agree with the one at the end: "so the verdict should be 1", "the verdict is A".
-_INLINE_VERDICT = re.compile(
-    r"\bverdict (?:is|should be|must be) (?:now |therefore )?[*_`]*(?P<value>[-+]?[\d.]+|[AB]\b|tie\b)",
-    re.I,
-)
-
-# _REFUSAL finds a refusal anywhere near the start or after the verdict; _REFUSAL_START only at the start of a text, so
-# that a reasoning that merely mentions "I cannot" is not a refusal.
-_REFUSAL = re.compile(
-    r"(?i:\b(?:i(?:'m| am) (?:sorry|unable|not able)|i (?:can(?:no|')t|won't|must decline)|as an ai\b))"
-    r"|抱歉|对不起|(?:我)?(?:无法|不能)(?:提供|协助|帮助|评判|回答|完成)"
-)
-_REFUSAL_START = re.compile(
-    r"\W*(?i:i(?:'m|’m| am) (?:very )?sorry\b|as an ai\b|i(?:'m|’m| am) (?:unable|not able|not allowed)\b"
-    r"|i (?:can(?:no|'|’)t|won(?:'|’)t|must decline to|will not) (?:help|assist|evaluate|judge|assess|rate|grade"
-    r"|provide|comply|answer|do that|fulfill?|engage|continue))"
-    r"|\W*(?:很)?(?:抱歉|对不起)|\W*我?(?:无法|不能)(?:提供|协助|帮助|评判|评价|回答|完成)"
-)
-
-# A code fence with its content. One that never closes takes the rest of the text.
-_CODE_FENCE = re.compile(
-    r"^[ \t]*(```+|~~~+)[^\n`]*\n(.*?)(?:^[ \t]*\1[ \t]*$|\Z)", re.MULTILINE | re.DOTALL
-)
-# Quotations that Markdown or our own tags mark.
-_MARKED_QUOTATION = re.compile(
-    r"^[ \t]*>[^\n]*$"  # a block quote: > Verdict: 1
-    r"|^(?: {4}|\t)[^\n]*$"  # a line of an indented block
-    # Data as the judge was shown it (`material.fence`): <response 7b2083cf9d73> … </response 7b2083cf9d73>
-    r"|^[ \t]*<(?P<tag>\w{1,40}) (?P<code>[0-9a-f]{12})>[ \t]*$(?s:.*?)(?:</(?P=tag) (?P=code)>|\Z)"
-    r"|`[^`\n]+`",  # inline code
-    re.MULTILINE,
-)
-_QUOTE_PAIRS = (
-    "“”",
-    "「」",
-    "『』",
-    "‘’",
-    "‚‘",
-    "„“",
-    "„”",
-    "«»",
-    "»«",
-    "‹›",
-    "《》",
-    "〈〉",
-    "【】",
-)
-_OPENING_QUOTES = "“「『«《"  # marks that never close a quotation (but see `is_german`)
-# Straight marks look the same at both ends: one opens after these characters or a space, and closes before those.
-_BEFORE_OPENING_MARK = "([:,，：。（"
-_AFTER_CLOSING_MARK = ".,;:!?)]}，。；：！？）"
-
-
-def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object made of its fields; raises ValueError if a field has two different values."""
-    value = dict(pairs)
-    if any(value[name] != entry for name, entry in pairs):
-        raise ValueError("a field is given twice")
-    return value
-
-
-_DECODER = json.JSONDecoder(object_pairs_hook=_make_object, strict=False)
+# Digits and signs in full width, which Chinese and Japanese models write, become ASCII: "结论：１" is "结论:1".
+_FULL_WIDTH_TO_ASCII = str.maketrans("０１２３４５６７８９．－＋：＝＊", "0123456789.-+:=*")
 
 
 class NoVerdict(Exception):  # noqa: N818 - not an error of the program
@@ -163,6 +74,7 @@ class NoVerdict(Exception):  # noqa: N818 - not an error of the program
 
 def shorten_reason(text: str, limit: int = 400) -> str:
     """Return the text on one line, cut to so many characters."""
+    # Runs of spaces become one. Four times the limit leaves enough text, and a long reply is not read to its end.
     return shorten(" ".join(join_surrogates(text[: 4 * limit]).split()), limit)
 
 
@@ -171,6 +83,7 @@ class Statements:
     """The statements of a reply in order: objects, and the values of verdict lines."""
 
     text: str
+    """The reply without thoughts."""
     values: tuple[dict[str, Any] | str, ...]
     finding: str = ""
     """From a line "Finding: …"."""
@@ -206,7 +119,8 @@ def find_statements(reply: Reply, accept: Accept, call: Call | None = None) -> S
     if reply.failure is not None or reply.text is None:
         raise NoVerdict(reply.failure or "there is no reply")
     text = _TRAILING_COMMA.sub(r"\1", remove_thoughts(reply.text)).translate(_FULL_WIDTH_TO_ASCII)
-    if not text.strip():
+    text_for_reason = text.strip()
+    if not text_for_reason:
         raise NoVerdict("the reply is empty")
     if len(text) > _MAX_REPLY_CHARACTERS:
         raise NoVerdict(
@@ -218,60 +132,84 @@ def find_statements(reply: Reply, accept: Accept, call: Call | None = None) -> S
             message["content"] for message in call.messages if message["role"] == "user"
         ]
         data = _normalize("\n".join(user_messages) if call.data is None else call.data)
-    copied = NoVerdict(f"the verdict is copied from the text under judgment: {text.strip()}")
+    reason_if_copied = f"the verdict is copied from the text under judgment: {text_for_reason}"
 
-    # The usual case: the whole reply is one object.
-    whole = _parse_whole(text) or _repair_whole(text)
-    if whole is not None and accept(whole):
-        if _is_copied(text, whole, data):
-            raise copied
-        return Statements(text, (whole,))
+    # 1. The usual case: the whole reply is one object.
+    value = _parse_whole(text) or _repair_whole(text)
+    if value is not None and accept(value):
+        whole = (0, len(text))
+        if _is_copied(_Statement(value, whole, whole), text, data):
+            raise NoVerdict(reason_if_copied)
+        return Statements(text, (value,))
 
-    def select_own(statements: Iterable[_Statement]) -> list[_Statement]:
-        """Return those that the judge wrote itself."""
-        return [
-            statement
-            for statement in statements
-            if not _is_copied(text[slice(*statement.span)], statement.value, data)
-        ]
+    # 2. A statement that is not in the data ends the reply. Statements before it must still agree with it.
+    final = _find_final(text, accept) if data else None
+    if final is not None and not _is_copied(final, text, data):
+        before = _scan(text[: final.outer_span[0]], accept).statements
+        earlier = [statement for statement in before if not _is_copied(statement, text, data)]
+        return _check_end(text, [*earlier, final])
 
-    # The data is known, so a statement that is not in it and ends the reply is the judge's own. Marks before it, which
-    # may be quoted from the response and need not be balanced, then do not matter.
-    if data:
-        final = _find_final(text, accept)
-        if final is not None and select_own([final]):
-            before = text[: final.outer_span[0]]
-            return _check_end(text, [*select_own(_scan(before, accept).statements), final])
-
+    # 3. All statements outside quotations.
     scan = _scan(text, accept)
     if scan.is_broken:
-        raise NoVerdict(f"broken JSON: {text.strip()}")
-    own_statements = select_own(scan.statements)
-    if own_statements:
-        return _check_end(text, own_statements)
+        raise NoVerdict(f"broken JSON: {text_for_reason}")
+    statements = [
+        statement for statement in scan.statements if not _is_copied(statement, text, data)
+    ]
+    if statements:
+        return _check_end(text, statements)
+
+    # There is no statement: say why.
     if scan.statements:
-        raise copied
-    if _REFUSAL.search(text[:400]):
-        raise NoVerdict(f"{REFUSED}: {text.strip()}", declined=True)
+        raise NoVerdict(reason_if_copied)
+    if _REFUSAL.search(text[:_MAX_REFUSAL_START]):
+        raise NoVerdict(f"{REFUSED}: {text_for_reason}", declined=True)
     if scan.has_quoted:
-        raise NoVerdict(f"the only verdict is in a quotation: {text.strip()}")
-    raise NoVerdict(f"no verdict in the reply: {text.strip()}")
+        raise NoVerdict(f"the only verdict is in a quotation: {text_for_reason}")
+    raise NoVerdict(f"no verdict in the reply: {text_for_reason}")
 
 
-def _check_end(text: str, statements: Sequence[_Statement]) -> Statements:
+def _check_end(text: str, statements: list[_Statement]) -> Statements:
     """Return the statements, if the last one is alone at the end of the reply, and the reply does not refuse."""
     start, end = statements[-1].outer_span
     if is_refusal(text) or _REFUSAL.search(text[end:]):
         raise NoVerdict(f"{REFUSED}: {text.strip()}", declined=True)
+    # Before the last statement, its line may hold another statement, but no other text.
     line_start = text.rfind("\n", 0, start) + 1
     if len(statements) > 1:
         line_start = max(line_start, statements[-2].outer_span[1])
     if text[end:].strip() or text[line_start:start].strip():
         raise NoVerdict(f"no verdict at the end of the reply: {text.strip()}")
     findings = [match["value"] for match in _FINDING_LINE.finditer(text)]
-    return Statements(
-        text, tuple(statement.value for statement in statements), findings[-1] if findings else ""
-    )
+    values = tuple(statement.value for statement in statements)
+    return Statements(text, values, findings[-1] if findings else "")
+
+
+# ---------------------------------------------------------------------------------------------- refusals and thoughts
+
+_I_AM = "i(?:['’]m| am)"
+# A refusal within a text: "I’m sorry", "I can't", "As an AI", "我无法评判". Not one: "The user is sorry".
+_REFUSAL = re.compile(
+    rf"\b(?:{_I_AM} (?:sorry|unable|not able)|i (?:can(?:no|['’])t|won['’]t|must decline)|as an ai\b)"
+    r"|抱歉|对不起|我?(?:无法|不能)(?:提供|协助|帮助|评判|回答|完成)",
+    re.IGNORECASE,
+)
+# A refusal that begins a text: "I cannot judge this." It is stricter than _REFUSAL, because a verdict follows. Not one:
+# "I cannot find an error.", "The answer says: I cannot help."
+_REFUSAL_START = re.compile(
+    r"\W*(?:"
+    rf"{_I_AM} (?:very )?sorry\b"
+    r"|as an ai\b"
+    rf"|{_I_AM} (?:unable|not able|not allowed)\b"
+    r"|i (?:can(?:no|['’])t|won['’]t|must decline to|will not) (?:help|assist|evaluate|judge|assess|rate|grade"
+    r"|provide|comply|answer|do that|fulfill?|engage|continue)"
+    r"|很?(?:抱歉|对不起)"
+    r"|我?(?:无法|不能)(?:提供|协助|帮助|评判|评价|回答|完成)"
+    r")",
+    re.IGNORECASE,
+)
+# The tags around thoughts: "<think>", "</think>" and the like.
+_THOUGHT_TAG = re.compile("|".join(re.escape(tag) for pair in TAGS for tag in pair))
 
 
 def is_refusal(text: str) -> bool:
@@ -286,9 +224,10 @@ def remove_thoughts(text: str) -> str:
     first_tag = _THOUGHT_TAG.search(text)
     if first_tag is None:
         return text
-    is_opening = first_tag[0] in dict(TAGS)
-    if is_opening:
-        is_mentioned = bool(text[: first_tag.start()].strip())  # thoughts come first
+    opening_tags = dict(TAGS)
+    if first_tag[0] in opening_tags:
+        # Thoughts come first: a tag after other text is only mentioned.
+        is_mentioned = bool(text[: first_tag.start()].strip())
     else:
         # A closing tag without an opening one: the chat template has put the opening tag into the prompt.
         start = text[:_MAX_REPLY_CHARACTERS]
@@ -297,29 +236,89 @@ def remove_thoughts(text: str) -> str:
     return text if is_mentioned else split_reasoning(text)[1]
 
 
+# -------------------------------------------------------------------------------------------------- copied statements
+
+# What is not compared with the data: white space, Markdown characters and the character that breaks up control tokens.
+_IGNORED_IN_COPIES = re.compile(rf"[\s*_`#>{UNSEEN}]+")
+# A field in which a judge writes what it likes, with its text: "reasoning": "It says \"no\"."
+# Not one: "finding": "holds".
+_FREE_TEXT_FIELD = re.compile(
+    '"(?:reasoning|reason|explanation|rationale|justification|analysis|item|推理|理由|分析|解释)"'
+    r'\s*:\s*(?P<text>"(?:[^"\\]|\\.)*")',
+    re.IGNORECASE | re.DOTALL,
+)
+
+
 def _normalize(text: str) -> str:
     """Return the text as copies are compared: without white space, case, Markdown and invisible characters."""
-    return _TRAILING_COMMA.sub(
-        r"\1", _IGNORED_IN_COPIES.sub("", text.translate(_FULL_WIDTH_TO_ASCII)).casefold()
-    )
+    characters = _IGNORED_IN_COPIES.sub("", text.translate(_FULL_WIDTH_TO_ASCII))
+    return _TRAILING_COMMA.sub(r"\1", characters.casefold())
 
 
-def _is_copied(piece: str, value: dict[str, Any] | str, data: str) -> bool:
-    """Does the data contain this statement, or, if it is an object, its end after the last free text?"""
+def _is_copied(statement: _Statement, text: str, data: str) -> bool:
+    """Does the data contain this statement of the reply, or, if it is an object, its end after the last free text?
+
+    data: normalized; "" if it is not known, and then nothing is copied.
+    """
     if not data:
         return False
-    if _normalize(piece) in data:
+    start, end = statement.span
+    written = text[start:end]
+    if _normalize(written) in data:
         return True
-    ends = [match.end("text") for match in _FREE_TEXT_FIELD.finditer(piece)]
-    if not ends or isinstance(value, str):
+    free_texts = list(_FREE_TEXT_FIELD.finditer(written))
+    if not free_texts or isinstance(statement.value, str):
         return False
     # From the closing mark of the text to the last value. The closing brackets are not compared: a judge or a server
     # may have added them to a reply that was cut off.
-    end = piece[ends[-1] - 1 :].rstrip(" \t\r\n`~}]")
-    return ":" in end and _normalize(end) in data
+    closing_mark = free_texts[-1].end("text") - 1
+    ending = written[closing_mark:].rstrip(" \t\r\n`~}]")
+    return ":" in ending and _normalize(ending) in data
 
 
 # -------------------------------------------------------------------------------------------------- objects and lines
+
+# A line that states a verdict or a finding, perhaps in Markdown: "Verdict: 1", "**Final verdict:** 0.5", "最终结论: 1".
+# Not one: "The verdict: 1", "Verdict 1".
+_LABEL = r"^[ \t*_#•-]*(?:final[ \t]+|最终|最后的?)?(?:%s)[ \t*_]*[:=][ \t*_`]*"
+_VERDICT_LINE = re.compile(
+    _LABEL % "verdict|结论|判定|裁决" + r"(?P<value>[^\n]*)$", re.MULTILINE | re.IGNORECASE
+)
+_FINDING_LINE = re.compile(
+    _LABEL % "finding|发现|判断" + r"(?P<value>[^\n]*)$", re.MULTILINE | re.IGNORECASE
+)
+# A verdict in a sentence, which must agree with the one at the end: "so the verdict should be 1", "the verdict is A".
+# Not one: "the verdict is clear", "the verdict could be 1".
+_INLINE_VERDICT = re.compile(
+    r"\bverdict (?:is|should be|must be) (?:now |therefore )?[*_`]*(?P<value>[-+]?[\d.]+|[AB]\b|tie\b)",
+    re.IGNORECASE,
+)
+# A line that opens or closes a code fence: "```json", "~~~". Not one: "``` a ```".
+_FENCE_LINE = re.compile(r"[ \t]{0,3}(?P<marks>```+|~~~+)[^\n`]*")
+# An object that begins a line: '  {"verdict": 1}'. Four spaces would make it an indented block, which is a quotation.
+_OBJECT_LINE = re.compile(r"^[ \t]{0,3}\{", re.MULTILINE)
+# A brace that can only be the beginning of JSON: '{ "'. Not one: "{x}".
+_JSON_START = re.compile(r'\{\s*"')
+# A reply whose reasoning has marks that are not escaped: {"reasoning": "It says "no".", "finding": "x", "verdict": 0}
+# Not one: the same with a field "score".
+_OBJECT_WITH_UNESCAPED_MARKS = re.compile(
+    r'\s*\{\s*"reasoning"\s*:\s*"(?P<reasoning>.*)"\s*,\s*'
+    r'(?P<ending>(?:"finding"\s*:\s*"[^"\n]*"\s*,\s*)?"verdict"\s*:\s*(?:"[^"\n]*"|-?[\d.]+|null|true|false))\s*\}\s*',
+    re.DOTALL,
+)
+_VERDICT_FIELD = re.compile(r'"(?:verdict|结论|判定)"\s*:', re.IGNORECASE)
+
+
+def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object made of its fields; raises ValueError if a field has two different values."""
+    value = dict(pairs)
+    if any(value[name] != entry for name, entry in pairs):
+        raise ValueError("a field is given twice")
+    return value
+
+
+# strict=False: line breaks within texts are allowed, which judges often forget to escape.
+_DECODER = json.JSONDecoder(object_pairs_hook=_make_object, strict=False)
 
 
 def _scan(text: str, accept: Accept) -> _Scan:
@@ -327,10 +326,13 @@ def _scan(text: str, accept: Accept) -> _Scan:
     quoted = Spans(find_quotations(text))
     fences = find_code_fences(text)
     fenced = Spans(outer for outer, _ in fences)
-    # An object in a code fence is a statement if it is alone in the fence, and the fence ends the reply.
-    last_outer, last_inner = fences[-1] if fences else ((0, 0), (0, 0))
-    has_last_fence = bool(fences) and not text[last_outer[1] :].strip()
-    content_of_last = text[slice(*last_inner)].strip() if has_last_fence else ""
+    # The code fence that ends the reply, if there is one: an object that is alone in it is a statement.
+    final_fence = None
+    final_content = ""
+    content_start = 0
+    if fences and not text[fences[-1][0][1] :].strip():
+        final_fence, (content_start, content_end) = fences[-1]
+        final_content = text[content_start:content_end].strip()
 
     objects, is_broken = _find_objects(text, quoted, fenced)
     statements = []
@@ -338,14 +340,15 @@ def _scan(text: str, accept: Accept) -> _Scan:
     for value, span in objects:
         if not accept(value):
             continue
-        start = span[0]
-        fills_last_fence = (
-            has_last_fence and start >= last_inner[0] and text[slice(*span)] == content_of_last
-        )
-        if start in quoted or (start in fenced and not fills_last_fence):
+        start, end = span
+        outer_span: Span | None = span
+        if start in fenced:
+            is_alone = start >= content_start and text[start:end] == final_content
+            outer_span = final_fence if is_alone else None
+        if outer_span is None or start in quoted:
             has_quoted = True
         else:
-            statements.append(_Statement(value, span, last_outer if start in fenced else span))
+            statements.append(_Statement(value, span, outer_span))
     for pattern in (_VERDICT_LINE, _INLINE_VERDICT):
         for match in pattern.finditer(text):
             if match.start() in quoted or match.start() in fenced:
@@ -358,12 +361,10 @@ def _scan(text: str, accept: Accept) -> _Scan:
 
 def _parse_whole(text: str) -> dict[str, Any] | None:
     """Return the reply as one object, bare or in one fence; None if it is not."""
-    text = text.strip()
-    content = text
-    if text.startswith(("`", "~")):
-        fences = find_code_fences(text)
-        if fences and fences[0][0] == (0, len(text)):
-            content = text[slice(*fences[0][1])].strip()
+    content = text.strip()
+    fence = _CODE_FENCE.match(content)
+    if fence is not None and fence.end() == len(content):
+        content = fence["content"].strip()
     try:
         value = _DECODER.decode(content)
     except (ValueError, RecursionError):
@@ -391,32 +392,31 @@ def _find_final(text: str, accept: Accept) -> _Statement | None:
 
     Nothing before it is looked at, apart from a code fence around it.
     """
-    body = text.rstrip()
-    last_line = body[body.rfind("\n") + 1 :]
-    closing = _FENCE_LINE.fullmatch(last_line)
-    if closing is not None:
-        body = body[: len(body) - len(last_line)].rstrip()
-    else:
-        match = _VERDICT_LINE.fullmatch(last_line)
-        if match is not None:
-            span = (len(body) - len(last_line), len(body))
-            return _Statement(match["value"], span, span)
+    text = text.rstrip()
+    last_line_start = text.rfind("\n") + 1
+    match = _VERDICT_LINE.fullmatch(text, last_line_start)
+    if match is not None:
+        return _Statement(match["value"], match.span(), match.span())
+    closing = _FENCE_LINE.fullmatch(text, last_line_start)
+    body = text if closing is None else text[:last_line_start].rstrip()
+
+    # The object begins one of the lines, and ends the body.
     for line in list(_OBJECT_LINE.finditer(body))[-_MAX_BRACES:]:
-        start = line.end() - 1
+        start = line.end() - 1  # the brace
         try:
             value, end = _DECODER.raw_decode(body, start)
         except (ValueError, RecursionError):
             continue
         if end != len(body) or not isinstance(value, dict) or not accept(value):
             continue
-        outer_start = start
-        if closing is not None:
-            opening = text.rfind("\n", 0, max(line.start() - 1, 0)) + 1
-            fence = _FENCE_LINE.fullmatch(text[opening : line.start()].rstrip("\n"))
-            if fence is None or fence["marks"][0] != closing["marks"][0]:
-                return None
-            outer_start = opening
-        return _Statement(value, (start, end), (outer_start, len(text.rstrip())))
+        if closing is None:
+            return _Statement(value, (start, end), (start, end))
+        # The line before must open the fence with the marks that close it.
+        before = text[: line.start()].removesuffix("\n")
+        opening = _FENCE_LINE.fullmatch(before, before.rfind("\n") + 1)
+        if opening is None or opening["marks"][0] != closing["marks"][0]:
+            return None
+        return _Statement(value, (start, end), (opening.start(), len(text)))
     return None
 
 
@@ -445,6 +445,41 @@ def _find_objects(
 
 
 # ---------------------------------------------------------------------------------------------------------- quotations
+
+# A code fence with its content. One that never closes takes the rest of the text.
+_CODE_FENCE = re.compile(
+    r"^[ \t]*(?P<marks>```+|~~~+)[^\n`]*\n(?P<content>.*?)(?:^[ \t]*(?P=marks)[ \t]*$|\Z)",
+    re.MULTILINE | re.DOTALL,
+)
+# Quotations that Markdown or our own tags mark.
+_MARKED_QUOTATION = re.compile(
+    r"^[ \t]*>[^\n]*$"  # a block quote: > Verdict: 1
+    r"|^(?: {4}|\t)[^\n]*$"  # a line of an indented block
+    # Data as the judge was shown it (`material.fence`): <response 7b2083cf9d73> … </response 7b2083cf9d73>
+    r"|^[ \t]*<(?P<tag>\w{1,40}) (?P<code>[0-9a-f]{12})>[ \t]*$(?s:.*?)(?:</(?P=tag) (?P=code)>|\Z)"
+    r"|`[^`\n]+`",  # inline code
+    re.MULTILINE,
+)
+# Opening and closing marks. Some open in one language and close in another: English “…”, German „…“.
+_QUOTE_PAIRS = (
+    "“”",
+    "„“",
+    "„”",
+    "‘’",
+    "‚‘",
+    "«»",
+    "»«",
+    "‹›",
+    "「」",
+    "『』",
+    "《》",
+    "〈〉",
+    "【】",
+)
+_OPENING_QUOTES = "“「『«《"  # marks that never close a quotation (but see `is_german`)
+# Straight marks look the same at both ends: one opens after these characters or a space, and closes before those.
+_BEFORE_OPENING_MARK = "([:,，：。（"
+_AFTER_CLOSING_MARK = ".,;:!?)]}，。；：！？）"
 
 
 class Spans:
@@ -477,7 +512,7 @@ def find_quotations(text: str) -> list[Span]:
     spans = [match.span() for match in _MARKED_QUOTATION.finditer(text)]
     spans += _find_straight_quotes(text)
     for pair in _QUOTE_PAIRS:
-        spans += _find_paired_quotes(text, pair[0], pair[1])
+        spans += _find_paired_quotes(text, *pair)
     return spans
 
 
@@ -486,7 +521,7 @@ def find_code_fences(text: str) -> list[tuple[Span, Span]]:
 
     One that never closes takes the rest.
     """
-    return [(match.span(), match.span(2)) for match in _CODE_FENCE.finditer(text)]
+    return [(match.span(), match.span("content")) for match in _CODE_FENCE.finditer(text)]
 
 
 def _find_paired_quotes(text: str, opening: str, closing: str) -> Iterator[Span]:
