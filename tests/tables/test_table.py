@@ -26,6 +26,7 @@ from rubrank.options import FuseOptions
 from rubrank.tables.columns import Columns
 from rubrank.tables.layout import find_layout
 from rubrank.tables.long import read_table
+from rubrank.tables.output import write_table
 
 LONGFORM = Path(__file__).parents[3] / "shared" / "data" / "longform_writing" / "scores.jsonl.gz"
 NAMES = ["Facts", "Style", "Clean"]
@@ -156,6 +157,15 @@ def test_lines_keep_their_spelling(tmp_path: Path) -> None:
     out = (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()
     assert [line.split(', "reward":')[0].rstrip() for line in out] == [line[:-1].rstrip() for line in text]
     assert [json.loads(line)["reward"] for line in out] == [0.0, 1.0] * 20
+
+
+def test_a_line_without_new_values_stays_as_it_is() -> None:
+    """It used to end in a comma: {"a": 1, }."""
+    table = read_table([{"a": 1}, {"a": 2}])
+    added = [(np.array([1, 0]), pl.DataFrame({"reward": [0.5, None]}))]
+    target = io.BytesIO()
+    write_table(target, "jsonl", table, added)
+    assert target.getvalue() == b'{"a": 1}\n{"a": 2, "reward": 0.5}\n'
 
 
 def test_parquet_keeps_its_types(tmp_path: Path) -> None:

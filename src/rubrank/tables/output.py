@@ -34,25 +34,29 @@ def check_output(source: Any, output: Path, force: bool, owner: str) -> tuple[Pa
 
     Raises if the path cannot be written, or if something would be overwritten. owner: the caller, for the message.
     """
-    name = output.name.lower()
     target = check_output_path(output, OUTPUT_SUFFIXES, inputs=(source,), force=force, verb=owner)
-    if not name.endswith(OUTPUT_SUFFIXES):  # a device such as /dev/stdout
-        remedy = "JSON Lines files end in .jsonl." if name.endswith(".json") else ""
-        raise suffix_error(
-            target, OUTPUT_SUFFIXES, what="output", remedy=remedy, error_type=BadTable
-        )
+    name = output.name.lower()
+    # `check_output_path` allows any name for a device such as /dev/stdout. Here the suffix must say the format.
+    if not name.endswith(OUTPUT_SUFFIXES):
+        raise suffix_error(target, OUTPUT_SUFFIXES, what="output", error_type=BadTable)
     suffix = Path(name.removesuffix(".gz")).suffix
     return target, {".csv": "csv", ".parquet": "parquet"}.get(suffix, "jsonl")
 
 
 def check_added_names(table: Table, names: Sequence[str], output: str, owner: str) -> None:
-    """Raise if the columns cannot be added: too many criteria for the output format, or a name that is taken.
+    """Raise if a name is taken, or if there are too many criteria for the output format.
 
     output: "jsonl", "csv" or "parquet".
     """
-    has_columns = table.objects is None or table.scores is None or SCORES in table.frame.columns
-    if not has_columns and output != "jsonl":
-        count = len(set().union(*(table.scores or ())))
+    # CSV and Parquet are written from the frame. If a table of objects has too many criteria for columns, its frame has
+    # no column `scores` (see `make_object_table`). JSON Lines are copied, with the scores that each line has.
+    if (
+        output != "jsonl"
+        and table.objects is not None
+        and table.scores is not None
+        and SCORES not in table.frame.columns
+    ):
+        count = len(set().union(*table.scores))
         remedy = "Write JSON lines, which hold only those of each row."
         allowed = f"at most {MOST_CRITERION_COLUMNS} for a table with columns"
         raise InvalidInput(owner, "criteria", allowed, f"{count:,} of them", remedy)
@@ -90,19 +94,22 @@ def write_table(target: Path | IO[bytes], output: str, table: Table, added: Adde
 
 
 def _format_json_lines(table: Table, added: AddedColumns) -> bytes:
-    """Return the table as JSON Lines: the lines of the file with the new keys, or new lines for another format."""
+    """Return the table as JSON Lines: the lines of the file with the new keys, or new lines for another format.
+
+    {"id": "q1", "A": 1.0}     reward 0.5        {"id": "q1", "A": 1.0, "reward": 0.5}
+    {"id": "q2", "A": 1.0}     reward null       {"id": "q2", "A": 1.0}
+    """
     if table.objects is None:
         return _join_columns(table, added).write_ndjson().encode()
-    new_keys = [""] * len(table.lines)
+    lines = [line.rstrip() for line in table.lines]
     for rows, columns in added:
         for row, values in zip(rows, columns.iter_rows(named=True), strict=True):
             present = {name: value for name, value in values.items() if value is not None}
-            new_keys[row] = json.dumps(present)
-    lines = []
-    for line, keys in zip(table.lines, new_keys, strict=True):
-        # The line without its closing brace, then the new keys without their opening brace.
-        lines.append(f"{line.rstrip().removesuffix('}').rstrip()}, {keys[1:]}\n")
-    return "".join(lines).encode()
+            if present:
+                without_end = lines[row].removesuffix("}").rstrip()
+                without_start = json.dumps(present).removeprefix("{")
+                lines[row] = f"{without_end}, {without_start}"
+    return "".join(f"{line}\n" for line in lines).encode()
 
 
 def _encode_as_json(column: pl.Series) -> pl.Series:
