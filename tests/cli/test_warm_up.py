@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from cases import nightly
 from typer.testing import CliRunner
 
 from rubrank.cli.app import app
@@ -15,6 +16,7 @@ from rubrank.fusion.models.model import model_names
 
 
 @pytest.mark.slow
+@nightly()  # `make test` warms up before it begins
 def test_every_model_and_pool_is_compiled(after_warm_up):
     seconds = json.loads(after_warm_up[0])
     assert {f"{model}: no attributes" for model in model_names()} <= set(seconds)
@@ -71,6 +73,7 @@ def after_warm_up():
 
 
 @pytest.mark.slow
+@nightly()
 def test_no_kernel_is_left_to_the_first_step(after_warm_up):
     """Options, shapes and comparisons that warm-up itself does not fit."""
     compiled_before, _, afterwards = after_warm_up[1].partition(" ")

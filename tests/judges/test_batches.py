@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cases import spread
 from judges.batch_server import BatchServer, completion, usual
 from judges.server import Answer, Server
 from typer.testing import CliRunner
@@ -384,7 +385,7 @@ def test_the_verb_submits_and_comes_back(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("when", ["POST /v1/batches 200", "GET /v1/batches/batch-0 200", "paid"])
+@pytest.mark.parametrize("when", spread(["POST /v1/batches 200", "GET /v1/batches/batch-0 200", "paid"], every=2))
 def test_kill_minus_nine_and_again(tmp_path, when):
     """Killed when the server has made the batch, while it works, and when replies come in."""
     here = Path(__file__).parent

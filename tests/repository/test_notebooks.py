@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+from cases import spread
 
 nbformat = pytest.importorskip("nbformat", reason="pip install nbclient ipykernel")
 nbclient = pytest.importorskip("nbclient", reason="pip install nbclient ipykernel")
@@ -37,7 +38,7 @@ def test_a_notebook_has_a_picture(path):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")  # Jupyter's own
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", spread(NOTEBOOKS), ids=lambda path: path.stem)
 def test_a_notebook_runs_and_shows_what_it_prints(path, tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", f"{ROOT / 'src'}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
     notebook = nbformat.read(path, as_version=4)
