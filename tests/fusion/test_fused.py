@@ -349,6 +349,13 @@ def test_wrong_rollout_of_a_group(index):
 # ------------------------------------------------------------------------------------------------- the objects
 
 
+def test_values_that_are_no_numbers_are_refused_even_without_rollouts():
+    batch = rubrank.ScoreBatch.of_arrays(np.zeros((0, 2)), groups=[])
+    assert Fused(batch, "made", []).reward.shape == (0,)
+    with pytest.raises(InvalidInput, match="a number for each of the 0 rollouts; got 'high'"):
+        Fused(batch, "made", "high")
+
+
 def test_results_cannot_be_changed():
     result = rlvr2()(ROWS)
     with pytest.raises(FrozenInstanceError):

@@ -198,7 +198,7 @@ def test_criteria_of_single_queries_share_a_distribution_if_judged():
         group_rubrics=[(first, program), (second,)],
     )
     batch.has_declared_domains = True
-    values = find_rule("run-quantile").values(batch)
+    values = find_rule("run-quantile").compute_values(batch)
     assert values[:, 0].tolist()[:2] == [0.0, 1 / 3]
     assert values[:, 1].tolist()[2:] == [2 / 3, 1.0]
     assert values[:, 2].tolist()[:2] == [0.0, 1.0]  # ranks of its group

@@ -7,11 +7,28 @@
     fused.explain(3)              why a rollout got its reward, in words
     fused.record(0)               the data of a group's record
 
-Explanations, metrics and records read the numbers that the rule computed; they compute nothing again. Only RLVR² has
-utilities and therefore a `fit`; other rules have only their value.
+Explanations, metrics and records read the numbers that the rule computed; they compute nothing again.
 
-Array names end in the letters of their axes: M rollouts, N groups, K ranked criteria, C gate criteria, D attributes;
-G rollouts of one group.
+What the numbers of a rollout are called, in the order in which they arise:
+
+    score        on one criterion, as given
+    utility u    on one criterion: what RLVR² fits to the order of the scores in the group. Other rules have none
+    value        on one criterion: the utility, adjusted for attributes and scaled
+    fused        the weighted sum Σ w·value over the criteria
+    ranking R̃    `fused` stretched to [0, 1] in each group; under another rule, the same as value_M
+    value_M      the number that the rule returns: for RLVR² the ranking (an advantage with scale="utility"), for
+                 another rule whatever it makes of the scores
+    reward       what the trainer gets: value_M, after the gate if the rule has one
+
+Only RLVR² has utilities, and therefore a `fit`. Rules such as Borda add up other numbers on each criterion; they are
+split into `compute_values`, which makes these numbers, and `fuse_values`, which adds them up (rules/ranks.py).
+
+Attribute control takes the influence of attributes, such as length, out of the utilities: γ̂ is the estimated influence
+on a criterion, γ̃ the part of it that chance does not explain, δ what is taken out (docs/method.md, section 4).
+
+Array names end in the letters of their axes: M rollouts of the batch, N groups, K ranked criteria, C gate criteria,
+D attributes; G rollouts of one group. (1, K) instead of (N, K) means that all groups share one row. `starts` cuts the
+rows of a batch into groups: group g is rows starts[g] up to, but not including, starts[g + 1].
 """
 
 from __future__ import annotations
@@ -67,14 +84,15 @@ class AttributeControl:
     """The influence of attributes and what was taken out of the utilities; N groups, K criteria, D attributes."""
 
     pool: str
+    """What γ̂ was estimated over: "batch", "run" or "group"."""
     values_MK: np.ndarray
     """The values that reach the reward: adjusted utilities, or adjusted scores under a rule without utilities."""
     gamma_NKD: np.ndarray
-    """γ̂."""
+    """γ̂: how strongly each attribute is associated with winning on each criterion."""
     se_NKD: np.ndarray
-    """Its standard error; NaN if it cannot be estimated, as with pool="group"."""
+    """Standard error of γ̂; NaN if it cannot be estimated, as with pool="group"."""
     shrunk_NKD: np.ndarray
-    """γ̃."""
+    """γ̃: the part of γ̂ that chance does not explain."""
     n_NK: np.ndarray
     """Groups behind the estimate; 0 for a criterion that is not controlled."""
     taken_NKD: np.ndarray
@@ -85,57 +103,73 @@ class AttributeControl:
 
 @dataclass(frozen=True, eq=False)
 class FusedGroup:
-    """One group: everything between its scores and its rewards.
+    """One group: everything between its scores and its rewards, in the order of the list at the top of the file.
 
-    G rollouts, the K criteria of the group's rubric that rank them, D attributes.
+    G rollouts, the K criteria of the group's rubric that rank them, D attributes. Records hold most of them under
+    the same names (`rubrank.records`), which therefore stay as they are.
     """
 
     label: Hashable
+
+    # The criteria, each (K,).
     criteria: tuple[str, ...]
     weights: np.ndarray
     margins: np.ndarray
+    higher_is_better: np.ndarray
+
+    # From scores to rewards.
     scores: np.ndarray
     """(G, K), as given; NaN = not scored."""
-    higher_is_better: np.ndarray
     utilities: np.ndarray
     """(G, K), as fitted; NaN under a rule without utilities."""
     values: np.ndarray
-    """(G, K): the terms of the weighted sum: the utilities, adjusted for attributes and scaled by `span`."""
+    """(G, K): the utilities, adjusted for attributes and scaled by `scale`; NaN under a rule without utilities."""
     fused: np.ndarray
-    """(G,): the weighted sum."""
+    """(G,): the weighted sum of the values; NaN under a rule without utilities."""
     ranking: np.ndarray
     """(G,): before the gate; R̃ of RLVR², the value of another rule."""
     reward: np.ndarray
     """(G,): after the gate."""
     no_signal: bool
     """All rewards are equal."""
-    attribute_names: tuple[str, ...] = ()
-    attributes: np.ndarray | None = None
-    """(G, D)"""
-    mean_contrasts: np.ndarray | None = None
-    """(G, D): how much more of each attribute a rollout has than its group."""
-    pool: str | None = None
-    """What γ was estimated over: "batch", "run" or "group"."""
-    gamma: np.ndarray | None = None
-    """(K, D): γ̂, how strongly each attribute is associated with winning on each criterion."""
-    se: np.ndarray | None = None
-    """(K, D): its standard error; NaN if it cannot be estimated."""
-    shrunk: np.ndarray | None = None
-    """(K, D): γ̃, the part of γ̂ that chance does not explain."""
-    n: np.ndarray | None = None
-    """(K,): groups behind the estimate; 0 for a criterion that is not controlled."""
-    taken: np.ndarray | None = None
-    """(K, D): δ, the coefficients that were taken out in this group."""
     scale: np.ndarray | float = 1.0
-    """(K,): the factor of each criterion that `span` asked for."""
-    gate: Gate | None = None
-    gated: GateResult | None = None
+    """(K,): the factor of each criterion that the option `span` of RLVR² asked for."""
+
+    # What was fitted instead of the order of the scores, for some criteria.
     compared: Mapping[int, np.ndarray] = field(default_factory=dict)
     """Column → (G, G) outcomes, for criteria on which responses were compared instead of scored."""
     soft: Mapping[int, np.ndarray] = field(default_factory=dict)
     """Column → (G, G) outcomes of uncertain verdicts, which were fitted instead of the order of the scores."""
     ranked_scores: np.ndarray | None = None
     """(G, K): what was ranked instead of the scores, if another rule changed them (rlvr2*gear)."""
+
+    # The attributes of the rollouts.
+    attribute_names: tuple[str, ...] = ()
+    attributes: np.ndarray | None = None
+    """(G, D)"""
+
+    # Attribute control: the fields of `AttributeControl` for this group; None if nothing was controlled.
+    mean_contrasts: np.ndarray | None = None
+    """(G, D): how much more of each attribute a rollout has than its group."""
+    pool: str | None = None
+    """What γ̂ was estimated over: "batch", "run" or "group"."""
+    gamma: np.ndarray | None = None
+    """(K, D): γ̂, how strongly each attribute is associated with winning on each criterion."""
+    se: np.ndarray | None = None
+    """(K, D): standard error of γ̂; NaN if it cannot be estimated."""
+    shrunk: np.ndarray | None = None
+    """(K, D): γ̃, the part of γ̂ that chance does not explain."""
+    n: np.ndarray | None = None
+    """(K,): number of groups behind the estimate γ̂; 0 for a criterion that is not controlled."""
+    taken: np.ndarray | None = None
+    """(K, D): δ, the coefficients that were taken out in this group."""
+
+    # The gate.
+    gate: Gate | None = None
+    """The settings of the gate: its criteria, threshold and lift; None under a rule without a gate."""
+    gated: GateResult | None = None
+    """What the gate decided for each rollout of the group: who passed, by which factor rewards were multiplied."""
+
     watched: Mapping[str, np.ndarray] = field(default_factory=dict)
     """Criterion of the layer `watch` → (G,) scores, which no rule sees. Batches do not have them, tables do."""
 
@@ -197,25 +231,27 @@ class FusedGroup:
     @cached_property
     def constant(self) -> np.ndarray:
         """(K,): does the criterion tell no rollouts apart?"""
-        if np.isnan(self.utilities).any():  # a rule without utilities: the outcomes must do
+        if np.isnan(self.utilities).any():
+            # A rule without utilities: a criterion is constant if no comparison has a winner.
             was_compared = ~np.isnan(self.outcomes)
             has_winner_K = (self.outcomes != 0.5).any((0, 1), where=was_compared)
             return np.asarray(~has_winner_K)
-        return np.asarray(~self.utilities.any(0))
+        return np.asarray(~self.utilities.any(0))  # utilities of tied rollouts are exactly 0
 
     @property
     def effective_weights(self) -> np.ndarray:
         """(K,): each criterion's share of the variance of the weighted sum. They add up to 1, and may be negative.
 
-        All are 0 if the rollouts are tied.
+        All are 0 if the rollouts are tied, and NaN under a rule without utilities.
         """
         parts_GK = self.weights * self.values
         parts_GK = parts_GK - parts_GK.mean(0)
         total_G = parts_GK.sum(1)
-        variance = total_G @ total_G  # times the number of rollouts
+        # The covariance of a part with the total, over the variance of the total. Both are G times too large.
+        variance = total_G @ total_G
         if variance > 0.0 and self.ranking.max() > self.ranking.min():
             return np.asarray(parts_GK.T @ total_G / variance)
-        return 0.0 * parts_GK[0]
+        return np.full(len(self.criteria), np.nan if np.isnan(variance) else 0.0)
 
     @cached_property
     def agreement(self) -> float:
@@ -233,7 +269,7 @@ class FusedGroup:
 
     @property
     def _starts(self) -> np.ndarray:
-        """The bounds of the group in a batch of one, for `measure_errors` and `measure_agreement`."""
+        """`starts` of a batch that holds this group alone, for `measure_errors` and `measure_agreement`."""
         return np.array([0, len(self.reward)])
 
     @property
@@ -272,6 +308,7 @@ class Fused(Framed):
 
     batch: ScoreBatch
     rule: str
+    """The name of the rule, such as "gdpo+"."""
     value_M: np.ndarray
     """The rule's own number for each rollout, rows as in the batch."""
     weights_NK: np.ndarray | None = None
@@ -279,8 +316,11 @@ class Fused(Framed):
     details: Mapping[str, Any] = field(default_factory=dict)
     """Other arrays or numbers that the rule reports, by name: "pre_norm" of GDPO, "pace" of Focal …"""
     fit: Fit | None = None
+    """What RLVR² computed on the way; None for a rule without utilities."""
     gate: Gate | None = None
+    """The settings of the gate; None for a rule without a gate."""
     gated: GateResult | None = None
+    """What the gate decided for each rollout, rows as in the batch."""
     control: AttributeControl | None = None
     """The influence of attributes and what was taken out, rows and groups as in the batch; None if nothing was."""
 
@@ -300,10 +340,10 @@ class Fused(Framed):
         batch = self.batch
         M = len(batch.scores_MK)
         try:
-            value_M = np.asarray(self.value_M, dtype=np.float64)
+            value_M: np.ndarray | None = np.asarray(self.value_M, dtype=np.float64)
         except (TypeError, ValueError):
-            value_M = np.zeros(0)
-        if value_M.shape != (M,):
+            value_M = None  # not numbers
+        if value_M is None or value_M.shape != (M,):
             raise InvalidInput(
                 owner,
                 "the value",
@@ -322,8 +362,9 @@ class Fused(Framed):
                     allowed="a finite number for each rollout that has scores",
                     got=f"{value_M[wrong[0]]} for rollout {wrong[0]}",
                 )
-            value_M = fill_unknown(value_M, batch, 0.5)
-        object.__setattr__(self, "value_M", value_M)
+            # A group without any score has no mean: its rollouts get the middle of the range from 0 to 1.
+            value_M = fill_unknown(value_M, batch, empty=0.5)
+        object.__setattr__(self, "value_M", value_M)  # the dataclass is frozen
         weights = self.weights_NK
         if weights is not None and np.shape(weights) not in ((1, batch.K), (batch.N, batch.K)):
             raise InvalidInput(
@@ -350,10 +391,10 @@ class Fused(Framed):
         columns: dict[str, Any] = {
             "group": pl.Series(labels, strict=False),
             "rollout": batch.restore_rollout_shape(number_M).ravel(),
-            "reward": np.asarray(self.reward).ravel(),
+            "reward": self.reward.ravel(),
         }
         if self.gated is not None:
-            columns["ranking"] = np.asarray(self.ranking).ravel()
+            columns["ranking"] = self.ranking.ravel()
         if self.utilities is not None:
             utilities_MK = np.asarray(self.utilities).reshape(len(self.value_M), -1)
             for k, name in enumerate(self.criteria):
@@ -429,6 +470,7 @@ class Fused(Framed):
         return self._read_control("taken_NKD")
 
     def _read_control(self, name: str) -> np.ndarray | None:
+        """Return a field of `control`, with a row for each group; without that axis if the caller gave one group."""
         if self.control is None:
             return None
         return self.batch.restore_group_shape(getattr(self.control, name))
@@ -515,9 +557,8 @@ class Fused(Framed):
         rollout: its row number, or (group, rollout) if the scores were given as (groups, rollouts, …).
         """
         batch = self.batch
-        shape = batch.shape or (
-            len(batch.scores_MK),
-        )  # the caller's: (rows,) or (groups, rollouts)
+        # The shape in which the caller gave the rollouts: (rows,) or (groups, rollouts).
+        shape = batch.shape or (len(batch.scores_MK),)
         position = rollout if isinstance(rollout, tuple) else (rollout,)
         try:
             row = int(np.ravel_multi_index(position, shape))
@@ -541,17 +582,18 @@ class Fused(Framed):
         batch = self.batch
         rows = self.rows_of(g)
         columns = self.columns_of(g)
-        scale: np.ndarray | float = 1.0
-        # NaN under a rule without utilities.
+        # Without a fit, as under all rules but RLVR², these three are NaN.
         utilities = np.full((rows.stop - rows.start, len(columns)), np.nan)
         values = utilities
         fused = np.full(len(utilities), np.nan)
+        scale: np.ndarray | float = 1.0
         if self.fit is not None:
             utilities = self.fit.utilities_MK[rows][:, columns]
             values = self.fit.values_MK[rows][:, columns]
             fused = self.fit.fused_M[rows]
             if self.fit.scale_NK is not None:
                 scale = self.fit.scale_NK[g, columns]
+        # Fields of FusedGroup that keep their defaults if the batch or the rule has nothing to fill them with.
         optional: dict[str, Any] = {}
         if "ranked_scores" in self.details:
             optional["ranked_scores"] = self.details["ranked_scores"][rows][:, columns]
@@ -622,11 +664,11 @@ def _split_by_group(cells: Cells) -> dict[int, dict[int, np.ndarray]]:
 def measure_errors(parts_MK: np.ndarray, starts: np.ndarray) -> np.ndarray:
     """Return √( K/(K−1) Σ_k (w_k u_ki − mean)² ), the standard error (M,) of the weighted sum of K criteria.
 
-    Only criteria that tell rollouts of the group apart count; NaN with fewer than two.
+    parts_MK: the terms w_k u_ki of the sum. Only criteria that tell rollouts of the group apart count; NaN with fewer
+    than two.
     """
-    group_of_row = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-    informative_MK = find_informative(parts_MK, starts)[group_of_row]
-    count_M = informative_MK.sum(1)
+    informative_MK = np.repeat(find_informative(parts_MK, starts), np.diff(starts), axis=0)
+    count_M = informative_MK.sum(1)  # K of the formula
     mean_M = np.where(informative_MK, parts_MK, 0.0).sum(1) / np.maximum(count_M, 1)
     square_M = np.where(informative_MK, (parts_MK - mean_M[:, None]) ** 2, 0.0).sum(1)
     scale_M = count_M / np.maximum(count_M - 1, 1)
@@ -634,12 +676,25 @@ def measure_errors(parts_MK: np.ndarray, starts: np.ndarray) -> np.ndarray:
 
 
 def measure_agreement(parts_MK: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """Return max(0, 1 − MS_residual / MS_rollouts) (N,) of the table rollouts × criteria; 1 = all criteria agree.
+    """Return how much the criteria of each group agree (N,), from 0 to 1.
 
-    MS is a mean square of the two-way analysis of variance. NaN if fewer than two criteria tell rollouts apart. Real
+    For one group, x[i,k] = w_k u_ki is a table of G rollouts × K criteria. A two-way analysis of variance splits its
+    spread into what rollouts have in common over all criteria, and a residual on which criteria differ:
+
+        SS_rollouts = K Σ_i (mean of rollout i − mean of all)²
+        SS_residual = Σ_ik (x[i,k] − fitted[i,k])²,  fitted[i,k] = mean of rollout i + mean of criterion k − mean of all
+        MS_rollouts = SS_rollouts/(G − 1),           MS_residual = SS_residual/((G − 1)(K − 1))
+        agreement   = max(0, 1 − MS_residual/MS_rollouts)
+
+        two rollouts, two criteria:  x = (1, 1), (−1, −1)      SS_rollouts 4, SS_residual 0: agreement 1
+                                     x = (1, −1), (−1, 1)      SS_rollouts 0, SS_residual 4: agreement 0
+                                     x = (2, −1), (−2, 1)      SS_rollouts 1, SS_residual 9: max(0, 1 − 9) = 0
+                                     x = (3, 1), (−3, −1)      SS_rollouts 16, SS_residual 4: 1 − 4/16 = 0.75
+
+    Only criteria that tell rollouts of the group apart count; NaN with fewer than two of them, or one rollout. Real
     trade-offs between criteria count as disagreement too, so low agreement alone is not a reason to drop a group.
     """
-    sizes_N = np.diff(starts)
+    sizes_N = np.diff(starts)  # G of each group
     if not len(sizes_N):
         return np.zeros(0)
     first_N = starts[:-1]
@@ -647,22 +702,29 @@ def measure_agreement(parts_MK: np.ndarray, starts: np.ndarray) -> np.ndarray:
     informative_NK = find_informative(parts_MK, starts)
     informative_MK = informative_NK[group_of_row]
     K_N = informative_NK.sum(1)
-    parts = np.where(informative_MK, parts_MK, 0.0)
-    rollout_mean_M = parts.sum(1) / np.maximum(K_N, 1)[group_of_row]
-    criterion_mean_NK = np.add.reduceat(parts, first_N, axis=0) / sizes_N[:, None]
+
+    # Means of the table. Criteria that do not count are 0, and do not change the sums.
+    parts_MK = np.where(informative_MK, parts_MK, 0.0)
+    rollout_mean_M = parts_MK.sum(1) / np.maximum(K_N, 1)[group_of_row]
+    criterion_mean_NK = np.add.reduceat(parts_MK, first_N, axis=0) / sizes_N[:, None]
     mean_N = np.add.reduceat(rollout_mean_M, first_N) / sizes_N
-    between_N = K_N * np.add.reduceat((rollout_mean_M - mean_N[group_of_row]) ** 2, first_N)
+
+    # The two sums of squares.
+    rollouts_N = K_N * np.add.reduceat((rollout_mean_M - mean_N[group_of_row]) ** 2, first_N)
     fitted_MK = rollout_mean_M[:, None] + (criterion_mean_NK - mean_N[:, None])[group_of_row]
-    squares_MK = np.where(informative_MK, (parts - fitted_MK) ** 2, 0.0)
+    squares_MK = np.where(informative_MK, (parts_MK - fitted_MK) ** 2, 0.0)
     residual_N = np.add.reduceat(squares_MK.sum(1), first_N)
+
+    # MS_residual/MS_rollouts: G − 1 cancels. Infinite, so that the agreement is 0, if rollouts do not differ: a sum of
+    # squares up to 1e-18, differences of 1e-9, is rounding.
     ratio_N = np.full(len(sizes_N), np.inf)
-    # Below 1e-18 the rollouts differ by rounding only.
-    np.divide(residual_N, np.maximum(K_N - 1, 1) * between_N, out=ratio_N, where=between_N > 1e-18)
+    degrees_N = np.maximum(K_N - 1, 1)
+    np.divide(residual_N, degrees_N * rollouts_N, out=ratio_N, where=rollouts_N > 1e-18)
     return np.where((K_N > 1) & (sizes_N > 1), np.maximum(0.0, 1.0 - ratio_N), np.nan)
 
 
 def find_informative(parts_MK: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """Return (N, K): does the criterion tell rollouts of the group apart? Utilities are all 0 if it does not."""
+    """Return (N, K): does the criterion tell rollouts of the group apart? Its utilities are all 0 if it does not."""
     if len(starts) < 2:
         return np.zeros((0, parts_MK.shape[1]), bool)
     return np.logical_or.reduceat(parts_MK != 0.0, starts[:-1], axis=0)

@@ -159,8 +159,8 @@ def _subtract_group_means(values: np.ndarray, starts: np.ndarray) -> np.ndarray:
 class AddsValues(Rule, Protocol):
     """A rule that adds up values of its own instead of unit scores; control acts on those."""
 
-    def values(self, batch: ScoreBatch) -> np.ndarray:
-        """The values (M, K) that the rule adds up."""
+    def compute_values(self, batch: ScoreBatch) -> np.ndarray:
+        """The values (M, K) that the rule adds up. A rule that learns from batch to batch learns in this call."""
         ...
 
     def fuse_values(self, batch: ScoreBatch, values_MK: np.ndarray) -> Fused:
@@ -224,7 +224,7 @@ class Controlled:
     def _read_values(self, batch: ScoreBatch) -> np.ndarray:
         """(M, K): the values that the rule adds up."""
         if isinstance(self.rule, AddsValues):
-            return self.rule.values(batch)
+            return self.rule.compute_values(batch)
         return batch.unit_MK
 
     def estimate(self, batch: ScoreBatch) -> BatchEstimate:

@@ -1,4 +1,21 @@
-"""Rules that rank rollouts without a model: Borda, Copeland and RLRR in their group, run quantiles in the run."""
+"""Rules that rank rollouts without a model: Borda, Copeland and RLRR in their group, run quantiles in the run.
+
+Every class documents its rule in the same way: what it does, an example with numbers, the formula, its grade, and what
+happens to missing scores. The grade says how certain the formula is: A official code or text, B independent
+reproductions, C a reconstruction from prose; "ours" is a rule of this project (docs/rules.md lists all grades).
+
+In the formulas, w is the weight of a criterion and R the value of a rollout. Array names end in the letters of their
+axes: M rollouts of the batch, N groups, K criteria. `values_MK` has a row for each rollout and a column for each
+criterion; (1, K) instead of (N, K) means that all groups share one row.
+
+Borda, Copeland and run quantiles work in two steps:
+
+    compute_values(batch)            one number for each rollout and criterion (M, K): Borda's points, signs, quantiles
+    fuse_values(batch, values_MK)    the weighted sum or mean of these numbers: the value R of each rollout
+
+Calling the rule does both. Attribute control (fusion/control/linear.py, `AddsValues`) steps in between: it takes the
+influence of length and the like out of the numbers before they are added up.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +38,6 @@ from rubrank.fusion.rules.group_math import (
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.spread import SPREAD
 
-# The start of the keys that criteria of single queries share in run quantiles.
-_JUDGED_KEY = "judged, "
-
 
 @dataclass(frozen=True)
 class Borda(checks.LocalRule):
@@ -42,9 +56,9 @@ class Borda(checks.LocalRule):
 
     def __call__(self, batch: ScoreBatch) -> Fused:
         """Return the weighted wins of each rollout."""
-        return self.fuse_values(batch, self.values(batch))
+        return self.fuse_values(batch, self.compute_values(batch))
 
-    def values(self, batch: ScoreBatch) -> np.ndarray:
+    def compute_values(self, batch: ScoreBatch) -> np.ndarray:
         """Return wins + ½ ties (M, K)."""
         opponents_M = expand_rows(batch.sizes - 1.0, batch)
         # wins + ½ ties = ½ (opponents + wins − losses)
@@ -52,6 +66,8 @@ class Borda(checks.LocalRule):
 
     def fuse_values(self, batch: ScoreBatch, values_MK: np.ndarray) -> Fused:
         """Return the weighted sum of such points, which may have been adjusted for attributes."""
+        # A criterion without any score in the group gives each of its rollouts ½ per opponent. The mask sets its weight
+        # to 0: R would otherwise rise with the number of criteria of other queries' rubrics in the batch.
         weights = expand_rows(mask_weights(batch, batch.weights_NK), batch)
         return Fused(batch, self.name, sum_products(values_MK, weights))
 
@@ -72,17 +88,17 @@ class Copeland(checks.LocalRule):
 
     def __call__(self, batch: ScoreBatch) -> Fused:
         """Return the weighted majorities of each rollout."""
-        return self.fuse_values(batch, self.values(batch))
+        return self.fuse_values(batch, self.compute_values(batch))
 
-    def values(self, batch: ScoreBatch) -> np.ndarray:
+    def compute_values(self, batch: ScoreBatch) -> np.ndarray:
         """Return sign(wins − losses) (M, K)."""
         return np.sign(count_wins_minus_losses(batch))
 
     def fuse_values(self, batch: ScoreBatch, values_MK: np.ndarray) -> Fused:
         """Return the weighted sum of such signs, which may have been adjusted for attributes."""
-        return Fused(
-            batch, self.name, sum_products(values_MK, expand_rows(batch.weights_NK, batch))
-        )
+        # Unlike Borda's, these weights need no mask: the signs of a criterion without scores are 0.
+        weights = expand_rows(batch.weights_NK, batch)
+        return Fused(batch, self.name, sum_products(values_MK, weights))
 
 
 @dataclass(frozen=True)
@@ -91,10 +107,12 @@ class RLRR(checks.LocalRule):
 
         weighted means 0.9, 0.4, 0.9, 0.1      dense ranks 1, 2, 1, 3      R = (3 − r)/(3 − 1) = 1, 0.5, 1, 0
 
-        R = (r_max − r)/(r_max − 1), 1 = best; a single rank → 0          grade B
-        hybrid:  R = rule + scale · tanh(r_max/r − 1)                       scale 0.1
+        R = (r_max − r)/(r_max − 1)                                         grade B
+        hybrid:  R = mean + scale · tanh(r_max/r − 1)                       scale 0.1
 
-    In the hybrid form "rule" is the weighted mean of the criteria that a program decides, or of all if there are none.
+    r is the dense rank, 1 for the best, and r_max that of the worst rollout of the group. R is 1 for the best and 0 for
+    the worst; 0 for all if they share one rank.
+    In the hybrid form the mean is that of the criteria that a program decides, or of all criteria if there are none.
     `tie`: means that differ by at most this much share a rank, so that rounding errors make no ranks.
     Missing: left out of the mean that is ranked.
     """
@@ -114,14 +132,14 @@ class RLRR(checks.LocalRule):
         """Return the rank of each rollout as a share; in the hybrid form, a mean plus a bonus for the rank."""
         mean_M = average_scores(batch.unit_MK, batch.weights_NK, batch)
         ranks_M = rank_densely(mean_M, batch, self.tie)
-        if not self.hybrid:
-            value_M = scale_ranks(ranks_M, batch, 0.0)
-            return Fused(batch, self.name, value_M, details={"rank": ranks_M})
-        is_verified_K = np.array([c.verifier is not None for c in batch.criteria], bool)
-        if is_verified_K.any():
-            mean_M = average_scores(batch.unit_MK, batch.weights_NK * is_verified_K, batch)
-        last_M = expand_rows(np.maximum.reduceat(ranks_M, batch.starts[:-1]), batch)
-        value_M = mean_M + self.scale * np.tanh(last_M / ranks_M - 1.0)
+        if self.hybrid:
+            is_verified_K = np.array([c.verifier is not None for c in batch.criteria], bool)
+            if is_verified_K.any():
+                mean_M = average_scores(batch.unit_MK, batch.weights_NK * is_verified_K, batch)
+            worst_rank_M = expand_rows(np.maximum.reduceat(ranks_M, batch.starts[:-1]), batch)
+            value_M = mean_M + self.scale * np.tanh(worst_rank_M / ranks_M - 1.0)
+        else:
+            value_M = scale_ranks(ranks_M, batch, single=0.0)
         return Fused(batch, self.name, value_M, details={"rank": ranks_M})
 
 
@@ -143,6 +161,9 @@ class RunQuantile(checks.LearningRule):
     few scores for a distribution. Judged ones share a distribution with all others of the same domain. Those that a
     program decides use the scores of the group alone, and so do responses that were compared instead of scored.
     Missing: left out, as in the weighted mean.
+
+    `memory` has one entry, "batches": for each of the last batches, a dict from the key of a distribution (see
+    `_choose_keys`) to the scores of that batch, higher is better.
     """
 
     name: ClassVar[str] = "run-quantile"
@@ -152,64 +173,75 @@ class RunQuantile(checks.LearningRule):
 
     def __call__(self, batch: ScoreBatch) -> Fused:
         """Learn from the batch, then return the weighted mean of each rollout's quantiles."""
-        return self.fuse_values(batch, self.values(batch))
+        return self.fuse_values(batch, self.compute_values(batch))
 
-    def fuse_values(self, batch: ScoreBatch, values_MK: np.ndarray) -> Fused:
-        """Return the weighted mean of these quantiles, which may have been adjusted for attributes."""
-        mean_M = average_scores(values_MK, batch.weights_NK, batch)
-        return Fused(batch, self.name, mean_M, details={"quantile": values_MK})
+    def compute_values(self, batch: ScoreBatch) -> np.ndarray:
+        """Learn from the batch, then return v (M, K), NaN where a score is missing.
 
-    def values(self, batch: ScoreBatch) -> np.ndarray:
-        """Learn from the batch, then return v (M, K), NaN where a score is missing."""
+        Every call adds the batch to the memory, so call it once for each batch.
+        """
         scores_MK = batch.oriented_MK
-        keys = self._find_keys(batch)
-        # Remember the scores of this batch, and forget those of the oldest one.
-        batch_scores: dict[str, list[np.ndarray]] = {}
-        for k, key in enumerate(keys):
-            if key is not None:
-                batch_scores.setdefault(key, []).append(scores_MK[~np.isnan(scores_MK[:, k]), k])
-        batches = self.memory.setdefault("batches", [])
-        batches.append(
-            {key: np.concatenate(scores).tolist() for key, scores in batch_scores.items()}
-        )
-        del batches[: -int(self.steps)]
-        sorted_scores_of = {}
-        for key in batch_scores:
-            recent_scores = [earlier[key] for earlier in batches if key in earlier]
-            sorted_scores_of[key] = np.sort(np.concatenate(recent_scores))
-
+        keys = self._choose_keys(batch)
+        distributions = self._learn_distributions(scores_MK, keys)
         values_MK = np.full(scores_MK.shape, np.nan)
         for k, key in enumerate(keys):
             if key is not None:
-                values_MK[:, k] = _find_quantiles(scores_MK[:, k], sorted_scores_of[key])
+                values_MK[:, k] = _find_quantiles(scores_MK[:, k], distributions[key])
                 continue
-            # No distribution of the run: the group's own scores are the distribution.
             for g in np.flatnonzero(batch.scored_NK[:, k]):
                 rows = slice(int(batch.starts[g]), int(batch.starts[g + 1]))
                 group_scores = scores_MK[rows, k]
                 values_MK[rows, k] = _find_quantiles(group_scores, _sort_known(group_scores))
+        # Where responses were compared there are no scores, only win rates, which have no meaning in another group.
         for g, k in batch.outcomes:
             rows = slice(int(batch.starts[g]), int(batch.starts[g + 1]))
             win_rates = batch.unit_MK[rows, k]
             values_MK[rows, k] = _find_quantiles(win_rates, _sort_known(win_rates))
         return values_MK
 
-    def _find_keys(self, batch: ScoreBatch) -> list[str | None]:
-        """Return the key of the distribution that each criterion uses.
+    def fuse_values(self, batch: ScoreBatch, values_MK: np.ndarray) -> Fused:
+        """Return the weighted mean of these quantiles, which may have been adjusted for attributes."""
+        mean_M = average_scores(values_MK, batch.weights_NK, batch)
+        return Fused(batch, self.name, mean_M, details={"quantile": values_MK})
 
-        The key is the criterion's own name, or the description of its domain; None stands for the group's scores.
+    def _choose_keys(self, batch: ScoreBatch) -> list[str | None]:
+        """Return, for each criterion, the key of the distribution that its scores belong to.
+
+        "Style"                      its own: several groups of this batch have scores on it, or the run has some
+        "judged, 1 to 5, higher"     shared by the judged criteria of single queries that have this domain and direction
+        None                         no distribution: the scores of the group alone are used
         """
-        groups_K = batch.scored_NK.sum(0)
+        remembered = self.memory.get("batches", ())
+        groups_with_scores_K = batch.scored_NK.sum(0)
         keys: list[str | None] = []
-        for criterion, groups in zip(batch.criteria, groups_K.tolist(), strict=True):
-            was_seen = any(criterion.name in scores for scores in self.memory.get("batches", ()))
-            if groups > 1 or was_seen:
+        for criterion, groups in zip(batch.criteria, groups_with_scores_K.tolist(), strict=True):
+            if groups > 1 or any(criterion.name in scores_of for scores_of in remembered):
                 keys.append(criterion.name)
             elif batch.has_declared_domains and criterion.verifier is None:
-                keys.append(f"{_JUDGED_KEY}{criterion.domain.description}, {criterion.direction}")
+                # Only declared domains say that scores of two criteria are on the same scale.
+                keys.append(f"judged, {criterion.domain.description}, {criterion.direction}")
             else:
                 keys.append(None)
         return keys
+
+    def _learn_distributions(
+        self, scores_MK: np.ndarray, keys: list[str | None]
+    ) -> dict[str, np.ndarray]:
+        """Remember the scores of a batch and forget the oldest batch; return key → sorted scores of the last ones."""
+        columns_of: dict[str, list[np.ndarray]] = {}
+        for k, key in enumerate(keys):
+            if key is not None:
+                columns_of.setdefault(key, []).append(scores_MK[~np.isnan(scores_MK[:, k]), k])
+        batches = self.memory.setdefault("batches", [])
+        batches.append(
+            {key: np.concatenate(columns).tolist() for key, columns in columns_of.items()}
+        )
+        del batches[: -int(self.steps)]
+        distributions = {}
+        for key in columns_of:
+            recent_scores = [scores_of[key] for scores_of in batches if key in scores_of]
+            distributions[key] = np.sort(np.concatenate(recent_scores))
+        return distributions
 
 
 def _sort_known(scores: np.ndarray) -> np.ndarray:
@@ -218,17 +250,24 @@ def _sort_known(scores: np.ndarray) -> np.ndarray:
 
 
 def _find_quantiles(scores: np.ndarray, sorted_scores: np.ndarray) -> np.ndarray:
-    """Return v of scores within a sorted distribution that contains them; ½ if all of it is equal, NaN for NaN."""
-    if not len(sorted_scores):
+    """Return v = (F(s) − min F)/(max F − min F) of scores within a distribution, given as its scores in order.
+
+    The distribution contains the scores. v is ½ if all of it is equal, and NaN for a score of NaN.
+
+        sorted scores 1, 2, 2, 3, 8      score 2: 1 is below, 3 are at most 2, so 2nF = 1 + 3 = 4 (F = 0.4, n = 5)
+                                         lowest 2nF = 0 + 1 = 1, highest 2nF = 4 + 5 = 9, v = (4 − 1)/(9 − 1) = 0.375
+    """
+    n = len(sorted_scores)
+    if not n:
         return np.full(len(scores), np.nan)
-    # 2 · len(sorted_scores) · F, as whole numbers: the lowest and the highest score become exactly 0 and 1.
-    scores_below = np.searchsorted(sorted_scores, scores, "left")
-    scores_up_to = np.searchsorted(sorted_scores, scores, "right")
-    places = scores_below + scores_up_to
-    lowest = np.searchsorted(sorted_scores, sorted_scores[0], "right")
-    highest = len(sorted_scores) + np.searchsorted(sorted_scores, sorted_scores[-1], "left")
+    # F = (below + ½ equal)/n, so 2nF = below + (below + equal) is a whole number. 2n cancels out of v, and without
+    # rounding the lowest and the highest score become exactly 0 and 1.
+    below = np.searchsorted(sorted_scores, scores, "left")
+    at_most = np.searchsorted(sorted_scores, scores, "right")
+    lowest = np.searchsorted(sorted_scores, sorted_scores[0], "right")  # none is below
+    highest = np.searchsorted(sorted_scores, sorted_scores[-1], "left") + n  # all are at most that
     if highest == lowest:
         values = np.full(len(scores), 0.5)
     else:
-        values = (places - lowest) / (highest - lowest)
+        values = (below + at_most - lowest) / (highest - lowest)
     return np.where(np.isnan(scores), np.nan, values)
