@@ -1,15 +1,18 @@
 """ConstrainedWriting: acrostics (藏头诗), lipograms, alliteration, syllable and line patterns, palindromes, pangrams.
 
 The value is the share of the constraint that is met, rounded down to quarters: 1 only if all of it is.
+
+A constraint is about units of the text: lines, clauses, sentences, paragraphs or words. With the unit "auto", lines and
+clauses (for acrostics also sentences) are tried, and the unit that fits best counts: a Chinese poem may stand on one
+line.
 """
 
 from __future__ import annotations
 
-import operator
 import re
 import string
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import cycle
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -39,9 +42,16 @@ Kind: TypeAlias = Literal[
 ]
 Unit: TypeAlias = Literal["auto", "lines", "sentences", "paragraphs", "words", "clauses"]
 
-_MOST_UNITS = 2000  # lines, clauses … that are looked at: a longer text is no poem
+# Limits that keep the time of a check short. No poem reaches them; what exceeds them is not read.
+_MAX_UNITS = 2000  # lines, clauses …
+_MAX_PARTS = 200  # letters of a word to spell, words of a line, lines before a poem
+_MAX_EDGE = 80  # characters in which the first (last) letter of a unit must stand
+_MAX_CHARACTERS_FOR_SCRIPT = 20_000  # that tell whether a text is Chinese
+_MAX_CHARACTERS_FOR_LANGUAGE = 10_000  # that tell the language, which takes longer
+
+# What ends a clause: "春眠不觉晓，处处闻啼鸟。" has two.
 _CLAUSE_END = re.compile("[，。！？；,.!?;、\n]+")
-# A line that is a title: "《春晓》", "**<Spring>**".
+# A line that is a title: "《春晓》", "**<Spring>**". Not one: "《春晓》 is a poem".
 _TITLE = re.compile(r"^[\s*_]*[《【<].{1,60}[》】>][\s*_]*$")
 _HAN = re.compile(f"[{HAN}]")
 _KANA = re.compile("[\u3041-\u3096\u30a1-\u30fa]")
@@ -75,6 +85,7 @@ _NEEDED_PARAMETER = {
 
 
 def _check_kind_parameters(params: Any) -> str | None:
+    """Return how the error message "params must be …" goes on, or None if the parameters fit the kind."""
     needed = _NEEDED_PARAMETER.get(params.kind)
     if needed is not None and not getattr(params, needed):
         return f"given: the kind {params.kind!r} needs `{needed}`"
@@ -122,18 +133,26 @@ def constrained_writing(
     """
     if not any(map(str.isalnum, rollout.text.raw)):
         return 0.0, "nothing written"
+    units: list[str] = ["lines", "clauses", "sentences"] if unit == "auto" else [unit]
     if kind in ("acrostic", "telestich", "abecedarian"):
-        return _check_spelling(rollout.text, kind, word, unit)
+        return _check_spelling(rollout.text, kind, word, units)
+    # Of the three automatic units, sentences are not tried below: a verse is a line or a clause.
+    units = units[:2]
     if kind == "line lengths":
-        return _check_line_lengths(rollout, pattern, unit)
+        return _check_line_lengths(rollout, pattern, units)
     if kind in ("syllables", "haiku", "tanka"):
-        return _check_syllables(rollout.text, kind, pattern, unit)
+        return _check_syllables(rollout.text, kind, pattern, units)
     return _check_letters(rollout.text, kind, letters)
 
 
 def _score_in_quarters(met: int, total: int, description: str) -> Answer:
     """Return the share rounded down to quarters, and the reason: "3 of 4 letter pairs mirror"."""
     return int(4 * met / total) / 4, f"{met} of {total} {description}"
+
+
+def _count_equal(items: Iterable[str | int], expected: Iterable[str | int]) -> int:
+    """Count the items that equal the expected ones at the same place, up to the end of the shorter."""
+    return sum(item == other for item, other in zip(items, expected, strict=False))
 
 
 def _split_units(text: Text, unit: str) -> list[str]:
@@ -151,8 +170,9 @@ def _split_units(text: Text, unit: str) -> list[str]:
         ]
         if unit == "clauses":
             pieces = [clause for line in pieces for clause in _CLAUSE_END.split(line)]
-    units = [strip_decoration(piece) for piece in pieces[: 4 * _MOST_UNITS]]
-    return [piece for piece in units if any(map(str.isalnum, piece))][:_MOST_UNITS]
+    # Pieces without letters are dropped below: reading four times as many leaves enough.
+    units = [strip_decoration(piece) for piece in pieces[: 4 * _MAX_UNITS]]
+    return [piece for piece in units if any(map(str.isalnum, piece))][:_MAX_UNITS]
 
 
 def _fold_letter(char: str) -> str:
@@ -160,44 +180,44 @@ def _fold_letter(char: str) -> str:
     return unicodedata.normalize("NFKD", char).casefold()[:1]
 
 
-def _check_spelling(text: Text, kind: str, word: str | None, unit: str) -> Answer:
+def _check_spelling(text: Text, kind: str, word: str | None, units: list[str]) -> Answer:
     """Count the letters of the word that lines, clauses or sentences begin (telestich: end) with, in order."""
     word = word or string.ascii_lowercase  # abecedarian: a, b, c …
-    letters = [_fold_letter(char) for char in word if char.isalnum()][:200]
+    letters = [_fold_letter(char) for char in word if char.isalnum()][:_MAX_PARTS]
     best = 0
-    for tried_unit in ["lines", "clauses", "sentences"] if unit == "auto" else [unit]:
+    for unit in units:
         edges = []  # the first or last letter of each unit; "" if there is none near its edge
-        for piece in _split_units(text, tried_unit):
-            window = reversed(piece[-80:]) if kind == "telestich" else piece[:80]
+        for piece in _split_units(text, unit):
+            window = reversed(piece[-_MAX_EDGE:]) if kind == "telestich" else piece[:_MAX_EDGE]
             edges.append(next((_fold_letter(char) for char in window if char.isalpha()), ""))
         # The run of neighbouring units with the most letters in their place.
         for start in range(max(1, len(edges) - len(letters) + 1)):
-            best = max(best, sum(map(operator.eq, edges[start : start + len(letters)], letters)))
+            best = max(best, _count_equal(edges[start:], letters))
     return _score_in_quarters(best, len(letters), f"letters of {word[:40]!r} spelled in order")
 
 
 def _check_line_lengths(
-    rollout: Rollout, pattern: tuple[int, ...] | str | None, unit: str
+    rollout: Rollout, pattern: tuple[int, ...] | str | None, units: list[str]
 ) -> Answer:
     """Count the lines, or clauses, whose length fits the pattern, which repeats to the end."""
     lengths = _read_lengths(pattern)
     text = rollout.text
     is_chinese = isinstance(pattern, str) or _is_chinese(rollout.question) or _is_chinese(text.raw)
     results: list[tuple[int, int]] = []
-    for tried_unit in ["lines", "clauses"] if unit == "auto" else [unit]:
+    for unit in units:
         sizes: list[int] = []
-        for line in _split_units(text, tried_unit):
+        for line in _split_units(text, unit):
             words = len(Text(line).words)
             if is_chinese and words != len(_HAN.findall(line)):
                 words = 0  # words in Latin letters among the characters: fits no length
             sizes.append(words)
-        fitting = sum(map(operator.eq, sizes, cycle(lengths)))
+        fitting = _count_equal(sizes, cycle(lengths))
         results.append((fitting, max(1, len(sizes))))
     return _score_best_fit(results, lengths)
 
 
 def _check_syllables(
-    text: Text, kind: str, pattern: tuple[int, ...] | str | None, unit: str
+    text: Text, kind: str, pattern: tuple[int, ...] | str | None, units: list[str]
 ) -> Answer:
     """Count the lines that have the syllables of the pattern, in the best run of neighbouring lines."""
     lengths = _FORMS.get(kind) or _read_lengths(pattern)
@@ -205,11 +225,11 @@ def _check_syllables(
     if language:
         return missing(f"the syllables of {language} cannot be counted")
     results: list[tuple[int, int]] = []
-    for tried_unit in ["lines", "clauses"] if unit == "auto" else [unit]:
-        sizes = [_count_syllables_of_line(line) for line in _split_units(text, tried_unit)]
+    for unit in units:
+        sizes = [_count_syllables_of_line(line) for line in _split_units(text, unit)]
         best = 0
         starts = range(max(1, len(sizes) - len(lengths) + 1))
-        for start in starts[:200]:
+        for start in starts[:_MAX_PARTS]:
             window = zip(sizes[start:], lengths, strict=False)
             best = max(best, sum(low <= length <= high for (low, high), length in window))
         # A poem has as many lines as the pattern; one line more may introduce it.
@@ -231,14 +251,17 @@ def _score_best_fit(results: list[tuple[int, int]], lengths: tuple[int, ...]) ->
 
 
 def _is_chinese(text: str) -> bool:
-    """Is most of it Chinese characters? One of them says as much as three letters."""
-    han = len(_HAN.findall(text[:20_000]))
-    return 4 * han > sum(map(str.isalpha, text[:20_000]))
+    """Are more than a quarter of the letters Chinese characters? One says about as much as three other letters."""
+    text = text[:_MAX_CHARACTERS_FOR_SCRIPT]
+    return len(_HAN.findall(text)) > sum(map(str.isalpha, text)) / 4
 
 
 def _find_uncountable_language(raw: str) -> str | None:
-    """Return the language, if its syllables do not follow from the spelling by the rules known here."""
-    raw = raw[:10_000]
+    """Return the language, if its syllables cannot be counted from the spelling; else None.
+
+    Countable: Chinese (a character each), kana without kanji (a beat each), and English (by rules).
+    """
+    raw = raw[:_MAX_CHARACTERS_FOR_LANGUAGE]
     has_han = _HAN.search(raw) is not None
     if _KANA.search(raw):
         return "kanji" if has_han else None
@@ -251,7 +274,7 @@ def _count_syllables_of_line(line: str) -> tuple[int, int]:
     """Return the least and the most syllables that the line can be read with."""
     low = 0
     high = 0
-    for word in Text(line).words[:200]:
+    for word in Text(line).words[:_MAX_PARTS]:
         if word in _SMALL_KANA:
             continue
         if word.isascii():
@@ -280,7 +303,7 @@ def _check_letters(text: Text, kind: str, letters: str | None) -> Answer:
         half = len(written) // 2
         if not half:
             return 0.0, "too short to be a palindrome"
-        mirrored = sum(map(operator.eq, written[:half], reversed(written)))
+        mirrored = _count_equal(written[:half], reversed(written))
         return _score_in_quarters(mirrored, half, "letter pairs mirror")
     if kind == "pangram":
         alphabet = chosen or set(string.ascii_lowercase)
@@ -288,9 +311,10 @@ def _check_letters(text: Text, kind: str, letters: str | None) -> Answer:
             len(alphabet & set(written)), len(alphabet), "letters of the alphabet occur"
         )
     if kind == "alliteration":
-        words = [word for word in text.words if word[0].isalpha()]
-        words = [word for word in words if word.lower() not in _SMALL_WORDS]
-        first_letters = [_fold_letter(word[0]) for word in words]
+        first_letters = []
+        for word in text.words:
+            if word[0].isalpha() and word.lower() not in _SMALL_WORDS:
+                first_letters.append(_fold_letter(word[0]))
         if len(first_letters) < 2:
             return 0.0, "too few words to alliterate"
         if not chosen:
