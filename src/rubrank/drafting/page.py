@@ -4,8 +4,17 @@
     make_page(drafts, 0)                 HTML: the first prompt, its criteria, where they come from, what was measured
     make_offline_page(drafts, …)         HTML: all prompts in one page, for `rubrank report rubrics.jsonl`
 
-The page is plain HTML. The words of the prompt that state a criterion are marked. In the offline page the style sheet
-shows the prompt that the address names (`#row-3`), or the first; a few lines of script mark its link in the list.
+Words that the page and the rows of the file use:
+
+    item        a criterion of the draft with its origin, its figures, and the decision to keep or drop it
+    evidence    the words of the prompt that state a criterion; they are marked in the prompt
+    writer      a model that writes items (`writers.py`)
+    breaker     a writer whose text fulfils the items without being a good answer; it shows whether a policy could get a
+                high reward in the same way
+    figures     what judges' grades of known responses say about an item (`keep.py`)
+
+The page is plain HTML. In the offline page the style sheet shows the prompt that the address names (`#row-3`), or the
+first; a few lines of script mark its link in the list.
 """
 
 from __future__ import annotations
@@ -22,6 +31,7 @@ from rubrank.tables.rows import read_rows
 
 _LONGEST_LINE = 70  # characters of a prompt in the list
 _MOST_LISTED = 500  # prompts that the list shows around the chosen one
+# Gives the link of the shown prompt the attribute by which the style sheet makes it bold.
 OFFLINE_SCRIPT = """
 function markLink() {
   const shown = document.querySelector("main:target") || document.querySelector("main");
@@ -33,11 +43,15 @@ function markLink() {
 addEventListener("load", markLink);
 addEventListener("hashchange", markLink);
 """
-# Headings of the figures that `keep.py` measures.
+# Names of the figures in the file → how the page calls them.
 _FIGURE_HEADINGS = {
+    # share of the pairs of responses that have different scores
     "decided": "pairs decided",
+    # agreement of a judge with itself
     "kappa": "κ when asked again",
+    # Does a rewrite of the best response that violates the item get a lower score?
     "enforced": "violation caught",
+    # rank correlation of the scores with how good, how long, and how much formatted the responses are
     "strength": "τ with strength",
     "length": "τ with length",
     "markdown": "τ with Markdown",
@@ -164,11 +178,12 @@ def _list_prompts(
         dropped = sum(not item.get("kept", True) for item in row["draft"]["items"])
         note = f" <small>{dropped} dropped</small>" if dropped else ""
         current = " aria-current=page" if number == chosen else ""
-        line = escape(lines[0])
-        if len(lines[0]) > _LONGEST_LINE:
-            line = escape(lines[0][:_LONGEST_LINE].rstrip()) + "…"
+        line = lines[0]
+        if len(line) > _LONGEST_LINE:
+            line = line[:_LONGEST_LINE].rstrip() + "…"
+        position = number + 1
         entries.append(
-            f'<li value={number + 1}><a href="{link}{number + 1}"{current}>{line}</a>{note}'
+            f'<li value={position}><a href="{link}{position}"{current}>{escape(line)}</a>{note}'
         )
     return f"<ol>{''.join(entries)}</ol>"
 
@@ -195,7 +210,10 @@ def _mark_evidence(prompt: str, items: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _make_table(row: Mapping[str, Any], items: Sequence[Mapping[str, Any]]) -> str:
-    """Return the table with a line for each item: its criterion, its origin, its figures, and the decision."""
+    """Return the table with a line for each item: its criterion, its origin, its figures, and the decision.
+
+    `tables/html.py` makes tables of plain texts for notebooks; the cells of this one hold HTML.
+    """
     rubric = row.get("rubric")
     criteria = rubric.get("criteria", []) if isinstance(rubric, Mapping) else []
     criterion_of_name = {
@@ -211,11 +229,18 @@ def _make_table(row: Mapping[str, Any], items: Sequence[Mapping[str, Any]]) -> s
         for name, value in (item.get("figures") or {}).items():
             if value is not None:
                 figures.append(f"{_FIGURE_HEADINGS.get(name, name)}: {_format_figure(value)}")
-        lines.append(
-            f"<tr class={'kept' if is_kept else 'dropped'}><td>{_describe_criterion(item, criterion)}"
-            f"<td>{_join_lines(_describe_origin(item))}<td>{_join_lines(figures)}<td>{escape(decision)}"
-        )
-    header = "<tr><th scope=col>criterion<th scope=col>where it comes from<th scope=col>figures<th scope=col>decision"
+        cells = [
+            _describe_criterion(item, criterion),
+            _join_lines(_describe_origin(item)),
+            _join_lines(figures),
+            escape(decision),
+        ]
+        # HTML allows leaving out the end tags of cells and rows.
+        lines.append(f"<tr class={'kept' if is_kept else 'dropped'}><td>{'<td>'.join(cells)}")
+    header = (
+        "<tr><th scope=col>criterion<th scope=col>where it comes from"
+        "<th scope=col>figures<th scope=col>decision"
+    )
     return f"<table><thead>{header}</thead><tbody>{''.join(lines)}</tbody></table>"
 
 

@@ -1,13 +1,17 @@
-r"""Pieces of which the patterns of the rules are made.
+r"""Pieces of regular expressions that the rules share.
 
-The rules search sentences in which tokens stand for what the prompt says (`sentences.py`):
+A rule is a function in `rules/` that finds one kind of constraint in a sentence of a prompt: `find_no_comma` finds "do
+not use commas". It searches the sentence by regular expressions. In the sentence, tokens stand for what the prompt says
+(`sentences.py`):
 
     ⟨q0⟩  a quantity: "at least 300", "no fewer than three hundred"
     ⟨s0⟩  a quoted string
     ⟨m⟩   material, such as a code block, that asks nothing of the response
 
-Long lists of words are in data/words.tsv. Most patterns use gaps: `(?:\w+\s){0,3}?` allows up to three further words,
-`[^.]{0,60}` any text within the sentence.
+Long lists of words are in data/words.tsv. Most expressions have gaps: `(?:\w+\s){0,3}?` allows up to three further
+words, `[^.]{0,60}` any text within the sentence.
+
+The expressions of the rules are compiled when their modules are imported, so data/words.tsv is read then, once.
 """
 
 from __future__ import annotations
@@ -57,7 +61,7 @@ def read_table(name: str) -> list[list[str]]:
 
 
 def read_group(match: re.Match[str], name: str) -> str:
-    """Return the text of the group `name`, or of `name_2` or `name_3`; empty if none of them matched.
+    """Return the text of the group `name`, or of `name_2` to `name_9`; empty if none of them matched.
 
     Python allows a group name only once in a pattern, so alternatives that capture the same thing number it.
 
@@ -71,8 +75,12 @@ def read_group(match: re.Match[str], name: str) -> str:
     return ""
 
 
+# "⟨q0⟩" and "⟨s0⟩", for `Sentence.get_quantity` and `Sentence.get_string`
 QUANTITY = r"⟨(?P<quantity>q\d+)⟩"
 STRING = r"⟨(?P<string>s\d+)⟩"
+# "answer", "entire response"
 RESPONSE = r"(?:(?:entire|whole|full|complete|final|overall)\s+)?" + words("response")
+# "do not", "avoid", "refrain from"
 NOT = words("not")
+# "include", "mention", "be used"
 USE = words("use")

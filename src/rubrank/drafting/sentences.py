@@ -1,4 +1,4 @@
-"""Prepare a prompt for the rules: sentences in which quantities and quoted texts are replaced by tokens.
+"""Prepare a prompt for the rules (`rules/`): split it into sentences, and replace quantities and quotations by tokens.
 
     >>> prepared = prepare_sentences('Write a 300+ word story. Use the word "tide" at least twice.')
     >>> [sentence.text for sentence in prepared]
@@ -6,9 +6,21 @@
     >>> prepared[1].quantities["q0"], prepared[1].strings["s0"]
     (Quantity(relation='at least', low=2, high=2), 'tide')
 
-The tokens make the rules short: a rule that reads "⟨q⟩ words" need not know that a quantity may be written as "at least
-three hundred", "300+", "no fewer than 300" or "between 300 and 400". Long quotations, code blocks and other material
-that the prompt only talks about are replaced by "⟨m⟩": what they say is not asked of the response.
+The tokens make the rules short: a rule that looks for "⟨q0⟩ words" need not know that a quantity may be written as "at
+least three hundred", "300+", "no fewer than 300" or "between 300 and 400". There are three kinds of tokens:
+
+    ⟨q0⟩  a quantity: a number with its relation ("at least", "exactly"), or a range
+    ⟨s0⟩  a string: a short quotation, which a constraint may name
+    ⟨m⟩   material: a code block, a long quotation, a text to summarise. What it says is not asked of the response.
+
+The text is replaced in the order below, which is also the order of this file. Tokens are numbered as they are made: in
+the example, "at least twice" (step 3) is ⟨q0⟩, although "300+" (step 4) stands before it.
+
+    1  code blocks, given texts and quotations    first, because a number in them is no quantity
+    2  spellings                                  "e.g." becomes "eg", because its full stops end no sentence
+    3  "once", "twice", "thrice"                  become "⟨q0⟩ times"
+    4  numbers                                    in digits or words, with the relation before or after them
+    5  sentences                                  are split last, when no full stop of a quotation is left
 """
 
 from __future__ import annotations
@@ -23,13 +35,7 @@ from rubrank.verifiers.shared.numerals import read_english
 Relation: TypeAlias = Literal[
     "at least", "at most", "more than", "less than", "exactly", "around", "between", "plain"
 ]
-"""plain: a number alone, as in "3 bullet points"."""
-
-_MOST_STRING_WORDS = 30
-_MOST_STRING_CHARACTERS = 300
-"""Size of a quotation that a constraint may name; a longer one is material."""
-_CHARACTERS_BEFORE = 80
-"""Characters before a quantity in which a negation or a limit is looked for."""
+"""between: a range. plain: a number alone, as in "3 bullet points"; the rule decides what it means."""
 
 
 @dataclass(frozen=True)
@@ -52,9 +58,11 @@ class Sentence:
 
     text: str
     original: str
-    """The sentence as it is in the prompt."""
+    """The sentence of the prompt, without tokens. Simplified spellings stay: "eg" for "e.g.", no ** around words."""
     quantities: dict[str, Quantity]
+    """Token → quantity. The tokens are numbered over the whole prompt, and its sentences share this mapping."""
     strings: dict[str, str]
+    """Token → quoted text without its quotation marks, shared in the same way."""
 
     def get_quantity(self, match: re.Match[str]) -> Quantity:
         """Return the quantity behind the token in a match's group `quantity`."""
@@ -70,47 +78,100 @@ class Sentence:
         return [self.strings[token] for token in re.findall(r"⟨(s\d+)⟩", text)]
 
 
-# ---- material and quotations ---------------------------------------------------------------------------------------
+def prepare_sentences(prompt: str) -> list[Sentence]:
+    """Split a prompt into sentences with tokens, by the steps at the top of this file."""
+    tokens = _Tokens()
+    # 1: material and quotations
+    text = prompt.replace("’", "'").replace("‘", "'")
+    text = _CODE.sub(lambda match: tokens.add_material(match[0]), text)
+    text = _GIVEN_TEXT.sub(lambda match: match["task"] + tokens.add_material(match["text"]), text)
+    text = _EMPHASIS.sub(r"\1", text)
+    text = _LONG_QUOTATION.sub(lambda match: tokens.add_material(match[0]), text)
+    text = _QUOTATION.sub(tokens.replace_quotation, text)
+    # 2: spellings
+    for spelling, plain in _RESPELLINGS:
+        text = spelling.sub(plain, text)
+    # 3 and 4: quantities
+    text = _TIMES.sub(tokens.replace_times, text)
+    text = _QUANTITY.sub(tokens.replace_quantity, text)
+    for match in _RELATION_AFTER_UNIT.finditer(text):
+        quantity = tokens.quantities[match["token"]]
+        if quantity.relation == "plain":
+            relation: Relation = "at least" if match["more"] else "at most"
+            tokens.quantities[match["token"]] = replace(quantity, relation=relation)
+    # 5: sentences
+    sentences = []
+    for sentence in _SENTENCE_END.split(text):
+        sentence = sentence.strip()
+        if sentence:
+            # An unknown token such as ⟨m9⟩ is the prompt's own text.
+            original = re.sub(
+                r"⟨([qsm]\d+)⟩",
+                lambda match: tokens.originals.get(match[1], match[0]),
+                sentence,
+            )
+            # Rules need not tell one piece of material from another.
+            sentence = re.sub(r"⟨m\d+⟩", "⟨m⟩", sentence)
+            sentences.append(Sentence(sentence, original, tokens.quantities, tokens.strings))
+    return sentences
 
+
+# ---- 1: material and quotations -------------------------------------------------------------------------------------
+
+# A code block; one that is not closed runs to the end of the prompt.
 _CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
-# "Summarise this article: …", "Classify the following instruction: …": what follows is material.
+# "Summarise this article: …", "Classify the following instruction: …": what follows the colon is material.
+# Not "Summarise tides: …", which does not point to a text ("this", "the following").
 _GIVEN_TEXT = re.compile(
     rf"(?P<task>^[^.:!?\n]{{0,40}}\b{words('task on a text')}\b[^.:!?\n⟨]{{0,80}}"
     rf"\b{words('given text')}\b[^.:!?\n⟨]{{0,60}}:[ \t]+)"
+    # at least ten characters that do not begin with a quotation, which is replaced below
     r"(?P<text>[^\s\"“'‘⟨][^\n]{9,}?)"
-    # … up to a sentence that speaks to the writer of the response again
+    # up to the end of the line, or a sentence that speaks to the writer of the response again: "Please …", "Your …"
     rf"(?=$|(?<=[.!?。])\s+{words('back to the request')}\b)",
     re.IGNORECASE | re.MULTILINE,
 )
-# **must**: the asterisks are removed
+# **must** becomes must; not * must *, which may be a bullet point
 _EMPHASIS = re.compile(r"\*\*([^*\n]{1,80})\*\*")
-# Quoted texts in all kinds of quotation marks: """a""", "b", “c”, «d», 「e」, 'f', `g`
+# A quotation of 200 characters or more may run over several lines. It begins after white space, because the mark in 6"
+# stands for inches.
+_LONG_QUOTATION = re.compile(r'(?:(?<=\s)|^)["“][^"“”]{200,6000}["”]', re.DOTALL)
 _QUOTATION = re.compile(
+    # """a""", which may run over several lines
     r'"""(?P<triple>.*?)"""'
+    # "b", “b”, „b“
     r'|[“”"„](?P<double>[^“”"\n]{1,2000}?)[”"“]'
+    # «c», 「d」, 『e』, 【f】
     r"|«\s*(?P<guillemets>[^»\n]{1,2000}?)\s*»"
     r"|「(?P<corner>[^」]{1,2000})」|『(?P<white>[^』]{1,2000})』|【(?P<lens>[^】]{1,200})】"
+    # 'g'; not the apostrophes of "don't" and "the boys' dogs"
     r"|(?<![\w'])'(?P<single>[^'\n]{1,200}?)'(?![\w'])"
-    r"|(?<!`)`(?P<tick>[^`\n]{1,200})`(?!`)",
+    # `h`; not ``h``
+    r"|(?<!`)`(?P<tick>[^`\n]{1,200})`(?!`)"
+    # What looks like a token but is the prompt's own text, as in the physics of ⟨q9⟩. Tokens ⟨q…⟩ and ⟨s…⟩ are made
+    # only in and after this replacement, so none of ours is in the text yet.
+    r"|(?P<lookalike>⟨[qs]\d+⟩)",
     re.DOTALL,
 )
-# A quotation may run over several lines; then it is material.
-_LONG_QUOTATION = re.compile(r'(?:(?<=\s)|^)["“][^"“”]{200,6000}["”]', re.DOTALL)
+_MOST_STRING_WORDS = 30
+_MOST_STRING_CHARACTERS = 300
+"""A longer quotation is material: a constraint names a word, a phrase or a sentence."""
 
+# ---- 2: spellings ---------------------------------------------------------------------------------------------------
 
-# Their full stops would end a sentence.
-_ABBREVIATIONS = [
+_RESPELLINGS = [
+    # "a single sentence" states a number; "a single idea" is left as it is
     (pattern(r"\ba single (?=sentence|paragraph)"), "one "),
+    # The full stops of abbreviations would end a sentence.
     (pattern(r"\bi\.\s?e\."), "ie"),
     (pattern(r"\be\.\s?g\."), "eg"),
     (re.compile(r"\bP\.\s?P\.\s?S\b\.?"), "PPS"),
     (re.compile(r"\bP\.\s?S\b\.?"), "PS"),
+    # "Dr. Lee", "cats vs. dogs"; not "birds, etc. Avoid using commas", where a sentence begins
     (pattern(r"\b(vs|etc|Dr|Mr|Mrs|Ms|St|approx|U\.S)\.(?! [A-Z]\w+ \w+ing\b)"), r"\1"),
 ]
-# A full stop ends a sentence if white space follows; Chinese and Japanese need none. A line break always does.
-_SENTENCE_END = re.compile(r"(?<=[.!?])[)\"]?\s+(?=\S)|(?<=[。！？；])|\n+")
 
-# ---- quantities ----------------------------------------------------------------------------------------------------
+# ---- 3 and 4: quantities --------------------------------------------------------------------------------------------
 
 _ONES = list_words("number, ones")
 _TENS = list_words("number, tens")
@@ -129,6 +190,7 @@ _NUMBER_WORD = any_of(
 # "1,200", "300", "3.0", "twenty-five"
 NUMBER = rf"(?:\d{{1,3}}(?:,\d{{3}})+|\d{{1,7}}(?:\.0)?|\b{_NUMBER_WORD}\b)"
 
+# The relations that words before a number state; the words are in data/words.tsv.
 _RELATIONS: tuple[Relation, ...] = (
     "at least",
     "at most",
@@ -138,11 +200,17 @@ _RELATIONS: tuple[Relation, ...] = (
     "around",
 )
 _ANY_RELATION = any_of(*map(words, _RELATIONS))
+# "at least once", "twice or more"; not "once upon a time"
+_TIMES = pattern(
+    rf"\b(?:(?P<relation>{_ANY_RELATION})\s+)?(?P<count>once|twice|thrice)\b",
+    r"(?:(?P<or_more> or more)|(?P<or_fewer> or (?:less|fewer)))?",
+    r"(?!\s+(?:again|upon|you|the|it|we|they|he|a|in a)\b)",
+)
 # "at least 300", "between 300 and 400", "from 3 to 5", "300+", "3 or more"; not "3rd", "$300", "3:15", "30%"
 _QUANTITY = pattern(
-    # not within a word, a price, a time or a token
+    # not within a word ("B12", "covid-19"), a price, a time ("3:15"), a fraction ("1/2") or a token
     r"(?<![\w.$€£%⟨:/-])",
-    # "no fewer than", "a total of", "between"
+    # "no fewer than", "≥"; the latter has no word boundary
     rf"(?:(?P<relation>(?:(?<=\W)|^|\b){_ANY_RELATION})\s*)?",
     r"(?:(?:a\s+)?total\s+of\s+|the\s+number\s+|in\s+total\s+)?",
     r"(?:(?P<between>between|from|in the range of|ranging from|range of)\s+)?",
@@ -150,25 +218,24 @@ _QUANTITY = pattern(
     rf"(?P<low>{NUMBER})",
     rf"(?:\s*(?P<joiner>-|–|—|to|and|or)\s*(?P<high>{NUMBER})(?!\w))?",
     # "+", "or more", "or fewer"
-    r"(?P<plus>\s?\+|\s+or\s+(?:more|greater)\b|\s+or\s+(?:fewer|less)\b)?",
+    r"(?:(?P<or_more>\s?\+|\s+or\s+(?:more|greater)\b)|(?P<or_fewer>\s+or\s+(?:fewer|less)\b))?",
     # not a percentage, a decimal number, a time, a date or an ordinal number
     r"(?![\w%⟩]|\.\d|:\d|/\d|,\d|-?(?:st|nd|rd|th)\b)",
 )
-# "at least once", "twice or more"; not "once upon a time"
-_TIMES = pattern(
-    rf"\b(?:(?P<relation>{_ANY_RELATION})\s+)?(?P<count>once|twice|thrice)\b",
-    r"(?P<after> or (?:less|fewer|more))?",
-    r"(?!\s+(?:again|upon|you|the|it|we|they|he|a|in a)\b)",
-)
-# "300 words or more", "3 paragraphs at most"
-_AFTER_UNIT = pattern(
+# "⟨q0⟩ words or more", "⟨q0⟩ very short paragraphs at most": the relation follows the unit of up to three words.
+# Not "⟨q0⟩ paragraphs, at most ⟨q1⟩": there, the words belong to the second number.
+_RELATION_AFTER_UNIT = pattern(
     r"⟨(?P<token>q\d+)⟩(?P<unit>[- ](?:[\w-]+\s){0,2}?[\w-]+)\s*,?\s*",
     rf"(?:(?P<more>{words('more, after the unit')})|(?P<fewer>{words('fewer, after the unit')}))",
     r"\b(?!\s+⟨q)",
 )
 
+# The text before a quantity may change what it means. The patterns below end with $, where the quantity begins.
+_CHARACTERS_BEFORE = 80
+"""How much of that text is searched: enough for a negation and the 70 characters that may follow it."""
 
-# "do not go over 60", "it should not be longer than 60", "avoid writing more than 60": at most 60
+# "do not go over 60", "it should not be longer than 60", "avoid writing more than 60": at most 60.
+# Not "do not rhyme, and write more than 60".
 _NEGATED_BEFORE = pattern(
     rf"(?:\bnot|n't|\bnever|\bwithout)\s+(?:{words('between not and number')}\s+){{0,4}}$",
     r"|\bnothing\s+$",
@@ -176,19 +243,22 @@ _NEGATED_BEFORE = pattern(
 )
 _NEGATED_RELATIONS: dict[str, Relation] = {"more than": "at most", "less than": "at least"}
 # "I would rather not read more than 90", "nobody wants to see over 60": a negation before it in the same clause.
-# What it turns around is not sure, and "more than 90" would be the opposite of the request: no constraint.
+# It is not certain what is negated, and "more than 90" would be the opposite of the request: no constraint.
+# Not "do not mention the moon and write more than 90": "and" begins another clause.
 _PERHAPS_NEGATED_BEFORE = pattern(
     rf"(?:\b{words('dislike')}|n't)\b",
     r"(?:(?!\b(?:and|but|then|or|which|while|instead|rather|so)\b)[^.,;:!?\n⟨]){0,70}$",
 )
-# "limit your reply to 75", "keep it to 75", "cap it at 75", "within 75": at most 75
+# "limit your reply to 75", "keep it to 75", "cap it at 75", "within 75": at most 75.
+# Not "the limit may rise to 75", "the word limit may rise to 75": there, "limit" is a noun.
 _LIMIT_BEFORE = pattern(
     r"(?<!\bthe )(?<!\ba )(?<!word )(?<!character )\b(?:limit(?:ing)?|be limited|restrict|confine|keep)\b",
     r"[^.,;:!?\n⟨]{0,40}\b(?:to|within)\s*$",
     r"|\bcap(?:ped)?\b[^.,;:!?\n⟨]{0,25}\bat\s*$",
     r"|\bwithin\s*$",
 )
-# "don't limit yourself to 100", "no need for 100 words", "you need not write 100": no constraint at all
+# "don't limit yourself to 100", "no need for 100 words", "you need not write 100": no constraint at all.
+# Not "limit yourself to 100".
 _DENIED_BEFORE = pattern(
     r"(?:\bnot|n't|\bnever)\s+",
     r"(?:limit|restrict|confine|(?:need|have) to|required to|worry about|care about)\b[^.,;:!?\n]{0,40}$",
@@ -196,39 +266,12 @@ _DENIED_BEFORE = pattern(
     r"|\bneed not\b[^.,;:!?\n]{0,30}$",
 )
 
+# ---- 5: sentences ---------------------------------------------------------------------------------------------------
 
-# ---- sentences and tokens -------------------------------------------------------------------------------------------
+# A full stop ends a sentence if white space follows; Chinese and Japanese need none. A line break always does.
+_SENTENCE_END = re.compile(r"(?<=[.!?])[)\"]?\s+(?=\S)|(?<=[。！？；])|\n+")
 
-
-def prepare_sentences(prompt: str) -> list[Sentence]:
-    """Split a prompt into sentences with tokens, as described at the top of this file."""
-    tokens = _Tokens()
-    # Material and quotations are replaced first, because a number in them is no quantity.
-    text = prompt.replace("’", "'").replace("‘", "'")
-    text = _CODE.sub(lambda match: tokens.add_material(match[0]), text)
-    text = _GIVEN_TEXT.sub(lambda match: match["task"] + tokens.add_material(match["text"]), text)
-    text = _EMPHASIS.sub(r"\1", text)
-    text = _LONG_QUOTATION.sub(lambda match: tokens.add_material(match[0]), text)
-    text = _QUOTATION.sub(tokens.replace_quotation, text)
-    for abbreviation, plain in _ABBREVIATIONS:
-        text = abbreviation.sub(plain, text)
-    text = _TIMES.sub(tokens.replace_times, text)
-    text = _QUANTITY.sub(tokens.replace_quantity, text)
-    # "300 words or more": the relation follows the unit.
-    for match in _AFTER_UNIT.finditer(text):
-        quantity = tokens.quantities[match["token"]]
-        if quantity.relation == "plain":
-            relation: Relation = "at least" if match["more"] else "at most"
-            tokens.quantities[match["token"]] = replace(quantity, relation=relation)
-    sentences = []
-    for sentence in _SENTENCE_END.split(text):
-        sentence = sentence.strip()
-        if sentence:
-            original = re.sub(r"⟨(\w\d+)⟩", lambda match: tokens.originals[match[1]], sentence)
-            # Rules need not tell one piece of material from another.
-            sentence = re.sub(r"⟨m\d+⟩", "⟨m⟩", sentence)
-            sentences.append(Sentence(sentence, original, tokens.quantities, tokens.strings))
-    return sentences
+# ---- tokens ---------------------------------------------------------------------------------------------------------
 
 
 class _Tokens:
@@ -249,10 +292,10 @@ class _Tokens:
         return f"⟨{token}⟩"
 
     def replace_quotation(self, match: re.Match[str]) -> str:
-        """Add a token for a quotation: a string, or material if it is long."""
+        """Add a token for a quotation: a string, or material if it is long or only looks like a token."""
         string = next(group for group in match.groups() if group is not None)
         is_long = len(string.split()) > _MOST_STRING_WORDS or len(string) > _MOST_STRING_CHARACTERS
-        if is_long or match["triple"] is not None:
+        if is_long or match.lastgroup in ("triple", "lookalike"):
             return self.add_material(match[0])
         name = f"s{len(self.strings)}"
         self.strings[name] = string.strip()
@@ -269,8 +312,10 @@ class _Tokens:
         relation = _find_relation(match["relation"])
         if _NEGATED_BEFORE.search(_get_text_before(match)):
             relation = _NEGATED_RELATIONS.get(relation, relation)
-        if match["after"]:
-            relation = "at least" if match["after"].endswith("more") else "at most"
+        if match["or_more"]:
+            relation = "at least"
+        elif match["or_fewer"]:
+            relation = "at most"
         return self._add_quantity(Quantity(relation, count, count), match) + " times"
 
     def replace_quantity(self, match: re.Match[str]) -> str:
@@ -289,17 +334,20 @@ class _Tokens:
             relation = "at most"
         if match["high"]:
             high = read_number(match["high"])
-            # "3 and 5" without "between" are two numbers.
-            is_range = match["between"] or match["joiner"].lower() != "and"
-            if high > low and is_range:
+            joiner = match["joiner"].lower()
+            # "3 to 5", "between 3 and 5"; but "3 and 5" alone are two numbers.
+            is_range = match["between"] or joiner not in ("and", "or")
+            # "3 or 4" is a range, because no number lies between; "3 or 5" is none, because 4 is not asked for.
+            if joiner == "or" and high == low + 1:
+                is_range = True
+            if is_range and high > low:
                 return self._add_quantity(Quantity("between", low, high), match)
             return unchanged
         if match["between"]:  # "from 3": a range without an end
             return unchanged
-        after = (match["plus"] or "").lower()
-        if "+" in after or "more" in after or "greater" in after:
+        if match["or_more"]:
             relation = "at least"
-        elif after:
+        elif match["or_fewer"]:
             relation = "at most"
         return self._add_quantity(Quantity(relation, low, low), match)
 
@@ -310,7 +358,7 @@ class _Tokens:
 
 
 def _get_text_before(match: re.Match[str]) -> str:
-    return match.string[max(0, match.start() - _CHARACTERS_BEFORE) : match.start()]
+    return match.string[: match.start()][-_CHARACTERS_BEFORE:]
 
 
 def _find_relation(relation_words: str | None) -> Relation:
