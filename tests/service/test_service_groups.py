@@ -75,6 +75,9 @@ def test_one_rollout_is_scored(served):
     assert status == 200
     assert answer["scores"] == {"EmptyAnswer": 1.0, "WordCount": 0.0, "SentenceCount": 0.0}
     assert set(answer["reasons"]) == set(answer["scores"])
+    # Without judges the cost has the same keys as with them.
+    names = {"calls", "hits", "cost", "input_tokens", "output_tokens", "asked", "missing"}
+    assert answer["cost"] == dict.fromkeys(names, 0)
 
 
 def test_groups_bring_rubrics_messages_and_metadata(served):

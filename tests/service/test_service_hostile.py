@@ -147,6 +147,12 @@ def test_groups_of_the_wrong_shape(served, change, what):
     assert refused(served.call("/v1/groups", {"groups": [group]}), 422)["what"] == what
 
 
+@pytest.mark.parametrize("name", ["responses", "finish_reasons"])
+def test_keys_of_groups_are_no_keys_of_a_score(served, name):
+    error = refused(served.call("/v1/score", {"prompt": "p", "response": "a", name: []}), 422)
+    assert error["what"] == name
+
+
 @pytest.mark.parametrize(
     "more", [{"step": -1}, {"step": 1.5}, {"step": True}, {"step": "1"}, {"train": 1}, {"request_id": 3}, {"stepp": 1}]
 )

@@ -21,7 +21,7 @@ def sent(prompt: Any, response: Any, thinking: Any, **more: Any) -> tuple[str, s
     return found.rollouts[0].thoughts, found.rollouts[0].answer
 
 
-@pytest.mark.parametrize("thinking", ["auto", "tags"])
+@pytest.mark.parametrize("thinking", ["auto", "tags", "prefilled"])
 @pytest.mark.parametrize("prompt", [OPEN, CLOSED])
 @pytest.mark.parametrize("said", SAID)
 def test_every_shape_is_read_alike(thinking: Any, prompt: str, said: str):

@@ -48,18 +48,24 @@ def _check_prompt(prompt: Any) -> Any:
     return prompt
 
 
-class GroupBody(BaseModel):
-    """One group of a request."""
+class _QueryBody(BaseModel):
+    """The keys that a group and a single rollout have in common."""
 
     model_config = ConfigDict(extra="forbid")
 
     prompt: Annotated[Any, AfterValidator(_check_prompt)]
-    responses: list[Any] = Field(min_length=1)
     id: StrictStr | None = None
     rubric: Any = None
     metadata: dict[str, Any] | None = None
     tools: Any = None
+
+
+class GroupBody(_QueryBody):
+    """One group of a request."""
+
+    responses: list[Any] = Field(min_length=1)
     finish_reasons: list[StrictStr | None] | None = None
+    """One for each response."""
 
     def make_group(self, name: str, where: str, most: int, thinking: Thinking) -> Group:
         """Return the group of this body. Raises InvalidInput if it does not fit.
@@ -106,7 +112,7 @@ class GroupBody(BaseModel):
                 thinking=thinking,
                 where=f"{REQUEST}: {what}",
             )
-        # The response has the fields of a rollout; add those that the group has in common.
+        # The response is an object with the fields of a rollout. Add those of the group that it does not have.
         common = rollout_of(self.prompt, "", tools=self.tools, where=f"{REQUEST}: {what}")
         own_metadata = check_object(response.get("metadata") or {}, f"{what}.metadata")
         fields = {
@@ -118,10 +124,10 @@ class GroupBody(BaseModel):
         }
         present = {name: value for name, value in fields.items() if value is not None}
         rollout = make_rollout(present, f"{REQUEST}: {what}")
-        opening_tag = None if thinking == "tags" else find_prompt_opening_tag(self.prompt)
-        if opening_tag is None:
-            return rollout
-        return rollout.reopen_thoughts(opening_tag)
+        opening_tag = find_prompt_opening_tag(self.prompt)
+        if thinking == "prefilled" or (thinking == "auto" and opening_tag):
+            return rollout.reopen_thoughts(opening_tag)
+        return rollout
 
 
 class GroupsRequest(BaseModel):
@@ -153,16 +159,14 @@ class GroupsRequest(BaseModel):
         ]
 
 
-class ScoreRequest(GroupBody):
-    """The body of `POST /v1/score`: the keys of a group, with one `response`."""
+class ScoreRequest(_QueryBody):
+    """The body of `POST /v1/score`: the keys of a group, with one `response` instead of `responses`."""
 
-    responses: list[Any] = Field(default=[], max_length=0)
     response: Any
     finish_reason: StrictStr | None = None
 
     def as_group(self) -> GroupBody:
         """Return the body of a group of one."""
-        finish_reasons = None if self.finish_reason is None else [self.finish_reason]
         return GroupBody.model_construct(
             prompt=self.prompt,
             responses=[self.response],
@@ -170,7 +174,7 @@ class ScoreRequest(GroupBody):
             rubric=self.rubric,
             metadata=self.metadata,
             tools=self.tools,
-            finish_reasons=finish_reasons,
+            finish_reasons=[self.finish_reason],
         )
 
 
@@ -213,10 +217,11 @@ def check_object(data: Any, what: str = "body") -> Mapping[str, Any]:
 
 
 def to_json(data: Any) -> bytes:
-    """Bytes of JSON; NaN is null, lone surrogates are escaped."""
+    """Return the data as bytes of JSON; NaN is null."""
     try:
         return fast_json(data, inf_nan_mode="null")
     except PydanticSerializationError:
+        # Pydantic refuses lone surrogates and unknown types: the first are escaped here, the others written as text.
         return json.dumps(plain(data), default=str).encode("ascii")
 
 
@@ -237,9 +242,17 @@ def write_scores(group: GroupScores, with_reasons: bool) -> dict[str, Any]:
 
 
 def write_cost(judging: Judgments | None) -> dict[str, Any]:
-    """Return what the judges were asked and what it cost, as JSON data."""
+    """Return what the judges were asked and what it cost, as JSON data; zeros if there are no judges (None)."""
     if judging is None:
-        return {"calls": 0, "hits": 0, "cost": 0.0, "missing": 0, "asked": 0}
+        return {
+            "calls": 0,
+            "hits": 0,
+            "cost": 0.0,
+            "input_tokens": 0,
+            "output_tokens": 0,
+            "asked": 0,
+            "missing": 0,
+        }
     account = judging.account
     return {
         "calls": account.calls,

@@ -20,6 +20,16 @@ A single sample, from a trainer that sends them one by one (`dialects.py`):
         6. store            the answers, before any caller gets one
     ◄── SampleAnswer
 
+    sample     one rollout from a trainer that sends its rollouts one by one; its siblings are the others of its group
+    cohort     a group whose samples are arriving
+    late       of a sample: it came when its cohort did not wait any more. When the others have their answers, the whole
+               group is scored once more, for the late sample alone: it is not recorded, and the rule does not learn
+    pending    of a rollout: admitted, and its work has not ended. `max_waiting` limits their number
+
+The cohorts are in this process, or in an actor if there are several replicas. So their methods are called in one way
+that works for both: `self._cohorts.call(Cohorts.find_answer, request_id)` returns what `find_answer(request_id)` of the
+cohorts returns. `Cohorts.call` calls the method here, `RemoteCohorts.call` has the actor call it.
+
 What a caller sees that tries again, after an error or a broken connection:
 
     it was answered         the same answer, for `keep` seconds (a request without request_id is scored again)
@@ -62,9 +72,11 @@ if TYPE_CHECKING:
     from rubrank.service.replicas import RemoteCohorts
 
 _log = logging.getLogger("rubrank.service")
-_LOG_PAUSE_SECONDS = 60.0  # seconds between two lines about starved groups
+# Between two lines in the log about incomplete groups: every sample of a step may be refused for the same reason.
+_LOG_PAUSE_SECONDS = 60.0
 _DIGEST_BYTES = 16
-_MOST_UNSAVED = 1000  # results that are kept in memory while the disk is full
+# Answers that are kept in memory while the disk is full. An older one is dropped: its caller would be scored again.
+_MOST_UNSAVED = 1000
 _WARM_UP_PROMPT = "Name a lake near Hangzhou, and say in two sentences why people go there."
 _WARM_UP_RESPONSES = ("West Lake. It is calm.", "")
 
@@ -109,6 +121,7 @@ class Service:
         self.local_cohorts: Cohorts | None = None
         """None if an actor has the cohorts."""
         self._cohorts: Cohorts | RemoteCohorts
+        """The cohorts, here or in an actor; the top of the module says how their methods are called."""
         if cohorts is None:
             self.local_cohorts = Cohorts(
                 store, deadline=config.deadline, keep=config.keep, on_event=self.metrics.count
@@ -127,7 +140,7 @@ class Service:
         self._running: dict[str, tuple[bytes, asyncio.Task[bytes]]] = {}
         """Request id → digest of the body, and the work on it."""
         self._pending = 0
-        """Rollouts of the requests that are admitted and not finished."""
+        """Number of pending rollouts: `_admit` adds them, and whoever called it subtracts them."""
         self._unsaved_requests: dict[tuple[str, bytes], bytes] = {}
         """Request id and digest of the body → the answer, which could not be stored; oldest first."""
         self._unsaved_cohorts: dict[int, list[SampleAnswer]] = {}
@@ -137,6 +150,7 @@ class Service:
         self._recent: deque[bool] = deque(maxlen=config.window)
         """For each of the last groups of single samples: was it complete?"""
         self._starved_logged = -math.inf
+        """When a line about incomplete groups was logged last (monotonic, in seconds)."""
         self._warm_up = asyncio.create_task(self._prepare())
 
     async def _prepare(self) -> None:
@@ -180,12 +194,13 @@ class Service:
         digest = blake2b(body, digest_size=_DIGEST_BYTES).digest()
         if request_id not in self._running:
             stored = await self._cohorts.call(Cohorts.find_answer, request_id)
-            if stored is not None:  # the digest of the body, then the answer
+            if stored is not None:
+                # `_score_and_store` put the digest of the body before the answer.
                 _check_same_body(digest, stored[:_DIGEST_BYTES])
                 self.metrics.count("repeated")
                 return stored[_DIGEST_BYTES:]
         if request_id not in self._running:
-            # Checked again, because another call may have started it during the await.
+            # Checked again, because another call with this id may have started the work during the await.
             work = self._score_and_store(request, request_id, digest)
             self._running[request_id] = (digest, self._start(work))
         first_digest, task = self._running[request_id]
@@ -275,13 +290,16 @@ class Service:
             if isinstance(ticket, SampleAnswer):  # it was answered before
                 return ticket
             task = self._start(self._finish_sample(ticket, single))
-            task.add_done_callback(self._end_sample)
         finally:
+            # The sample is pending until its task ends, even if its caller leaves before. Without a task, because it
+            # was answered before or there was an error, it is not pending any more.
             if task is None:
                 self._pending -= 1
+            else:
+                task.add_done_callback(self._end_sample)
         try:
             return await asyncio.shield(task)
-        except asyncio.CancelledError:
+        except asyncio.CancelledError:  # the caller has left, or the task was cancelled at shutdown
             if not task.done():
                 await asyncio.shield(self._cohorts.call(Cohorts.remove_caller, ticket))
             raise
@@ -295,26 +313,32 @@ class Service:
         if self.engine.judges is not None:
             try:
                 graded = await self.pipeline.grade([single], compare=False)
-                # With replicas, another one may score the group, without these pairs.
+                # With replicas, another one may score the group, and it does not have these pairs.
                 if self.local_cohorts is not None:
                     self._compare_with_siblings(ticket, single, graded)
             except BaseException:
                 await self._cohorts.call(Cohorts.remove_caller, ticket)
                 raise
         result = await self._cohorts.call(Cohorts.wait_for_siblings, ticket, graded)
+        # The caller that scores the cohort gets its pairs: it is the first to come here, as the others wait for its
+        # answers. What a later caller removes are pairs of late samples and repeated calls. They can be lost, because
+        # pairs only save time: without them `merge_rollouts` asks judges about the whole group, and the cache has the
+        # replies that were paid for.
         pairs = self._pairs.pop(ticket.cohort_id, None)
         if isinstance(result, SampleAnswer):  # another caller has scored the group
             return result
         work = result
         try:
+            # The answers of an earlier attempt that could not be stored. They are used if no sample has come since.
             answers = self._unsaved_cohorts.pop(ticket.cohort_id, None)
-            if answers is None or len(answers) != len(work.group.rollouts) or work.late:
+            if answers is None or work.late or len(answers) != len(work.group.rollouts):
                 answers = await self._score_cohort(work, pairs)
             try:
                 await self._cohorts.call(Cohorts.publish_answers, work.caller_id, answers)
             except Exception:
+                # The records are written. If a caller tries again, they must not be written a second time. A late
+                # sample is not recorded, so it is simply scored again.
                 if not work.late:
-                    # Its records are written. If a caller tries again, they must not be written a second time.
                     self._unsaved_cohorts[ticket.cohort_id] = answers
                     _drop_oldest(self._unsaved_cohorts, _MOST_UNSAVED)
                 raise
@@ -331,7 +355,7 @@ class Service:
                 self.engine, ticket.group_name, single.rubric, ticket.group_size, self._start
             )
             self._pairs[ticket.cohort_id] = pairs
-            # Drop those whose callers never came back.
+            # If all callers of a cohort leave while it waits, `_finish_sample` does not remove its pairs.
             _drop_oldest(self._pairs, self.config.max_waiting)
         # The place of a sample is its number in the cohort, which a restart does not change.
         pairs.compare(ticket.number, single.rollouts[0], graded.groups[0])
@@ -384,9 +408,7 @@ class Service:
         self.metrics.count("starved")
         got = f"{incomplete} of the last {len(self._recent)} groups incomplete"
         now = time.monotonic()
-        if (
-            now - self._starved_logged >= _LOG_PAUSE_SECONDS
-        ):  # every sample of a step may be refused
+        if now - self._starved_logged >= _LOG_PAUSE_SECONDS:
             self._starved_logged = now
             _log.error("%s: the trainer keeps fewer samples in flight than its groups need", got)
         raise make_refusal(
@@ -411,9 +433,10 @@ class Service:
         most = self.config.max_waiting
         if self._pending + rollouts > most:
             self.metrics.count("turned_away")
+            # 429 asks the caller to try again. It would not help if the request is too large by itself: 413.
+            status = 413 if rollouts > most else 429
             raise make_refusal(
-                # 413: a request that is too large by itself; waiting would not help.
-                413 if rollouts > most else 429,
+                status,
                 "rollouts",
                 allowed=f"at most {most:,} pending",
                 got=f"{self._pending:,} pending, and {rollouts:,} more",
@@ -475,13 +498,13 @@ class Service:
 
     async def finish_tasks(self, seconds: float) -> None:
         """Wait for tasks, because calls of judges in flight are paid for; then cancel those that are not done."""
-        pending = [task for task in self._tasks if not task.done()]
-        if not pending:
+        running = [task for task in self._tasks if not task.done()]
+        if not running:
             return
-        _, late = await asyncio.wait(pending, timeout=seconds)
-        for task in late:
+        _, unfinished = await asyncio.wait(running, timeout=seconds)
+        for task in unfinished:
             task.cancel()
-        await asyncio.gather(*late, return_exceptions=True)
+        await asyncio.gather(*unfinished, return_exceptions=True)
 
 
 def make_answers(work: GroupWork, step: StepRewards, graded: Graded) -> list[SampleAnswer]:
