@@ -4,10 +4,16 @@
     writer.write(records, step=20)       hands them to a thread; raises what went wrong with earlier ones
     writer.wait()                        returns when all is on disk, or raises
 
-If the file cannot be written, an `InvalidInput` about it is raised, with and without a thread. A batch is written whole
-or not at all. After a failure every later call raises the same error, because going on would leave a hole in the
-records. Without a thread, writing the same groups again repairs it. With a thread, further batches may be lost, so only
-a resumed run, which cuts the file back and calls `reset`, goes on.
+The records of one call of `write` are a batch, which is written whole or not at all. If that fails, for example because
+the disk is full, `InvalidInput` is raised. From then on no other batch is written, as it would follow a hole:
+
+    without a thread    the `write` that failed raises, and so does every later call, with one exception: a `write` of
+                        the same groups tries again. If it works, the failure is over.
+    with a thread       a later `write` or `wait` raises, and so does every call after it. Batches that were handed over
+                        in the meantime are lost too, so trying one of them again would not close the hole.
+    `reset`             ends the failure in both cases. A resumed run calls it, cuts the file back to the step at which
+                        it resumes, and makes the later records again. The service calls it too: it gives out no rewards
+                        for the batch that failed, so there is no hole.
 
 Evaluations are always written. A size limit does not stop a run: records beyond it are written without texts, which is
 a few per cent of the size. The limit is checked before each step, so the step that reaches it is complete, and reaching
@@ -34,6 +40,7 @@ from rubrank.records.files import find_record_files, split_suffix, write_records
 from rubrank.records.record import GroupRecord
 
 _log = logging.getLogger("rubrank")
+# Suffixes of files that can grow by a batch.
 GROWING = (".jsonl", ".jsonl.gz", ".jsonl.zst")
 _TEXT_FIELDS = ("prompt", "turns", "responses", "reasoning", "reasons")
 _GroupLabel: TypeAlias = tuple[int | None, Any, str]  # step, "train" or "eval", id of the group
@@ -89,12 +96,12 @@ class RecordWriter:
         self._thread: ThreadPoolExecutor | None = None
         self._pending: deque[Future[None]] = deque()
         self._day: date | None = None
+        """The day (UTC) to which `_size_at_midnight` belongs."""
         self._size_at_midnight = 0
         self._limits_logged: set[str] = set()
+        # Both are None unless a batch could not be written.
         self._failure: InvalidInput | None = None
-        """Why a batch was not written."""
         self._failed_groups: list[_GroupLabel] | None = None
-        """The groups of a batch that could not be written without a thread; only the same batch may be written next."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {"recording": self.recording}  # a thread belongs to its process
@@ -109,18 +116,14 @@ class RecordWriter:
     def write(self, records: Iterable[GroupRecord], step: int | None = None) -> None:
         """Append records, or have the thread do so; raises what went wrong with earlier ones."""
         batch = list(records)
-        labels = [(record.step, record.metadata.get("mode"), record.group) for record in batch]
-        # Writing the same groups again repairs a failure; anything else would leave a hole.
-        if self._failed_groups is None or labels != self._failed_groups:
+        # Without a thread, the batch that failed may be tried again; any other would follow a hole.
+        if self.recording.background or _label_groups(batch) != self._failed_groups:
             self._raise_failure()
         if not self.recording.texts or self._is_full():
             batch = [record.model_copy(update=dict.fromkeys(_TEXT_FIELDS)) for record in batch]
         file = self.recording.get_file(step)
         if not self.recording.background:
-            self._failed_groups = labels
             self._append(file, batch)
-            self._failure = None
-            self._failed_groups = None
             return
         # Collect finished batches, whose errors are raised here, and wait if too many are pending.
         while self._pending and (
@@ -185,8 +188,12 @@ class RecordWriter:
         """Log once that a limit is reached. period: what it applies to, "the run" or a day."""
         if period not in self._limits_logged:
             self._limits_logged.add(period)
-            reached = f"{self.recording.path}: the limit of {limit:,} bytes for {period} is reached"
-            _log.warning("%s: further records have no texts", reached)
+            _log.warning(
+                "%s: the limit of %s bytes for %s is reached: further records have no texts",
+                self.recording.path,
+                f"{limit:,}",
+                period,
+            )
 
     def _append_in_thread(self, file: Path, records: list[GroupRecord]) -> None:
         # After a failure nothing more is written: it would follow a hole in the records.
@@ -194,28 +201,33 @@ class RecordWriter:
             self._append(file, records)
 
     def _append(self, file: Path, records: list[GroupRecord]) -> None:
-        """Write all records or none: after a failure the file is cut back, as half a line would hide what follows."""
+        """Write all records of a batch or none, and keep whether that failed.
+
+        Raises InvalidInput if the file cannot be written; other errors, such as KeyboardInterrupt, stay what they are.
+        """
         size_before = file.stat().st_size if file.exists() else 0
         try:
             write_records(file, records, append=True)
         except BaseException as error:
             with suppress(OSError):
-                os.truncate(file, size_before)
+                os.truncate(file, size_before)  # half a line would hide what follows
             if isinstance(error, OSError):
-                got = f"{file}: {error.strerror or error}"
+                cause = f"{error.strerror or error}"
             else:
-                got = f"{file}: {type(error).__name__}: {error}"
-            remedy = "Make room or fix the path, then resume."
+                cause = f"{type(error).__name__}: {error}"
             self._failure = InvalidInput(
                 "records",
                 "path",
                 allowed="a writable file",
-                got=got,
-                remedy=remedy,
+                got=f"{file}: {cause}",
+                remedy="Make room or fix the path, then resume.",
             )
+            self._failed_groups = _label_groups(records)
             if isinstance(error, OSError):
                 raise self._failure from None
             raise
+        self._failure = None
+        self._failed_groups = None
 
     def _wait_for_first(self) -> None:
         """Wait for the oldest pending batch; raises what went wrong with it."""
@@ -225,3 +237,7 @@ class RecordWriter:
     def _raise_failure(self) -> None:
         if self._failure is not None:
             raise self._failure
+
+
+def _label_groups(records: Iterable[GroupRecord]) -> list[_GroupLabel]:
+    return [(record.step, record.metadata.get("mode"), record.group) for record in records]
