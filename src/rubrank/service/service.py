@@ -20,6 +20,8 @@ A single sample, from a trainer that sends them one by one (`dialects.py`):
         6. store            the answers, before any caller gets one
     ◄── SampleAnswer
 
+The words of this module:
+
     sample     one rollout from a trainer that sends its rollouts one by one; its siblings are the others of its group
     cohort     a group whose samples are arriving
     late       of a sample: it came when its cohort did not wait any more. When the others have their answers, the whole
