@@ -230,7 +230,7 @@ def test_the_verb_says_what_is_wrong(tmp_path: Path) -> None:
 def pack_records(records: list[GroupRecord], limit: int = 4000, budget: float = 1e9) -> Packer:
     packer = Packer(limit, budget)
     for record in records:
-        packer.add(make_group_data(record, limit))
+        packer.add(record)
     packer.finish()
     return packer
 

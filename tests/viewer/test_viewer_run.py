@@ -183,6 +183,7 @@ def test_a_record_that_no_column_can_hold_moves_no_names(tmp_path: Path, record_
     names = [json.loads(line)["group"] for line in lines]
     assert run.index.ids == [names[0], "", *names[2:]]
     assert [g for g, _ in run.index.unreadable] == [1]
+    assert run.index.list_rows()["rule"] == [0, None, 0, 0]  # a line that is not a record has no rule
 
 
 @pytest.mark.slow

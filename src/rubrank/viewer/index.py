@@ -8,8 +8,15 @@
     compare_runs(index, other)               how two runs differ on the prompts that they share
 
 Two frames grow with every group. `facts` has one row per group: its step, size, states … `series` has one row for each
-criterion and attribute of a group: the mean, lowest and highest value over its rollouts. One thread adds groups while
-others read.
+criterion and attribute of a group: the mean, lowest and highest value over its rollouts. For group 7 with two rollouts,
+of 80 and 120 words, that score 1 and 0 on "Facts":
+
+    facts     group 7, step 20, size 2, spread 1.0, mean 0.5, …
+    series    group 7, kind "criterion", name "Facts", mean 0.5, low 0, high 1
+              group 7, kind "attribute", name "words", mean 100, low 80, high 120
+
+Groups are numbered from 0 in the order of the run's lines. A line that is not a record also gets a number and a row in
+`facts`. One thread adds groups while others read.
 """
 
 from __future__ import annotations
@@ -28,9 +35,9 @@ import polars as pl
 from rubrank.viewer.states import State, count_stopped, find_states, make_title
 from rubrank.viewer.summary.figures import compute_half_width
 
-_MOST_POINTS = 240  # of a curve; beyond that, neighbouring steps share a point
-_MOST_CURVES = 24  # of a kind
-_MOST_CRITERIA = 1000  # that can be filtered by
+_MOST_POINTS = 240  # of a curve; with more steps, neighbouring steps share a point
+_MOST_CURVES = 24  # of criteria, and as many of attributes
+_MOST_CRITERIA = 1000  # in the page's list of criteria to filter by
 
 _FACTS = {
     "group": pl.Int64,  # number of the group
@@ -40,15 +47,15 @@ _FACTS = {
     "mean": pl.Float64,  # mean reward
     "states": pl.Int64,  # bits of State
     "stopped": pl.Int64,  # rollouts that a gate stopped
-    "rule": pl.Int64,  # number in Index.rules
-    "criteria": pl.Int64,  # number in Index.criteria_sets
-    "prompt": pl.String,  # digest of the prompt
+    "rule": pl.Int64,  # number in Index.rules; null if the line is not a record
+    "criteria": pl.Int64,  # number in Index.criteria_sets; null if the line is not a record
+    "prompt": pl.String,  # digest of the prompt; null if the line is not a record
 }
 _SERIES = {
     "group": pl.Int64,
-    "kind": pl.String,  # "run", "criterion" or "attribute"
+    "kind": pl.String,  # "criterion", "attribute", or "run" for a figure of the group as a whole
     "name": pl.String,
-    "mean": pl.Float64,
+    "mean": pl.Float64,  # over the rollouts of the group, as are the next two
     "low": pl.Float64,
     "high": pl.Float64,
 }
@@ -60,11 +67,11 @@ class GrowingFrame:
     def __init__(self, schema: Mapping[str, Any]) -> None:
         self._schema = schema
         self._frame = pl.DataFrame(schema=schema)
-        self._new_rows: list[tuple[Any, ...]] = []
+        self._new_rows: list[dict[str, Any]] = []
         self._lock = threading.Lock()
 
-    def extend(self, rows: list[tuple[Any, ...]]) -> None:
-        """Add rows, whose values are in the order of the columns."""
+    def extend(self, rows: list[dict[str, Any]]) -> None:
+        """Add rows, column → value; a column that a row does not have is null."""
         with self._lock:
             self._new_rows += rows
 
@@ -72,7 +79,7 @@ class GrowingFrame:
         """Return all rows."""
         with self._lock:
             if self._new_rows:
-                rows = pl.DataFrame(self._new_rows, schema=self._schema, orient="row")
+                rows = pl.DataFrame(self._new_rows, schema=self._schema)
                 self._frame = pl.concat([self._frame, rows], rechunk=False)
                 self._new_rows = []
             return self._frame
@@ -92,7 +99,7 @@ class Index:
         self.criterion_groups: Counter[str] = Counter()
         """Criterion → groups that have it, with scores or with comparisons."""
         self.unreadable: list[tuple[int, str]] = []
-        """Lines that are not records: (number of the group, why)."""
+        """Lines that are not records: (number of the line, why)."""
         self._length = 0
 
     def __len__(self) -> int:
@@ -117,29 +124,36 @@ class Index:
             raise OverflowError(f"step {record.step}")
         reward = record.reward
         names = tuple(criterion.name for criterion in record.criteria)
-        fact = (
-            len(self),
-            record.step,
-            len(reward),
-            max(reward) - min(reward) if reward else 0.0,
-            sum(reward) / len(reward) if reward else 0.0,
-            int(find_states(record)),
-            count_stopped(record),
-            self.rules.setdefault(record.rule, len(self.rules)),
-            self.criteria_sets.setdefault(names, len(self.criteria_sets)),
-            _digest_prompt(record),
-        )
+        fact = {
+            "group": len(self),
+            "step": record.step,
+            "size": len(reward),
+            "spread": max(reward) - min(reward) if reward else 0.0,
+            "mean": sum(reward) / len(reward) if reward else 0.0,
+            "states": int(find_states(record)),
+            "stopped": count_stopped(record),
+            "rule": self.rules.setdefault(record.rule, len(self.rules)),
+            "criteria": self.criteria_sets.setdefault(names, len(self.criteria_sets)),
+            "prompt": _digest_prompt(record),
+        }
         self._add_series(record, measured or {})
         self.criterion_groups.update(names)
         self._add(fact, record.group, make_title(record.prompt))
 
     def add_unreadable(self, why: str) -> None:
-        """Add a line that is not a record."""
+        """Add a line that is not a record. It has no step, rule, criteria and prompt."""
         self.unreadable.append((len(self), why))
-        fact = (len(self), None, 0, 0.0, 0.0, int(State.UNREADABLE), 0, 0, 0, None)
+        fact = {
+            "group": len(self),
+            "size": 0,
+            "spread": 0.0,
+            "mean": 0.0,
+            "states": int(State.UNREADABLE),
+            "stopped": 0,
+        }
         self._add(fact, "", "this line is not a record")
 
-    def _add(self, fact: tuple[Any, ...], group_id: str, title: str) -> None:
+    def _add(self, fact: dict[str, Any], group_id: str, title: str) -> None:
         self.ids.append(group_id)
         self.titles.append(title)
         self._facts.extend([fact])
@@ -147,6 +161,7 @@ class Index:
 
     def _add_series(self, record: Any, measured: Mapping[str, np.ndarray]) -> None:
         """Add mean, lowest and highest value of every criterion and attribute of the next group."""
+        # (kind, name, one value per rollout). The agreement is one value of the whole group.
         columns: list[tuple[str, str, Any]] = [
             ("run", "agreement of the criteria", [record.agreement])
         ]
@@ -158,12 +173,19 @@ class Index:
         for name, values in measured.items():
             if name not in record.attribute_names:
                 columns.append(("attribute", name, values.tolist()))
-        rows: list[tuple[Any, ...]] = []
+        rows = []
         for kind, name, values in columns:
             present = [float(x) for x in values if x is not None and x == x]  # without None and NaN
             if present:
-                mean = sum(present) / len(present)
-                rows.append((len(self), kind, name, mean, min(present), max(present)))
+                row = {
+                    "group": len(self),
+                    "kind": kind,
+                    "name": name,
+                    "mean": sum(present) / len(present),
+                    "low": min(present),
+                    "high": max(present),
+                }
+                rows.append(row)
         self._series.extend(rows)
 
     def list_rows(self, start: int = 0) -> dict[str, Any]:
@@ -231,13 +253,26 @@ _RATES = {
 """Name → one number from 0 to 1 for every group: what curves and comparisons show of a run."""
 
 
-def _list_values(index: Index, facts: pl.DataFrame, **more_rates: pl.Expr) -> pl.DataFrame:
-    """Return the columns group, kind, name, mean: the rates of these groups, then their criteria and attributes."""
+def _list_values(
+    index: Index, facts: pl.DataFrame, column: str, **more_rates: pl.Expr
+) -> pl.DataFrame:
+    """Return every value of these groups in a row of its own: first the rates, then criteria and attributes.
+
+        name                     value  kind         prompt
+        "groups without signal"  0.0    "run"        "5f0c…"
+        "Facts"                  0.5    "criterion"  "5f0c…"
+
+    facts: the rows of `index.facts` for these groups. column: the column of `facts` that is repeated for every value.
+    more_rates: like `_RATES`, name → expression over `facts`.
+    """
     rates = facts.select("group", **_RATES, **more_rates)
-    rates = rates.unpivot(index="group", variable_name="name", value_name="mean")
-    rates = rates.select("group", pl.lit("run").alias("kind"), "name", "mean")
-    series = index.series.select("group", "kind", "name", "mean")
-    return pl.concat([rates, series.join(facts, on="group", how="semi", maintain_order="left")])
+    rates = rates.unpivot(index="group", variable_name="name", value_name="value")
+    rates = rates.with_columns(kind=pl.lit("run"))
+    series = index.series.rename({"mean": "value"}).select(rates.columns)
+    # The join adds the column, and leaves out the series of all other groups.
+    values = pl.concat([rates, series])
+    values = values.join(facts.select("group", column), on="group", maintain_order="left")
+    return values.drop("group")
 
 
 def make_curves(index: Index) -> dict[str, Any]:
@@ -249,42 +284,43 @@ def make_curves(index: Index) -> dict[str, Any]:
     Kinds: "run", then "criterion" and "attribute" for those that most groups have. Beyond 240 steps, neighbours share a
     point: `steps` has the first step of each point, `last_steps` the last one.
     """
-    trained = pl.col("step").is_not_null() & ~has_state(State.EVALUATION | State.UNREADABLE)
-    facts = index.facts.filter(trained)
+    is_training = pl.col("step").is_not_null() & ~has_state(State.EVALUATION | State.UNREADABLE)
+    facts = index.facts.filter(is_training)
+
+    # The point of each group: if two steps share one, steps 0, 10, 20, 30 belong to points 0, 0, 1, 1.
     steps_per_point = max(1, math.ceil(facts["step"].n_unique() / _MOST_POINTS))
-    point = (pl.col("step").rank("dense") - 1) // steps_per_point
-    facts = facts.with_columns(point=point)
-    steps = facts.group_by("point").agg(first=pl.min("step"), last=pl.max("step")).sort("first")
-    values = _list_values(index, facts, **{"spread of rewards": pl.col("spread")})
-    values = values.join(facts.select("group", "point"), on="group", maintain_order="left")
-    values = values.join(steps, on="point", maintain_order="left")
-    points = (
-        values.group_by("kind", "name", "first", maintain_order=True)
-        .agg(n=pl.len(), mean=pl.mean("mean"), variance=pl.var("mean"))
-        .sort("first", maintain_order=True)
+    step_number = pl.col("step").rank("dense") - 1
+    facts = facts.with_columns(point=step_number // steps_per_point)
+    steps = facts.group_by("point").agg(first=pl.min("step"), last=pl.max("step")).sort("point")
+
+    # One row per curve and point, in the order of the points.
+    values = _list_values(index, facts, "point", **{"spread of rewards": pl.col("spread")})
+    means = values.group_by("kind", "name", "point", maintain_order=True).agg(
+        groups=pl.len(), mean=pl.mean("value"), variance=pl.var("value")
     )
+    means = means.join(steps, on="point", maintain_order="left")
+    means = means.sort("point", maintain_order=True)
+
     curves = []
-    for (kind, name), rows in points.group_by("kind", "name", maintain_order=True):
-        curve = {
-            "kind": kind,
-            "name": name,
-            "points": [
-                [step, mean, compute_half_width(n, mean, variance)]
-                for step, n, mean, variance in rows.drop("kind", "name").iter_rows()
-            ],
-        }
-        # A curve of the run that is zero throughout says nothing: no judges, no gate.
-        if kind != "run" or (rows["mean"] != 0.0).any():
-            curves.append((int(rows["n"].sum()), curve))
-    shown = [curve for _, curve in curves if curve["kind"] == "run"]
-    for kind in ("criterion", "attribute"):
-        of_kind = [pair for pair in curves if pair[1]["kind"] == kind]
-        of_kind.sort(key=lambda pair: -pair[0])
-        shown += [curve for _, curve in of_kind[:_MOST_CURVES]]
+    for kind in ("run", "criterion", "attribute"):
+        # A frame for each curve, with a row for each of its points.
+        curves_of_kind = means.filter(kind=kind).partition_by("name", maintain_order=True)
+        if kind == "run":
+            # A curve that is zero throughout says nothing: no judges, no gate.
+            curves_of_kind = [curve for curve in curves_of_kind if (curve["mean"] != 0.0).any()]
+        else:
+            curves_of_kind.sort(key=lambda curve: -int(curve["groups"].sum()))
+            curves_of_kind = curves_of_kind[:_MOST_CURVES]
+        for curve in curves_of_kind:
+            points = []
+            for row in curve.iter_rows(named=True):
+                half_width = compute_half_width(row["groups"], row["mean"], row["variance"])
+                points.append([row["first"], row["mean"], half_width])
+            curves.append({"kind": kind, "name": curve["name"][0], "points": points})
     return {
         "steps": steps["first"].to_list(),
         "last_steps": steps["last"].to_list(),
-        "curves": shown,
+        "curves": curves,
     }
 
 
@@ -319,15 +355,17 @@ def compare_runs(first: Index, second: Index) -> dict[str, Any]:
     A difference is the mean over prompts of second minus first, with half of its 95% interval (Student's t, paired).
     """
     first_facts, second_facts = _match_prompts(first, second)
-    keys = ["prompt", "kind", "name"]
-    before = _list_values(first, first_facts).join(first_facts, on="group").select(*keys, "mean")
-    after = _list_values(second, second_facts).join(second_facts, on="group").select(*keys, "mean")
-    pairs = before.join(after, on=keys, maintain_order="left", suffix="_after")
-    difference = pl.col("mean_after") - pl.col("mean")
+    first_values = _list_values(first, first_facts, "prompt")
+    second_values = _list_values(second, second_facts, "prompt")
+    # One row per prompt and name: `value` is that of the first run, `value_second` that of the second.
+    pairs = first_values.join(
+        second_values, on=["prompt", "kind", "name"], maintain_order="left", suffix="_second"
+    )
+    difference = pl.col("value_second") - pl.col("value")
     figures = pairs.group_by("kind", "name", maintain_order=True).agg(
         prompts=pl.len(),
-        first=pl.mean("mean"),
-        second=pl.mean("mean_after"),
+        first=pl.mean("value"),
+        second=pl.mean("value_second"),
         difference=difference.mean(),
         variance=difference.var(),
     )

@@ -11,8 +11,8 @@ memory until the file is written.
 A block is gzip in base64, whose letters cannot end a script or begin a tag, whatever a response says. The page's
 content policy allows its own script and style by their hashes, and inline images: no other script, no network.
 
-Groups are packed 64 to a block. If these blocks take more than `budget_mb`, all texts are cut to a lower limit, until
-they fit; numbers, reasons and explanations are never cut.
+Groups are packed 64 to a block, with each text cut to `text_limit` characters. If these blocks take more than
+`budget_mb`, all texts are cut to a lower limit, until they fit; numbers, reasons and explanations are never cut.
 
 Scored runs of `eval` become the same page with its Benchmarks alone (`write_evaluation_report`); drafted rubrics have
 a page of their own (`write_draft_report`).
@@ -74,7 +74,7 @@ SCRIPTS = (
 top-level name in common (a test checks both)."""
 _GROUPS_PER_BLOCK = 64
 _GZIP_LEVEL = 5
-_BASE64_GROWTH = 4 / 3
+_BASE64_GROWTH = 4 / 3  # base64 writes three bytes as four characters
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ def write_report(
     for group, measured in read_groups(groups, measure):
         summary.add(group)
         index.add_record(group.record, measured)
-        packer.add(make_group_data(group.record, text_limit))
+        packer.add(group.record)
     if not len(index):
         remedy = "Write some with write_records."
         raise InvalidInput("write_report", "records", "at least one group", "none", remedy)
@@ -221,25 +221,28 @@ class Packer:
     """Packs groups into compressed blocks, and cuts texts shorter if the blocks exceed the budget."""
 
     def __init__(self, text_limit: int, budget: float) -> None:
-        """budget: bytes that all blocks may take in the file."""
+        """text_limit: characters kept of each text. budget: bytes that all blocks may take in the file."""
         self.text_limit = text_limit
+        """Lowered if the blocks exceed the budget."""
         self.blocks: list[bytes] = []
         self._budget = budget
         self._waiting: list[dict[str, Any]] = []
         """Groups of the block that is not full yet."""
         self._lengths: list[int] = []
-        """The whole lengths of all texts."""
+        """Characters of each text of all groups, before any cut."""
         self._size = 0.0
         """Bytes that the blocks take in the file, where they are base64."""
 
-    def add(self, group: dict[str, Any]) -> None:
-        """Take a group of `make_group_data`."""
+    def add(self, record: GroupRecord) -> None:
+        """Add a group."""
+        group = make_group_data(record, self.text_limit)
         self._lengths.extend(list_text_lengths(group))
-        self._waiting.append(cut_texts(group, self.text_limit))
+        self._waiting.append(group)
         if len(self._waiting) == _GROUPS_PER_BLOCK:
             self._close_block()
+            # All blocks stay in memory, so texts are not cut at the end only. But every cut packs all blocks again, so
+            # it waits until they take twice the budget, instead of cutting after each block.
             if self._size > 2.0 * self._budget:
-                # Far over the budget: cut now, before memory fills up with what must go.
                 self._fit_budget()
 
     def finish(self) -> None:
@@ -264,9 +267,13 @@ class Packer:
     def _fit_budget(self) -> None:
         """Lower the limit and pack everything again until the blocks fit the budget."""
         while self._size > self._budget and self.text_limit > 0:
-            # As if texts were all there is: never too short, and closer every time. At least 5% lower each time.
+            # If blocks held nothing but texts, their size would be proportional to the characters in them, and this
+            # number of characters would fit. Blocks also hold numbers, which are never cut, so this limit is not too
+            # low, but it may be too high. Then the next round lowers it further.
             lengths = np.sort(np.minimum(self._lengths, self.text_limit))
-            limit = find_limit(lengths, float(lengths.sum()) * self._budget / self._size)
+            fitting_characters = float(lengths.sum()) * self._budget / self._size
+            limit = find_limit(lengths, fitting_characters)
+            # At least 5% lower, so that there are few rounds even if almost everything is numbers.
             self.text_limit = min(limit, int(0.95 * self.text_limit))
             old_blocks = self.blocks
             self.blocks = []
@@ -280,18 +287,15 @@ def find_limit(lengths: np.ndarray, characters: float) -> int:
 
     Three texts of 10, 50 and 90 characters in 100 characters: the first stays whole, the others get 45 each.
     """
-    if not len(lengths):
-        return 0
-    total_before = np.concatenate([[0.0], np.cumsum(lengths)])  # of all texts before text i
-    count_from = len(lengths) - np.arange(len(lengths))  # texts from text i on
-    # Characters if text i is the longest that stays whole.
-    total_if_cut_here = total_before[:-1] + lengths * count_from
-    fitting = np.flatnonzero(total_if_cut_here <= characters)
-    first_cut = int(fitting[-1]) + 1 if len(fitting) else 0
-    if first_cut == len(lengths):
-        return int(lengths[-1])
-    room = characters - total_before[first_cut]
-    return max(0, int(room / count_from[first_cut]))
+    texts_left = len(lengths)
+    for length in lengths.tolist():
+        # An equal part of the remaining characters for each remaining text. A text that needs less stays whole.
+        limit = characters / texts_left
+        if length > limit:
+            return max(0, int(limit))
+        characters -= length
+        texts_left -= 1
+    return int(lengths.max(initial=0))  # all texts stay whole
 
 
 def pack(data: Any) -> bytes:

@@ -1,7 +1,11 @@
 """Summarize how strongly wins and rewards depend on attributes of the responses, such as length and Markdown.
 
 γ is the influence of an attribute on the wins of one criterion: γ > 0 means that of two responses which are equally
-good otherwise, the one with more of the attribute wins. Control takes (a part of) this influence out of the scores.
+good otherwise, the one with more of the attribute wins. γ̂ is its estimate. Control takes (a part of) this influence
+out of the scores. An estimate is made for each group separately, or pooled: over a batch or a run, and then all its
+groups have the same one in their records.
+
+`GammaSummary` shows γ̂, `CorrelationSummary` how rewards depend on attributes, controlled or not.
 
 Shapes: G rollouts in a group, K criteria that are ranked, D attributes.
 """
@@ -9,7 +13,7 @@ Shapes: G rollouts in a group, K criteria that are ranked, D attributes.
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,25 +33,44 @@ _ALL_CRITERIA = ""  # the name of all criteria together
 class GammaSummary:
     """γ by attribute, criterion and step.
 
-    {"attributes": ["length"], "criteria": ["", "Facts"], "points": {"0|0": [[step, γ̂, half width, groups], …]},
-     "taken": [0.12], "shares": [["Facts", 0.31]]}
+    {"attributes": ["words"], "criteria": ["", "A", "B"], "points": {"0|0": [[step, γ̂, half width, groups], …]},
+     "taken": [0.5], "shares": [["A", 0.75]]}
 
-    `points`: keys are "index of the attribute|index of the criterion".
+    `points`: keys are "index of the attribute|index of the criterion"; criterion "" is all of them together, weighted.
+        The half width is half of the 95% interval of γ̂, None if it is unknown.
     `taken`: for each attribute, the effect that control took out, on average over criteria and groups.
-    `shares`: how much of a criterion's variance within groups control took out, largest first.
-    Criterion "" is all of them together, weighted. A pooled estimate (over a batch or a run) has its own standard
-    error, and the half width is t·se. If γ was fitted in each group separately, the half width is that of the mean over
-    groups. A criterion counts in a group only if it tells rollouts apart there and is controlled.
+    `shares`: how much of a criterion's variance within groups control took out, largest first; criteria whose variance
+        did not shrink are left out.
+
+    A criterion counts in a group only if it tells rollouts apart there and is controlled.
+
+    Example: one group, the attribute "words", and criteria A and B with weights 3 and 1, which is 0.75 and 0.25 of
+    their sum. γ̂ is pooled over 41 groups for A and 21 for B, with standard errors 0.05 and 0.2.
+
+                      A                     B                     all ("")
+        γ̂             0.3                   0.1                   0.75·0.3 + 0.25·0.1 = 0.25
+        half width    t·se = 2.02·0.05      t·se = 2.09·0.2       0.75·0.101 + 0.25·0.417 = 0.18
+        groups        41                    21                    0.75·41 + 0.25·21 = 36
+        taken         0.25                  0.75                  mean 0.5
+
+    Control subtracts `taken` times the mean contrast of a rollout, which is −1 and 1 here (the second has more words).
+    So A's scores 0 and 1 became 0.25 and 0.75. Their sum of squares around the mean was 0.5 and is 0.125: control took
+    out 1 − 0.125/0.5 = 0.75 of A's variance. B's scores 1 and 0 became 1.75 and −0.75, so B is not in `shares`.
+
+    If γ was fitted in each group separately, the point of a step is the mean of γ̂ over its groups, with the half width
+    of that mean.
     """
 
     def __init__(self) -> None:
-        self._points: dict[tuple[str, str, int | None], _GammaPoint] = {}
-        """(attribute, criterion, step) → sums."""
+        self._points: dict[tuple[str, str], dict[int | None, _GammaPoint]] = {}
+        """(attribute, criterion) → step → sums over its groups."""
         self._attributes: dict[str, None] = {}
         self._taken: dict[str, Moments] = {}
         """Attribute → the effect that was taken out of each criterion."""
-        self._squares: dict[str, np.ndarray] = {}
-        """Criterion → sums of squares around the group's mean, before and after control."""
+        self._squares_before: dict[str, float] = defaultdict(float)
+        """Criterion → sum of squares around the group's mean, before control."""
+        self._squares_after: dict[str, float] = defaultdict(float)
+        """The same after control."""
         self._used: Counter[str] = Counter()
         """Criterion → in how many groups it counts."""
 
@@ -56,42 +79,43 @@ class GammaSummary:
         record = group.record
         if record.gamma is None or not record.attribute_names:
             return
-        shape = (group.ranked, len(record.attribute_names))  # (K, D)
         self._attributes.update(dict.fromkeys(record.attribute_names))
+        shape = (group.ranked, len(record.attribute_names))  # (K, D)
+        is_used = group.has_signal[: group.ranked]
         # record.n: for each criterion, the groups behind its estimate; 0 if it is not controlled. Records may lack it.
-        if record.n is None:
-            is_controlled = np.ones(group.ranked, bool)
-        else:
-            is_controlled = np.array(record.n) > 0.0
-        used = group.has_signal[: group.ranked] & is_controlled
-        gamma = np.where(used[:, None], to_array(record.gamma, shape), 0.0)
+        if record.n is not None:
+            is_used = is_used & (np.array(record.n) > 0.0)
+        used = np.flatnonzero(is_used)
+        # γ̂, half width and groups of the criteria that count, a row for each. Other rows may be NaN or infinite. They
+        # are dropped, because a weight of 0 would not remove them from the weighted sums below (0·∞ is NaN).
+        names = [group.names[k] for k in used]
+        gamma = to_array(record.gamma, shape)[used]
         half_width, groups = _compute_pooled_intervals(record, shape)
-        for k in np.flatnonzero(used):
-            self._used[group.names[k]] += 1
-            self._add_point(record, group.names[k], gamma[k], half_width[k], groups[k])
-        weights = np.array(record.weights) * used
+        half_width = half_width[used]
+        groups = groups[used]
+        self._used.update(names)
+        for i, name in enumerate(names):
+            self._add_point(record, name, gamma[i], half_width[i], groups[i])
+        weights = np.array(record.weights)[used]
         if weights.sum() > 0.0:
             share = weights / weights.sum()
-            # Half widths add up like γ itself, which makes the common one an upper bound.
+            # The errors of the criteria may be correlated. A weighted sum of their half widths is an upper bound.
             self._add_point(
-                record,
-                _ALL_CRITERIA,
-                gamma=share @ gamma,
-                half_width=share[used] @ half_width[used],
-                groups=share[used] @ groups[used],
+                record, _ALL_CRITERIA, share @ gamma, share @ half_width, share @ groups
             )
         if record.taken is None:
             return
-        # (D,): sums over the criteria; `Moments` makes means of them.
-        taken = np.where(used[:, None], to_array(record.taken, shape), 0.0).sum(0)
+        taken = to_array(record.taken, shape)
         for d, attribute in enumerate(record.attribute_names):
             moments = self._taken.setdefault(attribute, Moments())
-            moments.merge(Moments(int(used.sum()), float(taken[d])))
+            for k in used:
+                moments.add(float(taken[k, d]))
         if record.mean_contrasts is not None:
-            before, after = _center_values(group, shape)
-            for k in np.flatnonzero(used):
-                squares = self._squares.setdefault(group.names[k], np.zeros(2))
-                squares += np.nansum(before[:, k] ** 2), np.nansum(after[:, k] ** 2)
+            contrasts = to_array(record.mean_contrasts, (record.size, shape[1]))
+            before, after = _center_values(group, effect=contrasts @ taken.T)
+            for k, name in zip(used, names, strict=True):
+                self._squares_before[name] += float(np.nansum(before[:, k] ** 2))
+                self._squares_after[name] += float(np.nansum(after[:, k] ** 2))
 
     def summarize(self) -> dict[str, Any]:
         """Return the points by step of the criteria that most groups have, as in the class's docstring."""
@@ -105,11 +129,11 @@ class GammaSummary:
         taken_means = [
             self._taken[name].mean if name in self._taken else None for name in attributes
         ]
-        shares = [
-            (name, 1.0 - after / before)
-            for name, (before, after) in self._squares.items()
-            if after < before
-        ]
+        shares: list[tuple[str, float]] = []
+        for name, before in self._squares_before.items():
+            after = self._squares_after[name]
+            if after < before:
+                shares.append((name, 1.0 - after / before))
         shares.sort(key=lambda share: -share[1])
         return {
             "attributes": attributes,
@@ -121,11 +145,7 @@ class GammaSummary:
 
     def _merge_steps(self, attribute: str, criterion: str) -> list[tuple[int | None, _GammaPoint]]:
         """Return the points of one curve in order; beyond 240 steps, neighbours share a point."""
-        by_step = {
-            step: point
-            for (name, of_criterion, step), point in self._points.items()
-            if (name, of_criterion) == (attribute, criterion)
-        }
+        by_step = self._points.get((attribute, criterion), {})
         steps = sorted(by_step, key=lambda step: (step is not None, step or 0))  # None comes first
         steps_per_point = max(1, math.ceil(len(steps) / _MOST_POINTS))
         merged = []
@@ -146,7 +166,8 @@ class GammaSummary:
     ) -> None:
         """Add a group to the points of one criterion, one for each attribute; the arrays are (D,)."""
         for d, attribute in enumerate(record.attribute_names):
-            point = self._points.setdefault((attribute, criterion, record.step), _GammaPoint())
+            by_step = self._points.setdefault((attribute, criterion), {})
+            point = by_step.setdefault(record.step, _GammaPoint())
             point.gamma.add(float(gamma[d]))
             point.half_width += float(half_width[d])
             point.groups += float(groups[d])
@@ -154,13 +175,13 @@ class GammaSummary:
 
 @dataclass
 class _GammaPoint:
-    """γ̂ of a step, as sums over its groups."""
+    """γ̂ of a step, as sums over the groups of the step."""
 
     gamma: Moments = field(default_factory=Moments)
     half_width: float = 0.0
-    """Of pooled estimates; 0 if each group has its own."""
+    """Sum of the half widths of pooled estimates; 0 if each group has its own estimate."""
     groups: float = 0.0
-    """Groups behind pooled estimates; 0 if each group has its own."""
+    """Sum of the groups behind pooled estimates; 0 if each group has its own estimate."""
 
     def merge(self, other: _GammaPoint) -> None:
         """Add the sums of another point."""
@@ -169,47 +190,52 @@ class _GammaPoint:
         self.groups += other.groups
 
     def as_tuple(self) -> tuple[float | None, float | None, float]:
-        """Return γ̂, half of its interval, and the number of groups behind it."""
+        """Return γ̂, half of its interval (None if unknown), and the number of groups behind it."""
         n = self.gamma.n
-        if self.groups > 0.0:
-            # All groups of a batch report the same pooled estimate: its interval does not shrink with their number.
-            half_width = self.half_width / n if np.isfinite(self.half_width) else None
-            return self.gamma.mean, half_width, round(self.groups / n, 1)
-        return self.gamma.mean, self.gamma.half_width, n
+        if self.groups == 0.0:
+            return self.gamma.mean, self.gamma.half_width, n
+        # A pooled estimate: all n groups of a batch have the same one in their records, so the sums are n times its
+        # half width and its number of groups. Its interval does not shrink with n.
+        half_width = self.half_width / n if np.isfinite(self.half_width) else None
+        return self.gamma.mean, half_width, round(self.groups / n, 1)
 
 
-def _center_values(group: GroupArrays, shape: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
-    """Return (G, K) before and after control, minus the group's mean: utilities, or scores if the rule has none."""
+def _center_values(group: GroupArrays, effect: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return (G, K) before and after control, minus the group's mean: utilities, or scores if the rule has none.
+
+    effect: (G, K), what control took out of each score.
+    """
     record = group.record
     if record.utilities is not None and record.values is not None:
-        before = to_array(record.utilities, (record.size, group.ranked))
-        after = to_array(record.values, before.shape) / np.array(record.scale or 1.0)
+        before = to_array(record.utilities, effect.shape)
+        # After control, the rule may have multiplied utilities by `scale`; without it both are comparable.
+        after = to_array(record.values, effect.shape) / np.array(record.scale or 1.0)
     else:
-        columns = group.scores[:, : group.ranked].T
-        normalized = []
-        for criterion, column in zip(record.ranked, columns, strict=True):
-            normalized.append(criterion.normalize_scores(column))
-        before = np.array(normalized).T
-        assert record.mean_contrasts is not None
-        assert record.taken is not None
-        contrasts = to_array(record.mean_contrasts, (record.size, shape[1]))
-        after = before - contrasts @ to_array(record.taken, shape).T
+        before = np.empty(effect.shape)
+        for k, criterion in enumerate(record.ranked):
+            before[:, k] = criterion.normalize_scores(group.scores[:, k])
+        after = before - effect
     return before - compute_column_means(before), after - compute_column_means(after)
 
 
 def _compute_pooled_intervals(
     record: GroupRecord, shape: tuple[int, int]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the half width of pooled estimates and the groups behind them, (K, D) each.
+    """Return the half width t·se of pooled estimates and the groups behind them, (K, D) each.
 
-    Both are 0 if each group has its own estimate. The half width is infinite with fewer than two groups.
+    Both are 0 if each group has its own estimate. The half width is infinite if there is no standard error: with fewer
+    than two groups.
     """
+    groups = np.zeros(shape)
     if record.pool in (None, "group") or record.se is None or record.n is None:
-        return np.zeros(shape), np.zeros(shape)
-    quantile = np.array([student_t_975(n - 1.0) if n > 1.0 else np.inf for n in record.n])
+        return np.zeros(shape), groups
+    half_width = np.full(shape, np.inf)
     se = np.nan_to_num(to_array(record.se, shape), nan=np.inf)
-    groups = np.array(record.n)[:, None] * np.ones(shape[1])
-    return np.where(groups > 1.0, quantile[:, None] * se, np.inf), groups
+    for k, n in enumerate(record.n):
+        groups[k] = n
+        if n > 1.0:
+            half_width[k] = student_t_975(n - 1.0) * se[k]
+    return half_width, groups
 
 
 class CorrelationSummary:
@@ -273,7 +299,7 @@ def _list_rewards(group: GroupArrays) -> dict[str, np.ndarray]:
 def _compute_spearman(values: np.ndarray, rewards: np.ndarray) -> np.ndarray:
     """Return Spearman's ρ of attributes with rewards, (D, R); NaN if either is the same for all rollouts.
 
-    Rollouts without the attribute are left out.
+    Rollouts without the attribute are left out. values: (G, D). rewards: (G, R), a column for each rule.
     """
     correlations = np.full((values.shape[1], rewards.shape[1]), np.nan)
     for d in range(values.shape[1]):
@@ -282,14 +308,18 @@ def _compute_spearman(values: np.ndarray, rewards: np.ndarray) -> np.ndarray:
             continue
         attribute_ranks = _compute_centered_ranks(values[present, d : d + 1])
         reward_ranks = _compute_centered_ranks(rewards[present])
-        lengths = np.sqrt((attribute_ranks**2).sum(0) * (reward_ranks**2).sum(0))
+        # Pearson's correlation of the ranks, whose mean is 0: Σxy / √(Σx² · Σy²). All the same: 0/0 = NaN.
+        scale = np.sqrt((attribute_ranks**2).sum(0) * (reward_ranks**2).sum(0))
         with np.errstate(invalid="ignore", divide="ignore"):
-            correlations[d] = (attribute_ranks * reward_ranks).sum(0) / lengths
+            correlations[d] = (attribute_ranks * reward_ranks).sum(0) / scale
     return correlations
 
 
 def _compute_centered_ranks(values: np.ndarray) -> np.ndarray:
-    """Return how many values each one beats minus how many beat it; differences by rounding are ties."""
+    """Return how many values each one beats minus how many beat it; differences by rounding are ties.
+
+    This is the rank minus the mean rank, times two: 10, 20, 20 → −2, 1, 1. Each column is ranked separately.
+    """
     difference = values[:, None] - values[None]
     signs = np.sign(difference) * (np.abs(difference) > ROUNDING * np.ptp(values, axis=0))
     return np.asarray(signs.sum(1))
