@@ -3,12 +3,11 @@ from cases import folded
 
 from rubrank.errors import InvalidInput
 from rubrank.rollouts.rollout import Rollout
-from rubrank.verifiers.gates import language as gates_text
 from rubrank.verifiers.paper import language as paper_language
-from rubrank.verifiers.shared import language_names
-from rubrank.verifiers.verifier import VERIFIERS
+from rubrank.verifiers.shared.language_requests import find_request
+from rubrank.verifiers.shared.word_tables import read_table
+from rubrank.verifiers.verifier import find_verifier
 
-assert gates_text.__doc__  # importing registers
 TEXTS = {
     "en": "The weather is fine today, and we are going for a long walk along the river.",
     "zh": "今天天气很好，我们打算沿着河边走一走，然后回家吃饭。",
@@ -24,7 +23,7 @@ TEXTS = {
 
 
 def verdict(name, response, prompt="", **params):
-    verifier = VERIFIERS[name]
+    verifier = find_verifier(name)
     return verifier.verify(Rollout(response=response, prompt=prompt), verifier.check_parameters(params))
 
 
@@ -89,7 +88,18 @@ def test_an_unknown_language_is_refused():
     ],
 )
 def test_the_language_that_a_prompt_asks_for(prompt, codes):
-    assert language_names.find_request(prompt).asked == codes
+    assert find_request(prompt).asked == codes
+
+
+@pytest.mark.parametrize(("kind", "language", "pattern", "example", "counter_example"), read_table("language_requests"))
+def test_patterns_of_requests(kind, language, pattern, example, counter_example):
+    if kind == "further part":
+        assert not find_request(f"{example}\nAnswer in French.").whole
+        assert find_request(f"{counter_example}\nAnswer in French.").whole
+    else:  # all other kinds are about requests that are none, or that are not sure
+        is_request = kind in ("translation", "request")
+        assert bool(find_request(example).asked) == is_request
+        assert bool(find_request(counter_example).asked) != is_request
 
 
 @pytest.mark.parametrize("code", ["en", "fr", "zh"])

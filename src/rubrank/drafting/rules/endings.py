@@ -13,7 +13,8 @@ from collections.abc import Iterator, Sequence
 from rubrank.drafting.constraint import Constraint
 from rubrank.drafting.patterns import RESPONSE, STRING, pattern, read_group, words
 from rubrank.drafting.sentences import Sentence
-from rubrank.verifiers.shared.language_names import NAMED, find_language_code, find_request
+from rubrank.verifiers.shared.language_names import NAMED, find_language_code
+from rubrank.verifiers.shared.language_requests import find_request
 
 # ---- the last words ------------------------------------------------------------------------------------------------
 

@@ -38,28 +38,51 @@ from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.prose import HAN, has_fence, is_rule, split_code
 from rubrank.texts.sentences import split_sentences
 from rubrank.verifiers.shared.relation import Share
+from rubrank.verifiers.shared.word_tables import compile_phrases
 from rubrank.verifiers.verifier import BINARY, Answer, verifier
 
-K = 12  # characters of a window
-_MIX_FACTOR = np.uint64(
-    0x9E3779B97F4A7C15
-)  # odd and random: spreads the codes of letters over 64 bits
-_HASH_BASE = np.uint64(0xD6E8FEB86659FD93)  # the base of the polynomial, also odd and random
-_MOST_PERIODS = 8  # that are tried for a chain of repeats, see `find_nested_loops`
-_MOST_CHARACTERS = (
-    100_000  # of an answer in which paragraphs, sentences and compression are examined
-)
-# In characters. Shorter repeats cannot matter, because `least_length` is at least 20.
-_SHORTEST_REPEAT = 16
-_PARAGRAPH_CHARACTERS = 120  # a segment this long is a loop if it stands three times in a row
-_COMPRESSIBLE_CHARACTERS = 800  # the compression of shorter texts says little
+# ---- limits ----------------------------------------------------------------------------------------------------------
+
+# All limits were set by hand, so that loops fail and good answers pass; docs/gates.md has the figures, which come from
+# `python benchmarks/gates.py`. Lengths are in characters. A "size" counts a Chinese character twice, because it says
+# about as much as two letters.
+
+# Segments in a row.
+_SHORTEST_REPEAT = 16  # shorter repeats cannot matter, because `least_length` is at least 20
+_PARAGRAPH_LENGTH = 120  # a segment this long is a loop if it stands three times in a row
+_ASKED_FACTOR = 25  # `most_times` is multiplied by this if the prompt asks for repetition
+# `least_length` is multiplied by this for dots, dashes, blanks to fill in and emoji …
+_SIGNS_FACTOR = 10
+# … and by this for segments that are mostly digits: those of 1/3 = 0.333… repeat, too.
+_DIGITS_FACTOR = 3
+
+# Copies of earlier passages. A copy counts if it is as long as a sentence.
+_COPY_LENGTH = 60
+_CHINESE_COPY_LENGTH = 30
+_FEWEST_COPIED = 150  # in a short answer a copied sentence or two are a large share, but no loop
+
+# Equal sentences, and compression.
+_MOST_CHARACTERS = 100_000  # of the prose that are examined, which bounds the time
+_SHORTEST_SENTENCE = 10  # its size: "Yes." may come again
+_FEWEST_SENTENCES = 6  # of fewer sentences nothing is concluded
+_COMPRESSIBLE_LENGTH = 800  # the compression of shorter texts says little
 # The most repetitive good answers, tables of test cases, are compressed to 0.17 of their size.
 _LEAST_COMPRESSED_SHARE = 0.12
-# How many lines, sentences, rows or lines of code that differ in a counter only are a loop.
-_MANY_ENTRIES = 12
-_MANY_ROWS = 12
+
+# Units in a row that differ in a counter only. Good code has long runs of such lines: x1 = 0, x2 = 0, …
+_COUNTING_LENGTH = 100  # shorter answers are not examined
+_MANY_ENTRIES = 12  # lines, sentences or rows of a table
 _MANY_CODE_LINES = 25
-_ASKED_FACTOR = 25  # `most_times` is multiplied by this if the prompt asks for repetition
+_FEWEST_UNIT_LETTERS = 8  # "1. Yes" is an answer key, not a loop
+_FEWEST_CODE_LINE_LETTERS = 5
+
+# One segment of code over and over.
+_CODE_LOOP_LENGTH = 400  # shorter answers are not examined
+_LONG_CODE_LENGTH = 2_000
+
+# Finding repeats.
+K = 12  # characters of a window
+_MOST_PERIODS = 8  # that are tried for a chain of repeats, see `find_nested_loops`
 
 _HAN_CHARACTER = re.compile(f"[{HAN}]")
 # A counter: the "7" of "Step 7: …", "2.1", 第三, ③, the "two" of "Day two", "third". Not the "One" of "One day".
@@ -123,13 +146,12 @@ def repeat_segment(
         return True, "data may be alike"
 
     copied = _count_copied(prose, repeats)
-    # In a short answer a copied sentence or two are a large share, but no loop.
-    if copied > 150 and copied > most_copied * len(prose):
+    if copied > _FEWEST_COPIED and copied > most_copied * len(prose):
         return False, f"{copied / len(prose):.0%} of the text was said before"
     repeated_share = _measure_repeated_sentences(prose)
     if repeated_share is not None:
         return False, f"{repeated_share:.0%} of the sentences were said before"
-    if len(prose) >= _COMPRESSIBLE_CHARACTERS:
+    if len(prose) >= _COMPRESSIBLE_LENGTH:
         raw = prose[:_MOST_CHARACTERS].encode("utf-8", "surrogatepass")
         if len(zlib.compress(raw)) < _LEAST_COMPRESSED_SHARE * len(raw):
             return False, "hardly anything is new: the text can be compressed to an eighth"
@@ -178,7 +200,7 @@ def _is_loop(text: str, repeat: Repeat, most_times: int, least_length: int, is_a
         most_times *= _ASKED_FACTOR
     # A large `most_times`, too, allows paragraphs to be repeated.
     may_repeat_paragraphs = most_times >= _ASKED_FACTOR
-    is_paragraph = repeat.distance >= _PARAGRAPH_CHARACTERS
+    is_paragraph = repeat.distance >= _PARAGRAPH_LENGTH
     if is_paragraph and repeat.times >= 3 and not may_repeat_paragraphs:
         return True
     span = repeat.length + repeat.distance  # all occurrences together
@@ -188,11 +210,9 @@ def _is_loop(text: str, repeat: Repeat, most_times: int, least_length: int, is_a
     segment = text[repeat.start : repeat.start + repeat.distance]
     letters_and_digits = sum(map(str.isalnum, segment))
     if not letters_and_digits:
-        # Dots, dashes, blanks to fill in and emoji may be repeated for long.
-        return span > 10 * least_length
+        return span > _SIGNS_FACTOR * least_length
     if 2 * sum(map(str.isdigit, segment)) >= letters_and_digits:
-        # The digits of 1/3 = 0.333… repeat, too.
-        least_length *= 3
+        least_length *= _DIGITS_FACTOR
     looped_text = text[repeat.start - repeat.distance : repeat.start + repeat.length]
     return _measure_size(looped_text) >= least_length
 
@@ -204,13 +224,12 @@ def _describe_loop(text: str, repeat: Repeat) -> str:
 
 
 def _count_copied(text: str, repeats: list[Repeat]) -> int:
-    """Count the characters in copies that are as long as a sentence: 60 characters, or 30 if it is Chinese."""
+    """Count the characters in copies that are as long as a sentence."""
     copied = 0
     for repeat in repeats:
-        beginning = text[repeat.start : repeat.start + 30]
-        # More than half of these 30 characters are Chinese.
-        is_chinese_sentence = repeat.length >= 30 and _measure_size(beginning) > 45
-        if repeat.length >= 60 or is_chinese_sentence:
+        beginning = text[repeat.start : repeat.start + _CHINESE_COPY_LENGTH]
+        is_mostly_chinese = 2 * len(_HAN_CHARACTER.findall(beginning)) > _CHINESE_COPY_LENGTH
+        if repeat.length >= (_CHINESE_COPY_LENGTH if is_mostly_chinese else _COPY_LENGTH):
             copied += repeat.length
     return copied
 
@@ -219,32 +238,35 @@ def _measure_repeated_sentences(prose: str) -> float | None:
     """Return the share of sentences that were there before; None if it is too small for a loop."""
     sentences = []
     for sentence in split_sentences(prose[:_MOST_CHARACTERS]):
-        if _measure_size(sentence) >= 10:
+        if _measure_size(sentence) >= _SHORTEST_SENTENCE:
             sentences.append(sentence.strip().lower())
-    if len(sentences) < 6:
+    if len(sentences) < _FEWEST_SENTENCES:
         return None
     share = 1 - len(set(sentences)) / len(sentences)
+    # Among few sentences, a large share comes about more easily.
     least_share = 0.55 if len(sentences) >= 10 else 0.6
     return share if share >= least_share else None
 
 
 def _find_counting_loop(answer: str, prose: str) -> str | None:
     """Return a defect if lines, sentences, rows of a table or lines of code differ in a counter only; else None."""
-    if len(answer) < 100:
+    if len(answer) < _COUNTING_LENGTH:
         return None
     # Of each kind of unit: its name, the units, how many in a row are a loop, and the fewest letters of each.
     kinds: list[tuple[str, Iterable[str], int, int]] = []
-    kinds.append(("lines", prose.splitlines(), _MANY_ENTRIES, 8))
+    kinds.append(("lines", prose.splitlines(), _MANY_ENTRIES, _FEWEST_UNIT_LETTERS))
     if prose.count("\n") < 10:  # otherwise the lines are the units
-        kinds.append(("sentences", split_sentences(prose), _MANY_ENTRIES, 8))
+        sentences = split_sentences(prose)
+        kinds.append(("sentences", sentences, _MANY_ENTRIES, _FEWEST_UNIT_LETTERS))
     if "|" in answer:
         rows = [line for line in answer.splitlines() if line.lstrip(" \t").startswith("|")]
-        kinds.append(("rows", rows, _MANY_ROWS, 8))
+        kinds.append(("rows", rows, _MANY_ENTRIES, _FEWEST_UNIT_LETTERS))
     if has_fence(answer):
         code_lines = [line for _, code in split_code(answer)[1] for line in code.splitlines()]
-        kinds.append(("lines of code", code_lines, _MANY_CODE_LINES, 5))
+        kinds.append(("lines of code", code_lines, _MANY_CODE_LINES, _FEWEST_CODE_LINE_LETTERS))
     for name, units, fewest_units, fewest_letters in kinds:
         for unit, n in _find_alike(units, fewest_units):
+            # As in a size, Chinese characters count twice.
             if sum(map(str.isalpha, unit)) + len(_HAN_CHARACTER.findall(unit)) >= fewest_letters:
                 return f"{n} {name} in a row that differ in a number at most: {unit[:40]!r}"
     return None
@@ -271,10 +293,10 @@ def _replace_counter(unit: str) -> str:
 
 def _find_code_loop(answer: str, prose_length: int) -> str | None:
     """Return a defect if more than half of the answer is one segment of code over and over; else None."""
-    if len(answer) < 400 or prose_length > len(answer) // 2:
+    if len(answer) < _CODE_LOOP_LENGTH or prose_length > len(answer) // 2:
         return None
-    # A short answer may repeat a segment of a few letters ("0, "), but it must do so more often to be a loop.
-    is_long = len(answer) >= 2000
+    # In a short answer, a segment of a few letters ("a, ") may be a loop, but it must be repeated more often.
+    is_long = len(answer) >= _LONG_CODE_LENGTH
     most_times = 12 if is_long else 30
     fewest_letters = 8 if is_long else 2
     for repeat in find_repeats(answer, least=_SHORTEST_REPEAT):
@@ -326,6 +348,12 @@ def find_repeats(text: str, k: int = K, least: int = 0) -> list[Repeat]:
     return repeats
 
 
+# Odd random numbers of 64 bits. The first spreads the codes of letters over all bits, the second is the base of the
+# polynomial.
+_MIX_FACTOR = np.uint64(0x9E3779B97F4A7C15)
+_HASH_BASE = np.uint64(0xD6E8FEB86659FD93)
+
+
 def _hash_windows(codes: NDArray[np.uint32], k: int) -> NDArray[np.uint64]:
     """Return the hash of every window of k characters, a polynomial."""
     mixed = codes.astype(np.uint64) * _MIX_FACTOR
@@ -366,8 +394,9 @@ def find_nested_loops(text: str, repeats: list[Repeat]) -> list[Repeat]:
 
 def _find_loop_of_chain(text: str, chain: list[Repeat]) -> list[Repeat]:
     """Return the loop that a chain of neighbouring repeats is part of; [] if it is none."""
+    # Something occurs only once in each segment (the capital letter of the example above). Its nearest earlier copy is
+    # one segment away each time, so the length of the segment is among the frequent distances.
     counts = Counter(repeat.distance for repeat in chain)
-    # The part of the segment that stands in it once is repeated at the period of the loop, every time.
     for distance, times in counts.most_common(_MOST_PERIODS):
         if times < 3:
             break
@@ -381,58 +410,67 @@ def _find_loop_of_chain(text: str, chain: list[Repeat]) -> list[Repeat]:
 
 # ---- prompts that ask for repetition -------------------------------------------------------------------------------
 
-_NUMERAL = (
-    "one|two|three|four|five|six|seven|eight|nine|ten|twelve|fifteen|twenty|thirty|forty|fifty|sixty|a hundred"
-    "|(?:one |two |five )?hundred|a thousand|(?:one )?thousand|many|several|multiple|a few|as many|numerous"
+# The instructions of a prompt are at its beginning and at its end: so many characters of each are searched.
+_INSTRUCTION_LENGTH = 4_000
+
+# English requests have one of three forms:
+#
+#     start    verb     words                 times
+#     Please   repeat   the word “yes”        ten times.
+#     Now      write    I will be good        over and over.
+#     First    repeat   the sentence above.
+#
+# Requests in other languages, and for songs, are rows of data/gate_phrases.tsv ("repetition_asked").
+
+# The beginning of a sentence or clause, or a word before an order; not the "They" of "They repeat …"
+_START = (
+    r"^|[.!?:;,\n(]\s*"
+    r"|\b(?:please|kindly|just|now|you (?:must|should|to|can)|can you|could you|only|must|to)\s+"
 )
-# "ten times", "5x", "over and over"
-_OFTEN = (
-    rf"\b(?:(?:\d[\d,]*|{_NUMERAL})\s+(?:more\s+)?times\b|\d+\s?x\b|again and again|over and over|repeatedly|twice\b"
-    r"|endlessly|forever|in a loop)"
+# What is to be repeated: anything up to the end of the sentence
+_WORDS = (
+    r"(?:"
+    r"\"[^\"\n]{1,300}\"|“[^”\n]{1,300}”"  # a quotation, which may contain full stops
+    r"|[^.!?\n\"“]"
+    r"|[.!?](?=\S)"  # the point of "3.5" ends no sentence
+    r"){0,200}?"
 )
-# What is to be said, quoted or not.
-_SAID = r"(?:\"[^\"\n]{1,300}\"|“[^”\n]{1,300}”|[^.!?\n\"“]|[.!?](?=\S)){0,200}?"
-# Where an order begins: at the start of a sentence, or after "please" or "you must". {} takes more words.
-_IMPERATIVE = (
-    r"(?:^|[.!?:;,\n(]\s*|\b(?:please|kindly|just|now|you (?:must|should|to|can)"
-    r"|can you|could you|only|must|to|{})\s+)"
+# What is to be written: up to eight words or quotations
+_FEW_WORDS = (
+    r"\s*:?\s*"
+    # Not the subject of a text: "write that …", "write a note …"; but "write a sentence ten times"
+    r"(?!(?:that|about|how|why|down|me|us)\b"
+    r"|an?\s(?!word|sentence|phrase|line|name|letter|following|request|prompt|message|text))"
+    r"(?:(?:"
+    r"\"[^\"\n]{1,300}\"|“[^”\n]{1,300}”|(?>'[^\n]{1,300}?'(?!\w))|‘[^’\n]{1,300}’"  # a quotation
+    r"|[^\s.!?:,\"“]++"  # a word
+    r")\s*+){1,8}?"
 )
-_VERB = "(?:say|write|type|print|recite|chant|sing|output|copy|include|insert|put)"
-_QUOTED = '"[^"\n]{1,300}"|“[^”\n]{1,300}”|(?>\'[^\\n]{1,300}?\'(?!\\w))|‘[^’\\n]{1,300}’'
-_UNIT = r"(?:word|sentence|phrase|line|name|letter|following|request|prompt|message|text)"
-# "Write that …" and "write a note …" are not followed by the words to repeat; "write a sentence …" may be.
-_NOT_WORDS_TO_WRITE = rf"(?!(?:that|about|how|why|down|me|us)\b|an?\s(?!{_UNIT}))"
-# What is to be written: a few words or a quotation.
-_BRIEFLY = rf"\s*:?\s*{_NOT_WORDS_TO_WRITE}(?:(?:{_QUOTED}|[^\s.!?:,\"“]++)\s*+){{1,8}}?"
-_OBJECT = r"(?:[:\"“'‘«*]|(?:the|this|that|it|these|my|your|after|each|every|exactly|back|all|only|verbatim|word)\b)"
-_ASKED = re.compile(
-    "|".join(
-        (
-            # repeat "hello" ten times; write hello ten times; repeat the sentence above
-            rf"{_IMPERATIVE.format('and|then')}repeat\b(?! (?:offend|custom|visit|business|order)){_SAID}{_OFTEN}",
-            rf"{_IMPERATIVE.format('and|then')}{_VERB}\b{_BRIEFLY}{_OFTEN}",
-            rf"{_IMPERATIVE.format('first')}repeat\s*{_OBJECT}",
-            r"\blyrics?\b|\bchorus\b|歌词|歌詞",
-            r"\br[ée]p[èé]t(?:e|ez|er) |\brepit[ae]\b|\bwiederhol(?:e|en Sie)\b",
-            r"繰り返(?:して|し[書言])|[0-9０-９一二三四五六七八九十百]+回(?:書|言|繰り返)",
-            r"(?<![不别勿])(?<!不要)(?<!避免)(?<!没有)(?:重复|重複)[^。！？\n]{0,60}?[0-9一二两三四五六七八九十百千几多]+\s*[遍次]",
-            r"(?:请|一直|反复|不断|不停地?|你)(?:重复|重複)|(?<![不要避免])(?:重复|重複)(?:下面|以下|这|上面|我的|[“「\"：:])",
-            r"(?<!不要)(?<!不用)(?:复述|複述)|反[复覆](?:写|说|念|抄|输出)",
-            r"(?:[写寫说說念唸读讀抄唱背]|输出)(?![了过])(?:“[^”\n]{1,200}”|「[^」\n]{1,200}」|[^。！？，,\n“「]){0,60}?[0-9一二两三四五六七八九十百千几]+\s*遍",
-        )
-    ),
+# "ten times", "5x", "over and over"; not "at times"
+_TIMES = (
+    r"\b(?:(?:\d[\d,]*|one|two|three|four|five|six|seven|eight|nine|ten|twelve|fifteen|twenty|thirty|forty|fifty|sixty"
+    r"|(?:a |one |two |five )?hundred|(?:a |one )?thousand|many|several|multiple|a few|as many|numerous)"
+    r"\s+(?:more\s+)?times\b"
+    r"|\d+\s?x\b|twice\b|again and again|over and over|repeatedly|endlessly|forever|in a loop)"
+)
+_ASKED_IN_ENGLISH = re.compile(
+    # "repeat “yes” ten times"; not "repeat offenders were fined four times"
+    rf"(?:{_START}|\b(?:and|then)\s+)repeat\b(?! (?:offend|custom|visit|business|order)){_WORDS}{_TIMES}"
+    # "write hello ten times"; not "write a note that it failed ten times"
+    rf"|(?:{_START}|\b(?:and|then)\s+)"
+    rf"(?:say|write|type|print|recite|chant|sing|output|copy|include|insert|put)\b{_FEW_WORDS}{_TIMES}"
+    # "repeat the sentence above", "repeat after me", "repeat: …"; not "do not repeat yourself"
+    rf"|(?:{_START}|\bfirst\s+)repeat\s*"
+    r"(?:[:\"“'‘«*]|(?:the|this|that|it|these|my|your|after|each|every|exactly|back|all|only|verbatim|word)\b)",
     re.IGNORECASE,
 )
-_INSTRUCTION_CHARACTERS = (
-    4_000  # of the beginning and of the end of a prompt, where its instructions are
-)
+_ASKED_OTHERWISE = compile_phrases("repetition_asked")
 
 
 # All rollouts of a query have the same prompt.
 @lru_cache(maxsize=256)
 def asks_to_repeat(prompt: str) -> bool:
     """Does the prompt ask for repetition? "Say it ten times" does, "it failed four times" does not."""
-    return any(
-        _ASKED.search(part)
-        for part in {prompt[:_INSTRUCTION_CHARACTERS], prompt[-_INSTRUCTION_CHARACTERS:]}
-    )
+    # The two are the same in a short prompt, which is then searched once.
+    parts = {prompt[:_INSTRUCTION_LENGTH], prompt[-_INSTRUCTION_LENGTH:]}
+    return any(_ASKED_IN_ENGLISH.search(part) or _ASKED_OTHERWISE.search(part) for part in parts)

@@ -24,7 +24,8 @@ from rubrank.verifiers.shared.language import (
     is_in_other_language,
     select_letters,
 )
-from rubrank.verifiers.shared.language_names import QUOTED, find_named_languages, find_request
+from rubrank.verifiers.shared.language_names import QUOTED, find_named_languages
+from rubrank.verifiers.shared.language_requests import find_request
 
 _SENTENCE_END = re.compile(r"\n[ \t]*\n|(?<=[。！？])|(?<=[.!?])\s")
 # Characters of Chinese, Japanese and Korean
