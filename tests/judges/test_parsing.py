@@ -133,6 +133,7 @@ def test_forms_that_are_understood(text, value):
         ("Verdict: 1, or rather 0", "no verdict in the line"),
         ("Verdict: 1 (or so)", "no verdict in the line"),
         ("Verdict: 1 (misses)", "verdict contradicts its reasoning"),
+        ('{"reasoning": "It says "no".", "finding": "misses", "verdict": 1}', "verdict contradicts its reasoning"),
         ("Verdict: 1?", "no verdict in the line"),
         ("Verdict: not 1", "no verdict in the line"),
         ("Verdict: 1 out of 10", "no verdict in the line"),

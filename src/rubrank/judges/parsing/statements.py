@@ -231,7 +231,8 @@ def remove_thoughts(text: str) -> str:
     else:
         # A closing tag without an opening one: the chat template has put the opening tag into the prompt.
         start = text[:_MAX_REPLY_CHARACTERS]
-        quoted = Spans([*find_quotations(start), *(outer for outer, _ in find_code_fences(start))])
+        fences = [fence.span() for fence in _CODE_FENCE.finditer(start)]
+        quoted = Spans([*find_quotations(start), *fences])
         is_mentioned = first_tag.start() in quoted
     return text if is_mentioned else split_reasoning(text)[1]
 
@@ -300,9 +301,10 @@ _OBJECT_LINE = re.compile(r"^[ \t]{0,3}\{", re.MULTILINE)
 # A brace that can only be the beginning of JSON: '{ "'. Not one: "{x}".
 _JSON_START = re.compile(r'\{\s*"')
 # A reply whose reasoning has marks that are not escaped: {"reasoning": "It says "no".", "finding": "x", "verdict": 0}
-# Not one: the same with a field "score".
+# Not one: {"reasoning": "It says "no".", "score": 2, "verdict": 0}
+# The reasoning is the shortest that fits, or it would take in the finding.
 _OBJECT_WITH_UNESCAPED_MARKS = re.compile(
-    r'\s*\{\s*"reasoning"\s*:\s*"(?P<reasoning>.*)"\s*,\s*'
+    r'\s*\{\s*"reasoning"\s*:\s*"(?P<reasoning>.*?)"\s*,\s*'
     r'(?P<ending>(?:"finding"\s*:\s*"[^"\n]*"\s*,\s*)?"verdict"\s*:\s*(?:"[^"\n]*"|-?[\d.]+|null|true|false))\s*\}\s*',
     re.DOTALL,
 )
@@ -324,15 +326,14 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_make_object, strict=False)
 def _scan(text: str, accept: Accept) -> _Scan:
     """Find all objects with a verdict and all verdict lines."""
     quoted = Spans(find_quotations(text))
-    fences = find_code_fences(text)
-    fenced = Spans(outer for outer, _ in fences)
+    fences = list(_CODE_FENCE.finditer(text))
+    fenced = Spans(fence.span() for fence in fences)
     # The code fence that ends the reply, if there is one: an object that is alone in it is a statement.
     final_fence = None
     final_content = ""
-    content_start = 0
-    if fences and not text[fences[-1][0][1] :].strip():
-        final_fence, (content_start, content_end) = fences[-1]
-        final_content = text[content_start:content_end].strip()
+    if fences and not text[fences[-1].end() :].strip():
+        final_fence = fences[-1]
+        final_content = final_fence["content"].strip()
 
     objects, is_broken = _find_objects(text, quoted, fenced)
     statements = []
@@ -341,11 +342,14 @@ def _scan(text: str, accept: Accept) -> _Scan:
         if not accept(value):
             continue
         start, end = span
-        outer_span: Span | None = span
-        if start in fenced:
-            is_alone = start >= content_start and text[start:end] == final_content
-            outer_span = final_fence if is_alone else None
-        if outer_span is None or start in quoted:
+        is_quoted = start in quoted
+        outer_span = span
+        if final_fence is not None and start >= final_fence.start("content"):
+            is_quoted = is_quoted or text[start:end] != final_content
+            outer_span = final_fence.span()
+        elif start in fenced:
+            is_quoted = True
+        if is_quoted:
             has_quoted = True
         else:
             statements.append(_Statement(value, span, outer_span))
@@ -446,7 +450,8 @@ def _find_objects(
 
 # ---------------------------------------------------------------------------------------------------------- quotations
 
-# A code fence with its content. One that never closes takes the rest of the text.
+# A code fence with its content: "```json\n{}\n```". One that never closes takes the rest of the text.
+# Not one: "``` {} ```", which is inline code.
 _CODE_FENCE = re.compile(
     r"^[ \t]*(?P<marks>```+|~~~+)[^\n`]*\n(?P<content>.*?)(?:^[ \t]*(?P=marks)[ \t]*$|\Z)",
     re.MULTILINE | re.DOTALL,
@@ -514,14 +519,6 @@ def find_quotations(text: str) -> list[Span]:
     for pair in _QUOTE_PAIRS:
         spans += _find_paired_quotes(text, *pair)
     return spans
-
-
-def find_code_fences(text: str) -> list[tuple[Span, Span]]:
-    """Return (span with the fence marks, span of the content) of each code fence.
-
-    One that never closes takes the rest.
-    """
-    return [(match.span(), match.span("content")) for match in _CODE_FENCE.finditer(text)]
 
 
 def _find_paired_quotes(text: str, opening: str, closing: str) -> Iterator[Span]:
