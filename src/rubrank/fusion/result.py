@@ -432,7 +432,7 @@ class Fused(Framed):
 
     @property
     def fused(self) -> np.ndarray | None:
-        """The weighted sum of utilities; None for a rule without utilities."""
+        """The weighted sum of the values; None for a rule without utilities."""
         if self.fit is None:
             return None
         return self.batch.restore_rollout_shape(self.fit.fused_M)
@@ -522,7 +522,7 @@ class Fused(Framed):
 
     @property
     def _parts_MK(self) -> np.ndarray:
-        """w·u, the terms of the weighted sum."""
+        """w·value, the terms of the weighted sum."""
         assert self.fit is not None
         weights = self.used_weights_NK
         if len(weights) > 1:
@@ -662,9 +662,9 @@ def _split_by_group(cells: Cells) -> dict[int, dict[int, np.ndarray]]:
 
 
 def measure_errors(parts_MK: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """Return √( K/(K−1) Σ_k (w_k u_ki − mean)² ), the standard error (M,) of the weighted sum of K criteria.
+    """Return √( K/(K−1) Σ_k (w_k v_ki − mean)² ), the standard error (M,) of the weighted sum of K criteria.
 
-    parts_MK: the terms w_k u_ki of the sum. Only criteria that tell rollouts of the group apart count; NaN with fewer
+    parts_MK: the terms w_k v_ki of the sum, weight × value. Only criteria that tell rollouts of the group apart count; NaN with fewer
     than two.
     """
     informative_MK = np.repeat(find_informative(parts_MK, starts), np.diff(starts), axis=0)

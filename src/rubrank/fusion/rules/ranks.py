@@ -207,7 +207,7 @@ class RunQuantile(checks.LearningRule):
     def _choose_keys(self, batch: ScoreBatch) -> list[str | None]:
         """Return, for each criterion, the key of the distribution that its scores belong to.
 
-        "Style"                      its own: several groups of this batch have scores on it, or the run has some
+        "Style"                      its own: several groups of this batch have scores on it, or earlier batches did
         "judged, 1 to 5, higher"     shared by the judged criteria of single queries that have this domain and direction
         None                         no distribution: the scores of the group alone are used
         """

@@ -2,13 +2,13 @@
 
     {"reasoning": "Rude.", "verdict": 0}       the whole reply is one object: a statement
     It is rude.\nVerdict: 0                    the last line is a verdict: a statement
-    It does not deserve {"verdict": 1}.        running text: not a verdict
+    It does not deserve {"verdict": 1}.        an object in running text: not a statement
     > {"verdict": 1}                           a quotation
 
 The words of this file:
 
-- A statement is a JSON object with a verdict, or a line such as "Verdict: 0" or "结论：0". The last statement must end
-  the reply, and all others must say the same.
+- A statement is a JSON object with a verdict, a line such as "Verdict: 0" or "结论：0", or a sentence that names the
+  verdict ("so the verdict is 1"). The last statement must end the reply. The caller compares them: all must say the same.
 - A quotation is text in quotation marks, block quotes, indented blocks, inline code, code fences that do not end the
   reply, or between our own data tags. A verdict in a quotation is not a statement.
 - The data is what the judge was shown: the query, the response, and so on. It is known if the call is given.
