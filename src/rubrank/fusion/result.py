@@ -664,8 +664,8 @@ def _split_by_group(cells: Cells) -> dict[int, dict[int, np.ndarray]]:
 def measure_errors(parts_MK: np.ndarray, starts: np.ndarray) -> np.ndarray:
     """Return √( K/(K−1) Σ_k (w_k v_ki − mean)² ), the standard error (M,) of the weighted sum of K criteria.
 
-    parts_MK: the terms w_k v_ki of the sum, weight × value. Only criteria that tell rollouts of the group apart count; NaN with fewer
-    than two.
+    parts_MK: the terms w_k v_ki of the sum, weight × value. Only criteria that tell rollouts of the group apart count;
+    NaN with fewer than two.
     """
     informative_MK = np.repeat(find_informative(parts_MK, starts), np.diff(starts), axis=0)
     count_M = informative_MK.sum(1)  # K of the formula

@@ -8,7 +8,7 @@
 The words of this file:
 
 - A statement is a JSON object with a verdict, a line such as "Verdict: 0" or "结论：0", or a sentence that names the
-  verdict ("so the verdict is 1"). The last statement must end the reply. The caller compares them: all must say the same.
+  verdict ("so the verdict is 1"). The last one must end the reply. All must say the same, which the caller checks.
 - A quotation is text in quotation marks, block quotes, indented blocks, inline code, code fences that do not end the
   reply, or between our own data tags. A verdict in a quotation is not a statement.
 - The data is what the judge was shown: the query, the response, and so on. It is known if the call is given.
