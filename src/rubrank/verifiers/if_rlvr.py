@@ -24,9 +24,9 @@ from rubrank.verifiers.ifbench.words import word_at
 from rubrank.verifiers.shared.instruction import (
     count_within,
     count_word,
-    forbid,
     instruction,
     quote_some,
+    require_none,
 )
 from rubrank.verifiers.shared.patterns import compile_re2
 from rubrank.verifiers.shared.public_tools import split_public_sentences, split_public_tokens
@@ -86,7 +86,7 @@ def no_adjacent_consecutive(text: Text, *, compat: Compat = "fixed") -> Answer:
             is_wrong = ord(letters[1]) - ord(letters[0]) == 1
         if is_wrong:
             wrong.append(f"{word} {follower}")
-    return forbid(wrong, "neighbours with consecutive first letters")
+    return require_none(wrong, "neighbours with consecutive first letters")
 
 
 @if_rlvr("keywords:word_once")
@@ -278,7 +278,9 @@ def _check_all_equal(words: list[str], expected: str) -> Answer:
     if not words:
         return False, "no sentences found"
     required = expected.strip().lower()
-    return forbid([word for word in words if not word or word.lower() != required], "other word")
+    return require_none(
+        [word for word in words if not word or word.lower() != required], "other word"
+    )
 
 
 # ---- counts ---------------------------------------------------------------------------------------------------------
@@ -342,7 +344,9 @@ def count_unique(text: Text, *, compat: Compat = "fixed") -> Answer:
         words = split_public_tokens(text.raw)
     else:
         words = [word.casefold() for word in text.words]
-    return forbid([word for word, count in Counter(words).items() if count > 1], "repeated word")
+    return require_none(
+        [word for word, count in Counter(words).items() if count > 1], "repeated word"
+    )
 
 
 @if_rlvr("count:count_increment_word")
@@ -509,7 +513,7 @@ def sentence_hyphens(text: Text, *, compat: Compat = "fixed") -> Answer:
     if compat == "upstream":
         sentences = split_public_sentences(text.raw.replace("-", " "))
         pairs = zip(text.raw.split("-"), sentences, strict=False)
-        return forbid(
+        return require_none(
             [piece for piece, sentence in pairs if piece != sentence], "piece of a sentence"
         )
     # With a comma in place of "." and "-", joined sentences become one. Those that are left were not joined.
@@ -537,7 +541,7 @@ def square_brackets(text: Text, *, compat: Compat = "fixed") -> Answer:
             is_bracketed = not is_word or _BRACKETED.match(piece) is not None
         if not is_bracketed:
             wrong.append(piece)
-    return forbid(wrong, "word outside brackets")
+    return require_none(wrong, "word outside brackets")
 
 
 @if_rlvr("detectable_format:bigram_wrapping")
@@ -555,7 +559,7 @@ def bigram_wrapping(text: Text, *, compat: Compat = "fixed") -> Answer:
         for first, second in zip(pieces[::2], pieces[1::2], strict=False):
             if not (first.startswith("<<") and second.endswith(">>")):
                 wrong.append(f"{first} {second}")
-        return forbid(wrong, "pair that is not wrapped")
+        return require_none(wrong, "pair that is not wrapped")
     rest, pairs = _PAIR.subn(" ", text.raw)
     rest = _LAST_ALONE.sub("", rest)
     has_words_outside = any(char.isalnum() for char in rest)

@@ -18,7 +18,7 @@ from rubrank._plain import word_list
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.text import Text
 from rubrank.verifiers.ifeval.prompts import find_quotations
-from rubrank.verifiers.shared.instruction import forbid, instruction
+from rubrank.verifiers.shared.instruction import instruction, require_none
 from rubrank.verifiers.shared.public_tools import has_janome, split_japanese_tokens
 from rubrank.verifiers.shared.relation import AnyRelation, Count, compare_count
 from rubrank.verifiers.verifier import Answer, Compat
@@ -159,13 +159,13 @@ def accents(text: Text, *, word_to_accentuate: dict[str, str], compat: Compat = 
         if bare and forms.get(bare, word) != word:
             wrong.append(word)
     if wrong or compat == "upstream":
-        return forbid(wrong, "word with wrong accents")
+        return require_none(wrong, "word with wrong accents")
     absent: list[str] = []
     for accented in word_to_accentuate.values():
         spellings = {accented.lower() + end for end in ("", *_PLURALS)}
         if spellings.isdisjoint(words):
             absent.append(accented)
-    return forbid(absent, "absent word")
+    return require_none(absent, "absent word")
 
 
 @french("fr:special_character:no_accents")
@@ -188,7 +188,7 @@ def no_accents(text: Text, *, compat: Compat = "fixed") -> Answer:
             if _remove_accents(char) != char and _remove_accents(char).isascii()
         ]
         accented += [char for char in text.raw if "\u0300" <= char <= "\u036f"]
-    return forbid(accented, "accented letter")
+    return require_none(accented, "accented letter")
 
 
 @french("fr:special_character:ethel_or_cedilla")
@@ -254,7 +254,7 @@ def no_digits(text: Text, *, compat: Compat = "fixed") -> Answer:
     upstream: raised and circled digits (², ①) are not seen.
     """
     is_digit = str.isdecimal if compat == "upstream" else str.isdigit
-    return forbid(list(filter(is_digit, text.raw)), "digit")
+    return require_none(list(filter(is_digit, text.raw)), "digit")
 
 
 # ---- Japanese ----------------------------------------------------------------------------------------------------
@@ -333,7 +333,7 @@ def _check_only(text: str, allowed: str, script: str, compat: Compat) -> tuple[b
     wrong = sorted(char for char in letters if not is_allowed.match(char))
     if compat == "fixed" and not wrong and not is_allowed.search(text):
         return False, "no letters at all"
-    return forbid(wrong, f"letter that is no {script}")
+    return require_none(wrong, f"letter that is no {script}")
 
 
 @japanese("ja:letters:no_hiragana")
@@ -346,7 +346,7 @@ def no_hiragana(text: Text, *, compat: Compat = "fixed") -> Answer:
     upstream: the marks ゝ and ゞ are not seen.
     """
     pattern = "[ぁ-ゖ]" if compat == "upstream" else "[ぁ-ゖゝ-ゟ]"
-    return forbid(sorted(set(re.findall(pattern, text.raw))), "hiragana")
+    return require_none(sorted(set(re.findall(pattern, text.raw))), "hiragana")
 
 
 @japanese("ja:letters:no_katakana")
@@ -359,7 +359,7 @@ def no_katakana(text: Text, *, compat: Compat = "fixed") -> Answer:
     upstream: the marks ヽ and ヾ are not seen.
     """
     pattern = "[ァ-ヺｦ-ﾟ]" if compat == "upstream" else "[ァ-ヺヽ-ヿｦ-ﾟ]"
-    return forbid(sorted(set(re.findall(pattern, text.raw))), "katakana")
+    return require_none(sorted(set(re.findall(pattern, text.raw))), "katakana")
 
 
 @japanese("ja:punctuation:no_period")
@@ -440,7 +440,7 @@ def sentence_unified_end(text: Text, *, ending: str, compat: Compat = "fixed") -
         sentences = [part.strip(_MARKUP) for part in _SENTENCE_END.split(body)]
     sentences = [sentence for sentence in sentences if sentence]
     wrong = [sentence.strip()[-12:] for sentence in sentences if not sentence.endswith(ending)]
-    return forbid(wrong, "sentence with another ending")
+    return require_none(wrong, "sentence with another ending")
 
 
 # Endings in hiragana that are nouns; whatever else ends in hiragana is taken for a verb, an adjective or a particle.

@@ -25,9 +25,9 @@ from rubrank.verifiers.shared.instruction import (
     ASCII_PUNCTUATION,
     count_within,
     count_word,
-    forbid,
     ifbench,
     remove_punctuation,
+    require_none,
     select_sentences,
     trim,
 )
@@ -149,7 +149,7 @@ def punctuation(text: Text) -> Answer:
     if interrobang is None:
         return False, "no interrobang found"
     rest = text.raw.replace(interrobang, "", 1)
-    return forbid([mark for mark in ".,!?;:" if mark not in rest], "absent mark")
+    return require_none([mark for mark in ".,!?;:" if mark not in rest], "absent mark")
 
 
 @ifbench("count:words_japanese")
@@ -174,7 +174,7 @@ def words_japanese(text: Text, *, N: Count, compat: Compat = "fixed") -> Answer:
         wrong = [word for word in nth_words if not _JAPANESE.search(word) or _LATIN.search(word)]
         if not nth_words:
             return False, f"{len(words)} words found, so there is no {N}th"
-    return forbid(wrong, f"{N}th word that is not Japanese")
+    return require_none(wrong, f"{N}th word that is not Japanese")
 
 
 @ifbench("count:pronouns")
@@ -330,7 +330,7 @@ def sentence_words(text: Text, *, compat: Compat = "fixed") -> Answer:
     if len(sizes) != 3 or len(set(sizes)) > 1:
         return False, f"the sentences have {sizes[:10]} characters, three equal numbers required"
     words = Counter(word.casefold() for word in text.words)
-    return forbid([word for word, count in words.items() if count > 1], "repeated word")
+    return require_none([word for word, count in words.items() if count > 1], "repeated word")
 
 
 # ---- sentences -------------------------------------------------------------------------------------------------------

@@ -19,9 +19,9 @@ from itertools import pairwise
 from rubrank.texts.lexicon import read_names
 from rubrank.texts.text import Text
 from rubrank.verifiers.shared.instruction import (
-    forbid,
     ifbench,
     remove_punctuation,
+    require_none,
     select_sentences,
     trim,
 )
@@ -191,7 +191,7 @@ def sentence_alphabet(text: Text, *, compat: Compat = "fixed") -> Answer:
         start = trim(sentence) if compat == "upstream" else "".join(Text(sentence).words[:1])
         if start[:1].lower() != letter:
             wrong.append(sentence)
-    return forbid(wrong, "sentence that starts with another letter")
+    return require_none(wrong, "sentence that starts with another letter")
 
 
 @ifbench("custom:european_capitals_sort")
@@ -212,7 +212,7 @@ def european_capitals_sort(text: Text, *, compat: Compat = "fixed") -> Answer:
     if len(cities) != len(capitals):
         return False, f"{len(cities)} cities found, {len(capitals)} required"
     pairs = zip(cities, capitals, strict=True)
-    return forbid([city for city, names in pairs if city not in names], "city out of place")
+    return require_none([city for city, names in pairs if city not in names], "city out of place")
 
 
 @ifbench("custom:date_format_list")
@@ -224,7 +224,7 @@ def date_format_list(text: Text, *, compat: Compat = "fixed") -> Answer:
     Not covered: whether there was a battle.
     """
     items = [item.strip() for item in text.raw.strip().split(",")]
-    return forbid(
+    return require_none(
         [item for item in items if not _is_date(item, compat)], "item that is no such date"
     )
 
@@ -345,7 +345,7 @@ def csv_quotes(text: Text, *, compat: Compat = "fixed") -> Answer:
         return False, reason
     fields = [field for row in rows for field in row]
     bare = [field for field in fields if len(field) < 2 or not field[0] == field[-1] == '"']
-    return forbid(bare, "field without quotes")
+    return require_none(bare, "field without quotes")
 
 
 def _remove_fence(raw: str) -> str:

@@ -17,9 +17,9 @@ from itertools import pairwise, zip_longest
 from rubrank.texts.lexicon import is_emoji, word_list
 from rubrank.texts.text import Text
 from rubrank.verifiers.shared.instruction import (
-    forbid,
     ifbench,
     remove_punctuation,
+    require_none,
     select_sentences,
     trim,
 )
@@ -93,7 +93,7 @@ def newline(text: Text, *, compat: Compat = "fixed") -> Answer:
     for line in text.lines:
         if sum(any(char.isalnum() for char in word) for word in line.split()) > 1:
             wrong.append(line)
-    return forbid(wrong, "line with several words")
+    return require_none(wrong, "line with several words")
 
 
 @ifbench("format:emoji", version=2)
@@ -117,7 +117,7 @@ def emoji(text: Text, *, compat: Compat = "fixed") -> Answer:
             next_char = following.lstrip(_MARKS_AT_END)[:1]
         if not any(map(is_emoji, last + next_char)):
             wrong.append(sentence[-60:])
-    return forbid(wrong, "sentence without an emoji at its end")
+    return require_none(wrong, "sentence without an emoji at its end")
 
 
 @ifbench("format:line_indent")
@@ -195,7 +195,7 @@ def thesis(text: Text, *, compat: Compat = "fixed") -> Answer:
     if not sections:
         return False, "no sections found"
     wrong = [section.strip() for section in sections if not _THESIS.match(section)]
-    return forbid(wrong, "section without a thesis in italics")
+    return require_none(wrong, "section without a thesis in italics")
 
 
 def _check_thesis_upstream(raw: str) -> Answer:
@@ -305,7 +305,7 @@ def title_case(text: Text, *, compat: Compat = "fixed") -> Answer:
     else:
         words = [word for word in text.words if word[0].islower()]
         wrong = [word for word in words if word.lower() not in word_list("minor_words")]
-    return forbid(wrong, "word without a capital")
+    return require_none(wrong, "word without a capital")
 
 
 @ifbench("format:output_template")
@@ -327,7 +327,7 @@ def output_template(text: Text, *, compat: Compat = "fixed") -> Answer:
     parts = [text.raw[start:end] for start, end in pairwise([*starts, len(text.raw)])]
     labelled = zip(_TEMPLATE_LABELS, parts, strict=True)
     empty = [label for label, part in labelled if not part[len(label) :].strip(" *_#\n")]
-    return forbid(empty, "empty part")
+    return require_none(empty, "empty part")
 
 
 @ifbench("format:no_whitespace")

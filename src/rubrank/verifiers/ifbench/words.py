@@ -19,9 +19,9 @@ from rubrank.texts.lexicon import could_be_verb, count_syllables, word_list
 from rubrank.texts.text import Text
 from rubrank.verifiers.shared.instruction import (
     ASCII_PUNCTUATION,
-    forbid,
     ifbench,
     remove_punctuation,
+    require_none,
     select_sentences,
     trim,
 )
@@ -69,7 +69,9 @@ def alphabet(text: Text, *, compat: Compat = "fixed") -> Answer:
     start = _ALPHABET.index(first_letters[0])
     expected = islice(cycle(_ALPHABET), start, None)
     pairs = zip(words, first_letters, expected, strict=False)
-    return forbid([word for word, first, letter in pairs if first != letter], "word out of order")
+    return require_none(
+        [word for word, first, letter in pairs if first != letter], "word out of order"
+    )
 
 
 @ifbench("words:vowel")
@@ -109,7 +111,7 @@ def consonants(text: Text, *, compat: Compat = "fixed") -> Answer:
     if not words:
         return False, "no words found"
     without_cluster = [word for word in words if not _CONSONANT_CLUSTER.search(word)]
-    return forbid(without_cluster, "word without a consonant cluster")
+    return require_none(without_cluster, "word without a consonant cluster")
 
 
 @ifbench("words:palindrome")
@@ -146,7 +148,7 @@ def prime_lengths(text: Text, *, compat: Compat = "fixed") -> Answer:
         largest_divisor = min(int(size**0.5), 10_000)
         if size < 2 or not all(size % divisor for divisor in range(2, largest_divisor + 1)):
             wrong.append(word)
-    return forbid(wrong, "word of another length")
+    return require_none(wrong, "word of another length")
 
 
 @ifbench("words:start_verb", version=2)
@@ -207,7 +209,7 @@ def odd_even_syllables(text: Text, *, compat: Compat = "fixed") -> Answer:
     if len(words) < 2 and compat == "fixed":
         return False, "fewer than two words found"
     pairs = zip(words, pairwise(parities), strict=False)
-    return forbid(
+    return require_none(
         [word for word, pair in pairs if len(set(pair)) < 2], "word of the same parity as the next"
     )
 
@@ -231,7 +233,7 @@ def last_first(text: Text, *, compat: Compat = "fixed") -> Answer:
         if len(edges) < 2:
             return False, "fewer than two sentences found"
     wrong = [last for (_, last), (first, _) in pairwise(edges) if not last or last != first]
-    return forbid(wrong, "last word that does not begin the next sentence")
+    return require_none(wrong, "last word that does not begin the next sentence")
 
 
 def _list_edge_words(parts: Sequence[str]) -> list[tuple[str, str]]:
@@ -261,7 +263,7 @@ def paragraph_last_first(text: Text, *, compat: Compat = "fixed") -> Answer:
     if not edges and compat == "fixed":
         return False, "no paragraphs found"
     wrong = [first for first, last in edges if first != last]
-    return forbid(wrong, "paragraph that does not end as it starts")
+    return require_none(wrong, "paragraph that does not end as it starts")
 
 
 @ifbench("words:no_consecutive")
@@ -274,7 +276,7 @@ def no_consecutive(text: Text, *, compat: Compat = "fixed") -> Answer:
     """
     words = _lower_words(text, compat)
     wrong = [f"{word} {follower}" for word, follower in pairwise(words) if word[0] == follower[0]]
-    return forbid(wrong, "neighbours with the same first letter")
+    return require_none(wrong, "neighbours with the same first letter")
 
 
 @ifbench("words:keywords_specific_position", version=3)

@@ -19,7 +19,12 @@ from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.prose import COMMAS
 from rubrank.texts.text import Text
 from rubrank.verifiers.ifeval.prompts import allows_more, asks_for_at_least, asks_for_several
-from rubrank.verifiers.shared.instruction import Lang, count_pattern, instruction, match_as_pattern
+from rubrank.verifiers.shared.instruction import (
+    Lang,
+    compile_as_pattern,
+    count_pattern,
+    instruction,
+)
 from rubrank.verifiers.shared.relation import AnyRelation, Count, compare_count, holds
 from rubrank.verifiers.verifier import Answer, Compat
 
@@ -327,7 +332,9 @@ def postscript(text: Text, *, postscript_marker: str, compat: Compat = "fixed") 
     marker = postscript_marker.strip()
     if compat == "upstream":
         word = _POSTSCRIPT_UPSTREAM.get(marker, marker.lower())
-        is_present = match_as_pattern(word).search(replace_surrogates(text.raw.lower())) is not None
+        is_present = (
+            compile_as_pattern(word).search(replace_surrogates(text.raw.lower())) is not None
+        )
         return is_present, f"{marker} {'found' if is_present else 'not found'}"
     # "P.S", "P. S": spaces between the characters of the marker do not matter.
     letters = r"\s?".join(re.escape(char) for char in re.sub(r"\s", "", marker.rstrip(".")))

@@ -13,10 +13,10 @@ from rubrank.verifiers.shared.instruction import (
     Lang,
     count_pattern,
     count_word,
-    forbid,
     instruction,
     quote_some,
     remove_punctuation,
+    require_none,
 )
 from rubrank.verifiers.shared.language import detect_language, is_detectable, is_in_other_language
 from rubrank.verifiers.shared.public_tools import (
@@ -51,7 +51,7 @@ def existence(
         the public analyser (janome, where it is installed).
     """
     absent = [word for word in keywords if not _count_keyword(text, word, lang, compat)]
-    return forbid(absent, "absent keyword")
+    return require_none(absent, "absent keyword")
 
 
 @instruction("keywords:frequency", version=2)
@@ -91,7 +91,7 @@ def forbidden_words(
         present = [word for word in forbidden_words if count_pattern(text.raw, word, bounded=True)]
     else:
         present = [word for word in forbidden_words if _count_keyword(text, word, lang, compat)]
-    return forbid(present, "forbidden word")
+    return require_none(present, "forbidden word")
 
 
 def _count_keyword(text: Text, word: str, lang: Lang, compat: Compat) -> int:

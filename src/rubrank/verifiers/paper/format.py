@@ -38,7 +38,7 @@ from rubrank.texts.prose import (
     strip_decoration,
 )
 from rubrank.texts.text import Text
-from rubrank.verifiers.shared.instruction import forbid
+from rubrank.verifiers.shared.instruction import require_none
 from rubrank.verifiers.shared.relation import Count, Relation, check_count_parameters, compare_range
 from rubrank.verifiers.verifier import Answer, missing, verifier
 
@@ -239,7 +239,7 @@ def case_format(
                 may_be_small = position > 0 and word in _MINOR_WORDS
                 if word[0].islower() and not may_be_small:
                     bad.append(word)
-    return forbid(bad, "word without a capital")
+    return require_none(bad, "word without a capital")
 
 
 # ---- the answer as a whole ------------------------------------------------------------------------------------------

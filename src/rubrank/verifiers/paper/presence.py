@@ -22,7 +22,7 @@ from rubrank.texts.prose import (
 )
 from rubrank.texts.text import Text
 from rubrank.texts.visible import remove_invisible
-from rubrank.verifiers.shared.instruction import forbid
+from rubrank.verifiers.shared.instruction import require_none
 from rubrank.verifiers.shared.patterns import compile_re2
 from rubrank.verifiers.shared.relation import Relation, holds
 from rubrank.verifiers.shared.word_tables import read_table
@@ -232,7 +232,7 @@ def forbidden_content(
     for pattern in patterns:
         if compile_re2(pattern).search(replace_surrogates(visible_text.raw)):
             present.append(f"/{pattern}/")
-    return forbid(present, "forbidden content")
+    return require_none(present, "forbidden content")
 
 
 def _is_disguised(word: str, text: Text) -> bool:

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 import re2
 
-from rubrank._plain import replace_surrogates
+from rubrank._plain import replace_surrogates, word_set
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.text import Text
 from rubrank.verifiers.shared.patterns import compile_re2
@@ -24,11 +24,15 @@ from rubrank.verifiers.verifier import Answer, Compat, verifier
 Lang: TypeAlias = Literal["en", "fr", "es", "ja"]
 """The language of the instruction, where it changes what is asked (quotes, titles, options)."""
 
-# Instructions about the signs themselves: Markdown, tags, brackets, copies of the prompt.
-_ABOUT_SIGNS = re.compile(
-    r"(?:^|:)(?:detectable_format|detectable_content|format|custom|copy|repeat|new|combination|paragraphs)(?:$|:)"
-    r"|number_paragraphs|number_sentences|nth_paragraph|startend:quotation"
+# An instruction about marks (Markdown, tags, brackets, copies of the prompt, lines between paragraphs) needs the answer
+# as it was written. These are the groups of such instructions, the "format" of "format:emoji", and single names.
+_GROUPS_ABOUT_MARKS = word_set(
+    "detectable_format detectable_content format custom copy repeat new combination paragraphs"
 )
+_NAMES_ABOUT_MARKS = word_set("""
+    length_constraints:number_paragraphs length_constraints:number_sentences
+    length_constraints:nth_paragraph_first_word startend:quotation
+""")
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
@@ -38,15 +42,17 @@ def instruction(
     """Register a function as the verifier of an instruction. An empty answer fails without calling it.
 
     The function gets the text as a reader sees it: a word in an HTML comment is not there. It gets the answer as it was
-    written if the instruction is about signs, if the function takes the rollout, and for `compat="upstream"`.
+    written if the name says that the instruction is about marks, if the function takes the rollout, and for
+    `compat="upstream"`.
     """
-    reads_signs = _ABOUT_SIGNS.search(name) is not None
+    groups = name.split(":")  # such as "fr", "detectable_content", "no_digits"
+    is_about_marks = name in _NAMES_ABOUT_MARKS or not _GROUPS_ABOUT_MARKS.isdisjoint(groups)
 
     def register(function: _F) -> _F:
         @wraps(function)
         def check(subject: Text | Rollout, **params: Any) -> Answer:
             if isinstance(subject, Text):
-                if not reads_signs and params.get("compat") != "upstream":
+                if not is_about_marks and params.get("compat") != "upstream":
                     subject = subject.shown
                 raw = subject.raw
             else:
@@ -57,8 +63,9 @@ def instruction(
             return answer
 
         # Reading the text as a reader sees it came later, and raised the version of all instructions that do.
-        full_version = version if reads_signs else version + 1
+        full_version = version if is_about_marks else version + 1
         verifier(name, family=family, version=full_version, languages=languages)(check)
+        # As after `@verifier`, the name in the module is the plain function; only the registered verifier is `check`.
         return function
 
     return register
@@ -95,8 +102,8 @@ def quote_some(words: Iterable[str]) -> str:
     return ", ".join(quoted[:5]) + (" …" if len(quoted) > 5 else "")
 
 
-def forbid(faults: Sequence[str], kind: str) -> tuple[bool, str]:
-    """Return the verdict on an answer that has these faults of a kind: it passes if there are none."""
+def require_none(faults: Sequence[str], kind: str) -> tuple[bool, str]:
+    """Return the verdict on an answer with these faults of a kind: it passes if there are none."""
     if faults:
         return False, f"{kind}: {quote_some(faults)}"
     return True, f"no {kind}"
@@ -119,11 +126,12 @@ def count_word(text: str, word: str) -> int:
     # The usual case, several times as fast as a pattern.
     if text.isascii() and word.lower() not in text.lower():
         return 0
-    return len(_match_word(word).findall(text))
+    return len(_compile_word(word).findall(text))
 
 
 @lru_cache(maxsize=4096)
-def _match_word(word: str) -> re.Pattern[str]:
+def _compile_word(word: str) -> re.Pattern[str]:
+    """Compile a pattern for the word on its own: "war", not "warm"; in scripts without spaces, anywhere."""
     left = r"(?<!\w)" if word[0].isalnum() and not _NO_SPACES.match(word[0]) else ""
     right = r"(?!\w)" if word[-1].isalnum() and not _NO_SPACES.match(word[-1]) else ""
     return re.compile(left + re.escape(word) + right, re.IGNORECASE)
@@ -136,8 +144,8 @@ def count_within(text: str, word: str) -> int:
 
 
 @lru_cache(maxsize=4096)
-def match_as_pattern(word: str, *, bounded: bool = False) -> Any:
-    """Return the word as the public checkers use it: as a pattern, not a literal.
+def compile_as_pattern(word: str, *, bounded: bool = False) -> Any:
+    """Compile the word as the public checkers do: as a pattern, not a literal.
 
     Most words hold no special character. The rest run under RE2, which takes linear time; what RE2 cannot read is taken
     literally.
@@ -152,8 +160,8 @@ def match_as_pattern(word: str, *, bounded: bool = False) -> Any:
 
 
 def count_pattern(text: str, word: str, *, bounded: bool = False) -> int:
-    """Count the word as the public checkers see it: see `match_as_pattern`."""
-    pattern = match_as_pattern(word, bounded=bounded)
+    """Count the word as the public checkers see it: see `compile_as_pattern`."""
+    pattern = compile_as_pattern(word, bounded=bounded)
     if not isinstance(pattern, re.Pattern):
         text = replace_surrogates(text)  # RE2 needs valid UTF-8
     return sum(1 for _ in pattern.finditer(text))
