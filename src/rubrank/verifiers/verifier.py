@@ -142,9 +142,8 @@ class Verifier:
     def parameters(self) -> type[BaseModel]:
         """Return the parameters, as a pydantic model."""
         hints = _read_type_hints(self.function, include_extras=True)
-        _, *parameters = inspect.signature(
-            self.function
-        ).parameters.values()  # the first is the subject
+        # The first parameter is the response, not a parameter of the criterion.
+        _, *parameters = inspect.signature(self.function).parameters.values()
         fields: dict[str, Any] = {}
         for parameter in parameters:
             is_named = parameter.kind in (
@@ -224,13 +223,15 @@ class Verifier:
             decide = self.bind_group(params, compat)
             return lambda rollout: decide(Group(id="", rollouts=(rollout,)))[0]
         arguments = self._list_arguments(params, compat)
-        # The first argument is the answer as a string, the text, or the rollout itself.
-        subject = {str: "answer", Text: "text"}.get(self.wants)
 
         def run(rollout: Rollout) -> PlainVerdict:
+            subject: Text | str | Rollout = rollout
             try:
-                first = rollout if subject is None else getattr(rollout, subject)
-                return self._read_answer(self.function(first, **arguments))
+                if self.wants is Text:
+                    subject = rollout.text
+                elif self.wants is str:
+                    subject = rollout.answer
+                return self._read_answer(self.function(subject, **arguments))
             except (Exception, SystemExit) as error:  # exit() in a verifier ends no run
                 return None, _describe_failure(self.name, error)
 
@@ -271,13 +272,12 @@ class Verifier:
     def knows_loose(self) -> bool:
         """Does it have a loose mode?
 
-        Gates have none, because a dropped line may hide a defect; nor has a verifier that starts a process each time.
+        One that gets the answer (Text or str) has. One that gets the rollout has not if it is a gate, because a line
+        that is left out may hide a defect, or if it starts a process, because it would start one for each variant.
         """
-        if self.sees_group:
-            return False
-        return self.wants is not Rollout or (
-            self.layer != "global_quality" and self.cost == "cheap"
-        )
+        if self.wants is Rollout:
+            return self.layer != "global_quality" and self.cost == "cheap"
+        return not self.sees_group
 
     def _decide_loosely(
         self, rollout: Rollout, run: Callable[[Rollout], PlainVerdict]
@@ -391,14 +391,21 @@ def verifier(
 def verifier(name: Any = None, *, languages: Iterable[str] = (), **options: Any) -> Any:
     """Register a function as the verifier `name`, or under its own name; see the top of this file."""
 
-    def register(chosen: str | None, decorated_object: Callable[..., Any]) -> Callable[..., Any]:
-        own_name = getattr(decorated_object, "__name__", None) if chosen is None else chosen
+    def register(
+        requested_name: str | None, decorated_object: Callable[..., Any]
+    ) -> Callable[..., Any]:
+        if requested_name is None:
+            requested_name = getattr(decorated_object, "__name__", None)
         function = _find_function(decorated_object)
         is_library = is_from_library(function)
         if not is_library:
             _load_families()  # so that `check_free` sees the names of the library
-        free_name = check_free(
-            "verifier", own_name, function, _find_registered, own_name in JUDGED_NAMES
+        valid_name = check_free(
+            "verifier",
+            requested_name,
+            function,
+            find=_find_registered,
+            reserved=requested_name in JUDGED_NAMES,
         )
         hints = _read_type_hints(function)
         defaults = {
@@ -408,8 +415,8 @@ def verifier(name: Any = None, *, languages: Iterable[str] = (), **options: Any)
             "wants": _find_wanted_type(function, hints),
         }
         home = function.__module__ if is_library else find_importing_module()
-        VERIFIERS[free_name] = Verifier(
-            free_name, function, languages=tuple(languages), home=home, **{**defaults, **options}
+        VERIFIERS[valid_name] = Verifier(
+            valid_name, function, languages=tuple(languages), home=home, **{**defaults, **options}
         )
         return decorated_object
 
