@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import string
-from typing import Literal
+from collections.abc import Callable
 
 from rubrank.texts.text import Text
 from rubrank.texts.words import count_segmented_words
@@ -205,7 +205,7 @@ def english_capital(text: Text, *, lang: Lang = "en", compat: Compat = "fixed") 
     Not covered: languages without capitals.
     upstream: in English the public detector reads the capitals, which it hardly knows, and guesses.
     """
-    return _check_case(text.raw, "islower", lang, compat)
+    return _check_case(text.raw, text.raw.isupper(), str.islower, lang, compat)
 
 
 @instruction("change_case:english_lowercase", version=2)
@@ -216,17 +216,16 @@ def english_lowercase(text: Text, *, lang: Lang = "en", compat: Compat = "fixed"
     Fails: "This is fine.", "das ist gut so."
     Not covered: languages without capitals.
     """
-    return _check_case(text.raw, "isupper", lang, compat)
+    return _check_case(text.raw, text.raw.islower(), str.isupper, lang, compat)
 
 
 def _check_case(
-    text: str, is_wrong: Literal["islower", "isupper"], lang: str, compat: Compat
+    text: str, is_right_case: bool, is_wrong: Callable[[str], bool], lang: str, compat: Compat
 ) -> tuple[bool, str]:
     """Check that there are letters, none of them of the wrong case, and the language of such a text."""
-    wrong = [char for char in text if getattr(char, is_wrong)()]
-    is_right_case = text.isupper() if is_wrong == "islower" else text.islower()
     if not is_right_case:
-        return False, f"letters of the wrong case, or none at all: {quote_some(wrong)}"
+        wrong_letters = filter(is_wrong, text)
+        return False, f"letters of the wrong case, or none at all: {quote_some(wrong_letters)}"
     if compat == "upstream" and has_langdetect():
         # The French and the Spanish checker lower the text first, the English one does not.
         name = detect_public_language(text if lang == "en" else text.lower())
