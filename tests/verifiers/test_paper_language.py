@@ -142,3 +142,9 @@ def test_latin_letters_beside_chinese_characters_do_not_make_them_chinese():
     address = "田中先生、東京都千代田区千代田一番一号 Imperial Palace Tokyo"
     assert verdict("LanguageRequirement", address, language="ja").value != 0
     assert verdict("language:response_language", address, language="ja").value is None
+
+
+@folded("prompt", ["Describe life in French-speaking Africa.", "Write about politics in German‑occupied Poland."])
+def test_a_language_within_a_compound_is_not_asked_for(prompt):
+    assert find_request(prompt).asked == set()
+    assert find_request(f"{prompt} Answer in French - nothing else.").asked == {"fr"}

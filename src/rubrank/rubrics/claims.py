@@ -280,8 +280,9 @@ def _list_row_claims(row: Sequence[str], params: Params) -> Iterator[Claim]:
     elif kind == "frequency":
         interval = make_interval("occurrences", values[0] or "exactly", values[1])
         yield from claim_words(params[subject], interval.low, interval.high)
-    elif kind == "text" and params[subject]:
-        yield Contains(params[subject])
+    elif kind == "text":
+        if params[subject]:
+            yield Contains(params[subject])
     elif kind == "at":
         yield OneOf(quantity, frozenset([values[0].strip().casefold()]))
         yield Contains(values[0])
@@ -289,6 +290,8 @@ def _list_row_claims(row: Sequence[str], params: Params) -> Iterator[Claim]:
         yield OneOf(quantity, frozenset(values))
     elif kind == "lacks":
         yield Lacks(subject)
+    else:
+        raise ValueError(f"claims.tsv has no kind {kind!r}")
 
 
 def _read_column(column: str, params: Params) -> Any:

@@ -56,8 +56,9 @@ _PARTS = {
         rf"((?:{SPACED_NAME})(?:{_JOINT}(?:{SPACED_NAME}))*)"
         # The last name ends here ("Germanic" is none), and the list has no further name.
         rf"(?![^\W\d_一-鿿])(?!{_JOINT}(?:{SPACED_NAME})(?![^\W\d_]))"
-        # What may follow if the language is meant: "in French, please", not "in French restaurants"
-        r"(?=\s*(?:$|[^\w\s]"
+        # What may follow if the language is meant: "in French, please", not "in French restaurants", and not
+        # "in French-speaking Africa"
+        r"(?![-‐‑]\w)(?=\s*(?:$|[^\w\s]"
         r"|(?:and|or|only|please|with|without|using|about|for|that|which|to|so|then|but|on|of|at|by|as|in|from"
         r"|language|text|prose|script|characters|alone|exclusively|et|y|und|oder|ou|o|e|bitte|por|per|simplifi\w*"
         r"|tradi[tc]\w*|s['’]il|uniquement|solamente|nur|только)\b"
