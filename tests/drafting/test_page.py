@@ -56,9 +56,9 @@ def test_only_drafted_files_are_shown_as_drafts(tmp_path):
 
 
 def test_the_server_refuses_other_hosts_and_rows_that_do_not_exist(tmp_path):
-    from rubrank.viewer.drafts import make_app
+    from rubrank.viewer.server import make_drafts_app
 
-    app = make_app(write_drafts(tmp_path / "rubrics.jsonl"), hosts=["localhost"])
+    app = make_drafts_app(write_drafts(tmp_path / "rubrics.jsonl"), hosts=["localhost"])
     client = starlette.TestClient(app, base_url="http://localhost")
     assert "Why is the sky blue?" in client.get("/?row=2").text
     assert client.get("/").headers["content-security-policy"].startswith("default-src 'none'")

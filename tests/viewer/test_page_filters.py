@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from rubrank.records.record import GroupRecord
+from rubrank.viewer.group_data import State, find_states
 from rubrank.viewer.index import Index, make_curves
 from rubrank.viewer.report import join_modules, read_asset
-from rubrank.viewer.states import State, find_states
 
 pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
 RUN = """

@@ -18,8 +18,8 @@ from rubrank.evaluation.benchmark import ItemScore
 from rubrank.evaluation.runs import EvalRun
 from rubrank.evaluation.table import report_data
 from rubrank.records.record import GroupRecord, explain
+from rubrank.viewer.group_data import State, find_states
 from rubrank.viewer.report import write_draft_report, write_evaluation_report, write_report
-from rubrank.viewer.states import State, find_states
 
 pytestmark = NEEDS_BROWSER
 EVIL = (

@@ -15,9 +15,9 @@ from rubrank.records.files import read_records, write_records
 from rubrank.records.record import GroupRecord, records_of
 from rubrank.scores.criterion import CriterionData
 from rubrank.scores.files import read_scores
-from rubrank.viewer.states import State, find_states, make_title
-from rubrank.viewer.summary import GroupArrays
-from rubrank.viewer.summary.overview import Overview
+from rubrank.viewer.figures import GroupArrays
+from rubrank.viewer.group_data import State, find_states, make_title
+from rubrank.viewer.summary import Overview
 
 Make = Callable[..., GroupRecord]
 

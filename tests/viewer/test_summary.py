@@ -13,12 +13,11 @@ from rubrank.records.record import GateRecord, GroupRecord
 from rubrank.rollouts.rollout import Group
 from rubrank.scores.criterion import CriterionData
 from rubrank.scores.table import ScoreTable
+from rubrank.viewer.attribute_summary import CorrelationSummary, GammaSummary
+from rubrank.viewer.criteria_summary import ConflictSummary, CriteriaSummary
+from rubrank.viewer.figures import GroupArrays, Moments, ReasonCounts, make_distribution, to_plain_numbers
 from rubrank.viewer.index import Index, make_curves
-from rubrank.viewer.summary import GroupArrays, RunSummary, to_plain_numbers
-from rubrank.viewer.summary.attributes import CorrelationSummary, GammaSummary
-from rubrank.viewer.summary.criteria import ConflictSummary, CriteriaSummary
-from rubrank.viewer.summary.figures import Moments, ReasonCounts, make_distribution
-from rubrank.viewer.summary.overview import GateSummary, Overview, RuleSummary
+from rubrank.viewer.summary import GateSummary, Overview, RuleSummary, RunSummary
 
 Make = Callable[..., GroupRecord]
 

@@ -15,8 +15,8 @@ from viewer.viewing import Viewer, served
 
 from rubrank.records.files import name_runs, write_records
 from rubrank.records.record import GroupRecord
+from rubrank.viewer.group_data import find_states
 from rubrank.viewer.server import make_address, read_ranges
-from rubrank.viewer.states import find_states
 
 
 @pytest.fixture(scope="module")

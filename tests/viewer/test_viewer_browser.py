@@ -15,7 +15,7 @@ from viewer.viewing import Viewer, served, wait_for
 
 from rubrank.records.files import write_records
 from rubrank.records.record import GroupRecord
-from rubrank.viewer.states import State, find_states
+from rubrank.viewer.group_data import State, find_states
 
 pytestmark = NEEDS_BROWSER
 EVIL = (

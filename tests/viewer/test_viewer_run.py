@@ -18,9 +18,9 @@ import pytest
 from rubrank._folders import sweep
 from rubrank.records.files import parse_record, write_records
 from rubrank.records.record import GroupRecord
+from rubrank.viewer.group_data import find_states
 from rubrank.viewer.index import Index, compare_runs, find_common_prompts, make_curves, make_step_table
 from rubrank.viewer.run import LiveRun, decode_record, has_records
-from rubrank.viewer.states import find_states
 
 Make = Callable[..., GroupRecord]
 

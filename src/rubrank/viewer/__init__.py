@@ -5,14 +5,17 @@ Both show the same page, `assets/index.html`. It asks a data source for what it 
     rubrank view      the page fetches JSON from a local server       server.py, run.py
     rubrank report    the same JSON is packed into the HTML file      report.py
 
-    sources.py        turns scores and rollouts into records first
-    states.py         what is noteworthy about a group, as bits to filter by
-    index.py          one row per group: what lists, filters and curves need
-    group_data.py     one group: scores, utilities, outcomes, explanations, texts
-    changes.py        one group under another rule, or with other weights, gates or λ
-    labels.py         verdicts that a person accepted or corrected on the page
-    summary/          figures over all groups: criteria, conflicts, attributes, gates, rules
-    drafts.py         drafted rubrics, which have a page of their own
+    sources.py              turns scores and rollouts into records first
+    group_data.py           one group: what is noteworthy about it, scores, utilities, outcomes, explanations, texts
+    index.py                one row per group: what lists, filters and curves need
+    changes.py              one group under another rule, or with other weights, gates or λ
+    labels.py               verdicts that a person accepted or corrected on the page
+    summary.py              figures over all groups: counts, gates, rules
+    criteria_summary.py     … of criteria and their conflicts
+    attribute_summary.py    … of attributes such as length
+    figures.py              what these figures are made of
+
+Drafted rubrics have a page of their own (`rubrank.drafting.page`), over the same server.
 """
 
 from __future__ import annotations

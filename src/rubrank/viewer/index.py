@@ -32,8 +32,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from rubrank.viewer.states import State, count_stopped, find_states, make_title
-from rubrank.viewer.summary.figures import compute_half_width
+from rubrank.viewer.figures import compute_half_width
+from rubrank.viewer.group_data import State, count_gated, find_states, make_title
 
 _MOST_POINTS = 240  # of a curve; with more steps, neighbouring steps share a point
 _MOST_CURVES = 24  # of criteria, and as many of attributes
@@ -131,7 +131,7 @@ class Index:
             "spread": max(reward) - min(reward) if reward else 0.0,
             "mean": sum(reward) / len(reward) if reward else 0.0,
             "states": int(find_states(record)),
-            "stopped": count_stopped(record),
+            "stopped": count_gated(record)[0],
             "rule": self.rules.setdefault(record.rule, len(self.rules)),
             "criteria": self.criteria_sets.setdefault(names, len(self.criteria_sets)),
             "prompt": _digest_prompt(record),
@@ -279,7 +279,8 @@ def make_curves(index: Index) -> dict[str, Any]:
     """Return the means over the groups of each step, with half of their 95% intervals.
 
     {"steps": [0, 10], "last_steps": [0, 10],
-     "curves": [{"kind": "run", "name": …, "points": [[step, mean, half width], …]}]}
+     "curves": [{"kind": "run", "name": …, "points": [[step, mean, half width], …]}],
+     "table": [{"step": 0, "groups": 64, …}]}
 
     Kinds: "run", then "criterion" and "attribute" for those that most groups have. Beyond 240 steps, neighbours share a
     point: `steps` has the first step of each point, `last_steps` the last one.
@@ -321,6 +322,7 @@ def make_curves(index: Index) -> dict[str, Any]:
         "steps": steps["first"].to_list(),
         "last_steps": steps["last"].to_list(),
         "curves": curves,
+        "table": make_step_table(index),
     }
 
 

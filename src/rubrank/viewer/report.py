@@ -42,9 +42,10 @@ from rubrank.records.files import name_runs, read_records
 from rubrank.records.record import GroupRecord
 from rubrank.rubrics.rubric import load_rubric
 from rubrank.viewer import BUDGET_MB, TEXT_LIMIT
+from rubrank.viewer.figures import read_groups, to_plain_numbers
 from rubrank.viewer.group_data import cut_texts, list_text_lengths, make_group_data
-from rubrank.viewer.index import Index, make_curves, make_step_table
-from rubrank.viewer.summary import RunSummary, read_groups, to_plain_numbers
+from rubrank.viewer.index import Index, make_curves
+from rubrank.viewer.summary import RunSummary
 
 SCRIPTS = (
     "numbers.js",
@@ -158,9 +159,7 @@ def write_report(
         "state": _describe_page(heading, [run], evaluation),
         "index": index.list_rows(),
         "scores": {name: index.list_scores(name) for name in run["criteria"]},
-        "curves": to_plain_numbers(
-            {"name": run["name"], **make_curves(index), "table": make_step_table(index)}
-        ),
+        "curves": to_plain_numbers({"name": run["name"], **make_curves(index)}),
         "summary": {**figures, "texts": texts},
     }
     if evaluation:

@@ -20,9 +20,6 @@ from __future__ import annotations
 import json
 import os
 import threading
-import time
-import weakref
-from collections.abc import Iterator
 from contextlib import ExitStack, closing, suppress
 from itertools import islice
 from pathlib import Path
@@ -41,17 +38,18 @@ from rubrank.viewer.index import Index
 if TYPE_CHECKING:
     from rubrank.viewer.sources import GradingFeed
 
-_UNPACK_READ = 1 << 22  # bytes unpacked at once
-_LOOK_EVERY = 1.0  # seconds between looks at the files
+# Bytes unpacked at once: a compressed file may be larger than memory.
+_UNPACK_READ = 1 << 22
+# Seconds between looks at the files: a training step takes far longer.
+_LOOK_EVERY = 1.0
+# After so many records, the thread looks for new lines again, so that groups can be opened before they are indexed.
 _RECORDS_PER_LOOK = 256
-_TESTED_LINES = 100  # of a file, before it is said to hold no records
-_REPORTED_LINES = 20  # that are not records
-_CHECKED_BYTES = 256  # before the end of what was read, to see that the file is still the same
-# While a request is being answered, reading pauses briefly every 16 records: the page stays quick.
-_REQUEST_SECONDS = 0.15
-_PAUSE_SECONDS = 0.002
-_RECORDS_PER_PAUSE = 16
-_TEXT_FIELDS = ("group", "reasons", "prompt", "turns", "responses", "reasoning")
+# Lines of a file that are tried before it is said to hold no records.
+_TESTED_LINES = 100
+# Lines that are not records, of those that the page lists.
+_REPORTED_LINES = 20
+# Bytes before the end of what was read, by which a file that was replaced is recognized.
+_CHECKED_BYTES = 256
 
 
 # -------------------------------------------------------------- the fields of a record that are needed
@@ -99,21 +97,6 @@ class LightRecord(msgspec.Struct):
     metadata: dict[str, Any] = {}
 
 
-def list_texts(line: bytes) -> Iterator[str]:
-    """Yield every text of a record that a reader may search for; raises ValueError if the line is not JSON."""
-    record = json.loads(line)
-    names = [criterion["name"] for criterion in record.get("criteria", ())]
-    stack = [names, *(record.get(field) for field in _TEXT_FIELDS)]
-    while stack:
-        value = stack.pop()
-        if isinstance(value, str):
-            yield value
-        elif isinstance(value, dict):
-            stack.extend(value.values())
-        elif isinstance(value, list):
-            stack.extend(value)
-
-
 _RECORD_DECODER = msgspec.json.Decoder(LightRecord)
 
 
@@ -140,41 +123,45 @@ def _is_record(line: bytes) -> bool:
 
 
 class GrowingFile:
-    """A plain file of lines that may still grow."""
+    """A file of records that may still grow. A packed one is unpacked into a temporary file whenever it has changed."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.local = path
+        self.lines = path
         """The file with the plain lines."""
-        self.size = 0
-        """Bytes of `local` that can be read."""
-        self.total = 0
-        """Bytes of the file itself."""
         self.problem = ""
         """Why it cannot be read on; what was read stays."""
         self.scanned = 0
-        """Bytes of `local` that were scanned for lines."""
+        """Bytes of `lines` that were scanned for line ends."""
         self.last_bytes = b""
         """The last scanned bytes."""
-        self._inode: int | None = None
+        self._status: os.stat_result | None = None
+        # The temporary file is deleted by close(); after a kill, a later process deletes it.
+        self._cleanup = ExitStack()
+        if not path.name.endswith(".jsonl"):
+            self.lines = Path(self._cleanup.enter_context(make_folder("view"))) / "lines.jsonl"
+            self.lines.touch()
 
     def refresh(self) -> bool:
-        """Update `size` and `total`. False: the file was replaced or became shorter, and must be read again."""
-        status = self.path.stat()
-        is_same = self._inode in (None, status.st_ino) and status.st_size >= self.total
-        self._inode = status.st_ino
-        self.total = status.st_size
-        if is_same:
-            self._unpack_more()
-        return is_same
+        """Look at the file again. False: it was replaced or became shorter, and must be read from the start."""
+        earlier = self._status
+        self._status = status = self.path.stat()
+        has_changed = True
+        if earlier is not None:
+            if status.st_ino != earlier.st_ino or status.st_size < earlier.st_size:
+                return False
+            has_changed = (
+                status.st_size > earlier.st_size or status.st_mtime_ns > earlier.st_mtime_ns
+            )
+        if has_changed and self.lines != self.path:
+            self._unpack()
+        return True
 
     def read(self, offset: int, length: int) -> bytes:
         """Return `length` bytes of the plain lines, fewer at the end."""
-        descriptor = os.open(self.local, os.O_RDONLY)
-        try:
-            return os.pread(descriptor, length, offset)
-        finally:
-            os.close(descriptor)
+        with self.lines.open("rb") as file:
+            file.seek(offset)
+            return file.read(length)
 
     def read_before_scanned(self) -> bytes:
         """Return the last bytes that were scanned; if they have changed, so has the file."""
@@ -183,63 +170,26 @@ class GrowingFile:
 
     def close(self) -> None:
         """Remove temporary files."""
+        self._cleanup.close()
 
-    def _unpack_more(self) -> None:
-        """Update `size` and `problem`; files that are not plain write their lines into `local`."""
-        self.size = self.total
-
-
-class _UnpackedFile(GrowingFile):
-    """A compressed file or Parquet, whose lines are written to a temporary file whenever it has changed.
-
-    The temporary file is deleted by close(), at the end of the process, or after a kill by a later process.
-    """
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
-        cleanup = ExitStack()
-        # Runs once: in close(), or when the process ends.
-        self._cleanup = weakref.finalize(self, cleanup.close)
-        self.local = Path(cleanup.enter_context(make_folder("view"))) / "lines.jsonl"
-        self.local.touch()
-        self._unpacked_version = (0, 0)
-
-    def close(self) -> None:
-        self._cleanup()
-
-    def _unpack_more(self) -> None:
-        status = self.path.stat()
-        version = (status.st_size, status.st_mtime_ns)
-        if version == self._unpacked_version:
-            return
-        self._unpacked_version = version
+    def _unpack(self) -> None:
+        """Write the lines of a .gz, .zst or Parquet file into `lines`, as far as they can be read."""
         self.problem = ""
-        with self.local.open("wb") as spool:
+        with self.lines.open("wb") as unpacked:
             try:
-                # The last member of the file may still be being written.
+                # EOFError: the last member of the file is still being written.
                 with explain_read_errors(self.path), suppress(EOFError):
-                    spool.writelines(_unpack(self.path))
+                    if self.path.suffix == ".parquet":
+                        frame = read_columnar(self.path)
+                        # A file without this column does not hold records.
+                        for line in frame["record"] if "record" in frame.columns else ():
+                            unpacked.write(line.encode() + b"\n")
+                        return
+                    with open_bytes(self.path) as packed:
+                        while part := packed.read1(_UNPACK_READ):
+                            unpacked.write(part)
             except InvalidInput as error:
                 self.problem = str(error)
-            self.size = spool.tell()
-
-
-def _unpack(path: Path) -> Iterator[bytes]:
-    """Yield the plain bytes of a .gz, .zst or Parquet file; raises EOFError if its end is missing."""
-    if path.suffix == ".parquet":
-        frame = read_columnar(path)
-        lines = frame["record"] if "record" in frame.columns else ()  # else not a file of records
-        yield from (line.encode() + b"\n" for line in lines)
-    else:
-        with open_bytes(path) as file:
-            yield from iter(lambda: file.read1(_UNPACK_READ), b"")
-
-
-def open_growing(path: Path) -> GrowingFile:
-    """Open a file so that it can be read while it grows; its name tells how it is packed."""
-    if path.name.endswith(".jsonl"):
-        return GrowingFile(path)
-    return _UnpackedFile(path)
 
 
 def has_records(source: Path) -> bool:
@@ -247,9 +197,9 @@ def has_records(source: Path) -> bool:
     for path in find_record_files(source, missing_ok=True):
         if not path.name.endswith(SUFFIXES):
             continue
-        with closing(open_growing(path)) as part:
+        with closing(GrowingFile(path)) as part:
             part.refresh()
-            with part.local.open("rb") as file:
+            with part.lines.open("rb") as file:
                 if any(_is_record(line) for line in islice(file, _TESTED_LINES)):
                     return True
     return False
@@ -281,7 +231,6 @@ class LiveRun:
         self._files: list[GrowingFile] = []
         self._lines: list[tuple[GrowingFile, int, int]] = []
         """The lines: file, offset, length."""
-        self._busy_until = 0.0
         self._stopped = threading.Event()
         self._lock = threading.RLock()
         self._thread: threading.Thread | None = None
@@ -309,10 +258,6 @@ class LiveRun:
                 "unreadable": len(unreadable),
                 "unreadable_first": unreadable[:_REPORTED_LINES],
             }
-
-    def note_request(self) -> None:
-        """Read more slowly for a moment, because a request is waiting for its answer."""
-        self._busy_until = time.monotonic() + _REQUEST_SECONDS
 
     def start(self) -> None:
         """Begin to read, in a thread that ends with the process."""
@@ -376,7 +321,7 @@ class LiveRun:
         open_paths = {file.path for file in self._files}
         for path in find_record_files(self.source, missing_ok=True):
             if path not in open_paths:
-                self._files.append(open_growing(path))
+                self._files.append(GrowingFile(path))
         for file in self._files:
             if not file.path.exists() or not file.refresh():
                 return False
@@ -388,9 +333,7 @@ class LiveRun:
         """Find the lines in all new bytes; returns how many."""
         before = len(self._lines)
         for file in self._files:
-            if file.scanned >= file.size:
-                continue
-            with file.local.open("rb") as lines:
+            with file.lines.open("rb") as lines:
                 lines.seek(file.scanned)
                 for line in lines:
                     if self._stopped.is_set() or not (line.endswith(b"\n") or _is_record(line)):
@@ -409,8 +352,6 @@ class LiveRun:
             and count < _RECORDS_PER_LOOK
             and not self._stopped.is_set()
         ):
-            if count % _RECORDS_PER_PAUSE == 0 and time.monotonic() < self._busy_until:
-                time.sleep(_PAUSE_SECONDS)
             line = self.read_line(len(self.index))
             try:
                 record = decode_record(line)

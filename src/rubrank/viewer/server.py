@@ -43,20 +43,21 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from rubrank._plain import Strict, validate_model
+from rubrank.drafting.page import make_page, read_drafts, read_style
 from rubrank.errors import InvalidInput, RubrankError
 from rubrank.evaluation.table import report_data
 from rubrank.fusion.rules import rule_names
 from rubrank.records.files import name_runs, parse_record
 from rubrank.records.record import GroupRecord
 from rubrank.viewer.changes import fuse_changed, read_changes
-from rubrank.viewer.group_data import make_group_data
-from rubrank.viewer.index import compare_runs, find_common_prompts, make_curves, make_step_table
+from rubrank.viewer.figures import read_groups, to_plain_numbers
+from rubrank.viewer.group_data import find_best, make_group_data
+from rubrank.viewer.index import compare_runs, find_common_prompts, make_curves
 from rubrank.viewer.labels import LabelFile
 from rubrank.viewer.report import read_asset
-from rubrank.viewer.run import LiveRun, list_texts
+from rubrank.viewer.run import LiveRun
 from rubrank.viewer.sources import SourceOptions, open_sources
-from rubrank.viewer.states import find_best
-from rubrank.viewer.summary import RunSummary, read_groups, to_plain_numbers
+from rubrank.viewer.summary import RunSummary
 
 _PORTS_TRIED = 20
 _LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]", "::1")
@@ -68,6 +69,7 @@ _MOST_COMMON = 200  # prompts of two runs that are listed
 _MOST_GROUPS = 10_000_000  # numbers of groups that a request may name
 _LONGEST_LABEL = 10_000  # bytes of a request
 _SEARCH_SECONDS = 0.2  # that one request may search
+_SEARCHED_FIELDS = ("group", "reasons", "prompt", "turns", "responses", "reasoning")
 _MOST_SUMMARIZED = 2000  # groups of a long run that the summary reads
 _HEADERS = {
     "content-security-policy": (
@@ -308,8 +310,6 @@ class ViewerApi:
 
     def get_state(self, request: Request) -> Any:
         """Return the runs, how far they are read, and what can be filtered by."""
-        for run in self._runs:
-            run.note_request()
         labels = None
         if self._labels is not None:
             labels = {"path": str(self._labels.path), "count": self._labels.count()}
@@ -480,9 +480,7 @@ class ViewerApi:
         number = int(request.query_params.get(name, default))
         if not 0 <= number < len(self._runs):
             raise IndexError(number)
-        run = self._runs[number]
-        run.note_request()
-        return run
+        return self._runs[number]
 
     def _compute_once(self, compute: Callable[[LiveRun], Any], run: LiveRun) -> Any:
         """Return what a function computes for a run; it is called again only after new records."""
@@ -520,9 +518,7 @@ def _describe_run(run: LiveRun) -> dict[str, Any]:
 
 
 def _compute_curves(run: LiveRun) -> Any:
-    return to_plain_numbers(
-        {"name": run.name, **make_curves(run.index), "table": make_step_table(run.index)}
-    )
+    return to_plain_numbers({"name": run.name, **make_curves(run.index)})
 
 
 def _compute_summary(run: LiveRun) -> Any:
@@ -547,6 +543,7 @@ def _describe_same(number: int, run: LiveRun, g: int) -> dict[str, Any]:
     record = _parse_record(run.read_line(g))
     best = min(find_best(record.reward), default=None)
     response = record.responses[best] if record.responses and best is not None else None
+    means = run.index.series.filter(kind="criterion", group=g).select("name", "mean")
     return {
         "run": number,
         "name": run.name,
@@ -554,7 +551,7 @@ def _describe_same(number: int, run: LiveRun, g: int) -> dict[str, Any]:
         "step": record.step,
         "id": record.group,
         "rule": record.rule,
-        "means": _compute_mean_scores(record),
+        "means": to_plain_numbers(dict(means.iter_rows())),
         "best": best,
         "response": response,
     }
@@ -564,24 +561,25 @@ def _parse_record(line: bytes) -> GroupRecord:
     return parse_record(line.decode("utf-8", "surrogatepass"), "the record")
 
 
-def _compute_mean_scores(record: GroupRecord) -> dict[str, float | None]:
-    """Return criterion → mean score of the group; None if no rollout has a score."""
-    means: dict[str, float | None] = {}
-    for k, criterion in enumerate(record.criteria):
-        scores = [row[k] for row in record.scores]
-        present = [score for score in scores if score is not None]
-        means[criterion.name] = None
-        if present:
-            means[criterion.name] = float(f"{sum(present) / len(present):.6g}")
-    return means
-
-
 def _has_words(line: bytes, words: str) -> bool:
     """Return whether a text of the record holds the words, whatever their case. words: in lower case."""
     try:
-        return any(words in text.casefold() for text in list_texts(line))
+        record = json.loads(line)
+        names = [criterion["name"] for criterion in record["criteria"]]
+        waiting = [names, *(record.get(field) for field in _SEARCHED_FIELDS)]
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        return False
+        return False  # not a record
+    # Texts are nested in lists and messages. A stack instead of recursion: a line may be nested very deeply.
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, str):
+            if words in value.casefold():
+                return True
+        elif isinstance(value, dict):
+            waiting.extend(value.values())
+        elif isinstance(value, list):
+            waiting.extend(value)
+    return False
 
 
 def _write_csv(run: LiveRun, groups: Sequence[int]) -> Iterator[str]:
@@ -595,7 +593,10 @@ def _write_csv(run: LiveRun, groups: Sequence[int]) -> Iterator[str]:
     writer = csv.DictWriter(buffer, columns, restval="")
     writer.writerow({name: _escape_formula(name) for name in columns})
     for g in groups:
-        record = _parse_record(run.read_line(g))
+        try:
+            record = _parse_record(run.read_line(g))
+        except RubrankError:
+            continue  # a line that is not a record has no rollouts
         for i, reward in enumerate(record.reward):
             row: dict[str, Any] = {
                 "run": run.name,
@@ -621,3 +622,33 @@ def _escape_formula(value: Any) -> Any:
     if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")):
         return f"'{value}"
     return value
+
+
+# --------------------------------------------------------------------------------------- drafted rubrics
+
+
+def serve_drafts(source: Path, *, host: str, port: int, on_ready: Callable[[str], None]) -> None:
+    """Serve a file of drafted rubrics until Ctrl-C."""
+    read_drafts(source)  # a file that cannot be shown is refused before the address is printed
+    serve_app(partial(make_drafts_app, source), host=host, port=port, on_ready=on_ready)
+
+
+def make_drafts_app(source: Path, hosts: Sequence[str] = (), token: str | None = None) -> Starlette:
+    """Return the application over one file. It is read for every request, because it may have been written again."""
+
+    def show(request: Request) -> Response:
+        drafts = read_drafts(source)
+        row = request.query_params.get("row", "1")
+        if not row.isdecimal() or not 1 <= int(row) <= len(drafts):
+            return Response(f"row must be a number from 1 to {len(drafts)}", 404)
+        page = make_page(drafts, int(row) - 1)
+        # A lone surrogate, which UTF-8 cannot hold, becomes a question mark.
+        return Response(page.encode("utf-8", "replace"), media_type="text/html")
+
+    def show_style(request: Request) -> Response:
+        return Response(read_style(), media_type="text/css")
+
+    routes = [Route("/", show), Route("/draft.css", show_style)]
+    return Starlette(
+        routes=routes, middleware=[Middleware(AccessMiddleware, hosts=hosts, token=token)]
+    )

@@ -4,7 +4,7 @@
     scores                         fused as the options say, as `rubrank record` does
     rollouts and a rubric          graded and fused; `view` shows the first groups while it grades the rest
     a scored run of `eval`         benchmarks with intervals; it has no groups
-    drafted rubrics                a page of their own (drafts.py)
+    drafted rubrics                a page of their own (server.py)
 
 What `view` fuses is kept in a temporary file of records, which is read like any other and removed at the end.
 """

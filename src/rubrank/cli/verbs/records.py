@@ -282,8 +282,7 @@ def view(
     Several runs are compared. Stop it with Ctrl-C. Needs the extra `serve`.
     """
     try:
-        from rubrank.viewer.drafts import serve_drafts
-        from rubrank.viewer.server import serve
+        from rubrank.viewer.server import serve, serve_drafts
     except ImportError as error:
         raise InvalidInput(
             "view",

@@ -1,4 +1,4 @@
-// Which groups a list shows, and in which order. The numbers of STATE are those of rubrank/viewer/states.py.
+// Which groups a list shows, and in which order. The numbers of STATE are those of rubrank/viewer/group_data.py.
 
 export const STATE = {
   noSignal: 1,

@@ -22,8 +22,7 @@ import numpy as np
 from rubrank.fusion.control.estimate import student_t_975
 from rubrank.records.record import GroupRecord, to_array
 from rubrank.scores.spread import ROUNDING
-from rubrank.viewer.summary.figures import Moments
-from rubrank.viewer.summary.group_arrays import GroupArrays, compute_column_means
+from rubrank.viewer.figures import GroupArrays, Moments, compute_column_means
 
 _MOST_CRITERIA = 24  # that are listed
 _MOST_POINTS = 240  # of a curve

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from rubrank.scores.criterion import CriterionData
-from rubrank.viewer.summary.figures import Moments, ReasonCounts, make_distribution
-from rubrank.viewer.summary.group_arrays import (
+from rubrank.scores.spread import compute_tau_b
+from rubrank.viewer.figures import (
     GroupArrays,
+    Moments,
+    ReasonCounts,
     compute_column_means,
-    compute_criterion_taus,
-    compute_ranking_taus,
+    make_distribution,
 )
 
 _MOST_ROWS = 2000  # where every query brings its own rubric, there are too many criteria to read
@@ -45,9 +46,12 @@ class CriteriaSummary:
         record = group.record
         pairs = group.compared.shape[1]
         compared = group.compared.sum(1).tolist()
-        decided = np.abs(group.signs).sum(1).astype(int).tolist()
+        decided = np.abs(group.signs).sum(1)
         missing = group.missing.sum(0).tolist()
-        taus = compute_ranking_taus(group)
+        # τ-b of every criterion with the ranking over the pairs that it compares; NaN if it ties all.
+        agreement = group.signs @ group.ranking_signs
+        ranked_pairs = group.compared @ np.abs(group.ranking_signs)
+        taus = compute_tau_b(agreement, decided, ranked_pairs)
         for k, criterion in enumerate(record.criteria):
             row = self._rows.get(criterion.name)
             if row is None:
@@ -60,11 +64,11 @@ class CriteriaSummary:
                 missing=missing[k],
                 pairs=pairs,
                 compared=compared[k],
-                decided=decided[k],
+                decided=int(decided[k]),
                 signal=int(group.has_signal[k]),
                 compared_groups=int(criterion.name in record.outcomes),
             )
-            row.with_reward.add(taus[k])
+            row.with_reward.add(float(taus[k]))
             if missing[k] and record.reasons:
                 for i in np.flatnonzero(group.missing[:, k]):
                     row.missing_reasons.add(record.reasons[i][k])
@@ -208,7 +212,11 @@ class ConflictSummary:
         if names not in self._sums:
             shape = (len(names), len(names))
             self._sums[names] = (np.zeros(shape), np.zeros(shape, int))
-        tau = compute_criterion_taus(group)
+        # τ-b over the pairs that both criteria compare, (K, K); NaN if one ties everything.
+        signs = group.signs[: group.ranked]
+        compared = group.compared[: group.ranked]
+        decided = np.abs(signs) @ compared.T  # pairs that k decides and l compares
+        tau = compute_tau_b(signs @ signs.T, decided, decided.T)
         total, count = self._sums[names]
         total += np.nan_to_num(tau)
         count += ~np.isnan(tau)

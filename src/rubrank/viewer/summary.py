@@ -1,22 +1,97 @@
-"""Summarize a run in a few figures, what its gates did, what its judges cost, and how rules differ."""
+"""Summarize a run: the figures over all groups that the page's summary shows.
+
+    summary = RunSummary()
+    for group, _ in read_groups(records):
+        summary.add(group)
+    summary.summarize()            {"overview": {…}, "criteria": {…}, "conflicts": {…}, "attributes": {…}, …}
+
+Every part has the same two methods: `add` takes one group after the other and keeps sums, `summarize` returns plain
+data. NaN means that there is nothing to say; the page gets null.
+
+    summary.py              counts, what judges cost; gates; how rules differ
+    criteria_summary.py     what each criterion did, and which criteria pull against each other
+    attribute_summary.py    γ, and how rewards go with length and Markdown
+    figures.py              a record as arrays; means with intervals, distributions, counts of reasons
+"""
 
 from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from rubrank.drafting.lint import lint_counts
 from rubrank.records.agreement import compare_rules, rank_rewards
-from rubrank.viewer.summary.figures import Moments, ReasonCounts, make_distribution
-from rubrank.viewer.summary.group_arrays import GroupArrays
+from rubrank.records.findings import Finding, FindingCounts
+from rubrank.viewer.attribute_summary import CorrelationSummary, GammaSummary
+from rubrank.viewer.criteria_summary import ConflictSummary, CriteriaSummary
+from rubrank.viewer.figures import (
+    GroupArrays,
+    Moments,
+    ReasonCounts,
+    make_distribution,
+    to_plain_numbers,
+)
+from rubrank.viewer.group_data import count_gated
 
-_MOST_KEYS = 60  # of metadata that are listed
-_MOST_VALUES = 6  # of one metadata key that are listed
+# Metadata keys that are listed, and values of one key: trainers may write anything, even a value for each rollout.
+_MOST_KEYS = 60
+_MOST_VALUES = 6
+_OVERVIEW_COUNTS = (
+    "groups",
+    "rollouts",
+    "no_signal",
+    "scores",
+    "missing",
+    "stopped",
+    "softened",
+    "with_texts",
+    "with_gate",
+)
+_GATE_COUNTS = ("rollouts", "groups", "stopped", "softened", "touched")
 _JUDGE_KEYS = ("judges", "judging")
 """Metadata keys that trainers write: what judges were asked about a group, and what judging a batch cost."""
+
+
+class RunSummary:
+    """All parts of the summary of one run."""
+
+    def __init__(self) -> None:
+        self._parts = {
+            "overview": Overview(),
+            "criteria": CriteriaSummary(),
+            "conflicts": ConflictSummary(),
+            "gamma": GammaSummary(),
+            "correlation": CorrelationSummary(),
+            "gates": GateSummary(),
+            "rules": RuleSummary(),
+        }
+        self._findings = FindingCounts()
+
+    def add(self, group: GroupArrays) -> None:
+        """Add a group."""
+        for part in self._parts.values():
+            part.add(group)
+        self._findings.add(group.record)
+
+    def summarize(self, rubric_findings: Sequence[Finding] = ()) -> dict[str, Any]:
+        """Return all parts by name, as numbers that JSON can hold.
+
+        rubric_findings: what `lint` found in the words of the rubric; listed with the findings about scores.
+        """
+        summary = {name: part.summarize() for name, part in self._parts.items()}
+        # The page shows both in one section.
+        attributes = {"gamma": summary.pop("gamma"), "correlation": summary.pop("correlation")}
+        findings = [*lint_counts(self._findings), *rubric_findings]
+        findings.sort(key=lambda finding: -finding.severity)
+        listed = [finding.to_dict() for finding in findings]
+        plain: dict[str, Any] = to_plain_numbers(
+            {**summary, "attributes": attributes, "findings": listed}
+        )
+        return plain
 
 
 class Overview:
@@ -26,7 +101,7 @@ class Overview:
     """
 
     def __init__(self) -> None:
-        self._counts: Counter[str] = Counter()
+        self._counts = Counter(dict.fromkeys(_OVERVIEW_COUNTS, 0))
         self._rules: Counter[str] = Counter()
         self._names: dict[str, None] = {}
         self._steps: set[int] = set()
@@ -40,17 +115,18 @@ class Overview:
     def add(self, group: GroupArrays) -> None:
         """Add a group."""
         record = group.record
+        stopped, softened = count_gated(record)
         self._counts.update(
             groups=1,
             rollouts=record.size,
             no_signal=int(record.no_signal),
             scores=group.missing.size,
             missing=int(group.missing.sum()),
+            stopped=stopped,
+            softened=softened,
             with_texts=int(record.responses is not None),
+            with_gate=int(record.gate is not None),
         )
-        if record.gate is not None:
-            stopped, softened = count_gated(group)
-            self._counts.update(with_gate=1, stopped=stopped, softened=softened)
         self._rules[record.rule] += 1
         self._names.update(dict.fromkeys(group.names))
         if record.step is not None:
@@ -72,19 +148,8 @@ class Overview:
     def summarize(self) -> dict[str, Any]:
         """Return the figures of the summary."""
         rewards = np.frombuffer(self._rewards) if self._rewards else np.zeros(0)
-        names = (
-            "groups",
-            "rollouts",
-            "no_signal",
-            "scores",
-            "missing",
-            "stopped",
-            "softened",
-            "with_texts",
-            "with_gate",
-        )
         return {
-            **{name: self._counts[name] for name in names},
+            **self._counts,
             "criteria": len(self._names),
             "steps": len(self._steps),
             "first_step": min(self._steps, default=None),
@@ -101,17 +166,6 @@ class Overview:
                 for key, values in self._metadata.items()
             ],
         }
-
-
-def count_gated(group: GroupArrays) -> tuple[int, int]:
-    """Count the rollouts that the gate stopped, and those whose reward it lowered."""
-    gate = group.record.gate
-    assert gate is not None
-    stopped = len(gate.passed) - sum(gate.passed)
-    softened = sum(
-        passed and factor < 1.0 for passed, factor in zip(gate.passed, gate.factor, strict=True)
-    )
-    return stopped, softened
 
 
 class _JudgingSums:
@@ -205,7 +259,7 @@ class GateSummary:
     """
 
     def __init__(self) -> None:
-        self._counts: Counter[str] = Counter()
+        self._counts = Counter(dict.fromkeys(_GATE_COUNTS, 0))
         self._lost = 0.0
         self._criteria: dict[str, dict[str, Any]] = {}
 
@@ -214,7 +268,7 @@ class GateSummary:
         record = group.record
         if record.gate is None:
             return
-        stopped, softened = count_gated(group)
+        stopped, softened = count_gated(record)
         touched = int(stopped > 0 or softened > 0)
         self._counts.update(
             rollouts=record.size, groups=1, stopped=stopped, softened=softened, touched=touched
@@ -256,10 +310,7 @@ class GateSummary:
             for name, row in self._criteria.items()
         ]
         return {
-            **{
-                name: self._counts[name]
-                for name in ("rollouts", "groups", "stopped", "softened", "touched")
-            },
+            **self._counts,
             "lost": self._lost / rollouts if rollouts else None,
             "criteria": criteria,
         }
