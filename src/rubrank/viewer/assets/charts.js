@@ -6,7 +6,7 @@ import { count, isNumber, number, percent, signed, sum } from "./numbers.js";
 
 // ---------------------------------------------------------------------------------------------------- distributions
 
-/** Bars of a distribution: {counts, values} or {counts, edges}, from rubrank/viewer/summary. Tall bars have axes. */
+/** Bars of a distribution: {counts, values} or {counts, edges}, from rubrank/viewer/figures.py. Tall bars have axes. */
 export function bars(distribution, label, tall, unit = "rollouts") {
   if (!distribution.counts.length) return h("span", { class: "muted" }, "no scores");
   return tall ? histogram(distribution, label, unit) : smallBars(distribution, label);

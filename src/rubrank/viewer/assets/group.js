@@ -146,7 +146,7 @@ function groupChips(group) {
     group.flags.filter((flag) => flag !== "no signal").map((flag) => chip(flag, "plain")));
 }
 
-/** What is remarkable about a group; `all`: with what the list has no room for. */
+/** What is noteworthy about a group; `all`: with what the list has no room for. */
 export function stateChips({ states, stopped }, all) {
   const has = (state) => Boolean(states & STATE[state]);
   return [
@@ -223,7 +223,7 @@ function outcomeMatrices(group) {
       legend("tie", "tie"),
       legend("loss", "row loses"),
       h("span", {}, "empty: not compared")),
-    silent.length > 0 && h("p", { class: "muted" }, `Tell no rollouts apart: ${silent.join(", ")}`),
+    silent.length > 0 && h("p", { class: "muted" }, `Do not tell rollouts apart: ${silent.join(", ")}`),
   ];
 }
 

@@ -326,7 +326,7 @@ function sameView(app, g) {
     const { groups } = await app.data.same(app.address.run, g);
     const mine = groups.find((other) => other.run === app.address.run && other.g === g);
     if (groups.length < 2 || !mine) {
-      replaceChildren(body, h("p", { class: "muted" }, "Nowhere else so far."));
+      replaceChildren(body, h("p", { class: "muted" }, "This prompt occurs nowhere else so far."));
       return;
     }
     replaceChildren(body, sameTable(groups, mine), bestBeside(groups, mine));

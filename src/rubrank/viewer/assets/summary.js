@@ -10,7 +10,7 @@ const NEARLY_SAME = 0.8; // τ above which one of two criteria is enough
 const LISTED_PAIRS = 5;
 const NUMBERED_COLUMNS = 6; // of a matrix; more criteria have numbers instead of names as headings
 
-/** data: what rubrank/viewer/summary makes; showGroups(filter): open the list of groups. */
+/** data: what rubrank/viewer/summary.py makes; showGroups(filter): open the list of groups. */
 export function drawSummary(section, data, showGroups) {
   const parts = [
     ["What to look at", (part) => drawFirstLook(part, data, showGroups)],
@@ -121,7 +121,7 @@ function ruleTile(data) {
 /** Criteria as replicates: how far they say the same, and the standard error of what they say together. */
 function agreementTile({ agreement, agreement_groups: groups, error }) {
   if (!groups) return tile("Agreement", "–", "needs two criteria that tell rollouts apart");
-  return tile("Agreement", number(agreement, 2), `mean of ${plural(groups, "group")}; standard error of the sum ${number(error, 2)}`);
+  return tile("Agreement", number(agreement), `mean of ${plural(groups, "group")}; standard error of the sum ${number(error)}`);
 }
 
 function judgesTile({ asked, missing = 0, calls }) {
@@ -357,8 +357,8 @@ function correlationCard({ attributes, rules, r, half, groups }) {
       title: describe,
     }));
   return h("div", { class: "card" },
-    h("h3", {}, `Does the reward of ${rules[0]} follow them?`),
-    h("p", { class: "lead" }, "Spearman's correlation within groups, averaged over groups, with its 95% interval. 0: no relation. To the right: more of it goes with more reward."),
+    h("h3", {}, `Does the reward of ${rules[0]} follow length and form?`),
+    h("p", { class: "lead" }, "Spearman's correlation within groups, averaged over groups, with its 95% interval. 0: no relation. To the right: responses with more of it get higher rewards."),
     rows.length ? whiskers(rows, largest) : h("p", { class: "muted" }, "Nothing differs within any group."),
     underOthers);
 }
@@ -375,8 +375,8 @@ function gammaCard({ attributes, criteria, points, taken, shares }) {
   draw(0);
   const listedShares = shares.map(([criterion, share]) => `${percent(share)} of ${criterion}`).join(", ");
   const lead = "γ > 0: responses with more of the attribute win on the criterion more often than their utilities say. With its "
-    + "95% interval: of the estimate over all groups, or of the mean where each group was fitted by itself. Criteria that tell no "
-    + "rollouts apart in a group, or that a program decided, do not count there.";
+    + "95% interval: of the estimate over all groups, or of the mean where each group was fitted by itself. Criteria that do "
+    + "not tell rollouts apart in a group, or that a program decided, do not count there.";
   const options = criteria.map((name, k) => [String(k), name || "all criteria, by weight"]);
   return h("div", { class: "card" },
     h("h3", {}, "Attributes of winning responses: γ"),
@@ -388,7 +388,7 @@ function gammaCard({ attributes, criteria, points, taken, shares }) {
 
 /** Curves over the steps; of a single step, one row for each attribute. */
 function gammaChart(curves, takenText) {
-  if (!curves.length) return h("p", { class: "muted" }, "It tells no rollouts apart in any group.");
+  if (!curves.length) return h("p", { class: "muted" }, "This criterion does not tell rollouts apart in any group.");
   if (curves.some((curve) => curve.points.length > 1)) {
     const charts = curves.map((curve) => lineChart(curve.name, [curve], { zero: true, note: takenText(curve.d) }));
     return h("div", { class: "plots" }, charts);
@@ -427,7 +427,7 @@ function gateRow(row, rate, largest) {
   const bar = h("span", { class: row.hard ? "rate bad" : "rate warn", "--at": `${(100 * rate) / largest}%` },
     h("i", { "aria-hidden": "true" }),
     h("b", {}, percent(rate, 1)),
-    ` ${row.hard ? "stopped" : "unclean"}`);
+    ` ${row.hard ? "stopped" : "lowered"}`);
   return h("li", {},
     h("span", { class: "name" }, row.name, h("small", {}, row.hard ? " hard" : " soft")),
     bar,
