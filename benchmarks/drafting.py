@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from rubrank.drafting.compiler import compile_prompt
-from rubrank.drafting.constraint import Constraint
+from rubrank.drafting.rules import Constraint
 
 
 def read_rows(path: Path) -> Iterator[Mapping[str, Any]]:

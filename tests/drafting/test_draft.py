@@ -7,9 +7,14 @@ from typer.testing import CliRunner
 
 from rubrank import grade
 from rubrank.cli.app import app
-from rubrank.drafting.draft import draft_rubric, find_task_type, list_task_criteria
+from rubrank.drafting.draft import (
+    draft_rubric,
+    find_example_texts,
+    find_foreign_parameter,
+    find_task_type,
+    list_task_criteria,
+)
 from rubrank.drafting.pipeline import read_prompts
-from rubrank.drafting.round_trip import find_example_texts, find_foreign_parameter
 from rubrank.errors import InvalidInput
 from rubrank.rubrics.public import to_rubric
 

@@ -23,9 +23,14 @@ from judges.server import MODEL, Answer, Server
 from typer.testing import CliRunner
 
 from rubrank.cli.app import app
-from rubrank.drafting.estimate import DraftEstimate, estimate_draft
 from rubrank.drafting.keep import measure_kappa
-from rubrank.drafting.pipeline import draft_rubrics, read_prompts, read_responses
+from rubrank.drafting.pipeline import (
+    DraftEstimate,
+    draft_rubrics,
+    estimate_draft,
+    read_prompts,
+    read_responses,
+)
 from rubrank.drafting.writers import WritingTask, load_templates, load_writers, write_items
 from rubrank.errors import InvalidInput
 from rubrank.judges.judge import load_judges

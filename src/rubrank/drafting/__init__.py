@@ -8,7 +8,7 @@ for a judge that fit this prompt alone. The steps from a prompt to its rubric:
       │ prepare     sentences, with tokens for quantities and quotations                  sentences.py
       │ compile     constraints that the prompt states → criteria that programs decide    compiler.py, rules/
       │ check       a criterion's parameters occur in the prompt; its verifier passes
-      │             one text and fails another                                            round_trip.py
+      │             one text and fails another                                            draft.py
       │ activate    criteria of the library that fit the type of task                     draft.py, data/tasks.yaml
       ▼
     rubric          without a model, the draft ends here: `draft_rubric`                  draft.py
@@ -21,9 +21,7 @@ for a judge that fit this prompt alone. The steps from a prompt to its rubric:
 
 Beside the steps:
 
-    constraint.py, patterns.py    what the rules yield, and pieces of their regular expressions
-    names.py                      short names of compiled criteria: "at least 20 words"
-    estimate.py                   what drafting with models would cost (`--dry-run`)
+    pipeline.py                   also estimates what drafting with models would cost (`--dry-run`)
     page.py                       drafted rubrics beside their prompts (`rubrank view`, `rubrank report`)
     lint.py                       what is weak in a rubric, drafted or not (`rubrank lint`)
     evolution.py                  items that are written and kept while a training run goes on (`rubrank evolve`)

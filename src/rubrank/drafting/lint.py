@@ -43,7 +43,7 @@ from difflib import SequenceMatcher
 from itertools import combinations
 
 from rubrank.drafting.compiler import compile_prompt
-from rubrank.drafting.patterns import pattern, words
+from rubrank.drafting.sentences import pattern, words
 from rubrank.errors import InvalidInput
 from rubrank.records.findings import LEAST_GROUPS, TIED_SHARE, Finding, FindingCounts
 from rubrank.records.record import GroupRecord

@@ -25,9 +25,14 @@ from functools import cache
 from typing import Any
 
 from rubrank._plain import word_list
-from rubrank.drafting.draft import Author, DraftedItem, WrittenItems, make_criterion
-from rubrank.drafting.names import describe_criterion
-from rubrank.drafting.round_trip import find_foreign_parameter
+from rubrank.drafting.draft import (
+    Author,
+    DraftedItem,
+    WrittenItems,
+    describe_criterion,
+    find_foreign_parameter,
+    make_criterion,
+)
 from rubrank.drafting.sentences import fold_text, occurs_outside_quotations
 from rubrank.drafting.writers import Progress, Templates, ask_for_each, ask_json, read_list
 from rubrank.errors import InvalidInput

@@ -21,16 +21,104 @@ the example, "at least twice" (step 3) is ⟨q0⟩, although "300+" (step 4) sta
     3  "once", "twice", "thrice"                  become "⟨q0⟩ times"
     4  numbers                                    in digits or words, with the relation before or after them
     5  sentences                                  are split last, when no full stop of a quotation is left
+
+The rules search the sentences by regular expressions. Pieces that they share are at the top of this file; long lists of
+words are in data/words.tsv, which is read once, when the expressions are compiled. Most expressions have gaps:
+`(?:\\w+\\s){0,3}?` allows up to three further words, `[^.]{0,60}` any text within the sentence.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from functools import cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from typing import Any, Literal, TypeAlias
 
-from rubrank.drafting.patterns import any_of, list_words, pattern, read_group, words
+import yaml
+
 from rubrank.verifiers.shared.numerals import read_english
+
+# ---- pieces of regular expressions ----------------------------------------------------------------------------------
+
+
+def pattern(*parts: str) -> re.Pattern[str]:
+    """Compile the joined parts to a pattern that ignores case."""
+    return re.compile("".join(parts), re.IGNORECASE)
+
+
+def any_of(*alternatives: str) -> str:
+    """Return a group that matches one of the alternatives; an argument may hold several.
+
+    >>> any_of("words?|sentences?", "paragraphs?")
+    '(?:words?|sentences?|paragraphs?)'
+    """
+    return f"(?:{'|'.join(alternatives)})"
+
+
+def words(name: str) -> str:
+    """Return a group that matches one of the alternatives of a list in data/words.tsv."""
+    return any_of(*_read_words()[name])
+
+
+def list_words(name: str) -> list[str]:
+    """Return the entries of a list in data/words.tsv that holds plain words."""
+    return "|".join(_read_words()[name]).split("|")
+
+
+@cache
+def _read_words() -> dict[str, list[str]]:
+    """Read data/words.tsv: name of a list → its lines, each with alternatives that are separated by |."""
+    lists: dict[str, list[str]] = {}
+    for name, alternatives in read_table("words"):
+        lists.setdefault(name, []).append(alternatives)
+    return lists
+
+
+@cache
+def read_data(name: str) -> dict[str, Any]:
+    """Return the mapping in data/NAME.yaml."""
+    data: dict[str, Any] = yaml.safe_load(_find_data(f"{name}.yaml").read_text(encoding="utf-8"))
+    return data
+
+
+def _find_data(name: str) -> Traversable:
+    return files("rubrank") / "drafting" / "data" / name
+
+
+def read_table(name: str) -> list[list[str]]:
+    """Return the lines of data/NAME.tsv, split at tabs; empty lines and those that begin with # are left out."""
+    text = _find_data(f"{name}.tsv").read_text(encoding="utf-8")
+    return [line.split("\t") for line in text.splitlines() if line and not line.startswith("#")]
+
+
+def read_group(match: re.Match[str], name: str) -> str:
+    """Return the text of the group `name`, or of `name_2` to `name_9`; empty if none of them matched.
+
+    Python allows a group name only once in a pattern, so alternatives that capture the same thing number it.
+
+    >>> match = re.search(r"use (?P<word>\\w+)|(?P<word_2>\\w+) must appear", "tide must appear")
+    >>> read_group(match, "word")
+    'tide'
+    """
+    for group, text in match.groupdict().items():
+        if text and re.fullmatch(rf"{name}(?:_\d)?", group):
+            return text
+    return ""
+
+
+# "⟨q0⟩" and "⟨s0⟩", for `Sentence.get_quantity` and `Sentence.get_string`
+QUANTITY = r"⟨(?P<quantity>q\d+)⟩"
+STRING = r"⟨(?P<string>s\d+)⟩"
+# "answer", "entire response"
+RESPONSE = r"(?:(?:entire|whole|full|complete|final|overall)\s+)?" + words("response")
+# "do not", "avoid", "refrain from"
+NOT = words("not")
+# "include", "mention", "be used"
+USE = words("use")
+
+# ---- sentences ------------------------------------------------------------------------------------------------------
 
 Relation: TypeAlias = Literal[
     "at least", "at most", "more than", "less than", "exactly", "around", "between", "plain"

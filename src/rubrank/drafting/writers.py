@@ -28,9 +28,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
-from rubrank.drafting.draft import Author, DraftedItem, WrittenItems
+from rubrank.drafting.draft import Author, DraftedItem, WrittenItems, name_question
 from rubrank.drafting.lint import find_two_questions
-from rubrank.drafting.names import name_question
 from rubrank.errors import InvalidInput
 from rubrank.judges.client.runtime import JudgeClients, open_clients, runtime
 from rubrank.judges.client.usage import Account

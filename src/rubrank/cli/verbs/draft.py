@@ -182,7 +182,7 @@ def _show_estimate(
     as_json: bool,
 ) -> None:
     """Print calls, tokens and cost: for a usual number of items, and at most."""
-    from rubrank.drafting.estimate import MOST, USUAL, estimate_draft
+    from rubrank.drafting.pipeline import MOST, USUAL, estimate_draft
 
     if writers is None:
         if as_json:

@@ -15,8 +15,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from rubrank.drafting.constraint import Constraint
-from rubrank.drafting.patterns import any_of, words
+from rubrank.drafting.rules import Constraint
+from rubrank.drafting.sentences import any_of, words
 from rubrank.verifiers.shared.language_names import find_language_code
 from rubrank.verifiers.shared.language_requests import find_request
 from rubrank.verifiers.shared.numerals import read_han

@@ -1,18 +1,12 @@
-"""Rules about the whole response: first and last words, quotation marks, fixed answers, language, repeated request.
-
-Each rule gets a sentence and all sentences of the prompt, and yields the constraints that the sentence states; its
-docstring has examples. In a sentence, tokens stand for what the prompt says: ⟨q0⟩ for a quantity such as "at least 20",
-⟨s0⟩ for a quoted string (`sentences.py`). `words("…")` is a list of alternatives in data/words.tsv.
-"""
+"""Rules about the whole response: first and last words, quotation marks, fixed answers, language, repeated request."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
 
-from rubrank.drafting.constraint import Constraint
-from rubrank.drafting.patterns import RESPONSE, STRING, pattern, read_group, words
-from rubrank.drafting.sentences import Sentence
+from rubrank.drafting.rules import Constraint
+from rubrank.drafting.sentences import RESPONSE, STRING, Sentence, pattern, read_group, words
 from rubrank.verifiers.shared.language_names import NAMED, find_language_code
 from rubrank.verifiers.shared.language_requests import find_request
 

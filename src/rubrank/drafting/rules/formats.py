@@ -5,10 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from rubrank.drafting.constraint import Constraint, constrain_count
-from rubrank.drafting.patterns import QUANTITY, pattern, words
-from rubrank.drafting.rules.requests import is_about_a_part
-from rubrank.drafting.sentences import Quantity, Sentence
+from rubrank.drafting.rules import Constraint, constrain_count, is_about_a_part
+from rubrank.drafting.sentences import QUANTITY, Quantity, Sentence, pattern, words
 
 
 def _make_count_params(name: str, quantity: Quantity) -> dict[str, object] | None:
