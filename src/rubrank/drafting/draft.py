@@ -10,9 +10,8 @@
     prompt ── compile ──> criteria with parameters      what the prompt states, decided by programs
            └─ activate ─> criteria of the library       what fits the type of task; programs and judges
 
-A compiled criterion is used only if its parameters occur in the prompt and its verifier tells a right text from a wrong
-one: a verifier that passes every text, or none, would only add noise to the rewards. The output records every decision,
-with the words of the prompt that it comes from.
+A compiled criterion is used only if its parameters occur in the prompt. The output records every decision, with the
+words of the prompt that it comes from.
 
 data/tasks.yaml lists the types of task, the patterns by which their prompts are recognised, and their criteria:
 
@@ -25,22 +24,14 @@ data/names.yaml has the phrases by which criteria are named:
 
     >>> name_criterion("WordCount", {"relation": "at most", "count": 30})
     'at most 30 words'
-
-The texts on which verifiers are tried are made from the parameters: as many words, sentences, bullet points or
-placeholders as the numbers say, one fewer and one more, with and without the strings.
-
     >>> find_foreign_parameter({"num_words": 300}, "Use at most 100 words.")
     'num_words 300'
-    >>> params = {"relation": "at least", "num_words": 3}
-    >>> passing, failing = find_example_texts("length_constraints:number_words", params)
-    >>> len(passing.split()) >= 3, len(failing.split()) < 3
-    (True, True)
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -48,9 +39,8 @@ from rubrank._plain import word_list
 from rubrank.drafting.compiler import compile_prompt
 from rubrank.drafting.sentences import NUMBER, fold_text, read_data, read_number
 from rubrank.errors import RubrankError
-from rubrank.rollouts.rollout import Rollout
 from rubrank.verifiers.shared.numerals import read_han
-from rubrank.verifiers.verifier import find_verifier, library_examples
+from rubrank.verifiers.verifier import find_verifier
 
 Step = Literal[
     "compiled", "compiled by a model", "activated", "activated by a model", "written", "evolved"
@@ -180,12 +170,8 @@ def draft_rubric(
     items = []
     names: set[str] = set()
     for constraint in compile_prompt(prompt):
-        reason = ""  # why the constraint is not kept
         foreign = find_foreign_parameter(constraint.params, prompt)
-        if foreign:
-            reason = f"the prompt does not say {foreign}"
-        elif find_example_texts(constraint.verifier, constraint.params) is None:
-            reason = "found no pair of texts of which one passes and one fails"
+        reason = f"the prompt does not say {foreign}" if foreign else ""
         criterion = make_criterion(constraint.verifier, constraint.params, names)
         items.append(
             DraftedItem(criterion, "compiled", constraint.evidence, kept=not reason, reason=reason)
@@ -303,12 +289,6 @@ def describe_criterion(verifier: str, params: Mapping[str, Any]) -> str:
 
 # ---- checks of a drafted criterion -----------------------------------------------------------------------------------
 
-# The words and the sentence of which example texts are made.
-_WORDS = word_list("the tide rises slowly and a small boat leaves while gulls circle above")
-_SENTENCE = "The tide rises slowly."
-_LONGEST_EXAMPLE = 20_000  # characters
-_LARGEST_COUNT = 5000  # of words or other units in an example
-
 # Punctuation marks that a prompt may name instead of showing: patterns of their names.
 _MARK_NAMES = {
     "!": "exclamation",
@@ -333,43 +313,6 @@ _FREE_PARAMETERS = word_list("""
     postscript_marker
 """)
 """Parameters whose values need not occur in the prompt in the same words."""
-
-
-def find_example_texts(name: str, params: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Return a text that passes and a text that fails, or None if no pair was found.
-
-    The passing text may be an example of the library, which passes with parameters of its own. That shows only that the
-    verifier can pass: no text in Portuguese, or for a regular expression, can be made from the parameters.
-    """
-    verifier = find_verifier(name)
-    checked = verifier.check_parameters(dict(params))
-    passing = None
-    failing = None
-    for text in _make_texts(params):
-        value = verifier.verify(Rollout(response=text), checked).value
-        if value == verifier.domain.high and passing is None:
-            passing = text
-        elif value == verifier.domain.low and text and failing is None:
-            # Not the empty text: almost every verifier fails it.
-            failing = text
-        if passing is not None and failing is not None:
-            return passing, failing
-    # Some texts, such as palindromes, cannot be made from parameters; the library has examples of them.
-    for example in library_examples().get(name, []):
-        example_text = example.get("text")
-        # With "compat" an example is for another reading of the instruction.
-        if not isinstance(example_text, str) or "compat" in example:
-            continue
-        if example.get("value") == 1:
-            passing = passing or example_text
-        elif failing is None:
-            # The example fails with parameters of its own; only a text that also fails with these is used.
-            value = verifier.verify(Rollout(response=example_text), checked).value
-            if value == verifier.domain.low:
-                failing = example_text
-    if passing is None or failing is None:
-        return None
-    return passing, failing
 
 
 def find_foreign_parameter(params: Mapping[str, Any], prompt: str) -> str | None:
@@ -402,43 +345,3 @@ def find_foreign_parameter(params: Mapping[str, Any], prompt: str) -> str | None
                 if item > 1 and numbers.isdisjoint(nearby):
                     return f"{name} {item}"
     return None
-
-
-def _make_texts(params: Mapping[str, Any]) -> Iterator[str]:
-    """Yield texts that fulfil, or miss by a little, whatever the parameters ask for."""
-    strings = [value for value in params.values() if isinstance(value, str)]
-    for value in params.values():
-        if isinstance(value, list | tuple):
-            strings += [item for item in value if isinstance(item, str)]
-    yield _SENTENCE
-    yield _make_words(12)
-    if strings:
-        joined = " ".join(strings)
-        yield joined
-        yield f"{_SENTENCE} {joined}"
-        yield f"{joined} {_SENTENCE}"
-        yield "\n\n".join([_SENTENCE, *strings])
-        yield from strings
-    counts = {1, 2, 3, 40}
-    for value in params.values():
-        if isinstance(value, int | float) and value < _LARGEST_COUNT:
-            counts |= {max(0, int(value) + change) for change in (-1, 0, 1)}
-    for count in sorted(counts):
-        for text in _make_texts_of_size(count, strings):
-            if len(text) <= _LONGEST_EXAMPLE:
-                yield text
-    yield from read_data("examples")["texts"]
-
-
-def _make_words(count: int) -> str:
-    return " ".join(_WORDS[position % len(_WORDS)] for position in range(count))
-
-
-def _make_texts_of_size(count: int, strings: list[str]) -> Iterator[str]:
-    """Yield texts with this many words, sentences, paragraphs, bullet points and so on."""
-    yield _make_words(count)
-    yield " ".join(["TIDE"] * count) + " rises"
-    for separator, unit in read_data("examples")["units"]:
-        for string in strings[:5] if "{string}" in unit else [""]:
-            units = [unit.format(number=number, string=string) for number in range(1, count + 1)]
-            yield separator.join(units)

@@ -73,7 +73,7 @@ def find_ending(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Cons
     if quoted:
         string = sentence.get_string(quoted)
         kind = quoted["kind"] or ""
-        if _NOT_A_PHRASE.search(kind) and "words" not in kind:
+        if _NOT_A_PHRASE.search(kind):
             if _LAST_WORD.search(kind):
                 yield Constraint("last_word:last_word_answer", {"last_word": string})
             return
@@ -91,7 +91,7 @@ def find_ending(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Cons
         next_position = prompt.index(sentence) + 1
         if not phrase and next_position < len(prompt):
             phrase = prompt[next_position].original.strip()
-        if 1 < len(phrase) <= _LONGEST_ENDING and not phrase.startswith("P."):
+        if 1 < len(phrase) <= _LONGEST_ENDING:
             yield Constraint("startend:end_checker", {"end_phrase": phrase})
 
 

@@ -38,7 +38,6 @@ _BULLET_LIST_OF = pattern(
     rf"\bbullet(?:ed)?[- ]?(?:point )?list\s+(?:of|with|containing|that has|having)\s+{QUANTITY}",
     r"\s+(?:[\w'-]+\s){0,2}?(?:items?|points?|entries|bullets?|elements?|lines?|ideas|reasons|tips|steps|examples)\b",
 )
-_SUB_BULLETS = re.compile("sub-?bullets?")
 _WORDS_OR_SENTENCES = pattern(r"\bwords?\b|\bsentences?\b")
 
 
@@ -56,8 +55,7 @@ def find_bullets(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Con
         *_BULLETS_LATER.finditer(text),
         *_BULLET_LIST_OF.finditer(text),
     ]:
-        has_sub_bullets = "sub-bullet" in text or _SUB_BULLETS.search(match[0])
-        if has_sub_bullets or is_about_a_part(text, match.start(), match.end("quantity")):
+        if "sub-bullet" in text or is_about_a_part(text, match.start(), match.end("quantity")):
             continue
         before_bullet = match[0].lower().split("bullet")[0]
         if _WORDS_OR_SENTENCES.search(before_bullet):
@@ -80,7 +78,6 @@ _HIGHLIGHT = pattern(
 _HIGHLIGHTED_PART = words("highlighted part")
 _HIGHLIGHTED = pattern(_HIGHLIGHTED_PART)
 _NUMBER_OF_HIGHLIGHTS = pattern(rf"{QUANTITY}\s+(?:[\w'-]+\s+){{0,4}}?{_HIGHLIGHTED_PART}\b")
-_BULLET_OR_PARAGRAPH = re.compile("bullet|paragraph")
 # Only highlights in Markdown can be counted: the prompt names it, or shows *highlighted text*.
 _MARKDOWN_HINT = pattern(r"markdown|\*[^*\n]{1,60}\*|asterisk|highlighted (?:section|text)|⟨s\d+⟩")
 _HIGHLIGHT_SHOWN = re.compile(r"(?<!\*)\*[^*\n]{1,60}\*(?!\*)")
@@ -104,7 +101,7 @@ def find_highlights(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[
         return
     match = _NUMBER_OF_HIGHLIGHTS.search(text[max(0, verb.start() - 60) :])
     params: dict[str, object] | None = None
-    if match and not _BULLET_OR_PARAGRAPH.search(match[0]):
+    if match:
         params = _make_count_params("num_highlights", sentence.get_quantity(match))
     elif _HIGHLIGHTED.search(text) and _HIGHLIGHT_SHOWN.search(neighbours):
         params = {"num_highlights": 1}

@@ -31,8 +31,6 @@ _THE_WORDS = (
     r"(?:key\s?words?|words?|terms?|phrases?|names?|expressions?|lines?|sentences?)"
 )
 _MOST_KEYWORD_WORDS = 12  # a longer string is a sentence rather than a keyword
-# Words of a string that the prompt does not call a word or phrase: "mention ⟨s0⟩".
-_MOST_UNNAMED_WORDS = 3
 _NO_KEYWORDS = frozenset(
     list_words("no keyword")
 )  # "any", "these": words that nobody means as keywords
@@ -218,7 +216,6 @@ _INCLUDED_IN_A_PLACE = pattern(
 _EXAMPLES_OR_CHOICE = pattern(
     r"\bone of|\bend\w* with|\beither\b|\bsuch as|\bfor example|\beg\b|\blike\b|\bie\b|\bat least one\b"
 )
-_POSTSCRIPT_MARKERS = ("P.S.", "P.P.S", "P.S", "P.P.S.", "PS")
 
 
 def _find_included(
@@ -238,20 +235,12 @@ def _find_included(
             if _NOT_BEFORE.search(before) or is_about_a_place or is_choice:
                 continue
             strings = sentence.find_strings(read_group(match, "strings"))
-            # After _INCLUDE_STRING nothing says that the string is a keyword, so it must look like one.
-            looks_unlike_words = any(
-                len(string.split()) > _MOST_UNNAMED_WORDS or not string[:1].isalpha()
-                for string in strings
-            )
-            if include_pattern is _INCLUDE_STRING and looks_unlike_words:
-                continue
             strings = [
                 string
                 for string in strings
                 if string.lower() not in counted and string not in forbidden
             ]
-            has_postscript = any(string.upper() in _POSTSCRIPT_MARKERS for string in strings)
-            if _are_words(strings) and not has_postscript:
+            if _are_words(strings):
                 included += strings
     if included:
         return included
@@ -292,8 +281,7 @@ def _find_frequencies(sentence: Sentence) -> Iterator[Constraint]:
         before = text[max(0, match.start() - 25) : match.start()]
         if _LETTER_BEFORE.search(before) or _NOT_A_FREQUENCY.search(middle):
             continue
-        is_filler = word.lower() in _NO_KEYWORDS or word.lower().startswith("with")
-        if is_filler or not _are_words([word]):
+        if word.lower() in _NO_KEYWORDS or not _are_words([word]):
             continue
         for relation, number in read_frequency(sentence, match):
             params = {"keyword": word, "relation": relation, "frequency": number}
@@ -356,18 +344,13 @@ def find_letter_counts(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterat
         → keywords:letter_frequency {"letter": "!", "let_relation": "at least", "let_frequency": 3}
     """
     text = sentence.text
-    has_count = False
     for match in [*_LETTER_THEN_NUMBER.finditer(text), *_NUMBER_THEN_LETTER.finditer(text)]:
         letter = sentence.get_string(match)
         if len(letter) != 1:
             continue
-        has_count = True
         for relation, number in read_frequency(sentence, match):
             params = {"letter": letter.lower(), "let_relation": relation, "let_frequency": number}
             yield Constraint("keywords:letter_frequency", params)
-    if has_count:
-        # "do not use the letter ⟨s0⟩ ⟨q0⟩ times" is read above, and does not forbid the letter.
-        return
     for match in _NO_LETTER.finditer(text):
         letter = sentence.get_string(match)
         if len(letter) == 1 and not _IS_COUNTED.match(text, match.end()):
@@ -539,8 +522,7 @@ def find_letter_case(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator
                 yield Constraint("change_case:capital_word_frequency", params)
             return
         # "Capitalize some words" without a number cannot be decided.
-        speaks_of_some_words = counts or not _ALL_WORDS.search(text)
-        if speaks_of_some_words and not _LOWER.search(text):
+        if counts or not _ALL_WORDS.search(text):
             return
     if _CASE_OF_A_PART.search(text) and not _WHOLE_RESPONSE.search(text):
         return

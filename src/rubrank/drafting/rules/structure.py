@@ -30,7 +30,7 @@ _NUMBER_THEN_UNIT = pattern(
 _UNIT_THEN_NUMBER = pattern(
     r"\b(?:number of (?P<unit>words|sentences|paragraphs|characters)",
     r"|(?P<unit_2>word|sentence|character) (?:count|limit|length))\b",
-    rf"(?P<between>(?:\s*{words('between unit and number')}){{0,10}}\s*)",
+    rf"(?:\s*{words('between unit and number')}){{0,10}}\s*",
     QUANTITY,
     r"(?!\s*(?:times|bullet))",
 )
@@ -56,7 +56,6 @@ _SUCH_TEXTS_BEFORE = pattern(
     rf"|\b{words('work on a text')}\b",
     r"(?:(?!\b(?:write|compose|draft|create|give|provide|in|into|as|with|using)\b)[^.,;:]){0,40}$",
 )
-_OF_PARTS_BETWEEN = pattern(r"capital|each|every|per\b|⟨s")
 _LIMIT = pattern(r"\blimit|maximum|max\b")
 
 
@@ -90,8 +89,6 @@ def find_lengths(sentence: Sentence, prompt: Sequence[Sentence]) -> Iterator[Con
                 continue
         yield from _make_constraints(match["unit"], quantity, prompt)
     for match in _UNIT_THEN_NUMBER.finditer(text):
-        if _OF_PARTS_BETWEEN.search(match["between"]):
-            continue
         quantity = sentence.get_quantity(match)
         if quantity.relation == "plain" and _LIMIT.search(match[0]):
             quantity = Quantity("at most", quantity.low, quantity.high)
