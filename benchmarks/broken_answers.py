@@ -26,7 +26,7 @@ from gates import GATES, READERS, GoodAnswer, bind_verifier
 
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.prose import is_heading, is_item, split_code
-from rubrank.texts.sentences import split_sentences
+from rubrank.texts.text import split_sentences
 from rubrank.verifiers.shared.language import detect_language
 
 FRESH = Path(__file__).with_name("broken_answers.yaml")

@@ -12,7 +12,7 @@ import yaml
 from typer.testing import CliRunner
 
 import rubrank.verifiers.gates.empty
-import rubrank.verifiers.gates.language
+import rubrank.verifiers.gates.legibility
 import rubrank.verifiers.if_rlvr
 import rubrank.verifiers.ifeval.format
 import rubrank.verifiers.paper.length  # noqa: F401 - all register verifiers

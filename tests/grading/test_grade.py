@@ -19,7 +19,7 @@ from cases import folded
 from typer.testing import CliRunner
 
 import rubrank.verifiers.gates.empty
-import rubrank.verifiers.gates.language
+import rubrank.verifiers.gates.legibility
 import rubrank.verifiers.paper.length  # noqa: F401 - all register verifiers
 from rubrank.cli.app import app
 from rubrank.errors import InvalidInput, UnknownName

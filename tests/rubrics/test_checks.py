@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import rubrank.verifiers.gates.empty
-import rubrank.verifiers.gates.language
+import rubrank.verifiers.gates.legibility
 import rubrank.verifiers.ifeval.format
 import rubrank.verifiers.ifeval.words
 import rubrank.verifiers.paper.length  # noqa: F401 - all register verifiers

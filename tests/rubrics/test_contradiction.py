@@ -5,12 +5,11 @@ from __future__ import annotations
 from cases import folded
 
 import rubrank.verifiers.if_rlvr
-import rubrank.verifiers.ifbench.count
+import rubrank.verifiers.ifbench.words
 import rubrank.verifiers.ifeval.format
 import rubrank.verifiers.ifeval.words
-import rubrank.verifiers.items.instruction_items
+import rubrank.verifiers.instruction_items
 import rubrank.verifiers.paper.format
-import rubrank.verifiers.paper.language
 import rubrank.verifiers.paper.length
 import rubrank.verifiers.paper.presence  # noqa: F401 - all register verifiers
 from rubrank.rubrics.claims import (

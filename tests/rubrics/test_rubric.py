@@ -10,7 +10,7 @@ import yaml
 from cases import folded
 
 import rubrank.verifiers.gates.empty
-import rubrank.verifiers.gates.language
+import rubrank.verifiers.gates.legibility
 import rubrank.verifiers.paper.format
 import rubrank.verifiers.paper.length  # noqa: F401 - registers WordCount and others
 from rubrank.errors import InvalidInput, UnknownName

@@ -8,7 +8,7 @@ from cases import folded
 from rubrank.errors import InvalidInput
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.text import Text
-from rubrank.verifiers.items.collie import CollieMeasure, build_test, read_value
+from rubrank.verifiers.collie import CollieMeasure, build_test, read_value
 from rubrank.verifiers.verifier import find_verifier
 
 COLLIE = find_verifier("Collie")

@@ -5,7 +5,7 @@ from cases import folded
 
 from rubrank.errors import InvalidInput
 from rubrank.rollouts.rollout import Rollout
-from rubrank.verifiers.items.complex_bench import check_rule, parse_rule
+from rubrank.verifiers.complex_bench import check_rule, parse_rule
 from rubrank.verifiers.verifier import VERIFIERS
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rubrank import Criterion, Group, Rollout, find_verifier, grade, verifier
-from rubrank.training.arriving_group import ArrivingGroup
+from rubrank.training.barrier import ArrivingGroup
 from rubrank.training.engine import RewardEngine
 from rubrank.training.frameworks.verl.scores import pack_scores, unpack_groups
 from rubrank.verifiers.verifier import VERIFIERS, Verdict, missing

@@ -6,7 +6,7 @@ from cases import folded
 from rubrank.errors import InvalidInput
 from rubrank.rollouts.rollout import Rollout
 from rubrank.verifiers import load
-from rubrank.verifiers.ifeval.ids import public_params, resolve
+from rubrank.verifiers.instruction_items import public_params, resolve
 from rubrank.verifiers.shared.language import detect_language
 from rubrank.verifiers.shared.public_tools import split_newspaper_sentences, split_public_tokens
 from rubrank.verifiers.verifier import VERIFIERS

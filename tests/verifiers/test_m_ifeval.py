@@ -5,7 +5,7 @@ import pytest
 from rubrank.errors import InvalidInput
 from rubrank.rollouts.rollout import Rollout
 from rubrank.verifiers import load
-from rubrank.verifiers.ifeval.ids import public_params
+from rubrank.verifiers.instruction_items import public_params
 from rubrank.verifiers.verifier import VERIFIERS, find_verifier
 
 load()

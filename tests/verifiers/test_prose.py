@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts import prose
 from rubrank.texts.reasoning import TAGS, split_reasoning
-from rubrank.texts.sentences import split_piece
-from rubrank.texts.text import Text
+from rubrank.texts.text import Text, split_piece
 from rubrank.verifiers.gates.empty import empty_answer
 from rubrank.verifiers.gates.think_leak import think_leak
 from rubrank.verifiers.ifeval.format import no_comma

@@ -6,8 +6,7 @@ from cases import folded
 from rubrank.errors import InvalidInput
 from rubrank.rollouts.rollout import Rollout
 from rubrank.verifiers import load
-from rubrank.verifiers.ifeval.ids import public_params
-from rubrank.verifiers.items.instruction_items import SENTENCES, WORDS, count_upstream, count_words
+from rubrank.verifiers.instruction_items import SENTENCES, WORDS, count_upstream, count_words, public_params
 from rubrank.verifiers.shared import public_tools
 from rubrank.verifiers.verifier import find_verifier
 

@@ -391,7 +391,7 @@ def _claim_case(params: Params) -> Iterator[Claim]:
 
 @claims("language:response_language", "LanguageRequirement")
 def _claim_language(params: Params) -> Iterator[Claim]:
-    from rubrank.verifiers.paper.language import find_language_code
+    from rubrank.verifiers.paper.length import find_language_code
 
     if params.get("share", 1.0) <= 0.5:
         return  # two languages can both have that share

@@ -181,7 +181,7 @@ def convert_ifeval(ids: Any, kwargs: Any, where: str = "rubric") -> list[dict[st
     ids, kwargs: lists, or lists as JSON text, as CSV files have them. Raises InvalidInput for anything else; a text is
     never the name of a file here.
     """
-    from rubrank.verifiers.ifeval.ids import public_params
+    from rubrank.verifiers.instruction_items import public_params
 
     allowed_ids = 'a list of ids, such as ["punctuation:no_comma"]'
     ids = _parse_list(ids, where, "instruction_id_list", allowed_ids)

@@ -24,7 +24,7 @@ from rubrank.errors import InvalidInput, RubrankError, UnknownName, only_our_err
 from rubrank.rollouts.messages import parse_json_cell
 from rubrank.rollouts.rollout import make_rollout
 from rubrank.tables.rows import read_rows
-from rubrank.verifiers.ifeval.ids import public_params
+from rubrank.verifiers.instruction_items import public_params
 from rubrank.verifiers.verifier import Compat, Mode
 
 MODES: tuple[Mode, Mode] = ("strict", "loose")

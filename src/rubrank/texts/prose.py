@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from rubrank.texts.sentences import split_piece
-from rubrank.texts.text import fold
+from rubrank.texts.text import fold, split_piece
 from rubrank.texts.visible import remove_invisible, split_fences
 
 COMMAS = ",，、،﹐︐"

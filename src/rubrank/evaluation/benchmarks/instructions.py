@@ -23,7 +23,7 @@ from rubrank.evaluation.benchmark import (
     mean_value,
 )
 from rubrank.rollouts.rollout import make_rollout
-from rubrank.verifiers.ifeval.ids import public_params
+from rubrank.verifiers.instruction_items import public_params
 from rubrank.verifiers.verifier import Mode
 
 _MODES: tuple[Mode, Mode] = ("strict", "loose")

@@ -36,7 +36,7 @@ from pydantic import Field
 
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.prose import HAN, has_fence, is_rule, split_code
-from rubrank.texts.sentences import split_sentences
+from rubrank.texts.text import split_sentences
 from rubrank.verifiers.shared.relation import Share
 from rubrank.verifiers.shared.word_tables import compile_phrases
 from rubrank.verifiers.verifier import BINARY, Answer, verifier

@@ -16,8 +16,8 @@ import unicodedata
 from calendar import monthrange
 from itertools import pairwise
 
-from rubrank.texts.lexicon import read_names
 from rubrank.texts.text import Text
+from rubrank.texts.words import read_names
 from rubrank.verifiers.shared.instruction import (
     ifbench,
     remove_punctuation,

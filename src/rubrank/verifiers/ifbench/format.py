@@ -14,8 +14,8 @@ import re
 import string
 from itertools import pairwise, zip_longest
 
-from rubrank.texts.lexicon import is_emoji, word_list
 from rubrank.texts.text import Text
+from rubrank.texts.words import is_emoji, word_list
 from rubrank.verifiers.shared.instruction import (
     ifbench,
     remove_punctuation,

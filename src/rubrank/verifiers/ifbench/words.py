@@ -1,9 +1,17 @@
-"""IFBench `words:`: which words stand where: first letters, vowels, syllables, palindromes, positions.
+"""IFBench `words:`, `count:`, `ratio:`, `sentence:`: which words stand where, how many there are, what sentences hold.
 
-    words:words_position(keyword="vibrant")    the second word and the second to last word are "vibrant"
+    words:words_position(keyword="vibrant")                the second word and the second to last word are "vibrant"
+    count:word_count_range(min_words=57, max_words=61)     "The response must contain between 57 and 61 words."
+    ratio:overlap(reference_text="…", percentage=72)       "Maintain a trigram overlap of 72% (±2%) …"
+    sentence:keyword(word="giraffe", N=7)                  "… must include keyword giraffe in the 7-th sentence."
 
-"fixed" takes the words of `Text`; "upstream" removes ASCII punctuation and splits at spaces, so that a lone dash is a
-word and "curly quotes" belong to theirs.
+Most verifiers have two readings, chosen by `compat`. "fixed" takes words and sentences as a reader does (`Text`:
+"don't" and "well-known" are one word each, a paragraph ends a sentence). "upstream" gives the verdict of the
+benchmark's public checker, faults included; each docstring says where it differs. In `words:` the public checker
+removes ASCII punctuation and splits at spaces, so that a lone dash is a word. A ratio of two kinds that do not occur is
+not met by the "fixed" readings; the "upstream" readings accept 0 = 0.
+
+Each verifier is named like its instruction, and its parameters (N, small_n) like those of the public data.
 """
 
 from __future__ import annotations
@@ -12,13 +20,15 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
-from itertools import cycle, islice, pairwise
+from itertools import cycle, groupby, islice, pairwise
 
 from rubrank._plain import word_set
-from rubrank.texts.lexicon import could_be_verb, count_syllables, word_list
 from rubrank.texts.text import Text
+from rubrank.texts.words import could_be_verb, count_syllables, is_emoji, word_list
 from rubrank.verifiers.shared.instruction import (
     ASCII_PUNCTUATION,
+    count_within,
+    count_word,
     ifbench,
     remove_punctuation,
     require_none,
@@ -26,7 +36,7 @@ from rubrank.verifiers.shared.instruction import (
     trim,
 )
 from rubrank.verifiers.shared.public_tools import split_public_sentences, split_public_tokens
-from rubrank.verifiers.shared.relation import Count
+from rubrank.verifiers.shared.relation import Count, compare_count
 from rubrank.verifiers.verifier import Answer, Compat
 
 _ALPHABET = "abcdefghijklmnopqrstuvwxyz"
@@ -335,3 +345,372 @@ def words_position(text: Text, *, keyword: str, compat: Compat = "fixed") -> Ans
     before_last = words[-2]
     is_right = _is_same_word(second, keyword) and _is_same_word(before_last, keyword)
     return is_right, f"second word {second!r}, second to last {before_last!r}, {keyword!r} required"
+
+
+# ---- how many words, names, numbers and marks ------------------------------------------------------------------------
+
+_WORD_RUN = re.compile(r"\w+")  # "don't" has two
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")  # "1,250.5" is one number
+_DIGITS = re.compile(r"\d+")
+_JAPANESE = re.compile("[\u3040-\u30ff\u4e00-\u9fff]")
+_LATIN = re.compile("[A-Za-z]")
+# The kind of a sentence by its last mark.
+_SENTENCE_KINDS = {
+    ".": "declarative",
+    "。": "declarative",
+    "?": "interrogative",
+    "？": "interrogative",
+    "!": "exclamatory",
+    "！": "exclamatory",
+}
+# What may follow the last mark of a sentence: spaces, closing quotes and brackets, emphasis, joiners of emoji.
+_AFTER_MARK = " \t\n\"'”’»)]}*_~`\u200d\ufe0f"
+
+
+@ifbench("count:word_count_range")
+def word_count_range(
+    text: Text, *, min_words: Count, max_words: Count, compat: Compat = "fixed"
+) -> Answer:
+    """Between `min_words` and `max_words` words, both included.
+
+    Passes: 60 words for 57 to 61.
+    Fails: 56 words.
+    Upstream counts runs of letters and digits, so "don't" is two.
+    Not covered: words of scripts without spaces, where every character counts as one.
+    """
+    words = _WORD_RUN.findall(text.raw) if compat == "upstream" else text.words
+    count = len(words)
+    reason = f"{count} words found, {min_words} to {max_words} required"
+    return min_words <= count <= max_words, reason
+
+
+@ifbench("count:unique_word_count")
+def unique_word_count(text: Text, *, N: Count, compat: Compat = "fixed") -> Answer:
+    """At least `N` different words, ignoring case.
+
+    Passes: "To be or not" for 4.
+    Fails: "to be or not to be" for 5.
+    Upstream takes what stands between spaces, so a lone dash is a word, too.
+    Not covered: inflected forms ("run", "runs") are different words.
+    """
+    if compat == "upstream":
+        words = {trim(word) for word in text.raw.lower().split()}
+    else:
+        words = {word.casefold() for word in text.words}
+    return compare_count(len(words), "different word", "at least", N)
+
+
+@ifbench("count:conjunctions")
+def conjunctions(text: Text, *, small_n: Count, compat: Compat = "fixed") -> Answer:
+    """At least `small_n` different coordinating conjunctions (for, and, nor, but, or, yet, so).
+
+    Passes: "salt and pepper, but no sugar" for 2.
+    Fails: "and … And … and" for 2.
+    Upstream tells "And", "and" and "and," apart, so there it passes.
+    Not covered: whether "for", "so" and "yet" join anything where they stand.
+    """
+    coordinators = word_list("coordinators")
+    if compat == "upstream":
+        present = {word for word in text.raw.split() if trim(word).lower() in coordinators}
+    else:
+        present = {word.lower() for word in text.words} & coordinators
+    return compare_count(len(present), "different conjunction", "at least", small_n)
+
+
+@ifbench("count:person_names")
+def person_names(text: Text, *, N: Count, compat: Compat = "fixed") -> Answer:
+    """At least `N` different names of the fifty that the prompt lists (Emma, Liam, Sophia …).
+
+    Passes: "Emma met Liam." for 2.
+    Fails: "Emma met Emma." for 2; "emma".
+    Upstream finds them inside words as well ("Ella" in "Ellabell").
+    Not covered: other names, and whether the word names a person ("Grace" always does).
+    """
+    names = word_list("person_names")
+    if compat == "upstream":
+        present = frozenset(name for name in names if name in text.raw)
+    else:
+        present = names.intersection(_WORD_RUN.findall(text.raw))
+    return compare_count(len(present), "different listed name", "at least", N)
+
+
+@ifbench("count:numbers")
+def numbers(text: Text, *, N: Count, compat: Compat = "fixed") -> Answer:
+    """Exactly `N` numbers written in digits.
+
+    Passes: "1,250.5 of 3" for 2.
+    Fails: "1, 2, 3" for 2. The number of a list item counts.
+    Upstream removes punctuation first, which glues "2024-05" into one number.
+    Not covered: numbers in words ("three").
+    """
+    if compat == "upstream":
+        present = _DIGITS.findall(remove_punctuation(text.raw))
+    else:
+        present = _NUMBER.findall(text.raw)
+    return compare_count(len(present), "number", "exactly", N)
+
+
+@ifbench("count:punctuation")
+def punctuation(text: Text) -> Answer:
+    """Each of . , ! ? ; : and an interrobang (?!, !? or ‽); the ! and ? of one interrobang count for it alone.
+
+    Passes: "Yes, no; so: a! b? c?! d."
+    Fails: the same without the semicolon.
+    Not covered: other marks (dashes, quotation marks, brackets), which "every standard punctuation mark" may or may not
+        mean.
+    """
+    interrobang = next((mark for mark in ("?!", "!?", "‽") if mark in text.raw), None)
+    if interrobang is None:
+        return False, "no interrobang found"
+    rest = text.raw.replace(interrobang, "", 1)
+    return require_none([mark for mark in ".,!?;:" if mark not in rest], "absent mark")
+
+
+@ifbench("count:words_japanese")
+def words_japanese(text: Text, *, N: Count, compat: Compat = "fixed") -> Answer:
+    """Every `N`th word (between spaces) is in Japanese: it holds kana or kanji and no Latin letter.
+
+    Passes: "one two 三 four five 六" for 3.
+    Fails: "one two three". Fewer than N words fail.
+    Upstream passes fewer than N words, lets a number stand for a Japanese word, and counts a lone dash as a word.
+    Not covered: Japanese without spaces is one word; kanji may be Chinese.
+    """
+    if N < 1:
+        return False, f"every {N}th word cannot be found"
+    words = text.raw.split()
+    if compat == "fixed":
+        words = [word for word in words if any(char.isalnum() for char in word)]
+    nth_words = [trim(word) for word in words[N - 1 :: N]]
+    if compat == "upstream":
+        plain_words = [word for word in nth_words if word and not word.isdigit()]
+        wrong = [word for word in plain_words if not _JAPANESE.search(word)]
+    else:
+        wrong = [word for word in nth_words if not _JAPANESE.search(word) or _LATIN.search(word)]
+        if not nth_words:
+            return False, f"{len(words)} words found, so there is no {N}th"
+    return require_none(wrong, f"{N}th word that is not Japanese")
+
+
+@ifbench("count:pronouns")
+def pronouns(text: Text, *, N: Count, compat: Compat = "fixed") -> Answer:
+    """At least `N` pronouns: personal, possessive and reflexive ones, also inside "it's"; who, someone and the like.
+
+    Passes: "I know you; she told everyone." for 4.
+    Fails: "Dogs bark."
+    Upstream recognises personal pronouns only, and treats "it's" as "its" and ignores "I'm".
+    Not covered: this, that, which, one — often no pronouns.
+    """
+    listed = word_list("personal_pronouns")
+    if compat == "upstream":
+        words = remove_punctuation(text.raw.replace("/", " ").lower()).split()
+    else:
+        listed |= word_list("other_pronouns")
+        # "it's" counts as "it"
+        words = [word.lower().replace("’", "'").partition("'")[0] for word in text.words]
+    return compare_count(sum(word in listed for word in words), "pronoun", "at least", N)
+
+
+@ifbench("count:keywords_multiple", version=2)
+def keywords_multiple(
+    text: Text, *, keyword1: str, keyword2: str, keyword3: str, keyword4: str, keyword5: str
+) -> Answer:
+    """The five keywords exactly once, twice, three, five and seven times, ignoring case.
+
+    Passes: "a b b c c c d d d d d e e e e e e e" for a, b, c, d, e.
+    Fails: any other count. "door" in "doorway" does not count.
+    Not covered: inflected forms, which count as other words.
+    """
+    keywords = (keyword1, keyword2, keyword3, keyword4, keyword5)
+    counts = [count_word(text.raw, keyword) for keyword in keywords]
+    return counts == [1, 2, 3, 5, 7], f"the keywords occur {counts} times"
+
+
+# ---- ratios ----------------------------------------------------------------------------------------------------------
+
+
+@ifbench("ratio:stop_words")
+def stop_words(text: Text, *, percentage: float, compat: Compat = "fixed") -> Answer:
+    """English stop words (articles, pronouns, prepositions, auxiliaries …) are at most `percentage` % of the words.
+
+    Passes: "Cats chase mice" for 0.
+    Fails: "The cat is on the mat" for 50 (4 of 6).
+    Upstream cuts "don't" into two stop words.
+    Not covered: other languages; lists of stop words differ, this one has about 150.
+    """
+    if compat == "upstream":
+        words = [word.lower() for word in _WORD_RUN.findall(text.raw)]
+    else:
+        # "it's" counts as "it"
+        words = [word.lower().replace("’", "'").partition("'")[0] for word in text.words]
+    if not words:
+        return False, "no words found"
+    listed = word_list("stop_words")
+    share = 100 * sum(word in listed for word in words) / len(words)
+    return share <= percentage, f"{share:.1f}% stop words found, at most {percentage:g}% required"
+
+
+@ifbench("ratio:sentence_type")
+def sentence_type(text: Text, *, compat: Compat = "fixed") -> Answer:
+    """Twice as many declarative sentences (ending in a full stop) as questions.
+
+    Passes: "A. B. C?"
+    Fails: "A. B?"; no question at all. A mark followed by a closing quote, bracket, emoji or asterisks still counts.
+    Upstream requires the mark at the very end, and passes a text with neither full stops nor question marks.
+    Not covered: questions without a question mark.
+    """
+    kinds = _count_kinds(text, compat)
+    declarative = kinds["declarative"]
+    questions = kinds["interrogative"]
+    is_two_to_one = declarative == 2 * questions and (questions > 0 or compat == "upstream")
+    reason = (
+        f"{declarative} declarative and {questions} interrogative sentences found, 2 to 1 required"
+    )
+    return is_two_to_one, reason
+
+
+@ifbench("ratio:sentence_balance", version=2)
+def sentence_balance(text: Text, *, compat: Compat = "fixed") -> Answer:
+    """Equal numbers of declarative sentences, questions and exclamations, by their last mark.
+
+    Passes: "A. B? C!"
+    Fails: "A. B. C?"; a text without any mark, which upstream passes. As in `ratio:sentence_type`, closing quotes and
+        the like may follow the mark.
+    Not covered: marks that say something else than the sentence.
+    """
+    kinds = _count_kinds(text, compat)
+    counts = [kinds[kind] for kind in ("declarative", "interrogative", "exclamatory")]
+    is_balanced = len(set(counts)) == 1 and (counts[0] > 0 or compat == "upstream")
+    reason = (
+        "{} declarative, {} interrogative, {} exclamatory sentences found, equal numbers required"
+    ).format(*counts)
+    return is_balanced, reason
+
+
+def _count_kinds(text: Text, compat: Compat) -> Counter[str]:
+    """Count the kinds of sentences by their last mark: "declarative", "interrogative", "exclamatory" or "other"."""
+    kinds: Counter[str] = Counter()
+    for sentence in select_sentences(text, compat):
+        end = len(sentence)
+        if compat == "fixed":
+            while end and (sentence[end - 1] in _AFTER_MARK or is_emoji(sentence[end - 1])):
+                end -= 1
+        mark = sentence[:end][-1:]
+        # The public checker knows ASCII marks only.
+        is_known = compat == "fixed" or mark.isascii()
+        kinds[_SENTENCE_KINDS.get(mark, "other") if is_known else "other"] += 1
+    return kinds
+
+
+@ifbench("ratio:overlap", version=3)
+def overlap(
+    text: Text, *, reference_text: str, percentage: float, compat: Compat = "fixed"
+) -> Answer:
+    """`percentage` % (±2) of the different trigrams of the answer occur in the reference: three words in a row.
+
+    Passes: the reference itself for 100.
+    Fails: a text without common word triples for 10.
+    Upstream compares three characters in a row.
+    Not covered: answers of fewer than three words, which fail.
+    """
+    if compat == "upstream":
+        answer_trigrams = _list_trigrams(text.raw)
+        reference_trigrams = _list_trigrams(reference_text)
+    else:
+        answer_trigrams = _list_trigrams([word.lower() for word in text.words])
+        reference_trigrams = _list_trigrams([word.lower() for word in Text(reference_text).words])
+    if not answer_trigrams:
+        return False, "the answer has no trigram"
+    share = 100 * len(answer_trigrams & reference_trigrams) / len(answer_trigrams)
+    reason = f"{share:.1f}% of the trigrams overlap, {percentage:g}% ± 2 required"
+    return abs(share - percentage) <= 2, reason
+
+
+def _list_trigrams(units: Sequence[str]) -> set[tuple[str, str, str]]:
+    """Return the different runs of three words, or of three characters of a string."""
+    return set(zip(units, units[1:], units[2:], strict=False))
+
+
+@ifbench("ratio:sentence_words", version=3)
+def sentence_words(text: Text, *, compat: Compat = "fixed") -> Answer:
+    """Three sentences of the same number of characters, and no word twice.
+
+    Passes: "Cats nap. Dogs run. Owls fly."
+    Fails: two sentences; lengths 9, 9, 10; "Cats nap. Cats run. Owls fly."
+    upstream: sentences as the public splitter cuts them.
+    Not covered: forms of one word ("cat", "cats") differ.
+    """
+    sentences = select_sentences(text, compat)
+    sizes = [len(sentence.strip()) for sentence in sentences]
+    if len(sizes) != 3 or len(set(sizes)) > 1:
+        return False, f"the sentences have {sizes[:10]} characters, three equal numbers required"
+    words = Counter(word.casefold() for word in text.words)
+    return require_none([word for word, count in words.items() if count > 1], "repeated word")
+
+
+# ---- sentences -------------------------------------------------------------------------------------------------------
+
+
+@ifbench("sentence:alliteration_increment", version=2)
+def alliteration_increment(text: Text, *, compat: Compat = "fixed") -> Answer:
+    """The longest run of words with one first letter grows from sentence to sentence.
+
+    Passes: "We go. Big bears nap. Six silly snakes hiss." (1, 2, 3).
+    Fails: equal or shorter runs.
+    Upstream adds up all runs of a sentence.
+    Not covered: sounds ("cat", "kite"); a single sentence passes.
+    """
+    sizes: list[int] = []
+    if compat == "upstream":
+        for sentence in split_public_sentences(text.raw):
+            words = [word.lstrip(ASCII_PUNCTUATION + " ") for word in sentence.lower().split()]
+            sizes.append(_count_alliterating([word[0] for word in words if word]))
+    else:
+        for sentence in text.sentences:
+            first_letters = [word[0].casefold() for word in Text(sentence).words]
+            runs = [len(list(run)) for _, run in groupby(first_letters)]
+            sizes.append(max(runs, default=0))
+    is_growing = all(size < next_size for size, next_size in pairwise(sizes))
+    return is_growing, f"the sentences have alliterations of {sizes[:20]} words"
+
+
+def _count_alliterating(letters: list[str]) -> int:
+    """Count the words that share their first letter with a neighbour, as the public checker does."""
+    runs = [len(list(run)) for _, run in groupby(letters)]
+    return sum(run for run in runs if run > 1)
+
+
+@ifbench("sentence:keyword", version=2)
+def keyword(text: Text, *, word: str, N: Count, compat: Compat = "fixed") -> Answer:
+    """The `N`th sentence holds `word` as a word of its own, ignoring case.
+
+    Passes: "One. A giraffe!" for giraffe, 2.
+    Fails: fewer sentences; "giraffes", which upstream accepts.
+    Not covered: inflected forms.
+    """
+    sentences = select_sentences(text, compat)
+    if not 1 <= N <= len(sentences):
+        return False, f"{len(sentences)} sentences found, so there is no sentence {N}"
+    sentence = sentences[N - 1]
+    count = count_within(sentence, word) if compat == "upstream" else count_word(sentence, word)
+    return count > 0, f"{word!r} {'is' if count else 'is not'} in sentence {N}"
+
+
+@ifbench("sentence:increment", version=2)
+def increment(text: Text, *, small_n: Count, compat: Compat = "fixed") -> Answer:
+    """Each sentence has exactly `small_n` words more than the one before.
+
+    Passes: "I sing. You all dance." for 1.
+    Fails: any other step; a single sentence, which upstream passes.
+    Not covered: headings and list items, which count as sentences.
+    """
+    if compat == "upstream":
+        sizes = [
+            len(remove_punctuation(sentence).split())
+            for sentence in split_public_sentences(text.raw)
+        ]
+    else:
+        sizes = [len(Text(sentence).words) for sentence in text.sentences]
+        if len(sizes) < 2:
+            return False, "fewer than two sentences found"
+    is_right = all(next_size - size == small_n for size, next_size in pairwise(sizes))
+    return is_right, f"the sentences have {sizes[:20]} words, each {small_n} more required"

@@ -20,9 +20,9 @@ from pydantic import Field
 
 from rubrank._plain import word_set
 from rubrank.rollouts.rollout import Rollout
-from rubrank.texts.lexicon import count_syllables
 from rubrank.texts.prose import HAN, is_heading, is_rule, remove_code, sentences, strip_decoration
 from rubrank.texts.text import Text
+from rubrank.texts.words import count_syllables
 from rubrank.verifiers.shared.language import detect_language, is_in_other_language
 from rubrank.verifiers.verifier import Answer, discrete, missing, verifier
 

@@ -30,7 +30,7 @@ from functools import lru_cache
 from typing import Any
 
 from rubrank._plain import replace_surrogates
-from rubrank.texts.lexicon import word_list
+from rubrank.texts.words import word_list
 from rubrank.verifiers.shared.language import detect_language
 
 _SEED = 1  # any number: langdetect draws random numbers

@@ -27,7 +27,7 @@ from pydantic import Field
 
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.prose import is_item, split_code
-from rubrank.texts.sentences import split_sentences
+from rubrank.texts.text import split_sentences
 from rubrank.verifiers.shared.answers import read_answer
 from rubrank.verifiers.shared.language import detect_language
 from rubrank.verifiers.shared.negation import find_denials, mask_expressions

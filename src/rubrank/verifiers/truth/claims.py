@@ -27,8 +27,8 @@ from functools import cache
 from typing import NamedTuple
 
 from rubrank._plain import replace_surrogates, word_set
-from rubrank.texts.sentences import split_sentences
-from rubrank.verifiers.paper.language import load_converter
+from rubrank.texts.text import split_sentences
+from rubrank.verifiers.paper.length import load_converter
 from rubrank.verifiers.shared.language import detect_language
 from rubrank.verifiers.shared.negation import mask_expressions
 from rubrank.verifiers.shared.numerals import read_numerals

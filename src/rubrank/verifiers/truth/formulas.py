@@ -19,7 +19,7 @@ import unicodedata
 from dataclasses import dataclass
 
 from rubrank._plain import word_set
-from rubrank.texts.sentences import split_sentences
+from rubrank.texts.text import split_sentences
 from rubrank.verifiers.shared.arithmetic import evaluate, spell_powers
 from rubrank.verifiers.shared.numbers import Number, is_close, measure_unit, read_units
 

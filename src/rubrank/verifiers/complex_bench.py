@@ -44,8 +44,8 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.text import Text
-from rubrank.verifiers.items.collie import Holds
-from rubrank.verifiers.items.instruction_items import check_instruction
+from rubrank.verifiers.collie import Holds
+from rubrank.verifiers.instruction_items import check_instruction
 from rubrank.verifiers.verifier import (
     NEEDS_JUDGE,
     UNIT,

@@ -1,1 +1,0 @@
-"""Whole items of public benchmarks."""
