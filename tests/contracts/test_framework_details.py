@@ -112,7 +112,7 @@ def test_thoughts_closed_without_a_word_and_taken_out_by_a_renderer():
     said = [{"role": "assistant", "content": "West Lake."}]
     query, engine = make_query(ASKED), RewardEngine(RUBRIC)
     for ids, answer in ((["</think>", "West", "Lake."], "West Lake."), (["West", "Lake."], "")):
-        made = Completion(said, ids=ids, opened="<think>").to_rollout(query, engine.thinking, "here", words)
+        made = Completion(said, ids=ids, reasoning_tag="<think>").to_rollout(query, engine.thinking, "here", words)
         assert made.answer == answer
         assert made.token_counts is not None
 

@@ -19,8 +19,7 @@ from judges.server import Answer, Server
 import rubrank.judges.client.runtime as askers
 from rubrank.judges.judge import Call, Endpoint, Judge, Judges, Reply, Usage
 from rubrank.rollouts.rollout import Group, Rollout
-from rubrank.training.arriving_group import ArrivingGroup
-from rubrank.training.barrier import Barrier
+from rubrank.training.barrier import ArrivingGroup, Barrier
 from rubrank.training.engine import Graded, RewardEngine, StepRewards
 
 RUBRIC = ["EmptyAnswer", {"name": "Clear", "question": "Is it clear?"}]
@@ -150,7 +149,7 @@ def test_pairs_are_asked_for_before_the_last_rollout_comes(asker: Better) -> Non
 
 def test_what_passed_while_siblings_were_generated_is_hidden(asker: Better, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter(range(1000))  # one second passes from each look at the clock to the next
-    monkeypatch.setattr("rubrank.training.arriving_group.time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    monkeypatch.setattr("rubrank.training.barrier.time", SimpleNamespace(perf_counter=lambda: next(clock)))
 
     async def main(waits: bool) -> Graded:
         early = ArrivingGroup(RewardEngine(RUBRIC, judges=judged()), "q", None, size=2)

@@ -17,8 +17,7 @@ from rubrank.judges.judgments import Judgments
 from rubrank.records.files import read_records
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.scores.table import GroupScores
-from rubrank.training.arriving_group import merge_rollouts
-from rubrank.training.barrier import Barrier
+from rubrank.training.barrier import Barrier, merge_rollouts
 from rubrank.training.engine import Graded, RewardEngine, StepRewards
 
 RUBRIC = [{"name": "WordCount", "params": {"low": 3}}, {"name": "Keyword", "params": {"keywords": ["moon"]}}]

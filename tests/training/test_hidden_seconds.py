@@ -7,7 +7,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rubrank.training.arriving_group import count_covered_seconds
+from rubrank.training.barrier import count_covered_seconds
 
 SPANS = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)).map(sorted))
 

@@ -19,7 +19,7 @@ from typer.testing import CliRunner  # noqa: E402
 
 from rubrank.errors import InvalidInput  # noqa: E402
 from rubrank.training.job import checks, policy  # noqa: E402
-from rubrank.training.job.components import load_components  # noqa: E402
+from rubrank.training.job.checks import load_components  # noqa: E402
 from rubrank.training.job.plan import make_plan  # noqa: E402
 from rubrank.training.job.policy import (  # noqa: E402
     make_init_kwargs,

@@ -5,7 +5,7 @@ A request with whole groups, `POST /v1/groups`:
     GroupsRequest ──► score_groups
         1. seen before?     a request_id that was answered gets its stored answer; one in work is joined
         2. admit            429 if too many rollouts are pending
-        3. grade and fuse   `Pipeline.score`: verifiers, judges, rule → rewards; the engine writes the records
+        3. grade and fuse   verifiers and fusion in one thread, judges beside other requests; the engine writes records
         4. store            the state of the rule, and the answer under its request_id
     ◄── bytes of JSON
 
@@ -19,6 +19,8 @@ A single sample, from a trainer that sends them one by one (`dialects.py`):
         5. grade and fuse   one of the callers does it for the whole group, and publishes the answers
         6. store            the answers, before any caller gets one
     ◄── SampleAnswer
+
+Each request is graded and fused alone, like a step of a trainer.
 
 The words of this module:
 
@@ -51,21 +53,31 @@ import logging
 import math
 import time
 from collections import deque
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rubrank.errors import RubrankError
 from rubrank.rollouts.rollout import Group
-from rubrank.service.access import RequestRefused, make_refusal
+from rubrank.rubrics.files import refuse_files
+from rubrank.rubrics.public import to_rubric
+from rubrank.rubrics.rubric import Rubric
 from rubrank.service.cohorts import Cohorts, GroupWork, SampleAnswer, ServiceSample, Ticket
 from rubrank.service.config import ServiceConfig
 from rubrank.service.metrics import Metrics
-from rubrank.service.pipeline import Pipeline
-from rubrank.service.schemas import GroupsRequest, to_json, write_cost, write_scores
+from rubrank.service.schemas import (
+    GroupsRequest,
+    make_refusal,
+    make_shutdown_error,
+    to_json,
+    write_cost,
+    write_scores,
+)
 from rubrank.service.store import ServiceStore
-from rubrank.training.arriving_group import ArrivingPairs, merge_rollouts
+from rubrank.training.barrier import ArrivingPairs, merge_rollouts
 from rubrank.training.engine import Graded, RewardEngine, StepRewards, fill_unknown
 from rubrank.training.rewind import drop_half_record
 from rubrank.training.rollouts import rollout_of
@@ -73,12 +85,15 @@ from rubrank.training.rollouts import rollout_of
 if TYPE_CHECKING:
     from rubrank.service.replicas import RemoteCohorts
 
+T = TypeVar("T")
 _log = logging.getLogger("rubrank.service")
 # Between two lines in the log about incomplete groups: every sample of a step may be refused for the same reason.
 _LOG_PAUSE_SECONDS = 60.0
 _DIGEST_BYTES = 16
 # Answers that are kept in memory while the disk is full. An older one is dropped: its caller would be scored again.
 _MOST_UNSAVED = 1000
+# Parsed rubrics kept in memory, for callers that send the same one with every request.
+_MOST_RUBRICS = 10_000
 _WARM_UP_PROMPT = "Name a lake near Hangzhou, and say in two sentences why people go there."
 _WARM_UP_RESPONSES = ("West Lake. It is calm.", "")
 
@@ -132,7 +147,14 @@ class Service:
         else:
             self._cohorts = cohorts
         self._store = store
-        self.pipeline = Pipeline(engine, self.metrics, named_rubrics)
+        self._named_rubrics = named_rubrics or {}
+        """The contents of rubrics that callers may refer to by name."""
+        self._rubrics: dict[bytes, Rubric] = {}
+        """Rubrics of requests, by the digest of their data."""
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="rubrank-engine")
+        """Runs verifiers and fusion, so that the event loop can answer other callers meanwhile."""
+        self.rollouts_in_thread = 0
+        """Rollouts in the queue of the thread, or being graded or fused there."""
         self.is_ready = False
         self.is_ending = False
         self._ending_since: float | None = None
@@ -234,8 +256,11 @@ class Service:
         rollouts = sum(len(group.rollouts) for group in groups)
         self._admit(rollouts)
         try:
-            graded, step = await self.pipeline.score(
-                groups, request.step, train=request.train, logged=request.metrics
+            groups = self._parse_rubrics(groups)
+            graded = await self._grade(groups)
+            self.engine.check_judgments(graded)
+            step = await self._fuse(
+                groups, graded, step=request.step, train=request.train, logged=request.metrics
             )
         finally:
             self._pending -= rollouts
@@ -261,17 +286,16 @@ class Service:
         """
         self._admit(1)
         try:
-            groups = self.pipeline.resolve_rubrics([group])
-            graded = await self.pipeline.grade(groups, compare=False)
+            groups = self._parse_rubrics([group])
+            graded = await self._grade(groups, compare=False)
         finally:
             self._pending -= 1
-        cost = write_cost(graded.judging)
-        self._count_judge_calls(cost)
+        self._count_judge_calls(graded)
         scores = graded.groups[0]
         answer = {
             "scores": dict(zip(scores.names, scores.scores[0].tolist(), strict=True)),
             "reasons": dict(zip(scores.names, scores.reasons[0], strict=True)),
-            "cost": cost,
+            "cost": write_cost(graded.judging),
         }
         return to_json(answer)
 
@@ -287,7 +311,7 @@ class Service:
         task = None
         try:
             single = Group(id=sample.group_name, rollouts=(sample.rollout,), rubric=sample.rubric)
-            [single] = self.pipeline.resolve_rubrics([single])
+            [single] = self._parse_rubrics([single])
             ticket = await self._cohorts.call(Cohorts.add_sample, sample, self._cohorts.replica)
             if isinstance(ticket, SampleAnswer):  # it was answered before
                 return ticket
@@ -314,7 +338,7 @@ class Service:
         graded = None
         if self.engine.judges is not None:
             try:
-                graded = await self.pipeline.grade([single], compare=False)
+                graded = await self._grade([single], compare=False)
                 # With replicas, another one may score the group, and it does not have these pairs.
                 if self.local_cohorts is not None:
                     self._compare_with_siblings(ticket, single, graded)
@@ -371,9 +395,9 @@ class Service:
         """
         if not work.late:
             self._refuse_if_starved(work)
-        [group] = self.pipeline.resolve_rubrics([work.group])
+        [group] = self._parse_rubrics([work.group])
         if self.engine.judges is None:
-            graded = await self.pipeline.grade([group])
+            graded = await self._grade([group])
         else:
             parts = list(work.graded)
             # Samples that another process received, or whose caller left, are not graded.
@@ -381,15 +405,15 @@ class Service:
             calls = []
             for number in ungraded:
                 single = group.model_copy(update={"rollouts": (group.rollouts[number],)})
-                calls.append(self.pipeline.grade([single], compare=False))
+                calls.append(self._grade([single], compare=False))
             for number, part in zip(ungraded, await asyncio.gather(*calls), strict=True):
                 parts[number] = part
             all_parts = [part for part in parts if part is not None]
             places = tuple(range(len(parts)))
             graded = await merge_rollouts(self.engine, group, all_parts, pairs, places)
         self.engine.check_judgments(graded)
-        step = await self.pipeline.fuse(
-            [group], graded, step=work.step, train=work.train, write=not work.late
+        step = await self._fuse(
+            [group], graded, step=work.step, train=work.train, write=not work.late, logged=False
         )
         self._record_result(step, graded)
         return make_answers(work, step, graded)
@@ -422,6 +446,63 @@ class Service:
             " together), or sample fewer groups at a time.",
             where="service",
         )
+
+    # ------------------------------------------------------------------------------------ rubrics and the engine
+
+    def _parse_rubrics(self, groups: Sequence[Group]) -> list[Group]:
+        """Return the groups with their rubrics parsed. Invalid rubrics raise InvalidInput before any judge is asked.
+
+        Callers are not trusted: a rubric may name presets and what the operator configured, but no files of this
+        machine.
+        """
+        parsed = []
+        for group in groups:
+            if group.rubric is None or isinstance(group.rubric, Rubric):
+                parsed.append(group)
+                continue
+            text = repr(group.rubric).encode("utf-8", "surrogatepass")
+            digest = blake2b(text, digest_size=_DIGEST_BYTES).digest()
+            if digest not in self._rubrics:
+                where = f"group {group.id!r}"
+                with refuse_files(self._named_rubrics):
+                    rubric = to_rubric(group.rubric, where)
+                    self.engine.check_rubric(rubric, where)
+                self._rubrics[digest] = rubric
+            parsed.append(group.model_copy(update={"rubric": self._rubrics[digest]}))
+        _drop_oldest(self._rubrics, _MOST_RUBRICS)
+        return parsed
+
+    async def _run_in_thread(self, groups: Sequence[Group], work: Callable[[], T]) -> T:
+        """Run a function that works on these groups in the engine's thread."""
+        rollouts = sum(len(group.rollouts) for group in groups)
+        self.rollouts_in_thread += rollouts
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+        finally:
+            self.rollouts_in_thread -= rollouts
+
+    async def _grade(self, groups: Sequence[Group], *, compare: bool | None = None) -> Graded:
+        """Return the scores of groups with parsed rubrics. compare: see `RewardEngine.ask`."""
+        started_at = time.perf_counter()
+        table = await self._run_in_thread(groups, lambda: self.engine.decide(groups))
+        self.metrics.count("rollouts", sum(len(group.rollouts) for group in groups))
+        graded = await self.engine.ask(table, groups, compare=compare)
+        return replace(graded, seconds=time.perf_counter() - started_at)
+
+    async def _fuse(self, groups: Sequence[Group], graded: Graded, **options: Any) -> StepRewards:
+        """Return the rewards of graded groups. options: step, train, write and logged of `RewardEngine.fuse`."""
+
+        def fuse() -> StepRewards:
+            try:
+                return self.engine.fuse(groups, graded, **options)
+            except Exception:
+                if self.engine.recording is not None:
+                    # A failed write would also fail the next requests. It need not: this caller gets no rewards, so
+                    # the records hold all rewards that were given out.
+                    self.engine.recording.reset()
+                raise
+
+        return await self._run_in_thread(groups, fuse)
 
     # -------------------------------------------------------------------------------- limits, tasks and results
 
@@ -465,11 +546,14 @@ class Service:
         self.metrics.count("groups", len(step.rewards))
         self.metrics.count("rewards", len(rewards))
         self.metrics.count("unknown", sum(map(math.isnan, rewards)))
-        self._count_judge_calls(write_cost(graded.judging))
+        self._count_judge_calls(graded)
         if self._has_state:
             self._store.save_engine_state(self.engine.state_dict())
 
-    def _count_judge_calls(self, cost: dict[str, Any]) -> None:
+    def _count_judge_calls(self, graded: Graded) -> None:
+        if graded.judging is None:
+            return
+        cost = write_cost(graded.judging)
         for name in ("calls", "hits", "cost", "missing"):
             self.metrics.count(f"judge_{name}", cost[name])
 
@@ -493,7 +577,7 @@ class Service:
         await self.finish_tasks(max(self.config.shutdown - elapsed, 0.0))
         if self.local_cohorts is not None:
             self.local_cohorts.close(make_shutdown_error())
-        await self.pipeline.close()
+        await asyncio.to_thread(self._thread.shutdown)
         if self._has_state:
             self._store.save_engine_state(self.engine.state_dict())
         self._store.close()
@@ -533,18 +617,6 @@ def make_answers(work: GroupWork, step: StepRewards, graded: Graded) -> list[Sam
         )
         answers.append(answer)
     return answers
-
-
-def make_shutdown_error() -> RequestRefused:
-    """Return the error for callers while the service is shutting down."""
-    return make_refusal(
-        503,
-        "service",
-        allowed="running",
-        got="shutting down",
-        remedy="Try again: what was paid for is kept.",
-        where="service",
-    )
 
 
 def _check_same_body(digest: bytes, first_digest: bytes) -> None:

@@ -12,8 +12,7 @@
     rollouts.py      prompts and completions → rollouts
     queries.py       one group → a list of rewards
     flat_batch.py    a flat batch, in one process or split over many
-    barrier.py       one sample at a time; a group waits until it is complete
-    arriving_group.py    grades the rollouts of such a group while others are generated
+    barrier.py       one sample at a time; each is graded when it arrives, and fused when its group is complete
 
     frameworks/      the adapters; docs/frameworks.md
     trl.py, verl/    the import paths that documents and configurations name; the code is in frameworks/

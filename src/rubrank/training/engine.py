@@ -100,7 +100,7 @@ from rubrank.training.step_parts import FusedPart, fuse_in_parts
 from rubrank.verifiers.verifier import VERIFIERS
 
 if TYPE_CHECKING:
-    from rubrank.judges.arrivals import ArrivedGroup
+    from rubrank.judges.kinds.comparisons import ArrivedGroup
 
 _log = logging.getLogger("rubrank")
 STEP_DEADLINE = 540.0

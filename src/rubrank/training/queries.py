@@ -42,7 +42,7 @@ class Query:
     rubric: Any = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
     tools: Sequence[Mapping[str, Any]] | None = None
-    opened: str | None = None
+    reasoning_tag: str | None = None
     """The reasoning tag, such as "<think>", with which the templated prompt ends, so that completions begin inside the
     reasoning; None: no tag."""
 
@@ -72,7 +72,9 @@ def make_query(prompt: Any, *rows: Any, rubric_column: str = "rubric") -> Query:
         rubric=find_own_rubric(merged_row, rubric_column),
         metadata=metadata,
         tools=merged_row.get("tools") or None,
-        opened=find_prompt_opening_tag(prompt),  # not of the row's prompt, which has no template
+        reasoning_tag=find_prompt_opening_tag(
+            prompt
+        ),  # not of the row's prompt, which has no template
     )
 
 
@@ -96,7 +98,7 @@ class Completion:
     tokens: int | None = None
     """Their number, if the trainer has no ids."""
     reasoning_tokens: int | None = None
-    opened: str | None = None
+    reasoning_tag: str | None = None
     """The reasoning tag in which this completion begins; None: that of the query."""
 
     def to_rollout(
@@ -110,7 +112,7 @@ class Completion:
             metadata=query.metadata,
             finish_reason=self.finish_reason,
             thinking=thinking,
-            opened=self.opened or query.opened,
+            reasoning_tag=self.reasoning_tag or query.reasoning_tag,
             ids=self.ids,
             tokenizer=tokenizer,
             tokens=self.tokens,
@@ -190,7 +192,9 @@ def score_group(
     completions: texts, chat messages, or `Completion`s, which also say why sampling ended and count the tokens.
     id: of the group, in the records; by default one that no other group of the run has.
     """
-    query = Query(prompt, rubric, metadata or {}, tools, opened=find_prompt_opening_tag(prompt))
+    query = Query(
+        prompt, rubric, metadata or {}, tools, reasoning_tag=find_prompt_opening_tag(prompt)
+    )
     group = make_group(
         engine, query, completions, step=step, where="score_group", id=id, train=train
     )

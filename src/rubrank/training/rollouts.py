@@ -46,7 +46,7 @@ def rollout_of(
     metadata: Mapping[str, Any] | None = None,
     finish_reason: str | None = None,
     thinking: Thinking = "auto",
-    opened: str | None = None,
+    reasoning_tag: str | None = None,
     ids: Any = None,
     tokenizer: Any = None,
     tokens: int | None = None,
@@ -57,7 +57,7 @@ def rollout_of(
 
     finish_reason: why sampling ended, if known ("stop", "length").
     thinking: see above.
-    opened: the reasoning tag in which the templated prompt ends, if the trainer knows it and `prompt` does not show it.
+    reasoning_tag: the tag, such as `<think>`, in which the templated prompt ends, if `prompt` does not show it.
     ids, tokenizer: the sampled tokens. They also tell what a parser removed, such as reasoning tags.
     tokens, reasoning_tokens: their numbers, if they were reported and there are no ids.
     """
@@ -79,7 +79,7 @@ def rollout_of(
     if finish_reason:
         data["finish_reason"] = finish_reason
     rollout = make_rollout(data, where)
-    tag = opened or find_prompt_opening_tag(prompt)
+    tag = reasoning_tag or find_prompt_opening_tag(prompt)
     if thinking == "prefilled" or (thinking == "auto" and tag):
         if _closes_reasoning_at_once(completion, ids, tokenizer):
             rollout = rollout.model_copy(update={"reasoning": ""})

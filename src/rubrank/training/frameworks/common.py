@@ -46,7 +46,7 @@ def read_token_completion(
         tokenizer.decode(response_ids, skip_special_tokens=True),
         finish_reason,
         response_ids,
-        opened=find_token_opening_tag(tokenizer, prompt_ids),
+        reasoning_tag=find_token_opening_tag(tokenizer, prompt_ids),
     )
 
 

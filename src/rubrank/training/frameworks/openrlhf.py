@@ -161,7 +161,7 @@ def read_completion(
             max_tokens = min(max_tokens, limit)
         reason = infer_finish_reason(ids, find_end_token_ids(tokenizer), max_tokens)
     return Completion(
-        messages, reason, ids=ids, opened=find_token_opening_tag(tokenizer, tokens[:start])
+        messages, reason, ids=ids, reasoning_tag=find_token_opening_tag(tokenizer, tokens[:start])
     )
 
 

@@ -125,7 +125,7 @@ def _read_sample(
         split_turns(ids, mask, decode),
         normalize_finish_reason(reason),
         find_last_turn(ids, mask),
-        opened=find_token_opening_tag(tokenizer, prompt_ids),
+        reasoning_tag=find_token_opening_tag(tokenizer, prompt_ids),
     )
     rollout = completion.to_rollout(query, engine.thinking, f"{_OWNER}: {uid}", tokenizer)
     return Sample(rollout, uid, query.rubric)

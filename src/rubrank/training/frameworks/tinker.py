@@ -113,15 +113,15 @@ class RubricGroupBuilder:
             return Completion(content)
         last_transition = transitions[-1]
         action = last_transition.ac
-        opened = None
+        reasoning_tag = None
         tokenizer = getattr(self.renderer, "tokenizer", None)
         observation: Any = getattr(last_transition, "ob", None)  # what the action was sampled from
         if tokenizer is not None and hasattr(observation, "to_ints"):
-            opened = find_token_opening_tag(tokenizer, observation.to_ints())
+            reasoning_tag = find_token_opening_tag(tokenizer, observation.to_ints())
         # If the sampler reported no reason, the renderer knows whether it found the end of the action.
         reason = normalize_finish_reason(getattr(action, "stop_reason", None))
         if reason is None and self.renderer is not None:
             _, has_ended = self.renderer.parse_response(action.tokens)
             # Anything else than True or False leaves the reason unknown.
             reason = {True: "stop", False: "length"}.get(has_ended)
-        return Completion(content, reason, action.tokens, opened=opened)
+        return Completion(content, reason, action.tokens, reasoning_tag=reasoning_tag)

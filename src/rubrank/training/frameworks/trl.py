@@ -66,7 +66,7 @@ class TrainerInfo:
     tokenizer: Any = None
 
     @property
-    def opened(self) -> str | None:
+    def reasoning_tag(self) -> str | None:
         """The reasoning tag in which the chat template ends, so that completions begin inside the reasoning."""
         options = getattr(self.args, "chat_template_kwargs", None) or {}
         return find_template_opening_tag(self.tokenizer, **options)
@@ -243,10 +243,10 @@ class RubricReward:
         ids = completion_ids if has_ids else unknown
         finish_reasons: Sequence[str | None] = unknown
         tokenizer = None
-        opened = None
+        reasoning_tag = None
         if trainer is not None:
             tokenizer = unwrap_tokenizer(trainer.tokenizer)
-            opened = trainer.opened
+            reasoning_tag = trainer.reasoning_tag
             if has_ids:
                 finish_reasons = trainer.infer_finish_reasons(ids)
         samples = []
@@ -267,7 +267,7 @@ class RubricReward:
                 finish_reason=finish_reasons[i],
                 thinking=self.engine.thinking,
                 # TRL applies no template to texts.
-                opened=None if isinstance(prompts[i], str) else opened,
+                reasoning_tag=None if isinstance(prompts[i], str) else reasoning_tag,
                 ids=ids[i],
                 tokenizer=tokenizer,
             )

@@ -7,8 +7,7 @@ benchmarks.py      benchmarks during the run
 
 data.py            rows of files and hub datasets → prompts with rubrics; their order in the stages of the run; batches
 policy.py          checks the model before it is loaded: its files, prompts, options, adapters and precision
-components.py      loads modules, tools, environments and rollout functions by their dotted paths
 trl_config.py      makes TRL's GRPOConfig of a plan, and tries it before the model is loaded
-checks.py          checks installed packages, names, and values for TRL and PEFT
+checks.py          checks installed packages, names, values for TRL and PEFT, and what is imported by its path
 folder.py          the folder of a run; checks whether a run may start or continue there
 """

@@ -30,8 +30,13 @@ from rubrank.rubrics.files import presets
 from rubrank.training.controls import Control, make_control
 from rubrank.training.engine import RewardEngine
 from rubrank.training.job.benchmarks import check_evaluation
-from rubrank.training.job.checks import check_installed, check_known
-from rubrank.training.job.components import check_environments, import_modules, load_components
+from rubrank.training.job.checks import (
+    check_environments,
+    check_installed,
+    check_known,
+    import_modules,
+    load_components,
+)
 from rubrank.training.job.config import PRESETS, Job
 from rubrank.training.job.data import (
     BatchSplit,

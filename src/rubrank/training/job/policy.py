@@ -20,8 +20,7 @@ from typing import Any
 
 from rubrank._plain import word_set
 from rubrank.errors import InvalidInput
-from rubrank.training.job.checks import describe_error, read_arguments
-from rubrank.training.job.components import check_tools
+from rubrank.training.job.checks import check_tools, describe_error, read_arguments
 from rubrank.training.job.config import Job
 from rubrank.training.job.data import is_chat
 from rubrank.training.rollouts import find_template_opening_tag, opening_tag

@@ -18,8 +18,7 @@ from typing import Any
 from rubrank.errors import InvalidInput, only_our_errors
 from rubrank.training.evolution import make_callback
 from rubrank.training.job.benchmarks import make_benchmark_callback
-from rubrank.training.job.checks import describe_error
-from rubrank.training.job.components import load_components
+from rubrank.training.job.checks import describe_error, load_components
 from rubrank.training.job.config import Job
 from rubrank.training.job.data import STAGE, make_dataset
 from rubrank.training.job.folder import MODEL, write_config

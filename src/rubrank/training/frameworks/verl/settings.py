@@ -146,7 +146,9 @@ class ResponseReader:
         self.max_tokens = config.actor_rollout_ref.rollout.response_length
         template_options = config.data.get("apply_chat_template_kwargs")
         # The tag of thoughts, such as "<think>", that the template puts before a response; None without one.
-        self.opened = find_template_opening_tag(tokenizer, **to_plain_data(template_options or {}))
+        self.reasoning_tag = find_template_opening_tag(
+            tokenizer, **to_plain_data(template_options or {})
+        )
 
     def read_rollout(self, row: Mapping[str, Any], ids: Any, where: str) -> Rollout:
         """Return one rollout; `ids` are the tokens of the response, without padding."""
@@ -161,7 +163,7 @@ class ResponseReader:
             messages[0]["content"] if is_single_answer else messages,
             where,
             finish_reason=infer_finish_reason(ids, self.end_ids, self.max_tokens),
-            opened=self.opened,
+            reasoning_tag=self.reasoning_tag,
             ids=last_ids,
             tokenizer=self.tokenizer,
         )
