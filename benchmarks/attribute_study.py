@@ -33,7 +33,7 @@ from real_data import ATTRIBUTES, DATA, Study, longform_writing, m_ifeval, text_
 from rubrank import attenuate
 from rubrank.fusion.rules import rule_names
 from rubrank.records.agreement import RankedRewards, compute_mean, measure_kendall, measure_spearman, rank_rewards
-from rubrank.studies.replay.replay import run_rule
+from rubrank.studies.replay import run_rule
 
 NAMES = tuple(ATTRIBUTES.values())
 LAMBDAS = (0.0, 0.5, 1.0)

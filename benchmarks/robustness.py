@@ -22,9 +22,8 @@ from real_data import DATA, Study, longform_writing, m_ifeval, text_table
 
 from rubrank.fusion.rules import rule_names
 from rubrank.scores.batch import ScoreBatch
-from rubrank.studies.replay.replay import run_rule
-from rubrank.studies.replay.robustness import MAPS, RULES, RobustnessRow, robustness, summarise_rows
-from rubrank.studies.replay.transforms import parse_transform
+from rubrank.studies.replay import parse_transform, run_rule
+from rubrank.studies.robustness import MAPS, RULES, RobustnessRow, robustness, summarise_rows
 
 TIMES, LEVELS, SQUARED = MAPS
 NAMES = {"weighted-mean": "cardinal", "z-score": "normalised cardinal", "rlvr2": "RLVR²"}

@@ -8,7 +8,7 @@ from typing import Any
 from rubrank.fusion import files
 from rubrank.fusion.result import FusedGroup
 from rubrank.scores import files as score_files
-from rubrank.studies.replay import log
+from rubrank.studies import logged
 from rubrank.tables.columns import Columns
 
 
@@ -30,5 +30,5 @@ def load_scores(source: Any, columns: Columns | None = None) -> score_files.Load
     return score_files.load_scores(source, all_criteria(columns))
 
 
-def read_logged(source: Any, rollouts: Any = None, columns: Columns | None = None, **more: Any) -> log.Logged:
-    return log.read_logged(source, rollouts, all_criteria(columns), **more)
+def read_logged(source: Any, rollouts: Any = None, columns: Columns | None = None, **more: Any) -> logged.Logged:
+    return logged.read_logged(source, rollouts, all_criteria(columns), **more)

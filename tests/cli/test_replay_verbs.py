@@ -18,8 +18,8 @@ from rubrank.records.record import records_of
 from rubrank.rollouts.groups import read_groups
 from rubrank.scores.criterion import CriterionData
 from rubrank.scores.table import GroupScores, ScoreTable
-from rubrank.studies.replay.overhead import synthetic_step
-from rubrank.studies.replay.replay import replay
+from rubrank.studies.overhead import synthetic_step
+from rubrank.studies.replay import replay
 from rubrank.verifiers.verifier import UNIT
 
 APP = typer.Typer()

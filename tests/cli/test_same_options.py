@@ -15,9 +15,9 @@ from rubrank.cli.app import app
 from rubrank.cli.common import ColumnOptions, TableOptions
 from rubrank.options import FuseOptions
 from rubrank.records.files import read_records
-from rubrank.studies.replay.log import read_logged
-from rubrank.studies.replay.replay import replay
-from rubrank.studies.replay.robustness import robustness
+from rubrank.studies.logged import read_logged
+from rubrank.studies.replay import replay
+from rubrank.studies.robustness import robustness
 from rubrank.tables.columns import Columns
 
 COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]

@@ -13,7 +13,7 @@ import pytest
 
 from rubrank import RLVR2, attenuate
 from rubrank.records.agreement import compute_mean, measure_kendall, rank_rewards
-from rubrank.studies.replay.replay import run_rule, split_steps
+from rubrank.studies.replay import run_rule, split_steps
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT.parent / "shared" / "data"

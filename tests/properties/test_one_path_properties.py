@@ -26,8 +26,8 @@ from rubrank.records.files import read_records
 from rubrank.records.record import record_table, to_fused_group
 from rubrank.scores.criterion import CriterionData
 from rubrank.scores.table import GroupScores, ScoreTable
-from rubrank.studies.replay.log import make_batch, read_logged
-from rubrank.studies.replay.replay import run_rule
+from rubrank.studies.logged import make_batch, read_logged
+from rubrank.studies.replay import run_rule
 from rubrank.training.engine import Graded, RewardEngine
 from rubrank.verifiers.verifier import TERNARY, UNIT, Domain
 

@@ -20,7 +20,7 @@ from rubrank.fusion.files import fuse_file
 from rubrank.judges import judge_question
 from rubrank.options import FuseOptions
 from rubrank.records.record import record_table
-from rubrank.studies.replay.replay import run_rule
+from rubrank.studies.replay import run_rule
 from rubrank.training.engine import RewardEngine
 
 NAN = float("nan")

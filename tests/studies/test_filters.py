@@ -12,7 +12,7 @@ from rubrank import InvalidInput
 from rubrank.cli.app import app
 from rubrank.scores.criterion import CriterionData
 from rubrank.scores.table import GroupScores, ScoreTable
-from rubrank.studies.replay.robustness import PAPER, Filters, apply_filters
+from rubrank.studies.robustness import PAPER, Filters, apply_filters
 
 NAMES = ("IFBench", "Business", "focal_score", "NotEmpty")
 

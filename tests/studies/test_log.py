@@ -14,7 +14,7 @@ from rubrank.records.record import records_of
 from rubrank.rollouts.groups import group_rows
 from rubrank.scores.criterion import CriterionData
 from rubrank.scores.table import GroupScores, ScoreTable
-from rubrank.studies.replay.log import read_logged
+from rubrank.studies.logged import read_logged
 from rubrank.verifiers.verifier import UNIT
 
 ROWS = [

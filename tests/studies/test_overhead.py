@@ -12,7 +12,7 @@ from cases import folded
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.fusion.result import Fused
 from rubrank.fusion.rules import find_rule, rule_names
-from rubrank.studies.replay.overhead import measure_best_seconds, overhead, synthetic_step
+from rubrank.studies.overhead import measure_best_seconds, overhead, synthetic_step
 
 
 @dataclass(frozen=True)

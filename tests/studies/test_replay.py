@@ -12,7 +12,7 @@ from rubrank.errors import InvalidInput, UnknownName
 from rubrank.fusion.rules.weights import AMRP
 from rubrank.scores.criterion import CriterionData
 from rubrank.scores.table import GroupScores, ScoreTable
-from rubrank.studies.replay.replay import replay, run_rule
+from rubrank.studies.replay import replay, run_rule
 from rubrank.verifiers.verifier import UNIT
 
 RULES = ["rlvr2", "rlvr2+", "weighted-mean", "gdpo", "amrp"]

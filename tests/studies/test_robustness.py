@@ -9,8 +9,8 @@ from rubrank.errors import InvalidInput, UnknownName
 from rubrank.fusion.rules import find_rule
 from rubrank.scores.criterion import CriterionData
 from rubrank.scores.table import GroupScores, ScoreTable
-from rubrank.studies.replay.robustness import MAPS, robustness, summarise_rows
-from rubrank.studies.replay.transforms import parse_transform
+from rubrank.studies.replay import parse_transform
+from rubrank.studies.robustness import MAPS, robustness, summarise_rows
 from rubrank.verifiers.verifier import BINARY, UNIT, discrete
 
 

@@ -9,7 +9,7 @@ from cases import folded
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.scores.criterion import CriterionData
 from rubrank.scores.table import GroupScores, ScoreTable
-from rubrank.studies.replay.transforms import Transform, parse_transform
+from rubrank.studies.replay import Transform, parse_transform
 
 NAN = float("nan")
 

@@ -19,7 +19,7 @@ from rubrank.errors import InvalidInput
 from rubrank.records.files import find_record_files, is_records, read_records, write_records
 from rubrank.records.writer import Recording
 from rubrank.rollouts.rollout import Group, Rollout
-from rubrank.studies.replay.log import read_logged
+from rubrank.studies.logged import read_logged
 from rubrank.training.engine import RewardEngine
 
 RUBRIC = [{"name": "Words", "verifier": "WordCount", "params": {"low": 2}}]

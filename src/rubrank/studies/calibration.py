@@ -26,13 +26,13 @@ from typing import Any
 import numpy as np
 
 from rubrank.errors import InvalidInput, only_our_errors
-from rubrank.judges.confidence import (
+from rubrank.judges.judge import Judges, load_judges
+from rubrank.judges.kinds.panel import (
     Knots,
     calibrate_distribution,
     complete_distribution,
     fit_isotonic,
 )
-from rubrank.judges.judge import Judges, load_judges
 from rubrank.scores.criterion import CriterionData
 from rubrank.scores.table import ScoreTable
 from rubrank.verifiers.distribution import Distribution, mean_of, most_probable, sureness

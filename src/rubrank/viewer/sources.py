@@ -30,12 +30,14 @@ from rubrank.records.record import GroupRecord, record_table
 from rubrank.rollouts.groups import read_rollouts
 from rubrank.rollouts.rollout import Group
 from rubrank.scores.files import match_rollouts
-from rubrank.studies.replay.log import Logged, make_batch, read_logged
+from rubrank.studies.logged import Logged, make_batch, read_logged
 from rubrank.tables.columns import Columns
 from rubrank.tables.sources import find_files, format_of
 
-_FIRST_GROUPS = 4  # graded before the page opens, so that a wrong rubric is refused at once
-_GROUPS_AT_ONCE = 16  # graded before the page is given new records
+# Groups that are graded before the page opens, so that a wrong rubric is refused at once.
+_FIRST_GROUPS = 4
+# Groups that are graded before the page is given new records: few, because a judge may take minutes.
+_GROUPS_AT_ONCE = 16
 _KINDS = "records, scores, rollouts with `rubric`, a training folder, a scored run of `eval`, or drafted rubrics"
 _SHOWN_AS_THEY_ARE = {
     "records": "Records are shown as they were graded and fused. To fuse them again, use `rubrank record`.",
@@ -247,18 +249,11 @@ class GradingFeed:
         self.done += len(groups)
 
 
-def open_sources(
-    paths: Sequence[Path], options: SourceOptions, cleanup: ExitStack
-) -> list[OpenedSource]:
-    """Open every path for `rubrank view`; raises InvalidInput for the first that cannot be shown.
+def open_source(path: Path, options: SourceOptions, cleanup: ExitStack) -> OpenedSource:
+    """Open a path for `rubrank view`, as the first kind that fits: records, scored runs, scores, rollouts.
 
-    cleanup: gets what removes temporary files.
+    cleanup: gets what removes temporary files. Raises InvalidInput if the path cannot be shown.
     """
-    return [_open_source(path, options, cleanup) for path in paths]
-
-
-def _open_source(path: Path, options: SourceOptions, cleanup: ExitStack) -> OpenedSource:
-    """Try one kind of source after the other: records, scored runs, scores, rollouts."""
     # Imported here, because it needs packages of the extra `serve`, which a report does not.
     from rubrank.viewer.run import has_records
 

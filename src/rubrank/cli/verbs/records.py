@@ -78,7 +78,7 @@ def record(
     from rubrank.records.files import SUFFIXES, write_records
     from rubrank.records.record import record_table
     from rubrank.scores.files import match_rollouts
-    from rubrank.studies.replay.log import make_batch, read_logged
+    from rubrank.studies.logged import make_batch, read_logged
 
     check_output_path(output, SUFFIXES, inputs=(scores, rollouts), force=force, verb="record")
     rule = make_fuse_rule(options)

@@ -31,8 +31,8 @@ from rubrank.grading.progress import Bar
 from rubrank.options import FuseOptions, Options, option
 
 if TYPE_CHECKING:
-    from rubrank.studies.replay.replay import Replay
-    from rubrank.studies.replay.robustness import Filters, RobustnessRow
+    from rubrank.studies.replay import Replay
+    from rubrank.studies.robustness import Filters, RobustnessRow
 
 _RULES_TO_REPLAY = "rlvr2+,gdpo+,focal+,rule-fusion"  # by default
 _MOST_ROBUSTNESS_ROWS = 180  # 20 criteria × 3 maps × 3 rules
@@ -74,7 +74,7 @@ class FilterOptions(Options):
 
     def make_filters(self, paper: bool) -> Filters:
         """Return these options as `Filters`. paper: start from the paper's filters."""
-        from rubrank.studies.replay.robustness import PAPER, Filters
+        from rubrank.studies.robustness import PAPER, Filters
 
         base = PAPER if paper else Filters(None, self.unique, self.unit_scores, self.gates)
         size = base.group_size if self.group_size is None else self.group_size
@@ -110,8 +110,8 @@ def replay(
 
     Options apply to every rule that has them: weights, margins and gates to all, a prior to RLVR² alone.
     """
-    from rubrank.studies.replay.log import read_logged
-    from rubrank.studies.replay.replay import replay as run
+    from rubrank.studies.logged import read_logged
+    from rubrank.studies.replay import replay as run
 
     chosen = _choose_rules(rules, options, _RULES_TO_REPLAY)
     logged = read_logged(scores, rollouts, where.make_columns(options), say)
@@ -169,10 +169,10 @@ def robustness(
 
     Options apply to every rule that has them: weights, margins and gates to all, a prior to RLVR² alone.
     """
-    from rubrank.studies.replay.log import read_logged
-    from rubrank.studies.replay.robustness import apply_filters, summarise_rows
-    from rubrank.studies.replay.robustness import robustness as run
-    from rubrank.studies.replay.transforms import parse_transform
+    from rubrank.studies.logged import read_logged
+    from rubrank.studies.replay import parse_transform
+    from rubrank.studies.robustness import apply_filters, summarise_rows
+    from rubrank.studies.robustness import robustness as run
 
     if mapped is not None and transform:
         raise InvalidInput(
@@ -237,9 +237,9 @@ def bench_fusion(
     as_json: AsJson = False,
 ) -> None:
     """Time every rule on one training step of identical rollouts, and RLVR² with 0, 1 and 11 attributes."""
-    from rubrank.studies.replay.log import read_logged
-    from rubrank.studies.replay.overhead import overhead, synthetic_step
-    from rubrank.studies.replay.replay import split_steps
+    from rubrank.studies.logged import read_logged
+    from rubrank.studies.overhead import overhead, synthetic_step
+    from rubrank.studies.replay import split_steps
 
     chosen = split_rules(rules)
     if scores is None:

@@ -30,7 +30,6 @@ from rubrank.errors import InvalidInput, only_our_errors
 from rubrank.fusion.control.attribute import Attribute, Texts
 from rubrank.scores.files import load_scores, match_rollouts
 from rubrank.scores.table import ScoreTable
-from rubrank.studies.audit.bias import measure_biases, read_attributes
 from rubrank.studies.audit.cases import (
     Cases,
     JudgeRun,
@@ -43,12 +42,14 @@ from rubrank.studies.audit.measures import (
     Positions,
     measure_agreement,
     measure_all_consistency,
+    measure_biases,
     measure_consistency,
     measure_coverage,
     measure_position,
+    read_attributes,
 )
 from rubrank.studies.audit.result import Audit, Unmeasured
-from rubrank.studies.replay.log import read_logged
+from rubrank.studies.logged import read_logged
 from rubrank.studies.statistics import make_resampling
 from rubrank.tables.columns import Columns
 

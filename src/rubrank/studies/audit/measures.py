@@ -1,9 +1,10 @@
-"""Measure the parts of an audit that need no fitted model: coverage, consistency, agreement, position.
+"""Measure the parts of an audit: coverage, consistency, agreement, position and bias.
 
     coverage        how many verdicts are missing, how many pairs tie
     consistency     does a judge give the same verdicts when it is asked again?
     agreement       do two judges, or a judge and people, give the same verdicts?
     position        does the response that was shown first win more often?
+    bias            do longer responses, or those with more Markdown, win more often than they should?
 
 Each function returns rows of the result. What cannot be measured is appended to `unmeasured`, with the reason.
 """
@@ -12,16 +13,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from rubrank.errors import InvalidInput, UnknownName
-from rubrank.studies.audit.cases import Cases, JudgeRun, compare_group
-from rubrank.studies.audit.result import Agreement, Consistency, Coverage, Position, Unmeasured
+from rubrank.fusion.arrays import utilities
+from rubrank.fusion.control.attribute import Attribute, Texts, flatten_texts
+from rubrank.fusion.control.attributes import measure
+from rubrank.studies.audit.cases import Cases, JudgeRun, compare_group, name_columns
+from rubrank.studies.audit.result import (
+    Agreement,
+    Bias,
+    Consistency,
+    Coverage,
+    Position,
+    Unmeasured,
+)
 from rubrank.studies.statistics import (
+    Draws,
     Estimate,
+    Measure,
     Resampling,
     average_draws,
     compute_interval,
@@ -265,3 +280,247 @@ def _read_count(judge: str, criterion: str, pair: Any) -> tuple[float, int]:
             remedy="Ties count half a win.",
         )
     return wins, comparisons
+
+
+# ---------------------------------------------------------------------------------------------------------------- bias
+#
+# Does a judge prefer length or Markdown? RLVR²'s attribute model is fitted to its verdicts:
+#
+#     Pr[i beats j on k] = σ(u_ki − u_kj + γ_k·z_ij)          one γ for each criterion and attribute, over all groups
+#
+# γ > 0: of two responses that the judge otherwise finds equally good, the one with more of the attribute wins.
+# Intervals come from drawing whole groups again and refitting. γ says what goes with winning, not why: if longer
+# responses *are* better, an honest judge has γ > 0 too. With human labels, their γ is fitted in the same draws, and the
+# judge's excess over them is reported: a clear excess is a preference that people do not share. The absence of an
+# excess proves less, because noise makes any γ smaller.
+
+
+@dataclass(frozen=True, eq=False)
+class RolloutAttributes:
+    """Measured attributes of all rollouts, such as their lengths."""
+
+    values: np.ndarray
+    """(M, D), numbers ≥ 0 in the rows of the cases."""
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class _GammaFit:
+    """γ of one rater, as observed and in every draw, for K criteria and D attributes."""
+
+    gamma: np.ndarray
+    """(K, D)"""
+    draws: np.ndarray
+    """(draws, K, D)"""
+    wins: np.ndarray
+    """(groups, K, D): wins of the response with more of the attribute, ties counted half."""
+    pairs: np.ndarray
+    """(groups, K, D): compared pairs that differ in the attribute."""
+    informative_groups: np.ndarray
+    """(K,): number of groups in which the criterion tells rollouts apart."""
+
+
+def measure_biases(
+    cases: Cases,
+    raters: Mapping[str, JudgeRun],
+    attributes: RolloutAttributes,
+    resampling: Resampling,
+    humans: str | None,
+) -> tuple[Bias, ...]:
+    """Return the bias of every rater by every attribute: on each criterion that it judged, and the mean over these.
+
+    humans: the name of the human labels among the raters; None if there are none.
+    """
+    if not attributes.names:
+        return ()
+    fits = {
+        name: _fit_rater(cases, run, attributes.values, resampling) for name, run in raters.items()
+    }
+    spread = measure_spread(cases, attributes.values)
+    biases = []
+    for name, fit in fits.items():
+        humans_fit = fits[humans] if humans is not None and name != humans else None
+        for criterion, row_columns in cases.list_parts(fit.informative_groups > 0):
+            for d, attribute in enumerate(attributes.names):
+                gamma_draws = _average_gamma(fit, row_columns, d, resampling)
+                gamma = compute_interval(gamma_draws)
+                win_shares = []
+                for k in row_columns:
+                    share = ratio_measure(fit.wins[:, k, d], fit.pairs[:, k, d])
+                    win_shares.append(resampling.measure(share))
+                excess = None
+                if humans_fit is not None and humans_fit.informative_groups[row_columns].all():
+                    humans_draws = _average_gamma(humans_fit, row_columns, d, resampling)
+                    difference = Draws(
+                        value=gamma_draws.value - humans_draws.value,
+                        draws=gamma_draws.draws - humans_draws.draws,
+                        n=gamma_draws.n,
+                    )
+                    excess = compute_interval(difference)
+                biases.append(
+                    Bias(
+                        judge=name,
+                        criterion=criterion,
+                        attribute=attribute,
+                        gamma=gamma,
+                        odds=_convert_to_odds(gamma, float(spread[d])),
+                        wins=compute_interval(average_draws(win_shares)),
+                        excess=excess,
+                    )
+                )
+    return tuple(biases)
+
+
+def _fit_rater(
+    cases: Cases, run: JudgeRun, values: np.ndarray, resampling: Resampling
+) -> _GammaFit:
+    """Fit γ to the verdicts of one rater, and count the wins of responses with more of an attribute."""
+
+    def fit_drawn_groups(times: np.ndarray) -> np.ndarray:
+        groups = np.repeat(np.arange(len(times)), times.astype(int))
+        return _fit_gamma(cases, run, values, groups)
+
+    gamma = fit_drawn_groups(np.ones(cases.group_count))
+    draws = resampling.values(Measure(fit_drawn_groups, 0))
+    K, D = gamma.shape
+    wins = np.zeros((cases.group_count, K, D))
+    pairs = np.zeros((cases.group_count, K, D))
+    informative_groups = np.zeros(K, np.int64)
+    for g in range(cases.group_count):
+        group_values = values[cases.find_rows(g)]
+        has_more = group_values[:, None, :] > group_values[None, :, :]
+        for k in range(K):
+            outcomes = compare_group(cases, run, g, k)
+            is_compared = ~np.isnan(outcomes)
+            # Of each pair only the direction (more, less) counts.
+            is_counted = has_more & is_compared[:, :, None]
+            pairs[g, k] = is_counted.sum(axis=(0, 1))
+            wins[g, k] = (np.nan_to_num(outcomes)[:, :, None] * is_counted).sum(axis=(0, 1))
+            if (outcomes[is_compared] != 0.5).any():
+                informative_groups[k] += 1
+    return _GammaFit(gamma, draws.reshape(resampling.draws, K, D), wins, pairs, informative_groups)
+
+
+def _fit_gamma(cases: Cases, run: JudgeRun, values: np.ndarray, groups: np.ndarray) -> np.ndarray:
+    """Return γ (K, D), fitted to the groups with these numbers; a group that is drawn twice is in the data twice."""
+    sizes = np.diff(cases.starts)[groups]
+    draw_of_row = np.repeat(np.arange(len(groups)), sizes)
+    rows = np.concatenate([np.arange(cases.starts[g], cases.starts[g + 1]) for g in groups])
+    scores = run.scores[rows]
+    outcomes: dict[int, list[np.ndarray | None]] = {}
+    for k in sorted({k for _, k in run.outcomes}):
+        outcomes[k] = [run.outcomes.get((int(g), k)) for g in groups]
+        for draw, table in enumerate(outcomes[k]):
+            # The fit uses the comparisons, not the shares of wins that replace scores.
+            if table is not None:
+                scores[draw_of_row == draw, k] = np.nan
+    fitted = utilities(
+        scores,
+        groups=draw_of_row,
+        attributes=values[rows],
+        margins=run.margins[groups],
+        outcomes=outcomes,
+        pool="batch",
+    )
+    return fitted.gamma[0]  # with a pool of all groups there is one γ for all of them
+
+
+def _average_gamma(fit: _GammaFit, columns: list[int], d: int, resampling: Resampling) -> Draws:
+    """Return γ of attribute d, averaged over criteria; n counts groups in which they tell rollouts apart."""
+    draws = fit.draws[:, columns, d].mean(axis=1)
+    if resampling.clusters < 2:  # a single group cannot be drawn differently
+        draws = draws[:0]
+    return Draws(
+        value=float(fit.gamma[columns, d].mean()),
+        draws=draws,
+        n=int(fit.informative_groups[columns].max()),
+    )
+
+
+def _convert_to_odds(gamma: Estimate, spread: float) -> Estimate:
+    """Return the odds that the response with twice as much of an attribute wins, all else equal.
+
+    Twice as much is z = (2 − 1)/(2 + 1) = 1/3. The model divides z by the spread of the attribute.
+    """
+    log_odds = np.array([gamma.value, gamma.low, gamma.high]) / (3.0 * spread)
+    value, low, high = np.exp(log_odds).tolist()
+    return Estimate(value, low, high, gamma.n)
+
+
+def measure_spread(cases: Cases, values: np.ndarray) -> np.ndarray:
+    """Return the typical difference of each attribute, (D,): root mean square of z over the pairs of all groups.
+
+    z = (a_i − a_j)/(a_i + a_j), and 0 if both are 0.
+    """
+    squares = np.zeros(values.shape[1])
+    pairs = 0
+    for g in range(cases.group_count):
+        a = values[cases.find_rows(g)]
+        difference = a[:, None] - a[None]
+        total = a[:, None] + a[None]
+        z = difference / np.where(total > 0.0, total, 1.0)  # values are ≥ 0: 0/1 if both are 0
+        squares += (z * z).sum(axis=(0, 1))
+        pairs += len(a) * (len(a) - 1)
+    return np.sqrt(squares / max(pairs, 1))
+
+
+# ---------------------------------------------------------------------------------------------------------- attributes
+
+
+def _sum_markdown(texts: Texts) -> np.ndarray:
+    """Return the sum of all kinds of Markdown per line, (…, 1)."""
+    return measure(texts, ["markdown"]).values.sum(axis=-1, keepdims=True)
+
+
+_DEFAULT_MEASURES = ("answer_length", Attribute("all_markdown", ("markdown",), _sum_markdown))
+"""The words of the answer, and all its Markdown per line."""
+
+
+def read_attributes(
+    cases: Cases,
+    texts: Texts | None,
+    measures: Sequence[str | Attribute] | None,
+    values: ArrayLike | None,
+    names: Sequence[str] | None,
+    unmeasured: list[Unmeasured],
+) -> RolloutAttributes:
+    """Return the attributes, measured on texts or given as values, in the rows of the cases.
+
+    Attributes that never differ within a group are left out and listed in `unmeasured`. The other arguments are those
+    of `audit`: texts, measures, attributes, attribute_names.
+    """
+    row_count = int(cases.starts[-1])
+    if texts is not None and values is not None:
+        raise InvalidInput(_OWNER, "attributes", allowed="left out if texts are given", got="both")
+    if texts is not None:
+        flat_texts = flatten_texts(_OWNER, texts)[0]
+        if len(flat_texts) != row_count:
+            allowed = f"{row_count}, one per rollout, in the order of rows"
+            raise InvalidInput(_OWNER, "texts", allowed, str(len(flat_texts)))
+        measured = measure(flat_texts, _DEFAULT_MEASURES if measures is None else measures)
+        array = measured.values
+        columns = measured.columns
+    elif values is not None:
+        array = np.asarray(values, dtype=float)
+        if array.ndim > 1:
+            array = array.reshape(row_count, -1) if array.size % row_count == 0 else array
+        is_usable = array.ndim == 2 and len(array) == row_count and np.isfinite(array).all()
+        if not is_usable or array.min() < 0.0:
+            allowed = f"finite numbers ≥ 0 of shape ({row_count}, D)"
+            remedy = "For one attribute add an axis: attributes[..., None]."
+            raise InvalidInput(_OWNER, "attributes", allowed, f"shape {array.shape}", remedy)
+        columns = name_columns("attribute_names", names, array.shape[1])
+    else:
+        reason = "neither texts nor attributes were given"
+        unmeasured.append(Unmeasured("length and Markdown bias", "all judges", reason))
+        return RolloutAttributes(np.zeros((row_count, 0)), ())
+    array = array[cases.order]
+    varies = measure_spread(cases, array) > 0.0
+    varying_names = []
+    for name, is_varying in zip(columns, varies, strict=True):
+        if is_varying:
+            varying_names.append(name)
+        else:
+            reason = "no two responses of a group differ in it"
+            unmeasured.append(Unmeasured(f"bias by {name}", "all judges", reason))
+    return RolloutAttributes(array[:, varies], tuple(varying_names))

@@ -34,9 +34,8 @@ from rubrank.records.agreement import (
 )
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.table import GroupScores, ScoreTable
-from rubrank.studies.replay.log import Logged, make_batch
-from rubrank.studies.replay.replay import STEP, check_input, label_rules, run_rule
-from rubrank.studies.replay.transforms import Map, Transform
+from rubrank.studies.logged import Logged, make_batch
+from rubrank.studies.replay import STEP, Map, Transform, check_input, label_rules, run_rule
 from rubrank.verifiers.verifier import Domain
 
 RULES = ("weighted-mean", "z-score", "rlvr2")

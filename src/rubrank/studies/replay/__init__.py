@@ -1,1 +1,0 @@
-"""Replay of logged scores under other rules, with filters and transforms of scores, and the cost of fusion."""
