@@ -19,7 +19,7 @@ from rubrank.records.record import GroupRecord
 from rubrank.rollouts.rollout import Group
 from rubrank.scores.table import ScoreTable
 from rubrank.tables.columns import Columns
-from rubrank.viewer.sources import OpenedSource, SourceOptions, open_sources
+from rubrank.viewer.sources import OpenedSource, SourceOptions, open_source
 
 RUBRIC = """
 criteria:
@@ -35,8 +35,7 @@ def cleanup() -> Iterator[ExitStack]:
 
 
 def open_one(path: Path, cleanup: ExitStack, **options: object) -> OpenedSource:
-    (opened,) = open_sources([path], SourceOptions(**options), cleanup)  # type: ignore[arg-type]
-    return opened
+    return open_source(path, SourceOptions(**options), cleanup)  # type: ignore[arg-type]
 
 
 def write_rollouts(path: Path, groups: int = 20) -> None:

@@ -24,9 +24,11 @@ from rubrank.records.record import GroupRecord, to_array
 from rubrank.scores.spread import ROUNDING
 from rubrank.viewer.figures import GroupArrays, Moments, compute_column_means
 
-_MOST_CRITERIA = 24  # that are listed
-_MOST_POINTS = 240  # of a curve
-_ALL_CRITERIA = ""  # the name of all criteria together
+# Criteria whose γ is listed, and points of a curve: as in index.py.
+_MOST_CRITERIA = 24
+_MOST_POINTS = 240
+# The name of all criteria together.
+_ALL_CRITERIA = ""
 
 
 class GammaSummary:

@@ -36,7 +36,8 @@ from rubrank.fusion.rules import find_rule
 from rubrank.records.record import GroupRecord, record_table, to_array, to_score_table
 
 Layer: TypeAlias = Literal["quality", "global_quality", "low_quality", "watch"]
-_CLOSE = 1e-6  # rewards that differ by less are the same
+# Rewards that differ by less are the same: fits end at a tolerance, and records hold rounded numbers.
+_CLOSE = 1e-6
 _UNCHANGED_FIELDS = (
     "group",
     "step",

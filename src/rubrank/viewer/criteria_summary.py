@@ -18,9 +18,12 @@ from rubrank.viewer.figures import (
     make_distribution,
 )
 
-_MOST_ROWS = 2000  # where every query brings its own rubric, there are too many criteria to read
+# Criteria that are listed. Where every query brings its own rubric, there are too many to read.
+_MOST_ROWS = 2000
+# Criteria in the matrix of conflicts: as many as fit on a screen.
 _MOST_IN_MATRIX = 24
-_MOST_IN_REGRESSION = 300  # with thousands of rubrics, a regression would mean nothing
+# Criteria in the regression. With thousands of them there are too few groups for each, and the result means nothing.
+_MOST_IN_REGRESSION = 300
 
 
 class CriteriaSummary:

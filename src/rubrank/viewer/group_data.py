@@ -29,10 +29,14 @@ from rubrank.verifiers.verifier import NEEDS_JUDGE, NOT_ASKED
 _TITLE_LENGTH = 110
 # How the reason of a missing score begins if no judge was asked for it.
 _NO_JUDGE_ASKED = (NEEDS_JUDGE, NOT_ASKED)
-_NOT_TEXT = ("role", "name")  # keys of messages and calls that are never cut
-_DECIMALS = 7  # enough for the page to round a number as Python does
-_MOST_LEVELS = 5  # of a distribution that are shown
-_LONGEST_REASON = 4000  # characters; a judge of whole lists gives one long reason for all responses
+# Keys of messages and calls that are never cut.
+_NOT_TEXT = ("role", "name")
+# Enough for the page to round a number as Python does.
+_DECIMALS = 7
+# Levels of a judge's distribution that are shown, the likeliest ones.
+_MOST_LEVELS = 5
+# Characters of a reason: a judge of whole lists gives one long reason for all responses.
+_LONGEST_REASON = 4000
 TEXT_KEYS = ("prompt", "responses", "reasoning", "turns")
 """Keys of a group whose texts may be cut; numbers, reasons and explanations never are."""
 
@@ -199,12 +203,26 @@ def make_group_data(record: GroupRecord, text_limit: int) -> dict[str, Any]:
         "effective_weights": _round(record.effective_weights),
         "outcomes": [_write_outcomes(group.outcomes[:, :, k]) for k in range(len(record.weights))],
         "explanations": [group.explain(i) for i in range(record.size)],
-        "gate": _describe_gate(record),
         "others": {rule: _round(reward) for rule, reward in record.others.items()} or None,
         "metadata": json.loads(json.dumps(dict(record.metadata), default=str)) or None,
-        **_describe_attributes(record),
         **cut_texts(_list_texts(record), text_limit),
     }
+    if record.gate is not None:
+        data["gate"] = {
+            "passed": list(record.gate.passed),
+            "factor": _round(record.gate.factor),
+            "stopped_by": [list(names) for names in record.gate.stopped_by],
+            "missing": list(record.gate.missing),
+        }
+    if record.attribute_names:
+        data |= {
+            "attribute_names": list(record.attribute_names),
+            "attributes": _round(record.attributes),
+            "gamma": _round(record.gamma),
+            "gamma_error": _round(record.se),
+            "gamma_groups": _round(record.n),
+            "taken": _round(record.taken),
+        }
     return {key: value for key, value in data.items() if value is not None}
 
 
@@ -256,31 +274,6 @@ def _write_outcomes(outcomes: np.ndarray) -> list[str]:
     letters[np.isnan(outcomes)] = "."
     np.fill_diagonal(letters, ".")
     return ["".join(row) for row in letters]
-
-
-def _describe_gate(record: GroupRecord) -> dict[str, Any] | None:
-    gate = record.gate
-    if gate is None:
-        return None
-    return {
-        "passed": list(gate.passed),
-        "factor": _round(gate.factor),
-        "stopped_by": [list(names) for names in gate.stopped_by],
-        "missing": list(gate.missing),
-    }
-
-
-def _describe_attributes(record: GroupRecord) -> dict[str, Any]:
-    if not record.attribute_names:
-        return {}
-    return {
-        "attribute_names": list(record.attribute_names),
-        "attributes": _round(record.attributes),
-        "gamma": _round(record.gamma),
-        "gamma_error": _round(record.se),
-        "gamma_groups": _round(record.n),
-        "taken": _round(record.taken),
-    }
 
 
 def _list_texts(record: GroupRecord) -> dict[str, Any]:

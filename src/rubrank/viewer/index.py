@@ -35,27 +35,39 @@ import polars as pl
 from rubrank.viewer.figures import compute_half_width
 from rubrank.viewer.group_data import State, count_gated, find_states, make_title
 
-_MOST_POINTS = 240  # of a curve; with more steps, neighbouring steps share a point
-_MOST_CURVES = 24  # of criteria, and as many of attributes
-_MOST_CRITERIA = 1000  # in the page's list of criteria to filter by
+# Points of a curve. A chart is about 320 pixels wide, so with more steps neighbouring steps share a point.
+_MOST_POINTS = 240
+# Curves of criteria, and as many of attributes: more than a reader compares.
+_MOST_CURVES = 24
+# Criteria in the page's list to filter by. Where every prompt brings its own rubric, a run has tens of thousands.
+_MOST_CRITERIA = 1000
 
 _FACTS = {
-    "group": pl.Int64,  # number of the group
+    # number of the group
+    "group": pl.Int64,
     "step": pl.Int64,
-    "size": pl.Int64,  # rollouts
-    "spread": pl.Float64,  # highest minus lowest reward
-    "mean": pl.Float64,  # mean reward
-    "states": pl.Int64,  # bits of State
-    "stopped": pl.Int64,  # rollouts that a gate stopped
-    "rule": pl.Int64,  # number in Index.rules; null if the line is not a record
-    "criteria": pl.Int64,  # number in Index.criteria_sets; null if the line is not a record
-    "prompt": pl.String,  # digest of the prompt; null if the line is not a record
+    # rollouts
+    "size": pl.Int64,
+    # highest minus lowest reward, and mean reward
+    "spread": pl.Float64,
+    "mean": pl.Float64,
+    # bits of State
+    "states": pl.Int64,
+    # rollouts that a gate stopped
+    "stopped": pl.Int64,
+    # numbers in Index.rules and Index.criteria_sets; null if the line is not a record
+    "rule": pl.Int64,
+    "criteria": pl.Int64,
+    # digest of the prompt; null if the line is not a record
+    "prompt": pl.String,
 }
 _SERIES = {
     "group": pl.Int64,
-    "kind": pl.String,  # "criterion", "attribute", or "run" for a figure of the group as a whole
+    # "criterion", "attribute", or "run" for a figure of the group as a whole
+    "kind": pl.String,
     "name": pl.String,
-    "mean": pl.Float64,  # over the rollouts of the group, as are the next two
+    # over the rollouts of the group
+    "mean": pl.Float64,
     "low": pl.Float64,
     "high": pl.Float64,
 }

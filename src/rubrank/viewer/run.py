@@ -287,7 +287,13 @@ class LiveRun:
         """Look for new lines and read some of them; False: there was nothing new."""
         with self._lock:
             if not self._refresh_files():
-                self._start_over()
+                # A file was replaced: forget everything that was read.
+                for file in self._files:
+                    file.close()
+                self.index = Index()
+                self.epoch += 1
+                self._files = []
+                self._lines = []
                 self._refresh_files()
         lines = self._scan_files()
         records = self._read_records()
@@ -306,15 +312,6 @@ class LiveRun:
                 self.problem = str(error)
             if not is_busy:
                 self._stopped.wait(_LOOK_EVERY)
-
-    def _start_over(self) -> None:
-        """Forget everything that was read."""
-        for file in self._files:
-            file.close()
-        self.index = Index()
-        self.epoch += 1
-        self._files = []
-        self._lines = []
 
     def _refresh_files(self) -> bool:
         """Look at all files, also at new ones; False: one of them was replaced, changed or removed."""

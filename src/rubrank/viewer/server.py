@@ -56,21 +56,31 @@ from rubrank.viewer.index import compare_runs, find_common_prompts, make_curves
 from rubrank.viewer.labels import LabelFile
 from rubrank.viewer.report import read_asset
 from rubrank.viewer.run import LiveRun
-from rubrank.viewer.sources import SourceOptions, open_sources
+from rubrank.viewer.sources import SourceOptions, open_source
 from rubrank.viewer.summary import RunSummary
 
+# A few viewers may run at the same time; more than twenty busy ports in a row mean that something else is wrong.
 _PORTS_TRIED = 20
 _LOCAL_NAMES = ("localhost", "127.0.0.1", "[::1]", "::1")
-_COOKIE = "rubrank-view"  # holds the token
+# The name of the cookie that holds the token.
+_COOKIE = "rubrank-view"
 _MEDIA_TYPES = {".js": "text/javascript", ".css": "text/css"}
-_WHOLE_TEXT = 10_000_000  # characters: unlike a report, the server cuts no texts
-_MOST_SAME = 60  # groups with the same prompt that are listed
-_MOST_COMMON = 200  # prompts of two runs that are listed
-_MOST_GROUPS = 10_000_000  # numbers of groups that a request may name
-_LONGEST_LABEL = 10_000  # bytes of a request
-_SEARCH_SECONDS = 0.2  # that one request may search
+# Characters of a text: unlike a report, the server cuts none that a model could have written.
+_WHOLE_TEXT = 10_000_000
+# Groups with the same prompt that are listed. Each one is parsed whole, which takes milliseconds.
+_MOST_SAME = 60
+# Prompts of two runs that are listed, by the size of their difference.
+_MOST_COMMON = 200
+# A request for "0-999999999999" must not fill the memory.
+_MOST_GROUPS = 10_000_000
+# Bytes of a request that sets a label.
+_LONGEST_LABEL = 10_000
+# How long one request may search: the page shows hits as they come, and other requests are not kept waiting.
+_SEARCH_SECONDS = 0.2
 _SEARCHED_FIELDS = ("group", "reasons", "prompt", "turns", "responses", "reasoning")
-_MOST_SUMMARIZED = 2000  # groups of a long run that the summary reads
+# Groups of a long run that the summary reads: enough for every figure on the page, and read within seconds.
+_MOST_SUMMARIZED = 2000
+# Sent with every response. The policy keeps a response text that smuggles in markup from running or fetching anything.
 _HEADERS = {
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; "
@@ -99,7 +109,8 @@ def serve(
     """
     label_file = None if labels is None else LabelFile(labels)
     with ExitStack() as cleanup:
-        opened = open_sources(sources, options or SourceOptions(), cleanup)
+        options = options or SourceOptions()
+        opened = [open_source(source, options, cleanup) for source in sources]
         with_records = [source for source in opened if source.records is not None]
         names = name_runs([source.path for source in with_records])
         runs = []
@@ -199,7 +210,8 @@ def make_app(
     for name, handler in handlers.items():
         routes.append(Route(f"/api/{name}", _make_json_endpoint(handler)))
     routes.append(Route("/api/label", api.put_label, methods=["POST"]))
-    routes.append(Route("/", _serve_page))
+    page = Response(read_asset("index.html"), media_type="text/html")
+    routes.append(Route("/", lambda request: page))
     routes.append(Route("/assets/{name}", _serve_asset))
     return Starlette(
         routes=routes, middleware=[Middleware(AccessMiddleware, hosts=hosts, token=token)]
@@ -266,10 +278,6 @@ def _make_json_endpoint(handler: Callable[[Request], Any]) -> Callable[[Request]
         return Response(text, media_type="application/json")
 
     return handle
-
-
-def _serve_page(request: Request) -> Response:
-    return Response(read_asset("index.html"), media_type="text/html")
 
 
 def _serve_asset(request: Request) -> Response:
@@ -426,8 +434,25 @@ class ViewerApi:
         for number, other_run in enumerate(self._runs):
             same = other_run.index.facts.filter(prompt=prompt)["group"]
             for at in same.head(_MOST_SAME - len(groups)):
-                groups.append(_describe_same(number, other_run, at))
-        return {"groups": groups}
+                record = _parse_record(other_run.read_line(at))
+                means = other_run.index.series.filter(kind="criterion", group=at)
+                best = min(find_best(record.reward), default=None)
+                response = None
+                if record.responses and best is not None:
+                    response = record.responses[best]
+                group = {
+                    "run": number,
+                    "name": other_run.name,
+                    "g": at,
+                    "step": record.step,
+                    "id": record.group,
+                    "rule": record.rule,
+                    "means": dict(zip(means["name"], means["mean"], strict=True)),
+                    "best": best,
+                    "response": response,
+                }
+                groups.append(group)
+        return {"groups": to_plain_numbers(groups)}
 
     def list_common_prompts(self, request: Request) -> Any:
         """Return the prompts that two runs share, at the last time each was asked; largest differences come first."""
@@ -536,25 +561,6 @@ def _name_labelled(run: LiveRun, record: GroupRecord) -> str:
     if run.index.ids.count(record.group) > 1:
         return f"{record.group} (step {record.step})"
     return record.group
-
-
-def _describe_same(number: int, run: LiveRun, g: int) -> dict[str, Any]:
-    """Return what the page lists of a group with the same prompt. number: that of its run."""
-    record = _parse_record(run.read_line(g))
-    best = min(find_best(record.reward), default=None)
-    response = record.responses[best] if record.responses and best is not None else None
-    means = run.index.series.filter(kind="criterion", group=g).select("name", "mean")
-    return {
-        "run": number,
-        "name": run.name,
-        "g": g,
-        "step": record.step,
-        "id": record.group,
-        "rule": record.rule,
-        "means": to_plain_numbers(dict(means.iter_rows())),
-        "best": best,
-        "response": response,
-    }
 
 
 def _parse_record(line: bytes) -> GroupRecord:
