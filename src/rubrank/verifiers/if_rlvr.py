@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import operator
 import re
-from collections import Counter
 from functools import partial
 from itertools import pairwise
 from typing import Annotated, Any, Literal
@@ -20,7 +19,9 @@ from pydantic import BeforeValidator
 
 from rubrank._plain import replace_surrogates
 from rubrank.texts.text import Text
-from rubrank.verifiers.ifbench.words import word_at
+from rubrank.verifiers.ifbench.words import check_word_at, forbid_repeats
+from rubrank.verifiers.ifeval.format import forbid_marks
+from rubrank.verifiers.ifeval.words import DIVIDER, check_parts
 from rubrank.verifiers.shared.instruction import (
     count_within,
     count_word,
@@ -49,8 +50,6 @@ Word = Annotated[str, BeforeValidator(_take_first)]
 _LOWER_CASE_WORD = re.compile(r"\b[a-z]+\b")
 _ASCII_LETTERS = re.compile("[A-Za-z]")
 _NOT_WORD = re.compile(r"[^\w\s]")
-# "***" between two parts
-_DIVIDER = re.compile(r"\s?\*\*\*\s?")
 # The hyphen in "One.-Two": sentences joined without a space
 _SENTENCE_HYPHEN = re.compile(r"[.!?。！？][\"'”’)\]]{0,3}-(?=\S)")
 # "[two words]," as a piece of a text, with marks around it
@@ -177,12 +176,7 @@ def keyword_specific_position(
     Upstream counts punctuation marks as words and minds the case.
     Not covered: keywords of several words.
     """
-    word, problem = word_at(text, n, m, compat)
-    keyword = keyword.strip()
-    if word is None:
-        return False, problem
-    is_same = word == keyword if compat == "upstream" else word.casefold() == keyword.casefold()
-    return is_same, f"word {m} of sentence {n} is {word!r}, {keyword!r} required"
+    return check_word_at(text, keyword, n, m, compat, case_sensitive=compat == "upstream")
 
 
 @if_rlvr("keywords:start_end")
@@ -314,7 +308,7 @@ def counting_composition(
     Not covered: headings count as sentences.
     """
     if compat == "upstream":
-        parts = _DIVIDER.split(text.raw)
+        parts = DIVIDER.split(text.raw)
     else:
         parts = [part for part in _WIDE_DIVIDER.split(text.raw) if part.strip()]
     sizes: list[list[int]] = []  # the numbers of words of the sentences of each paragraph
@@ -344,9 +338,7 @@ def count_unique(text: Text, *, compat: Compat = "fixed") -> Answer:
         words = split_public_tokens(text.raw)
     else:
         words = [word.casefold() for word in text.words]
-    return require_none(
-        [word for word, count in Counter(words).items() if count > 1], "repeated word"
-    )
+    return forbid_repeats(words)
 
 
 @if_rlvr("count:count_increment_word")
@@ -574,7 +566,7 @@ def paragraphs(text: Text) -> Answer:
     Fails: three parts, none, an empty one between dividers. A divider at the start or end does no harm.
     Not covered: other dividers (`---`, `* * *`).
     """
-    return _check_two_paragraphs(_DIVIDER.split(text.raw))
+    return check_parts(DIVIDER.split(text.raw), "paragraph", 2)
 
 
 @if_rlvr("paragraphs:paragraphs2")
@@ -586,17 +578,8 @@ def paragraphs2(text: Text, *, compat: Compat = "fixed") -> Answer:
     Upstream fails four line breaks in a row and sees no blank line that holds spaces.
     Not covered: headings and lists count as paragraphs.
     """
-    if compat == "upstream":
-        return _check_two_paragraphs(text.raw.split("\n\n"))
-    return _check_two_paragraphs(list(text.paragraphs))
-
-
-def _check_two_paragraphs(parts: list[str]) -> Answer:
-    """Check that two of the parts have text; empty ones may stand at the start and at the end only."""
-    if not all(part.strip() for part in parts[1:-1]):
-        return False, "an empty paragraph between two others"
-    count = sum(bool(part.strip()) for part in parts)
-    return compare_count(count, "paragraph", "exactly", 2)
+    parts = text.raw.split("\n\n") if compat == "upstream" else text.paragraphs
+    return check_parts(parts, "paragraph", 2)
 
 
 # ---- forbidden marks ------------------------------------------------------------------------------------------------
@@ -612,7 +595,7 @@ def punctuation_dot(text: Text, *, compat: Compat = "fixed") -> Answer:
     Not covered: the ellipsis sign …
     """
     marks = "." if compat == "upstream" else ".。．"
-    return compare_count(sum(map(text.raw.count, marks)), "full stop", "exactly", 0)
+    return forbid_marks(text.raw, marks, "full stop")
 
 
 @if_rlvr("punctuation:punctuation_exclamation")
@@ -625,4 +608,4 @@ def punctuation_exclamation(text: Text, *, compat: Compat = "fixed") -> Answer:
     Not covered: ¡ and the interrobang ‽.
     """
     marks = "!" if compat == "upstream" else "!！"
-    return compare_count(sum(map(text.raw.count, marks)), "exclamation mark", "exactly", 0)
+    return forbid_marks(text.raw, marks, "exclamation mark")

@@ -17,7 +17,8 @@ from itertools import pairwise
 from rubrank._plain import word_list
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.text import Text
-from rubrank.verifiers.ifeval.prompts import find_quotations
+from rubrank.verifiers.ifbench.words import remove_accents
+from rubrank.verifiers.ifeval.format import forbid_marks
 from rubrank.verifiers.shared.instruction import instruction, require_none
 from rubrank.verifiers.shared.public_tools import has_janome, split_japanese_tokens
 from rubrank.verifiers.shared.relation import AnyRelation, Count, compare_count
@@ -128,12 +129,6 @@ _PLURALS = ("s", "es", "x")
 _ACCENTED = re.compile("[àáâãäåçèéêëìíîïñòóôõöùúûüýÿÀÁÂÃÄÅÇÈÉÊËÌÍÎÏÑÒÓÔÕÖÙÚÛÜÝ]")
 
 
-def _remove_accents(word: str) -> str:
-    return "".join(
-        char for char in unicodedata.normalize("NFKD", word) if not unicodedata.combining(char)
-    )
-
-
 @french("fr:special_character:accents", version=2)
 def accents(text: Text, *, word_to_accentuate: dict[str, str], compat: Compat = "fixed") -> Answer:
     """The words of the map stand in the answer with their accents ({"deja": "déjà"}), and never without.
@@ -155,7 +150,7 @@ def accents(text: Text, *, word_to_accentuate: dict[str, str], compat: Compat = 
                 forms[bare + end] = (accented + end).lower()
     wrong: list[str] = []
     for word in sorted(words):
-        bare = _remove_accents(word)
+        bare = remove_accents(word)
         if bare and forms.get(bare, word) != word:
             wrong.append(word)
     if wrong or compat == "upstream":
@@ -185,7 +180,7 @@ def no_accents(text: Text, *, compat: Compat = "fixed") -> Answer:
         accented = [
             char
             for char in letters
-            if _remove_accents(char) != char and _remove_accents(char).isascii()
+            if remove_accents(char) != char and remove_accents(char).isascii()
         ]
         accented += [char for char in text.raw if "\u0300" <= char <= "\u036f"]
     return require_none(accented, "accented letter")
@@ -201,8 +196,7 @@ def ethel_or_cedilla(text: Text, *, forbidden_char: str, compat: Compat = "fixed
     upstream: a ç written with a combining cedilla is not seen.
     """
     body = text.raw if compat == "upstream" else text.composed
-    count = body.lower().count(forbidden_char.lower())
-    return compare_count(count, f"“{forbidden_char}”", "exactly", 0)
+    return forbid_marks(body.lower(), forbidden_char.lower(), f"“{forbidden_char}”")
 
 
 # tu, te, ton, "t'aime"
@@ -210,6 +204,8 @@ _TU = re.compile(
     r"(?<!\w)(?:tu|te|toi|ton|ta|tes|tiens?|tiennes?)(?!\w)|(?<!\w)t['’]\w", re.IGNORECASE
 )
 _TU_UPSTREAM = re.compile(r"\b(?:tu|te|toi|ton|ta|tes|t')\b", re.IGNORECASE)
+# In double quotation marks of any kind; in single ones only if it is long, since apostrophes are alike.
+_QUOTATION = re.compile(r"[\"“«„「『]([^\"”»“」』\n]{2,200})[\"”»“」』]|'([^'\n]{6,200})'")
 # A blank to fill in: "[Votre nom]"
 _BLANK = re.compile(r"\[[^\[\]\n]{1,60}\]")
 _VOUS = re.compile(r"(?<!\w)(?:vous|votre|vos|vôtres?)(?!\w)", re.IGNORECASE)
@@ -241,6 +237,11 @@ def informal_address(rollout: Rollout, *, compat: Compat = "fixed") -> Answer:
     if not informal:
         return False, "no form of “tu”"
     return True, f"“{informal[0]}” found"
+
+
+def find_quotations(prompt: str) -> list[str]:
+    """Return the phrases in quotation marks: what an answer must say word for word."""
+    return [(match[1] or match[2]).strip() for match in _QUOTATION.finditer(prompt)]
 
 
 @japanese("ja:letters:kansuuji")
@@ -372,7 +373,7 @@ def no_period(text: Text, *, compat: Compat = "fixed") -> Answer:
     upstream: the half-width ｡ is not seen.
     """
     marks = "。" if compat == "upstream" else "。｡"
-    return compare_count(sum(map(text.raw.count, marks)), "full stop", "exactly", 0)
+    return forbid_marks(text.raw, marks, "full stop")
 
 
 @japanese("ja:length_constraints:number_letters")

@@ -14,10 +14,10 @@ import re
 import string
 import unicodedata
 from calendar import monthrange
-from itertools import pairwise
 
 from rubrank.texts.text import Text
 from rubrank.texts.words import read_names
+from rubrank.verifiers.ifbench.words import is_increasing
 from rubrank.verifiers.shared.instruction import (
     ifbench,
     remove_punctuation,
@@ -85,8 +85,7 @@ def mcq_count_length(text: Text, *, compat: Compat = "fixed") -> Answer:
         if options != 5:
             return False, f"{options} options found in {question[:40]!r}, 5 required"
         sizes.append(size)
-    is_growing = all(size < next_size for size, next_size in pairwise(sizes))
-    return is_growing, f"the questions have {sizes} characters"
+    return is_increasing(sizes), f"the questions have {sizes} characters"
 
 
 def _split_questions(text: Text) -> list[str]:
@@ -301,7 +300,10 @@ def csv_city(text: Text, *, compat: Compat = "fixed") -> Answer:
     Fails: 6 rows; a sentence before.
     Not covered: what the fields say.
     """
-    return _check_table(text.raw, compat, _CITY_HEADER, rows=7)
+    table = _read_table(text.raw, compat, ",")
+    if compat == "fixed":
+        table[:1] = [[name.strip() for name in row] for row in table[:1]]
+    return _check_rows(table, _CITY_HEADER, 7)
 
 
 @ifbench("custom:csv_special_character")
@@ -312,10 +314,7 @@ def csv_special_character(text: Text, *, compat: Compat = "fixed") -> Answer:
     Fails: no such field, 13 rows. In a code fence too (upstream: not, and it looks no further than the first such row).
     Not covered: quoted fields may be several.
     """
-    source = text.raw if compat == "upstream" else _remove_fence(text.raw)
-    rows = _read_rows_with_quotes(source, ",")
-    if compat == "fixed":
-        rows = list(filter(None, rows))
+    rows = _read_table(text.raw, compat, ",", with_quotes=True)
     has_special = [any(map(_SPECIAL_CHARACTER.match, row)) for row in rows[1:]]
     checked = len(rows)
     if compat == "upstream" and True in has_special:
@@ -335,10 +334,7 @@ def csv_quotes(text: Text, *, compat: Compat = "fixed") -> Answer:
     Fails: commas; a bare field.
     Not covered: tabs in fields.
     """
-    source = text.raw if compat == "upstream" else _remove_fence(text.raw)
-    rows = _read_rows_with_quotes(source, "\t")
-    if compat == "fixed":
-        rows = list(filter(None, rows))
+    rows = _read_table(text.raw, compat, "\t", with_quotes=True)
     rows = [[field.strip() for field in row] for row in rows]
     is_table, reason = _check_rows(rows, _STUDENT_HEADER, 3)
     if not is_table:
@@ -348,19 +344,29 @@ def csv_quotes(text: Text, *, compat: Compat = "fixed") -> Answer:
     return require_none(bare, "field without quotes")
 
 
-def _remove_fence(raw: str) -> str:
-    fenced = _CSV_FENCE.match(raw)
-    return fenced[1] if fenced else raw.strip()
+def _read_table(
+    raw: str, compat: Compat, delimiter: str, *, with_quotes: bool = False
+) -> list[list[str]]:
+    """Return the rows; a table that the reader refuses (fields beyond its limit, NUL) has none.
 
-
-def _check_table(raw: str, compat: Compat, header: list[str], rows: int) -> tuple[bool, str]:
-    """Return whether the text is a table with this header and number of rows, and the reason."""
-    if compat == "upstream":
-        table = _read_rows(raw, ",")
-    else:
-        table = list(filter(None, _read_rows(_remove_fence(raw), ",", skip_spaces=True)))
-        table[:1] = [[name.strip() for name in row] for row in table[:1]]
-    return _check_rows(table, header, rows)
+    The public checker reads the answer as it is. Otherwise a code fence, empty lines and spaces after a comma are left
+    out.
+    with_quotes: the quotes are part of the fields. A delimiter inside quotes still does not divide them.
+    """
+    is_fixed = compat == "fixed"
+    source = raw
+    if is_fixed:
+        fenced = _CSV_FENCE.match(raw)
+        source = fenced[1] if fenced else raw.strip()
+    if with_quotes:
+        # Inside quotes, CSV writes a quote twice: """a, b""" is read as one field, "a, b", together with its quotes.
+        source = source.replace('"', '"""')
+    skip_spaces = is_fixed and not with_quotes
+    reader = csv.reader(io.StringIO(source), delimiter=delimiter, skipinitialspace=skip_spaces)
+    try:
+        return [row for row in reader if row or not is_fixed]
+    except csv.Error:
+        return []
 
 
 def _check_rows(
@@ -372,24 +378,8 @@ def _check_rows(
     """
     sizes = [len(row) for row in table]
     if len(table) != rows + 1 or set(sizes[:checked]) != {len(header)}:
-        return (
-            False,
-            f"lines of {sizes[:20]} fields, a header and {rows} rows of {len(header)} required",
-        )
+        required = f"a header and {rows} rows of {len(header)} required"
+        return False, f"lines of {sizes[:20]} fields, {required}"
     if [name.strip('"') for name in table[0]] != header:
         return False, f"the header is {table[0]}, {header} required"
     return True, "the table is right"
-
-
-def _read_rows(raw: str, delimiter: str, skip_spaces: bool = False) -> list[list[str]]:
-    """Return the rows; a table that the reader refuses (fields beyond its limit, NUL) has none."""
-    try:
-        return list(csv.reader(io.StringIO(raw), delimiter=delimiter, skipinitialspace=skip_spaces))
-    except csv.Error:
-        return []
-
-
-def _read_rows_with_quotes(raw: str, delimiter: str) -> list[list[str]]:
-    """Return the rows with the quotes as part of the fields. A delimiter inside quotes still does not divide them."""
-    # Inside quotes, CSV writes a quote twice: """a, b""" is read as one field, "a, b", together with its quotes.
-    return _read_rows(raw.replace('"', '"""'), delimiter)

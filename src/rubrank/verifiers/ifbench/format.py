@@ -16,6 +16,7 @@ from itertools import pairwise, zip_longest
 
 from rubrank.texts.text import Text
 from rubrank.texts.words import is_emoji, word_list
+from rubrank.verifiers.ifbench.words import is_increasing
 from rubrank.verifiers.shared.instruction import (
     ifbench,
     remove_punctuation,
@@ -137,8 +138,7 @@ def line_indent(text: Text, *, compat: Compat = "fixed") -> Answer:
         indents = [len(line) - len(line.lstrip()) for line in lines]
         if len(lines) < 2:
             return False, "fewer than two lines found"
-    is_rising = all(indent < next_indent for indent, next_indent in pairwise(indents))
-    return is_rising, f"the lines are indented by {indents[:20]}"
+    return is_increasing(indents), f"the lines are indented by {indents[:20]}"
 
 
 def _drop_some_blank_lines(lines: list[str]) -> list[str]:

@@ -45,6 +45,11 @@ _CONSONANT_CLUSTER = re.compile("[bcdfghjklmnpqrstvwxyz]{2}")
 _AFTER_VERB = word_set("that to me us you it them him whether how what why if")
 
 
+def is_increasing(numbers: Sequence[int]) -> bool:
+    """Is each number larger than the one before?"""
+    return all(number < next_number for number, next_number in pairwise(numbers))
+
+
 def _lower_words(text: Text, compat: Compat) -> list[str]:
     """Return the words in lower case."""
     if compat == "upstream":
@@ -52,13 +57,10 @@ def _lower_words(text: Text, compat: Compat) -> list[str]:
     return [word.lower() for word in text.words]
 
 
-def _remove_accents(text: str) -> str:
-    """Return the text in lower case, without accents."""
-    return "".join(
-        char
-        for char in unicodedata.normalize("NFKD", text.lower())
-        if not unicodedata.combining(char)
-    )
+def remove_accents(text: str) -> str:
+    """Return the text without accents: "é" becomes "e"."""
+    decomposed = unicodedata.normalize("NFKD", text)
+    return "".join(char for char in decomposed if not unicodedata.combining(char))
 
 
 @ifbench("words:alphabet")
@@ -72,7 +74,7 @@ def alphabet(text: Text, *, compat: Compat = "fixed") -> Answer:
     """
     words = _lower_words(text, compat)
     first_letters = [
-        word[0] if compat == "upstream" else _remove_accents(word[0])[:1] for word in words
+        word[0] if compat == "upstream" else remove_accents(word[0])[:1] for word in words
     ]
     if not first_letters or first_letters[0] not in _ALPHABET:
         return False, f"the first word starts with no letter of a to z: {words[:1]}"
@@ -98,7 +100,7 @@ def vowel(text: Text, *, compat: Compat = "fixed") -> Answer:
         letters = set(text.raw.lower())
     else:
         paragraphs = len(text.paragraphs)
-        letters = set(_remove_accents(text.raw))
+        letters = set(remove_accents(text.raw.lower()))
     if paragraphs != 1:
         return False, f"{paragraphs} paragraphs found, 1 required"
     vowels = sorted(letters & set("aeiou"))
@@ -300,23 +302,23 @@ def keywords_specific_position(
     Upstream counts punctuation marks as words and takes "1." for a sentence.
     Not covered: keywords of several words.
     """
-    word, problem = word_at(text, n, m, compat)
-    if word is None:
-        return False, problem
-    reason = f"word {m} of sentence {n} is {word!r}, {keyword!r} required"
-    return _is_same_word(word, keyword), reason
+    return check_word_at(text, keyword, n, m, compat)
 
 
-def word_at(text: Text, n: int, m: int, compat: Compat) -> tuple[str | None, str]:
-    """Return the `m`th word of the `n`th sentence, or None and the reason why there is none."""
+def check_word_at(
+    text: Text, keyword: str, n: int, m: int, compat: Compat, *, case_sensitive: bool = False
+) -> Answer:
+    """Check that the `m`th word of the `n`th sentence is the keyword."""
     sentences = select_sentences(text, compat)
     if not 1 <= n <= len(sentences):
-        return None, f"{len(sentences)} sentences found, so there is no sentence {n}"
+        return False, f"{len(sentences)} sentences found, so there is no sentence {n}"
     sentence = sentences[n - 1]
     words = split_public_tokens(sentence) if compat == "upstream" else Text(sentence).words
     if not 1 <= m <= len(words):
-        return None, f"sentence {n} has {len(words)} words, so there is not a word {m}"
-    return words[m - 1], ""
+        return False, f"sentence {n} has {len(words)} words, so there is not a word {m}"
+    word = words[m - 1]
+    is_same = word == keyword.strip() if case_sensitive else _is_same_word(word, keyword)
+    return is_same, f"word {m} of sentence {n} is {word!r}, {keyword!r} required"
 
 
 def _is_same_word(word: str, keyword: str) -> bool:
@@ -505,9 +507,13 @@ def pronouns(text: Text, *, N: Count, compat: Compat = "fixed") -> Answer:
         words = remove_punctuation(text.raw.replace("/", " ").lower()).split()
     else:
         listed |= word_list("other_pronouns")
-        # "it's" counts as "it"
-        words = [word.lower().replace("’", "'").partition("'")[0] for word in text.words]
+        words = _list_base_words(text)
     return compare_count(sum(word in listed for word in words), "pronoun", "at least", N)
+
+
+def _list_base_words(text: Text) -> list[str]:
+    """Return the words in lower case, up to an apostrophe: "it's" counts as "it"."""
+    return [word.lower().replace("’", "'").partition("'")[0] for word in text.words]
 
 
 @ifbench("count:keywords_multiple", version=2)
@@ -540,8 +546,7 @@ def stop_words(text: Text, *, percentage: float, compat: Compat = "fixed") -> An
     if compat == "upstream":
         words = [word.lower() for word in _WORD_RUN.findall(text.raw)]
     else:
-        # "it's" counts as "it"
-        words = [word.lower().replace("’", "'").partition("'")[0] for word in text.words]
+        words = _list_base_words(text)
     if not words:
         return False, "no words found"
     listed = word_list("stop_words")
@@ -643,8 +648,13 @@ def sentence_words(text: Text, *, compat: Compat = "fixed") -> Answer:
     sizes = [len(sentence.strip()) for sentence in sentences]
     if len(sizes) != 3 or len(set(sizes)) > 1:
         return False, f"the sentences have {sizes[:10]} characters, three equal numbers required"
-    words = Counter(word.casefold() for word in text.words)
-    return require_none([word for word, count in words.items() if count > 1], "repeated word")
+    return forbid_repeats([word.casefold() for word in text.words])
+
+
+def forbid_repeats(words: Sequence[str]) -> Answer:
+    """Check that no word occurs twice."""
+    repeated = [word for word, count in Counter(words).items() if count > 1]
+    return require_none(repeated, "repeated word")
 
 
 # ---- sentences -------------------------------------------------------------------------------------------------------
@@ -669,8 +679,7 @@ def alliteration_increment(text: Text, *, compat: Compat = "fixed") -> Answer:
             first_letters = [word[0].casefold() for word in Text(sentence).words]
             runs = [len(list(run)) for _, run in groupby(first_letters)]
             sizes.append(max(runs, default=0))
-    is_growing = all(size < next_size for size, next_size in pairwise(sizes))
-    return is_growing, f"the sentences have alliterations of {sizes[:20]} words"
+    return is_increasing(sizes), f"the sentences have alliterations of {sizes[:20]} words"
 
 
 def _count_alliterating(letters: list[str]) -> int:

@@ -18,7 +18,7 @@ from rubrank._plain import refuse_constant, replace_surrogates
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.prose import COMMAS
 from rubrank.texts.text import Text
-from rubrank.verifiers.ifeval.prompts import allows_more, asks_for_at_least, asks_for_several
+from rubrank.verifiers.ifeval.words import check_parts
 from rubrank.verifiers.shared.instruction import (
     Lang,
     compile_as_pattern,
@@ -368,8 +368,12 @@ def no_comma(text: Text, *, lang: Lang = "en", compat: Compat = "fixed") -> Answ
     upstream: only the comma of the language of the instruction.
     """
     commas = _COMMAS_UPSTREAM[lang] if compat == "upstream" else COMMAS
-    count = sum(text.raw.count(comma) for comma in commas)
-    return compare_count(count, "comma", "exactly", 0)
+    return forbid_marks(text.raw, commas, "comma")
+
+
+def forbid_marks(raw: str, marks: str, name: str) -> tuple[bool, str]:
+    """Check that none of the characters occurs; `name` says what they are."""
+    return compare_count(sum(map(raw.count, marks)), name, "exactly", 0)
 
 
 @instruction("startend:quotation")
@@ -458,15 +462,83 @@ def two_responses(text: Text, *, compat: Compat = "fixed") -> Answer:
     Not covered: answers that differ in wording only.
     """
     parts = text.raw.split("******") if compat == "upstream" else _SIX_ASTERISKS.split(text.raw)
-    if not all(part.strip() for part in parts[1:-1]):
-        return False, "an empty answer between two dividers"
-    answers = [part.strip() for part in parts if part.strip()]
-    if len(answers) != 2:
-        return compare_count(len(answers), "answer", "exactly", 2)
-    first, second = answers
+    has_two, reason = check_parts(parts, "answer", 2)
+    if not has_two:
+        return False, reason
+    first, second = (part.strip() for part in parts if part.strip())
     if compat == "fixed":
         first = _fold(first)
         second = _fold(second)
     if first == second:
         return False, "the same answer twice"
     return True, "two different answers"
+
+
+# ---- what the prompt asks for beyond the arguments -----------------------------------------------------------------
+
+# "Just say yes or no.", "without any explanation", "uniquement", 只能.
+_NOTHING_ELSE_ASKED = re.compile(
+    r"""\b(?:only|just|nothing[ ](?:else|more)|no[ ](?:explanation|other[ ](?:text|words))
+        |without[ ](?:any[ ])?(?:explanation|explaining)
+        |uniquement|seulement|rien[ ]d'autre|sans[ ](?:rien[ ])?(?:ajouter|explication)
+        |solo|únicamente|solamente|sin[ ]explicaci
+        |nur|ausschließlich|soltanto|apenas|somente)\b
+    | 只(?:能|需|要|用)? | 仅 | のみ | だけ""",
+    re.IGNORECASE | re.VERBOSE,
+)
+# "Your answer must contain …", "Think first", "expliquez", 说明理由.
+_MORE_ASKED = re.compile(
+    r"""\b(?:contain|include|including|mention|somewhere|think[ ](?:out[ ]loud|step|first|aloud)|explain|reason
+        |justify|then[ ]answer|conclude|end(?:ing)?[ ](?:your|with)
+        |contenir|inclure|incluez|expliquez|expliqu|justifi|ensuite|puis
+        |contener|incluir|incluye|explica|luego
+        |enthalten|erklär|begründe|contenere|includi|conter|inclua)\w*
+    | 包含 | 包括 | 解释 | 说明 | 理由 | 含め | 理由""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_NUMBER_WORDS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+_AT_LEAST = (
+    r"(?:at least|a minimum of|minimum|no fewer than|not less than"
+    r"|au moins|au minimum|al menos|como mínimo|mindestens|almeno|pelo menos|至少|不少于|最低)"
+)
+# "two different versions", "each of the drafts", 两种.
+_SEVERAL_VERSIONS = re.compile(
+    r"\b(?:two|2|both|each|every|three|deux|chaque|dos|cada|zwei|jede)\b[^.\n]{0,60}"
+    r"\b(?:versions?|responses?|answers?|drafts?|itinerar\w+|variant\w*|alternatives?|options"
+    r"|réponses?|respuestas?|versiones|antworten)|两(?:个|种|份)",
+    re.IGNORECASE,
+)
+
+
+def allows_more(prompt: str) -> bool | None:
+    """Return True if the option may stand in a longer answer, False if it must stand alone, None if neither is said.
+
+    >>> allows_more("Your answer must contain one of the following phrases: …"), allows_more("Just say yes or no.")
+    (True, False)
+    """
+    if not prompt.strip():
+        return None
+    if _MORE_ASKED.search(prompt):
+        return True
+    if _NOTHING_ELSE_ASKED.search(prompt):
+        return False
+    return None
+
+
+def asks_for_at_least(prompt: str, number: int, thing: str) -> bool:
+    """Does the prompt ask for at least so many things ("at least two sections", "4 or more sections")?"""
+    spellings = [str(number)]
+    if 1 <= number <= len(_NUMBER_WORDS):
+        spellings.append(_NUMBER_WORDS[number - 1])
+    count = "|".join(spellings)
+    unit_names = (
+        rf"(?:{re.escape(thing)}|section|part|chapter|paragraph|chapitre|partie|sección|部分|章|节)"
+    )
+    before = rf"{_AT_LEAST}\s*\W{{0,3}}(?:{count})\W{{0,3}}\s*(?:\w+\s+){{0,2}}{unit_names}"
+    after = rf"\b(?:{count})\s+or more\s+(?:\w+\s+){{0,2}}{unit_names}"
+    return re.search(f"{before}|{after}", prompt, re.IGNORECASE) is not None
+
+
+def asks_for_several(prompt: str) -> bool:
+    """Does the prompt ask for two or more versions of an answer?"""
+    return _SEVERAL_VERSIONS.search(prompt) is not None

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 import string
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from rubrank.texts.text import Text
 from rubrank.texts.words import count_segmented_words
-from rubrank.verifiers.ifeval.prompts import remove_frame
 from rubrank.verifiers.shared.instruction import (
     Lang,
     count_pattern,
@@ -32,7 +31,7 @@ from rubrank.verifiers.verifier import Answer, Compat, missing
 
 _SURE = 0.5  # confidence from which another language fails the answer
 _THREE_ASTERISKS = re.compile(r"(?<!\*)\*{3}(?!\*)")
-_DIVIDER_UPSTREAM = re.compile(r"\s?\*\*\*\s?")
+DIVIDER = re.compile(r"\s?\*\*\*\s?")
 _WORD_UPSTREAM = re.compile(r"\w+")
 _LEADING_MARKS = re.compile(r"[\W_]*")  # the "**" before "**Two** men"
 _JAPANESE_SENTENCE_END = re.compile("[。!?！？]+[」』）)]*|\n")
@@ -297,11 +296,15 @@ def number_paragraphs(text: Text, *, num_paragraphs: Count, compat: Compat = "fi
     if compat == "fixed":
         parts = [part for part in _split_at_dividers(text.raw) if any(map(str.isalnum, part))]
         return compare_count(len(parts), "paragraph", "exactly", num_paragraphs)
-    parts = _DIVIDER_UPSTREAM.split(text.raw)
+    return check_parts(DIVIDER.split(text.raw), "paragraph", num_paragraphs)
+
+
+def check_parts(parts: Sequence[str], unit: str, number: int) -> tuple[bool, str]:
+    """Check how many of the parts have text; empty ones may stand at the start and at the end only."""
     if not all(part.strip() for part in parts[1:-1]):
-        return False, "an empty paragraph between two dividers"
+        return False, f"an empty {unit} between two dividers"
     count = sum(bool(part.strip()) for part in parts)
-    return compare_count(count, "paragraph", "exactly", num_paragraphs)
+    return compare_count(count, unit, "exactly", number)
 
 
 def _split_at_dividers(raw: str) -> list[str]:
@@ -373,3 +376,70 @@ def _read_start_upstream(paragraph: str, first_word: str, lang: Lang) -> tuple[s
         return paragraph.lstrip("「").lstrip("『")[: len(first_word)], first_word
     word = paragraph.split()[0].lstrip("'").lstrip('"').lower()
     return re.split("[.,?!'\"]", word, maxsplit=1)[0], first_word
+
+
+# ---- lines that frame an answer ------------------------------------------------------------------------------------
+
+# "<<Joy>>", "##Joie##", "『喜び』", "# Joy"
+_TITLE = re.compile(
+    r"[\s*_#]*(?:<<[^\n]+>>|##[^#\n]+##|『[^\n]+』)[\s*_]*|[ \t]{0,3}#{1,6}(?:[ \t][^\n]*)?"
+)
+_BOLD_LINE = re.compile(r"\s*(?:\*\*|__)[^*\n]{1,100}(?:\*\*|__):?\s*")
+# "Subject: your visit"
+_LABEL = re.compile(
+    r"\s*(?:subject|objet|asunto|betreff|re|title|titre|título|date|to|from)\s?:[^\n]{0,120}",
+    re.IGNORECASE,
+)
+# "Dear Ann,", "Bonjour Madame,", 亲爱的安：
+_SALUTATION = re.compile(
+    r"""\s*
+    (?:(?:my[ ])?dear(?:est)?|hi|hello|hey|greetings|good[ ](?:morning|evening|afternoon)|to[ ]whom[ ]it[ ]may[ ]concern
+      |cher|chère|chers|chères|bonjour|salut|madame|monsieur|estimad[oa]s?|querid[oa]s?|hola
+      |sehr[ ]geehrte[rs]?|liebe[rs]?|hallo|gentil[ei]|car[oa]|prezad[oa]s?|уважаем\w+|дорог\w+)
+    \b[^.!?\n]{0,60}[,:!]\s*
+    | \s*(?:亲爱的|尊敬的)[^。！？\n]{1,20}[，：:！]\s*""",
+    re.IGNORECASE | re.VERBOSE,
+)
+# "Best regards,", "Cordialement", 此致
+_CLOSING = re.compile(
+    r"""\s*
+    (?:(?:with[ ])?(?:best|kind|warm|warmest|many|lots[ ]of|all[ ]my)(?:[ ]\w+){0,2}|regards|sincerely
+      |yours(?:[ ]\w+)?|respectfully|cheers|love|thanks|thank[ ]you|cordially|faithfully|take[ ]care
+      |cordialement|bien[ ]à[ ](?:toi|vous)|amicalement|sincères[ ]salutations
+      |atentamente|saludos(?:[ ]\w+){0,2}|un[ ]saludo|cordialmente
+      |mit[ ]freundlichen[ ]grüßen|viele[ ]grüße|liebe[ ]grüße
+      |distinti[ ]saluti|atenciosamente|с[ ]уважением|此致|敬上|祝好)
+    \s*[,，!.]?\s*""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_SENTENCE_END = re.compile(r"[.!?。！？…][\s*_\"'”’)\]]*\Z")
+_LONGEST_NAME = 8  # words
+
+
+def remove_frame(raw: str) -> str:
+    """Remove what is no sentence: a marked title, headings, a subject line, a salutation, the signature.
+
+    >>> remove_frame("<<Joy>>\\n\\nDear Ann,\\n\\nIt rains.\\n\\nBest regards,\\nBob")
+    'It rains.'
+    """
+    lines = raw.strip().split("\n")
+    # The signature begins with a closing such as "Best regards," that has only short names after it.
+    end = len(lines)
+    for i in range(len(lines) - 1, max(-1, len(lines) - 9), -1):
+        if _CLOSING.fullmatch(lines[i]):
+            after = [line.strip() for line in lines[i + 1 :] if line.strip()]
+            has_long_line = any(len(line.split()) > _LONGEST_NAME for line in after)
+            if not has_long_line and not any(map(_SENTENCE_END.search, after)):
+                end = i
+                break
+    return "\n".join(line for line in lines[:end] if not _is_frame(line)).strip()
+
+
+def _is_frame(line: str) -> bool:
+    """Is the line a title, a subject line, a salutation, or a heading in bold?"""
+    if not line.strip():
+        return False
+    if _TITLE.fullmatch(line) or _LABEL.fullmatch(line) or _SALUTATION.fullmatch(line):
+        return True
+    is_bold = _BOLD_LINE.fullmatch(line) is not None
+    return is_bold and not _SENTENCE_END.search(line.strip().strip("*_:"))
