@@ -16,11 +16,10 @@ from scripted import CRITERION, LOST, Scripted, group, judge, question, said, sh
 import rubrank
 from rubrank.errors import InvalidInput
 from rubrank.judges import count_calls
-from rubrank.judges.arrivals import Arrivals
 from rubrank.judges.batches import check_batch_mode
 from rubrank.judges.design import choose_next_round, choose_rounds, count_most_pairs, make_seeded_random, shuffle
 from rubrank.judges.judge import Call, Judges, Reply, load_judges
-from rubrank.judges.kinds.comparisons import Pairwise
+from rubrank.judges.kinds.comparisons import Arrivals, Pairwise
 
 DESIGNS = ("swiss", "bracket", "pivot")
 designs = pytest.mark.parametrize("design", DESIGNS)

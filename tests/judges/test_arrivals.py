@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from judges.scripted import CRITERION, Scripted, judge, said
 
-from rubrank.judges.arrivals import Arrivals, Memo
 from rubrank.judges.design import choose_pairs, choose_pairs_among, make_seeded_random
 from rubrank.judges.judge import Call, Judges, Reply
+from rubrank.judges.kinds.comparisons import Arrivals, Memo
 from rubrank.rollouts.rollout import Rollout
 from rubrank.rubrics.rubric import Criterion
 

@@ -13,8 +13,8 @@ from test_decision import answer_to
 
 from rubrank.errors import InvalidInput
 from rubrank.judges import count_calls, judge_question
-from rubrank.judges.confidence import calibrate_distribution, fit_isotonic
 from rubrank.judges.judge import Call, Escalation, Judge, Judgment, Reply, load_judges
+from rubrank.judges.kinds.panel import calibrate_distribution, fit_isotonic
 from rubrank.judges.step import judge_groups
 from rubrank.rubrics.rubric import Criterion
 

@@ -195,7 +195,7 @@ def test_others_wait_with_the_one_that_was_told_to():
 
 
 def test_no_call_waits_for_an_hour(monkeypatch):
-    monkeypatch.setattr("rubrank.judges.client.outcome.MAX_RETRY_AFTER", 0.3)
+    monkeypatch.setattr("rubrank.judges.client.protocol.MAX_RETRY_AFTER", 0.3)
     late = Answer(status=429, body="{}", headers={"Retry-After": "3600"})
     with Server([late, Answer("good")]) as server:
         replies, _ = run(ask_all(judge_of(server), [call_of(str(i)) for i in range(5)]), seconds=20.0)

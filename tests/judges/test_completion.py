@@ -8,7 +8,7 @@ from cases import folded
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rubrank.judges.client.outcome import read_completion, read_usage, shorten
+from rubrank.judges.client.protocol import read_completion, read_usage, shorten
 from rubrank.judges.judge import Price, Usage
 
 FREE = Price()

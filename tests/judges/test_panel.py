@@ -10,7 +10,7 @@ from scripted import CRITERION, LOST, Scripted, group, judge, question, said
 from rubrank.errors import InvalidInput
 from rubrank.judges import count_calls, judge_question
 from rubrank.judges.judge import Asker, Judge, Judgment, Question, load_judges
-from rubrank.judges.kinds.panel import combine_verdicts, complete_members
+from rubrank.judges.kinds.panel import combine_verdicts
 from rubrank.rubrics.rubric import Criterion
 from rubrank.verifiers.verifier import Verdict, missing
 
@@ -95,7 +95,7 @@ def test_samples_have_numbers() -> None:
 
 
 def test_samples_of_members() -> None:
-    who = complete_members(judge(members=(judge(name="a"), judge(name="b", samples=3)), samples=2))
+    who = judge(members=(judge(name="a"), judge(name="b", samples=3)), samples=2).complete_members()
     _, (a, b) = ask(question(1), who, lambda shown: said(1), lambda shown: said(1))
     assert sorted(call.sample for call in a.calls) == [0, 1]
     assert sorted(call.sample for call in b.calls) == [0, 1, 2]
@@ -104,14 +104,14 @@ def test_samples_of_members() -> None:
 
 def test_members_do_what_they_do_not_say_as_the_panel_does() -> None:
     quick, own = judge(name="a", kind="listwise"), judge(name="b", kind="listwise", passes=3, language="zh")
-    who = complete_members(judge(kind="listwise", members=(quick, own), passes=2, language="en", timeout=9.0))
+    who = judge(kind="listwise", members=(quick, own), passes=2, language="en", timeout=9.0).complete_members()
     assert [(m.name, m.passes, m.language, m.timeout) for m in who.members] == [
         ("a", 2, "en", 9.0),
         ("b", 3, "zh", 9.0),
     ]
     assert all(m.endpoints == quick.endpoints for m in who.members)
     alone = judge(samples=2)
-    assert complete_members(alone) == alone
+    assert alone.complete_members() == alone
 
 
 def test_a_member_that_is_lost_is_left_out_and_counted() -> None:

@@ -6,7 +6,7 @@ from email.utils import formatdate
 import pytest
 from cases import folded
 
-from rubrank.judges.client.outcome import classify_status, compute_backoff, read_retry_after
+from rubrank.judges.client.protocol import classify_status, compute_backoff, read_retry_after
 from rubrank.judges.judge import Retry
 
 

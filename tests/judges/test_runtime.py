@@ -22,7 +22,7 @@ from rubrank.errors import JudgeOutage, JudgingFailed
 from rubrank.judges.client.client import Client, Deadline, _CallState
 from rubrank.judges.client.endpoint import NO_ANSWER
 from rubrank.judges.client.limits import ConcurrencyLimit
-from rubrank.judges.client.outcome import BAD_GATEWAY, RequestOutcome
+from rubrank.judges.client.protocol import BAD_GATEWAY, RequestOutcome
 from rubrank.judges.client.runtime import close_runtime, runtime
 from rubrank.judges.judge import Endpoint, Judge, Judges, Retry
 from rubrank.judges.step import judge_groups, judge_groups_async

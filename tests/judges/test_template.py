@@ -13,7 +13,6 @@ from scripted import Scripted, group, question, said
 from rubrank.errors import InvalidInput
 from rubrank.judges.client.cache import CallKeys
 from rubrank.judges.judge import Judge, load_judges
-from rubrank.judges.kinds.panel import complete_members
 from rubrank.judges.kinds.scores import Absolute
 from rubrank.judges.prompting import absolute_call, batched_call, listwise_call, pairwise_call
 from rubrank.judges.template import SLOTS, Template
@@ -126,7 +125,7 @@ def test_the_kind_asks_with_it_and_members_inherit_it():
     asyncio.run(Absolute().judge(question(group("r0")), judge("{question}\n{response}", kind="absolute"), asker))
     assert asker.calls[0].messages[0]["content"].startswith("Is it clear?")
     panel = Judge(prompt=OWN, members=(Judge(name="m", endpoints=(ENDPOINT,)),))
-    assert complete_members(panel).members[0].prompt == panel.prompt
+    assert panel.complete_members().members[0].prompt == panel.prompt
 
 
 def test_control_tokens_of_a_template_are_broken_up_and_dumps_can_be_read():

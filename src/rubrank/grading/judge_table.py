@@ -27,7 +27,7 @@ from rubrank.scores.table import GroupScores, ScoreTable
 from rubrank.verifiers.verifier import NEEDS_JUDGE, NOT_ASKED
 
 if TYPE_CHECKING:
-    from rubrank.judges.arrivals import ArrivedGroup
+    from rubrank.judges.kinds.comparisons import ArrivedGroup
 
 # Characters. Many, because a judge that ranks a list discusses all responses at once.
 _LONGEST_REASON = 8000

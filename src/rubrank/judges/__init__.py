@@ -1,9 +1,9 @@
 """Judges: models that decide what no program can. This file registers their kinds; `judge.py` has the contract.
 
-    judge.py      configuration and contract: Judge, Judges, Call, Reply, Question, Judgment
+    judge.py      configuration and contract: Judge, Judges, Call, Reply, Asker, Question, Judgment
     step.py       one step: which cells are judged, all judges at once, what is missing
-    kinds/        scores.py: absolute, batched; decision.py; comparisons.py: pairwise, listwise; panel.py
-    confidence.py calibrated probabilities; a better judge for what is unsure
+    kinds/        scores.py: absolute, batched; decision.py; comparisons.py: pairwise, listwise, incomplete groups;
+                  panel.py: panels, calibrated probabilities, a better judge for what is unsure
     prompting/    criterion + rollouts → Call
     parsing/      Reply → verdict
     client/       Call → Reply over HTTP, with a cache, limits and retries
@@ -26,17 +26,18 @@ Importing this package imports none of them: a kind is loaded when it is first u
 from __future__ import annotations
 
 import inspect
+import itertools
 from collections.abc import Callable
 from dataclasses import replace
 from importlib import import_module
+from reprlib import repr as brief
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from rubrank._plugins import check_call, check_free, describe_object, load_plugins, make_decorator
 from rubrank.errors import InvalidInput, UnknownName
 
 if TYPE_CHECKING:
-    from rubrank.judges.asker import AskerOf, CountedKind
-    from rubrank.judges.judge import Judge, Judgment, Question
+    from rubrank.judges.judge import AskerOf, Judge, JudgeKind, Judgment, Question
 
 KINDS: dict[str, str | type] = {
     "decision": "rubrank.judges.kinds.decision:Decision",
@@ -109,13 +110,11 @@ def _make_kind_class(name: str, kind: Any) -> type:
     """Return a class that runs a user's class or function, has `calls`, and checks the judgments."""
 
     async def judge(self: Any, question: Question, judge: Judge, asker: Any) -> Judgment:
-        from rubrank.judges.asker import check_judgment
-
         if isinstance(kind, type):
             judgment = await cast(Any, kind).judge(self, question, judge, asker)
         else:
             judgment = await kind(question, judge, asker)
-        return check_judgment(name, question, judgment)
+        return _check_judgment(name, question, judgment)
 
     members: dict[str, Any] = {"registered": kind, "judge": judge}
     if not hasattr(kind, "calls"):
@@ -124,13 +123,54 @@ def _make_kind_class(name: str, kind: Any) -> type:
     return type(kind.__name__, bases, members)
 
 
+def _check_judgment(kind: str, question: Question, judgment: Any) -> Judgment:
+    """Check the judgment of a kind of judge that a user has written, and return it.
+
+    Values outside the domain of their criterion are replaced by missing verdicts, in the judgment itself. Raises
+    InvalidInput if it is not a judgment, or about other cells than the question.
+    """
+    import numpy as np
+
+    from rubrank.judges.judge import Judgment
+    from rubrank.verifiers.verifier import Verdict
+
+    # bool is an int: True is 1, as for verifiers
+    numbers = (int, float, np.number, type(None))
+
+    def refuse(what: str, allowed: str, got: str) -> InvalidInput:
+        remedy = "See `rubrank help extending`."
+        return InvalidInput(f"judge kind {kind!r}", what, allowed, got, remedy)
+
+    if not isinstance(judgment, Judgment):
+        raise refuse("what it returns", "a rubrank.Judgment", brief(judgment))
+    size = len(question.group.rollouts)
+    criteria = {criterion.name: criterion for criterion in question.criteria}
+    cells = set(itertools.product(range(size), criteria))
+    for cell, verdict in judgment.verdicts.items():
+        is_verdict = isinstance(verdict, Verdict) and isinstance(verdict.value, numbers)
+        if cell not in cells or not is_verdict:
+            allowed = "rubrank.Verdict by (rollout, criterion) of the question"
+            raise refuse("verdicts", allowed, f"{brief(verdict)} for {cell!r}")
+        domain = criteria[cell[1]].value_domain
+        if verdict.value is not None and not domain.holds(verdict.value):
+            reason = (
+                f"{kind} gave {verdict.value:g}, which is not in its domain ({domain.description})"
+            )
+            judgment.verdicts[cell] = Verdict(None, reason)
+    for name, outcomes in judgment.outcomes.items():
+        if name not in criteria or np.shape(outcomes) != (size, size):
+            allowed = f"an array of shape ({size}, {size}) by criterion"
+            raise refuse("outcomes", allowed, f"shape {np.shape(outcomes)} for {name!r}")
+    return judgment
+
+
 def list_kind_names() -> tuple[str, ...]:
     """Return the names of all kinds: the library's, those of plug-ins, and the user's."""
     load_plugins()
     return tuple(KINDS)
 
 
-def find_kind(name: str) -> CountedKind:
+def find_kind(name: str) -> JudgeKind:
     """Return an instance of the kind of that name; raises UnknownName if there is none."""
     if name not in KINDS:
         load_plugins()
@@ -140,7 +180,7 @@ def find_kind(name: str) -> CountedKind:
     if isinstance(kind_class, str):
         module, _, attribute = kind_class.partition(":")
         kind_class = getattr(import_module(module), attribute)
-    kind: CountedKind = kind_class()
+    kind: JudgeKind = kind_class()
     return kind
 
 
@@ -151,7 +191,7 @@ def count_calls(question: Question, judge: Judge) -> int:
     kind = find_kind(judge.kind)
     calls = Panel(kind).calls(question, judge) if judge.is_panel else kind.calls(question, judge)
     if judge.fallback is not None:
-        from rubrank.judges.confidence import count_most_escalated
+        from rubrank.judges.kinds.panel import count_most_escalated
 
         calls += min(count_most_escalated(question, judge), count_calls(question, judge.fallback))
     return calls
@@ -162,8 +202,12 @@ async def judge_question(question: Question, judge: Judge, asker_of: AskerOf) ->
 
     asker_of: returns the asker that answers the calls of a judge or member.
     """
-    from rubrank.judges.confidence import calibrate_judgment, choose_escalated, merge_judgments
-    from rubrank.judges.kinds.panel import Panel
+    from rubrank.judges.kinds.panel import (
+        Panel,
+        calibrate_judgment,
+        choose_escalated,
+        merge_judgments,
+    )
 
     kind = find_kind(judge.kind)
     if judge.is_panel:

@@ -50,8 +50,8 @@ from rubrank.judges.client.batch_api import (
     read_lines,
 )
 from rubrank.judges.client.cache import CallKeys, ReplyCache, make_reply_id
-from rubrank.judges.client.capabilities import Capabilities
-from rubrank.judges.client.outcome import (
+from rubrank.judges.client.protocol import (
+    Capabilities,
     RequestOutcome,
     classify_status,
     read_completion,

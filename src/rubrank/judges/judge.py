@@ -26,12 +26,13 @@ criteria. An answer that fails is *missing with a reason*, never a number; its c
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Protocol, Self, TypeAlias
+from typing import Annotated, Any, Final, Literal, Protocol, Self, TypeAlias, TypeVar
 
 import numpy as np
 from pydantic import (
@@ -51,6 +52,8 @@ from rubrank.judges.template import Template
 from rubrank.rollouts.rollout import Group
 from rubrank.rubrics.rubric import Criterion
 from rubrank.verifiers.verifier import Verdict
+
+T = TypeVar("T")
 
 SYSTEM_ONE: Final = "systemone"
 """The protocol of decision models, which answer typed questions with probabilities."""
@@ -78,6 +81,14 @@ _KINDS_OF_SETTING: dict[str, tuple[str, ...]] = {
     "pairs": ("pairwise",),
     "rounds": ("pairwise",),
     "passes": ("listwise",),
+}
+
+
+# Settings that a member takes from its panel if it leaves them out.
+_INHERITED = {
+    *("sampling", "language", "order", "prompt", "timeout", "retry", "examples", "seed", "samples"),
+    *("expected", "probabilities", "both_orders", "pairs", "rounds", "passes"),
+    *("request_tokens", "state_tokens"),
 }
 
 
@@ -382,6 +393,16 @@ class Judge(_Confidential):
         """Return the error about one of the settings of this judge, for the caller to raise."""
         return InvalidInput(f"judge {self.name!r}", parameter, allowed, got, remedy)
 
+    def complete_members(self) -> Self:
+        """Return the judge, with the panel's settings in members that left them out; the same for its fallback."""
+        settings = {name: getattr(self, name) for name in _INHERITED & self.model_fields_set}
+        members = []
+        for member in self.members:
+            new = {name: settings[name] for name in settings.keys() - member.model_fields_set}
+            members.append(member.model_copy(update=new))
+        fallback = None if self.fallback is None else self.fallback.complete_members()
+        return self.model_copy(update={"members": tuple(members), "fallback": fallback})
+
     @property
     def is_panel(self) -> bool:
         """Are several answers combined into one?"""
@@ -591,6 +612,26 @@ class Asker(Protocol):
         ...
 
 
+AskerOf: TypeAlias = Callable[[Judge], Asker]
+"""A function that returns the asker of a judge, or of a member of a panel."""
+
+
+class WrappedAsker:
+    """Passes calls on to another asker; subclasses change the calls, or look at the replies."""
+
+    def __init__(self, asker: Asker) -> None:
+        self._asker = asker
+
+    async def ask(self, call: Call) -> Reply:
+        """Return the reply of the other asker."""
+        return await self._asker.ask(call)
+
+    def unreadable(self, call: Call, reply: Reply) -> None:
+        """Tell the other asker that no verdict could be found in this reply."""
+        if hasattr(self._asker, "unreadable"):
+            self._asker.unreadable(call, reply)
+
+
 # ---------------------------------------------------------------------------------------------------------- judgments
 
 
@@ -665,3 +706,29 @@ class JudgeKind(Protocol):
     async def judge(self, question: Question, judge: Judge, asker: Asker) -> Judgment:
         """Ask about one group."""
         ...
+
+    def calls(self, question: Question, judge: Judge) -> int:
+        """Return how many calls it will make at most for this question."""
+        ...
+
+
+def report_if_unreadable(
+    asker: Asker, call: Call, reply: Reply, verdicts: Iterable[Verdict]
+) -> None:
+    """Tell the asker of a reply in which a verdict could not be found, so that the next run sends the call again.
+
+    verdicts: what was found in the reply. A judge that declined was understood, and is not asked again. A call that
+    failed is not reported, because its reply has no text. An asker without `unreadable` is told nothing.
+    """
+    is_unreadable = any(
+        verdict.value is None and not isinstance(verdict, Declined) for verdict in verdicts
+    )
+    if is_unreadable and reply.failure is None and hasattr(asker, "unreadable"):
+        asker.unreadable(call, reply)
+
+
+async def gather_all(coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """Run the coroutines at the same time, and return all results in order; an error cancels the others."""
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(coroutine) for coroutine in coroutines]
+    return [task.result() for task in tasks]

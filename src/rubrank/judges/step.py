@@ -34,16 +34,25 @@ import numpy as np
 
 from rubrank.errors import InvalidInput, JudgingFailed, JudgingInterrupted
 from rubrank.judges import COMPARES, count_calls, judge_question
-from rubrank.judges.asker import AskerOf, WrappedAsker
-from rubrank.judges.judge import Asker, Call, Judge, Judges, Judgment, Question, Reply
+from rubrank.judges.judge import (
+    Asker,
+    AskerOf,
+    Call,
+    Judge,
+    Judges,
+    Judgment,
+    Question,
+    Reply,
+    WrappedAsker,
+)
 from rubrank.judges.judgments import Judgments
 from rubrank.rollouts.rollout import Group
 from rubrank.rubrics.rubric import Criterion
 from rubrank.verifiers.verifier import NEEDS_JUDGE, OUTAGE
 
 if TYPE_CHECKING:
-    from rubrank.judges.arrivals import ArrivedGroup
     from rubrank.judges.client.usage import Account
+    from rubrank.judges.kinds.comparisons import ArrivedGroup
 
 Progress: TypeAlias = Callable[[int, int], None]
 """Called with the number of calls that are answered, and of all calls."""
@@ -234,10 +243,8 @@ class _Step:
         progress: Progress | None,
         arrived: ArrivedGroup | None = None,
     ) -> None:
-        from rubrank.judges.kinds.panel import complete_members
-
         # Members of a panel inherit the settings of their judge that they leave out.
-        completed = tuple(complete_members(judge) for judge in judges.judges)
+        completed = tuple(judge.complete_members() for judge in judges.judges)
         self._judges = judges.model_copy(update={"judges": completed})
         self._arrived = arrived
         self._progress = progress

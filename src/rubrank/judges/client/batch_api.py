@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rubrank.errors import JudgeOutage
-from rubrank.judges.client.outcome import classify_status, compute_backoff, read_error, shorten
+from rubrank.judges.client.protocol import classify_status, compute_backoff, read_error, shorten
 from rubrank.judges.client.transport import Address, describe_error
 from rubrank.judges.judge import Endpoint, Judge, Price
 

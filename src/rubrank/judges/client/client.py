@@ -47,7 +47,7 @@ from typing import Self
 from rubrank.errors import JudgeOutage
 from rubrank.judges.client.cache import CallKeys, ReplyCache, make_reply_id
 from rubrank.judges.client.endpoint import NO_ANSWER, EndpointPool, JudgeEndpoint, choose_endpoint
-from rubrank.judges.client.outcome import RequestOutcome, compute_backoff
+from rubrank.judges.client.protocol import RequestOutcome, compute_backoff
 from rubrank.judges.client.usage import Account
 from rubrank.judges.judge import Call, Judge, Judges, Reply, Usage
 from rubrank.verifiers.verifier import OUTAGE

@@ -13,17 +13,6 @@ A request passes four stages:
 The timeout of a call begins with HTTP. If the server rejects a parameter, the request is sent again without it at once,
 as part of the same attempt, since nothing was paid for. If judges set different limits for an endpoint, the strictest
 hold.
-
-The circuit breaker of an endpoint:
-
-              8 failures in a row              20 s later, for one request
-    closed ────────────────────────► open ────────────────────────────────► half-open
-      ▲                                ▲            trial fails                 │ │
-      │                                └────────────────────────────────────────┘ │
-      └───────────────────────────────────────────────────────────────────────────┘ trial succeeds
-
-A server that is rate-limited but reachable (Retry-After) is not failing: requests are held back, the breaker stays
-closed.
 """
 
 from __future__ import annotations
@@ -36,13 +25,13 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 from rubrank.errors import InvalidInput, UnknownName
-from rubrank.judges.client.capabilities import Capabilities
-from rubrank.judges.client.limits import ConcurrencyLimit, Demand, RateLimits
-from rubrank.judges.client.outcome import (
+from rubrank.judges.client.limits import Breaker, ConcurrencyLimit, Demand, RateLimits
+from rubrank.judges.client.protocol import (
     TIMEOUT,
+    Capabilities,
     RequestOutcome,
     classify_status,
     make_no_response_outcome,
@@ -77,93 +66,8 @@ _KEY_REFUSED = (401, 403)
 # Seconds between the attempts of a check, so that a single network error does not stop a run.
 _CHECK_PAUSES = (0.3, 1.0)
 
-BreakerState: TypeAlias = Literal["closed", "open", "half-open"]
 OnPaid: TypeAlias = Callable[[Call, Reply], Awaitable[None]]
 """Called with each completion that a health check has paid for."""
-
-
-# ---------------------------------------------------------------------------------------------------- circuit breaker
-
-
-class Breaker:
-    """The circuit breaker of one endpoint; see the drawing above.
-
-    on_change: called when calls that wait for the endpoint should look again.
-    """
-
-    def __init__(
-        self,
-        failures: int,
-        pause: float,
-        on_change: Callable[[], None] = lambda: None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self.state: BreakerState = "closed"
-        self.consecutive_openings = 0
-        """Without an answer in between."""
-        self.down_since: float | None = None
-        """When it opened for the first time since the last answer."""
-        self._max_failures = failures
-        self._pause = pause
-        self._on_change = on_change
-        self._clock = clock
-        self._consecutive_failures = 0
-        self._not_before = 0.0  # nothing is sent before this time of the clock
-
-    def configure(self, failures: int, pause: float) -> None:
-        """Change the failures after which it opens, and the seconds for which it stays open."""
-        self._max_failures = failures
-        self._pause = pause
-
-    def is_ready(self) -> bool:
-        """Can a request be sent now?"""
-        return self.seconds_until_ready() <= 0.0
-
-    def seconds_until_ready(self) -> float:
-        """Return the seconds until a request may be sent; infinite while a trial is in flight."""
-        if self.state == "half-open":
-            return math.inf
-        return max(0.0, self._not_before - self._clock())
-
-    def start_request(self) -> bool:
-        """Note that a request is sent; True if it is the trial of an open breaker."""
-        if self.state != "open":
-            return False
-        self.state = "half-open"
-        return True
-
-    def hold(self, seconds: float) -> None:
-        """Send nothing for this many seconds."""
-        self._not_before = max(self._not_before, self._clock() + seconds)
-
-    def record_success(self) -> None:
-        """Close the breaker: the endpoint answered, if only with an error about the call."""
-        self._consecutive_failures = 0
-        self.consecutive_openings = 0
-        self.down_since = None
-        if self.state != "closed":
-            self.state = "closed"
-            self._not_before = 0.0
-            self._on_change()
-
-    def record_failure(self) -> None:
-        """Count a failure: the endpoint did not answer, or reported an error of the server."""
-        self._consecutive_failures += 1
-        trial_failed = self.state == "half-open"
-        too_many = self.state == "closed" and self._consecutive_failures >= self._max_failures
-        if trial_failed or too_many:
-            self.state = "open"
-            self.consecutive_openings += 1
-            if self.down_since is None:
-                self.down_since = self._clock()
-            self.hold(self._pause)
-            self._on_change()
-
-    def cancel_trial(self) -> None:
-        """Let another request try, because the trial was cancelled."""
-        if self.state == "half-open":
-            self.state = "open"
-            self._on_change()
 
 
 # ------------------------------------------------------------------------------------------------ shared by all judges

@@ -1,4 +1,4 @@
-"""Limits of calls: concurrency that adapts to overload, requests and tokens per minute, money, shares among processes.
+"""Limits of calls: concurrency, rates, circuit breakers, money, and the shares of several processes.
 
     slots = ConcurrencyLimit(ceiling=256)
     await slots.acquire()              waits while all slots are in use
@@ -18,6 +18,17 @@
 
 Each process has a `ConcurrencyLimit` and `RateLimits` for every endpoint. If several processes use an endpoint,
 `LimitShares` divides its slots among them.
+
+The circuit breaker of an endpoint:
+
+              8 failures in a row              20 s later, for one request
+    closed ────────────────────────► open ────────────────────────────────► half-open
+      ▲                                ▲            trial fails                 │ │
+      │                                └────────────────────────────────────────┘ │
+      └───────────────────────────────────────────────────────────────────────────┘ trial succeeds
+
+A server that is rate-limited but reachable (Retry-After) is not failing: requests are held back, the breaker stays
+closed.
 """
 
 from __future__ import annotations
@@ -29,7 +40,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
     # In the extra `judge`, which is not needed to answer from the cache.
@@ -200,6 +211,92 @@ def _make_bucket(burst: float, per_minute: float) -> AsyncLimiter:
     from aiolimiter import AsyncLimiter
 
     return AsyncLimiter(burst, burst * _SECONDS_PER_MINUTE / per_minute)
+
+
+# ---------------------------------------------------------------------------------------------------- circuit breaker
+
+BreakerState: TypeAlias = Literal["closed", "open", "half-open"]
+
+
+class Breaker:
+    """The circuit breaker of one endpoint; see the drawing above.
+
+    on_change: called when calls that wait for the endpoint should look again.
+    """
+
+    def __init__(
+        self,
+        failures: int,
+        pause: float,
+        on_change: Callable[[], None] = lambda: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.state: BreakerState = "closed"
+        self.consecutive_openings = 0
+        """Without an answer in between."""
+        self.down_since: float | None = None
+        """When it opened for the first time since the last answer."""
+        self._max_failures = failures
+        self._pause = pause
+        self._on_change = on_change
+        self._clock = clock
+        self._consecutive_failures = 0
+        self._not_before = 0.0  # nothing is sent before this time of the clock
+
+    def configure(self, failures: int, pause: float) -> None:
+        """Change the failures after which it opens, and the seconds for which it stays open."""
+        self._max_failures = failures
+        self._pause = pause
+
+    def is_ready(self) -> bool:
+        """Can a request be sent now?"""
+        return self.seconds_until_ready() <= 0.0
+
+    def seconds_until_ready(self) -> float:
+        """Return the seconds until a request may be sent; infinite while a trial is in flight."""
+        if self.state == "half-open":
+            return math.inf
+        return max(0.0, self._not_before - self._clock())
+
+    def start_request(self) -> bool:
+        """Note that a request is sent; True if it is the trial of an open breaker."""
+        if self.state != "open":
+            return False
+        self.state = "half-open"
+        return True
+
+    def hold(self, seconds: float) -> None:
+        """Send nothing for this many seconds."""
+        self._not_before = max(self._not_before, self._clock() + seconds)
+
+    def record_success(self) -> None:
+        """Close the breaker: the endpoint answered, if only with an error about the call."""
+        self._consecutive_failures = 0
+        self.consecutive_openings = 0
+        self.down_since = None
+        if self.state != "closed":
+            self.state = "closed"
+            self._not_before = 0.0
+            self._on_change()
+
+    def record_failure(self) -> None:
+        """Count a failure: the endpoint did not answer, or reported an error of the server."""
+        self._consecutive_failures += 1
+        trial_failed = self.state == "half-open"
+        too_many = self.state == "closed" and self._consecutive_failures >= self._max_failures
+        if trial_failed or too_many:
+            self.state = "open"
+            self.consecutive_openings += 1
+            if self.down_since is None:
+                self.down_since = self._clock()
+            self.hold(self._pause)
+            self._on_change()
+
+    def cancel_trial(self) -> None:
+        """Let another request try, because the trial was cancelled."""
+        if self.state == "half-open":
+            self.state = "open"
+            self._on_change()
 
 
 # -------------------------------------------------------------------------------------------------------------- money

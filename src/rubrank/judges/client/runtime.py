@@ -31,13 +31,12 @@ from pathlib import Path
 from threading import Event, RLock, Thread, current_thread
 from typing import Any, TypeVar
 
-from rubrank.judges.asker import AskerOf, WrappedAsker
 from rubrank.judges.client.cache import ReplyCache
 from rubrank.judges.client.client import DEADLINE_PASSED, Client, Deadline
 from rubrank.judges.client.endpoint import EndpointPool
 from rubrank.judges.client.limits import LEASE, Demand, Report
 from rubrank.judges.client.usage import Account
-from rubrank.judges.judge import Asker, Call, Judge, Judges, Reply
+from rubrank.judges.judge import Asker, AskerOf, Call, Judge, Judges, Reply, WrappedAsker
 
 T = TypeVar("T")
 _log = logging.getLogger("rubrank.judges")

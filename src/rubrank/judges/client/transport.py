@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit, urlunsplit
 from urllib.request import getproxies, proxy_bypass
 
-from rubrank.judges.client.outcome import shorten
+from rubrank.judges.client.protocol import shorten
 from rubrank.judges.judge import Endpoint
 
 if TYPE_CHECKING:

@@ -48,8 +48,18 @@ from typing import Any, NamedTuple
 
 from rubrank._plain import shorten
 from rubrank.errors import InvalidInput
-from rubrank.judges.asker import gather_all, report_if_unreadable
-from rubrank.judges.judge import SYSTEM_ONE, Asker, Call, Declined, Judge, Judgment, Question, Reply
+from rubrank.judges.judge import (
+    SYSTEM_ONE,
+    Asker,
+    Call,
+    Declined,
+    Judge,
+    Judgment,
+    Question,
+    Reply,
+    gather_all,
+    report_if_unreadable,
+)
 from rubrank.judges.kinds.scores import Request, judge_requests, list_rollout_requests
 from rubrank.judges.prompting.calls import describe_guidelines, describe_question, find_prompt
 from rubrank.judges.prompting.material import as_json, choose_language, defuse, group_references

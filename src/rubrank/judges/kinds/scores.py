@@ -18,9 +18,8 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from rubrank.judges.asker import gather_all, report_if_unreadable
 from rubrank.judges.design import find_duplicates
-from rubrank.judges.judge import Asker, Judge, Judgment, Question
+from rubrank.judges.judge import Asker, Judge, Judgment, Question, gather_all, report_if_unreadable
 from rubrank.judges.parsing import add_probabilities, read_absolute, read_batched, read_expected
 from rubrank.judges.prompting import absolute_call, batched_call, select_prompt_options
 from rubrank.judges.prompting.reply_form import make_batch_keys
