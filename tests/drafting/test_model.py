@@ -6,8 +6,8 @@ import jsonschema
 import pytest
 from judges.server import MODEL, Answer, Server
 
-from rubrank.drafting.draft import Author
-from rubrank.drafting.model import COMPILABLE, ModelTask, find_with_model, make_schema
+from rubrank.drafting.draft import Author, DraftedItem, DraftedRubric
+from rubrank.drafting.model import COMPILABLE, find_with_model, make_schema
 from rubrank.drafting.pipeline import PromptRow, draft_rubrics
 from rubrank.drafting.writers import load_templates, load_writers
 
@@ -47,8 +47,9 @@ def writers_at(tmp_path, server):
 
 def find(tmp_path, constraints, prompt=PROMPT, compiled=(), **answers):
     with Server(script(constraints, **answers)) as server:
-        task = ModelTask(prompt, compiled)
-        (found,) = find_with_model([task], writers_at(tmp_path, server), load_templates())[0]
+        items = [DraftedItem({"name": name}, "compiled") for name in compiled]
+        rubric = DraftedRubric(prompt, "chat", items)
+        (found,) = find_with_model([rubric], writers_at(tmp_path, server), load_templates())[0]
         bodies = [asked.body for asked in server.completions]
     return found, bodies
 
@@ -131,7 +132,8 @@ def test_what_the_rules_compiled_is_not_added_again(tmp_path):
 )
 def test_broken_replies_give_nothing(tmp_path, text):
     with Server([Answer(text)]) as server:
-        (found,) = find_with_model([ModelTask(PROMPT)], writers_at(tmp_path, server), load_templates())[0]
+        rubric = DraftedRubric(PROMPT, "chat", [])
+        (found,) = find_with_model([rubric], writers_at(tmp_path, server), load_templates())[0]
     assert not found.items
 
 

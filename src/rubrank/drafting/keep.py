@@ -72,10 +72,8 @@ def keep_by_data(
     """Grade the responses of every task on its items, and decide which items stay; returns them with the cost."""
     accounts: list[Account] = []
     # Scores by the number of the task, as a text. Tasks without items are not graded.
-    rows = [_make_row(number, task) for number, task in enumerate(tasks)]
-    graded = _grade_rows(rows, judges, accounts, progress)
-    reversed_rows = [_make_row(number, task, reverse=True) for number, task in enumerate(tasks)]
-    again = _grade_rows(reversed_rows, judges, accounts, progress)
+    graded = _grade_rows(_make_rows(tasks), judges, accounts, progress)
+    again = _grade_rows(_make_rows(tasks, reverse=True), judges, accounts, progress)
     enforced = _check_enforcement(tasks, graded, judges, writers, templates, accounts, progress)
     measured = []
     for number, task in enumerate(tasks):
@@ -92,13 +90,21 @@ def _name_item(position: int) -> str:
     return f"item {position + 1}"
 
 
-def _make_row(number: int, task: KeepTask, reverse: bool = False) -> dict[str, Any]:
-    """Return the row in which the responses of a task, then the breaker's text, are graded on all items."""
-    positions = list(range(len(task.items)))
-    responses = list(task.responses)
-    if task.breaker:
-        responses.append(task.breaker)
-    return _make_graded_row(str(number), task, responses, positions[::-1] if reverse else positions)
+def _make_rows(tasks: Sequence[KeepTask], reverse: bool = False) -> list[dict[str, Any]]:
+    """Return a row for each task in which its responses, then the breaker's text, are graded on all items.
+
+    reverse: with the items in the opposite order.
+    """
+    rows = []
+    for number, task in enumerate(tasks):
+        responses = list(task.responses)
+        if task.breaker:
+            responses.append(task.breaker)
+        positions = range(len(task.items))
+        if reverse:
+            positions = positions[::-1]
+        rows.append(_make_graded_row(str(number), task, responses, positions))
+    return rows
 
 
 def _make_graded_row(
@@ -121,8 +127,6 @@ def make_rows_to_grade(tasks: Sequence[KeepTask]) -> list[list[dict[str, Any]]]:
 
     Rewrites are not known before a model has written them; they are assumed to be as long as the longest response.
     """
-    rows = [_make_row(number, task) for number, task in enumerate(tasks)]
-    reversed_rows = [_make_row(number, task, reverse=True) for number, task in enumerate(tasks)]
     enforcement_rows = []
     for number, task in enumerate(tasks):
         longest = max(task.responses, key=len)
@@ -131,7 +135,7 @@ def make_rows_to_grade(tasks: Sequence[KeepTask]) -> list[list[dict[str, Any]]]:
             enforcement_rows.append(
                 _make_graded_row(f"{number}/{position}", task, texts, [position])
             )
-    return [rows, reversed_rows, enforcement_rows]
+    return [_make_rows(tasks), _make_rows(tasks, reverse=True), enforcement_rows]
 
 
 def _grade_rows(

@@ -1,6 +1,7 @@
 """Let a model find what the rules miss: constraints of a prompt, and criteria of the library that fit its task.
 
-    [written], account = find_with_model([ModelTask("Give the reply as an enumeration.")], writers, templates)
+    rubric = draft_rubric("Give the reply as an enumeration.")
+    [written], account = find_with_model([rubric], writers, templates)
     written.items     {verifier: FormatRequirement, params: {format: numbered}}, {name: CoreIntentMatch, …}
 
 The model's output is not trusted. A constraint is used only if
@@ -19,8 +20,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -28,6 +29,7 @@ from rubrank._plain import word_list
 from rubrank.drafting.draft import (
     Author,
     DraftedItem,
+    DraftedRubric,
     WrittenItems,
     describe_criterion,
     find_foreign_parameter,
@@ -59,29 +61,22 @@ _MOST_LIBRARY_CRITERIA = 4
 _NEED_FACTS = ("CoreFactAccuracy", "NonCoreFactAccuracy")
 
 
-@dataclass(frozen=True)
-class ModelTask:
-    """A prompt, and what the rules made of it."""
-
-    prompt: str
-    compiled: Sequence[str] = ()
-    """What the rules compiled, in words (`name_criterion`)."""
-
-
 def find_with_model(
-    tasks: Sequence[ModelTask],
+    rubrics: Sequence[DraftedRubric],
     writers: Judges,
     templates: Templates,
     progress: Progress | None = None,
 ) -> tuple[list[WrittenItems], Account]:
-    """Ask the first writer about every prompt; the last one checks what it says.
+    """Ask the first writer about the prompt of every rubric; the last one checks what it says.
 
-    The items of a prompt are the constraints, kept or not, and the criteria of the library that the model chose.
+    rubrics: drafted by rules, without a model. Returns for each the constraints that the model found, kept or not, and
+    the criteria of the library that it chose.
     """
 
-    async def find_in_prompt(task: ModelTask, clients: JudgeClients) -> WrittenItems:
+    async def find_in_prompt(rubric: DraftedRubric, clients: JudgeClients) -> WrittenItems:
         writer = writers.judges[0]
-        message = fill_compile_prompt(task.prompt, task.compiled, templates)
+        compiled = [item.name for item in rubric.items if item.step == "compiled"]
+        message = fill_compile_prompt(rubric.prompt, compiled, templates)
         data, problem = await ask_json(
             clients.asker_of(writer), message, "compile", schema=make_schema()
         )
@@ -91,10 +86,13 @@ def find_with_model(
         constraints = []
         for entry in read_list(data, "constraints")[:MOST_CONSTRAINTS]:
             if isinstance(entry, Mapping):
-                constraints.append(_read_constraint(entry, task.prompt, author))
+                constraints.append(_read_constraint(entry, rubric.prompt, author))
         checker = clients.asker_of(writers.judges[-1])
         items = await asyncio.gather(
-            *(_check_by_model(constraint, task, checker, templates) for constraint in constraints)
+            *(
+                _check_by_model(constraint, rubric.prompt, compiled, checker, templates)
+                for constraint in constraints
+            )
         )
         library = [name for name in read_list(data, "library") if name in list_library()]
         for name in list(dict.fromkeys(library))[:_MOST_LIBRARY_CRITERIA]:
@@ -102,7 +100,7 @@ def find_with_model(
             items.append(DraftedItem(criterion, "activated by a model", author=author))
         return WrittenItems(items)
 
-    return ask_for_each(tasks, find_in_prompt, writers, progress)
+    return ask_for_each(rubrics, find_in_prompt, writers, progress)
 
 
 def fill_compile_prompt(prompt: str, compiled: Sequence[str], templates: Templates) -> str:
@@ -151,7 +149,11 @@ def _find_fault(name: str, params: Mapping[str, Any], evidence: str, prompt: str
 
 
 async def _check_by_model(
-    item: DraftedItem, task: ModelTask, checker: Asker, templates: Templates
+    item: DraftedItem,
+    prompt: str,
+    compiled: Collection[str],
+    checker: Asker,
+    templates: Templates,
 ) -> DraftedItem:
     """Let the checker confirm a constraint, as the top of this file says ("entailed", "told apart").
 
@@ -159,21 +161,19 @@ async def _check_by_model(
     """
     if not item.kept:
         return item
-    if item.name in task.compiled:
+    if item.name in compiled:
         return replace(item, kept=False, reason="the rules compiled it")
     name = item.criterion["verifier"]
     params = item.criterion.get("params", {})
     words = describe_criterion(name, params)
-    values = {"prompt": task.prompt, "items": words}
-    data, problem = await ask_json(checker, templates.fill("entail", task.prompt, values), "entail")
+    values = {"prompt": prompt, "items": words}
+    data, problem = await ask_json(checker, templates.fill("entail", prompt, values), "entail")
     if problem or data.get("entailed") is not True:
         reason = problem or f"the checker says that the prompt does not ask for: {words}"
         return replace(item, kept=False, reason=reason)
     # The texts are made from the prompt's own words, so that a wrong number in the parameters is noticed.
     values = {"items": item.evidence}
-    data, problem = await ask_json(
-        checker, templates.fill("examples", task.prompt, values), "examples"
-    )
+    data, problem = await ask_json(checker, templates.fill("examples", prompt, values), "examples")
     passing = data.get("passing")
     failing = data.get("failing")
     if problem or not isinstance(passing, str) or not isinstance(failing, str):

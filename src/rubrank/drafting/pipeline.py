@@ -25,20 +25,17 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from rubrank._plain import word_list
-from rubrank.drafting.compiler import compile_prompt
 from rubrank.drafting.draft import (
     Author,
     DraftedItem,
     DraftedRubric,
     WrittenItems,
     draft_rubric,
-    make_criterion,
     make_unique,
 )
 from rubrank.drafting.keep import LEAST_RESPONSES, KeepTask, keep_by_data, make_rows_to_grade
 from rubrank.drafting.model import (
     MOST_CONSTRAINTS,
-    ModelTask,
     fill_compile_prompt,
     find_with_model,
 )
@@ -162,12 +159,8 @@ def draft_rubrics(
         return report
 
     # Find: a model finds constraints that the rules missed, and criteria of the library that fit.
-    model_tasks = []
-    for rubric in rubrics:
-        compiled = [item.name for item in rubric.items if item.step == "compiled"]
-        model_tasks.append(ModelTask(rubric.prompt, compiled))
     findings, model_account = find_with_model(
-        model_tasks, writers, templates, make_progress("finding constraints")
+        rubrics, writers, templates, make_progress("finding constraints")
     )
 
     # Write: all writers write judged items.
@@ -445,12 +438,8 @@ def _add_constraint_calls(
     """Add the calls of `find_with_model`: one finds constraints, two check each of them."""
     finder = writers.judges[0]
     checker = writers.judges[-1]
-    # The message lists what the rules have compiled, by the names that `draft_rubric` gives them.
-    names: set[str] = set()
-    compiled = []
-    for constraint in compile_prompt(row.prompt):
-        criterion = make_criterion(constraint.verifier, constraint.params, names)
-        compiled.append(criterion["name"])
+    # The message lists what the rules have compiled.
+    compiled = [item.name for item in draft_rubric(row.prompt, activate=False).items]
     message = fill_compile_prompt(row.prompt, compiled, templates)
     total.add_calls("compile", finder, message)
     entail_values = {"prompt": row.prompt, "items": _USUAL_CONSTRAINT}

@@ -268,9 +268,8 @@ def _find_words(clause: str) -> Iterator[Constraint]:
     """Yield constraints on words: forbidden, included, first and last ones, counted ones, and marks."""
     forbidden: list[str] = []
     for match in _FORBIDDEN.finditer(clause):
-        is_about_a_part = _PART.search(clause[max(0, match.start() - 10) : match.start()])
-        is_about_the_end = "结尾" in clause[match.end() : match.end() + 8]
-        if not is_about_a_part and not is_about_the_end:
+        # 不要用“谢谢”结尾 forbids an ending, not the word.
+        if "结尾" not in clause[match.end() : match.end() + 8]:
             forbidden += _read_keywords(match["keywords"])
     if forbidden:
         yield Constraint("keywords:forbidden_words", {"forbidden_words": forbidden})
@@ -327,7 +326,6 @@ def _find_demands(pattern: re.Pattern[str], clause: str) -> list[re.Match[str]]:
 
 # 以JSON格式输出
 _JSON = re.compile(r"(?:以|用|按照?|采用|输出|返回|为)[^，。]{0,12}json", re.IGNORECASE)
-_PUT_OUT = re.compile(r"输出|返回|回答|回复|格式|给出")
 # JSON that is given or that a program handles: 根据以下JSON回答, 以下JSON格式的数据. Not 按以下JSON格式输出.
 _ABOUT_JSON = re.compile(
     r"解析|读取|代码|函数|转(?:换|化)?(?:成|为)|接口|字段|文件"
@@ -342,7 +340,7 @@ _BULLETS = re.compile(r"(?:用|以|采用)(?:无序|项目符号)列表")
 
 def _find_format(clause: str) -> Iterator[Constraint]:
     """Yield constraints on the format: JSON, a table, bullet points."""
-    if _JSON.search(clause) and _PUT_OUT.search(clause) and not _ABOUT_JSON.search(clause):
+    if _JSON.search(clause) and not _ABOUT_JSON.search(clause):
         yield Constraint("FormatRequirement", {"format": "json"})
     if _TABLE.search(clause) and not _PART.search(clause):
         yield Constraint("FormatRequirement", {"format": "table", "only": False})
