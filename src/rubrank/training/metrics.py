@@ -43,7 +43,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -54,7 +54,7 @@ from rubrank.fusion.result import Fused
 from rubrank.fusion.rules.group_math import expand_rows, normalise_weights
 from rubrank.judges.judgments import Judgments
 from rubrank.rollouts.rollout import Group, Rollout
-from rubrank.scores.table import CriterionSummary, GroupScores, ScoreTable
+from rubrank.scores.table import GroupScores, ScoreTable
 from rubrank.training.alarm import measure_step, scale_scores
 from rubrank.training.controls import TextFeatures, find_token_lengths
 
@@ -84,26 +84,27 @@ def collect_step_metrics(
     rollouts = [rollout for group in groups for rollout in group.rollouts]
     unknown_M = np.isnan(np.concatenate([np.array(group_rewards) for group_rewards in rewards]))
     metrics = {
-        **measure_criteria(table.summary(), effective_weights(results, shared), shared),
-        **measure_gates(results, shared),
-        **measure_attributes(results),
+        **measure_criteria(results, table, rewards, shared),
+        **measure_fusion(results, shared),
         **measure_text_means(rollouts, features),
-        **measure_groups(results),
         **measure_scores(results, unknown_M, table, groups, shared, lines),
-        **measure_covariances(table, rewards, shared),
         "rubrank/unknown": unknown_M.mean(),
     }
     return {name: float(value) for name, value in metrics.items() if np.isfinite(value)}
 
 
 def measure_criteria(
-    summaries: Iterable[CriterionSummary], weights: Mapping[str, float], shared: Collection[str]
+    results: Sequence[Fused],
+    table: ScoreTable,
+    rewards: Sequence[Sequence[float]],
+    shared: Collection[str],
 ) -> dict[str, float]:
-    """Return means, ties, missing scores and weights of the shared criteria, and means over the other criteria."""
+    """Return what is logged about each shared criterion, and the mean ties and missing scores of the others."""
     metrics: dict[str, float] = {}
+    weights = effective_weights(results, shared)
     own_ties = []
     own_missing = []
-    for summary in summaries:
+    for summary in table.summary():
         missing = summary.missing / summary.rollouts if summary.rollouts else np.nan
         if summary.name in shared:
             prefix = f"rubrank/{summary.name}"
@@ -116,6 +117,13 @@ def measure_criteria(
             own_missing.append(missing)
     metrics["rubrank/own/ties"] = _mean(own_ties)
     metrics["rubrank/own/missing"] = _mean(own_missing)
+    scored_groups = [
+        (group.criteria, group.scores, group_rewards)
+        for group, group_rewards in zip(table.groups, rewards, strict=True)
+    ]
+    figures = measure_step(0, scored_groups, names=shared)
+    for name, (correlation, _) in figures.covariance.items():
+        metrics[f"rubrank/{name}/covariance"] = correlation
     return metrics
 
 
@@ -143,62 +151,46 @@ def effective_weights(results: Sequence[Fused], shared: Collection[str]) -> dict
     return {name: total[name] / count for name, count in groups.items() if count}
 
 
-def measure_gates(results: Sequence[Fused], shared: Collection[str]) -> dict[str, float]:
-    """Return the share of rollouts stopped by all gates and by each, and the mean factor; {} without a gate."""
-    passed = []
-    factors = []
-    stopped: dict[str, int] = defaultdict(int)
-    for result in results:
-        if result.gate is None or result.gated is None:
-            continue
-        passed.append(result.gated.passed)
-        factors.append(result.gated.factor)
-        for name, stopped_M in zip(
-            result.gate.global_quality, result.gated.stopped_by.T, strict=True
-        ):
-            stopped[str(name)] += int(stopped_M.sum())
-    if not passed:
-        return {}
-    passed_M = np.concatenate(passed)
-    metrics = {
-        "rubrank/gate/stopped": float((~passed_M).mean()),
-        "rubrank/gate/factor": float(np.concatenate(factors).mean()),
-    }
-    for name, count in stopped.items():
-        if name in shared:
-            metrics[f"rubrank/gate/{name}"] = count / len(passed_M)
-    return metrics
-
-
-def measure_attributes(results: Sequence[Fused]) -> dict[str, float]:
-    """Return the mean γ̂ of each controlled attribute whose influence was removed from some criterion."""
+def measure_fusion(results: Sequence[Fused], shared: Collection[str]) -> dict[str, float]:
+    """Return how often gates stopped rollouts, the mean γ̂ of each attribute, and how much the criteria agree."""
     metrics: dict[str, float] = {}
+    gate_results = [result.gated for result in results if result.gated is not None]
+    if gate_results:
+        passed_M = np.concatenate([gated.passed for gated in gate_results])
+        metrics["rubrank/gate/stopped"] = (~passed_M).mean()
+        metrics["rubrank/gate/factor"] = np.concatenate(
+            [gated.factor for gated in gate_results]
+        ).mean()
+        stopped: dict[str, int] = defaultdict(int)
+        for result in results:
+            if result.gate is None or result.gated is None:
+                continue
+            stopped_by_QM = result.gated.stopped_by.T
+            for name, stopped_M in zip(result.gate.global_quality, stopped_by_QM, strict=True):
+                stopped[str(name)] += int(stopped_M.sum())
+        for name, count in stopped.items():
+            if name in shared:
+                metrics[f"rubrank/gate/{name}"] = count / len(passed_M)
+
     controls = [result.control for result in results if result.control is not None]
-    if not controls:
-        return metrics
-    for d, name in enumerate(results[0].attribute_names):
+    attribute_names = results[0].attribute_names if controls else ()
+    for d, name in enumerate(attribute_names):
         removed = []
         for control in controls:
             was_removed_NK = control.taken_NKD[..., d] != 0.0
             removed.append(control.gamma_NKD[..., d][was_removed_NK])
-        gamma = np.concatenate(removed)
-        if len(gamma):
-            metrics[f"rubrank/gamma/{name}"] = float(gamma.mean())
+        metrics[f"rubrank/gamma/{name}"] = _mean(np.concatenate(removed))
+
+    metrics["rubrank/groups/no_signal"] = np.concatenate(
+        [result.no_signal for result in results]
+    ).mean()
+    agreements = [result.agreement for result in results if result.agreement is not None]
+    if len(agreements) == len(results):  # rules other than RLVR² have no agreement
+        metrics["rubrank/groups/agreement"] = _mean(np.concatenate(agreements))
+        metrics["rubrank/groups/error"] = _mean(
+            np.concatenate([result.error_M for result in results])
+        )
     return metrics
-
-
-def measure_covariances(
-    table: ScoreTable, rewards: Sequence[Sequence[float]], shared: Collection[str]
-) -> dict[str, float]:
-    """Return the correlation of each shared criterion with the advantages, unless its scores are all equal."""
-    groups = [
-        (group.criteria, group.scores, group_rewards)
-        for group, group_rewards in zip(table.groups, rewards, strict=True)
-    ]
-    covariance = measure_step(0, groups, names=shared).covariance
-    return {
-        f"rubrank/{name}/covariance": correlation for name, (correlation, _) in covariance.items()
-    }
 
 
 def measure_text_means(rollouts: Sequence[Rollout], features: TextFeatures) -> dict[str, float]:
@@ -211,18 +203,6 @@ def measure_text_means(rollouts: Sequence[Rollout], features: TextFeatures) -> d
         metrics["rubrank/answer/tokens"] = lengths.answer.mean()
     for marker, value in zip(MARKERS, features.markdown.mean(0), strict=True):
         metrics[f"rubrank/markdown/{marker}"] = value
-    return metrics
-
-
-def measure_groups(results: Sequence[Fused]) -> dict[str, float]:
-    """Return the share of groups without signal; under RLVR² also how much the criteria agree."""
-    no_signal_N = np.concatenate([result.no_signal for result in results])
-    metrics = {"rubrank/groups/no_signal": float(no_signal_N.mean())}
-    agreements = [result.agreement for result in results if result.agreement is not None]
-    if len(agreements) == len(results):
-        metrics["rubrank/groups/agreement"] = _mean(np.concatenate(agreements))
-        errors_M = np.concatenate([result.error_M for result in results])
-        metrics["rubrank/groups/error"] = _mean(errors_M)
     return metrics
 
 

@@ -3,8 +3,8 @@ what is imported by its dotted path.
 
     trl.top_k must be a whole number; got 2.5
     model.lora.bias must be one of 'none', 'all', 'lora_only'; got 'some'
-The config names modules, tools, environments and rollout functions like this:
 
+The config names modules, tools, environments and rollout functions like this:
 
     imports: [my_verifiers]              a module beside the config, or an installed one
     tools: [my_tools.search, my_tools:add]
