@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from rubrank.fusion import files
-from rubrank.fusion.result import FusedGroup
+from rubrank.fusion.group import FusedGroup
 from rubrank.scores import files as score_files
 from rubrank.studies import logged
 from rubrank.tables.columns import Columns

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ordinal import rlvr2
 
 from rubrank import Gate, ScoreBatch, attenuate, find_rule
-from rubrank.fusion.result import FusedGroup
+from rubrank.fusion.group import FusedGroup
 
 NAN = np.nan
 

@@ -13,7 +13,7 @@ from ordinal import rlvr2
 
 import rubrank
 from rubrank import Fused, Gate, InvalidInput, attenuate
-from rubrank.fusion.result import FusedGroup
+from rubrank.fusion.group import FusedGroup
 
 NAN = np.nan
 BORDA = {"model": "borda"}  # (wins − losses) / 2: utilities that can be worked out by hand

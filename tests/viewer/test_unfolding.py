@@ -64,7 +64,7 @@ def test_observed_outcomes_come_back(odd_records: list[GroupRecord]) -> None:
 def test_a_rule_without_utilities_explains_without_shares(rule_records: list[GroupRecord]) -> None:
     record = rule_records[0]
     words = explain(record, 0)
-    assert np.isnan(to_fused_group(record).utilities).all()
+    assert to_fused_group(record).utilities is None
     assert words.startswith(f"rollout 0 of group {record.group}: reward ")
     assert "beats " in words
     assert "gate: " in words

@@ -20,7 +20,7 @@ from rubrank.errors import counted
 
 if TYPE_CHECKING:
     from rubrank.fusion.files import Summary
-    from rubrank.fusion.result import FusedGroup
+    from rubrank.fusion.group import FusedGroup
 
 _MOST_CRITERIA = 30  # named in a line or shown in a table
 BY_RUBRIC = "using the weights and gates stored in the file"
@@ -115,7 +115,7 @@ def _show_utilities(group: FusedGroup, rollouts: list[int], criteria: list[int])
     """Print utilities and rewards; rewards alone under a rule that has no utilities."""
     rows: list[list[Any]] = []
     title = "rewards by rollout"
-    if not np.isnan(group.utilities).any():
+    if group.values is not None and group.fused is not None and group.effective_weights is not None:
         title = "utilities by rollout"
         for k in criteria:
             values = [group.values[i, k] if _is_decided(group, i, k) else None for i in rollouts]
@@ -145,8 +145,10 @@ def describe_group(group: FusedGroup, rollout: int | None) -> dict[str, Any]:
             "weight": group.weights[k],
             "margin": group.margins[k],
             "higher_is_better": group.higher_is_better[k],
-            "effective_weight": group.effective_weights[k],
+            "effective_weight": None,
         }
+        if group.effective_weights is not None:
+            criterion["effective_weight"] = group.effective_weights[k]
         if group.gamma is not None and group.n is not None:
             for figure in ("gamma", "se", "shrunk", "taken"):
                 values = getattr(group, figure)[k]
@@ -170,13 +172,15 @@ def _describe_rollout(group: FusedGroup, i: int) -> dict[str, Any]:
     for figure in ("scores", "outcomes", "utilities", "values"):
         data[figure] = {}
     for k, name in enumerate(group.criteria):
-        is_decided = _is_decided(group, i, k)
         data["scores"][name] = group.scores[i, k]
         data["outcomes"][name] = _count_outcomes(np.delete(group.outcomes[i, :, k], i))
-        data["utilities"][name] = group.utilities[i, k] if is_decided else None
-        data["values"][name] = group.values[i, k] if is_decided else None
-    for figure in ("fused", "ranking", "reward"):
-        data[figure] = getattr(group, figure)[i]
+        for figure in ("utilities", "values"):
+            numbers = getattr(group, figure)  # None under a rule without utilities
+            is_known = numbers is not None and _is_decided(group, i, k)
+            data[figure][name] = numbers[i, k] if is_known else None
+    data["fused"] = None if group.fused is None else group.fused[i]
+    data["ranking"] = group.ranking[i]
+    data["reward"] = group.reward[i]
     data["explanation"] = group.explain(i)
     if group.attributes is not None:
         data["attributes"] = dict(zip(group.attribute_names, group.attributes[i], strict=True))

@@ -21,7 +21,8 @@ import numpy as np
 from rubrank.errors import counted
 
 if TYPE_CHECKING:
-    from rubrank.fusion.result import Fused, FusedGroup
+    from rubrank.fusion.group import FusedGroup
+    from rubrank.fusion.result import Fused
 
 _DECIMALS = 7  # that count: smaller differences are rounding errors
 _LEAST_SHOWN = 0.005  # printed with two decimals, anything below would read as 0.00
@@ -75,9 +76,9 @@ def _write_ordinal(n: int) -> str:
 
 def _explain_criteria(group: FusedGroup, i: int) -> Iterator[str]:
     """Yield a line for each criterion: the score, who it beats or loses to, and what it adds to the sum."""
-    parts = group.weights * group.values
+    parts_K = np.zeros(len(group.criteria)) if group.parts is None else group.parts[i]
     # What mattered most comes first.
-    order = np.argsort(-np.round(np.abs(parts[i]), _DECIMALS - 1), kind="stable")
+    order = np.argsort(-np.round(np.abs(parts_K), _DECIMALS - 1), kind="stable")
     for k in order:
         if group.missing[k] == len(group.reward):
             continue  # no rollout was scored: a criterion of another query
@@ -95,7 +96,7 @@ def _explain_criteria(group: FusedGroup, i: int) -> Iterator[str]:
             if ranked_score != group.scores[i, k]:
                 score = f"{group.scores[i, k]:g}, ranked as {ranked_score:.3g}; "
         outcomes = _describe_outcomes(group.outcomes[i, :, k], i)
-        contribution = f" → {parts[i, k]:+.2f}" if abs(parts[i, k]) >= _LEAST_SHOWN else ""
+        contribution = f" → {parts_K[k]:+.2f}" if abs(parts_K[k]) >= _LEAST_SHOWN else ""
         yield f"{name}: {score}{outcomes}{contribution}"
 
 
@@ -135,10 +136,12 @@ def _describe_outcomes(outcome_G: np.ndarray, i: int) -> str:
 
 def _explain_sum(group: FusedGroup, i: int) -> Iterator[str]:
     """Yield the weighted sum and how far to trust it, if at least two criteria tell rollouts apart."""
-    if group.error is None or np.isnan(group.agreement) or np.isnan(group.error[i]):
+    if group.parts is None or group.error is None or group.agreement is None:
+        return  # a rule without utilities
+    if np.isnan(group.agreement) or np.isnan(group.error[i]):
         return
     # Adding 0.0 turns −0.0 into 0.0.
-    total = round(float((group.weights * group.values[i]).sum()), _DECIMALS) + 0.0
+    total = round(float(group.parts[i].sum()), _DECIMALS) + 0.0
     yield f"together: {total:+.2f} (se {group.error[i]:.2f}); agreement of the criteria {group.agreement:.2f}"
 
 
@@ -152,7 +155,8 @@ def _explain_attributes(group: FusedGroup, i: int) -> Iterator[str]:
         if abs(contrast) < _LEAST_SHOWN:
             comparison = "as much as"
         yield f"{name}: {group.attributes[i, d]:g}, {comparison} its group; {_describe_taken(group, d)}"
-    if np.isnan(group.utilities).any() and group.taken is not None:  # a rule that adds up scores
+    if group.utilities is None or group.values is None:  # a rule that adds up scores
+        assert group.taken is not None
         removed_K = np.where(group.known[i], group.taken @ group.mean_contrasts[i], 0.0)
         change = -(group.weights * removed_K).sum() / np.abs(group.weights[group.known[i]]).sum()
         if abs(change) >= _LEAST_SHOWN:
@@ -211,7 +215,8 @@ def _explain_gate(group: FusedGroup, i: int) -> Iterator[str]:
 # ----------------------------------------------------------------------------------------------------------- as records
 
 
-_UTILITY_ARRAYS = ("utilities", "values", "ranked_scores", "fused", "effective_weights", "error")
+# Arrays of a group that a record holds under the same names; None stays None.
+_UTILITY_ARRAYS = ("utilities", "values", "scale", "fused", "effective_weights", "error")
 _CONTROL_ARRAYS = ("mean_contrasts", "gamma", "se", "shrunk", "taken", "n")
 
 
@@ -254,15 +259,14 @@ def make_record(fused: Fused, g: int) -> dict[str, Any]:
         "gate": _make_gate_record(group),
         "attribute_names": fused.attribute_names,
         "attributes": _list(group.attributes),
+        "ranked_scores": _list(group.ranked_scores),
         "pool": group.pool,
+        "agreement": group.agreement,
     }
-    for name in _CONTROL_ARRAYS:
+    if group.agreement is not None and np.isnan(group.agreement):
+        record["agreement"] = None  # JSON has no NaN
+    for name in (*_UTILITY_ARRAYS, *_CONTROL_ARRAYS):
         record[name] = _list(getattr(group, name))
-    if fused.fit is not None:
-        for name in _UTILITY_ARRAYS:
-            record[name] = _list(getattr(group, name))
-        record["scale"] = _list(np.broadcast_to(group.scale, len(group.criteria)))
-        record["agreement"] = None if np.isnan(group.agreement) else group.agreement
     return record
 
 

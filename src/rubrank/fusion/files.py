@@ -32,6 +32,7 @@ import numpy as np
 import polars as pl
 
 from rubrank.errors import BadTable, InvalidInput, UnknownName, only_our_errors
+from rubrank.fusion.group import FusedGroup, find_informative
 from rubrank.fusion.options import (
     check_changes,
     check_criterion_names,
@@ -41,7 +42,7 @@ from rubrank.fusion.options import (
     make_fuse_rule,
     refuse_gate_options,
 )
-from rubrank.fusion.result import Fused, FusedGroup, find_informative
+from rubrank.fusion.result import Fused
 from rubrank.fusion.rule import Rule, apply_rule
 from rubrank.options import FuseOptions
 from rubrank.scores.batch import ScoreBatch

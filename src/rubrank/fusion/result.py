@@ -26,15 +26,18 @@ split into `compute_values`, which makes these numbers, and `fuse_values`, which
 Attribute control takes the influence of attributes, such as length, out of the utilities: γ̂ is the estimated influence
 on a criterion, γ̃ the part of it that chance does not explain, δ what is taken out (docs/method.md, section 4).
 
-Array names end in the letters of their axes: M rollouts of the batch, N groups, K ranked criteria, C gate criteria,
-D attributes; G rollouts of one group. (1, K) instead of (N, K) means that all groups share one row. `starts` cuts the
-rows of a batch into groups: group g is rows starts[g] up to, but not including, starts[g + 1].
+A batch may hold groups of different rubrics, so an array over its criteria has columns that do not concern a group.
+`FusedGroup` (group.py) has only those of its own rubric; it also says what None, NaN and empty mean.
+
+Letters at the end of a name are the axes of an array: M rollouts of the batch, N groups, K ranked criteria, C gate
+criteria, D attributes. (1, K) instead of (N, K): all groups share one row. Group g is rows starts[g] up to, but not
+including, starts[g + 1].
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from reprlib import repr as brief
 from typing import TYPE_CHECKING, Any
@@ -42,20 +45,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rubrank.errors import InvalidInput, counted
-from rubrank.fusion.explain import explain_rollout, make_record
+from rubrank.fusion.explain import make_record
+from rubrank.fusion.group import FusedGroup, measure_agreement, measure_errors
 from rubrank.fusion.rules.group_math import fill_unknown
 from rubrank.scores.batch import ScoreBatch
-from rubrank.scores.outcomes import Cells, find_compared, outcomes
+from rubrank.scores.outcomes import Cells
 from rubrank.scores.spread import find_no_signal
-from rubrank.tables.html import (
-    Bar,
-    Framed,
-    Marked,
-    Shaded,
-    make_html_table,
-    shade_column,
-    write_cell,
-)
+from rubrank.tables.html import Bar, Framed, shade_column, write_cell
 
 if TYPE_CHECKING:
     from rubrank.fusion.gate import Gate, GateResult
@@ -99,207 +95,6 @@ class AttributeControl:
     """δ: what is taken out."""
     contrasts_MD: np.ndarray
     """z̃: how much more of an attribute a rollout has than its group, on average."""
-
-
-@dataclass(frozen=True, eq=False)
-class FusedGroup:
-    """One group: everything between its scores and its rewards, in the order of the list at the top of the file.
-
-    G rollouts, the K criteria of the group's rubric that rank them, D attributes. Records hold most of them under
-    the same names (`rubrank.records`), which therefore stay as they are.
-    """
-
-    label: Hashable
-
-    # The criteria, each (K,).
-    criteria: tuple[str, ...]
-    weights: np.ndarray
-    margins: np.ndarray
-    higher_is_better: np.ndarray
-
-    # From scores to rewards.
-    scores: np.ndarray
-    """(G, K), as given; NaN = not scored."""
-    utilities: np.ndarray
-    """(G, K), as fitted; NaN under a rule without utilities."""
-    values: np.ndarray
-    """(G, K): the utilities, adjusted for attributes and scaled by `scale`; NaN under a rule without utilities."""
-    fused: np.ndarray
-    """(G,): the weighted sum of the values; NaN under a rule without utilities."""
-    ranking: np.ndarray
-    """(G,): before the gate; R̃ of RLVR², the value of another rule."""
-    reward: np.ndarray
-    """(G,): after the gate."""
-    no_signal: bool
-    """All rewards are equal."""
-    scale: np.ndarray | float = 1.0
-    """(K,): the factor of each criterion that the option `span` of RLVR² asked for."""
-
-    # What was fitted instead of the order of the scores, for some criteria.
-    compared: Mapping[int, np.ndarray] = field(default_factory=dict)
-    """Column → (G, G) outcomes, for criteria on which responses were compared instead of scored."""
-    soft: Mapping[int, np.ndarray] = field(default_factory=dict)
-    """Column → (G, G) outcomes of uncertain verdicts, which were fitted instead of the order of the scores."""
-    ranked_scores: np.ndarray | None = None
-    """(G, K): what was ranked instead of the scores, if another rule changed them (rlvr2*gear)."""
-
-    # The attributes of the rollouts.
-    attribute_names: tuple[str, ...] = ()
-    attributes: np.ndarray | None = None
-    """(G, D)"""
-
-    # Attribute control: the fields of `AttributeControl` for this group; None if nothing was controlled.
-    mean_contrasts: np.ndarray | None = None
-    """(G, D): how much more of each attribute a rollout has than its group."""
-    pool: str | None = None
-    """What γ̂ was estimated over: "batch", "run" or "group"."""
-    gamma: np.ndarray | None = None
-    """(K, D): γ̂, how strongly each attribute is associated with winning on each criterion."""
-    se: np.ndarray | None = None
-    """(K, D): standard error of γ̂; NaN if it cannot be estimated."""
-    shrunk: np.ndarray | None = None
-    """(K, D): γ̃, the part of γ̂ that chance does not explain."""
-    n: np.ndarray | None = None
-    """(K,): number of groups behind the estimate γ̂; 0 for a criterion that is not controlled."""
-    taken: np.ndarray | None = None
-    """(K, D): δ, the coefficients that were taken out in this group."""
-
-    # The gate.
-    gate: Gate | None = None
-    """The settings of the gate: its criteria, threshold and lift; None under a rule without a gate."""
-    gated: GateResult | None = None
-    """What the gate decided for each rollout of the group: who passed, by which factor rewards were multiplied."""
-
-    watched: Mapping[str, np.ndarray] = field(default_factory=dict)
-    """Criterion of the layer `watch` → (G,) scores, which no rule sees. Batches do not have them, tables do."""
-
-    def __repr__(self) -> str:
-        best = "no signal" if self.no_signal else f"rollout {int(np.argmax(self.reward))} is best"
-        size = f"{counted(len(self.reward), 'rollout')}, {counted(len(self.criteria), 'criterion')}"
-        return f"FusedGroup({self.label!r}, {size}, {best})"
-
-    def _repr_html_(self) -> str:
-        """For notebooks: rollouts from best to worst, every score in the colour of its utility."""
-        order = np.argsort(-self.reward, kind="stable")
-        columns: list[list[Any]] = [
-            [str(i) for i in order],
-            [Bar(f"{x:.3g}", x) for x in self.reward[order]],
-        ]
-        headings = ["rollout", "reward"]
-        if self.gated is not None:
-            headings.append("gate")
-            columns.append([self._describe_gate(int(i)) for i in order])
-        for k, name in enumerate(self.criteria):
-            headings.append(f"{name} ×{self.weights[k]:g}")
-            scores = [write_cell(float(score)) for score in self.scores[order, k]]
-            shaded = shade_column(self.utilities[order, k].tolist())
-            cells: list[Any] = []
-            for cell, score in zip(shaded, scores, strict=True):
-                cells.append(replace(cell, text=score) if isinstance(cell, Shaded) else score)
-            columns.append(cells)
-        return make_html_table(repr(self), headings, zip(*columns, strict=True))
-
-    def _describe_gate(self, i: int) -> str | Marked:
-        assert self.gated is not None
-        if not self.gated.passed[i]:
-            return Marked("stopped", "bad")
-        factor = float(self.gated.factor[i])
-        return Marked(f"× {factor:.2g}", "warn") if factor < 1.0 else "passed"
-
-    @cached_property
-    def outcomes(self) -> np.ndarray:
-        """(G, G, K): 1 = row beats column, 0.5 = tie, 0 = loses, NaN = not compared."""
-        scores = self.scores if self.ranked_scores is None else self.ranked_scores
-        outcomes_GGK = outcomes(np.where(self.higher_is_better, scores, -scores), self.margins)
-        for k, observed_GG in {**self.compared, **self.soft}.items():
-            outcomes_GGK[:, :, k] = observed_GG
-        return outcomes_GGK
-
-    @cached_property
-    def known(self) -> np.ndarray:
-        """(G, K): was this rollout scored, or compared with another, on this criterion?"""
-        is_known_GK = ~np.isnan(self.scores)
-        for k, observed_GG in self.compared.items():
-            is_known_GK[:, k] = find_compared(observed_GG)
-        return is_known_GK
-
-    @property
-    def missing(self) -> np.ndarray:
-        """(K,): for each criterion, the number of rollouts that were neither scored nor compared."""
-        return np.asarray((~self.known).sum(0))
-
-    @cached_property
-    def constant(self) -> np.ndarray:
-        """(K,): does the criterion tell no rollouts apart?"""
-        if np.isnan(self.utilities).any():
-            # A rule without utilities: a criterion is constant if no comparison has a winner.
-            was_compared = ~np.isnan(self.outcomes)
-            has_winner_K = (self.outcomes != 0.5).any((0, 1), where=was_compared)
-            return np.asarray(~has_winner_K)
-        return np.asarray(~self.utilities.any(0))  # utilities of tied rollouts are exactly 0
-
-    @property
-    def effective_weights(self) -> np.ndarray:
-        """(K,): each criterion's share of the variance of the weighted sum. They add up to 1, and may be negative.
-
-        All are 0 if the rollouts are tied, and NaN under a rule without utilities.
-        """
-        parts_GK = self.weights * self.values
-        parts_GK = parts_GK - parts_GK.mean(0)
-        total_G = parts_GK.sum(1)
-        # The covariance of a part with the total, over the variance of the total. Both are G times too large.
-        variance = total_G @ total_G
-        if variance > 0.0 and self.ranking.max() > self.ranking.min():
-            return np.asarray(parts_GK.T @ total_G / variance)
-        return np.full(len(self.criteria), np.nan if np.isnan(variance) else 0.0)
-
-    @cached_property
-    def agreement(self) -> float:
-        """How much the criteria agree, from 0 to 1; NaN if fewer than two tell rollouts apart."""
-        if np.isnan(self.values).any():  # a rule without utilities
-            return np.nan
-        return float(measure_agreement(self.weights * self.values, self._starts)[0])
-
-    @cached_property
-    def error(self) -> np.ndarray | None:
-        """(G,): standard error of the weighted sum, with criteria as replicates; None without utilities."""
-        if np.isnan(self.values).any():
-            return None
-        return measure_errors(self.weights * self.values, self._starts)
-
-    @property
-    def _starts(self) -> np.ndarray:
-        """`starts` of a batch that holds this group alone, for `measure_errors` and `measure_agreement`."""
-        return np.array([0, len(self.reward)])
-
-    @property
-    def flags(self) -> tuple[str, ...]:
-        """Warnings for the reader: "no signal", "missing: NAME (2)", "constant: NAME"."""
-        flags = ["no signal"] if self.no_signal else []
-        is_missing_GK = ~self.known
-        if self.gated is not None:
-            # Judges are not asked about rollouts that a gate has stopped.
-            is_missing_GK &= self.gated.passed[:, None]
-        for k, name in enumerate(self.criteria):
-            if not self.known[:, k].any():
-                continue  # no rollout was scored: a criterion of another query
-            missing = int(is_missing_GK[:, k].sum())
-            if missing:
-                flags.append(f"missing: {name} ({missing})")
-            if self.constant[k]:
-                flags.append(f"constant: {name}")
-        return tuple(flags)
-
-    def explain(self, rollout: int) -> str:
-        """Say in words why this rollout got its reward; raises InvalidInput if there is no such rollout."""
-        if not 0 <= rollout < len(self.reward):
-            raise InvalidInput(
-                "explain",
-                "rollout",
-                allowed=f"a number from 0 to {len(self.reward) - 1}",
-                got=str(rollout),
-            )
-        return explain_rollout(self, rollout)
 
 
 @dataclass(frozen=True, eq=False)
@@ -582,29 +377,28 @@ class Fused(Framed):
         batch = self.batch
         rows = self.rows_of(g)
         columns = self.columns_of(g)
-        # Without a fit, as under all rules but RLVR², these three are NaN.
-        utilities = np.full((rows.stop - rows.start, len(columns)), np.nan)
-        values = utilities
-        fused = np.full(len(utilities), np.nan)
-        scale: np.ndarray | float = 1.0
-        if self.fit is not None:
-            utilities = self.fit.utilities_MK[rows][:, columns]
-            values = self.fit.values_MK[rows][:, columns]
-            fused = self.fit.fused_M[rows]
-            if self.fit.scale_NK is not None:
-                scale = self.fit.scale_NK[g, columns]
-        # Fields of FusedGroup that keep their defaults if the batch or the rule has nothing to fill them with.
+        # Fields of FusedGroup that are None unless the rule or the batch has something to fill them with.
         optional: dict[str, Any] = {}
+        if self.fit is not None:
+            optional["utilities"] = self.fit.utilities_MK[rows][:, columns]
+            optional["values"] = self.fit.values_MK[rows][:, columns]
+            optional["fused"] = self.fit.fused_M[rows]
+            optional["scale"] = np.ones(len(columns))
+            if self.fit.scale_NK is not None:
+                optional["scale"] = self.fit.scale_NK[g, columns]
         if "ranked_scores" in self.details:
             optional["ranked_scores"] = self.details["ranked_scores"][rows][:, columns]
         if batch.attributes_MD is not None:
             optional["attributes"] = batch.attributes_MD[rows]
         if self.control is not None:
-            optional["mean_contrasts"] = self.control.contrasts_MD[rows]
             optional["pool"] = self.control.pool
+            optional["mean_contrasts"] = self.control.contrasts_MD[rows]
             optional["n"] = self.control.n_NK[g, columns]
             for name in ("gamma", "se", "shrunk", "taken"):
                 optional[name] = getattr(self.control, f"{name}_NKD")[g, columns]
+        if self.gated is not None:
+            optional["gate"] = self.gate
+            optional["gated"] = self.gated.select_rows(rows)
         higher_is_better = np.ones(len(columns), bool)
         if batch.lower_NK is not None:
             higher_is_better = ~_select_group(batch.lower_NK, g)[columns]
@@ -615,20 +409,14 @@ class Fused(Framed):
             criteria=tuple(batch.names[k] for k in columns),
             weights=_select_group(self.used_weights_NK, g)[columns],
             margins=_select_group(batch.margins_NK, g)[columns],
-            scores=batch.scores_MK[rows][:, columns],
             higher_is_better=higher_is_better,
-            utilities=utilities,
-            values=values,
-            fused=fused,
-            scale=scale,
+            scores=batch.scores_MK[rows][:, columns],
             ranking=self.ranking_M[rows],
             reward=self.reward_M[rows],
             no_signal=bool(self.no_signal[g]),
-            attribute_names=self.attribute_names,
-            gate=self.gate,
-            gated=None if self.gated is None else self.gated.select_rows(rows),
             compared={columns.index(k): outcome for k, outcome in compared.items()},
             soft={columns.index(k): outcome for k, outcome in soft.items()},
+            attribute_names=self.attribute_names,
             **optional,
         )
 
@@ -659,75 +447,6 @@ def _split_by_group(cells: Cells) -> dict[int, dict[int, np.ndarray]]:
     for (g, k), outcome in cells.items():
         by_group.setdefault(g, {})[k] = outcome
     return by_group
-
-
-def measure_errors(parts_MK: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """Return √( K/(K−1) Σ_k (w_k v_ki − mean)² ), the standard error (M,) of the weighted sum of K criteria.
-
-    parts_MK: the terms w_k v_ki of the sum, weight × value. Only criteria that tell rollouts of the group apart count;
-    NaN with fewer than two.
-    """
-    informative_MK = np.repeat(find_informative(parts_MK, starts), np.diff(starts), axis=0)
-    count_M = informative_MK.sum(1)  # K of the formula
-    mean_M = np.where(informative_MK, parts_MK, 0.0).sum(1) / np.maximum(count_M, 1)
-    square_M = np.where(informative_MK, (parts_MK - mean_M[:, None]) ** 2, 0.0).sum(1)
-    scale_M = count_M / np.maximum(count_M - 1, 1)
-    return np.where(count_M > 1, np.sqrt(scale_M * square_M), np.nan)
-
-
-def measure_agreement(parts_MK: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """Return how much the criteria of each group agree (N,), from 0 to 1.
-
-    For one group, x[i,k] = w_k u_ki is a table of G rollouts × K criteria. A two-way analysis of variance splits its
-    spread into what rollouts have in common over all criteria, and a residual on which criteria differ:
-
-        SS_rollouts = K Σ_i (mean of rollout i − mean of all)²
-        SS_residual = Σ_ik (x[i,k] − fitted[i,k])²,  fitted[i,k] = mean of rollout i + mean of criterion k − mean of all
-        MS_rollouts = SS_rollouts/(G − 1),           MS_residual = SS_residual/((G − 1)(K − 1))
-        agreement   = max(0, 1 − MS_residual/MS_rollouts)
-
-        two rollouts, two criteria:  x = (1, 1), (−1, −1)      SS_rollouts 4, SS_residual 0: agreement 1
-                                     x = (1, −1), (−1, 1)      SS_rollouts 0, SS_residual 4: agreement 0
-                                     x = (2, −1), (−2, 1)      SS_rollouts 1, SS_residual 9: max(0, 1 − 9) = 0
-                                     x = (3, 1), (−3, −1)      SS_rollouts 16, SS_residual 4: 1 − 4/16 = 0.75
-
-    Only criteria that tell rollouts of the group apart count; NaN with fewer than two of them, or one rollout. Real
-    trade-offs between criteria count as disagreement too, so low agreement alone is not a reason to drop a group.
-    """
-    sizes_N = np.diff(starts)  # G of each group
-    if not len(sizes_N):
-        return np.zeros(0)
-    first_N = starts[:-1]
-    group_of_row = np.repeat(np.arange(len(sizes_N)), sizes_N)
-    informative_NK = find_informative(parts_MK, starts)
-    informative_MK = informative_NK[group_of_row]
-    K_N = informative_NK.sum(1)
-
-    # Means of the table. Criteria that do not count are 0, and do not change the sums.
-    parts_MK = np.where(informative_MK, parts_MK, 0.0)
-    rollout_mean_M = parts_MK.sum(1) / np.maximum(K_N, 1)[group_of_row]
-    criterion_mean_NK = np.add.reduceat(parts_MK, first_N, axis=0) / sizes_N[:, None]
-    mean_N = np.add.reduceat(rollout_mean_M, first_N) / sizes_N
-
-    # The two sums of squares.
-    rollouts_N = K_N * np.add.reduceat((rollout_mean_M - mean_N[group_of_row]) ** 2, first_N)
-    fitted_MK = rollout_mean_M[:, None] + (criterion_mean_NK - mean_N[:, None])[group_of_row]
-    squares_MK = np.where(informative_MK, (parts_MK - fitted_MK) ** 2, 0.0)
-    residual_N = np.add.reduceat(squares_MK.sum(1), first_N)
-
-    # MS_residual/MS_rollouts: G − 1 cancels. Infinite, so that the agreement is 0, if rollouts do not differ: a sum of
-    # squares up to 1e-18, differences of 1e-9, is rounding.
-    ratio_N = np.full(len(sizes_N), np.inf)
-    degrees_N = np.maximum(K_N - 1, 1)
-    np.divide(residual_N, degrees_N * rollouts_N, out=ratio_N, where=rollouts_N > 1e-18)
-    return np.where((K_N > 1) & (sizes_N > 1), np.maximum(0.0, 1.0 - ratio_N), np.nan)
-
-
-def find_informative(parts_MK: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """Return (N, K): does the criterion tell rollouts of the group apart? Its utilities are all 0 if it does not."""
-    if len(starts) < 2:
-        return np.zeros((0, parts_MK.shape[1]), bool)
-    return np.logical_or.reduceat(parts_MK != 0.0, starts[:-1], axis=0)
 
 
 def _select_group(values_NK: np.ndarray, g: int) -> np.ndarray:

@@ -24,7 +24,8 @@ import numpy as np
 from rubrank._plain import Immutable
 from rubrank.errors import InvalidInput, only_our_errors
 from rubrank.fusion.gate import Gate, GateResult
-from rubrank.fusion.result import Fused, FusedGroup
+from rubrank.fusion.group import FusedGroup
+from rubrank.fusion.result import Fused
 from rubrank.fusion.rule import Rule, apply_rule
 from rubrank.fusion.rules import find_rule
 from rubrank.rollouts.rollout import Group, Message, Rollout
@@ -312,7 +313,7 @@ def _describe_turns(rollout: Rollout) -> tuple[dict[str, Any], ...]:
     return ()
 
 
-def to_array(table: Table, shape: tuple[int, int]) -> np.ndarray:
+def to_array(table: Any, shape: tuple[int, ...]) -> np.ndarray:
     """Return a table of a record as an array of this shape, which an empty table does not show; None becomes NaN."""
     return np.array(table, dtype=float).reshape(shape)  # NumPy reads None as NaN
 
@@ -329,14 +330,18 @@ def explain(record: GroupRecord, rollout: int) -> str:
 def to_fused_group(record: GroupRecord) -> FusedGroup:
     """Return the fused group of a record, which answers the same questions as the result of a rule.
 
-    What the record does not hold is NaN or None. A record of a rule without utilities works too: its utilities are NaN,
-    and its explanation says who beats whom and what the gate did, without contributions.
+    What the record does not hold is None. The group of a rule without utilities explains who beats whom and what the
+    gate did, without contributions of criteria.
     """
     G = record.size
     K = len(record.weights)
     D = len(record.attribute_names)
     scores = to_array(record.scores, (G, len(record.criteria)))
-    shapes = {
+    shapes: dict[str, tuple[int, ...]] = {
+        "utilities": (G, K),
+        "values": (G, K),
+        "scale": (K,),
+        "fused": (G,),
         "ranked_scores": (G, K),
         "attributes": (G, D),
         "mean_contrasts": (G, D),
@@ -344,14 +349,12 @@ def to_fused_group(record: GroupRecord) -> FusedGroup:
         "se": (K, D),
         "shrunk": (K, D),
         "taken": (K, D),
+        "n": (K,),
     }
     arrays: dict[str, Any] = {}
     for name, shape in shapes.items():
         table = getattr(record, name)
         arrays[name] = None if table is None else to_array(table, shape)
-    for name in ("utilities", "values"):
-        table = getattr(record, name)
-        arrays[name] = np.full((G, K), np.nan) if table is None else to_array(table, (G, K))
     gate = None
     gated = None
     if record.gate is not None:
@@ -363,12 +366,9 @@ def to_fused_group(record: GroupRecord) -> FusedGroup:
         margins=np.array([criterion.margin for criterion in record.ranked], dtype=float),
         scores=scores[:, :K],
         higher_is_better=np.array([c.direction == "higher" for c in record.ranked], dtype=bool),
-        fused=np.full(G, np.nan) if record.fused is None else np.array(record.fused),
         ranking=np.array(record.ranking, dtype=float),
         reward=np.array(record.reward, dtype=float),
         no_signal=record.no_signal,
-        scale=1.0 if record.scale is None else np.array(record.scale),
-        n=None if record.n is None else np.array(record.n, dtype=float),
         gate=gate,
         gated=gated,
         attribute_names=record.attribute_names,

@@ -22,7 +22,8 @@ from rubrank.cli.terminal import print_line, print_table
 from rubrank.fusion.control.adjustment import attenuate
 from rubrank.fusion.control.length import lengths
 from rubrank.fusion.control.markdown import MARKERS, markdown_density
-from rubrank.fusion.result import Fused, FusedGroup
+from rubrank.fusion.group import FusedGroup
+from rubrank.fusion.result import Fused
 from rubrank.fusion.rules import find_rule
 from rubrank.grading.grade import grade
 from rubrank.records.files import write_records
