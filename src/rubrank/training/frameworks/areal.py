@@ -5,12 +5,15 @@
     Workflow = workflow_class()                                       a subclass of AReaL's RolloutWorkflow
     workflow = Workflow("reward.yaml", gconfig=config.gconfig, tokenizer=tokenizer, n=8)
 
-AReaL calls `arun_episode(engine, data)` once per row of the dataset. A row has `messages` (or `prompt`), and may have
-`rubric` and what verifiers need. This workflow samples `n` responses itself, because AReaL's own `n_samples` would make
-each response an episode, and a group of its own; it must be 1.
+Input. AReaL calls `arun_episode(engine, data)` once per row of the dataset. A row has `messages` (or `prompt`), and may
+have `rubric` and what verifiers need. This workflow samples `n` responses itself, because AReaL's own `n_samples` would
+make each response an episode, and a group of its own; it must be 1.
 
-AReaL gets all responses as tensors, with the rubric's rewards. A response without any score gets the mean of its group.
-With `train=False` (the workflow of the evaluation) no rule learns.
+Output. AReaL gets all responses as tensors, with the rubric's rewards. A response without any score gets the mean of
+its group. With `train=False` (the workflow of the evaluation) no rule learns.
+
+Tested with AReaL 1.0.4 installed: a subclass of its `RolloutWorkflow`, with a scripted engine. Its own engines were not
+run.
 """
 
 from __future__ import annotations

@@ -7,13 +7,15 @@
         after_each=score_trajectories("reward.yaml"),
     )
 
-ART passes one `TrajectoryGroup`, whose trajectories answer the same query; trajectories that failed are not in it. What
-is known about the query is read from the `metadata` of the group and of its first trajectory: reference answers, or the
-query's own `rubric` as JSON text, because ART keeps only plain values there. The conversation of a trajectory after the
-prompt is its answer, tool calls included.
+Input. ART passes one `TrajectoryGroup`, whose trajectories answer the same query; trajectories that failed are not in
+it. What is known about the query is read from the `metadata` of the group and of its first trajectory: reference
+answers, or the query's own `rubric` as JSON text, because ART keeps only plain values there. The conversation of a
+trajectory after the prompt is its answer, tool calls included.
 
-ART gets the same group. Its trajectories have the rubric's rewards; those that the rollouts set themselves are kept as
-the metric `independent_reward`. A trajectory without any score gets the mean of its group.
+Output. ART gets the same group. Its trajectories have the rubric's rewards; those that the rollouts set themselves are
+kept as the metric `independent_reward`. A trajectory without any score gets the mean of its group.
+
+Tested with ART 0.5.18 installed, without its backend: `TrajectoryGroup` and `gather_trajectory_groups`.
 """
 
 from __future__ import annotations

@@ -5,15 +5,18 @@
 
     class Env(RubricEnv, MyEnv): ...          MyEnv.collect_trajectories stays as it is
 
-atropos calls `collect_trajectories(item)` of an environment, which returns all rollouts of an item. Their `messages`
-are graded (set `include_messages`, or add them yourself). The item holds the rest: `rubric`, `prompt`, reference
-answers.
+Input. atropos calls `collect_trajectories(item)` of an environment, which returns all rollouts of an item. Their
+`messages` are graded (set `include_messages`, or add them yourself). The item holds the rest: `rubric`, `prompt`,
+reference answers.
 
-atropos gets the same groups, with the rubric's `scores` instead of the environment's. A rollout without any score gets
-the mean of its group.
+Output. atropos gets the same groups, with the rubric's `scores` instead of the environment's. A rollout without any
+score gets the mean of its group.
 
-Evaluations in atropos are your own functions, which run beside training. If `evaluate` collects trajectories, they are
-scored, too, and no rule learns from them. If it scores by itself, use `RewardEngine.score(…, train=False)`.
+Evaluations. In atropos they are your own functions, which run beside training. If `evaluate` collects trajectories,
+they are scored, too, and no rule learns from them. If it scores by itself, use `RewardEngine.score(…, train=False)`.
+
+Tested with atropos 0.4.0 installed: `BaseEnv.collect_trajectories`, with scripted trajectories. Its API server was not
+run.
 """
 
 from __future__ import annotations

@@ -7,7 +7,13 @@
                                 score gets the mean of its group (`fill_unknown`)
 
 The adapters differ in who calls them, with what, and in what the trainer cannot tell them: its step, whether it
-evaluates, which samples belong together. The docstring of an adapter says that.
+evaluates, which samples belong together. The docstring of an adapter says that, after an example of its use:
+
+    Input         who calls it, with what, and which samples are a group
+    Output        what the framework gets; what happens to a rollout without any score
+    Evaluations   whether the framework says when it evaluates
+    Step          where the step of the run comes from, if the framework does not pass it
+    Tested        what was run with the framework itself, and what only with a stand-in
 """
 
 from __future__ import annotations

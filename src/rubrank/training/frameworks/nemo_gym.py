@@ -5,19 +5,19 @@
     async def verify_endpoint(body):                 POST /verify of your resources server
         return await verify(body)
 
-NeMo Gym verifies one sample per call, but rewards are computed for whole groups. So each call waits in a `Barrier`
-until `num_rollouts_per_prompt` samples of the same prompt and row have arrived (`barrier.py`).
+Input. NeMo Gym verifies one sample per call, but rewards are computed for whole groups. So each call waits in a
+`Barrier` until `num_rollouts_per_prompt` samples of the same prompt and row have arrived (`barrier.py`).
 
-NeMo Gym gets the request with its `reward`. If judges fail for a sample, its answer is masked (`mask_sample`) with the
-failure kind `judge_failed`, and its reward is the mean of the group, or 0 if the whole group failed. If an agent sent
-the request, the answer also has that failure class, and NeMo Gym tries the sample again.
+Output. NeMo Gym gets the request with its `reward`. If judges fail for a sample, its answer is masked (`mask_sample`)
+with the failure kind `judge_failed`, and its reward is the mean of the group, or 0 if the whole group failed. If an
+agent sent the request, the answer also has that failure class, and NeMo Gym tries the sample again.
 
-All fields of the request except the prompt, the response and NeMo Gym's own form the row: the `rubric`, and what
+Rows. All fields of the request except the prompt, the response and NeMo Gym's own form the row: the `rubric`, and what
 verifiers need, such as a reference answer. If the row has a `group_id`, `uid` or `id`, that alone decides which samples
 belong together.
 
-Prompts and responses are those of OpenAI's Responses API. `read_request` reads them for this adapter and for the
-service, so that a sample has the same reward wherever it is sent:
+Messages. Prompts and responses are those of OpenAI's Responses API. `read_request` reads them for this adapter and for
+the service, so that a sample has the same reward wherever it is sent:
 
     read_request({"responses_create_params": {"input": "Name a lake.", "instructions": "Be brief."},
                   "response": {"output": [{"type": "message", "content": "West Lake."}], "status": "completed"},
@@ -29,6 +29,9 @@ service, so that a sample has the same reward wherever it is sent:
 Items become chat messages. Reasoning belongs to the message or call that follows it; a response that ends in reasoning
 has no answer. Calls belong to the message before them. Pieces of reasoning are joined by a blank line, as blocks in
 tags are. `instructions` are the system message, and `tools` those of the query unless the row has its own.
+
+Tested over HTTP with the service, with requests and answers in NeMo Gym's schema classes, or in stand-ins of them where
+it is not installed. Its agents and environment servers were not run.
 """
 
 from __future__ import annotations

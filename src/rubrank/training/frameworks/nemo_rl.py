@@ -4,14 +4,16 @@
       rubrank: {config: /abs/reward.yaml, num_generations: 8}
     register_env("rubrank", "rubrank.training.frameworks.nemo_rl.RubricEnvironment")       in your run script
 
-NeMo-RL calls `EnvironmentInterface.step(message_log_batch, metadata)`, which has no groups. Synchronous rollouts pass
-the whole batch, each prompt `num_generations` times in a row. Asynchronous ones pass one sample at a time: a barrier
-then holds each sample until its siblings are there, so give the actor as many threads as samples may wait
+Input. NeMo-RL calls `EnvironmentInterface.step(message_log_batch, metadata)`, which has no groups. Synchronous rollouts
+pass the whole batch, each prompt `num_generations` times in a row. Asynchronous ones pass one sample at a time: a
+barrier then holds each sample until its siblings are there, so give the actor as many threads as samples may wait
 (`max_concurrency` of Ray). `metadata` is `extra_env_info` of the dataset: `rubric`, what verifiers need, and `id`,
 which separates rows with the same prompt.
 
-NeMo-RL gets one reward per sample, and every episode ends with the first answer. A rollout without any score gets the
-mean of its group, or of those that came in time. With `train: false` no rule learns.
+Output. NeMo-RL gets one reward per sample, and every episode ends with the first answer. A rollout without any score
+gets the mean of its group, or of those that came in time. With `train: false` no rule learns.
+
+Tested with a stand-in of the interface; its interface was last read at commit 0b8a793. NeMo-RL itself was not run.
 """
 
 from __future__ import annotations

@@ -4,13 +4,15 @@
 
     RewardConfig.build = lambda self: reward_function("reward.yaml", n=args.num_samples_per_prompt_rollout)
 
-open-instruct awaits `reward_fn(responses, decoded_responses, ground_truths, datasets, finish_reasons, infos, queries)`
-with all samples of a prompt. It has no setting that names a function, so its `build` is replaced before training
-starts. A ground truth may be JSON with `rubric`, `prompt` (without the chat template) and what verifiers need; anything
-else becomes `metadata["label"]`. If a call has several prompts, rows with the same query and ground truth are a group,
-`n` at a time.
+Input. open-instruct awaits `reward_fn(responses, decoded_responses, ground_truths, datasets, finish_reasons, infos,
+queries)` with all samples of a prompt. It has no setting that names a function, so its `build` is replaced before
+training starts. A ground truth may be JSON with `rubric`, `prompt` (without the chat template) and what verifiers need;
+anything else becomes `metadata["label"]`. If a call has several prompts, rows with the same query and ground truth are
+a group, `n` at a time.
 
-open-instruct gets a list of scores, and metrics. A sample without any score gets the mean of its group.
+Output. open-instruct gets a list of scores, and metrics. A sample without any score gets the mean of its group.
+
+Tested with a stand-in of the call; its interface was last read at commit c28e030. open-instruct itself was not run.
 """
 
 from __future__ import annotations

@@ -7,14 +7,16 @@
             super().__init__(rubric=make_rubric("reward.yaml", read=lambda action, observation: {
                 "prompt": observation.metadata["question"], "response": action.message}))
 
-OpenEnv calls the rubric of an environment with one action of one episode, and its observation. `read(action,
+Input. OpenEnv calls the rubric of an environment with one action of one episode, and its observation. `read(action,
 observation)` returns what is graded: `response` and `prompt`, and if there are any `rubric` and what verifiers need. By
 default the response is the action's `message`, and the rest is the observation's `metadata`.
 
-OpenEnv gets one number. An environment does not know the other rollouts of its group, so the reward is the gated
-weighted mean of the scores, from 0 to 1, instead of a ranking; judges that compare responses are refused. An action for
-which every score is missing has no reward: `NoScore` is raised, and the trainer may repeat it. For rewards that rank a
-group use the trainer's own adapter, and the environment for what happens between the turns.
+Output. OpenEnv gets one number. An environment does not know the other rollouts of its group, so the reward is the
+gated weighted mean of the scores, from 0 to 1, instead of a ranking; judges that compare responses are refused. An
+action for which every score is missing has no reward: `NoScore` is raised, and the trainer may repeat it. For rewards
+that rank a group use the trainer's own adapter, and the environment for what happens between the turns.
+
+Tested with OpenEnv 0.10.0 installed: its `Rubric`, with actions and observations. Its servers were not run.
 """
 
 from __future__ import annotations

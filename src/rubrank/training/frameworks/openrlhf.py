@@ -4,12 +4,12 @@
     python -m openrlhf.cli.train_ppo_ray … \\
         --train.agent_func_path $(python -c "import rubrank.training.frameworks.openrlhf as m; print(m.__file__)")
 
-OpenRLHF samples a prompt in one rollout actor, by N concurrent calls of `AgentExecutor.execute`. It does not say which
-calls belong together, or how many there are. But it starts the N calls of a prompt at once, with the same object of
-sampling parameters, and every other prompt has its own object. So calls that enter in the same turn of the event loop
-with the same parameters are a group. Each call samples a response, which is graded at once; the last call to finish
-fuses the scores of all. Evaluations may have another N. If one call fails, all calls of its group fail, and OpenRLHF
-drops them together.
+Input. OpenRLHF samples a prompt in one rollout actor, by N concurrent calls of `AgentExecutor.execute`. It does not say
+which calls belong together, or how many there are. But it starts the N calls of a prompt at once, with the same object
+of sampling parameters, and every other prompt has its own object. So calls that enter in the same turn of the event
+loop with the same parameters are a group. Each call samples a response, which is graded at once; the last call to
+finish fuses the scores of all. Evaluations may have another N. If one call fails, all calls of its group fail, and
+OpenRLHF drops them together.
 
 A multi-turn agent of yours:
 
@@ -18,6 +18,9 @@ A multi-turn agent of yours:
             super().__init__(MyAgentInstance)
 
 The label of a row (`--data.label_key`) may be JSON with the query's own rubric and its prompt without the template.
+
+Tested with OpenRLHF 0.11.2 installed, without its GPU dependencies: its loader of agent files, its executors and its
+rollout actor on Ray; vLLM was a stand-in. No training step was run.
 """
 
 from __future__ import annotations

@@ -6,11 +6,15 @@
     from prime_rl.orchestrator.orchestrator import main
     main()
 
-prime-rl calls `Algorithm.score_group(episodes)` with all episodes of a task; evaluations do not call it. prime-rl has
-no setting that names a class, and its table of algorithms is fixed, so `install` replaces each algorithm by a subclass.
+Input. prime-rl calls `Algorithm.score_group(episodes)` with all episodes of a task; evaluations do not call it.
+prime-rl has no setting that names a class, and its table of algorithms is fixed, so `install` replaces each algorithm
+by a subclass.
 
-prime-rl gets the same episodes: first their traces get the rubric's rewards (`reward_episodes` in `verifiers.py`), then
-the algorithm runs. A trace without any score gets the mean of its group.
+Output. prime-rl gets the same episodes: first their traces get the rubric's rewards (`reward_episodes` in
+`verifiers.py`), then the algorithm runs. A trace without any score gets the mean of its group.
+
+Tested with stand-ins of its algorithms and episodes; its interface was last read at commit 216fa7a. prime-rl itself was
+not run.
 """
 
 from __future__ import annotations

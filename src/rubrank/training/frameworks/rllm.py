@@ -1,4 +1,4 @@
-"""Adapter for the trainer rLLM: an advantage estimator that replaces rLLM's rewards by those of a rubric.
+"""rLLM: a rubric as an advantage estimator, which replaces the rewards of trajectories by those of the rubric.
 
     from rubrank.training.frameworks.rllm import register
 
@@ -14,6 +14,9 @@ estimator `base`, such as GRPO, computes from these rewards. A trajectory withou
 Step. rLLM does not pass its training step, so calls are counted instead. With several roles a training step has several
 calls; controls that start at a later step are therefore refused. rLLM computes no advantages in validation, so a rule
 never learns from validation.
+
+Tested with stand-ins of the call and of trajectory groups; its interface was last read at commit 4b756cf. rLLM itself
+was not run.
 """
 
 from __future__ import annotations

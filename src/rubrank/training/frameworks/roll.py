@@ -6,12 +6,14 @@
     class Loop(RubricLoop, UserDefinedRolloutLoop):
         tokenizer_path = "Qwen/Qwen3-8B"              then user_defined_rollout_loop_cls: my_module.Loop
 
-ROLL calls `process_new_prompt(context)` of a loop, which returns all responses to a prompt, as tokens. The columns of a
-row (`prompt`, `ground_truth`, `rubric` …) are the query.
+Input. ROLL calls `process_new_prompt(context)` of a loop, which returns all responses to a prompt, as tokens. The
+columns of a row (`prompt`, `ground_truth`, `rubric` …) are the query.
 
-ROLL gets the responses with the rubric's rewards as their `response_level_rewards` and `scores`. The rewards of ROLL's
-own reward workers are replaced, but its query filter has already used them. A response without any score gets the mean
-of its group. In validation the responses stay as they are, and no rule learns.
+Output. ROLL gets the responses with the rubric's rewards as their `response_level_rewards` and `scores`. The rewards of
+ROLL's own reward workers are replaced, but its query filter has already used them. A response without any score gets
+the mean of its group. In validation the responses stay as they are, and no rule learns.
+
+Tested with stand-ins of the loop and its data; its interface was last read at commit 84d005c. ROLL itself was not run.
 """
 
 from __future__ import annotations

@@ -5,16 +5,20 @@
 
     class Trainer(RubricRewards, RayPPOTrainer): ...          or FullyAsyncRayPPOTrainer
 
-SkyRL calls `postprocess_generator_output(generator_output, uids)` with the whole batch as tokens, and the uid of every
-row, in the one process that controls the run. Prompts, rubrics and what verifiers need are taken from the generator's
-input, else from the row of the dataset whose number is the uid. The loss mask separates the turns of an agent.
+Input. SkyRL calls `postprocess_generator_output(generator_output, uids)` with the whole batch as tokens, and the uid of
+every row, in the one process that controls the run. Prompts, rubrics and what verifiers need are taken from the
+generator's input, else from the row of the dataset whose number is the uid. The loss mask separates the turns of an
+agent.
 
-SkyRL gets the rubric's rewards in the generator's output. In step-wise training only the last step of a trajectory is
-rewarded, as in SkyRL. A rollout without any score gets the mean of its group.
+Output. SkyRL gets the rubric's rewards in the generator's output. In step-wise training only the last step of a
+trajectory is rewarded, as in SkyRL. A rollout without any score gets the mean of its group.
 
-SkyRL's `evaluate` calls the generator directly, so evaluations are not rewarded here. Their prompts are not remembered
-either, because their uids are row numbers of another dataset. Reward metrics cover the rows that are trained on, but
-not groups that the asynchronous trainer dropped: those have no rewards of the rubric.
+Evaluations. SkyRL's `evaluate` calls the generator directly, so evaluations are not rewarded here. Their prompts are
+not remembered either, because their uids are row numbers of another dataset. Reward metrics cover the rows that are
+trained on, but not groups that the asynchronous trainer dropped: those have no rewards of the rubric.
+
+Tested with SkyRL 0.4.0 installed: the method of its `RayPPOTrainer`, with the output of a scripted generator. No
+training was run.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Adapter for the trainer slime: a reward function that scores all samples of one prompt with a rubric.
+"""slime: a rubric as the reward function of all samples of a prompt.
 
     export RUBRANK_CONFIG=/abs/reward.yaml          docs/frameworks.md says what is in it
     train.py … --group-rm --custom-rm-path rubrank.training.frameworks.slime.reward
@@ -13,6 +13,9 @@ Step. slime does not pass its step. But its data source numbers all groups (`gro
 `rollout_batch_size` of them for each step, so with a batch size of 32 group 70 belongs to step 70 // 32 = 2. This is
 wrong if slime draws more groups than it trains on, or filters them. Then the configuration must not contain controls
 that start at a later step, because it is not known when to start them.
+
+Tested with a stand-in of `Sample` and of the call; its interface was last read at commit 0b420f1. slime itself was not
+run.
 """
 
 from __future__ import annotations

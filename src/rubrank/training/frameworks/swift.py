@@ -4,17 +4,19 @@
     swift rlhf --rlhf_type grpo … --reward_funcs rubrank --num_generations 8 \\
         --external_plugins $(python -c "import rubrank.training.frameworks.swift as m; print(m.__file__)")
 
-ms-swift calls a reward function in each process with the rows of that process, whose number may differ; the rows of all
-processes are gathered here. It passes `prompt_id`, which is the same for all rows with the same messages. If two rows
-of the dataset have the same prompt, rows with different rubrics are separate groups; rows with the same rubric are
+Input. ms-swift calls a reward function in each process with the rows of that process, whose number may differ; the rows
+of all processes are gathered here. It passes `prompt_id`, which is the same for all rows with the same messages. If two
+rows of the dataset have the same prompt, rows with different rubrics are separate groups; rows with the same rubric are
 split by their order, `num_generations` at a time.
 
-ms-swift gets a list of rewards. It sums rewards with missing ones as 0, so a rollout without any score gets the mean of
-its group.
+Output. ms-swift gets a list of rewards. It sums rewards with missing ones as 0, so a rollout without any score gets the
+mean of its group.
 
-ms-swift does not tell a reward function whether it evaluates. Its trainers know (their model is not in training mode),
-so their scoring method is wrapped (`watch_scoring`). If that is not possible and the run evaluates, rules that learn
-from step to step are refused.
+Evaluations. ms-swift does not tell a reward function whether it evaluates. Its trainers know (their model is not in
+training mode), so their scoring method is wrapped (`watch_scoring`). If that is not possible and the run evaluates,
+rules that learn from step to step are refused.
+
+Tested with ms-swift 4.6.0 installed: `compute_rewards_per_func` on `GRPOSample`s. Its trainer was not run.
 """
 
 from __future__ import annotations

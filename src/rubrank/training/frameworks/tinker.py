@@ -6,17 +6,20 @@
         def get_batch(self, index):
             return [RubricGroupBuilder(builder, engine, row["prompt"], renderer, row, step=index) for …]
 
-The cookbook calls `compute_group_rewards(trajectory_group, env_group)` of a builder when all its rollouts have ended.
-This class wraps your builder and keeps its environments, tags and clean-up. A completion is made of the actions of a
-trajectory, decoded by the renderer. The results of tools are in the observations, as tokens: pass `completion_of=`
+Input. The cookbook calls `compute_group_rewards(trajectory_group, env_group)` of a builder when all its rollouts have
+ended. This class wraps your builder and keeps its environments, tags and clean-up. A completion is made of the actions
+of a trajectory, decoded by the renderer. The results of tools are in the observations, as tokens: pass `completion_of=`
 (trajectory, environment → messages) if an environment keeps the conversation.
 
-The cookbook gets a reward and metrics for each trajectory. They replace those of the builder and are added to what the
-environments reward step by step, so let those return 0. It cannot leave a rollout out: one without any score gets the
-mean of its group.
+Output. The cookbook gets a reward and metrics for each trajectory. They replace those of the builder and are added to
+what the environments reward step by step, so let those return 0. It cannot leave a rollout out: one without any score
+gets the mean of its group.
 
-Builders may be sent to other processes together with their engines; each engine then has its own memory, and `records`
-must not be written by several.
+Processes. Builders may be sent to other processes together with their engines; each engine then has its own memory, and
+`records` must not be written by several.
+
+Tested with tinker-cookbook 0.5.8 installed: `do_group_rollout`, its metrics and advantages, with a scripted policy. The
+Tinker service was not called.
 """
 
 from __future__ import annotations

@@ -23,6 +23,9 @@ again. In prime-rl a group is several episodes; see `prime_rl.py`.
 Traces of the same agent are a group: a proposer is not compared with a solver. Traces of agents that are not trained,
 and traces that ended in an error, get no reward. The rubric's reward replaces that of the task, which is kept as the
 metric `task/<name>`.
+
+Tested with verifiers 0.3.1 installed: `Rubric.score_group`, and `SingleTurnEnv.generate` with a scripted client; and
+with 0.4.0 installed, except its sandbox client: `Trace`, `Episode`, and `finalize` of its best-of-n environment.
 """
 
 from __future__ import annotations
