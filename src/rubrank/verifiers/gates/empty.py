@@ -92,18 +92,10 @@ def empty_answer(rollout: Rollout) -> Answer:
     if not _has_content(visible_text):
         return _judge_signs(rollout, answer, visible_text)
     visible_text = visible_text.strip()
-    question = rollout.question
-    if _MARKERS_ALONE.fullmatch(visible_text):
-        return False, "a list without entries"
-    defect = (
-        _find_empty_frame(visible_text)
-        or _find_placeholder(visible_text, question)
-        or _find_announcement(visible_text, question)
-        or _find_bare_heading(visible_text, question)
-    )
+    defect = _find_defect(visible_text, rollout.question)
     if defect:
         return False, defect
-    return _judge_words(visible_text, question)
+    return _judge_words(visible_text, rollout.question)
 
 
 def _judge_signs(rollout: Rollout, answer: str, visible_text: str) -> Answer:
@@ -135,43 +127,35 @@ def _has_content(answer: str) -> bool:
     return any(unicodedata.category(char)[0] not in _CATEGORIES_WITHOUT_CONTENT for char in text)
 
 
-def _find_empty_frame(visible_text: str) -> str | None:
-    """Return a defect if the answer is only a frame or a label ("Answer:") without content; else None."""
+def _find_defect(visible_text: str, question: str) -> str | None:
+    """Return why the answer is only the outside of one: a frame, a placeholder, an announcement, a heading; else None."""
+    if _MARKERS_ALONE.fullmatch(visible_text):
+        return "a list without entries"
+
+    # A frame, or a label such as "Answer:", without content.
     inside = _FRAME.sub(" ", visible_text)
     if len(inside) < 60:
         inside = _LABEL.sub("", inside.strip(" \t\r\n*_#`.>-"), count=1)
     has_content = any(unicodedata.category(char)[0] in "LNS" for char in inside)
-    if has_content or _NOTHING_FOUND.fullmatch(inside.strip()):
-        return None
-    return "a frame with nothing in it"
+    if not has_content and not _NOTHING_FOUND.fullmatch(inside.strip()):
+        return "a frame with nothing in it"
 
-
-def _find_placeholder(visible_text: str, question: str) -> str | None:
-    """Return a defect if the answer only says what is to be filled in ("[Your answer here]"); else None."""
+    # A placeholder says what is to be filled in: "[Your answer here]".
     text = visible_text.strip("*_`# \n")
-    if len(text) > 100 or _TEMPLATES.search(question):
-        return None
-    bracketed = _BRACKETED.fullmatch(text)
-    is_short = len(text.split()) <= 8 or text.lower().startswith("lorem ipsum")
-    if _TO_FILL_IN.search(text) and (bracketed or is_short):
-        return f"a placeholder: {text!r}"
-    return None
+    if len(text) <= 100 and _TO_FILL_IN.search(text) and not _TEMPLATES.search(question):
+        is_short = len(text.split()) <= 8 or text.lower().startswith("lorem ipsum")
+        if is_short or _BRACKETED.fullmatch(text):
+            return f"a placeholder: {text!r}"
 
-
-def _find_announcement(visible_text: str, question: str) -> str | None:
-    """Return a defect if the answer is one line that ends with a colon; else None."""
-    text = visible_text.strip("*_` \n")
-    is_line = len(text) < 300 and "\n" not in text and text.endswith((":", "："))
-    if not is_line:
-        return None
+    # An announcement is one line that ends with a colon.
     asks_for_text = _TEXT_ASKED.search(question) is not None
-    if asks_for_text or len(text.split()) >= 3 or len(_UNSPACED.findall(text)) >= 5:
-        return f"announced and not given: {text[-60:]!r}"
-    return None
+    line = visible_text.strip("*_` \n")
+    is_announcement = len(line) < 300 and "\n" not in line and line.endswith((":", "："))
+    is_long = len(line.split()) >= 3 or len(_UNSPACED.findall(line)) >= 5
+    if is_announcement and (asks_for_text or is_long):
+        return f"announced and not given: {line[-60:]!r}"
 
-
-def _find_bare_heading(visible_text: str, question: str) -> str | None:
-    """Return a defect if the answer consists of headings; None if not, or if they answer the question ("# Paris")."""
+    # Headings alone, unless they answer the question ("# Paris").
     lines = [line for line in visible_text.splitlines() if line.strip()]
     if not all(map(is_heading, lines)) or _TITLE_ASKED.search(question):
         return None
@@ -180,7 +164,7 @@ def _find_bare_heading(visible_text: str, question: str) -> str | None:
     words = set(re.findall(r"[^\W\d_]{3,}|[\u4e00-\u9fff]", specific))
     # The first letters are enough, so that "democratic" is no new word beside "democracy" in the question.
     adds_words = any(word[:5] not in question.lower() for word in words)
-    is_answer = adds_words and not _TEXT_ASKED.search(question)
+    is_answer = adds_words and not asks_for_text
     is_number = not words and re.search(r"\d", headings)
     if question and (is_answer or is_number):
         return None

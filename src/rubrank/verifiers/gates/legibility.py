@@ -20,15 +20,7 @@ import numpy as np
 
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.prose import remove_code
-from rubrank.verifiers.shared.language import (
-    LETTERS,
-    count_scripts,
-    detect_language,
-    get_script,
-    has_own_script,
-)
-from rubrank.verifiers.shared.language_names import QUOTED, find_language_code, find_named_languages
-from rubrank.verifiers.shared.language_shares import (
+from rubrank.verifiers.shared.answer_languages import (
     LEAST,
     Accepted,
     extract_prose,
@@ -41,7 +33,17 @@ from rubrank.verifiers.shared.language_shares import (
     quotes_language,
     weigh,
 )
-from rubrank.verifiers.shared.relation import Share
+from rubrank.verifiers.shared.instruction import Share
+from rubrank.verifiers.shared.language import (
+    LETTERS,
+    QUOTED,
+    count_scripts,
+    detect_language,
+    find_language_code,
+    find_named_languages,
+    get_script,
+    has_own_script,
+)
 from rubrank.verifiers.shared.word_tables import compile_phrases, read_table
 from rubrank.verifiers.verifier import BINARY, Answer, missing, verifier
 

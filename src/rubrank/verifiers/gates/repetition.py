@@ -37,7 +37,7 @@ from pydantic import Field
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.prose import HAN, has_fence, is_rule, split_code
 from rubrank.texts.text import split_sentences
-from rubrank.verifiers.shared.relation import Share
+from rubrank.verifiers.shared.instruction import Share
 from rubrank.verifiers.shared.word_tables import compile_phrases
 from rubrank.verifiers.verifier import BINARY, Answer, verifier
 
@@ -330,8 +330,12 @@ def find_repeats(text: str, k: int = K, least: int = 0) -> list[Repeat]:
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
     if len(codes) <= k:
         return []
-    previous = _find_previous(_hash_windows(codes, k))
-    distances = np.where(previous >= 0, np.arange(len(previous)) - previous, 0)
+    hashes = _hash_windows(codes, k)
+    # Sorted by hash, and equal hashes by position: the neighbour before is the nearest earlier window with that hash.
+    order = np.argsort(hashes, kind="stable")
+    is_copy = hashes[order[1:]] == hashes[order[:-1]]
+    distances = np.zeros(len(hashes), dtype=np.int64)  # 0: the window did not occur before
+    distances[order[1:][is_copy]] = (order[1:] - order[:-1])[is_copy]
     # Neighbouring windows with the same distance are one repeat.
     edges = np.flatnonzero(np.diff(distances, prepend=-1, append=-1))
     starts = edges[:-1]
@@ -363,16 +367,6 @@ def _hash_windows(codes: NDArray[np.uint32], k: int) -> NDArray[np.uint64]:
     for offset in range(k):
         hashes = hashes * _HASH_BASE + mixed[offset : offset + number]
     return hashes ^ (hashes >> np.uint64(32))
-
-
-def _find_previous(hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Return for each position the nearest earlier one of the same hash, or −1."""
-    order = np.argsort(hashes, kind="stable")
-    ordered = hashes[order]
-    same = ordered[1:] == ordered[:-1]
-    previous = np.full(len(hashes), -1, dtype=np.int64)
-    previous[order[1:][same]] = order[:-1][same]
-    return previous
 
 
 def find_nested_loops(text: str, repeats: list[Repeat]) -> list[Repeat]:

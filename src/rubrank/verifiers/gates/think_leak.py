@@ -91,9 +91,15 @@ def think_leak(rollout: Rollout) -> Answer:
     """
     prose = remove_code(rollout.answer)
     prompt = " ".join(message.content for message in rollout.prompt).lower()
-    leak = _find_token(prose, prompt) or _find_turns(prose, prompt)
-    if leak:
-        return False, leak
+    for tag in _TAG.findall(prose):
+        if tag.lower().strip("</>|◁▷[]") not in prompt:
+            return False, f"{tag!r} in the answer"
+    channel = _CHANNELS.search(prose[:200_000])
+    if channel:
+        return False, f"a channel of the model in the answer: {channel[0]!r}"
+    turns = _find_turns(prose, prompt)
+    if turns:
+        return False, turns
     opening = strip_decoration(prose[: 2 * _OPENING_CHARACTERS])[:_OPENING_CHARACTERS]
     signs = _find_signs(opening, prompt)
     if len(signs) >= _POINTS_TO_FAIL:
@@ -110,15 +116,6 @@ def think_leak(rollout: Rollout) -> Answer:
     if self_talk >= 4:
         return False, f"{self_talk} lines of talking to itself"
     return True, "no thinking left in the answer"
-
-
-def _find_token(prose: str, prompt: str) -> str | None:
-    """Return a defect for a thinking tag, chat-template token or channel that the prompt does not speak of; or None."""
-    for tag in _TAG.findall(prose):
-        if tag.lower().strip("</>|◁▷[]") not in prompt:
-            return f"{tag!r} in the answer"
-    channel = _CHANNELS.search(prose[:200_000])
-    return f"a channel of the model in the answer: {channel[0]!r}" if channel else None
 
 
 # ---- turns ----------------------------------------------------------------------------------------------------------
@@ -189,12 +186,20 @@ def _find_signs(opening: str, prompt: str) -> list[str]:
     ]
     names_user = False
     for sentence in sentences[:3]:
-        # The user counts only in the first sentence that begins with them.
-        user_signs: list[str] = []
-        if not names_user:
-            user_signs = _find_user_signs(sentence, is_about_users)
-            names_user = bool(user_signs)
-        signs += user_signs or _find_task_signs(sentence, prompt)
+        # The user in the third person, with which a sentence begins: "The user wants …". Only the first such counts.
+        user = _compile_words("user").search(sentence)
+        task = _compile_words("task").search(sentence)
+        if user and _is_at_start(user) and not names_user:
+            names_user = True
+            weight = 1 if is_about_users else 2
+            if _compile_words("wants").search(
+                sentence[user.start() : user.end() + _NEAR_CHARACTERS]
+            ):
+                weight += 1
+            signs += [user[0]] * weight
+        # The task, in words not of the prompt: "The question asks …".
+        elif task and _is_at_start(task) and task[0].strip(":") not in prompt:
+            signs += [task[0]] * 2
         # "We are asked to find …" may open a solution in a textbook. "I've been asked to …" is said only in thoughts.
         if _compile_words("told").search(sentence[:_NEAR_CHARACTERS]):
             signs.append("it is asked to")
@@ -227,25 +232,6 @@ def _find_first_signs(first_words: str, rest: str) -> list[str]:
     if (hesitates and has_plan) or (has_need and (hesitates or consents)):
         signs += ["plans before it answers"] * 2
     return signs
-
-
-def _find_user_signs(sentence: str, is_about_users: bool) -> list[str]:
-    """Return the signs of a sentence that begins with the user in the third person: "The user wants …"."""
-    user = _compile_words("user").search(sentence)
-    if user is None or not _is_at_start(user):
-        return []
-    weight = 1 if is_about_users else 2
-    if _compile_words("wants").search(sentence[user.start() : user.end() + _NEAR_CHARACTERS]):
-        weight += 1
-    return [user[0]] * weight
-
-
-def _find_task_signs(sentence: str, prompt: str) -> list[str]:
-    """Return the signs of a sentence that begins with the task, in words not of the prompt: "The question asks …"."""
-    task = _compile_words("task").search(sentence)
-    if task is None or not _is_at_start(task) or task[0].strip(":") in prompt:
-        return []
-    return [task[0]] * 2
 
 
 def _find_plan_signs(

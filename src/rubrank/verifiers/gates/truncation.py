@@ -20,14 +20,7 @@ import re
 from rubrank._plain import word_set
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.prose import HAN, is_heading, is_item, is_rule, split_code
-from rubrank.verifiers.shared.language import detect_language
-from rubrank.verifiers.shared.sentence_ends import (
-    ENTRY_MARK,
-    Kind,
-    is_cut,
-    is_half_word,
-)
-from rubrank.verifiers.shared.unclosed import (
+from rubrank.verifiers.shared.code_blocks import (
     find_half_name,
     find_open_comment,
     find_unclosed_code,
@@ -37,6 +30,13 @@ from rubrank.verifiers.shared.unclosed import (
     find_unclosed_python,
     find_unclosed_sql,
     take_code,
+)
+from rubrank.verifiers.shared.language import detect_language
+from rubrank.verifiers.shared.sentence_ends import (
+    ENTRY_MARK,
+    Kind,
+    is_cut,
+    is_half_word,
 )
 from rubrank.verifiers.shared.word_tables import compile_phrases, read_words
 from rubrank.verifiers.verifier import BINARY, Answer, missing, verifier
@@ -185,11 +185,15 @@ def _find_broken_end(rollout: Rollout) -> str | None:
     if is_heading(last):
         return None
     # A line of prose, or an entry.
-    return (
-        _find_broken_line(last, language=detect_language(answer)[0])
-        or _find_open_colon(lines)
-        or _find_half_list(lines)
-    )
+    defect = _find_broken_line(last, detect_language(answer)[0]) or _find_open_colon(lines)
+    if defect:
+        return defect
+    # An entry without a full stop, where the entries before it have one.
+    if is_item(last) and last.rstrip()[-1].isalpha():
+        neighbours = list(itertools.takewhile(is_item, reversed(lines[:-1])))
+        if len(neighbours) >= 2 and all(map(_has_stop, neighbours)):
+            return f"the last entry breaks off: {last.rstrip()[-30:]!r}"
+    return None
 
 
 def _find_broken_line(last: str, language: str) -> str | None:
@@ -243,17 +247,6 @@ def _find_open_colon(lines: list[str]) -> str | None:
     if sum(map(len, lines)) < 60:
         return None  # an announcement and nothing else: the verifier EmptyAnswer decides about that
     return f"nothing follows the colon: {end[-40:]!r}"
-
-
-def _find_half_list(lines: list[str]) -> str | None:
-    """Return a defect if the last line is an entry without a full stop, and the entries before it have one."""
-    last = lines[-1].rstrip()
-    if not is_item(last) or not last[-1].isalpha():
-        return None
-    neighbours = list(itertools.takewhile(is_item, reversed(lines[:-1])))
-    if len(neighbours) >= 2 and all(map(_has_stop, neighbours)):
-        return f"the last entry breaks off: {last[-30:]!r}"
-    return None
 
 
 # ---- the last sentence ----------------------------------------------------------------------------------------------
