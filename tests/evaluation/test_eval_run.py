@@ -98,8 +98,8 @@ def hub(monkeypatch):
     module.asked = []
     module.found = {"google/IFEval": {"train": ITEMS}}
 
-    def load_dataset(name):
-        module.asked.append(name)
+    def load_dataset(name, data_files=None):
+        module.asked.append(name if data_files is None else f"{name}: {data_files}")
         return module.found[name]
 
     module.load_dataset = load_dataset
@@ -112,6 +112,12 @@ def test_the_local_file_comes_first_and_then_the_hub(hub, data, tmp_path):
     assert hub.asked == []
     assert list(load_items(find_benchmark("ifeval"), tmp_path / "other", hub=True)) == ITEMS
     assert hub.asked == ["google/IFEval"]
+
+
+def test_of_a_data_set_with_several_configurations_one_file_is_loaded(hub, tmp_path):
+    hub.found["Idavidrein/gpqa"] = {"train": ITEMS}
+    assert list(load_items(find_benchmark("gpqa"), tmp_path, hub=True)) == ITEMS
+    assert hub.asked == ["Idavidrein/gpqa: gpqa_diamond.csv"]
 
 
 def test_without_leave_nothing_is_loaded_and_the_command_is_said(hub, tmp_path):

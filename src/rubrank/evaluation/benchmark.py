@@ -60,13 +60,16 @@ class DataFile:
     """The command that gets it."""
     hub: str | None = None
     """Name of the data set on the hub; None if it is not there."""
+    hub_file: str | None = None
+    """The file of that data set with the items; None: the whole data set."""
 
     @classmethod
-    def on_hub(cls, name: str, dataset: str, part: str = "") -> Self:
+    def on_hub(cls, name: str, dataset: str, file: str | None = None) -> Self:
         """Describe a data set of the hub, or one file of it."""
-        return cls(
-            name, f"huggingface-cli download --repo-type dataset {dataset} {part}".rstrip(), dataset
-        )
+        command = f"huggingface-cli download --repo-type dataset {dataset}"
+        if file is not None:
+            command += f" {file}"
+        return cls(name, command, dataset, file)
 
 
 class MissingScore(Exception):  # noqa: N818 - it is no error of the program

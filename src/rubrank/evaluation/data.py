@@ -58,7 +58,7 @@ def load_items(benchmark: Benchmark, folder: Path | None, *, hub: bool = False) 
     if path is not None:
         return iter(read_outputs(path))
     if hub and data.hub is not None:
-        return iter(load_from_hub(data.hub, benchmark.name))
+        return iter(load_from_hub(data.hub, data.hub_file, benchmark.name))
     place = folder or Path("the data folder")
     hint = ", or load it from the hub: `hub=true`" if data.hub and not hub else ""
     remedy = f"Get it: {data.get}{hint}."
@@ -66,11 +66,14 @@ def load_items(benchmark: Benchmark, folder: Path | None, *, hub: bool = False) 
     raise InvalidInput(f"benchmark {benchmark.name}", "data", allowed, "no such file", remedy)
 
 
-def load_from_hub(name: str, benchmark: str) -> Iterable[Row]:
-    """Load the rows of a data set on the hub, from the split that contains the questions."""
+def load_from_hub(name: str, file: str | None, benchmark: str) -> Iterable[Row]:
+    """Load the rows of a data set on the hub, from the split that contains the questions.
+
+    file: read only this file. A data set with several configurations cannot be loaded as a whole.
+    """
     datasets = import_optional("datasets", f"benchmark {benchmark}: hub")
     try:
-        dataset: Any = datasets.load_dataset(name)
+        dataset: Any = datasets.load_dataset(name, data_files=file)
     except Exception as error:  # the hub client raises errors of many packages
         text = shorten(" ".join(str(error).split()) or type(error).__name__, 240)
         allowed = f"a hub that gives {name}"
