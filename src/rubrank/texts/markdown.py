@@ -4,7 +4,7 @@
     >>> parts.headings, [item.text for item in parts.bullets], parts.bold, parts.code_blocks
     ((Heading(level=1, text='Plan'),), ['fast', 'cheap'], ('fast',), (Code(language='py', code='x = 1\\n'),))
 
-CommonMark with tables, parsed by pyromark. (`fusion.attributes.markdown` uses the same parser to count markers; here
+CommonMark with tables, parsed by pyromark. (`fusion.control.markdown` uses the same parser to count markers; here
 are the texts, without the markers.) The text of a list item does not include the lists inside it.
 
 Not covered: raw HTML, footnotes, mathematics, task boxes; emphasis inside more than 20 emphases; lines of a block quote

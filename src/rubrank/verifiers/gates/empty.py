@@ -128,7 +128,7 @@ def _has_content(answer: str) -> bool:
 
 
 def _find_defect(visible_text: str, question: str) -> str | None:
-    """Return why the answer is only the outside of one: a frame, a placeholder, an announcement, a heading; else None."""
+    """Return what stands in place of an answer: a frame, a placeholder, an announcement or a heading; else None."""
     if _MARKERS_ALONE.fullmatch(visible_text):
         return "a list without entries"
 
