@@ -23,7 +23,7 @@
 The steps of `RLVR2.fuse`:
 
     1  utilities u of every criterion in every group, from the order of the scores      models/shapes.py
-    2  the influence of attributes is taken out of the utilities                        control/ordinal.py
+    2  the influence of attributes is taken out of the utilities                        models/attribute_fit.py
     3  `span` gives every criterion the same span, if asked for                         _measure_span
     4  weighted sum, stretched to [0, 1] within the group                               models/shapes.py: combine
     5  with scale="utility", advantages instead of rewards                              see below
@@ -66,7 +66,6 @@ from rubrank.errors import InvalidInput, refuses_wrong_kinds
 from rubrank.fusion.control.adjustment import Adjustment, expand_adjustments
 from rubrank.fusion.control.estimate import BatchEstimate, RunningEstimate
 from rubrank.fusion.control.linear import check_pool, control_linearly, estimate_linearly
-from rubrank.fusion.control.ordinal import control_attributes, estimate_attributes, fit_jointly
 from rubrank.fusion.models.graded import STRICT_ORDER, RecentScores, grade_wins, measure_widths
 from rubrank.fusion.models.model import UtilityModel, find_model
 from rubrank.fusion.result import Fit, Fused
@@ -217,7 +216,7 @@ class RLVR2(checks.CheckedRule):
 
         weights_NK: None stands for the weights of the batch.
         """
-        # Imported here: it loads numba, which `import rubrank` should not.
+        # Imported here, as in other methods: these modules load numba, which `import rubrank` should not.
         from rubrank.fusion.models.shapes import combine
 
         used_weights_NK = batch.weights_NK if weights_NK is None else weights_NK
@@ -227,6 +226,8 @@ class RLVR2(checks.CheckedRule):
         has_attributes = batch.attributes_MD is not None and batch.attributes_MD.shape[1] > 0
         is_controlled = self.adjust is not None and has_attributes
         if is_controlled and self.wins == "ordinal":
+            from rubrank.fusion.models.attribute_fit import control_attributes
+
             control = control_attributes(self, batch, u_MK, soft)
             values_MK = control.values_MK
         scale_NK = None
@@ -308,6 +309,8 @@ class RLVR2(checks.CheckedRule):
         """
         u_MK, soft = self._fit_utilities(batch)
         if self.wins == "ordinal":
+            from rubrank.fusion.models.attribute_fit import estimate_attributes
+
             return estimate_attributes(self, batch, u_MK, soft)
         # As in `fuse`: the control of graded wins acts on the scale that `span` gives them.
         if self.span != "model":
@@ -318,7 +321,11 @@ class RLVR2(checks.CheckedRule):
     def fit_jointly(self, batch: ScoreBatch) -> np.ndarray:
         """Return the utilities (M, K) that were fitted together with the coefficients of attributes."""
         u_MK, soft = self._fit_utilities(batch)
-        return fit_jointly(self, batch, u_MK, soft) if self.wins == "ordinal" else u_MK
+        if self.wins == "graded":
+            return u_MK  # there is no fit
+        from rubrank.fusion.models.attribute_fit import fit_jointly
+
+        return fit_jointly(self, batch, u_MK, soft)
 
 
 def _measure_span(values_MK: np.ndarray, batch: ScoreBatch, span: Span) -> np.ndarray:

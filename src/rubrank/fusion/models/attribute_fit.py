@@ -20,8 +20,19 @@ in γ, and E the unit matrix. Pairs of one group are not independent, groups are
 spread of the slopes s_g over groups. Step 3 (`control/estimate.py`) leaves in the verdict what chance may explain. If
 δ = 0, nothing is fitted again.
 
-`estimate` does steps 1 to 3, criterion by criterion, and `refit` step 5. `fit_groups` is the fit of the paper, with a γ
-for every group.
+`control_attributes` goes through the steps for a batch and the options of RLVR²:
+
+    utilities u ─► estimate ─► γ̂ and its error ─► shrink ─► γ̃ ─► share of each attribute ─► δ ─► refit ─► values
+                   │                                             (`adjust`, drawn per group)
+                   ├ pool="batch"      over the groups of this batch
+                   ├ pool="run"        the same, added to the sums of earlier steps (`RunningEstimate`)
+                   ├ batch_estimate    given: this batch is a part of a larger one
+                   └ pool="group"      as in the paper: γ of each group by itself, nothing is shrunk or fitted again;
+                                       instead, v = u + (γ − δ)·z̃
+
+A single group has too few comparisons to separate length from quality, so the priors decide; pool="group" exists for
+comparison with the paper. Rules without an ordinal fit are controlled by `control/linear.py`.
+
 Bradley–Terry and Thurstone in groups of ordinary size are fitted by the compiled code of `likelihood.py`; other models
 with a link, very large groups, and what did not converge there, by `newton.py`.
 
@@ -35,22 +46,128 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from reprlib import repr as brief
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from rubrank.errors import InvalidInput, SolverError
-from rubrank.fusion.control.estimate import InfluenceEstimate
+from rubrank.fusion.control.adjustment import choose_taken, name_columns, select_criteria
+from rubrank.fusion.control.estimate import BatchEstimate, InfluenceEstimate
+from rubrank.fusion.group import find_informative
 from rubrank.fusion.models import likelihood
-from rubrank.fusion.models.model import BradleyTerry, LinkModel, Thurstone, UtilityModel
+from rubrank.fusion.models.model import BradleyTerry, LinkModel, Thurstone, UtilityModel, find_model
 from rubrank.fusion.models.newton import FitProblem
-from rubrank.scores.outcomes import count_wins, outcomes
+from rubrank.fusion.result import AttributeControl
+from rubrank.scores.batch import ScoreBatch
+from rubrank.scores.outcomes import Cells, count_wins, mark_compared, outcomes
+
+if TYPE_CHECKING:
+    from rubrank.fusion.rlvr2 import RLVR2
 
 # The models that the compiled code can fit, and its codes for their links.
 _COMPILED_LINKS: Mapping[type, int] = {
     BradleyTerry: likelihood.LOGISTIC,
     Thurstone: likelihood.PROBIT,
 }
+
+
+# ------------------------------------------------------------------------------------------------ control of a batch
+
+
+def control_attributes(
+    rule: RLVR2, batch: ScoreBatch, u_MK: np.ndarray, soft: Cells
+) -> AttributeControl:
+    """Take the influence of attributes out of the utilities u_MK, which are not changed themselves.
+
+    soft: outcomes of uncertain verdicts, which are fitted instead of the order of the scores.
+    """
+    if rule.pool == "group":
+        return _control_groups(rule, batch, u_MK, soft)
+    batch_estimate = rule.batch_estimate or estimate_attributes(rule, batch, u_MK, soft)
+    influence = batch_estimate.select(name_columns(batch)[0])
+    data, controlled_NK = make_fit_data(rule, batch, u_MK, soft, batch_estimate.scale_D)
+    taken_NKD = choose_taken(rule, batch, influence.shrunk_KD, controlled_NK)
+    values_MK = refit(find_model(rule.model), data, taken_NKD, u_MK)
+    return influence.describe(rule.pool, values_MK, taken_NKD, data.average_contrasts())
+
+
+def estimate_attributes(
+    rule: RLVR2, batch: ScoreBatch, u_MK: np.ndarray, soft: Cells
+) -> BatchEstimate:
+    """Estimate the influence of attributes over the batch, or over the run so far with this batch as its last step."""
+    data, controlled_NK = make_fit_data(rule, batch, u_MK, soft)
+    criteria, attributes = name_columns(batch)
+    influence, _ = estimate(find_model(rule.model), data, controlled_NK, u_MK)
+    if rule.pool == "run":
+        # What was learnt before counts too: the estimate of one step has few groups.
+        influence = rule.running.learn(influence, criteria, attributes, data.attribute_prior)
+    return BatchEstimate(data.scale_D, tuple(criteria), influence)
+
+
+def make_fit_data(
+    rule: RLVR2,
+    batch: ScoreBatch,
+    u_MK: np.ndarray,
+    soft: Cells,
+    known_scale_D: np.ndarray | None = None,
+) -> tuple[FitData, np.ndarray]:
+    """Return the data of a fit, and (N, K): is the criterion controlled, and does it tell rollouts apart?"""
+    assert batch.attributes_MD is not None
+    data = FitData(
+        batch.oriented_MK,
+        batch.starts,
+        batch.margins_NK,
+        np.array(batch.attributes_MD, dtype=float, order="C"),
+        float(rule.prior),
+        float(rule.attribute_prior),
+        {**batch.outcomes, **soft},
+        pooled=rule.pool != "group",
+        # A copy: arrays from Ray's store are read-only, and numba would compile everything again for those.
+        known_scale_D=None if known_scale_D is None else known_scale_D.copy(),
+    )
+    return data, data.find_informative(u_MK) & select_criteria(rule.adjust_criteria, batch)
+
+
+def fit_jointly(rule: RLVR2, batch: ScoreBatch, u_MK: np.ndarray, soft: Cells) -> np.ndarray:
+    """Return the utilities (M, K) of the joint fit with γ̂; those without attributes where nothing was fitted."""
+    data, controlled_NK = make_fit_data(rule, batch, u_MK, soft)
+    model = find_model(rule.model)
+    if rule.pool != "group":
+        return estimate(model, data, controlled_NK, u_MK)[1]
+    fitted_MK = u_MK.copy()
+    fit_groups(model, data, controlled_NK, fitted_MK)
+    return fitted_MK
+
+
+def _control_groups(
+    rule: RLVR2, batch: ScoreBatch, u_MK: np.ndarray, soft: Cells
+) -> AttributeControl:
+    """Control each group by itself, as in the paper: v = u + (γ − δ)·z̃, with u and γ of the group's joint fit.
+
+    Nothing is shrunk: one group says nothing about the error of its coefficients.
+    """
+    data, controlled_NK = make_fit_data(rule, batch, u_MK, soft)
+    values_MK = u_MK.copy()
+    gamma_NKD = fit_groups(find_model(rule.model), data, controlled_NK, values_MK)
+    taken_NKD = choose_taken(rule, batch, gamma_NKD, controlled_NK)
+    contrasts_MD = data.average_contrasts()
+    kept_MKD = np.repeat(gamma_NKD - taken_NKD, data.sizes, axis=0)
+    is_known_MK = ~np.isnan(mark_compared(data.scores_MK, data.outcomes, data.starts))
+    # A rollout that was not scored on a criterion stays at 0 there.
+    values_MK += np.where(is_known_MK, np.einsum("mkd,md->mk", kept_MKD, contrasts_MD), 0.0)
+    return AttributeControl(
+        rule.pool,
+        values_MK=values_MK,
+        gamma_NKD=gamma_NKD,
+        se_NKD=np.full(gamma_NKD.shape, np.nan),
+        shrunk_NKD=gamma_NKD,
+        n_NK=controlled_NK.astype(int),
+        taken_NKD=taken_NKD,
+        contrasts_MD=contrasts_MD,
+    )
+
+
+# -------------------------------------------------------------------------------------------------- data and fits
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,10 +260,7 @@ class FitData:
 
     def find_informative(self, u_MK: np.ndarray) -> np.ndarray:
         """Return (N, K): does the criterion tell rollouts of the group apart? u_MK: utilities without attributes."""
-        if len(self.starts) == 1:  # no groups
-            return np.zeros((0, u_MK.shape[1]), bool)
-        # With scores, the utilities of a group are all 0 exactly if all its rollouts tie.
-        informative_NK = np.maximum.reduceat(u_MK != 0.0, self.starts[:-1], axis=0)
+        informative_NK = find_informative(u_MK, self.starts)
         for (g, k), outcome in self.outcomes.items():
             # A beats B, B beats C, C beats A: all utilities are 0, and the outcomes still tell rollouts apart.
             informative_NK[g, k] = ((outcome < 0.5) | (outcome > 0.5)).any()
