@@ -7,8 +7,7 @@ for a judge that fit this prompt alone. The steps from a prompt to its rubric:
     prompt
       │ prepare     sentences, with tokens for quantities and quotations                  sentences.py
       │ compile     constraints that the prompt states → criteria that programs decide    compiler.py, rules/
-      │ check       a criterion's parameters occur in the prompt; its verifier passes
-      │             one text and fails another                                            draft.py
+      │ check       a criterion's parameters occur in the prompt                          draft.py
       │ activate    criteria of the library that fit the type of task                     draft.py, data/tasks.yaml
       ▼
     rubric          without a model, the draft ends here: `draft_rubric`                  draft.py

@@ -12,7 +12,7 @@ Before a rule may read a constraint from a sentence, the sentence must ask somet
     "Write about a boy who was told to write 300 words"   a request, but the 300 words are the story's: see `hide_story`
 
 Unusual constraints for which the library has a verifier (wordplay, ratios, positions of words, as in IFBench) have no
-rule each: data/special.tsv has a pattern for each verifier, whose groups are the verifier's parameters.
+rule of their own: data/special.tsv has a pattern for each verifier, whose groups are the verifier's parameters.
 """
 
 from __future__ import annotations
@@ -96,11 +96,10 @@ def compile_prompt(prompt: str) -> list[Constraint]:
     return list(unique.values())
 
 
-_LONGEST_FRAGMENT = 12
-"""A sentence of up to this many words is a request even without a verb that asks: "300 words, no commas."."""
-
 # ---- is it a request? ----------------------------------------------------------------------------------------------
 
+_LONGEST_FRAGMENT = 12
+"""A sentence of up to this many words is a request even without a verb that asks: "300 words, no commas."."""
 # "you must", "make sure"
 _DIRECTIVE = pattern(rf"\b{words('directive')}\b")
 _NUMBERING = r"\d+[.)]\s*|[-*•]\s*"

@@ -39,7 +39,7 @@ from rubrank._plain import word_list
 from rubrank.drafting.compiler import compile_prompt
 from rubrank.drafting.sentences import NUMBER, fold_text, read_data, read_number
 from rubrank.errors import RubrankError
-from rubrank.verifiers.shared.numerals import read_han
+from rubrank.verifiers.shared.numbers import read_han
 from rubrank.verifiers.verifier import find_verifier
 
 Step = Literal[

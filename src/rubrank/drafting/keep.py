@@ -332,12 +332,12 @@ def _measure_tau(first_signs: np.ndarray, second_signs: np.ndarray) -> float | N
 
     An order is given by the signs of all pairs (`_compare_pairs`).
     """
-    is_decided_by_first = np.nan_to_num(first_signs) != 0
-    is_decided_by_second = np.nan_to_num(second_signs) != 0
-    is_decided = is_decided_by_first & is_decided_by_second
+    # 1 if both orders agree about a pair, −1 if they contradict each other, 0 or NaN if one of them does not decide it.
+    agreement = np.nan_to_num(first_signs * second_signs)
+    is_decided = agreement != 0
     if not is_decided.any():
         return None
-    return round(float((first_signs[is_decided] * second_signs[is_decided]).mean()), 3)
+    return round(float(agreement[is_decided].mean()), 3)
 
 
 def _measure_partial_tau(

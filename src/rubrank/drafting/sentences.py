@@ -13,8 +13,8 @@ least three hundred", "300+", "no fewer than 300" or "between 300 and 400". Ther
     ⟨s0⟩  a string: a short quotation, which a constraint may name
     ⟨m⟩   material: a code block, a long quotation, a text to summarise. What it says is not asked of the response.
 
-The text is replaced in the order below, which is also the order of this file. Tokens are numbered as they are made: in
-the example, "at least twice" (step 3) is ⟨q0⟩, although "300+" (step 4) stands before it.
+The text is replaced in the order below, which is also the order of the patterns in this file. Tokens are numbered as
+they are made: in the example, "at least twice" (step 3) is ⟨q0⟩, although "300+" (step 4) stands before it.
 
     1  code blocks, given texts and quotations    first, because a number in them is no quantity
     2  spellings                                  "e.g." becomes "eg", because its full stops end no sentence
@@ -38,7 +38,7 @@ from typing import Any, Literal, TypeAlias
 
 import yaml
 
-from rubrank.verifiers.shared.numerals import read_english
+from rubrank.verifiers.shared.numbers import read_english
 
 # ---- pieces of regular expressions ----------------------------------------------------------------------------------
 

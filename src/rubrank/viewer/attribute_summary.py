@@ -106,14 +106,14 @@ class GammaSummary:
             )
         if record.taken is None:
             return
-        taken = to_array(record.taken, shape)
+        taken_out = to_array(record.taken, shape)
         for d, attribute in enumerate(record.attribute_names):
             moments = self._taken.setdefault(attribute, Moments())
             for k in used:
-                moments.add(float(taken[k, d]))
+                moments.add(float(taken_out[k, d]))
         if record.mean_contrasts is not None:
             contrasts = to_array(record.mean_contrasts, (record.size, shape[1]))
-            before, after = _center_values(group, effect=contrasts @ taken.T)
+            before, after = _center_values(group, effect=contrasts @ taken_out.T)
             for k, name in zip(used, names, strict=True):
                 self._squares_before[name] += float(np.nansum(before[:, k] ** 2))
                 self._squares_after[name] += float(np.nansum(after[:, k] ** 2))

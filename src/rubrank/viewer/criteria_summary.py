@@ -154,26 +154,23 @@ class _RewardRegression:
 
     def __init__(self) -> None:
         self._places: dict[str, int] = {}
-        """Criterion → its row and column below; the arrays grow with new criteria."""
-        self._products = np.zeros((16, 16))
+        """Criterion → its row and column below."""
+        self._products = np.zeros((_MOST_IN_REGRESSION, _MOST_IN_REGRESSION))
         """Sums of score × score for every two criteria."""
-        self._with_reward = np.zeros(16)
+        self._with_reward = np.zeros(_MOST_IN_REGRESSION)
         """Sums of score × reward."""
         self._variance = 0.0
         """Sum of reward × reward."""
 
     def add(self, group: GroupArrays) -> None:
         """Add the products of a group."""
-        if len(self._places) > _MOST_IN_REGRESSION or not group.record.size:
+        if not group.record.size:
             return
-        at = [
-            self._places.setdefault(name, len(self._places)) for name in group.names[: group.ranked]
-        ]
-        size = len(self._with_reward)
-        if len(self._places) > size:
-            growth = 2 * len(self._places) - size
-            self._products = np.pad(self._products, (0, growth))
-            self._with_reward = np.pad(self._with_reward, (0, growth))
+        at = []
+        for name in group.names[: group.ranked]:
+            at.append(self._places.setdefault(name, len(self._places)))
+        if len(self._places) > _MOST_IN_REGRESSION:
+            return
         scores = group.scores[:, : group.ranked]
         # Around the mean of the group; a missing score counts as that mean.
         scores = np.where(np.isnan(scores), 0.0, scores - compute_column_means(scores))

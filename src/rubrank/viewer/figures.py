@@ -18,10 +18,8 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -31,8 +29,6 @@ from rubrank.records.record import GroupRecord, to_array
 from rubrank.scores.outcomes import compute_tie_width
 from rubrank.scores.spread import ROUNDING
 
-# Groups whose texts are measured at once: the word counter has a fixed cost per call, and 128 groups fit into memory.
-_MEASURED_TOGETHER = 128
 # With fewer numbers, Student's factor is so large (4.3 for three) that the interval says nothing.
 _FEWEST_FOR_INTERVAL = 5
 # Relative variance up to which all numbers count as the same: float64 sums of squares are exact to about 1e-12.
@@ -119,50 +115,21 @@ def compute_column_means(values: np.ndarray) -> np.ndarray:
     return np.where(present.any(0), total / np.maximum(present.sum(0), 1), np.nan)
 
 
-def read_groups(
-    records: Iterable[GroupRecord], measure: bool = True
-) -> Iterator[tuple[GroupArrays, dict[str, Any]]]:
-    """Yield every record as arrays, with attribute → (G,) of what was measured on its responses.
-
-    measure: count words and Markdown of the responses; otherwise the second value is empty.
-    """
-    remaining = iter(records)
-    while batch := list(islice(remaining, _MEASURED_TOGETHER)):
-        measured = _measure_responses(batch) if measure else [{} for _ in batch]
-        for record, columns in zip(batch, measured, strict=True):
-            yield GroupArrays(record, columns), columns
-
-
-def _measure_responses(records: list[GroupRecord]) -> list[dict[str, np.ndarray]]:
-    """Return attribute → (G,) for every record; empty for a record without responses."""
+def measure_responses(record: GroupRecord) -> dict[str, np.ndarray]:
+    """Return attribute → (G,): words and Markdown of the responses; empty if the record does not hold them."""
+    # Imported here, because it compiles patterns that a page without texts does not need.
     from rubrank.fusion.control.length import lengths
     from rubrank.fusion.control.markdown import MARKERS, markdown_density
 
-    answers: list[str] = []
-    thoughts: list[str] = []
-    for record in records:
-        if record.responses is not None:
-            answers.extend(record.responses)
-            thoughts.extend(record.reasoning or ("",) * record.size)
-    if not answers:
-        return [{} for _ in records]
-    length = lengths(answers, reasoning=thoughts)
-    density = markdown_density(answers)
-    columns = {"answer words": length.answer, "reasoning words": length.reasoning}
-    for d, marker in enumerate(MARKERS):
-        columns[f"Markdown: {marker.replace('_', ' ')}"] = density[:, d]
-    measured: list[dict[str, np.ndarray]] = []
-    start = 0
-    for record in records:
-        if record.responses is None:
-            measured.append({})
-            continue
-        rows = slice(start, start + record.size)
-        measured.append(
-            {name: np.asarray(values[rows], dtype=float) for name, values in columns.items()}
-        )
-        start += record.size
-    return measured
+    if not record.responses:
+        return {}
+    answers = list(record.responses)
+    thoughts = list(record.reasoning or [""] * record.size)
+    words = lengths(answers, reasoning=thoughts)
+    measured = {"answer words": words.answer, "reasoning words": words.reasoning}
+    for marker, density in zip(MARKERS, markdown_density(answers).T, strict=True):
+        measured[f"Markdown: {marker.replace('_', ' ')}"] = density
+    return {name: np.asarray(values, dtype=float) for name, values in measured.items()}
 
 
 # ------------------------------------------------------------------------ means, distributions, reasons

@@ -146,8 +146,8 @@ def _is_missing_somewhere(record: Any, k: int) -> bool:
     if outcomes is None:
         return any(row[k] is None or row[k] != row[k] for row in record.scores)
     for i, row in enumerate(outcomes):
-        against_others = [*row[:i], *row[i + 1 :]]
-        if all(outcome is None for outcome in against_others):
+        opponents = [*row[:i], *row[i + 1 :]]
+        if all(outcome is None for outcome in opponents):
             return True
     return False
 
@@ -228,14 +228,18 @@ def make_group_data(record: GroupRecord, text_limit: int) -> dict[str, Any]:
 
 def cut_texts(data: Mapping[str, Any], limit: int) -> dict[str, Any]:
     """Return a copy in which a text longer than `limit` is {"text": its beginning, "length": its whole length}."""
-    return {key: _cut(value, limit) if key in TEXT_KEYS else value for key, value in data.items()}
+    cut_data = dict(data)
+    for key in TEXT_KEYS:
+        if key in data:
+            cut_data[key] = _cut(data[key], limit, [])
+    return cut_data
 
 
 def list_text_lengths(data: Mapping[str, Any]) -> list[int]:
     """Return the lengths of all texts that can be cut; of a text that was cut, its whole length."""
     lengths: list[int] = []
     for key in TEXT_KEYS:
-        _collect_lengths(data.get(key), lengths)
+        _cut(data.get(key), 0, lengths)
     return lengths
 
 
@@ -336,36 +340,25 @@ def _write_value(value: Any) -> str:
     return on_one_line
 
 
-def _cut(value: Any, limit: int) -> Any:
-    """Return the same value with long texts cut; texts that were cut before are cut again."""
-    if isinstance(value, str):
-        return value if len(value) <= limit else {"text": value[:limit], "length": len(value)}
-    if isinstance(value, dict):
-        if "length" in value:  # a text that was cut before
-            return {"text": value["text"][:limit], "length": value["length"]}
-        cut_parts = {}
-        for key, part in value.items():
-            cut_parts[key] = part if key in _NOT_TEXT else _cut(part, limit)
-        return cut_parts
-    if isinstance(value, list):
-        return [_cut(part, limit) for part in value]
-    return value
+def _cut(value: Any, limit: int, lengths: list[int]) -> Any:
+    """Return the same value with long texts cut; texts that were cut before are cut again.
 
-
-def _collect_lengths(value: Any, lengths: list[int]) -> None:
-    """Append the lengths of all texts inside a value."""
+    lengths: gets the whole length of every text.
+    """
     if isinstance(value, str):
         lengths.append(len(value))
-    elif isinstance(value, dict):
-        if "length" in value:
-            lengths.append(value["length"])
-            return
-        for key, part in value.items():
-            if key not in _NOT_TEXT:
-                _collect_lengths(part, lengths)
-    elif isinstance(value, list):
-        for part in value:
-            _collect_lengths(part, lengths)
+        return value if len(value) <= limit else {"text": value[:limit], "length": len(value)}
+    if isinstance(value, list):
+        return [_cut(part, limit, lengths) for part in value]
+    if not isinstance(value, dict):
+        return value
+    if "length" in value:  # a text that was cut before
+        lengths.append(value["length"])
+        return {"text": value["text"][:limit], "length": value["length"]}
+    parts = {}
+    for key, part in value.items():
+        parts[key] = part if key in _NOT_TEXT else _cut(part, limit, lengths)
+    return parts
 
 
 def _round(numbers: Any) -> Any:

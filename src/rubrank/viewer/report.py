@@ -42,7 +42,7 @@ from rubrank.records.files import name_runs, read_records
 from rubrank.records.record import GroupRecord
 from rubrank.rubrics.rubric import load_rubric
 from rubrank.viewer import BUDGET_MB, TEXT_LIMIT
-from rubrank.viewer.figures import read_groups, to_plain_numbers
+from rubrank.viewer.figures import GroupArrays, measure_responses, to_plain_numbers
 from rubrank.viewer.group_data import cut_texts, list_text_lengths, make_group_data
 from rubrank.viewer.index import Index, make_curves
 from rubrank.viewer.summary import RunSummary
@@ -136,10 +136,11 @@ def write_report(
     summary = RunSummary()
     index = Index()
     packer = Packer(text_limit, budget_mb * 1e6)
-    for group, measured in read_groups(groups, measure):
-        summary.add(group)
-        index.add_record(group.record, measured)
-        packer.add(group.record)
+    for record in groups:
+        measured = measure_responses(record) if measure else {}
+        summary.add(GroupArrays(record, measured))
+        index.add_record(record, measured)
+        packer.add(record)
     if not len(index):
         remedy = "Write some with write_records."
         raise InvalidInput("write_report", "records", "at least one group", "none", remedy)

@@ -50,7 +50,7 @@ from rubrank.fusion.rules import rule_names
 from rubrank.records.files import name_runs, parse_record
 from rubrank.records.record import GroupRecord
 from rubrank.viewer.changes import fuse_changed, read_changes
-from rubrank.viewer.figures import read_groups, to_plain_numbers
+from rubrank.viewer.figures import GroupArrays, measure_responses, to_plain_numbers
 from rubrank.viewer.group_data import find_best, make_group_data
 from rubrank.viewer.index import compare_runs, find_common_prompts, make_curves
 from rubrank.viewer.labels import LabelFile
@@ -551,8 +551,9 @@ def _compute_summary(run: LiveRun) -> Any:
     readable = run.index.find_readable()["group"]
     chosen = readable.gather_every(max(1, math.ceil(len(readable) / _MOST_SUMMARIZED)))
     summary = RunSummary()
-    for group, _ in read_groups(_parse_record(run.read_line(g)) for g in chosen):
-        summary.add(group)
+    for g in chosen:
+        record = _parse_record(run.read_line(g))
+        summary.add(GroupArrays(record, measure_responses(record)))
     return {**summary.summarize(), "sampled": {"groups": len(chosen), "of": len(readable)}}
 
 

@@ -1,12 +1,11 @@
 """Summarize a run: the figures over all groups that the page's summary shows.
 
     summary = RunSummary()
-    for group, _ in read_groups(records):
-        summary.add(group)
+    for record in records:
+        summary.add(GroupArrays(record, measure_responses(record)))
     summary.summarize()            {"overview": {…}, "criteria": {…}, "conflicts": {…}, "attributes": {…}, …}
 
-Every part has the same two methods: `add` takes one group after the other and keeps sums, `summarize` returns plain
-data. NaN means that there is nothing to say; the page gets null.
+The parts, of which each is a `SummaryPart`, are in these files:
 
     summary.py              counts, what judges cost; gates; how rules differ
     criteria_summary.py     what each criterion did, and which criteria pull against each other
@@ -19,7 +18,7 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -56,11 +55,21 @@ _JUDGE_KEYS = ("judges", "judging")
 """Metadata keys that trainers write: what judges were asked about a group, and what judging a batch cost."""
 
 
+class SummaryPart(Protocol):
+    """One part of the summary, which keeps sums over the groups that it was given."""
+
+    def add(self, group: GroupArrays) -> None:
+        """Add a group."""
+
+    def summarize(self) -> dict[str, Any]:
+        """Return plain data for the page; NaN where there is nothing to say."""
+
+
 class RunSummary:
     """All parts of the summary of one run."""
 
     def __init__(self) -> None:
-        self._parts = {
+        self._parts: dict[str, SummaryPart] = {
             "overview": Overview(),
             "criteria": CriteriaSummary(),
             "conflicts": ConflictSummary(),

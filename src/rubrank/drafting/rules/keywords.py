@@ -22,7 +22,7 @@ from rubrank.drafting.sentences import (
     words,
 )
 
-# ---- pieces --------------------------------------------------------------------------------------------------------
+# ---- patterns of words ---------------------------------------------------------------------------------------------
 
 _BE_USED = words("be used")
 _MUST_USE = words("must use")
@@ -68,7 +68,7 @@ def _are_words(strings: Sequence[str]) -> bool:
     return bool(strings) and has_letters and is_short
 
 
-# ---- the rule ------------------------------------------------------------------------------------------------------
+# ---- keywords ------------------------------------------------------------------------------------------------------
 
 _PART_OF_RESPONSE = pattern(
     r"\b(?:verse|chapter|headline|title|example sentences?|subject line)s?\b"
