@@ -15,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rubrank.verifiers.agentic.code
-import rubrank.verifiers.agentic.state
 import rubrank.verifiers.agentic.tools  # noqa: F401 - importing registers
 from rubrank.rollouts.rollout import Rollout
 from rubrank.verifiers.agentic.patches import PatchError, apply_patches, parse_diff

@@ -11,7 +11,7 @@ import pytest
 from cases import folded, spread
 
 from rubrank.rollouts.rollout import Rollout
-from rubrank.verifiers.shared.language_requests import find_request
+from rubrank.verifiers.shared.answer_languages import find_request
 from rubrank.verifiers.verifier import find_verifier
 
 ANSWERS = Path(__file__).parents[3] / "shared" / "data" / "good_answers" / "answers.jsonl.gz"

@@ -4,7 +4,7 @@ from cases import folded
 from rubrank.errors import InvalidInput
 from rubrank.rollouts.rollout import Rollout
 from rubrank.verifiers.paper import length as paper_language
-from rubrank.verifiers.shared.language_requests import find_request
+from rubrank.verifiers.shared.answer_languages import find_request
 from rubrank.verifiers.shared.word_tables import read_table
 from rubrank.verifiers.verifier import find_verifier
 

@@ -9,7 +9,7 @@ import pytest
 from cases import is_thorough
 
 from rubrank.rollouts.rollout import Rollout
-from rubrank.verifiers.data import sql
+from rubrank.verifiers import sql
 from rubrank.verifiers.shared.choices import find_choice
 from rubrank.verifiers.shared.worker import WorkerFailed, call
 from rubrank.verifiers.verifier import find_verifier

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rubrank.rollouts.rollout import Rollout
-from rubrank.verifiers.shared.unclosed import (
+from rubrank.verifiers.shared.code_blocks import (
     find_half_name,
     find_unclosed_code,
     find_unclosed_formula,

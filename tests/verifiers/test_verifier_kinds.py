@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rubrank.rollouts.rollout import Rollout
-from rubrank.verifiers.data.values import find_json
+from rubrank.verifiers.data import find_json
 from rubrank.verifiers.text.patterns import is_iban, passes_luhn
 from rubrank.verifiers.text.similarity import longest_common, tokenize
-from rubrank.verifiers.truth.measurements import count_digits, read_measurement
+from rubrank.verifiers.truth.quantities import count_digits, read_measurement
 from rubrank.verifiers.verifier import find_verifier
 
 

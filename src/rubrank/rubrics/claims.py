@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from rubrank.rubrics.rubric import Criterion
 
 _LONGEST_QUOTE = 60  # characters of a text that a message quotes
-# Share of a count by which "around" may differ, as in `rubrank.verifiers.shared.relation`.
+# Share of a count by which "around" may differ, as in `rubrank.verifiers.shared.instruction`.
 _AROUND = 0.1
 
 

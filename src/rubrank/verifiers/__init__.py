@@ -32,21 +32,18 @@ FAMILIES: tuple[str, ...] = (
     "gates.think_leak",
     "truth.ground_truth",
     # answers that are data, compared texts, how a reply is given
-    "data.values",
-    "data.sql",
+    "data",
+    "sql",
     "text.patterns",
     "text.similarity",
     "text.overlap",
-    "truth.measurements",
+    "truth.quantities",
     "truth.dates",
-    "truth.rankings",
     "reply",
     # agents
     "agentic.tools",
-    "agentic.state",
     "agentic.code",
     "code.programs",
-    "code.syntax",
 )
 
 

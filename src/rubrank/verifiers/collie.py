@@ -53,10 +53,9 @@ from pydantic import BeforeValidator, ConfigDict, Field, StringConstraints, mode
 
 from rubrank._plain import Strict, replace_surrogates
 from rubrank.texts.text import Text
-from rubrank.verifiers.shared.instruction import count_word
-from rubrank.verifiers.shared.patterns import compile_re2
+from rubrank.verifiers.shared.instruction import Relation, count_word, holds, translate_relation
 from rubrank.verifiers.shared.public_tools import split_public_sentences, split_public_tokens
-from rubrank.verifiers.shared.relation import Relation, holds, translate_relation
+from rubrank.verifiers.shared.word_tables import compile_re2
 from rubrank.verifiers.verifier import UNIT, Answer, Compat, missing, verifier
 
 _MOST_UNITS = 2_000_000  # units of text that one check may look at

@@ -23,15 +23,17 @@ from rubrank.verifiers.ifbench.words import check_word_at, forbid_repeats
 from rubrank.verifiers.ifeval.format import forbid_marks
 from rubrank.verifiers.ifeval.words import DIVIDER, check_parts
 from rubrank.verifiers.shared.instruction import (
+    Count,
+    Relation,
+    compare_count,
     count_within,
     count_word,
     instruction,
     quote_some,
     require_none,
 )
-from rubrank.verifiers.shared.patterns import compile_re2
 from rubrank.verifiers.shared.public_tools import split_public_sentences, split_public_tokens
-from rubrank.verifiers.shared.relation import Count, Relation, compare_count
+from rubrank.verifiers.shared.word_tables import compile_re2
 from rubrank.verifiers.verifier import Answer, Compat, missing
 
 if_rlvr = partial(instruction, family="if_rlvr")

@@ -22,9 +22,8 @@ from rubrank._plain import Strict
 from rubrank.errors import RubrankError
 from rubrank.rollouts.rollout import Message, Rollout
 from rubrank.texts.text import Text
-from rubrank.verifiers.shared.instruction import Lang
+from rubrank.verifiers.shared.instruction import Lang, compare_count
 from rubrank.verifiers.shared.public_tools import detect_public_language
-from rubrank.verifiers.shared.relation import compare_count
 from rubrank.verifiers.verifier import (
     UNIT,
     VERIFIERS,

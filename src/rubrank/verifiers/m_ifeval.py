@@ -19,9 +19,14 @@ from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.text import Text
 from rubrank.verifiers.ifbench.words import remove_accents
 from rubrank.verifiers.ifeval.format import forbid_marks
-from rubrank.verifiers.shared.instruction import instruction, require_none
+from rubrank.verifiers.shared.instruction import (
+    AnyRelation,
+    Count,
+    compare_count,
+    instruction,
+    require_none,
+)
 from rubrank.verifiers.shared.public_tools import has_janome, split_japanese_tokens
-from rubrank.verifiers.shared.relation import AnyRelation, Count, compare_count
 from rubrank.verifiers.verifier import Answer, Compat
 
 # ---- Spanish -----------------------------------------------------------------------------------------------------

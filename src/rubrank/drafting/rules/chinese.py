@@ -17,9 +17,9 @@ from dataclasses import replace
 
 from rubrank.drafting.rules import Constraint
 from rubrank.drafting.sentences import any_of, words
-from rubrank.verifiers.shared.language_names import find_language_code
-from rubrank.verifiers.shared.language_requests import find_request
-from rubrank.verifiers.shared.numerals import read_han
+from rubrank.verifiers.shared.answer_languages import find_request
+from rubrank.verifiers.shared.language import find_language_code
+from rubrank.verifiers.shared.numbers import read_han
 
 
 def compile_chinese(prompt: str) -> list[Constraint]:

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from rubrank.drafting.rules import Constraint
 from rubrank.drafting.sentences import RESPONSE, STRING, Sentence, pattern, read_group, words
-from rubrank.verifiers.shared.language_names import NAMED, find_language_code
-from rubrank.verifiers.shared.language_requests import find_request
+from rubrank.verifiers.shared.answer_languages import find_request
+from rubrank.verifiers.shared.language import NAMED, find_language_code
 
 # ---- the last words ------------------------------------------------------------------------------------------------
 

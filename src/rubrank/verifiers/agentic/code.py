@@ -4,7 +4,7 @@ TestsPass takes these steps:
 
     1. _split_tests     every test function of a source becomes a job
     2. _find_solution   the code: a block of the answer, a file that the agent left, or files after a patch
-    3. run_tests        jobs that call functions, in two sandboxes joined by a pipe (see `pipe/`)
+    3. run_tests        jobs that call functions, in two sandboxes joined by a pipe (see `messages.py`)
        _run_programs    cases of input and output, in one sandbox (see `code/programs.py`)
     4. _summarise       one report per test → value and reason
 
@@ -47,7 +47,7 @@ from rubrank.verifiers.verifier import UNIT, Answer, Verdict, missing, verifier
 
 _MOST_TESTS = 200
 _MOST_SECONDS = 600.0  # of one sandbox, however many tests it runs
-_PIPE_PACKAGE = "rubrank.verifiers.agentic.pipe"
+_PACKAGE = "rubrank.verifiers.agentic"
 _TEST_FOLDERS = {"test", "tests", "testing", "testdata", "test_data", "fixtures"}
 # Names of files that belong to the tests:
 # test_sort.py, tests.py, sort_test.py, conftest.py, test_helpers.py, testutils.py
@@ -350,12 +350,12 @@ def run_tests(
         **_assign_modules(solution),
     }
 
-    # `solution_process` and `tests_process` are modules of pipe/; each runs in a sandbox of its own.
+    # `solution_process` and `tests_process` are modules beside this one; each runs in a sandbox of its own.
     def run_side(
         module: str, request: dict[str, Any], files: Mapping[str, str], channel: tuple[int, int]
     ) -> sandbox.Result:
         return sandbox.run(
-            make_command(f"{_PIPE_PACKAGE}.messages", f"{_PIPE_PACKAGE}.{module}"),
+            make_command(f"{_PACKAGE}.messages", f"{_PACKAGE}.{module}"),
             files=files,
             stdin=json.dumps(request).encode(),
             limits=limits,

@@ -24,12 +24,13 @@ from pydantic import Field, TypeAdapter
 
 from rubrank._plain import Strict, replace_surrogates
 from rubrank.rollouts.rollout import Rollout, ToolCall
-from rubrank.verifiers.shared.json_schema import BadSchema, find_schema_error
 from rubrank.verifiers.shared.json_values import (
+    BadSchema,
     CompareMode,
     TooBig,
     check_size,
     compile_pattern,
+    find_schema_error,
     is_match,
     is_number,
     parse_json,

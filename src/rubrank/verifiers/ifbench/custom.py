@@ -19,13 +19,13 @@ from rubrank.texts.text import Text
 from rubrank.texts.words import read_names
 from rubrank.verifiers.ifbench.words import is_increasing
 from rubrank.verifiers.shared.instruction import (
+    Count,
     ifbench,
     remove_punctuation,
     require_none,
     select_sentences,
     trim,
 )
-from rubrank.verifiers.shared.relation import Count
 from rubrank.verifiers.verifier import Answer, Compat
 
 _DIGITS = re.compile(r"\d+")

@@ -27,6 +27,8 @@ from rubrank.texts.text import Text
 from rubrank.texts.words import could_be_verb, count_syllables, is_emoji, word_list
 from rubrank.verifiers.shared.instruction import (
     ASCII_PUNCTUATION,
+    Count,
+    compare_count,
     count_within,
     count_word,
     ifbench,
@@ -36,7 +38,6 @@ from rubrank.verifiers.shared.instruction import (
     trim,
 )
 from rubrank.verifiers.shared.public_tools import split_public_sentences, split_public_tokens
-from rubrank.verifiers.shared.relation import Count, compare_count
 from rubrank.verifiers.verifier import Answer, Compat
 
 _ALPHABET = "abcdefghijklmnopqrstuvwxyz"

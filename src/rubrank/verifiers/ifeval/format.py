@@ -20,12 +20,15 @@ from rubrank.texts.prose import COMMAS
 from rubrank.texts.text import Text
 from rubrank.verifiers.ifeval.words import check_parts
 from rubrank.verifiers.shared.instruction import (
+    AnyRelation,
+    Count,
     Lang,
+    compare_count,
     compile_as_pattern,
     count_pattern,
+    holds,
     instruction,
 )
-from rubrank.verifiers.shared.relation import AnyRelation, Count, compare_count, holds
 from rubrank.verifiers.verifier import Answer, Compat
 
 # A bullet and text: "- tea", "・茶". `_is_bullet` says which of these count.

@@ -9,9 +9,13 @@ from collections.abc import Callable, Sequence
 from rubrank.texts.text import Text
 from rubrank.texts.words import count_segmented_words
 from rubrank.verifiers.shared.instruction import (
+    AnyRelation,
+    Count,
     Lang,
+    compare_count,
     count_pattern,
     count_word,
+    holds,
     instruction,
     quote_some,
     remove_punctuation,
@@ -26,7 +30,6 @@ from rubrank.verifiers.shared.public_tools import (
     split_newspaper_sentences,
     split_public_tokens,
 )
-from rubrank.verifiers.shared.relation import AnyRelation, Count, compare_count, holds
 from rubrank.verifiers.verifier import Answer, Compat, missing
 
 _SURE = 0.5  # confidence from which another language fails the answer

@@ -38,8 +38,13 @@ from rubrank.texts.prose import (
     strip_decoration,
 )
 from rubrank.texts.text import Text
-from rubrank.verifiers.shared.instruction import require_none
-from rubrank.verifiers.shared.relation import Count, Relation, check_count_parameters, compare_range
+from rubrank.verifiers.shared.instruction import (
+    Count,
+    Relation,
+    check_count_parameters,
+    compare_range,
+    require_none,
+)
 from rubrank.verifiers.verifier import Answer, missing, verifier
 
 Highlight: TypeAlias = Literal["any", "bold", "italic", "marked", "brackets"]

@@ -20,9 +20,7 @@ from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.prose import HAN, is_heading, list_items, sentences, split_code
 from rubrank.texts.text import Text
 from rubrank.texts.words import count_segmented_words
-from rubrank.verifiers.shared.language import is_detectable
-from rubrank.verifiers.shared.language_names import find_language_code
-from rubrank.verifiers.shared.language_shares import (
+from rubrank.verifiers.shared.answer_languages import (
     LEAST,
     Accepted,
     find_accepted,
@@ -33,13 +31,14 @@ from rubrank.verifiers.shared.language_shares import (
     quotes_language,
     weigh,
 )
-from rubrank.verifiers.shared.relation import (
+from rubrank.verifiers.shared.instruction import (
     Count,
     Relation,
     Share,
     check_count_parameters,
     compare_range,
 )
+from rubrank.verifiers.shared.language import find_language_code, is_detectable
 from rubrank.verifiers.verifier import Answer, missing, verifier
 
 Unit: TypeAlias = Literal["words", "characters", "characters without spaces", "han"]

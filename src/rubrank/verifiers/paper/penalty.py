@@ -27,7 +27,7 @@ from rubrank.verifiers.gates.legibility import garbled_text
 from rubrank.verifiers.gates.repetition import repeat_segment
 from rubrank.verifiers.gates.think_leak import think_leak
 from rubrank.verifiers.gates.truncation import truncated
-from rubrank.verifiers.shared.language_names import QUOTED
+from rubrank.verifiers.shared.language import QUOTED
 from rubrank.verifiers.text.patterns import CHINESE_ID, is_chinese_id
 from rubrank.verifiers.verifier import NEEDS_JUDGE, Answer, Verdict, missing, verifier
 

@@ -26,12 +26,10 @@ from rubrank.texts.prose import (
 )
 from rubrank.texts.text import Text
 from rubrank.texts.visible import remove_invisible
-from rubrank.verifiers.shared.instruction import require_none
+from rubrank.verifiers.shared.instruction import Relation, holds, require_none
 from rubrank.verifiers.shared.language import detect_language
 from rubrank.verifiers.shared.negation import Denial, find_denials
-from rubrank.verifiers.shared.patterns import compile_re2
-from rubrank.verifiers.shared.relation import Relation, holds
-from rubrank.verifiers.shared.word_tables import read_table, read_words
+from rubrank.verifiers.shared.word_tables import compile_re2, read_table, read_words
 from rubrank.verifiers.verifier import NEEDS_JUDGE, UNIT, Answer, missing, verifier
 
 Words: TypeAlias = tuple[Annotated[str, Field(min_length=1, pattern=r"\S")], ...]

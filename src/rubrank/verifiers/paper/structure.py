@@ -14,7 +14,7 @@ import yaml
 
 from rubrank.texts.prose import fold_phrase, is_heading, list_items, mark_titles, split_code
 from rubrank.texts.text import Text
-from rubrank.verifiers.code.syntax import find_syntax_error
+from rubrank.verifiers.code.programs import find_syntax_error
 from rubrank.verifiers.text.patterns import VOID, check_html
 from rubrank.verifiers.verifier import NEEDS_JUDGE, Answer, missing, verifier
 

@@ -26,12 +26,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from rubrank._plain import replace_surrogates
-from rubrank.verifiers.shared.answers import DEFAULT, TAIL, Extractor, read_answer
-from rubrank.verifiers.shared.statements import (
+from rubrank.verifiers.shared.answers import (
+    DEFAULT,
     RETRACTION,
+    TAIL,
+    Extractor,
     cut_retracted,
     find_statements,
     is_denied,
+    read_answer,
 )
 from rubrank.verifiers.shared.word_tables import join_patterns
 

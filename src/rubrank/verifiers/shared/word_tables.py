@@ -1,11 +1,20 @@
-"""Tables of words, letters and units that verifiers need: the TSV files in `data/`, each with a comment at its top."""
+"""Tables of words, letters and units (the TSV files in `data/`, each with a comment at its top), and patterns.
+
+Patterns are made of the phrases in these tables, or come from rubrics and data. The latter are compiled by RE2, which
+takes linear time, so that no pattern can stall a verifier.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
+from typing import Any
+
+import re2
+
+from rubrank._plain import replace_surrogates
 
 _FOLDER = Path(__file__).with_name("data")
 _UNSPACED = re.compile("[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
@@ -56,3 +65,12 @@ def write_pattern(phrases: Iterable[str], not_beside: str = r"\w") -> str:
     if spaced:
         unspaced.append(f"(?<![{not_beside}])(?:{'|'.join(spaced)})(?![{not_beside}])")
     return f"(?:{'|'.join(unspaced)})"
+
+
+@lru_cache(maxsize=2048)
+def compile_re2(source: str, *, case_sensitive: bool = True) -> Any:
+    """Return the compiled pattern; raises `re2.error` if RE2 cannot read it. Texts to search must be valid UTF-8."""
+    options = re2.Options()
+    options.log_errors = False
+    options.case_sensitive = case_sensitive
+    return re2.compile(replace_surrogates(source), options)

@@ -1,6 +1,6 @@
 """Calls that run in a worker process under a hard time limit.
 
-    call("rubrank.verifiers.truth.mathematics:equal", ["1/2", "$0.5$"], seconds=5)  →  [True, "…"]
+    call("rubrank.verifiers.truth.formulas:equal", ["1/2", "$0.5$"], seconds=5)  →  [True, "…"]
 
 This is for libraries that may hang, need the main thread, or exhaust memory (symbolic mathematics, SQLite). The workers
 are a pool of `pebble`. They are fresh interpreters that never import the caller's script, so calls work from scripts

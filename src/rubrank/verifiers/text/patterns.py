@@ -19,8 +19,8 @@ from pydantic import Field
 from rubrank._plain import replace_surrogates, word_list, word_set
 from rubrank.texts.prose import split_code
 from rubrank.texts.text import Text
-from rubrank.verifiers.shared.patterns import compile_re2
-from rubrank.verifiers.shared.relation import Relation, holds
+from rubrank.verifiers.shared.instruction import Relation, holds
+from rubrank.verifiers.shared.word_tables import compile_re2
 from rubrank.verifiers.verifier import Answer, missing, verifier
 
 

@@ -28,10 +28,9 @@ from pydantic import Field
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.prose import is_item, split_code
 from rubrank.texts.text import split_sentences
-from rubrank.verifiers.shared.answers import read_answer
+from rubrank.verifiers.shared.answers import is_denied, read_answer
 from rubrank.verifiers.shared.language import detect_language
 from rubrank.verifiers.shared.negation import find_denials, mask_expressions
-from rubrank.verifiers.shared.statements import is_denied
 from rubrank.verifiers.shared.word_tables import read_words
 from rubrank.verifiers.truth.truths import find_truths
 from rubrank.verifiers.verifier import UNIT, Answer, missing, verifier

@@ -29,10 +29,10 @@ from typing import NamedTuple
 from rubrank._plain import replace_surrogates, word_set
 from rubrank.texts.text import split_sentences
 from rubrank.verifiers.paper.length import load_converter
+from rubrank.verifiers.shared.answers import RETRACTION
 from rubrank.verifiers.shared.language import detect_language
 from rubrank.verifiers.shared.negation import mask_expressions
-from rubrank.verifiers.shared.numerals import read_numerals
-from rubrank.verifiers.shared.statements import RETRACTION
+from rubrank.verifiers.shared.numbers import read_numerals
 from rubrank.verifiers.shared.word_tables import write_pattern
 from rubrank.verifiers.truth.dates import find_dates, read_dates
 from rubrank.verifiers.truth.surroundings import (

@@ -13,8 +13,7 @@ from typing import Literal
 
 from rubrank.rollouts.rollout import Rollout
 from rubrank.texts.text import Text
-from rubrank.verifiers.shared.answers import read_answer
-from rubrank.verifiers.shared.statements import is_denied
+from rubrank.verifiers.shared.answers import is_denied, read_answer
 from rubrank.verifiers.shared.word_tables import read_words
 from rubrank.verifiers.truth.truths import find_truths
 from rubrank.verifiers.verifier import BINARY, Answer, missing, verifier

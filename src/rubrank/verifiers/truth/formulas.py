@@ -5,18 +5,20 @@
 >>> find_formula("We get x + 7y", whole=False)
 'x + 7y'
 
-A comparison takes three steps, one for each section of this file:
+A comparison takes three steps, one for each of the first sections of this file:
 1. `find_formula` or `find_last_formula` takes the result out of a text, as a whole: the 7 in "x + 7y" is not a result.
 2. `read_formula` brings it into a canonical form: "\\frac12" and "$\\dfrac{1}{2}$" become "\\frac{1}{2}".
 3. `compare_formulas` compares two canonical forms. It returns None for pairs that need computer algebra, such as
-   (x + 1)^2 and x^2 + 2x + 1; `mathematics` decides those in a process of its own, which takes longer.
+   (x + 1)^2 and x^2 + 2x + 1; `equal` decides those with math-verify in a worker process, which takes longer.
 """
 
 from __future__ import annotations
 
+import logging
 import re
 import unicodedata
 from dataclasses import dataclass
+from typing import Any
 
 from rubrank._plain import word_set
 from rubrank.texts.text import split_sentences
@@ -404,3 +406,42 @@ def _measure(core: str, unit: str) -> Number | None:
         return Number(value / 100, percent=True)
     factor, _ = measure_unit(unit) or (1.0, "")
     return Number(value * factor, unit)
+
+
+# ---- equality by computer algebra, in a worker process ---------------------------------------------------------------
+
+
+def equal(truth: str, result: str) -> tuple[bool | None, str]:
+    """Return whether the two formulas are equal (None: the truth is no mathematics), and the reason.
+
+    math-verify's own time limits are off: the caller's worker has one.
+    """
+    from math_verify import verify
+
+    logging.disable(logging.CRITICAL)  # it warns that its own time limits are off
+    gold = _parse(truth)
+    if not gold:
+        return None, f"the truth {truth[:80]!r} is not mathematics"
+    parsed = _parse(result)
+    if not parsed:
+        return False, "no mathematical result found in the answer"
+    is_same = bool(verify(gold, parsed, timeout_seconds=None))
+    return is_same, f"result {str(parsed[-1])[:80]!r}"
+
+
+def _parse(formula: str) -> list[Any]:
+    """Return what math-verify reads in the whole formula; [] if it cannot read it as a whole.
+
+    By default, math-verify takes any number out of what it cannot parse.
+    """
+    from math_verify import LatexExtractionConfig, parse
+
+    return list(
+        parse(
+            f"${' '.join(formula.split())}$",
+            extraction_config=[LatexExtractionConfig(boxed_match_priority=-1)],
+            fallback_mode="no_fallback",
+            extraction_mode="first_match",
+            parsing_timeout=None,
+        )
+    )

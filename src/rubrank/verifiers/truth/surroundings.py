@@ -16,7 +16,7 @@ import re
 import unicodedata
 from functools import cache
 
-from rubrank.verifiers.shared.statements import ALTERNATIVE, is_denied
+from rubrank.verifiers.shared.answers import ALTERNATIVE, is_denied
 from rubrank.verifiers.shared.word_tables import read_table, write_pattern
 
 

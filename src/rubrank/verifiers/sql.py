@@ -138,9 +138,7 @@ def _compare_rows(schema: str, reference: Any, query: Any, order: str) -> Answer
 def _run_query(schema: str, query: Any) -> list[tuple[Any, ...]]:
     """Run a query in a worker process and return its rows. Raises WorkerFailed."""
     sql = query.sql(dialect="sqlite", comments=False)
-    rows: list[tuple[Any, ...]] = call(
-        "rubrank.verifiers.data.sql:run", [schema, sql], seconds=_SECONDS
-    )
+    rows: list[tuple[Any, ...]] = call("rubrank.verifiers.sql:run", [schema, sql], seconds=_SECONDS)
     return rows
 
 

@@ -1,5 +1,10 @@
 """What crosses the pipe between a solution and its tests: frames, and plain data as JSON.
 
+    tests_process.py (the tests' sandbox)  ──pipe──>  solution_process.py (the solution's sandbox)
+
+These three modules run inside the sandboxes: they use the standard library, each other and `shared/inside/children.py`,
+and nothing else of rubrank.
+
     encode((1, {2}), refer)                    →  ["tuple", [1, ["set", [2]]]]
     decode(["tuple", [1, ["set", [2]]]], …)    →  (1, {2})
 

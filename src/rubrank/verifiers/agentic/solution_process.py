@@ -27,7 +27,7 @@ import time
 import types
 from typing import Any
 
-from rubrank.verifiers.agentic.pipe.messages import (
+from rubrank.verifiers.agentic.messages import (
     DATA,
     DEAD,
     END,

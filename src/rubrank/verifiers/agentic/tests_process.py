@@ -34,7 +34,7 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from rubrank.verifiers.agentic.pipe.messages import (
+from rubrank.verifiers.agentic.messages import (
     DATA,
     DEAD,
     END,

@@ -1,1 +1,0 @@
-"""Answers that are data: JSON, SQL."""
