@@ -34,7 +34,7 @@ from rubrank.fusion.options import with_options
 from rubrank.fusion.rules import find_rule
 from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.criterion import CriterionData
-from rubrank.training.alarm import Finding, RewardAlarm, find_gamma, measure_step
+from rubrank.training.alarm import Alarm, RewardAlarm, find_gamma, measure_step
 from rubrank.verifiers.domain import Domain
 
 JUDGED = Domain("continuous", low=0.0, high=10.0)
@@ -99,7 +99,7 @@ STRENGTHS = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0)
 GROUP = 8
 
 
-def simulate(world: World, seed: int) -> tuple[list[Finding], float]:
+def simulate(world: World, seed: int) -> tuple[list[Alarm], float]:
     """A run: the alarms, and how much the watched score changed from the first to the last 50 steps."""
     draws = np.random.default_rng(seed)
     rule = find_rule(world.rule)
@@ -244,7 +244,7 @@ def print_laboratory(seeds: int) -> None:
         print(f"| {factor:g} | {alarms} | {runs_with_one} | {median_text} | {quality:.3f} | {which or '–'} |")
 
 
-def train_laboratory(seed: int) -> list[tuple[list[Finding], float]]:
+def train_laboratory(seed: int) -> list[tuple[list[Alarm], float]]:
     """For each factor: the alarms of a run, and the mean true quality of its last quarter."""
     sys.path.insert(0, str(RECIPE))
     import torch
@@ -258,7 +258,7 @@ def train_laboratory(seed: int) -> list[tuple[list[Finding], float]]:
     optimizer = torch.optim.AdamW(network.parameters(), lr=facts.FACTS.learning_rate, weight_decay=0.0)
     engines = [RewardEngine(rule="weighted-mean+", attributes=[]) for _ in FACTORS]
     alarms = [RewardAlarm() for _ in FACTORS]
-    findings: list[list[Finding]] = [[] for _ in FACTORS]
+    findings: list[list[Alarm]] = [[] for _ in FACTORS]
     qualities: list[list[float]] = [[] for _ in FACTORS]
     trained, _ = trainer.make_rows(facts.FACTS)
     order = np.random.default_rng([seed, 0]).permutation(len(trained))

@@ -2,8 +2,8 @@
 
     alarm = RewardAlarm()
     figures = measure_step(step, groups, words_M, markup_M)      a few means and correlations of one step
-    for finding in alarm.update(figures):
-        print(finding.text)       step 211: judged scores rose by 0.09 over the last 48 steps, programs fell by 0.06
+    for new_alarm in alarm.update(figures):
+        print(new_alarm.text)     step 211: judged scores rose by 0.09 over the last 48 steps, programs fell by 0.06
 
 Trainers call `alarm.add_groups(…)`, which measures a step and updates the alarm.
 
@@ -122,7 +122,7 @@ class Signal(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Finding:
+class Alarm:
     """An alarm that began."""
 
     kind: str
@@ -308,7 +308,7 @@ class RewardAlarm:
         features: TextFeatures,
         gamma: Mapping[str, tuple[float, float]],
         names: Collection[str],
-    ) -> list[Finding]:
+    ) -> list[Alarm]:
         """Add the groups of a call; returns the alarms that begin with it.
 
         If a trainer passes only a few groups at a time, figures are measured once several calls have brought enough.
@@ -326,7 +326,7 @@ class RewardAlarm:
         self._pending_texts = []
         return self.update(figures)
 
-    def update(self, figures: StepFigures) -> list[Finding]:
+    def update(self, figures: StepFigures) -> list[Alarm]:
         """Add the figures of a step; returns the alarms that begin with it."""
         self._window.append(figures)
         self._count_saturated(figures)
@@ -336,16 +336,16 @@ class RewardAlarm:
             *self._check_directions(figures),
         ]
         self.strengths = {signal.kind: signal.strength for signal in signals}
-        findings = []
+        alarms = []
         for signal in signals:
             if signal.strength < 1.0:
                 continue
             # A signal that goes below its threshold and back within a window is still the same alarm.
             if figures.step - self._last_alarm.get(signal.kind, -WINDOW) >= WINDOW:
                 text = f"step {figures.step}: {signal.text}"
-                findings.append(Finding(signal.kind, figures.step, text))
+                alarms.append(Alarm(signal.kind, figures.step, text))
             self._last_alarm[signal.kind] = figures.step
-        return findings
+        return alarms
 
     def metrics(self) -> dict[str, float]:
         """Return `rubrank/alarm/…`: the strength of every signal, the largest, and how many criteria are saturated."""
