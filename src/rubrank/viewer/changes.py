@@ -177,6 +177,7 @@ def _fuse(
             "none does",
             "Give one of them a weight.",
         )
+    # What a rule with control takes out of the scores depends on these attributes.
     attributes = None
     if record.attributes is not None:
         attributes = to_array(record.attributes, _find_attribute_shape(record))

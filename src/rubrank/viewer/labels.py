@@ -76,6 +76,7 @@ class LabelFile:
         domain = by_name[criterion].domain
         if score is not None and not domain.holds(score):
             raise InvalidInput("view", f"label of {criterion!r}", domain.description, f"{score:g}")
+        # Requests are answered in several threads, and each of them writes the whole file.
         with self._lock:
             labelled = self._groups.get(group)
             if labelled is None:

@@ -181,7 +181,7 @@ class GrowingFile:
                 with explain_read_errors(self.path), suppress(EOFError):
                     if self.path.suffix == ".parquet":
                         frame = read_columnar(self.path)
-                        # A file without this column does not hold records.
+                        # A file without this column holds something else: `has_records` then finds no line.
                         for line in frame["record"] if "record" in frame.columns else ():
                             unpacked.write(line.encode() + b"\n")
                         return
@@ -350,6 +350,7 @@ class LiveRun:
             and not self._stopped.is_set()
         ):
             line = self.read_line(len(self.index))
+            # A damaged line is listed on the page and must not stop the thread, which reads all other lines.
             try:
                 record = decode_record(line)
                 measured = {}

@@ -142,6 +142,7 @@ def serve_app(
         is_loopback = host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:  # the name of a host
         is_loopback = False
+    # Whoever reaches the address can read all texts, so beyond this machine a secret is needed.
     token = None if is_loopback else secrets.token_urlsafe(24)
     listening = _open_socket(host, port)
     app = make_application(hosts=_LOCAL_NAMES if token is None else (), token=token)
@@ -245,6 +246,7 @@ class AccessMiddleware:
 
     def _refuse(self, request: Request) -> Response | None:
         """Return the response to a request that may not pass; None if it may."""
+        # A page of another site may let its own name point to this machine; the Host header then has that name.
         host = request.headers.get("host", "").rsplit(":", 1)[0]
         if self.hosts and host not in self.hosts:
             return Response("This address is not served here.", 400)
