@@ -126,6 +126,21 @@ def test_lists_as_files(viewer: Viewer, demo_records: list[GroupRecord]) -> None
     assert [json.loads(line)["group"] for line in body.splitlines()] == [r.group for r in demo_records[5:10]]
 
 
+def test_a_line_that_is_not_a_record_is_left_out_of_an_export(
+    tmp_path: Path, demo_records: list[GroupRecord]
+) -> None:
+    path = tmp_path / "records.jsonl"
+    write_records(path, demo_records[:2])
+    with path.open("a", encoding="utf-8") as file:
+        file.write("damaged\n")
+    write_records(path, demo_records[2:3], append=True)
+    with served(path) as viewer:
+        status, body, _ = viewer.open("api/export?format=csv")
+    rows = list(csv.DictReader(io.StringIO(body.decode())))
+    assert status == 200
+    assert {row["number"] for row in rows} == {"0", "1", "3"}
+
+
 def test_a_run_without_groups_is_exported_as_an_empty_file(tmp_path: Path) -> None:
     (tmp_path / "run.jsonl").write_text("")
     with served(tmp_path / "run.jsonl") as viewer:
