@@ -6,14 +6,28 @@
     POST /verify         NeMo Gym, with /seed_session, /close_session, /aggregate_metrics, GET /reverify_mode
     GET  /healthz        the process is running; /readyz  it accepts requests; /metrics  for Prometheus
 
-Bodies are JSON in UTF-8. Every answer that is not 2xx is {"error": {…}}.
+Bodies are JSON in UTF-8. Every answer that is not 2xx is an error:
+
+    {"error": {"where": "request", "what": "groups.0.prompt", "allowed": "a text or messages", "got": "7",
+               "remedy": "", "message": "request: groups.0.prompt must be …"}}
+
+A token comes as `Authorization: Bearer …`, as the password of a URL (http://any:TOKEN@host), or as `?token=…` for
+trainers that can be configured with a URL only.
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
+import binascii
+import errno
+import hashlib
+import hmac
+import json
+import logging
 import os
 import resource
+import sqlite3
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -22,12 +36,14 @@ from typing import Any, TypeAlias
 from urllib.parse import quote
 
 from starlette.applications import Starlette
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from rubrank.service.access import Token, make_error_response, make_refusal, parse_json, read_body
+from rubrank._plain import check_unique_keys, refuse_constant, validate_model
+from rubrank.errors import GradingFailed, InvalidInput, JudgeOutage, JudgingFailed, RubrankError
 from rubrank.service.cohorts import SampleAnswer, ServiceSample
+from rubrank.service.config import ServiceConfig
 from rubrank.service.dialects import (
     NEMO_GYM,
     OPENRLHF,
@@ -40,13 +56,25 @@ from rubrank.service.dialects import (
     answer_session,
 )
 from rubrank.service.metrics import CONTENT_TYPE
-from rubrank.service.schemas import GroupsRequest, ScoreRequest, to_json, validate
-from rubrank.service.service import Service, make_shutdown_error
+from rubrank.service.schemas import (
+    REQUEST,
+    GroupsRequest,
+    RequestRefused,
+    ScoreRequest,
+    make_refusal,
+    make_shutdown_error,
+    to_json,
+)
+from rubrank.service.service import Service
 
 Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
 OpenService: TypeAlias = Callable[[], AbstractAsyncContextManager[tuple[Service, str | None]]]
 """Opens a context with (the service, its token)."""
+_log = logging.getLogger("rubrank.service")
 _JSON = "application/json"
+_SEE_LOG = "Try again later; the log of the service says more."
+_RETRY_AFTER_SECONDS = "5"
+_MOST_JSON_LEVELS = 200  # levels of nesting: recursive code would overflow the stack
 _CALLER_GONE_STATUS = 499
 _MOST_COOKIE_CHARACTERS = 200  # characters of a session's name
 
@@ -128,8 +156,14 @@ class Routes:
         async def handle(request: Request) -> Response:
             started_at = time.perf_counter()
             try:
-                if needs_token:
-                    self._token.check(request)
+                if needs_token and not self._token.is_right(request):
+                    raise make_refusal(
+                        401,
+                        "token",
+                        allowed="the token of this service",
+                        got="none" if _find_token(request) is None else "a different one",
+                        remedy="Send Authorization: Bearer TOKEN.",
+                    )
                 response = await handler(request)
             except Exception as error:
                 response = make_error_response(error)
@@ -140,20 +174,17 @@ class Routes:
 
         return handle
 
-    async def _read_body(self, request: Request) -> bytes:
-        config = self._service.config
-        return await read_body(request, config.max_body, config.body_timeout)
-
     # -------------------------------------------------------------------------------------------------- rewards
 
     async def _score_groups(self, request: Request) -> Response:
-        body = await self._read_body(request)
-        groups = validate(GroupsRequest, parse_json(body))
+        body, data = await read_json(request, self._service.config)
+        groups = validate_model(GroupsRequest, data, REQUEST, "service")
         return Response(await self._service.score_groups(groups, body), media_type=_JSON)
 
     async def _score_rollout(self, request: Request) -> Response:
-        body = validate(ScoreRequest, parse_json(await self._read_body(request))).as_group()
         service = self._service
+        _, data = await read_json(request, service.config)
+        body = validate_model(ScoreRequest, data, REQUEST, "service").as_group()
         group = body.make_group("score", "body", service.config.max_group, service.engine.thinking)
         return Response(await service.score_rollout(group), media_type=_JSON)
 
@@ -161,7 +192,7 @@ class Routes:
         """Return the handler for a trainer that sends samples one by one."""
 
         async def handle(request: Request) -> Response:
-            body = parse_json(await self._read_body(request))
+            _, body = await read_json(request, self._service.config)
             samples = dialect.read_samples(body, self._reader)
             answers = await self._score_while_connected(request, samples)
             if answers is None:
@@ -193,14 +224,15 @@ class Routes:
 
     async def _answer_session(self, request: Request) -> Response:
         """NeMo Gym begins and ends a session with each sample; it expects the id of the session back, and a cookie."""
-        answer = answer_session(parse_json(await self._read_body(request)))
+        _, body = await read_json(request, self._service.config)
+        answer = answer_session(body)
         response = Response(to_json(answer), media_type=_JSON)
         name = quote(str(answer.get(SESSION, "none"))[:_MOST_COOKIE_CHARACTERS], safe="")
         response.set_cookie("rubrank_session", name, httponly=True)
         return response
 
     async def _aggregate_metrics(self, request: Request) -> Response:
-        body = parse_json(await self._read_body(request))
+        _, body = await read_json(request, self._service.config)
         return Response(to_json(aggregate_metrics(body)), media_type=_JSON)
 
     # --------------------------------------------------------------------------------------------------- health
@@ -218,7 +250,7 @@ class Routes:
         """Answer with all counters, and with how much is waiting now."""
         service = self._service
         current = {
-            "waiting_rollouts": float(service.pipeline.waiting),
+            "waiting_rollouts": float(service.rollouts_in_thread),
             "ready": float(service.is_ready),
             "resident_bytes": float(_measure_memory()),
         }
@@ -261,3 +293,186 @@ def _measure_memory() -> int:
         # No /proc: use the peak, which macOS reports in bytes and others in kilobytes.
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return peak if sys.platform == "darwin" else peak * 1024
+
+
+# ---------------------------------------------------------------------------------------------------- tokens and bodies
+
+
+class Token:
+    """The token of the service; None: no token is needed."""
+
+    def __init__(self, secret: str | None) -> None:
+        self._digest = None if secret is None else _digest(secret)
+
+    @property
+    def is_needed(self) -> bool:
+        """Do callers need a token?"""
+        return self._digest is not None
+
+    def is_right(self, request: Request) -> bool:
+        """Does the request have the token, if one is needed?"""
+        if self._digest is None:
+            return True
+        sent = _find_token(request)
+        # Digests are compared in constant time, so that response times reveal nothing about the token.
+        return sent is not None and hmac.compare_digest(_digest(sent), self._digest)
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+
+
+def _find_token(request: Request) -> str | None:
+    """Return the token that a request carries; None: it carries none, "": one in an unknown form."""
+    header = request.headers.get("authorization")
+    if header is None:
+        return request.query_params.get("token")
+    scheme, _, value = header.partition(" ")
+    if scheme.lower() == "bearer":
+        return value.strip()
+    if scheme.lower() == "basic":
+        try:
+            user_and_password = base64.b64decode(value, validate=True).decode("utf-8", "replace")
+        except (binascii.Error, ValueError):
+            return ""
+        return user_and_password.partition(":")[2]
+    return ""
+
+
+async def read_json(request: Request, config: ServiceConfig) -> tuple[bytes, Any]:
+    """Return the body of a request, as it was sent and as data.
+
+    Lone surrogates, which come from a sampled half of a character, are preserved. Raises RequestRefused if the body
+    has more than `max_body` bytes, takes longer than `body_timeout` seconds, or is not JSON.
+    """
+    declared = request.headers.get("content-length", "")
+    if declared.isdecimal() and int(declared) > config.max_body:
+        raise _refuse_size(config.max_body, f"{int(declared):,}")
+    encoding = request.headers.get("content-encoding", "identity")
+    if encoding != "identity":
+        raise make_refusal(415, "Content-Encoding", allowed="left out", got=encoding[:40])
+    body = bytearray()
+    try:
+        async with asyncio.timeout(config.body_timeout):
+            async for part in request.stream():
+                body += part
+                if len(body) > config.max_body:
+                    raise _refuse_size(config.max_body, "more")
+    except TimeoutError:
+        raise make_refusal(
+            408,
+            "body",
+            allowed=f"sent within {config.body_timeout:g} s",
+            got=f"{len(body):,} bytes by then",
+        ) from None
+    except ClientDisconnect:
+        raise make_refusal(400, "body", allowed="complete", got="a closed connection") from None
+    try:
+        data = json.loads(
+            body.decode("utf-8"),
+            parse_constant=refuse_constant,
+            object_pairs_hook=check_unique_keys,
+        )
+        _check_depth(data)
+    except (ValueError, RecursionError) as error:
+        allowed = "JSON without repeated keys and NaN"
+        raise make_refusal(400, "body", allowed=allowed, got=str(error)[:120]) from None
+    return bytes(body), data
+
+
+def _refuse_size(most: int, got: str) -> RequestRefused:
+    """Return the error for a body with more than `most` bytes."""
+    return make_refusal(
+        413,
+        "body",
+        allowed=f"at most {most:,} bytes",
+        got=got,
+        remedy="Send fewer groups at a time, or raise max_body.",
+    )
+
+
+def _check_depth(data: Any) -> None:
+    """Raise ValueError if lists and objects are nested too deeply."""
+    level = [data]
+    for _ in range(_MOST_JSON_LEVELS):
+        inner: list[Any] = []
+        for value in level:
+            if isinstance(value, dict):
+                inner.extend(value.values())
+            elif isinstance(value, list):
+                inner.extend(value)
+        if not inner:
+            return
+        level = inner
+    raise ValueError("too deep")
+
+
+# --------------------------------------------------------------------------------------------------------------- errors
+
+
+def make_error_response(error: BaseException) -> Response:
+    """Return the response for an error: a mistake of the caller (4xx), failing judges or disks (503), or a bug (500).
+
+    Callers see nothing of the host: the addresses of judges, paths and tracebacks are in the log only.
+    """
+    if isinstance(error, RequestRefused):
+        return _make_response(error.status, error.error)
+    if isinstance(error, JudgingFailed | GradingFailed | JudgeOutage) or _is_about_judge(error):
+        _log.error("%s", error)
+        got = "a judge that does not answer, or whose server refuses its key or model"
+        if isinstance(error, JudgingFailed | GradingFailed):
+            got = f"{error.missing:,} of {error.asked:,} missing"
+        return _make_response(
+            503, InvalidInput("judges", "answers", "enough to continue", got, _SEE_LOG)
+        )
+    if _is_about_disk(error):
+        _log.error("%s", error)
+        return _make_response(
+            503, InvalidInput("service", "disk", "writable", "full or failing", _SEE_LOG)
+        )
+    if isinstance(error, InvalidInput):
+        return _make_response(422, error)
+    if isinstance(error, RubrankError):
+        answer = InvalidInput("request", "body", "usable", got=str(error))
+        return _make_response(422, answer, message=str(error))
+    _log.error("a request failed", exc_info=error)
+    return _make_response(
+        500, InvalidInput("service", "request", "answered", type(error).__name__, _SEE_LOG)
+    )
+
+
+def _is_about_judge(error: BaseException) -> bool:
+    """Does a judge's server refuse its key, model or address? That is not the caller's mistake."""
+    if not isinstance(error, InvalidInput) or not error.owner.startswith("judge "):
+        return False
+    return error.parameter in ("api_key_env", "model", "base_url", "endpoints")
+
+
+def _is_about_disk(error: BaseException) -> bool:
+    """Is the reason that records or answers cannot be written?"""
+    if isinstance(error, OSError):
+        return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
+    if isinstance(error, sqlite3.OperationalError):
+        return any(word in str(error) for word in ("full", "readonly", "disk I/O"))
+    return isinstance(error, InvalidInput) and error.owner == "records"
+
+
+def _make_response(status: int, error: InvalidInput, message: str | None = None) -> Response:
+    """Return {"error": …} as a response. message: the whole sentence, if it is not that of the error."""
+    data = {
+        "where": error.owner,
+        "what": error.parameter,
+        "allowed": error.allowed,
+        "got": error.got,
+        "remedy": error.remedy,
+        "message": message or str(error),
+    }
+    headers = {}
+    if status in (429, 503):
+        headers["Retry-After"] = _RETRY_AFTER_SECONDS
+    if status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    if status in (401, 408, 413, 415):
+        # The body was not read. Without this, the caller could go on sending it indefinitely.
+        headers["Connection"] = "close"
+    return Response(to_json({"error": data}), status, headers, "application/json")

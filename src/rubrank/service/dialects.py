@@ -25,10 +25,11 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, StrictStr
 
 from rubrank._choices import Thinking
+from rubrank._plain import validate_model
 from rubrank.errors import InvalidInput
 from rubrank.rollouts.messages import parse_json_cell
 from rubrank.service.cohorts import SampleAnswer, ServiceSample
-from rubrank.service.schemas import SampleKeys, check_object, validate
+from rubrank.service.schemas import REQUEST, SampleKeys, check_object
 from rubrank.training.frameworks.nemo_gym import OWNER, PRIVATE_PREFIX, failure_fields, read_request
 from rubrank.training.queries import Completion, make_query
 
@@ -167,7 +168,7 @@ def _read_openrlhf(data: Any, reader: SampleReader) -> list[ServiceSample]:
     """Read the samples of a call: usually one."""
     if isinstance(data, dict) and isinstance(data.get("labels"), str):
         data = {**data, "labels": [data["labels"]]}
-    body = validate(_OpenRLHFBody, data)
+    body = validate_model(_OpenRLHFBody, data, REQUEST, "service")
     labels = [None] * len(body.query) if body.labels is None else body.labels
     if not len(body.query) == len(body.prompts) == len(labels):
         raise InvalidInput(

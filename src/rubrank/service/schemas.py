@@ -1,4 +1,4 @@
-"""JSON of requests and answers ⇄ groups, scores and rewards.
+"""JSON of requests and answers ⇄ groups, scores and rewards; errors that answer a request.
 
     POST /v1/groups
       {"groups": [{"id": "12/0", "prompt": "Name a lake.", "responses": ["West Lake.", "No."]}], "step": 12}
@@ -27,7 +27,7 @@ from pydantic_core import PydanticSerializationError
 from pydantic_core import to_json as fast_json
 
 from rubrank._choices import Thinking
-from rubrank._plain import ModelT, plain, validate_model
+from rubrank._plain import plain, validate_model
 from rubrank.errors import InvalidInput
 from rubrank.judges.judgments import Judgments
 from rubrank.rollouts.messages import are_messages
@@ -40,6 +40,39 @@ REQUEST = "request"
 _LARGEST = 2**63 - 1  # the largest integer that files and arrays can hold
 
 WholeNumber = Annotated[StrictInt, Field(ge=0, le=_LARGEST)]
+
+
+class RequestRefused(Exception):  # noqa: N818
+    """Raised to answer a request with an error."""
+
+    def __init__(self, status: int, error: InvalidInput) -> None:
+        super().__init__(status, error)
+        self.status = status
+        self.error = error
+
+
+def make_refusal(
+    status: int, what: str, allowed: str, got: str, remedy: str = "", where: str = REQUEST
+) -> RequestRefused:
+    """Return the error to raise for a request, with the parts that all errors of rubrank have."""
+    return RequestRefused(
+        status, InvalidInput(where, what, allowed=allowed, got=got, remedy=remedy)
+    )
+
+
+def make_shutdown_error() -> RequestRefused:
+    """Return the error for callers while the service is shutting down."""
+    return make_refusal(
+        503,
+        "service",
+        allowed="running",
+        got="shutting down",
+        remedy="Try again: what was paid for is kept.",
+        where="service",
+    )
+
+
+# ----------------------------------------------------------------------------------------------------------- requests
 
 
 def _check_prompt(prompt: Any) -> Any:
@@ -198,12 +231,7 @@ class SampleKeys(BaseModel):
             keys |= {
                 name: source[name] for name in cls.model_fields if source.get(name) is not None
             }
-        return validate(cls, keys)
-
-
-def validate(model: type[ModelT], data: Any) -> ModelT:
-    """Return the data as a model. Raises InvalidInput about the first value that does not fit."""
-    return validate_model(model, data, REQUEST, "service")
+        return validate_model(cls, keys, REQUEST, "service")
 
 
 def check_object(data: Any, what: str = "body") -> Mapping[str, Any]:

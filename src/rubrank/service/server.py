@@ -38,9 +38,9 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from rubrank.errors import InvalidInput, RubrankError
 from rubrank.judges.client.runtime import close_runtime
-from rubrank.service.access import Token, make_error_response, make_refusal
-from rubrank.service.app import OpenService, make_app
+from rubrank.service.app import OpenService, Token, make_app, make_error_response
 from rubrank.service.config import ServiceConfig
+from rubrank.service.schemas import make_refusal
 from rubrank.service.service import Service, open_service
 
 _OWNER = "serve"
@@ -282,7 +282,7 @@ def make_server(
     if tls is not None:
         files = {"ssl_certfile": str(tls[0]), "ssl_keyfile": str(tls[1])}
     _raise_descriptor_limit()
-    # The limit on bodies is later than that of `access.read_body`, which has a better error.
+    # The limit on bodies is later than that of `read_json`, which has a better error.
     limits = ConnectionLimits(Token(config.read_secret(folder)), config.body_timeout + 5.0)
     settings = uvicorn.Config(
         make_app(make_opener(config, folder, failures)),
