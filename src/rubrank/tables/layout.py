@@ -276,22 +276,21 @@ def _check_group_names(table: Table, name: str) -> None:
     table.refuse_cell(no_label, (name,), "a number or a text", remedy)
     if cells.dtype != pl.String:
         return
-    # Rows of a group are usually adjacent: it is enough to look at the first row of each run of equal labels.
-    first_rows = (cells != cells.shift()).fill_null(True).arg_true()
-    original_of: dict[str, str] = {}
-    for row, label in zip(first_rows, cells.gather(first_rows), strict=True):
-        original = original_of.setdefault(label.strip(), label)
-        if original != label:
-            allowed = f"{original!r} as before, or another name: blanks do not tell groups apart"
-            is_wrong = np.arange(len(cells)) == row
-            table.refuse_cell(is_wrong, (name,), allowed, "Remove the blanks.")
-    # A last row with a group of its own.
-    last_label = cells[-1].strip()
-    is_single_row = len(cells) > 1 and (cells.str.strip_chars() == last_label).sum() == 1
-    if is_single_row and last_label.lower() in _SUMMARY_ROWS:
-        remedy = "Remove the row of totals or means, or give the group another name."
-        is_wrong = np.arange(len(cells)) == len(cells) - 1
-        table.refuse_cell(is_wrong, (name,), "the group of a rollout", remedy)
+    # Rows of a group are usually adjacent: one label of each run of equal labels is enough.
+    labels = cells.rle().struct.field("value").unique()
+    if labels.str.strip_chars().n_unique() < len(labels):
+        frame = pl.DataFrame({"label": cells, "stripped": cells.str.strip_chars()})
+        first_spellings = frame.select(pl.col("label").first().over("stripped")).to_series()
+        is_wrong = cells != first_spellings
+        original = first_spellings[int(is_wrong.arg_true()[0])]
+        allowed = f"{original!r} as before, or another name: blanks do not tell groups apart"
+        table.refuse_cell(is_wrong, (name,), allowed, "Remove the blanks.")
+    last_label = cells[-1]
+    if last_label.strip().lower() in _SUMMARY_ROWS and len(cells) > 1:
+        is_last_label = cells == last_label
+        if is_last_label.sum() == 1:  # a group of one row, the last of the table
+            remedy = "Remove the row of totals or means, or give the group another name."
+            table.refuse_cell(is_last_label, (name,), "the group of a rollout", remedy)
 
 
 def _make_labels(table: Table, group_columns: tuple[str, ...], batch: str | None) -> pl.Series:
