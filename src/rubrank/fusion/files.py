@@ -49,12 +49,11 @@ from rubrank.scores.batch import ScoreBatch
 from rubrank.scores.criterion import CriterionData
 from rubrank.scores.files import make_plain_score_table, open_score_file
 from rubrank.scores.table import GroupScores, ScoreTable
-from rubrank.tables.cells import ScoreLimits
 from rubrank.tables.columns import Columns
 from rubrank.tables.layout import Layout, find_layout, join_cells
 from rubrank.tables.long import read_table
 from rubrank.tables.output import check_added_names, check_output, write_table
-from rubrank.tables.table import MOST_CRITERION_COLUMNS
+from rubrank.tables.table import MOST_CRITERION_COLUMNS, ScoreLimits
 from rubrank.verifiers.domain import UNIT
 
 Engine: TypeAlias = Literal["local", "ray"]

@@ -33,14 +33,6 @@ import polars as pl
 
 from rubrank._plain import find_similar_names
 from rubrank.errors import BadTable, UnknownName
-from rubrank.tables.cells import (
-    ALLOWED_SCORES,
-    Numbers,
-    ScoreLimits,
-    convert_csv_column,
-    is_inexact_integer,
-    read_numbers,
-)
 from rubrank.tables.columns import (
     ATTRIBUTES,
     BOOKKEEPING,
@@ -53,7 +45,18 @@ from rubrank.tables.columns import (
     TEXT_NAMES,
     Columns,
 )
-from rubrank.tables.table import MOST_CRITERION_COLUMNS, ColumnPath, Table, show_cell
+from rubrank.tables.table import (
+    ALLOWED_SCORES,
+    MOST_CRITERION_COLUMNS,
+    ColumnPath,
+    Numbers,
+    ScoreLimits,
+    Table,
+    convert_csv_column,
+    is_inexact_integer,
+    read_numbers,
+    show_cell,
+)
 
 _SAMPLED_CELLS = 100  # looked at to decide whether a column of texts holds scores
 _MOST_LISTED_COLUMNS = 30  # in an error message

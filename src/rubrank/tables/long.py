@@ -19,7 +19,6 @@ from typing import Any
 import polars as pl
 
 from rubrank.errors import BadTable, UnknownName
-from rubrank.tables.cells import convert_csv_column, read_numbers
 from rubrank.tables.columns import (
     BOOKKEEPING,
     CRITERION_NAMES,
@@ -33,7 +32,13 @@ from rubrank.tables.columns import (
     STEP_NAMES,
     Columns,
 )
-from rubrank.tables.table import Table, make_object_table, read_source
+from rubrank.tables.table import (
+    Table,
+    convert_csv_column,
+    make_object_table,
+    read_numbers,
+    read_source,
+)
 
 # Numbers that describe the criterion of a row, and so are no criteria themselves.
 _NUMBERS_ABOUT_CRITERIA = {"weight", "points", "margin", "version"}

@@ -19,9 +19,8 @@ import polars as pl
 
 from rubrank._files import atomic_write, check_output_path, suffix_error
 from rubrank.errors import BadTable, InvalidInput
-from rubrank.tables.cells import convert_csv_column
 from rubrank.tables.columns import SCORES
-from rubrank.tables.table import MOST_CRITERION_COLUMNS, Table
+from rubrank.tables.table import MOST_CRITERION_COLUMNS, Table, convert_csv_column
 
 OUTPUT_SUFFIXES = (".jsonl", ".ndjson", ".csv", ".parquet", ".jsonl.gz", ".ndjson.gz", ".csv.gz")
 AddedColumns: TypeAlias = Sequence[tuple[np.ndarray, pl.DataFrame]]
