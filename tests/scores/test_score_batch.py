@@ -147,6 +147,17 @@ def test_a_polars_column_names_groups_in_any_order():
     assert batch.scores_MK.ravel().tolist() == [1.0, 3.0, 2.0, 4.0]
 
 
+@pytest.mark.parametrize("labels", [["b", "b", "a"], ["b", "a", "b"], [7, 7, 3], [1.5, 1.5, 0.5], [True, False, False]])
+def test_a_polars_column_names_the_same_groups_as_a_list(labels):
+    scores = [[0.1], [0.2], [0.3]]
+    from_list = ScoreBatch.of_arrays(scores, groups=labels)
+    from_column = ScoreBatch.of_arrays(scores, groups=pl.Series(labels))
+    assert from_column.labels == from_list.labels
+    assert from_column.starts.tolist() == from_list.starts.tolist()
+    assert from_column.starts.dtype == from_list.starts.dtype
+    assert from_column.scores_MK.tolist() == from_list.scores_MK.tolist()
+
+
 @pytest.mark.parametrize("groups", [{"a": 0, "b": 1}, {"a", "b"}])
 def test_groups_without_an_order_are_refused(groups):
     with pytest.raises(InvalidInput, match="groups must be a list of labels"):

@@ -275,9 +275,8 @@ def explain_file(
         allowed = f"one of its {len(labels):,} groups, such as {examples}"
         raise UnknownName(str(path), "group", allowed, repr(group), remedy)
     rows = None
-    if is_local(
-        scores.rule
-    ):  # the rewards of a group do not depend on other groups, so these are not needed
+    if is_local(scores.rule):
+        # The rewards of a group do not depend on other groups, so only its own rows are needed.
         rows = scores.layout.rows_of_groups[labels[group]]
     for _, batch in scores.make_batches(rows):
         for label in batch.labels:

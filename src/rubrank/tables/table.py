@@ -48,7 +48,6 @@ ParsedLine: TypeAlias = tuple[int, str, Mapping[str, Any]]
 MOST_CRITERION_COLUMNS = 256
 """With more distinct criteria (each query has its own) a column for each would be mostly empty."""
 
-
 UNSCORED_TEXTS = ("", "nan", "null", "none", "na", "n/a")
 """Texts of a CSV cell without a score, in lower case."""
 LARGEST_EXACT_INTEGER = 2**53
@@ -146,7 +145,17 @@ def read_source(source: Any) -> Table:
         files = find_files(source)
         file_format = format_of(files[0])
     if file_format in ("CSV", "TSV"):
-        return _read_csv_files(files, path, shape)
+        csv_frames = []
+        row_numbers = []
+        next_row = 1  # rows are numbered through all files
+        for file in files:
+            csv_frame, rows = read_csv(file, next_row)
+            csv_frames.append(csv_frame)
+            row_numbers.append(rows)
+            if len(rows):
+                next_row = int(rows[-1]) + 1
+        frame = pl.concat(csv_frames, how="diagonal")  # by the names of their columns
+        return Table(path, shape, frame, pl.concat(row_numbers), "row", text_is_number=True)
     if file_format in ("Parquet", "Arrow"):
         # A column with different types gets the wider one.
         frames = [read_columnar(file) for file in files]
@@ -169,21 +178,6 @@ def _convert_to_json(value: Any) -> Any:
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
     return list(value) if isinstance(value, set) else str(value)
-
-
-def _read_csv_files(files: Sequence[Path], path: Path, shape: str) -> Table:
-    """Return CSV or TSV files as one table, by the names of their columns. Rows are numbered through all files."""
-    frames = []
-    row_numbers = []
-    next_row = 1
-    for file in files:
-        frame, rows = read_csv(file, next_row)
-        frames.append(frame)
-        row_numbers.append(rows)
-        if len(rows):
-            next_row = int(rows[-1]) + 1
-    frame = pl.concat(frames, how="diagonal")
-    return Table(path, shape, frame, pl.concat(row_numbers), "row", text_is_number=True)
 
 
 def make_frame_table(frame: pl.DataFrame, path: Path, shape: str) -> Table:
