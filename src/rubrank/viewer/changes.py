@@ -36,7 +36,7 @@ from rubrank.fusion.rules import find_rule
 from rubrank.records.record import GroupRecord, record_table, to_array, to_score_table
 
 Layer: TypeAlias = Literal["quality", "global_quality", "low_quality", "watch"]
-# Rewards that differ by less are the same: fits end at a tolerance, and records hold rounded numbers.
+# Rewards that differ by less count as the same; the page shows two digits of them.
 _CLOSE = 1e-6
 _UNCHANGED_FIELDS = (
     "group",

@@ -31,7 +31,7 @@ from rubrank.scores.spread import ROUNDING
 
 # With fewer numbers, Student's factor is so large (4.3 for three) that the interval says nothing.
 _FEWEST_FOR_INTERVAL = 5
-# Relative variance up to which all numbers count as the same: float64 sums of squares are exact to about 1e-12.
+# Relative variance up to which all numbers count as the same: well above what rounding leaves of equal numbers.
 _SAME_VARIANCE = 1e-9
 # Scores of a rubric have a few levels, each of which gets a bar; with more values, a distribution has bins.
 _MOST_SEPARATE_BARS = 12
@@ -117,12 +117,12 @@ def compute_column_means(values: np.ndarray) -> np.ndarray:
 
 def measure_responses(record: GroupRecord) -> dict[str, np.ndarray]:
     """Return attribute → (G,): words and Markdown of the responses; empty if the record does not hold them."""
-    # Imported here, because it compiles patterns that a page without texts does not need.
+    if not record.responses:
+        return {}
+    # Imported here, because records without texts need no parser of Markdown.
     from rubrank.fusion.control.length import lengths
     from rubrank.fusion.control.markdown import MARKERS, markdown_density
 
-    if not record.responses:
-        return {}
     answers = list(record.responses)
     thoughts = list(record.reasoning or [""] * record.size)
     words = lengths(answers, reasoning=thoughts)

@@ -67,7 +67,7 @@ _COOKIE = "rubrank-view"
 _MEDIA_TYPES = {".js": "text/javascript", ".css": "text/css"}
 # Characters of a text: unlike a report, the server cuts none that a model could have written.
 _WHOLE_TEXT = 10_000_000
-# Groups with the same prompt that are listed. Each one is parsed whole, which takes milliseconds.
+# Groups with the same prompt that are listed; each comes with its best response, so the answer needs a bound.
 _MOST_SAME = 60
 # Prompts of two runs that are listed, by the size of their difference.
 _MOST_COMMON = 200
@@ -78,7 +78,7 @@ _LONGEST_LABEL = 10_000
 # How long one request may search: the page shows hits as they come, and other requests are not kept waiting.
 _SEARCH_SECONDS = 0.2
 _SEARCHED_FIELDS = ("group", "reasons", "prompt", "turns", "responses", "reasoning")
-# Groups of a long run that the summary reads: enough for every figure on the page, and read within seconds.
+# Groups of a long run that the summary reads: about five seconds, at 2 ms for a group of 8 rollouts.
 _MOST_SUMMARIZED = 2000
 # Sent with every response. The policy keeps a response text that smuggles in markup from running or fetching anything.
 _HEADERS = {
