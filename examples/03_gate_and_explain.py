@@ -39,6 +39,7 @@ for row in (1, 3):
 # Everything between scores and rewards is there, group by group.
 for group in result:
     print(f"\n{group.label}: {'; '.join(group.flags) or 'nothing to note'}")
+    assert group.effective_weights is not None  # RLVR² has them; other rules give None
     for name, given, effective in zip(group.criteria, group.weights, group.effective_weights, strict=True):
         print(f"  {name:<8} weight {given:g}, {effective:4.0%} of what tells the rollouts apart")
 

@@ -47,8 +47,8 @@ from rubrank.scores.table import ScoreTable as ScoreTable
 from rubrank.service.client import RewardClient as RewardClient
 from rubrank.service.client import remote_reward as remote_reward
 from rubrank.studies.audit.audit import audit as audit
-from rubrank.studies.replay.replay import replay as replay
-from rubrank.studies.replay.robustness import robustness as robustness
+from rubrank.studies.replay import replay as replay
+from rubrank.studies.robustness import robustness as robustness
 from rubrank.tables.columns import Columns as Columns
 from rubrank.texts.text import Text as Text
 from rubrank.training.controls import Control as Control

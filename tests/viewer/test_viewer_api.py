@@ -126,9 +126,7 @@ def test_lists_as_files(viewer: Viewer, demo_records: list[GroupRecord]) -> None
     assert [json.loads(line)["group"] for line in body.splitlines()] == [r.group for r in demo_records[5:10]]
 
 
-def test_a_line_that_is_not_a_record_is_left_out_of_an_export(
-    tmp_path: Path, demo_records: list[GroupRecord]
-) -> None:
+def test_a_line_that_is_not_a_record_is_left_out_of_an_export(tmp_path: Path, demo_records: list[GroupRecord]) -> None:
     path = tmp_path / "records.jsonl"
     write_records(path, demo_records[:2])
     with path.open("a", encoding="utf-8") as file:

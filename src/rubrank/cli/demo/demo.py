@@ -140,10 +140,12 @@ def _show_overview(result: Fused) -> None:
     """Print one line per group."""
     rows = []
     for group in result:
-        k = int(np.argmax(group.effective_weights))
+        effective_weights = group.effective_weights
+        assert effective_weights is not None  # RLVR² has them
+        k = int(np.argmax(effective_weights))
         rewards = " ".join(f"{100 * reward:3.0f}" for reward in group.reward)
         rows.append(
-            [str(group.label), rewards, f"{group.criteria[k]} ({group.effective_weights[k]:.0%})"]
+            [str(group.label), rewards, f"{group.criteria[k]} ({effective_weights[k]:.0%})"]
         )
     title = (
         "all groups: rewards by rollout (%), and the criterion with the largest effective weight"
