@@ -9,6 +9,9 @@ rollout 3 of group query-17: reward 0.62, 3rd of 8
   attributes: taking them out changed the sum by −0.31
   gate: passed
   watched, not rewarded: TestsPass 0
+
+Letters at the end of a name are the axes of an array: G rollouts of the group, K criteria that rank them, C gate
+criteria.
 """
 
 from __future__ import annotations

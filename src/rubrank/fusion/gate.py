@@ -16,6 +16,8 @@ the reward by a factor: the mean of the low-quality criteria (1 = clean) is belo
 
 The lift keeps the worst rollout that passed (here 0.25, times a factor of 0.75 for its template) above the rollouts
 that were stopped. `lift=0` is the gate of the paper: the rewards are not stretched, only multiplied by the factor.
+
+Letters at the end of a name are the axes of an array: M rollouts of a batch, N groups, C gate criteria.
 """
 
 from __future__ import annotations

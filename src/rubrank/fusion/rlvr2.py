@@ -41,6 +41,9 @@ scale="utility" gives advantages, for trainers that do not scale rewards themsel
 
 Dividing by the standard deviation of the group, as trainers do, would give a noisy tie-break the same gradient as a
 unanimous verdict.
+
+Letters at the end of a name are the axes of an array: M rollouts of the batch, N groups, K criteria, n rollouts of
+one group, B groups that are fitted together. (1, K) instead of (N, K): all groups share one row.
 """
 
 from __future__ import annotations

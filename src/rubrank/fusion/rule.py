@@ -16,7 +16,7 @@ Names are small expressions:  gdpo, gdpo+ (followed by the gate of the rubric's 
 weights), rlvr2*gear (RLVR² of GEAR's scores), rlvr2*focal+ (both). `rules/__init__.py` lists all rules and says how to
 add one.
 
-Array names end in the letters of their axes: M rollouts, N groups, K ranked criteria, C gate criteria, D attributes.
+Letters at the end of a name are the axes of an array: M rollouts, N groups, K ranked criteria.
 """
 
 from __future__ import annotations

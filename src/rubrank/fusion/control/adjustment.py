@@ -9,6 +9,8 @@ coefficient and leaves negative ones as they are.
 
 A random draw is a function of seed, group, criterion and attribute alone: it does not depend on the batch, its order,
 or the process that computes it.
+
+Letters at the end of a name are the axes of an array: N groups, K criteria, D attributes.
 """
 
 from __future__ import annotations

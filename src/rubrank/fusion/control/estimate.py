@@ -14,6 +14,8 @@ of V_t.
 
 One step has few groups. Ten steps have ten times as many, and the judge has the same bias in all of them.
 `control/linear.py` keeps the sums of its own estimate in the same class.
+
+Letters at the end of a name are the axes of an array: K criteria, D attributes; M rollouts, N groups.
 """
 
 from __future__ import annotations

@@ -21,6 +21,8 @@ A group in which a criterion ties all rollouts is left as it is: a tie shows no 
 It acts on the values that the rule adds up: the scores on the scale from 0 to 1, or what the rule itself makes of them
 (Borda's points, run quantiles). Then comes the rule, then the gate. Adjusted scores may leave [0, 1] by what was taken
 out.
+
+Letters at the end of a name are the axes of an array: M rollouts, N groups, K criteria, D attributes.
 """
 
 from __future__ import annotations

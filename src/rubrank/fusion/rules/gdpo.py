@@ -9,7 +9,7 @@
 
 s is the score scaled from 0 to 1 by its domain (GDPO's own code takes scores as they come), w the weight of its
 criterion, R the value of the rollout. The formulas are of grade A: they follow official code or text (docs/rules.md
-explains the grades). Array names end in the letters of their axes: M rollouts of the batch, N groups, K criteria.
+explains the grades).
 
 `eps`, the ε = 1e-4 of the formulas, is part of the method: it dampens a criterion whose std is near it.
 `floor`: a std of at most this much counts as 0. Without it, the last line would blow up a batch that holds only
@@ -24,6 +24,8 @@ A batch has two forms of s. `unit_MK` is what a rule adds up; attribute control 
 and the like out of it before the rule is called. `scored_unit_MK` is never adjusted. Thresholds read the latter: a
 small adjustment must not decide whether a condition is met. (Rules that add up numbers of their own, such as Borda,
 are split into `compute_values` and `fuse_values` instead; see ranks.py.)
+
+Letters at the end of a name are the axes of an array: M rollouts of the batch, N groups, K criteria.
 """
 
 from __future__ import annotations

@@ -5,8 +5,10 @@
 
     scores 1, 0.5, 0.5, NaN             wins 2, 0, 0, 0; losses 0, 1, 1, 0: a missing score is not compared
 
-Letters: M rollouts, N groups, K criteria. No loop runs over rollouts or groups. Pairs are compared in as many steps as
+No loop runs over rollouts or groups. Pairs are compared in as many steps as
 the largest group has rollouts, without memory for all of them.
+
+Letters at the end of a name are the axes of an array: M rollouts, N groups, K criteria.
 """
 
 from __future__ import annotations

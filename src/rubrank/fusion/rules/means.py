@@ -4,7 +4,9 @@ Every class documents its rule in the same way: what it does, an example with nu
 is documented elsewhere ("grade"; docs/rules.md explains the letters), and what happens to missing scores.
 
 In the formulas, s is a score scaled from 0 to 1 by its domain, w the weight of its criterion, and R the value of the
-rollout. Suffixes of arrays say what they run over: M rollouts, K criteria, N groups, C gate criteria.
+rollout.
+
+Letters at the end of a name are the axes of an array: M rollouts, N groups, K criteria, C gate criteria.
 """
 
 from __future__ import annotations

@@ -4,6 +4,9 @@ The last part of the file builds the graph of a rubric's prerequisites:
 
     criteria = A;  B depends on A (strong);  C depends on A (weak) and B (trigger)
     build_graph(…)      order B, C;  parents of C: (A, "weak"), (B, "trigger")
+
+Letters at the end of a name are the axes of an array: M rollouts, N groups, K criteria; n connected criteria and
+their S = 2^n states. (1, K) instead of (N, K): all groups share one row.
 """
 
 from __future__ import annotations

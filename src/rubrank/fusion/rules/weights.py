@@ -1,6 +1,11 @@
 """Rules that compute the weights of a weighted sum: Focal, SA-MRPO, DVAO, AMRP, POW3R.
 
 Each has `weights(batch)` beside `__call__`, so that RLVR² can use the weights in its own sum: rlvr2*focal.
+
+In the formulas, s is a score scaled from 0 to 1 by its domain, w its criterion's weight, b the weights divided by their
+sum, and R the value of a rollout; docs/rules.md explains the grades. Letters at the end of a name are the axes of an
+array: M rollouts, N groups, K criteria. (N, 1) is one number for each group; (1, K) instead of (N, K): all groups share
+one row.
 """
 
 from __future__ import annotations
