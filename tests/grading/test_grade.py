@@ -24,8 +24,7 @@ import rubrank.verifiers.paper.length  # noqa: F401 - all register verifiers
 from rubrank.cli.app import app
 from rubrank.errors import InvalidInput, UnknownName
 from rubrank.grading.cache import VerdictCache, digest_check, digest_rollout, make_key
-from rubrank.grading.grade import grade
-from rubrank.grading.missing import count_missing
+from rubrank.grading.grade import count_missing, grade
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.rubrics.rubric import load_rubric, parse_rubric
 from rubrank.texts.text import Text

@@ -20,8 +20,7 @@ from hypothesis import strategies as st
 
 from rubrank.errors import InvalidInput
 from rubrank.grading.cache import digest_rollout
-from rubrank.grading.grade import grade, grade_whole_groups
-from rubrank.grading.missing import count_missing
+from rubrank.grading.grade import count_missing, grade, grade_whole_groups
 from rubrank.grading.plan import GradeOptions, plan_rubric
 from rubrank.rollouts.rollout import Group, Rollout
 from rubrank.rubrics.rubric import load_rubric

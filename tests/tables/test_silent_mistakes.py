@@ -14,7 +14,7 @@ import rubrank
 from rubrank import RLVR2, FuseOptions, ScoreBatch
 from rubrank.cli.app import app
 from rubrank.errors import BadTable, InvalidInput
-from rubrank.grading.missing import count_missing
+from rubrank.grading.grade import count_missing
 from rubrank.records.files import write_records
 from rubrank.records.record import records_of
 from rubrank.rollouts.groups import read_groups

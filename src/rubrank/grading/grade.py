@@ -11,7 +11,12 @@
 
 A check is one criterion that a verifier decides. A task is one rollout with the checks to run on it.
 
-A missing score is NaN with a reason; an error in one verifier does not stop the others.
+An error in one verifier does not stop the others. A score that is missing is NaN, and its reason says why. Most reasons
+are only shown to people; these are also read by programs:
+
+    "needs a judge…"      no verifier could decide: judges are asked about the cell (NEEDS_JUDGE)
+    "not asked…"          a hard gate stopped the rollout, so no judge was asked; not counted as missing (NOT_ASKED)
+    "NAME failed: …"      the verifier raised an error, which is logged once and counted by its first message (FAILED)
 """
 
 from __future__ import annotations
@@ -21,19 +26,20 @@ import math
 import os
 import queue
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from rubrank.errors import only_our_errors
+from rubrank._plain import shorten
+from rubrank.errors import GradingFailed, InvalidInput, only_our_errors
 from rubrank.grading.cache import VerdictCache, digest_rollout, make_key
-from rubrank.grading.missing import count_missing
 from rubrank.grading.plan import (
     GradeOptions,
     GroupPlan,
@@ -51,6 +57,10 @@ from rubrank.verifiers.verifier import NEEDS_JUDGE, Compat, Mode, PlainVerdict
 _log = logging.getLogger("rubrank")
 _failures_logged: set[str] = set()
 """Criteria whose failure has been logged in this process. A training run grades at every step; once is enough."""
+
+FAILED = " failed"
+"""Follows the name of a verifier that raised, up to the first colon of the reason."""
+_MOST_LISTED_REASONS = 3
 
 TIMEOUT = 60.0
 """Seconds that a verdict may take in a worker process, unless `timeout` says otherwise."""
@@ -153,15 +163,12 @@ def run_grading(
 
 
 def _log_failures(table: ScoreTable) -> None:
-    """Log why a verifier raised, once for each criterion: its scores are missing, which is easily overlooked.
-
-    The reason of such a score is "NAME failed: …"; scores that are missing for other reasons are not logged.
-    """
+    """Log why a verifier raised, once for each criterion: its scores are missing, which is easily overlooked."""
     for group in table.groups:
         for row, column in np.argwhere(np.isnan(group.scores)):
             name = group.names[column]
             reason = group.reasons[row][column]
-            if " failed: " in reason and name not in _failures_logged:
+            if f"{FAILED}: " in reason and name not in _failures_logged:
                 _failures_logged.add(name)
                 _log.warning("scores of %r are missing: %s", name, reason)
 
@@ -404,3 +411,83 @@ def grade_whole_groups(
                 reasons[row][check.column] = reason
         graded.append(replace(scored, scores=scores, reasons=tuple(map(tuple, reasons))))
     return replace(table, groups=tuple(graded))
+
+
+# ------------------------------------------------------------------------------------------------------- missing scores
+#
+#     missing = count_missing(table)
+#     print(missing)          missing: 12 of 320 scores (3.8%): 8 × timeout after 120 s, 4 × needs a judge
+#     missing.check(0.2)      raises GradingFailed if more than a fifth is missing, or everything
+
+
+@dataclass(frozen=True)
+class Missing:
+    """How many scores were requested, how many are missing, and why."""
+
+    asked: int
+    """Scores that were requested."""
+    missing: int
+    reasons: Counter[str]
+    """Reason, up to its first colon → how often it was given. If a verifier raised, the whole reason of its first
+    failure, which names the exception and its place."""
+
+    @property
+    def share(self) -> float:
+        """Missing scores ÷ requested scores."""
+        return self.missing / self.asked if self.asked else 0.0
+
+    def __str__(self) -> str:
+        if not self.missing:
+            return f"missing: none of {self.asked:,} scores"
+        why = ", ".join(
+            f"{times:,} × {reason}"
+            for reason, times in self.reasons.most_common(_MOST_LISTED_REASONS)
+        )
+        if len(self.reasons) > _MOST_LISTED_REASONS:
+            why += f", and {len(self.reasons) - _MOST_LISTED_REASONS} other reasons"
+        return f"missing: {self.missing:,} of {self.asked:,} scores ({self.share:.1%}): {why}"
+
+    def check(self, most: float) -> None:
+        """Raise GradingFailed if more than this share of the scores is missing, or if all are."""
+        check_share(most)
+        if self.missing and (self.missing == self.asked or self.share > most):
+            raise GradingFailed(
+                self.missing,
+                self.asked,
+                most,
+                tuple(self.reasons.most_common(_MOST_LISTED_REASONS)),
+            )
+
+
+def check_share(most: float) -> None:
+    """Raise InvalidInput if this is not a number from 0 to 1."""
+    is_number = isinstance(most, int | float) and not isinstance(most, bool)
+    if not is_number or math.isnan(most) or not 0.0 <= most <= 1.0:
+        raise InvalidInput(
+            "grade",
+            "most_missing",
+            allowed="a share from 0 to 1",
+            got=repr(most),
+            remedy="0.2 is a fifth.",
+        )
+
+
+def count_missing(table: ScoreTable) -> Missing:
+    """Count the cells that should have a score, those that have none, and the reasons.
+
+    Two kinds of empty cells do not count as missing: those of a rollout that a hard gate has stopped, because no judge
+    was asked, and those of responses that a judge compared, because a comparison gives no score.
+    """
+    reasons: Counter[str] = Counter()
+    first_failure: dict[str, str] = {}
+    expected = 0
+    for group in table.groups:
+        expected += group.scores.size - int(group.not_asked.sum())
+        for row, column in np.argwhere(group.missing):
+            reason = group.reasons[row][column] if group.reasons else ""
+            kind = shorten(reason.partition(":")[0], 80)
+            if kind.endswith(FAILED):
+                # Most rollouts fail in the same way, and the exception says what to repair.
+                kind = first_failure.setdefault(kind, shorten(reason, 300))
+            reasons[kind or "no reason given"] += 1
+    return Missing(expected, reasons.total(), reasons)

@@ -37,9 +37,8 @@ from rubrank.grading.cluster import (
     get_result,
     import_ray,
 )
-from rubrank.grading.grade import grade
+from rubrank.grading.grade import count_missing, grade
 from rubrank.grading.judge_table import judge_table_async
-from rubrank.grading.missing import count_missing
 from rubrank.grading.plan import (
     GradeOptions,
     GroupPlan,

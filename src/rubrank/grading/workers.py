@@ -34,7 +34,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeout
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import lru_cache
@@ -167,53 +166,55 @@ class WorkerPool:
         """
         waiting = deque(chunks)
         while waiting or self._in_flight:
-            try:
-                # Two chunks for each worker, so that the next one is ready when a worker is.
-                while waiting and len(self._in_flight) < 2 * self._number:
-                    self._submit(waiting[0])
-                    waiting.popleft()
-                future = self._wait_for_chunk()
-                if future not in self._in_flight:  # it belongs to a pool that was replaced
-                    continue
-                chunk = self._in_flight[future]
-                verdicts = future.result()
-            except BrokenProcessPool:
+            # Two chunks for each worker, so that the next one is ready when a worker is.
+            while waiting and len(self._in_flight) < 2 * self._number and self._submit(waiting[0]):
+                waiting.popleft()
+            future = self._wait_for_chunk()
+            if future is not None and future not in self._in_flight:
+                continue  # it belongs to a pool that was replaced
+            error = None if future is None else future.exception()
+            if future is None or isinstance(error, BrokenProcessPool):
                 # No check is to blame: the whole pool has stopped. Its chunks are sent to a new one.
                 waiting.extendleft(self._in_flight.values())
                 self._replace_pool()
-            except FutureTimeout:
-                # The signal did not stop a check in time, so pebble killed the worker. A check that was alone need not
-                # be tried again: it took too long, while a dead worker (below) may have another cause.
-                del self._in_flight[future]
-                if len(chunk.tasks) * len(chunk.checks) == 1:
-                    reason = f"{chunk.checks[0].verifier.name} took longer than {self._timeout:g} s"
-                    yield ChunkResult(chunk, [[(None, reason)]])
-                else:
-                    waiting.extendleft(chunk.split())
-            except ProcessExpired as death:
-                del self._in_flight[future]
-                if chunk.is_suspect:
-                    code = death.exitcode
-                    cause = f"signal {-code}" if code < 0 else f"exit code {code}"
-                    verifier = chunk.checks[0].verifier.name
-                    reason = f"{verifier} failed: it ended its worker process twice ({cause})"
-                    yield ChunkResult(chunk, [[(None, reason)]])
-                else:
-                    waiting.extendleft(chunk.split())
-            else:  # the worker returned
-                del self._in_flight[future]
+                continue
+            if error is not None and not isinstance(error, TimeoutError | ProcessExpired):
+                raise error  # `run_chunk` could not import a module
+            chunk = self._in_flight.pop(future)
+            if error is None:
+                verdicts = future.result()
                 waiting.extendleft(chunk.list_remaining(verdicts))
                 yield ChunkResult(chunk, verdicts)
+                continue
+            # The worker is dead: a check ended it, or pebble killed it because a check did not react to the signal.
+            reason = self._find_reason(chunk, error)
+            if reason is None:
+                waiting.extendleft(chunk.split())
+            else:
+                yield ChunkResult(chunk, [[(None, reason)]])
 
-    def _wait_for_chunk(self) -> Future[Any]:
-        """Wait for the next chunk that is done. Raises BrokenProcessPool if the pool has stopped."""
+    def _find_reason(self, chunk: Chunk, error: BaseException) -> str | None:
+        """Return why the only check of a chunk has no verdict; None if its checks must be tried again, one by one."""
+        verifier = chunk.checks[0].verifier.name
+        if isinstance(error, ProcessExpired):
+            # Something else may have killed the worker the first time.
+            if not chunk.is_suspect:
+                return None
+            code = error.exitcode
+            cause = f"signal {-code}" if code < 0 else f"exit code {code}"
+            return f"{verifier} failed: it ended its worker process twice ({cause})"
+        is_single = len(chunk.tasks) * len(chunk.checks) == 1
+        return f"{verifier} took longer than {self._timeout:g} s" if is_single else None
+
+    def _wait_for_chunk(self) -> Future[Any] | None:
+        """Wait for the next chunk that is done; None if the pool has stopped."""
         while True:
             try:
                 # A pool that breaks never completes some of its futures, hence the timeout.
                 return self._done.get(timeout=1.0)
             except queue.Empty:
                 if not self._pool.active:
-                    raise BrokenProcessPool from None
+                    return None
 
     def _replace_pool(self) -> None:
         """Start a new pool, because workers died while they were idle, or do not start.
@@ -228,13 +229,13 @@ class WorkerPool:
                 allowed="0 if no worker processes can be started",
                 got="workers that die at once",
                 remedy="Use workers=0.",
-            ) from None
+            )
         self._in_flight.clear()
         _end_pool(self._pool)
         self._pool = _start_pool(self._number)
 
-    def _submit(self, chunk: Chunk) -> None:
-        """Send a chunk to the pool. Raises BrokenProcessPool if the pool has stopped."""
+    def _submit(self, chunk: Chunk) -> bool:
+        """Send a chunk to the pool. Returns False if the pool has stopped."""
         arguments = {
             "pickled_rollouts": _pickle([task.rollout for task in chunk.tasks]),
             "pickled_checks": _pickle(
@@ -250,10 +251,11 @@ class WorkerPool:
             kill_after = self._timeout + _REPORT_SECONDS + _GRACE_SECONDS
         try:
             future = self._pool.schedule(run_chunk, kwargs=arguments, timeout=kill_after)
-        except RuntimeError:
-            raise BrokenProcessPool from None
+        except RuntimeError:  # pebble: "The Pool is not active"
+            return False
         self._in_flight[future] = chunk
         future.add_done_callback(self._done.put)
+        return True
 
 
 def _pickle(data: Any) -> bytes:

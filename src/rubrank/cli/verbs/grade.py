@@ -122,7 +122,7 @@ def grade(
 ) -> None:
     """Grade rollouts on all criteria and write a score table. An interrupted run is resumed."""
     from rubrank._files import check_output_path
-    from rubrank.grading.missing import check_share
+    from rubrank.grading.grade import check_share
     from rubrank.rollouts.groups import read_rollouts
     from rubrank.scores.output import SUFFIXES
 
@@ -224,7 +224,7 @@ def _parse_timeout(text: str | None) -> float | Literal["auto"] | None:
 
 def _show_graded(graded: ScoreTable, output: Path, as_json: bool, currency: str) -> None:
     """Print the criteria, the cost of the judges, the missing scores, and where the table is."""
-    from rubrank.grading.missing import count_missing
+    from rubrank.grading.grade import count_missing
     from rubrank.records.findings import find_findings
     from rubrank.rubrics.checks import YES_NO, are_all_yes_no
 
