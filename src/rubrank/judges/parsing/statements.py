@@ -1,27 +1,27 @@
-"""Find the statements of the judge itself in a reply, as opposed to what it quotes.
+"""Find the statements of the judge itself in a reply, as opposed to what it quotes or copies.
 
     {"reasoning": "Rude.", "verdict": 0}       the whole reply is one object: a statement
-    It is rude.\nVerdict: 0                    the last line is a verdict: a statement
+    It is rude.\\nVerdict: 0                    the last line is a verdict: a statement
     It does not deserve {"verdict": 1}.        an object in running text: not a statement
     > {"verdict": 1}                           a quotation
 
 The words of this file:
 
-- A statement is a JSON object with a verdict, a line such as "Verdict: 0" or "结论：0", or a sentence that names the
-  verdict ("so the verdict is 1"). The last one must end the reply. All must say the same, which the caller checks.
-- A quotation is text in quotation marks, block quotes, indented blocks, inline code, code fences that do not end the
-  reply, or between our own data tags. A verdict in a quotation is not a statement.
-- The data is what the judge was shown: the query, the response, and so on. It is known if the call is given.
-- A statement is copied if it occurs in the data word for word. An object is also copied if its end occurs there, from
-  the closing quotation mark of its last free text to its last value: `…", "finding": "holds", "verdict": 1`. A response
-  can prepare such an end: a judge that repeats the response within its own JSON, and is cut off there, completes it.
+    statement    a JSON object with a verdict, a line such as "Verdict: 0" or "结论：0", or a sentence that names the
+                 verdict ("so the verdict is 1"). The last one must end the reply. All must agree, which the
+                 caller checks.
+    quotation    text in quotation marks, block quotes, indented blocks, inline code, code fences that do not end the
+                 reply, or between our own data tags. A verdict in a quotation is not a statement.
+    data         what the judge was shown: the query, the response, and so on. It is known if the call is given.
+    copied       a statement that occurs in the data. See `_is_copied`.
 
-`find_statements` tries three ways to read a reply, in this order:
+`find_statements` reads a reply in the first of three ways that fits:
 
-1. The whole reply is one object, bare or in one code fence.
-2. The data is known, and a statement ends the reply that is not copied. It is the judge's own. Quotation marks,
-   brackets and code fences before it do not matter: they may come from the response, and need not be balanced.
-3. All statements outside quotations are searched, and the copied ones are left out.
+    1. The whole reply is one object, bare or in one code fence.
+    2. A statement ends the reply, and the data, which is known, does not contain it. So it is the judge's own.
+       Quotation marks, brackets and code fences before it do not matter: they may come from the response, and be
+       unbalanced.
+    3. All statements outside quotations are collected, without the copied ones.
 
 An honest verdict is lost only if the data contains it: a line "Verdict: 0" looks like the same line in the response.
 """
@@ -30,7 +30,6 @@ from __future__ import annotations
 
 import json
 import re
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -49,11 +48,6 @@ Span: TypeAlias = tuple[int, int]
 _MAX_REPLY_CHARACTERS = 200_000  # without the thoughts
 _MAX_BRACES = 2_000  # opening braces that are tried as the beginning of an object
 _MAX_REFUSAL_START = 400  # characters in which a reply without a verdict must begin to refuse
-
-# Replies are read without two harmless differences. A comma before a closing bracket is removed: {"verdict": 1,}
-_TRAILING_COMMA = re.compile(r",(\s*[}\]])")
-# Digits and signs in full width, which Chinese and Japanese models write, become ASCII: "结论：１" is "结论:1".
-_FULL_WIDTH_TO_ASCII = str.maketrans("０１２３４５６７８９．－＋：＝＊", "0123456789.-+:=*")
 
 
 class NoVerdict(Exception):  # noqa: N818 - not an error of the program
@@ -80,11 +74,12 @@ def shorten_reason(text: str, limit: int = 400) -> str:
 
 @dataclass(frozen=True)
 class Statements:
-    """The statements of a reply in order: objects, and the values of verdict lines."""
+    """The judge's own statements in a reply."""
 
     text: str
     """The reply without thoughts."""
     values: tuple[dict[str, Any] | str, ...]
+    """In order: objects, and the values of verdict lines and sentences."""
     finding: str = ""
     """From a line "Finding: …"."""
 
@@ -99,87 +94,82 @@ class _Statement:
     """Including the code fence around it."""
 
 
-@dataclass(frozen=True)
-class _Scan:
-    """What a reply contains."""
-
-    statements: list[_Statement]
-    """In order, without those in quotations."""
-    has_quoted: bool
-    """Are there others in quotations?"""
-    is_broken: bool
-    """Is there broken JSON?"""
+# Replies are read without two harmless differences. A comma before a closing bracket is removed: {"verdict": 1,}
+_TRAILING_COMMA = re.compile(r",(\s*[}\]])")
+# Digits and signs in full width, which Chinese and Japanese models write, become ASCII: "结论：１" is "结论:1".
+_FULL_WIDTH_TO_ASCII = str.maketrans("０１２３４５６７８９．－＋：＝＊", "0123456789.-+:=*")
 
 
 def find_statements(reply: Reply, accept: Accept, call: Call | None = None) -> Statements:
-    """Return the judge's own statements: objects that `accept` accepts, and verdict lines.
+    """Return the judge's own statements: objects that `accept` accepts, verdict lines and verdict sentences.
 
-    The last one ends the reply. Raises NoVerdict if there is none.
+    The last one ends the reply. Raises NoVerdict if there is none. call: what was answered, with the data.
     """
     if reply.failure is not None or reply.text is None:
         raise NoVerdict(reply.failure or "there is no reply")
-    text = _TRAILING_COMMA.sub(r"\1", remove_thoughts(reply.text)).translate(_FULL_WIDTH_TO_ASCII)
-    text_for_reason = text.strip()
-    if not text_for_reason:
+    text = remove_thoughts(reply.text)
+    text = _TRAILING_COMMA.sub(r"\1", text).translate(_FULL_WIDTH_TO_ASCII)
+    if not text.strip():
         raise NoVerdict("the reply is empty")
     if len(text) > _MAX_REPLY_CHARACTERS:
-        raise NoVerdict(
-            f"the reply is too long: {len(text):,} characters, at most {_MAX_REPLY_CHARACTERS:,}"
-        )
-    data = ""
-    if call is not None:
-        user_messages = [
-            message["content"] for message in call.messages if message["role"] == "user"
-        ]
-        data = _normalize("\n".join(user_messages) if call.data is None else call.data)
-    reason_if_copied = f"the verdict is copied from the text under judgment: {text_for_reason}"
+        size = f"{len(text):,} characters, at most {_MAX_REPLY_CHARACTERS:,}"
+        raise NoVerdict(f"the reply is too long: {size}")
+    data = "" if call is None else _normalize(_get_data(call))
+
+    def select_own(statements: Iterable[_Statement]) -> list[_Statement]:
+        return [statement for statement in statements if not _is_copied(statement, text, data)]
+
+    all_copied = NoVerdict(f"the verdict is copied from the text under judgment: {text}")
 
     # 1. The usual case: the whole reply is one object.
-    value = _parse_whole(text) or _repair_whole(text)
+    value = _parse_whole(text)
+    if value is None:
+        value = _repair_whole(text)
     if value is not None and accept(value):
-        whole = (0, len(text))
-        if _is_copied(_Statement(value, whole, whole), text, data):
-            raise NoVerdict(reason_if_copied)
+        whole_reply = (0, len(text))
+        if not select_own([_Statement(value, whole_reply, whole_reply)]):
+            raise all_copied
         return Statements(text, (value,))
 
     # 2. A statement that is not in the data ends the reply. Statements before it must still agree with it.
-    final = _find_final(text, accept) if data else None
-    if final is not None and not _is_copied(final, text, data):
-        before = _scan(text[: final.outer_span[0]], accept).statements
-        earlier = [statement for statement in before if not _is_copied(statement, text, data)]
-        return _check_end(text, [*earlier, final])
+    if data:
+        final = _find_final(text, accept)
+        if final is not None and select_own([final]):
+            before = text[: final.outer_span[0]]
+            earlier = _find_unquoted(before, accept).statements
+            return _require_end(text, [*select_own(earlier), final])
 
     # 3. All statements outside quotations.
-    scan = _scan(text, accept)
-    if scan.is_broken:
-        raise NoVerdict(f"broken JSON: {text_for_reason}")
-    statements = [
-        statement for statement in scan.statements if not _is_copied(statement, text, data)
-    ]
-    if statements:
-        return _check_end(text, statements)
+    unquoted = _find_unquoted(text, accept)
+    if unquoted.has_broken_json:
+        raise NoVerdict(f"broken JSON: {text}")
+    own_statements = select_own(unquoted.statements)
+    if own_statements:
+        return _require_end(text, own_statements)
 
-    # There is no statement: say why.
-    if scan.statements:
-        raise NoVerdict(reason_if_copied)
+    # There is none: say why.
+    if unquoted.statements:
+        raise all_copied
     if _REFUSAL.search(text[:_MAX_REFUSAL_START]):
-        raise NoVerdict(f"{REFUSED}: {text_for_reason}", declined=True)
-    if scan.has_quoted:
-        raise NoVerdict(f"the only verdict is in a quotation: {text_for_reason}")
-    raise NoVerdict(f"no verdict in the reply: {text_for_reason}")
+        raise NoVerdict(f"{REFUSED}: {text}", declined=True)
+    if unquoted.has_quoted_verdict:
+        raise NoVerdict(f"the only verdict is in a quotation: {text}")
+    raise NoVerdict(f"no verdict in the reply: {text}")
 
 
-def _check_end(text: str, statements: list[_Statement]) -> Statements:
-    """Return the statements, if the last one is alone at the end of the reply, and the reply does not refuse."""
+def _require_end(text: str, statements: list[_Statement]) -> Statements:
+    """Return the statements; raises NoVerdict unless the last one is alone at the end, or if the reply refuses."""
     start, end = statements[-1].outer_span
-    if is_refusal(text) or _REFUSAL.search(text[end:]):
-        raise NoVerdict(f"{REFUSED}: {text.strip()}", declined=True)
+    text_after = text[end:]
+    if is_refusal(text) or _REFUSAL.search(text_after):
+        raise NoVerdict(f"{REFUSED}: {text}", declined=True)
     # Before the last statement, its line may hold another statement, but no other text.
     line_start = text.rfind("\n", 0, start) + 1
     if len(statements) > 1:
         line_start = max(line_start, statements[-2].outer_span[1])
-    if text[end:].strip() or text[line_start:start].strip():
-        raise NoVerdict(f"no verdict at the end of the reply: {text.strip()}")
+    text_before = text[line_start:start]
+    if text_after.strip() or text_before.strip():
+        raise NoVerdict(f"no verdict at the end of the reply: {text}")
     findings = [match["value"] for match in _FINDING_LINE.finditer(text)]
     values = tuple(statement.value for statement in statements)
     return Statements(text, values, findings[-1] if findings else "")
@@ -224,16 +214,17 @@ def remove_thoughts(text: str) -> str:
     first_tag = _THOUGHT_TAG.search(text)
     if first_tag is None:
         return text
+    position = first_tag.start()
     opening_tags = dict(TAGS)
     if first_tag[0] in opening_tags:
         # Thoughts come first: a tag after other text is only mentioned.
-        is_mentioned = bool(text[: first_tag.start()].strip())
+        is_mentioned = bool(text[:position].strip())
     else:
         # A closing tag without an opening one: the chat template has put the opening tag into the prompt.
-        start = text[:_MAX_REPLY_CHARACTERS]
-        fences = [fence.span() for fence in _CODE_FENCE.finditer(start)]
-        quoted = Spans([*find_quotations(start), *fences])
-        is_mentioned = first_tag.start() in quoted
+        head = text[:_MAX_REPLY_CHARACTERS]
+        fences = _CODE_FENCE.finditer(head)
+        quoted = _mark(head, [*find_quotations(head), *(fence.span() for fence in fences)])
+        is_mentioned = position < len(head) and bool(quoted[position])
     return text if is_mentioned else split_reasoning(text)[1]
 
 
@@ -250,6 +241,13 @@ _FREE_TEXT_FIELD = re.compile(
 )
 
 
+def _get_data(call: Call) -> str:
+    """Return the text under judgment. A call that does not name it has it in the messages of the user."""
+    if call.data is not None:
+        return call.data
+    return "\n".join(message["content"] for message in call.messages if message["role"] == "user")
+
+
 def _normalize(text: str) -> str:
     """Return the text as copies are compared: without white space, case, Markdown and invisible characters."""
     characters = _IGNORED_IN_COPIES.sub("", text.translate(_FULL_WIDTH_TO_ASCII))
@@ -257,8 +255,10 @@ def _normalize(text: str) -> str:
 
 
 def _is_copied(statement: _Statement, text: str, data: str) -> bool:
-    """Does the data contain this statement of the reply, or, if it is an object, its end after the last free text?
+    """Does the data contain this statement of the reply word for word, or the end of an object?
 
+    The end is what follows the last free text: `", "finding": "holds", "verdict": 1`. A response can prepare such an
+    end: a judge that repeats the response within its own JSON, and is cut off there, completes it.
     data: normalized; "" if it is not known, and then nothing is copied.
     """
     if not data:
@@ -277,29 +277,14 @@ def _is_copied(statement: _Statement, text: str, data: str) -> bool:
     return ":" in ending and _normalize(ending) in data
 
 
-# -------------------------------------------------------------------------------------------------- objects and lines
+# -------------------------------------------------------------------------------------- 1. the whole reply is an object
 
-# A line that states a verdict or a finding, perhaps in Markdown: "Verdict: 1", "**Final verdict:** 0.5", "最终结论: 1".
-# Not one: "The verdict: 1", "Verdict 1".
-_LABEL = r"^[ \t*_#•-]*(?:final[ \t]+|最终|最后的?)?(?:%s)[ \t*_]*[:=][ \t*_`]*"
-_VERDICT_LINE = re.compile(
-    _LABEL % "verdict|结论|判定|裁决" + r"(?P<value>[^\n]*)$", re.MULTILINE | re.IGNORECASE
+# A code fence with its content: "```json\n{}\n```". One that never closes takes the rest of the text.
+# Not one: "``` {} ```", which is inline code.
+_CODE_FENCE = re.compile(
+    r"^[ \t]*(?P<marks>```+|~~~+)[^\n`]*\n(?P<content>.*?)(?:^[ \t]*(?P=marks)[ \t]*$|\Z)",
+    re.MULTILINE | re.DOTALL,
 )
-_FINDING_LINE = re.compile(
-    _LABEL % "finding|发现|判断" + r"(?P<value>[^\n]*)$", re.MULTILINE | re.IGNORECASE
-)
-# A verdict in a sentence, which must agree with the one at the end: "so the verdict should be 1", "the verdict is A".
-# Not one: "the verdict is clear", "the verdict could be 1".
-_INLINE_VERDICT = re.compile(
-    r"\bverdict (?:is|should be|must be) (?:now |therefore )?[*_`]*(?P<value>[-+]?[\d.]+|[AB]\b|tie\b)",
-    re.IGNORECASE,
-)
-# A line that opens or closes a code fence: "```json", "~~~". Not one: "``` a ```".
-_FENCE_LINE = re.compile(r"[ \t]{0,3}(?P<marks>```+|~~~+)[^\n`]*")
-# An object that begins a line: '  {"verdict": 1}'. Four spaces would make it an indented block, which is a quotation.
-_OBJECT_LINE = re.compile(r"^[ \t]{0,3}\{", re.MULTILINE)
-# A brace that can only be the beginning of JSON: '{ "'. Not one: "{x}".
-_JSON_START = re.compile(r'\{\s*"')
 # A reply whose reasoning has marks that are not escaped: {"reasoning": "It says "no".", "finding": "x", "verdict": 0}
 # Not one: {"reasoning": "It says "no".", "score": 2, "verdict": 0}
 # The reasoning is the shortest that fits, or it would take in the finding.
@@ -321,46 +306,6 @@ def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 # strict=False: line breaks within texts are allowed, which judges often forget to escape.
 _DECODER = json.JSONDecoder(object_pairs_hook=_make_object, strict=False)
-
-
-def _scan(text: str, accept: Accept) -> _Scan:
-    """Find all objects with a verdict and all verdict lines."""
-    quoted = Spans(find_quotations(text))
-    fences = list(_CODE_FENCE.finditer(text))
-    fenced = Spans(fence.span() for fence in fences)
-    # The code fence that ends the reply, if there is one: an object that is alone in it is a statement.
-    final_fence = None
-    final_content = ""
-    if fences and not text[fences[-1].end() :].strip():
-        final_fence = fences[-1]
-        final_content = final_fence["content"].strip()
-
-    objects, is_broken = _find_objects(text, quoted, fenced)
-    statements = []
-    has_quoted = False
-    for value, span in objects:
-        if not accept(value):
-            continue
-        start, end = span
-        is_quoted = start in quoted
-        outer_span = span
-        if final_fence is not None and start >= final_fence.start("content"):
-            is_quoted = is_quoted or text[start:end] != final_content
-            outer_span = final_fence.span()
-        elif start in fenced:
-            is_quoted = True
-        if is_quoted:
-            has_quoted = True
-        else:
-            statements.append(_Statement(value, span, outer_span))
-    for pattern in (_VERDICT_LINE, _INLINE_VERDICT):
-        for match in pattern.finditer(text):
-            if match.start() in quoted or match.start() in fenced:
-                has_quoted = True
-            else:
-                statements.append(_Statement(match["value"], match.span(), match.span()))
-    statements.sort(key=lambda statement: statement.span)
-    return _Scan(statements, has_quoted, is_broken)
 
 
 def _parse_whole(text: str) -> dict[str, Any] | None:
@@ -391,6 +336,21 @@ def _repair_whole(text: str) -> dict[str, Any] | None:
     return {"reasoning": match["reasoning"], **ending}
 
 
+# --------------------------------------------------------------------------------- 2. the statement that ends the reply
+
+# A line that states a verdict or a finding, perhaps in Markdown: "Verdict: 1", "**Final verdict:** 0.5", "最终结论: 1".
+# Not one: "The verdict: 1", "Verdict 1".
+_LABELLED_LINE = (
+    r"^[ \t*_#•-]*(?:final[ \t]+|最终|最后的?)?(?:%s)[ \t*_]*[:=][ \t*_`]*(?P<value>[^\n]*)$"
+)
+_VERDICT_LINE = re.compile(_LABELLED_LINE % "verdict|结论|判定|裁决", re.MULTILINE | re.IGNORECASE)
+_FINDING_LINE = re.compile(_LABELLED_LINE % "finding|发现|判断", re.MULTILINE | re.IGNORECASE)
+# A line that opens or closes a code fence: "```json", "~~~". Not one: "``` a ```".
+_FENCE_LINE = re.compile(r"[ \t]{0,3}(?P<marks>```+|~~~+)[^\n`]*")
+# An object that begins a line: '  {"verdict": 1}'. Four spaces would make it an indented block, which is a quotation.
+_OBJECT_LINE = re.compile(r"^[ \t]{0,3}\{", re.MULTILINE)
+
+
 def _find_final(text: str, accept: Accept) -> _Statement | None:
     """Return the statement that ends the reply: a verdict line, or an object that begins a line; else None.
 
@@ -398,40 +358,101 @@ def _find_final(text: str, accept: Accept) -> _Statement | None:
     """
     text = text.rstrip()
     last_line_start = text.rfind("\n") + 1
-    match = _VERDICT_LINE.fullmatch(text, last_line_start)
-    if match is not None:
-        return _Statement(match["value"], match.span(), match.span())
-    closing = _FENCE_LINE.fullmatch(text, last_line_start)
-    body = text if closing is None else text[:last_line_start].rstrip()
+    verdict_line = _VERDICT_LINE.fullmatch(text, last_line_start)
+    if verdict_line is not None:
+        span = verdict_line.span()
+        return _Statement(verdict_line["value"], span, span)
+    closing_fence = _FENCE_LINE.fullmatch(text, last_line_start)
+    body = text
+    if closing_fence is not None:
+        body = text[:last_line_start].rstrip()
 
     # The object begins one of the lines, and ends the body.
     for line in list(_OBJECT_LINE.finditer(body))[-_MAX_BRACES:]:
-        start = line.end() - 1  # the brace
+        brace = line.end() - 1
         try:
-            value, end = _DECODER.raw_decode(body, start)
+            value, end = _DECODER.raw_decode(body, brace)
         except (ValueError, RecursionError):
             continue
         if end != len(body) or not isinstance(value, dict) or not accept(value):
             continue
-        if closing is None:
-            return _Statement(value, (start, end), (start, end))
+        if closing_fence is None:
+            return _Statement(value, (brace, end), (brace, end))
         # The line before must open the fence with the marks that close it.
         before = text[: line.start()].removesuffix("\n")
-        opening = _FENCE_LINE.fullmatch(before, before.rfind("\n") + 1)
-        if opening is None or opening["marks"][0] != closing["marks"][0]:
+        opening_fence = _FENCE_LINE.fullmatch(before, before.rfind("\n") + 1)
+        if opening_fence is None or opening_fence["marks"][0] != closing_fence["marks"][0]:
             return None
-        return _Statement(value, (start, end), (opening.start(), len(text)))
+        return _Statement(value, (brace, end), (opening_fence.start(), len(text)))
     return None
 
 
-def _find_objects(
-    text: str, quoted: Spans, fenced: Spans
-) -> tuple[list[tuple[dict[str, Any], Span]], bool]:
-    """Return all outermost objects up to the first broken one, and whether there is one.
+# --------------------------------------------------------------------------------- 3. all statements outside quotations
 
-    Objects after a broken one are not returned: they may be parts of it.
-    """
-    objects: list[tuple[dict[str, Any], Span]] = []
+# A verdict in a sentence, which must agree with the one at the end: "so the verdict should be 1", "the verdict is A".
+# Not one: "the verdict is clear", "the verdict could be 1".
+_VERDICT_SENTENCE = re.compile(
+    r"\bverdict (?:is|should be|must be) (?:now |therefore )?[*_`]*(?P<value>[-+]?[\d.]+|[AB]\b|tie\b)",
+    re.IGNORECASE,
+)
+# A brace that can only be the beginning of JSON: '{ "'. Not one: "{x}".
+_JSON_START = re.compile(r'\{\s*"')
+
+
+@dataclass(frozen=True)
+class _Unquoted:
+    """What a reply says outside quotations."""
+
+    statements: list[_Statement]
+    """In order."""
+    has_quoted_verdict: bool
+    """Are there verdicts in quotations, too?"""
+    has_broken_json: bool
+
+
+def _find_unquoted(text: str, accept: Accept) -> _Unquoted:
+    """Find all objects with a verdict, verdict lines and verdict sentences outside quotations."""
+    fences = list(_CODE_FENCE.finditer(text))
+    fenced = _mark(text, (fence.span() for fence in fences))
+    quoted = _mark(text, find_quotations(text))
+    # An object that is alone in a code fence at the end of the reply is a statement.
+    final_fence = None
+    if fences and not text[fences[-1].end() :].strip():
+        final_fence = fences[-1]
+
+    statements: list[_Statement] = []
+    has_quoted_verdict = False
+    has_broken_json = False
+    for value, (start, end) in _find_objects(text):
+        if value is None:
+            if not quoted[start] and not fenced[start]:
+                has_broken_json = True
+                break  # objects after it may be parts of it
+            continue
+        if not accept(value):
+            continue
+        outer_span = (start, end)
+        is_quoted = quoted[start] or fenced[start]
+        if final_fence is not None and start >= final_fence.start("content"):
+            is_alone = text[start:end] == final_fence["content"].strip()
+            is_quoted = quoted[start] or not is_alone
+            outer_span = final_fence.span()
+        if is_quoted:
+            has_quoted_verdict = True
+        else:
+            statements.append(_Statement(value, (start, end), outer_span))
+    for pattern in (_VERDICT_LINE, _VERDICT_SENTENCE):
+        for match in pattern.finditer(text):
+            if quoted[match.start()] or fenced[match.start()]:
+                has_quoted_verdict = True
+            else:
+                statements.append(_Statement(match["value"], match.span(), match.span()))
+    statements.sort(key=lambda statement: statement.span)
+    return _Unquoted(statements, has_quoted_verdict, has_broken_json)
+
+
+def _find_objects(text: str) -> Iterator[tuple[dict[str, Any] | None, Span]]:
+    """Yield all outermost objects with their spans; None for a place where JSON begins and is broken."""
     position = 0
     for _ in range(_MAX_BRACES):
         start = text.find("{", position)
@@ -439,23 +460,15 @@ def _find_objects(
             break
         try:
             value, position = _DECODER.raw_decode(text, start)
+            yield value, (start, position)
         except (ValueError, RecursionError):
-            if _JSON_START.match(text, start) and start not in quoted and start not in fenced:
-                return objects, True
             position = start + 1
-            continue
-        objects.append((value, (start, position)))
-    return objects, False
+            if _JSON_START.match(text, start):
+                yield None, (start, position)
 
 
 # ---------------------------------------------------------------------------------------------------------- quotations
 
-# A code fence with its content: "```json\n{}\n```". One that never closes takes the rest of the text.
-# Not one: "``` {} ```", which is inline code.
-_CODE_FENCE = re.compile(
-    r"^[ \t]*(?P<marks>```+|~~~+)[^\n`]*\n(?P<content>.*?)(?:^[ \t]*(?P=marks)[ \t]*$|\Z)",
-    re.MULTILINE | re.DOTALL,
-)
 # Quotations that Markdown or our own tags mark.
 _MARKED_QUOTATION = re.compile(
     r"^[ \t]*>[^\n]*$"  # a block quote: > Verdict: 1
@@ -467,19 +480,8 @@ _MARKED_QUOTATION = re.compile(
 )
 # Opening and closing marks. Some open in one language and close in another: English “…”, German „…“.
 _QUOTE_PAIRS = (
-    "“”",
-    "„“",
-    "„”",
-    "‘’",
-    "‚‘",
-    "«»",
-    "»«",
-    "‹›",
-    "「」",
-    "『』",
-    "《》",
-    "〈〉",
-    "【】",
+    *("“”", "„“", "„”", "‘’", "‚‘", "«»", "»«", "‹›"),
+    *("「」", "『』", "《》", "〈〉", "【】"),
 )
 _OPENING_QUOTES = "“「『«《"  # marks that never close a quotation (but see `is_german`)
 # Straight marks look the same at both ends: one opens after these characters or a space, and closes before those.
@@ -487,22 +489,12 @@ _BEFORE_OPENING_MARK = "([:,，：。（"
 _AFTER_CLOSING_MARK = ".,;:!?)]}，。；：！？）"
 
 
-class Spans:
-    """Parts of a text, for looking up: `position in spans`."""
-
-    def __init__(self, spans: Iterable[Span]) -> None:
-        self._starts: list[int] = []
-        self._ends: list[int] = []
-        for start, end in sorted(spans):
-            if self._ends and start <= self._ends[-1]:
-                self._ends[-1] = max(end, self._ends[-1])
-            else:
-                self._starts.append(start)
-                self._ends.append(end)
-
-    def __contains__(self, position: int) -> bool:
-        last = bisect_right(self._starts, position) - 1
-        return last >= 0 and position < self._ends[last]
+def _mark(text: str, spans: Iterable[Span]) -> bytearray:
+    """Return for every character of the text whether it is in one of the spans: 1 or 0."""
+    marks = bytearray(len(text))
+    for start, end in spans:
+        marks[start:end] = b"\1" * (end - start)
+    return marks
 
 
 def find_quotations(text: str) -> list[Span]:
@@ -517,7 +509,8 @@ def find_quotations(text: str) -> list[Span]:
     spans = [match.span() for match in _MARKED_QUOTATION.finditer(text)]
     spans += _find_straight_quotes(text)
     for pair in _QUOTE_PAIRS:
-        spans += _find_paired_quotes(text, *pair)
+        opening, closing = tuple(pair)
+        spans += _find_paired_quotes(text, opening, closing)
     return spans
 
 
