@@ -296,11 +296,6 @@ def _run_programs(
     return reports
 
 
-def _parse_reports(stdout: bytes) -> list[dict[str, Any]]:
-    """Parse one JSON object per line; a last line without a line break was cut off and is dropped."""
-    return [json.loads(line) for line in stdout.decode().split("\n")[:-1]]
-
-
 def _summarise(reports: list[dict[str, Any]], total: int, score: str) -> Answer:
     """Return the value and the reason of TestsPass; the reason names the first test that failed."""
     passed = sum(report["passed"] for report in reports)
@@ -380,7 +375,8 @@ def run_tests(
             error = solution_run.exception()
     if error is not None:
         raise error
-    return _parse_reports(result.stdout)
+    # One JSON object per line. The last line is empty, or was cut off if the run was stopped.
+    return [json.loads(line) for line in result.stdout.decode().split("\n")[:-1]]
 
 
 def _assign_modules(solution: Solution) -> dict[str, Any]:

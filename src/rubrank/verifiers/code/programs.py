@@ -71,12 +71,13 @@ class Recipe:
     """
 
 
-def _read_recipes() -> dict[str, Recipe]:
-    entries = yaml.safe_load(Path(__file__).with_name("languages.yaml").read_text("utf-8"))
-    return {language: Recipe(**entry) for language, entry in entries.items()}
-
-
-RECIPES = _read_recipes()
+RECIPES = {
+    language: Recipe(**entry)
+    for language, entry in yaml.safe_load(
+        Path(__file__).with_name("languages.yaml").read_text("utf-8")
+    ).items()
+}
+"""How to compile and run programs, by language."""
 
 
 @cache

@@ -214,7 +214,7 @@ def odd_even_syllables(text: Text, *, compat: Compat = "fixed") -> Answer:
 
     Passes: "cats enjoy milk daily".
     Fails: "cats like milk"; fewer than two words (upstream passes). Syllables are counted by spelling, see
-        `lexicon.count_syllables`; numbers in digits count 0.
+        `texts.words.count_syllables`; numbers in digits count 0.
     Not covered: languages other than English.
     """
     words = _lower_words(text, compat)

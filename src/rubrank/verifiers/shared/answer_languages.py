@@ -168,7 +168,7 @@ def find_request(prompt: str) -> Request:
     ]
     if not translating and _ABOUT_LANGUAGE.search(instructions):
         return Request(possible=find_named_languages(instructions))
-    asked: set[str] = set()
+    certain: set[str] = set()
     possible: set[str] = set()
     has_further_part = False
     for paragraph in translating or paragraphs:
@@ -185,9 +185,9 @@ def find_request(prompt: str) -> Request:
                 possible |= targets
             else:
                 # Once a sentence has tied a language to a condition, later ones are read under that condition, too.
-                asked |= targets - possible
-    whole = bool(asked) and not possible and not has_further_part
-    return Request(frozenset(asked), frozenset(possible - asked), whole)
+                certain |= targets - possible
+    whole = bool(certain) and not possible and not has_further_part
+    return Request(frozenset(certain), frozenset(possible - certain), whole)
 
 
 def _find_targets(sentence: str, pattern: re.Pattern[str]) -> set[str]:
@@ -213,6 +213,7 @@ def _find_targets(sentence: str, pattern: re.Pattern[str]) -> set[str]:
 _SENTENCE_END = re.compile(r"\n[ \t]*\n|(?<=[。！？])|(?<=[.!?])\s")
 # Characters of Chinese, Japanese and Korean
 _DENSE = re.compile(f"[{HAN}\u3040-\u30ff\uac00-\ud7af]")
+# The limits from here on were adjusted by hand; docs/gates.md has the share of false alarms with them.
 LEAST = 12
 """Letters from which a sentence shows its language; a Chinese character is worth three."""
 _CLEAR = 0.25  # sureness from which a sentence counts for its language
@@ -420,16 +421,13 @@ def find_accepted(rollout: Rollout) -> Accepted:
     if not written_in:
         return Accepted()
     languages = written_in | find_named_languages(everything) | request.asked | rules_request.asked
-    if _is_mostly_code(rollout.question):
+    prose = "\n".join(_select_prose_lines(rollout.question))
+    if 2 * weigh(prose) < weigh(rollout.question):
+        # It is mostly code, whose names and comments say little about the language of the answer.
         return Accepted(languages | {"en"})
     if languages == {"en"} and has_foreign_letters(_drop_code(rollout.question), 2):
         sure = False  # a short prompt that is full of English names
     return Accepted(languages, sure=sure)
-
-
-def _is_mostly_code(prompt: str) -> bool:
-    """Is most of the prompt code? Its names and comments say little about the language of the answer."""
-    return 2 * weigh("\n".join(_select_prose_lines(prompt))) < weigh(prompt)
 
 
 def find_prompt_languages(prompt: str) -> tuple[frozenset[str], bool]:

@@ -219,7 +219,8 @@ def _find_letter_script(char: str) -> str | None:
 def _detect_by_small_words(prose: str) -> tuple[str, float] | None:
     """Return the language of a text full of its small words, and the confidence in it; None if no language is clear."""
     words = _WORD.findall(prose[:_MOST_CHARACTERS_FOR_SMALL_WORDS].lower())
-    ranked = _count_small_words(words).most_common(2)
+    hits_by_language = Counter(code for word in words for code in _SMALL_WORDS.get(word, ()))
+    ranked = hits_by_language.most_common(2)
     if not ranked:
         return None
     language, hits = ranked[0]
@@ -229,11 +230,6 @@ def _detect_by_small_words(prose: str) -> tuple[str, float] | None:
     if not is_full or not is_clear:
         return None
     return language, min(1.0, 3 * hits / len(words))
-
-
-def _count_small_words(words: Collection[str]) -> Counter[str]:
-    """Count for each language how many of the words are among its small words."""
-    return Counter(code for word in words for code in _SMALL_WORDS.get(word, ()))
 
 
 def _is_surely_chinese_or_japanese(text: str, language: str) -> bool:

@@ -373,7 +373,14 @@ def read_numbers(text: str) -> list[Number]:
             continue
         number = _add_unit(value, match, text)
         previous = numbers[-1] if numbers else None
-        if previous and _is_continued(previous, number):  # 2亿3000万 and 1万5千 are one number each
+        # 2亿3000万 and 1万5千 are one number each: the second part follows a large unit at once.
+        is_continued = (
+            previous is not None
+            and previous.end == number.start
+            and previous.written[-1:] in "万萬亿億만억"
+            and not previous.unit
+        )
+        if previous and is_continued:
             numbers[-1] = Number(
                 previous.value + number.value,
                 number.unit,
@@ -386,15 +393,6 @@ def read_numbers(text: str) -> list[Number]:
     return numbers
 
 
-def _is_continued(previous: Number, number: Number) -> bool:
-    """Does the number follow a large unit at once, as in 2亿3000万?"""
-    return (
-        previous.end == number.start
-        and previous.written[-1:] in "万萬亿億만억"
-        and not previous.unit
-    )
-
-
 def _read_value(match: re.Match[str]) -> float | None:
     """Return the value of a match with its sign, power of ten and scale; None if the words are no number."""
     groups = match.groupdict()
@@ -403,7 +401,9 @@ def _read_value(match: re.Match[str]) -> float | None:
         return None
     exponent = int(groups["exponent"] or groups["e"] or "0")
     value *= 10.0 ** max(-300, min(300, exponent))  # beyond that, Python raises OverflowError
-    value *= _read_scale(groups["scale"])
+    scale = groups["scale"]
+    if scale:  # "million" or 百万
+        value *= _read_scale_words().get(scale.lower()) or read_korean(scale) or read_han(scale)
     sign = (groups["sign"] or groups["sign2"] or "").strip().casefold()
     return value if sign in ("", "+", "±") else -value
 
@@ -473,13 +473,6 @@ def _read_decimal(digits: str, repeats: bool = False) -> float:
     if period:  # 0.333…
         digits += period[1] * 20
     return float(digits)
-
-
-def _read_scale(name: str | None) -> float:
-    """Return the factor of a scale: "million" or 百万 → 1e6; 1 without one."""
-    if not name:
-        return 1.0
-    return _read_scale_words().get(name.lower()) or read_korean(name) or read_han(name)
 
 
 def _add_unit(value: float, match: re.Match[str], text: str) -> Number:

@@ -235,8 +235,8 @@ def _is_other_number(before: str, after: str, question: str) -> bool:
     if scale and not re.search(_SCALE, question, re.IGNORECASE):
         return True
     next_word = after[:25].lstrip()
-    unit = next((unit for unit in UNITS if unit.match(next_word)), None)
+    unit = next((names for names in UNITS if names.match(next_word)), None)
     if unit is None:
         return False
-    units_asked = [asked for asked in UNITS if asked.search(question)]
-    return bool(units_asked) and unit not in units_asked
+    units_of_question = [names for names in UNITS if names.search(question)]
+    return bool(units_of_question) and unit not in units_of_question
